@@ -1,0 +1,230 @@
+"""What we say to etcd and what it answers, as plain values: transactions, ranges, watch messages, errors.
+
+Pure: no I/O, no asyncio, no protobuf. `proxy.etcd.client` puts these on the wire; the fake in the tests
+executes them in memory; planning code builds them and asks what they will cost. Nothing here knows znodes.
+"""
+
+from collections.abc import Sequence
+from enum import Enum
+from typing import NamedTuple, Protocol, Union
+
+# etcd's own defaults (its flags --max-txn-ops and --max-request-bytes).
+DEFAULT_MAX_TXN_OPS = 128
+DEFAULT_MAX_REQUEST_BYTES = 1536 * 1024
+
+# Upper bounds of what protobuf adds around the key, range end and value of one element: field tags, lengths
+# and numbers, in the worst case. Estimates are never too small, since a request too large fails as a whole.
+_COMPARE_OVERHEAD = 30
+_OP_OVERHEAD = 36
+_TXN_OVERHEAD = 12
+
+PUT = 0
+DELETE = 1
+
+
+class Compare(NamedTuple):
+    """A guard: mod_revision of `key` equals `mod_revision`, where 0 means that the key is absent.
+
+    With `less`, mod_revision < the number instead. With `range_end`, every key in [key, range_end) must pass,
+    so an empty range passes; etcd evaluates all guards, nested ones too, on the state before the whole Txn.
+    """
+
+    key: bytes
+    mod_revision: int
+    range_end: bytes = b""
+    less: bool = False
+
+
+class Put(NamedTuple):
+    """Write `value` at `key`, attached to `lease` (0: to none, detaching it from a former one)."""
+
+    key: bytes
+    value: bytes
+    lease: int = 0
+
+
+class Delete(NamedTuple):
+    """Delete `key`, or with `range_end` all of [key, range_end); deleting nothing is no error."""
+
+    key: bytes
+    range_end: bytes = b""
+
+
+class Get(NamedTuple):
+    """Read `key`, or with `range_end` all of [key, range_end) in key order.
+
+    `revision` 0 is the newest, read linearizably; inside a Txn a Get sees the writes before it. `limit` 0 is
+    no limit. With `keys_only` the values are empty.
+    """
+
+    key: bytes
+    range_end: bytes = b""
+    revision: int = 0
+    keys_only: bool = False
+    limit: int = 0
+
+
+class Txn(NamedTuple):
+    """Do `success` if every compare holds, else `failure`; all of it at one revision."""
+
+    compares: Sequence[Compare]
+    success: Sequence["Op"]
+    failure: Sequence["Op"] = ()
+
+
+Op = Union[Put, Delete, Get, Txn]  # noqa: UP007 - the recursive alias needs the form that works at run time
+
+
+class KeyValue(NamedTuple):
+    """One key as etcd stores it; revisions are etcd's, `lease` 0 is none."""
+
+    key: bytes
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    version: int
+    lease: int
+
+
+class RangeResult(NamedTuple):
+    """Answer to a Get: `more` if a limit cut it, `count` of all keys in the range, store `revision`."""
+
+    kvs: list[KeyValue]
+    more: bool
+    count: int
+    revision: int
+
+
+class TxnResult(NamedTuple):
+    """Answer to a Txn: one response for each op of the branch taken; None for a Put or Delete."""
+
+    succeeded: bool
+    revision: int
+    responses: list["None | RangeResult | TxnResult"]
+
+
+class EventKeyValue(Protocol):
+    """What an event says of its key; of a deleted key only `key` and `mod_revision` are set."""
+
+    @property
+    def key(self) -> bytes: ...
+    @property
+    def value(self) -> bytes: ...
+    @property
+    def create_revision(self) -> int: ...
+    @property
+    def mod_revision(self) -> int: ...
+    @property
+    def version(self) -> int: ...
+    @property
+    def lease(self) -> int: ...
+
+
+class Event(Protocol):
+    """One change of one key. etcd's protobuf events satisfy this and are handed through unconverted."""
+
+    @property
+    def type(self) -> int:
+        """PUT (0) or DELETE (1)."""
+
+    @property
+    def kv(self) -> EventKeyValue: ...
+
+
+class WatchMessage(NamedTuple):
+    """Events of whole revisions, in order; without events it says that the watch is live.
+
+    `revision` is the store's revision when etcd made the message, which on catching up is far ahead of the
+    events' own mod_revisions: it must not be taken for "applied up to here".
+    """
+
+    revision: int
+    events: Sequence[Event]
+
+
+class RefusalKind(Enum):
+    """Why etcd refused a request for certain."""
+
+    TOO_LARGE = "too large"
+    TOO_MANY_OPS = "too many operations"
+    LEASE_NOT_FOUND = "lease not found"
+    LEASE_EXISTS = "lease exists"
+    PERMISSION = "permission"
+    COMPACTED = "compacted"
+    INVALID = "invalid"
+
+
+class EtcdError(Exception):
+    """Any failure of a request to etcd."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message)
+        self.message = message
+
+
+class EtcdRefused(EtcdError):
+    """Definite: nothing was applied, nor ever will be."""
+
+    def __init__(self, kind: RefusalKind, message: str) -> None:
+        super().__init__(message)
+        self.kind = kind
+
+
+class EtcdUnknown(EtcdError):
+    """The outcome is unknown: applied, not applied, or applied later (see DESIGN §4.7)."""
+
+
+class EtcdNoSpace(EtcdUnknown):
+    """etcd's quota is used up. The request is over, but it may have been applied all the same.
+
+    etcd's quotaApplierV3 (server/etcdserver/apply.go) applies the request that crosses the quota and *then*
+    answers "database space exceeded"; requests after it are refused untouched with the same message. Nothing
+    is in flight any more, so one linearizable read of the marker settles it (a fencing put would be refused).
+    """
+
+
+class WatchCompacted(EtcdError):
+    """The revision to watch from is gone; `revision` is the oldest that can still be watched."""
+
+    def __init__(self, revision: int) -> None:
+        super().__init__(f"watch start is compacted; oldest revision is {revision}")
+        self.revision = revision
+
+
+def compare_size(compare: Compare) -> int:
+    """Upper bound of the bytes that a guard adds to a request."""
+    return len(compare.key) + len(compare.range_end) + _COMPARE_OVERHEAD
+
+
+def op_size(op: Op) -> int:
+    """Upper bound of the bytes that an operation adds to a request."""
+    if isinstance(op, Put):
+        return len(op.key) + len(op.value) + _OP_OVERHEAD
+    if isinstance(op, Txn):
+        return txn_size(op)
+    return len(op.key) + len(op.range_end) + _OP_OVERHEAD
+
+
+def txn_size(txn: Txn) -> int:
+    """Upper bound of the request's bytes, to hold against etcd's --max-request-bytes (1.5 MiB)."""
+    return (
+        _TXN_OVERHEAD
+        + sum(map(compare_size, txn.compares))
+        + sum(map(op_size, txn.success))
+        + sum(map(op_size, txn.failure))
+    )
+
+
+def chain_cost(txn: Txn) -> int:
+    """What etcd holds against --max-txn-ops (default 128): not the total, but the dearest chain.
+
+    Each level counts max(compares, success, failure), and a nested Txn has what its parents left over
+    (etcd's checkTxnRequest in server/etcdserver/api/v3rpc/key.go).
+    """
+    level = max(len(txn.compares), len(txn.success), len(txn.failure))
+    deepest = 0
+    for branch in (txn.success, txn.failure):
+        for op in branch:
+            if isinstance(op, Txn):
+                deepest = max(deepest, chain_cost(op))
+    return level + deepest

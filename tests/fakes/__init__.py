@@ -1,0 +1,1 @@
+"""Stand-ins for servers, checked against the real thing by the same tests."""

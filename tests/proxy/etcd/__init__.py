@@ -1,0 +1,1 @@
+"""Tests of `proxy.etcd`, on a real etcd where that is the question."""
