@@ -1,0 +1,26 @@
+"""The one exception family that the codec raises. Nothing here knows what a server answers to it."""
+
+
+class MalformedPacket(ValueError):
+    """The bytes are not a record of ZooKeeper's protocol: cut short, or with a length that cannot be."""
+
+
+class NullString(MalformedPacket):
+    """A well-formed packet whose mandatory string is jute's null (length -1).
+
+    ZooKeeper decodes it and stumbles later, so that its answer differs from the one to a cut packet.
+    """
+
+
+class FrameTooLong(MalformedPacket):
+    """A frame announces a length below 0 or above the limit.
+
+    `frames` holds the complete frames that came before it in the same chunk: ZooKeeper has taken them in
+    by the time it meets the bad length and drops the connection.
+    """
+
+    def __init__(self, length: int, limit: int, frames: list[bytes]) -> None:
+        super().__init__(f"frame length {length} is not within 0..{limit}")
+        self.length = length
+        self.limit = limit
+        self.frames = frames

@@ -1,0 +1,58 @@
+"""Cuts the byte stream of one connection into frames. No frame is looked into here.
+
+A frame is a 4-byte length and as many bytes. Limits as ZooKeeper's NIOServerCnxn.readLength has them: a length of
+exactly jute.maxbuffer passes, one more or a negative one does not, and 0 is a frame (without even a header).
+"""
+
+from codec.errors import FrameTooLong
+from codec.jute import INT
+
+# jute.maxbuffer's default on the server: BinaryInputArchive.maxBuffer.
+DEFAULT_MAX_FRAME = 0xFFFFF
+
+
+class Framer:
+    """The frames of one connection, fed with whatever the socket gives. Useless once it has raised."""
+
+    __slots__ = ("_max_frame", "_partial", "_wanted")
+
+    def __init__(self, max_frame: int = DEFAULT_MAX_FRAME) -> None:
+        self._max_frame = max_frame
+        self._partial = bytearray()
+        self._wanted = 0
+
+    @property
+    def buffered(self) -> int:
+        """How many bytes of an incomplete frame, its length included, are kept."""
+        return len(self._partial)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """Return the payloads of the frames that `data` completes, and keep what is left over.
+
+        Raises FrameTooLong, which carries the frames before the bad length, as soon as that length is there.
+        """
+        if self._partial:
+            self._partial += data
+            # A big frame arrives in many chunks: none of them is copied again before the frame is whole.
+            if len(self._partial) < self._wanted:
+                return []
+            data = bytes(self._partial)
+            self._partial.clear()
+        frames: list[bytes] = []
+        size = len(data)
+        position = 0
+        wanted = 4
+        while (start := position + 4) <= size:
+            length: int = INT.unpack_from(data, position)[0]
+            if not 0 <= length <= self._max_frame:
+                raise FrameTooLong(length, self._max_frame, frames)
+            end = start + length
+            if end > size:
+                wanted = 4 + length
+                break
+            frames.append(data[start:end])
+            position = end
+        if position < size:
+            self._partial += data[position:]
+            self._wanted = wanted
+        return frames

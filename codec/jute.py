@@ -1,0 +1,195 @@
+"""Jute, ZooKeeper's serialisation: its primitive types, read from and packed into bytes.
+
+Only primitives and the ACL (which ZooKeeper counts among its shared data) live here; whole records are in
+records.py and packets.py. Facts are those of ZooKeeper's BinaryInputArchive and BinaryOutputArchive.
+"""
+
+import re
+from collections.abc import Collection
+from struct import Struct
+from struct import error as StructError
+from typing import NamedTuple, TypeAlias
+
+from codec.errors import MalformedPacket, NullString
+
+INT = Struct(">i")
+LONG = Struct(">q")
+
+NULL = INT.pack(-1)
+
+_ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
+_SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
+
+
+Number: TypeAlias = int  # within Reader the name `int` is a method
+
+
+class Acl(NamedTuple):
+    """One entry of an ACL, its Id flattened into it."""
+
+    perms: int
+    scheme: str
+    id: str
+
+
+OPEN_ACL = Acl(31, "world", "anyone")
+
+
+def to_text(raw: bytes) -> str:
+    """Decode as Java's `new String(raw, UTF_8)` does: what is not UTF-8 becomes U+FFFD, nothing fails."""
+    try:
+        return raw.decode()
+    except UnicodeDecodeError:
+        # Python counts the three bytes of an encoded surrogate as three errors, Java as one. Java clients send
+        # such bytes for every character beyond U+FFFF (see from_text). Else the two agree, which tests check.
+        return _ENCODED_SURROGATE.sub(b"\xef\xbf\xbd", raw).decode(errors="replace")
+
+
+def from_text(text: str) -> bytes:
+    """Encode as BinaryOutputArchive.stringToByteBuffer does: each UTF-16 unit by itself (CESU-8).
+
+    For characters up to U+FFFF that is UTF-8; those beyond become two encoded surrogates.
+    """
+    if text.isascii():
+        return text.encode()
+    return _SUPPLEMENTARY.sub(_surrogates, text).encode(errors="surrogatepass")
+
+
+def _surrogates(match: re.Match[str]) -> str:
+    point = ord(match[0]) - 0x10000
+    return chr(0xD800 + (point >> 10)) + chr(0xDC00 + (point & 0x3FF))
+
+
+class Reader:
+    """Reads one jute value after another. Every method raises MalformedPacket where ZooKeeper's fails.
+
+    Bytes left over at the end are nobody's error: ZooKeeper ignores them.
+    """
+
+    __slots__ = ("data", "position")
+
+    def __init__(self, data: bytes, position: Number = 0) -> None:
+        self.data = data
+        self.position = position
+
+    @property
+    def remaining(self) -> Number:
+        """How many bytes have not been read yet."""
+        return len(self.data) - self.position
+
+    def int(self) -> Number:
+        """A signed 32-bit number."""
+        try:
+            value: Number = INT.unpack_from(self.data, self.position)[0]
+        except StructError:
+            raise MalformedPacket("cut within an int") from None
+        self.position += 4
+        return value
+
+    def long(self) -> Number:
+        """A signed 64-bit number."""
+        try:
+            value: Number = LONG.unpack_from(self.data, self.position)[0]
+        except StructError:
+            raise MalformedPacket("cut within a long") from None
+        self.position += 8
+        return value
+
+    def byte(self) -> Number:
+        """A signed 8-bit number."""
+        value = self._next()
+        return value - 256 if value > 127 else value
+
+    def boolean(self) -> bool:
+        """A boolean: any byte but 0 is true (java.io.DataInput.readBoolean)."""
+        return self._next() != 0
+
+    def _next(self) -> Number:
+        try:
+            value = self.data[self.position]
+        except IndexError:
+            raise MalformedPacket("cut before a byte") from None
+        self.position += 1
+        return value
+
+    def buffer(self) -> bytes | None:
+        """Bytes after their length; length -1 is null, anything lower an error (checkLength)."""
+        length = self.int()
+        if length < 0:
+            if length == -1:
+                return None
+            raise MalformedPacket(f"unreasonable length {length}")
+        start = self.position
+        end = start + length
+        if end > len(self.data):
+            raise MalformedPacket(f"cut within {length} bytes")
+        self.position = end
+        return self.data[start:end]
+
+    def string(self) -> str | None:
+        """Text after its length in bytes, null and errors as `buffer`; bad UTF-8 is no error (to_text)."""
+        raw = self.buffer()
+        return None if raw is None else to_text(raw)
+
+    def string_vector(self) -> list[str] | None:
+        """Strings after their count. Raises NullString where an element is null."""
+        count = self.count()
+        return None if count is None else [self.text() for _ in range(count)]
+
+    def acls(self) -> list[Acl] | None:
+        """ACL entries after their count. Raises NullString where a scheme or an id is null."""
+        start = self.position
+        end = start + _OPEN_ACLS_SIZE
+        if self.data[start:end] == _OPEN_ACLS:
+            self.position = end
+            return [OPEN_ACL]
+        count = self.count()
+        return None if count is None else [Acl(self.int(), self.text(), self.text()) for _ in range(count)]
+
+    def text(self) -> str:
+        """A string that must be there. Raises NullString for null."""
+        value = self.string()
+        if value is None:
+            raise NullString("a string is null")
+        return value
+
+    def count(self) -> Number | None:
+        """The length of a vector: -1 is null, and anything lower counts as 0 (BinaryInputArchive.startVector)."""
+        count = self.int()
+        return None if count == -1 else max(count, 0)
+
+
+def pack_string(text: str) -> bytes:
+    """Text with its length in bytes before it."""
+    raw = from_text(text)
+    return INT.pack(len(raw)) + raw
+
+
+def pack_buffer(data: bytes | None) -> bytes:
+    """Bytes with their length before them, or null."""
+    return NULL if data is None else INT.pack(len(data)) + data
+
+
+def pack_strings(texts: Collection[str]) -> bytes:
+    """A vector of strings."""
+    parts = [INT.pack(len(texts))]
+    for text in texts:
+        raw = from_text(text)
+        parts.append(INT.pack(len(raw)))
+        parts.append(raw)
+    return b"".join(parts)
+
+
+def pack_acls(acls: Collection[Acl]) -> bytes:
+    """A vector of ACL entries."""
+    parts = [INT.pack(len(acls))]
+    for acl in acls:
+        parts.append(INT.pack(acl.perms))
+        parts.append(pack_string(acl.scheme))
+        parts.append(pack_string(acl.id))
+    return b"".join(parts)
+
+
+# What nearly every client sends as the ACL of a create, recognised whole instead of field by field.
+_OPEN_ACLS = pack_acls([OPEN_ACL])
+_OPEN_ACLS_SIZE = len(_OPEN_ACLS)
