@@ -91,7 +91,7 @@ class RangeResult(NamedTuple):
 
     kvs: list[KeyValue]
     more: bool
-    count: int
+    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody wants here
     revision: int
 
 
