@@ -1,1 +1,1 @@
-"""Tests; the tree mirrors the source."""
+"""Tests: the folders mirror the source tree; harness/ starts real servers, fakes/ holds models of them."""

@@ -1,0 +1,109 @@
+"""Fixtures for real servers, and the rules for tests that need them.
+
+A test that uses one of the fixtures below is marked `real` by itself; one that uses tests.harness directly
+marks itself. Where a server's program is missing such a test is skipped with the reason, but fails under
+CI=true.
+"""
+
+import itertools
+import os
+from collections.abc import Generator, Iterator
+
+import hypothesis
+import pytest
+
+from tests.harness import BinaryMissing, EtcdServer, ZketcdServer, ZooKeeperServer
+from tests.harness.process import closed_logs, recent_logs
+
+REAL_FIXTURES = {"etcd_server", "own_etcd_server", "zookeeper_server", "zketcd_server", "zketcd_pair"}
+
+# Short ticks keep tests of session expiry short; both servers get the same one.
+TICK_TIME_MS = 500
+
+hypothesis.settings.register_profile("zketcd", deadline=None, print_blob=True)
+hypothesis.settings.load_profile("zketcd")
+
+_prefix_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session")
+def etcd_server() -> Iterator[EtcdServer]:
+    """An etcd shared by all tests: keep to the `etcd_prefix` of your test, do not stop it."""
+    with EtcdServer() as server:
+        yield server
+
+
+@pytest.fixture
+def own_etcd_server() -> Iterator[EtcdServer]:
+    """An etcd of the test's own, that it may stop, kill, pause or fill."""
+    with EtcdServer() as server:
+        yield server
+
+
+@pytest.fixture
+def etcd_prefix() -> str:
+    """A prefix that no other test uses."""
+    return f"/test-{os.getpid()}-{next(_prefix_numbers)}"
+
+
+@pytest.fixture(scope="session")
+def zookeeper_server() -> Iterator[ZooKeeperServer]:
+    """A real ZooKeeper shared by all tests: work below a node of your own, do not stop it."""
+    with ZooKeeperServer(tick_time=TICK_TIME_MS, max_client_connections=0) as server:
+        yield server
+
+
+@pytest.fixture
+def zketcd_server(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[ZketcdServer]:
+    """A proxy of the test's own, on an empty prefix of the shared etcd."""
+    with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, tick_time=TICK_TIME_MS) as server:
+        yield server
+
+
+@pytest.fixture
+def zketcd_pair(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[tuple[ZketcdServer, ZketcdServer]]:
+    """Two proxies of the test's own that serve one tree, on an empty prefix of the shared etcd."""
+    with (
+        ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, tick_time=TICK_TIME_MS) as first,
+        ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, tick_time=TICK_TIME_MS) as second,
+    ):
+        yield first, second
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark what uses a real server, before pytest selects by -m."""
+    for item in items:
+        if not REAL_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
+            item.add_marker(pytest.mark.real)
+
+
+def _skip_if_missing() -> Generator[None, object, object]:
+    try:
+        return (yield)
+    except BinaryMissing as missing:
+        if os.environ.get("CI") == "true":
+            raise
+        pytest.skip(str(missing))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_setup() -> Generator[None, object, object]:
+    """Turn a missing program into a skip, and forget the logs of earlier tests."""
+    closed_logs.clear()
+    return (yield from _skip_if_missing())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_call() -> Generator[None, object, object]:
+    """Turn a missing program into a skip."""
+    return (yield from _skip_if_missing())
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Show the servers' logs beside a failure."""
+    report = yield
+    if report.failed:
+        report.sections.extend((f"log of {log.server}", log.tail) for log in recent_logs() if log.tail)
+    return report

@@ -1,0 +1,72 @@
+"""A real single-node etcd."""
+
+import http.client
+import urllib.request
+from collections.abc import Sequence
+
+from tests.harness.ports import free_port
+from tests.harness.process import ServerProcess, find_program
+
+
+class EtcdServer(ServerProcess):
+    """etcd with default limits unless told otherwise. `port` is the client port, `endpoint` its URL."""
+
+    kind = "etcd"
+
+    def __init__(self, *arguments: str, port: int | None = None, start_timeout: float = 60.0) -> None:
+        """`arguments` go to etcd as they are, e.g. "--quota-backend-bytes=16777216"."""
+        super().__init__(port=port, start_timeout=start_timeout)
+        self.peer_port = free_port()
+        self._arguments = arguments
+
+    @property
+    def endpoint(self) -> str:
+        """The client URL, for `--etcd`."""
+        return f"http://{self.address}"
+
+    def command(self) -> Sequence[str]:
+        """etcd's command line."""
+        peer = f"http://127.0.0.1:{self.peer_port}"
+        return [
+            find_program("etcd", "make test installs it where it may use apt"),
+            f"--data-dir={self.data_dir}",
+            "--name=test",
+            f"--listen-client-urls={self.endpoint}",
+            f"--advertise-client-urls={self.endpoint}",
+            f"--listen-peer-urls={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            f"--initial-cluster=test={peer}",
+            "--logger=zap",
+            "--log-level=warn",
+            *self._arguments,
+        ]
+
+    def serves(self) -> bool:
+        """Whether etcd says that it is healthy: it has a leader and commits."""
+        try:
+            return b'"health":"true"' in self._http("/health")
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def metrics(self) -> dict[str, float]:
+        """etcd's Prometheus metrics: the sample with its labels as etcd writes it -> value."""
+        samples: dict[str, float] = {}
+        for line in self._http("/metrics").decode().splitlines():
+            if line and not line.startswith("#"):
+                sample, _, value = line.rpartition(" ")
+                samples[sample] = float(value)
+        return samples
+
+    def metric(self, name: str, **labels: str) -> float:
+        """The sum of all samples of one metric that have all the given labels; 0 if there is none."""
+        wanted = [f'{label}="{value}"' for label, value in labels.items()]
+        return sum(
+            value
+            for sample, value in self.metrics().items()
+            if sample.partition("{")[0] == name and all(label in sample for label in wanted)
+        )
+
+    def _http(self, path: str) -> bytes:
+        with urllib.request.urlopen(self.endpoint + path, timeout=5) as response:
+            body: bytes = response.read()
+        return body

@@ -1,0 +1,73 @@
+"""The starters themselves: a server starts, tells its version, pauses, dies and comes back with its data."""
+
+from pathlib import Path
+
+import pytest
+
+from tests.harness import EtcdServer, StartFailed, ZooKeeperServer, eventually, wait_until
+from tests.harness import zookeeper as zookeeper_module
+from tests.harness.four_letter import four_letter_word
+from tests.harness.process import closed_logs
+
+
+def test_zookeeper_is_the_version_of_its_jar(zookeeper_server: ZooKeeperServer) -> None:
+    assert zookeeper_server.version() == zookeeper_module.zookeeper_jar_version()
+    assert zookeeper_server.version().startswith("3.9.")
+
+
+def test_zookeeper_takes_its_options(zookeeper_server: ZooKeeperServer) -> None:
+    configuration = dict(
+        line.split("=", 1)
+        for line in four_letter_word(zookeeper_server.port, "conf").splitlines()
+        if "=" in line
+    )
+    assert configuration["tickTime"] == "500"
+    assert configuration["maxClientCnxns"] == "0"
+    assert configuration["minSessionTimeout"] == "1000"
+    assert configuration["maxSessionTimeout"] == "10000"
+
+
+def test_etcd_keeps_its_data_over_a_crash(own_etcd_server: EtcdServer) -> None:
+    first = own_etcd_server.pid
+    before = own_etcd_server.metric("etcd_server_proposals_applied_total")
+    own_etcd_server.kill()
+    assert not own_etcd_server.alive
+    own_etcd_server.start()
+    assert own_etcd_server.pid != first
+    assert own_etcd_server.metric("etcd_server_proposals_applied_total") >= before > 0
+
+
+def test_a_paused_server_is_silent_until_it_is_resumed(own_etcd_server: EtcdServer) -> None:
+    own_etcd_server.pause()
+    wait_until(lambda: _state(own_etcd_server.pid) == "T", "the process is stopped")
+    own_etcd_server.resume()
+    wait_until(own_etcd_server.serves, "etcd serves again")
+
+
+def _state(pid: int) -> str:
+    """The letter that proc(5) gives for a process; the name before it stands in brackets."""
+    return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+
+
+@pytest.mark.real
+def test_a_server_that_cannot_start_says_why_with_its_log() -> None:
+    server = EtcdServer("--no-such-flag")
+    with pytest.raises(StartFailed, match="no-such-flag"), server:
+        pass
+    assert not server.alive
+    assert not server.folder.exists()
+    assert "no-such-flag" in closed_logs[-1].tail
+
+
+def test_wait_until_names_what_did_not_happen() -> None:
+    with pytest.raises(TimeoutError, match=r"not within 0 s: the moon; the last answer was \[\]"):
+        wait_until(list, "the moon", timeout=0)
+
+
+async def test_eventually_returns_the_answer() -> None:
+    answers = iter([0, 0, 7])
+
+    async def probe() -> int:
+        return next(answers)
+
+    assert await eventually(probe, "an answer", interval=0) == 7

@@ -1,0 +1,52 @@
+"""zketcd itself, as users start it: `python -m proxy`."""
+
+import re
+import sys
+from collections.abc import Mapping, Sequence
+
+from tests.harness.process import ServerProcess
+
+_READY = re.compile(r"^ready\b.*\n", re.MULTILINE)
+
+
+class ZketcdServer(ServerProcess):
+    """One proxy. Two of them on one EtcdServer with one prefix serve the same tree."""
+
+    kind = "zketcd"
+
+    def __init__(
+        self,
+        etcd_endpoint: str | None,
+        *,
+        port: int | None = None,
+        arguments: Sequence[str] = (),
+        variables: Mapping[str, str] | None = None,
+        start_timeout: float = 60.0,
+        **options: object,
+    ) -> None:
+        """Start on `etcd_endpoint` (None: the embedded etcd, its data in this server's folder).
+
+        `options` are the command line's: tick_time=500 becomes --tick-time 500; `arguments` go as they are.
+        """
+        super().__init__(port=port, start_timeout=start_timeout)
+        self._etcd_endpoint = etcd_endpoint
+        self._arguments = arguments
+        self._variables = dict(variables or {})
+        self._options = options
+
+    def command(self) -> Sequence[str]:
+        """The command line of `python -m proxy`."""
+        command = [sys.executable, "-m", "proxy", "--listen", self.address, "--data-dir", str(self.data_dir)]
+        if self._etcd_endpoint is not None:
+            command += ["--etcd", self._etcd_endpoint]
+        for option, value in self._options.items():
+            command += ["--" + option.replace("_", "-"), str(value)]
+        return [*command, *self._arguments]
+
+    def environment(self) -> Mapping[str, str]:
+        """Unbuffered output: the ready line must reach the log when it is printed."""
+        return {"PYTHONUNBUFFERED": "1", **self._variables}
+
+    def serves(self) -> bool:
+        """Whether the line that begins with `ready` has been printed since the last start."""
+        return _READY.search(self.log_text()) is not None

@@ -1,0 +1,137 @@
+"""The real ZooKeeper server, the oracle of the differential tests: from the jars of the pyspark wheel."""
+
+import importlib.util
+import os
+import re
+import shutil
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from tests.harness.four_letter import four_letter_word
+from tests.harness.process import BinaryMissing, ServerProcess, find_program
+
+# What the standalone server and zkCli load, found with `java -verbose:class`.
+_JARS = (
+    "zookeeper-3",
+    "zookeeper-jute",
+    "slf4j-api",
+    "log4j-api",
+    "log4j-core",
+    "log4j-slf4j2-impl",
+    "log4j-1.2-api",
+    "metrics-core",
+    "snappy-java",
+    "commons-cli",
+    "commons-io",
+    "jline-2",
+    "netty-buffer",
+    "netty-codec-base",
+    "netty-common",
+    "netty-handler-4",
+    "netty-resolver",
+    "netty-transport-4",
+    "netty-transport-classes-epoll",
+    "netty-transport-native-unix-common",
+)
+_ADVICE = "make setup-dev installs it"
+
+
+def _jar_folder() -> Path:
+    spec = importlib.util.find_spec("pyspark")
+    if spec is None or not spec.submodule_search_locations:
+        raise BinaryMissing(f"pyspark, whose wheel holds the ZooKeeper jars, is not installed: {_ADVICE}")
+    return Path(spec.submodule_search_locations[0]) / "jars"
+
+
+def zookeeper_classpath() -> str:
+    """The class path of the ZooKeeper server and its command line client. Raises BinaryMissing."""
+    jars = sorted(path for path in _jar_folder().glob("*.jar") if path.name.startswith(_JARS))
+    if not any(path.name.startswith("zookeeper-3") for path in jars):
+        raise BinaryMissing(f"the pyspark wheel holds no ZooKeeper jar: {_ADVICE}")
+    return os.pathsep.join(map(str, jars))
+
+
+def zookeeper_jar_version() -> str:
+    """The version of the ZooKeeper jar, e.g. "3.9.5". Raises BinaryMissing."""
+    found = re.search(r"zookeeper-(3[^/]*)\.jar", zookeeper_classpath())
+    if found is None:
+        raise BinaryMissing(f"the pyspark wheel holds no ZooKeeper jar: {_ADVICE}")
+    return found.group(1)
+
+
+def java_program() -> str:
+    """The java program: JAVA_HOME's, else the first on PATH. Raises BinaryMissing."""
+    home = os.environ.get("JAVA_HOME")
+    if home:
+        found = shutil.which("java", path=str(Path(home) / "bin"))
+        if found is not None:
+            return found
+    return find_program("java", "make test installs one where it may use apt")
+
+
+class ZooKeeperServer(ServerProcess):
+    """A standalone ZooKeeper. Times are milliseconds; -1 means ZooKeeper's default (2 and 20 ticks)."""
+
+    kind = "zookeeper"
+
+    def __init__(
+        self,
+        *,
+        tick_time: int = 2000,
+        min_session_timeout: int = -1,
+        max_session_timeout: int = -1,
+        max_client_connections: int = 60,
+        jute_max_buffer: int | None = None,
+        settings: Mapping[str, str] | None = None,
+        system_properties: Mapping[str, str] | None = None,
+        java_options: Sequence[str] = ("-Xmx512m",),
+        port: int | None = None,
+        start_timeout: float = 90.0,
+    ) -> None:
+        """`settings` are further lines of zoo.cfg, `system_properties` become -D options of java."""
+        super().__init__(port=port, start_timeout=start_timeout)
+        self._settings = {
+            "tickTime": str(tick_time),
+            "minSessionTimeout": str(min_session_timeout),
+            "maxSessionTimeout": str(max_session_timeout),
+            "maxClientCnxns": str(max_client_connections),
+            "dataDir": str(self.data_dir),
+            "clientPort": str(self.port),
+            "clientPortAddress": "127.0.0.1",
+            "admin.enableServer": "false",
+            "4lw.commands.whitelist": "*",
+            **(settings or {}),
+        }
+        self._properties = {"org.apache.logging.log4j.level": "WARN", **(system_properties or {})}
+        if jute_max_buffer is not None:
+            self._properties["jute.maxbuffer"] = str(jute_max_buffer)
+        self._java_options = java_options
+
+    def command(self) -> Sequence[str]:
+        """The java command line; writes the configuration file that it names."""
+        configuration = self.folder / "zoo.cfg"
+        configuration.write_text("".join(f"{key}={value}\n" for key, value in self._settings.items()))
+        return [
+            java_program(),
+            *self._java_options,
+            *(f"-D{key}={value}" for key, value in self._properties.items()),
+            "-cp",
+            zookeeper_classpath(),
+            # As zkServer.sh does: this entry point falls back to standalone mode.
+            "org.apache.zookeeper.server.quorum.QuorumPeerMain",
+            str(configuration),
+        ]
+
+    def serves(self) -> bool:
+        """Whether `srvr` tells a mode; while it loads, the server answers that it does not serve requests."""
+        try:
+            return "Mode:" in four_letter_word(self.port, "srvr")
+        except OSError:
+            return False
+
+    def version(self) -> str:
+        """The version that the running server tells, e.g. "3.9.5"."""
+        found = re.search(r"Zookeeper version: ([0-9.]+)", four_letter_word(self.port, "srvr"))
+        if found is None:
+            raise RuntimeError("srvr tells no version")
+        return found.group(1)
