@@ -1,7 +1,7 @@
 """Cuts the byte stream of one connection into frames. No frame is looked into here.
 
-A frame is a 4-byte length and as many bytes. Limits as ZooKeeper's NIOServerCnxn.readLength has them: a length of
-exactly jute.maxbuffer passes, one more or a negative one does not, and 0 is a frame (without even a header).
+A frame is a 4-byte length and as many bytes. Limits are those of ZooKeeper's NIOServerCnxn.readLength: a length
+of exactly jute.maxbuffer passes, one more or a negative one does not, and 0 is a frame (without even a header).
 """
 
 from codec.errors import FrameTooLong
@@ -9,6 +9,8 @@ from codec.jute import INT
 
 # jute.maxbuffer's default on the server: BinaryInputArchive.maxBuffer.
 DEFAULT_MAX_FRAME = 0xFFFFF
+
+_int_at = INT.unpack_from
 
 
 class Framer:
@@ -39,13 +41,16 @@ class Framer:
             data = bytes(self._partial)
             self._partial.clear()
         frames: list[bytes] = []
+        limit = self._max_frame
         size = len(data)
+        last = size - 4
         position = 0
         wanted = 4
-        while (start := position + 4) <= size:
-            length: int = INT.unpack_from(data, position)[0]
-            if not 0 <= length <= self._max_frame:
-                raise FrameTooLong(length, self._max_frame, frames)
+        while position <= last:
+            (length,) = _int_at(data, position)
+            if length < 0 or length > limit:
+                raise FrameTooLong(length, limit, frames)
+            start = position + 4
             end = start + length
             if end > size:
                 wanted = 4 + length

@@ -40,8 +40,8 @@ def to_text(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        # Python counts the three bytes of an encoded surrogate as three errors, Java as one. Java clients send
-        # such bytes for every character beyond U+FFFF (see from_text). Else the two agree, which tests check.
+        # Python counts the three bytes of an encoded surrogate as three errors, Java as one. Java clients
+        # send such bytes for every character beyond U+FFFF (see from_text). Else the two agree (tests check).
         return _ENCODED_SURROGATE.sub(b"\xef\xbf\xbd", raw).decode(errors="replace")
 
 
@@ -114,12 +114,19 @@ class Reader:
 
     def buffer(self) -> bytes | None:
         """Bytes after their length; length -1 is null, anything lower an error (checkLength)."""
-        length = self.int()
+        position = self.position
+        try:
+            length: Number = INT.unpack_from(self.data, position)[0]
+        except StructError:
+            raise MalformedPacket("cut within a length") from None
+        start = position + 4
         if length < 0:
-            if length == -1:
-                return None
-            raise MalformedPacket(f"unreasonable length {length}")
-        start = self.position
+            if length != -1:
+                raise MalformedPacket(f"unreasonable length {length}")
+            self.position = start
+            return None
+        # checkLength also refuses more than jute.maxbuffer and zookeeper.jute.maxbuffer.extrasize together, but
+        # a frame is no longer than jute.maxbuffer: such a length is cut short anyway, with the same answer.
         end = start + length
         if end > len(self.data):
             raise MalformedPacket(f"cut within {length} bytes")
@@ -137,14 +144,24 @@ class Reader:
         return None if count is None else [self.text() for _ in range(count)]
 
     def acls(self) -> list[Acl] | None:
-        """ACL entries after their count. Raises NullString where a scheme or an id is null."""
+        """ACL entries after their count. Raises NullString for a null id that ZooKeeper stumbles over."""
         start = self.position
-        end = start + _OPEN_ACLS_SIZE
-        if self.data[start:end] == _OPEN_ACLS:
+        end = start + OPEN_ACLS_SIZE
+        if self.data[start:end] == OPEN_ACLS:
             self.position = end
             return [OPEN_ACL]
         count = self.count()
-        return None if count is None else [Acl(self.int(), self.text(), self.text()) for _ in range(count)]
+        return None if count is None else [self._acl() for _ in range(count)]
+
+    def _acl(self) -> Acl:
+        # PrepRequestProcessor.fixupACL refuses a null scheme, as it does "" and any unknown one, before it looks
+        # at the id; it replaces the id of scheme "auth" unseen. Other null ids are a NullPointerException there.
+        perms, scheme, identity = self.int(), self.string() or "", self.string()
+        if identity is None:
+            if scheme not in ("", "auth"):
+                raise NullString("the id of an ACL is null")
+            identity = ""
+        return Acl(perms, scheme, identity)
 
     def text(self) -> str:
         """A string that must be there. Raises NullString for null."""
@@ -154,13 +171,15 @@ class Reader:
         return value
 
     def count(self) -> Number | None:
-        """The length of a vector: -1 is null, and anything lower counts as 0 (BinaryInputArchive.startVector)."""
+        """The length of a vector: -1 is null, anything lower counts as 0 (BinaryInputArchive.startVector)."""
         count = self.int()
         return None if count == -1 else max(count, 0)
 
 
-def pack_string(text: str) -> bytes:
-    """Text with its length in bytes before it."""
+def pack_string(text: str | None) -> bytes:
+    """Text with its length in bytes before it, or null."""
+    if text is None:
+        return NULL
     raw = from_text(text)
     return INT.pack(len(raw)) + raw
 
@@ -191,5 +210,5 @@ def pack_acls(acls: Collection[Acl]) -> bytes:
 
 
 # What nearly every client sends as the ACL of a create, recognised whole instead of field by field.
-_OPEN_ACLS = pack_acls([OPEN_ACL])
-_OPEN_ACLS_SIZE = len(_OPEN_ACLS)
+OPEN_ACLS = pack_acls([OPEN_ACL])
+OPEN_ACLS_SIZE = len(OPEN_ACLS)

@@ -2,16 +2,17 @@
 
 Every function here is proven equal to its declaration, byte for byte, by tests/codec/test_packets.py. Decoders
 take a frame and the position behind the request header, ignore trailing bytes as ZooKeeper does, and raise
-MalformedPacket, or its NullString where the packet is whole but a mandatory string is null.
+MalformedPacket, or its NullString where the packet is whole but a mandatory string is null (what ZooKeeper answers
+to each is in README.md). Encoders trust their arguments.
 """
 
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from codec.constants import Xid
 from codec.errors import MalformedPacket, NullString
-from codec.jute import INT, Acl, Reader, from_text, pack_buffer, to_text
+from codec.jute import INT, OPEN_ACL, OPEN_ACLS, OPEN_ACLS_SIZE, Acl, Reader, from_text, pack_buffer
 
 REQUEST_HEADER = Struct(">ii")  # xid, opcode
 REPLY_HEADER = Struct(">iqi")  # xid, zxid, err
@@ -19,85 +20,152 @@ MULTI_HEADER = Struct(">i?i")  # type, done, err; as Java does, `?` takes any by
 # czxid mzxid ctime mtime version cversion aversion ephemeralOwner dataLength numChildren pzxid
 STAT = Struct(">qqqqiiiqiiq")
 
-_FRAMED_REPLY_HEADER = Struct(">iiqi")
-_EVENT_HEAD = Struct(">iiqiiii")
+Create: TypeAlias = tuple[str, bytes | None, list[Acl] | None, int]
+CreateTtl: TypeAlias = tuple[str, bytes | None, list[Acl] | None, int, int]
+SetData: TypeAlias = tuple[str, bytes | None, int]
+SetAcl: TypeAlias = tuple[str, list[Acl] | None, int]
+
+_int_at = INT.unpack_from
+_pack_reply = Struct(">iiqi").pack  # length, then a reply header
+_pack_event = Struct(">iiqiiii").pack  # length, reply header, type, state, length of the path
+_NOTIFICATION_XID = int(Xid.NOTIFICATION)  # a plain number packs faster than an enum looks it up
 _CONNECT_RESPONSE_HEAD = Struct(">iiq")
 
 
+# Of the decoders below, the hot ones first try what nearly every packet looks like, in as few steps as can be.
+# Whatever is unusual (nulls, other ACLs, bad UTF-8, cut packets) they leave to their sisters read_*, which define
+# the answer. Measured with 45-byte paths: create 0.41 us against 0.82, setData 0.30 against 0.69, path and watch
+# 0.20 against 0.45. Reading the last field proves the ones before it whole, as no length is negative.
+
+
 def decode_path(frame: bytes, position: int) -> str:
-    """The path of a request that starts with one (sync, getACL, getEphemerals, ...)."""
+    """The path of a request that has nothing else (getACL, getAllChildrenNumber, ...)."""
     return Reader(frame, position).text()
+
+
+def decode_optional_path(frame: bytes, position: int) -> str | None:
+    """The path of sync and getEphemerals, which may be null: ZooKeeper 3.9 answers both with success."""
+    return Reader(frame, position).string()
 
 
 def decode_path_watch(frame: bytes, position: int) -> tuple[str, bool]:
     """The path and watch flag of exists, getData, getChildren and getChildren2."""
     try:
-        length: int = INT.unpack_from(frame, position)[0]
-        if length < 0:
-            raise _bad_length(length)
-        start = position + 4
-        end = start + length
-        watch = frame[end] != 0  # being there, it shows that the path is whole too
-        return frame[start:end].decode(), watch
-    except UnicodeDecodeError:
-        return to_text(frame[start:end]), watch
-    except (StructError, IndexError):
-        raise MalformedPacket("cut within a path and watch flag") from None
+        (length,) = _int_at(frame, position)
+        if length >= 0:
+            start = position + 4
+            end = start + length
+            watch = frame[end] != 0
+            return frame[start:end].decode(), watch
+    except (StructError, IndexError, UnicodeDecodeError):
+        pass
+    return read_path_watch(Reader(frame, position))
 
 
 def decode_path_version(frame: bytes, position: int) -> tuple[str, int]:
     """The path and version of delete and check; also path and mode or type of addWatch and removeWatches."""
+    try:
+        (length,) = _int_at(frame, position)
+        if length >= 0:
+            start = position + 4
+            end = start + length
+            (version,) = _int_at(frame, end)
+            return frame[start:end].decode(), version
+    except (StructError, UnicodeDecodeError):
+        pass
     return read_path_version(Reader(frame, position))
 
 
-def decode_create(frame: bytes, position: int) -> tuple[str, bytes | None, list[Acl] | None, int]:
+def decode_create(frame: bytes, position: int) -> Create:
     """Path, data, ACL and flags of create, create2 and createContainer."""
+    try:
+        (length,) = _int_at(frame, position)
+        start = position + 4
+        end = start + length
+        (size,) = _int_at(frame, end)
+        data_start = end + 4
+        data_end = data_start + size
+        acls_end = data_end + OPEN_ACLS_SIZE
+        if length >= 0 and size >= 0 and frame[data_end:acls_end] == OPEN_ACLS:
+            (flags,) = _int_at(frame, acls_end)
+            return frame[start:end].decode(), frame[data_start:data_end], [OPEN_ACL], flags
+    except (StructError, UnicodeDecodeError):
+        pass
     return read_create(Reader(frame, position))
 
 
-def decode_create_ttl(frame: bytes, position: int) -> tuple[str, bytes | None, list[Acl] | None, int, int]:
+def decode_create_ttl(frame: bytes, position: int) -> CreateTtl:
     """Path, data, ACL, flags and TTL (milliseconds) of createTTL."""
     return read_create_ttl(Reader(frame, position))
 
 
-def decode_set_data(frame: bytes, position: int) -> tuple[str, bytes | None, int]:
+def decode_set_data(frame: bytes, position: int) -> SetData:
     """Path, data and version of setData."""
+    try:
+        (length,) = _int_at(frame, position)
+        start = position + 4
+        end = start + length
+        (size,) = _int_at(frame, end)
+        if length >= 0 and size >= 0:
+            data_start = end + 4
+            data_end = data_start + size
+            (version,) = _int_at(frame, data_end)
+            return frame[start:end].decode(), frame[data_start:data_end], version
+    except (StructError, UnicodeDecodeError):
+        pass
     return read_set_data(Reader(frame, position))
 
 
-def decode_set_acl(frame: bytes, position: int) -> tuple[str, list[Acl] | None, int]:
+def decode_set_acl(frame: bytes, position: int) -> SetAcl:
     """Path, ACL and version of setACL."""
     return read_set_acl(Reader(frame, position))
 
 
+# The same at a reader's position, which moves behind the record: for the operations of a multi. A null path is
+# raised only once the whole record is read, as ZooKeeper stumbles over it only after it has decoded the packet.
+
+
 def read_path_watch(reader: Reader) -> tuple[str, bool]:
-    """decode_path_watch at the reader's position, which moves behind it."""
-    return reader.text(), reader.boolean()
+    """decode_path_watch for a reader."""
+    path, watch = reader.string(), reader.boolean()
+    return _present(path), watch
 
 
 def read_path_version(reader: Reader) -> tuple[str, int]:
-    """decode_path_version at the reader's position, which moves behind it."""
-    return reader.text(), reader.int()
+    """decode_path_version for a reader."""
+    path, version = reader.string(), reader.int()
+    return _present(path), version
 
 
-def read_create(reader: Reader) -> tuple[str, bytes | None, list[Acl] | None, int]:
-    """decode_create at the reader's position, which moves behind it."""
-    return reader.text(), reader.buffer(), reader.acls(), reader.int()
+def read_create(reader: Reader) -> Create:
+    """decode_create for a reader."""
+    path, data, acls, flags = reader.string(), reader.buffer(), reader.acls(), reader.int()
+    return _present(path), data, acls, flags
 
 
-def read_create_ttl(reader: Reader) -> tuple[str, bytes | None, list[Acl] | None, int, int]:
-    """decode_create_ttl at the reader's position, which moves behind it."""
-    return reader.text(), reader.buffer(), reader.acls(), reader.int(), reader.long()
+def read_create_ttl(reader: Reader) -> CreateTtl:
+    """decode_create_ttl for a reader."""
+    path, data, acls, flags = reader.string(), reader.buffer(), reader.acls(), reader.int()
+    ttl = reader.long()
+    return _present(path), data, acls, flags, ttl
 
 
-def read_set_data(reader: Reader) -> tuple[str, bytes | None, int]:
-    """decode_set_data at the reader's position, which moves behind it."""
-    return reader.text(), reader.buffer(), reader.int()
+def read_set_data(reader: Reader) -> SetData:
+    """decode_set_data for a reader."""
+    path, data, version = reader.string(), reader.buffer(), reader.int()
+    return _present(path), data, version
 
 
-def read_set_acl(reader: Reader) -> tuple[str, list[Acl] | None, int]:
-    """decode_set_acl at the reader's position, which moves behind it."""
-    return reader.text(), reader.acls(), reader.int()
+def read_set_acl(reader: Reader) -> SetAcl:
+    """decode_set_acl for a reader."""
+    path, acls, version = reader.string(), reader.acls(), reader.int()
+    return _present(path), acls, version
+
+
+def _present(path: str | None) -> str:
+    if path is None:
+        raise NullString("the path is null")
+    return path
 
 
 def read_multi_header(reader: Reader) -> tuple[int, bool, int]:
@@ -112,14 +180,14 @@ def read_multi_header(reader: Reader) -> tuple[int, bool, int]:
 
 def frame(xid: int, zxid: int, err: int, body: bytes = b"") -> bytes:
     """A whole reply, its length included."""
-    return _FRAMED_REPLY_HEADER.pack(16 + len(body), xid, zxid, err) + body
+    return _pack_reply(16 + len(body), xid, zxid, err) + body
 
 
 def encode_event(event_type: int, state: int, path: str, zxid: int) -> bytes:
     """A whole watch notification, its length included. `zxid` is the header's."""
     raw = from_text(path)
     size = len(raw)
-    return _EVENT_HEAD.pack(28 + size, Xid.NOTIFICATION, zxid, 0, event_type, state, size) + raw
+    return _pack_event(28 + size, _NOTIFICATION_XID, zxid, 0, event_type, state, size) + raw
 
 
 class ConnectRequest(NamedTuple):
@@ -145,13 +213,11 @@ def decode_connect(frame: bytes) -> ConnectRequest:
     return ConnectRequest(version, last_zxid, timeout, session_id, password, read_only)
 
 
-def encode_connect_response(timeout_ms: int, session_id: int, password: bytes, read_only: bool | None) -> bytes:
+def encode_connect_response(
+    timeout_ms: int, session_id: int, password: bytes, read_only: bool | None
+) -> bytes:
     """A whole ConnectResponse, its length included; `read_only` None leaves the byte out, for old clients."""
     body = _CONNECT_RESPONSE_HEAD.pack(0, timeout_ms, session_id) + pack_buffer(password)
     if read_only is not None:
         body += b"\x01" if read_only else b"\x00"
     return INT.pack(len(body)) + body
-
-
-def _bad_length(length: int) -> MalformedPacket:
-    return NullString("a path is null") if length == -1 else MalformedPacket(f"unreasonable length {length}")
