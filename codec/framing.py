@@ -1,7 +1,7 @@
 """Cuts the byte stream of one connection into frames. No frame is looked into here.
 
-A frame is a 4-byte length and as many bytes. Limits are those of ZooKeeper's NIOServerCnxn.readLength: a length
-of exactly jute.maxbuffer passes, one more or a negative one does not, and 0 is a frame (without even a header).
+A frame is a 4-byte length and as many bytes. Limits are those of ZooKeeper's NIOServerCnxn.readLength: a
+length of exactly jute.maxbuffer passes, one more or a negative one does not, and 0 is an (empty) frame.
 """
 
 from codec.errors import FrameTooLong

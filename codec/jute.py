@@ -20,7 +20,6 @@ NULL = INT.pack(-1)
 _ENCODED_SURROGATE = re.compile(rb"\xed[\xa0-\xbf][\x80-\xbf]")
 _SUPPLEMENTARY = re.compile("[\U00010000-\U0010ffff]")
 
-
 Number: TypeAlias = int  # within Reader the name `int` is a method
 
 
@@ -125,8 +124,8 @@ class Reader:
                 raise MalformedPacket(f"unreasonable length {length}")
             self.position = start
             return None
-        # checkLength also refuses more than jute.maxbuffer and zookeeper.jute.maxbuffer.extrasize together, but
-        # a frame is no longer than jute.maxbuffer: such a length is cut short anyway, with the same answer.
+        # checkLength also refuses more than jute.maxbuffer and zookeeper.jute.maxbuffer.extrasize together,
+        # but no frame is longer than jute.maxbuffer: such a buffer is cut short anyway, with the same answer.
         end = start + length
         if end > len(self.data):
             raise MalformedPacket(f"cut within {length} bytes")
@@ -154,8 +153,8 @@ class Reader:
         return None if count is None else [self._acl() for _ in range(count)]
 
     def _acl(self) -> Acl:
-        # PrepRequestProcessor.fixupACL refuses a null scheme, as it does "" and any unknown one, before it looks
-        # at the id; it replaces the id of scheme "auth" unseen. Other null ids are a NullPointerException there.
+        # PrepRequestProcessor.fixupACL refuses a null scheme, as it does "" and any unknown one, before it
+        # looks at the id; it replaces the id of "auth" unseen. Other null ids are a NullPointerException.
         perms, scheme, identity = self.int(), self.string() or "", self.string()
         if identity is None:
             if scheme not in ("", "auth"):
