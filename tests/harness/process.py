@@ -153,7 +153,7 @@ class ServerProcess:
         return self.wait(timeout)
 
     def wait(self, timeout: float = 30.0) -> int:
-        """Wait for the end of the server and return its exit status; kills it and raises TimeoutError if late."""
+        """Wait for the server to end and return its exit status; kills it and raises TimeoutError if late."""
         process = self._running()
         try:
             status = process.wait(timeout)

@@ -1,0 +1,94 @@
+# Everything a user or contributor does; `make help` lists it. Each target does its own set-up.
+
+.DEFAULT_GOAL := help
+SHELL := /bin/bash
+
+PYTHON ?= $(firstword $(shell command -v python3.11) python3)
+export PYTHON
+VENV := .venv/bin
+PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes
+STAMPS := .venv/.stamps
+SOURCES := codec schema proxy tests bench tools
+
+# Arguments for the program behind a target: make run ARGS="--listen 0.0.0.0:2181", make test ARGS="-k watches"
+ARGS ?=
+
+.PHONY: help
+help: ## Show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+# Set-up. Stamps are newer than the locks that they stand for, so that a second run does nothing.
+
+$(STAMPS)/created:
+	tools/create_venv.sh
+	@mkdir -p $(STAMPS) && touch $@
+
+$(STAMPS)/runtime: requirements/runtime.txt $(STAMPS)/created
+	@echo "installing the locked dependencies into .venv"
+	@$(PIP) -r requirements/runtime.txt
+	@touch $@
+
+$(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
+	@echo "installing the locked development dependencies into .venv (pyspark alone is 450 MB)"
+	@$(PIP) -r requirements/dev.txt
+	@touch $@
+
+.cache/kazoo.stamp: requirements/kazoo-source.txt tools/fetch_kazoo_source.sh $(STAMPS)/runtime
+	@echo "fetching kazoo's test suite"
+	@mkdir -p .cache && tools/fetch_kazoo_source.sh
+	@touch $@
+
+.PHONY: setup setup-dev setup-test
+setup: $(STAMPS)/runtime ## Install what `make run` needs: .venv, locked dependencies, an etcd
+	@tools/setup_etcd.sh
+
+setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
+
+setup-test: setup setup-dev .cache/kazoo.stamp ## Install what all tests need as well: Java, ClickHouse, kazoo's suite
+	@tools/install_system_packages.sh java clickhouse
+
+# Use
+
+.PHONY: run
+run: setup ## Serve ZooKeeper clients on 127.0.0.1:2181 with an embedded etcd; its data stay in ./data
+	@exec $(VENV)/python -m proxy --data-dir data $(ARGS)
+
+.PHONY: bench
+bench: setup-test ## Measure zketcd beside real ZooKeeper and raw etcd transactions
+	@exec $(VENV)/python -m bench $(ARGS)
+
+# Checks
+
+.PHONY: test unit lint format
+test: setup-test ## Run all tests, those that need no server first
+	$(VENV)/python -m pytest $(ARGS)
+
+unit: setup-dev ## Run the tests that need no server
+	$(VENV)/python -m pytest -m "not real" $(ARGS)
+
+lint: setup-dev ## Check style, types, import directions and the Dockerfile
+	$(VENV)/ruff check $(SOURCES)
+	$(VENV)/ruff format --check $(SOURCES)
+	$(VENV)/mypy $(SOURCES)
+	$(VENV)/lint-imports --no-cache
+	$(VENV)/hadolint Dockerfile
+
+format: setup-dev ## Format the sources and mend what ruff can mend
+	$(VENV)/ruff format $(SOURCES)
+	$(VENV)/ruff check --fix $(SOURCES)
+
+# Generated files
+
+.PHONY: proto lock
+proto: setup-dev ## Generate proxy/etcd/rpc_pb2.py from rpc.proto
+	$(VENV)/python tools/generate_rpc.py
+
+# The files must not name the registry or mirror of whoever runs this.
+LOCK := CUSTOM_COMPILE_COMMAND="make lock" ../$(VENV)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
+	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
+lock: setup-dev ## Write the locks anew from requirements/*.in (ARGS=--upgrade for newer versions)
+	cd requirements && for name in runtime dev etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
+
+.PHONY: clean
+clean: ## Remove .venv and caches (not ./data)
+	rm -rf .venv .cache .mypy_cache .ruff_cache .pytest_cache .hypothesis .import_linter_cache

@@ -1,0 +1,102 @@
+#!/usr/bin/env bash
+# Install the programs that zketcd runs beside itself, from Debian's packages.
+#
+#   tools/install_system_packages.sh etcd java clickhouse venv
+#
+# What is there already is left alone. apt is used only by root on a system that has it; otherwise this says what is
+# missing, why it was not installed and how to get it, and ends well: whoever needs the program says so again.
+# No service of an installed package is left running or enabled: zketcd and the tests start their own.
+set -euo pipefail
+
+# Debian keeps servers in /usr/sbin, which is not on every user's PATH.
+PATH="$PATH:/usr/sbin:/sbin"
+here=$(dirname "$0")
+
+present() {
+    case $1 in
+    etcd) "$here/etcd_usable.sh" ;;
+    java) command -v java >/dev/null ;;
+    clickhouse) command -v clickhouse-server >/dev/null && command -v clickhouse-client >/dev/null ;;
+    venv) "${PYTHON:-python3}" -c 'import ensurepip' 2>/dev/null ;;
+    *) echo "unknown program: $1" >&2 && exit 2 ;;
+    esac
+}
+
+packages_of() {
+    case $1 in
+    etcd) echo etcd-server ;;
+    java) echo default-jre-headless ;;
+    clickhouse) echo clickhouse-server clickhouse-client ;;
+    venv) echo python3-venv ;;
+    esac
+}
+
+services_of() {
+    case $1 in
+    etcd) echo etcd ;;
+    clickhouse) echo clickhouse-server ;;
+    esac
+}
+
+missing=()
+for program in "$@"; do
+    present "$program" || missing+=("$program")
+done
+[ ${#missing[@]} -gt 0 ] || exit 0
+
+packages=()
+for program in "${missing[@]}"; do
+    read -ra wanted <<<"$(packages_of "$program")"
+    packages+=("${wanted[@]}")
+done
+
+skip() {
+    echo "skipped: installing ${missing[*]}: $1" >&2
+    echo "         on Debian: apt-get install --no-install-recommends ${packages[*]}" >&2
+    exit 0
+}
+
+command -v apt-get >/dev/null || skip "this system has no apt-get"
+[ "$(id -u)" -eq 0 ] || skip "only root may use apt-get"
+
+apt() {
+    DEBIAN_FRONTEND=noninteractive apt-get -qq -o Acquire::Retries=3 -o DPkg::Lock::Timeout=300 "$@"
+}
+
+echo "installing ${packages[*]} (apt)" >&2
+apt update || skip "apt-get update failed"
+
+candidates=()
+for package in "${packages[@]}"; do
+    version=$(apt-cache policy "$package" | awk '/Candidate:/ {print $2}')
+    if [ -z "$version" ] || [ "$version" = "(none)" ]; then
+        echo "skipped: $package: this release of Debian does not have it" >&2
+    elif [ "$package" = etcd-server ] && dpkg --compare-versions "$version" lt 3.4.22; then
+        echo "skipped: etcd-server: this release of Debian has $version, zketcd needs 3.4.22 or newer" >&2
+    else
+        candidates+=("$package")
+    fi
+done
+[ ${#candidates[@]} -gt 0 ] || exit 0
+
+# Maintainer scripts ask policy-rc.d whether they may start a service; 101 forbids it. Where the machine has a policy
+# of its own that stays, and what it let start is stopped below.
+policy=/usr/sbin/policy-rc.d
+if [ ! -e "$policy" ]; then
+    trap 'rm -f "$policy"' EXIT
+    printf '#!/bin/sh\nexit 101\n' >"$policy"
+    chmod 755 "$policy"
+fi
+
+# Debian's packages may come with a question about configuration files: keep what is there.
+apt install --yes --no-install-recommends -o Dpkg::Options::=--force-confold -o Dpkg::Use-Pty=0 \
+    "${candidates[@]}" >&2 || skip "apt-get install failed"
+
+for program in "${missing[@]}"; do
+    for service in $(services_of "$program"); do
+        if [ -e "/etc/init.d/$service" ]; then
+            service "$service" stop >/dev/null 2>&1 || true # not running: nothing to stop
+            update-rc.d "$service" disable >/dev/null 2>&1 || true
+        fi
+    done
+done
