@@ -1,0 +1,354 @@
+"""What a differential test does: steps over numbered sessions ("slots"), and the requests in them.
+
+A script is a list of steps. Every step and request is a NamedTuple whose repr is Python, so that a shrunk
+script can be pasted into `cases`. Paths are relative to a root node that the runner makes for each run: "" is
+that root, "/a" a child of it. A path that starts with "@" is sent as it stands, without the "@".
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import NamedTuple
+
+from tests.compat import wire
+from tests.compat.wire import Cursor, pack_acls, pack_buffer, pack_int, pack_string, pack_strings
+
+AclList = tuple[tuple[int, str, str], ...]
+OPEN: AclList = ((31, "world", "anyone"),)
+
+PERSISTENT, EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL = range(4)
+
+
+class Create(NamedTuple):
+    """create, or create2 if `with_stat`."""
+
+    path: str | None
+    data: bytes | None = b""
+    flags: int = 0
+    acls: AclList | None = OPEN
+    with_stat: bool = False
+
+
+class Delete(NamedTuple):
+    """delete."""
+
+    path: str | None
+    version: int = -1
+
+
+class Exists(NamedTuple):
+    """exists."""
+
+    path: str | None
+    watch: bool = False
+
+
+class GetData(NamedTuple):
+    """getData."""
+
+    path: str | None
+    watch: bool = False
+
+
+class SetData(NamedTuple):
+    """setData."""
+
+    path: str | None
+    data: bytes | None = b""
+    version: int = -1
+
+
+class GetAcl(NamedTuple):
+    """getACL."""
+
+    path: str | None
+
+
+class SetAcl(NamedTuple):
+    """setACL."""
+
+    path: str | None
+    acls: AclList | None = OPEN
+    version: int = -1
+
+
+class GetChildren(NamedTuple):
+    """getChildren, or getChildren2 if `with_stat`."""
+
+    path: str | None
+    watch: bool = False
+    with_stat: bool = False
+
+
+class Sync(NamedTuple):
+    """sync."""
+
+    path: str | None
+
+
+class Check(NamedTuple):
+    """check; ZooKeeper takes it only inside a multi."""
+
+    path: str | None
+    version: int = -1
+
+
+class Multi(NamedTuple):
+    """multi."""
+
+    ops: tuple[Request, ...] = ()
+
+
+class AddAuth(NamedTuple):
+    """The auth packet."""
+
+    scheme: str | None
+    auth: bytes | None
+
+
+class SetWatches(NamedTuple):
+    """setWatches; `since` says which zxid to claim: "last" seen before the reconnect, "zero" or "future"."""
+
+    since: str
+    data: tuple[str, ...] = ()
+    exist: tuple[str, ...] = ()
+    child: tuple[str, ...] = ()
+
+
+class Ping(NamedTuple):
+    """ping."""
+
+
+class Payload(NamedTuple):
+    """Any bytes as one well-framed packet; a plain request follows to see whether the connection lives."""
+
+    data: bytes
+
+
+Request = (
+    Create
+    | Delete
+    | Exists
+    | GetData
+    | SetData
+    | GetAcl
+    | SetAcl
+    | GetChildren
+    | Sync
+    | Check
+    | Multi
+    | AddAuth
+    | SetWatches
+    | Ping
+    | Payload
+)
+
+
+class Open(NamedTuple):
+    """A new session in `slot`; what the slot held before is left to itself."""
+
+    slot: int
+
+
+class Reopen(NamedTuple):
+    """Attach again to the slot's session, over a new connection; the old one may still be open."""
+
+    slot: int
+    good_password: bool = True
+    ahead: bool = False
+
+
+class Close(NamedTuple):
+    """closeSession, and wait for the server to close."""
+
+    slot: int
+
+
+class Drop(NamedTuple):
+    """Close the socket without closing the session."""
+
+    slot: int
+
+
+class Expire(NamedTuple):
+    """Fall silent with a short timeout until the session is gone."""
+
+    slot: int
+
+
+class Call(NamedTuple):
+    """Send all requests at once on the slot's connection and read all replies."""
+
+    slot: int
+    requests: tuple[Request, ...]
+
+
+class Handshake(NamedTuple):
+    """A fresh connection outside the slots: send these bytes, then the end of the stream; read until closed.
+
+    Used for malformed connect requests. `half_close` False keeps the sending side open: then the server must
+    close by itself."""
+
+    data: bytes
+    half_close: bool = False
+
+
+class Junk(NamedTuple):
+    """Send bytes that the server must answer by closing."""
+
+    slot: int
+    data: bytes
+
+
+Step = Open | Reopen | Close | Drop | Expire | Call | Handshake | Junk
+Script = list[Step]
+
+
+def call(slot: int, *requests: Request) -> Call:
+    """Return a step that sends `requests` at once."""
+    return Call(slot, requests)
+
+
+def opcode(request: Request) -> int:
+    """Return the opcode that a request goes under; a Payload's is read from its bytes (0 if too short)."""
+    match request:
+        case Create():
+            return wire.CREATE2 if request.with_stat else wire.CREATE
+        case GetChildren():
+            return wire.GET_CHILDREN2 if request.with_stat else wire.GET_CHILDREN
+        case Payload():
+            return int(struct.unpack_from(">i", request.data, 4)[0]) if len(request.data) >= 8 else 0
+    return _OPCODES[type(request)]
+
+
+_OPCODES: dict[type, int] = {
+    Delete: wire.DELETE,
+    Exists: wire.EXISTS,
+    GetData: wire.GET_DATA,
+    SetData: wire.SET_DATA,
+    GetAcl: wire.GET_ACL,
+    SetAcl: wire.SET_ACL,
+    Sync: wire.SYNC,
+    Check: wire.CHECK,
+    Multi: wire.MULTI,
+    AddAuth: wire.AUTH,
+    SetWatches: wire.SET_WATCHES,
+    Ping: wire.PING,
+}
+
+_SPECIAL_XIDS: dict[type, int] = {
+    AddAuth: wire.AUTH_XID,
+    SetWatches: wire.SET_WATCHES_XID,
+    Ping: wire.PING_XID,
+}
+
+
+def writes(request: Request) -> bool:
+    """Return whether success of the request makes a new zxid."""
+    return isinstance(request, Create | Delete | SetData | SetAcl | Multi)
+
+
+def rooted(path: str | None, root: str) -> str | None:
+    """Return the path to send: below `root`, or literal after "@"."""
+    if path is None:
+        return None
+    return path[1:] if path.startswith("@") else root + path
+
+
+def unrooted(path: str | None, root: str) -> str | None:
+    """Return a server's path as scripts write it; the inverse of `rooted`."""
+    if path is None:
+        return None
+    return path[len(root) :] if path.startswith(root) else "@" + path
+
+
+def encode(request: Request, xid: int, root: str, zxids: dict[str, int]) -> bytes:
+    """Return the payload of a request; `zxids` says what SetWatches.since stands for."""
+    if isinstance(request, Payload):
+        return request.data
+    header = struct.pack(">ii", _SPECIAL_XIDS.get(type(request), xid), opcode(request))
+    return header + encode_body(request, root, zxids)
+
+
+def encode_body(request: Request, root: str, zxids: dict[str, int]) -> bytes:
+    """Return what follows the request header."""
+    match request:
+        case Create(path, data, flags, acls):
+            return pack_string(rooted(path, root)) + pack_buffer(data) + pack_acls(acls) + pack_int(flags)
+        case Delete(path, version) | Check(path, version):
+            return pack_string(rooted(path, root)) + pack_int(version)
+        case Exists(path, watch) | GetData(path, watch) | GetChildren(path, watch):
+            return pack_string(rooted(path, root)) + bytes([watch])
+        case SetData(path, data, version):
+            return pack_string(rooted(path, root)) + pack_buffer(data) + pack_int(version)
+        case GetAcl(path) | Sync(path):
+            return pack_string(rooted(path, root))
+        case SetAcl(path, acls, version):
+            return pack_string(rooted(path, root)) + pack_acls(acls) + pack_int(version)
+        case Multi(ops):
+            parts = (pack_int(opcode(op)) + b"\0" + pack_int(-1) + encode_body(op, root, zxids) for op in ops)
+            return b"".join(parts) + pack_int(-1) + b"\1" + pack_int(-1)
+        case AddAuth(scheme, auth):
+            return pack_int(0) + pack_string(scheme) + pack_buffer(auth)
+        case SetWatches(since, data_paths, exist, child):
+            vectors = ([str(rooted(path, root)) for path in paths] for paths in (data_paths, exist, child))
+            return struct.pack(">q", zxids[since]) + b"".join(map(pack_strings, vectors))
+        case Payload(data):
+            return data
+        case Ping():
+            return b""
+
+
+Value = object
+
+
+def decode(code: int, body: bytes, root: str) -> tuple[Value, ...]:
+    """Return the fields of a reply's body; a body that does not parse comes back whole as bytes."""
+    if not body:
+        return ()
+    cursor = Cursor(body)
+    try:
+        values = _fields(code, cursor, root)
+        cursor.finish()
+    except (struct.error, IndexError):
+        return ("unparsed", body)
+    return values
+
+
+def _fields(code: int, cursor: Cursor, root: str) -> tuple[Value, ...]:
+    if code in (wire.CREATE, wire.SYNC):
+        return (unrooted(cursor.string(), root),)
+    if code == wire.CREATE2:
+        return (unrooted(cursor.string(), root), cursor.stat())
+    if code in (wire.EXISTS, wire.SET_DATA, wire.SET_ACL):
+        return (cursor.stat(),)
+    if code == wire.GET_DATA:
+        return (cursor.buffer(), cursor.stat())
+    if code == wire.GET_ACL:
+        return (tuple(cursor.acls()), cursor.stat())
+    if code == wire.GET_CHILDREN:
+        return (_sorted(cursor),)
+    if code == wire.GET_CHILDREN2:
+        return (_sorted(cursor), cursor.stat())
+    if code == wire.MULTI:
+        return _multi_fields(cursor, root)
+    raise IndexError(f"no layout for opcode {code}")
+
+
+def _sorted(cursor: Cursor) -> tuple[str, ...]:
+    """Return a child list; ZooKeeper's order is that of a hash set."""
+    return tuple(sorted(map(str, cursor.strings())))
+
+
+def _multi_fields(cursor: Cursor, root: str) -> tuple[Value, ...]:
+    results: list[Value] = []
+    while True:
+        kind, done, err = cursor.integer(), cursor.boolean(), cursor.integer()
+        if done:
+            return (*results, (kind, err))
+        if kind == wire.ERROR:
+            results.append((kind, err, cursor.integer()))
+        elif kind in (wire.DELETE, wire.CHECK):
+            results.append((kind, err))
+        else:
+            results.append((kind, err, *_fields(kind, cursor, root)))

@@ -1,0 +1,36 @@
+"""Random scripts on real ZooKeeper and zketcd: no difference may show.
+
+ZKETCD_DIFF_SEED (a first seed), ZKETCD_DIFF_SCRIPTS and ZKETCD_DIFF_STEPS reproduce or widen a run.
+"""
+
+import os
+
+import pytest
+
+from tests.compat.generate import Generator
+from tests.compat.runner import describe, run
+from tests.compat.script import Script
+from tests.compat.shrink import shrink
+from tests.compat.side import Server
+
+pytestmark = pytest.mark.real
+
+FIRST_SEED = int(os.environ.get("ZKETCD_DIFF_SEED", "1"))
+SCRIPTS = int(os.environ.get("ZKETCD_DIFF_SCRIPTS", "25"))
+STEPS = int(os.environ.get("ZKETCD_DIFF_STEPS", "250"))
+
+
+@pytest.mark.parametrize("bursts", [False, True], ids=["lockstep", "pipelined"])
+@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SCRIPTS))
+def test_no_difference(oracle: Server, subject: Server, seed: int, bursts: bool) -> None:
+    script = Generator(seed, bursts).script(STEPS)
+    found = run(script, oracle, subject)
+    if found is None:
+        return
+
+    def differs(candidate: Script) -> bool:
+        return run(candidate, oracle, subject) is not None
+
+    shrunk = shrink(script[: found.place + 1], differs)
+    again = run(shrunk, oracle, subject) or found
+    pytest.fail(f"seed {seed}: {describe(again, shrunk, oracle, subject)}", pytrace=False)
