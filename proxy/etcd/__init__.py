@@ -1,1 +1,1 @@
-"""etcd as zketcd uses it: `model` says what, `client` does it over gRPC, `embedded` runs a server of our own."""
+"""etcd as zketcd uses it: `model` says what, `client` does it over gRPC, `embedded` runs a server."""

@@ -100,24 +100,18 @@ class TxnResult(NamedTuple):
 
     succeeded: bool
     revision: int
-    responses: list["None | RangeResult | TxnResult"]
+    responses: list["RangeResult | TxnResult | None"]
 
 
 class EventKeyValue(Protocol):
     """What an event says of its key; of a deleted key only `key` and `mod_revision` are set."""
 
-    @property
-    def key(self) -> bytes: ...
-    @property
-    def value(self) -> bytes: ...
-    @property
-    def create_revision(self) -> int: ...
-    @property
-    def mod_revision(self) -> int: ...
-    @property
-    def version(self) -> int: ...
-    @property
-    def lease(self) -> int: ...
+    key: bytes
+    value: bytes
+    create_revision: int
+    mod_revision: int
+    version: int
+    lease: int
 
 
 class Event(Protocol):
@@ -128,7 +122,8 @@ class Event(Protocol):
         """PUT (0) or DELETE (1)."""
 
     @property
-    def kv(self) -> EventKeyValue: ...
+    def kv(self) -> EventKeyValue:
+        """The key after the change."""
 
 
 class WatchMessage(NamedTuple):

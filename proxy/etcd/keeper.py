@@ -1,0 +1,107 @@
+"""Keeping leases alive over one stream that repairs itself.
+
+What a lease stands for, and when it should be kept alive, is the caller's to know; gRPC is the client's.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Awaitable, Callable
+from typing import Protocol
+
+from proxy.etcd import rpc_pb2 as pb
+from proxy.etcd.model import EtcdError, EtcdUnknown
+
+_LOG = logging.getLogger(__name__)
+_FIRST_DELAY = 0.05
+_LONGEST_DELAY = 1.0
+
+
+class _Stream(Protocol):
+    async def write(self, request: bytes) -> None: ...
+    async def read(self) -> bytes: ...
+    def distrust(self) -> None: ...
+    def close(self) -> None: ...
+
+
+class LeaseKeeper:
+    """Renews leases on request and reports each answer. Made by EtcdClient.lease_keeper().
+
+    `on_alive(lease_id, ttl)` is called in the event loop with the seconds the lease now has, 0 if it is gone.
+    A request that a stream lost is sent again on the next one, so each gets its answer in the end.
+    """
+
+    def __init__(
+        self,
+        open_stream: Callable[[], Awaitable[_Stream]],
+        on_alive: Callable[[int, int], None],
+        answer_timeout: float,
+    ) -> None:
+        self._open_stream = open_stream
+        self._on_alive = on_alive
+        self._answer_timeout = answer_timeout
+        # Lease ids in the order of asking; asking again before the answer is asking once.
+        self._waiting: dict[int, None] = {}
+        # Lease ids sent and not answered, with the time of sending, oldest first.
+        self._sent: dict[int, float] = {}
+        self._wake = asyncio.Event()
+        self._delay = _FIRST_DELAY
+
+    def send(self, lease_id: int) -> None:
+        """Ask for one renewal; returns at once."""
+        self._waiting[lease_id] = None
+        self._wake.set()
+
+    async def run(self) -> None:
+        """Serve until cancelled. A stream is opened when there is something to send."""
+        while True:
+            await self._wake.wait()
+            try:
+                await self._serve(await self._open_stream())
+            except* EtcdError as failures:
+                _LOG.warning("lease keep-alive stream broken, opening another: %s", failures.exceptions[0])
+            self._waiting = dict.fromkeys((*self._sent, *self._waiting))
+            self._sent.clear()
+            if self._waiting:
+                self._wake.set()
+            await asyncio.sleep(self._delay)
+            self._delay = min(2 * self._delay, _LONGEST_DELAY)
+
+    async def _serve(self, stream: _Stream) -> None:
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self._write(stream))
+                group.create_task(self._read(stream))
+                group.create_task(self._expect_answers(stream))
+        finally:
+            stream.close()
+
+    async def _write(self, stream: _Stream) -> None:
+        while True:
+            await self._wake.wait()
+            while self._waiting:
+                lease_id = next(iter(self._waiting))
+                del self._waiting[lease_id]
+                self._sent.setdefault(lease_id, time.monotonic())
+                await stream.write(pb.LeaseKeepAliveRequest(id=lease_id).SerializeToString())
+            self._wake.clear()
+
+    async def _read(self, stream: _Stream) -> None:
+        while True:
+            response = pb.LeaseKeepAliveResponse.FromString(await stream.read())
+            self._delay = _FIRST_DELAY
+            self._sent.pop(response.id, None)
+            try:
+                self._on_alive(response.id, response.ttl)
+            except Exception:  # noqa: BLE001
+                # One session's trouble must not let the leases of all the others run out.
+                _LOG.exception("lease %x: the answer could not be handled", response.id)
+
+    async def _expect_answers(self, stream: _Stream) -> None:
+        """A stopped etcd would be noticed by gRPC's pings too, but later than short leases can wait."""
+        while True:
+            await asyncio.sleep(self._answer_timeout / 4)
+            oldest = next(iter(self._sent.values()), None)
+            if oldest is not None and time.monotonic() - oldest > self._answer_timeout:
+                stream.distrust()
+                raise EtcdUnknown(f"no answer to a lease keep-alive in {self._answer_timeout} s")
