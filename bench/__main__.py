@@ -1,0 +1,132 @@
+"""`python -m bench`: the command line, and the files that a bench writes."""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import time
+from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
+from pathlib import Path
+
+from bench.report import as_json, tables
+from bench.run import Cell, Plan, measure
+from bench.servers import NAMES, targets
+from bench.workloads import WORKLOADS
+from tests.harness import zookeeper_jar_version
+
+RESULTS = Path(__file__).parent / "results"
+PIPELINED = 32
+
+
+def names_of(known: Sequence[str]) -> Callable[[str], list[str]]:
+    """An argparse type for a comma-separated choice from `known`."""
+
+    def parse(value: str) -> list[str]:
+        chosen = value.split(",")
+        for name in chosen:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
+        return chosen
+
+    return parse
+
+
+def numbers(value: str) -> list[int]:
+    """An argparse type: comma-separated numbers from 1 on."""
+    try:
+        chosen = [int(part) for part in value.split(",")]
+    except ValueError:
+        raise argparse.ArgumentTypeError(f"{value!r} isn't a list of whole numbers") from None
+    if min(chosen) < 1:
+        raise argparse.ArgumentTypeError(f"{value!r}: numbers start at 1")
+    return chosen
+
+
+def parser() -> argparse.ArgumentParser:
+    """The command line's grammar."""
+    found = argparse.ArgumentParser(
+        prog="python -m bench",
+        description="zketcd beside ZooKeeper and raw etcd in one run: tables on stdout, progress on stderr.",
+        allow_abbrev=False,
+    )
+    found.add_argument("--quick", action="store_true", help="less of everything: under a minute")
+    found.add_argument(
+        "--workloads",
+        type=names_of(list(WORKLOADS)),
+        default=list(WORKLOADS),
+        metavar="NAME,...",
+        help=f"some of {','.join(WORKLOADS)} (default: all)",
+    )
+    found.add_argument(
+        "--servers",
+        type=names_of(NAMES),
+        default=list(NAMES),
+        metavar="NAME,...",
+        help=f"some of {','.join(NAMES)} (default: all)",
+    )
+    found.add_argument(
+        "--connections", type=numbers, metavar="N,...", help="default 1,16,64; with --quick 1,64"
+    )
+    found.add_argument(
+        "--depths",
+        type=numbers,
+        metavar="N,...",
+        help=f"requests in flight per connection; default 1,{PIPELINED}; "
+        f"with --quick 1 on one connection and {PIPELINED} on more",
+    )
+    found.add_argument("--rounds", type=int, help="default 3; with --quick 1")
+    found.add_argument("--seconds", type=float, help="length of one timed phase; default 1; with --quick 0.3")
+    found.add_argument(
+        "--json", type=Path, metavar="FILE", help="where the results go (default: bench/results/TIME.json)"
+    )
+    return found
+
+
+def plan_of(options: argparse.Namespace) -> Plan:
+    """What the options ask for."""
+    quick = options.quick
+    connections = options.connections or ([1, 64] if quick else [1, 16, 64])
+    cells = [
+        Cell(workload, number, depth)
+        for workload in options.workloads
+        for depth in options.depths or [1, PIPELINED]
+        for number in connections
+        if options.depths or not quick or (depth == 1) == (number == 1)
+    ]
+    seconds = options.seconds or (0.3 if quick else 1.0)
+    return Plan(cells, options.rounds or (1 if quick else 3), seconds, 0.3 if quick else 2.0)
+
+
+def environment(plan: Plan) -> dict[str, object]:
+    """What a reader must know to judge the figures."""
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "zookeeper": zookeeper_jar_version(),
+        "load average at start": os.getloadavg()[0],
+        "rounds": plan.rounds,
+        "seconds per run": plan.seconds,
+    }
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Runs the bench; returns 1 if any run was invalid."""
+    options = parser().parse_args(arguments)
+    plan = plan_of(options)
+    facts = environment(plan)
+    path = options.json or RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with targets(options.servers) as started:
+        results = measure(plan, started, lambda line: print(line, file=sys.stderr, flush=True))
+    path.write_text(json.dumps(as_json(results, facts), indent=1) + "\n")
+    print(", ".join(f"{name}: {value}" for name, value in facts.items()), end="\n\n")
+    print(tables(results))
+    print(f"results in {path}", file=sys.stderr)
+    return 1 if any(outcome.errors for outcome in results.values()) else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

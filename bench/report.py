@@ -1,0 +1,128 @@
+"""Results as Markdown tables and as JSON. Pure."""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from bench.run import Cell, Results
+from bench.summary import medians
+
+GENERATOR_IS_THE_LIMIT = 0.9
+"""Share of one core from which on the generator may have held the server back."""
+
+Medians = Mapping[tuple[Cell, str], Mapping[str, float] | None]
+
+
+def all_medians(results: Results) -> Medians:
+    """Median figures of each cell and server; None where a round was invalid or none was run."""
+    return {
+        key: medians(outcome.rounds) if outcome.rounds and not outcome.errors else None
+        for key, outcome in results.items()
+    }
+
+
+def as_json(results: Results, environment: Mapping[str, object]) -> dict[str, Any]:
+    """The environment, and per cell and server the medians, all rounds, and the errors."""
+    found = all_medians(results)
+    return {
+        "environment": dict(environment),
+        "results": [
+            {
+                **cell._asdict(),
+                "server": server,
+                "median": found[cell, server],
+                "rounds": outcome.rounds,
+                "errors": outcome.errors,
+            }
+            for (cell, server), outcome in results.items()
+        ],
+    }
+
+
+def tables(results: Results) -> str:
+    """The two Markdown tables: speed and ratios, then costs."""
+    cells = list(dict.fromkeys(cell for cell, _ in results))
+    servers = list(dict.fromkeys(server for _, server in results))
+    found = all_medians(results)
+    return "\n".join([*_speed(cells, servers, found), "", *_costs(cells, servers, found)])
+
+
+def _speed(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> list[str]:
+    head = ["workload", "conn.", "depth", *(f"{server} op/s" for server in servers)]
+    others = [server for server in servers if server != "zketcd"] if "zketcd" in servers else []
+    head += [f"zketcd / {server}: op/s (p50)" for server in others]
+    head += [f"{server} p50 / p99 ms" for server in servers]
+    lines = _head(head, left=1)
+    for cell in cells:
+        row = [*map(str, cell)]
+        row += [_each(found[cell, server], _rate) for server in servers]
+        for other in others:
+            row.append(_ratios(found[cell, "zketcd"], found[cell, other]))
+        row += [_each(found[cell, server], _latency) for server in servers]
+        lines.append(_row(row))
+    return [
+        *lines,
+        "",
+        "Raw etcd at a depth above 1: batches of up to 64 operations a Txn, up to 4 Txns in flight, whatever "
+        "the connections; its latencies are a batch's. `*`: the generator took more than "
+        f"{GENERATOR_IS_THE_LIMIT:.0%} of a core and may be the limit.",
+    ]
+
+
+def _costs(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> list[str]:
+    head = ["workload", "conn.", "depth"]
+    head += [f"{server} CPU ms/1000 op" for server in servers]
+    with_etcd = [server for server in servers if server != "zookeeper"]
+    head += [f"{server} Txn, put, fsync per op" for server in with_etcd]
+    head += [f"{server} RSS MB" for server in servers]
+    head += [f"generator CPU % ({server})" for server in servers]
+    lines = _head(head, left=1)
+    for cell in cells:
+        row = [*map(str, cell)]
+        row += [
+            _each(found[cell, server], lambda f: _by_role(f, "cpu_", 1000, "{:.1f}")) for server in servers
+        ]
+        row += [_each(found[cell, server], _etcd) for server in with_etcd]
+        row += [
+            _each(found[cell, server], lambda f: _by_role(f, "rss_", 1e-6, "{:.0f}")) for server in servers
+        ]
+        row += [_each(found[cell, server], lambda f: f"{f['generator']:.0%}") for server in servers]
+        lines.append(_row(row))
+    return [*lines, "", "zketcd's CPU and RSS: the proxy + its etcd."]
+
+
+def _ratios(ours: Mapping[str, float] | None, theirs: Mapping[str, float] | None) -> str:
+    """Our rate as a multiple of theirs, and our median latency likewise."""
+    if ours is None or theirs is None:
+        return "–"
+    return f"**{ours['rate'] / theirs['rate']:.2f}** ({ours['p50_ms'] / theirs['p50_ms']:.2f})"
+
+
+def _each(figures: Mapping[str, float] | None, show: Callable[[Mapping[str, float]], str]) -> str:
+    return "invalid" if figures is None else show(figures)
+
+
+def _rate(figures: Mapping[str, float]) -> str:
+    mark = "*" if figures["generator"] >= GENERATOR_IS_THE_LIMIT else ""
+    return f"{figures['rate']:,.0f}{mark}"
+
+
+def _latency(figures: Mapping[str, float]) -> str:
+    return f"{figures['p50_ms']:.2f} / {figures['p99_ms']:.2f}"
+
+
+def _etcd(figures: Mapping[str, float]) -> str:
+    return ", ".join(f"{figures[name]:.3f}" for name in ("etcd_txn", "etcd_put", "etcd_fsync"))
+
+
+def _by_role(figures: Mapping[str, float], prefix: str, factor: float, form: str) -> str:
+    """The figures of all roles, the server's first."""
+    values = [value * factor for name, value in figures.items() if name.startswith(prefix)]
+    return " + ".join(map(form.format, values))
+
+
+def _head(names: Sequence[str], left: int) -> list[str]:
+    return [_row(names), _row(["---"] * left + ["--:"] * (len(names) - left))]
+
+
+def _row(values: Sequence[str]) -> str:
+    return f"| {' | '.join(values)} |"

@@ -1,0 +1,50 @@
+"""Starts the systems under test, all on one disk, and says whom to charge for each."""
+
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
+
+NAMES = ("zookeeper", "zketcd", "etcd")
+
+# A bench writes gigabytes of revisions: the default quota of 2 GiB would end it.
+ETCD_OPTIONS = (
+    "--quota-backend-bytes=8589934592",
+    "--auto-compaction-mode=revision",
+    "--auto-compaction-retention=10000",
+)
+
+
+class Target(NamedTuple):
+    """One system under test."""
+
+    name: str
+    protocol: str
+    """"zookeeper" or "etcd"."""
+    port: int
+    processes: dict[str, int]
+    """Role -> pid of the processes that do its work."""
+    metrics_url: str | None
+    """The client URL of the etcd behind it."""
+
+
+@contextmanager
+def targets(names: Sequence[str]) -> Iterator[list[Target]]:
+    """The named systems, started; zketcd and raw etcd each have an etcd of their own."""
+    with ExitStack() as stack:
+        started = []
+        for name in names:
+            if name == "zookeeper":
+                # The JVM's default heap: the harness's small one is for tests.
+                server = stack.enter_context(ZooKeeperServer(max_client_connections=0, java_options=()))
+                started.append(Target(name, "zookeeper", server.port, {"server": server.pid}, None))
+                continue
+            etcd = stack.enter_context(EtcdServer(*ETCD_OPTIONS))
+            if name == "etcd":
+                started.append(Target(name, "etcd", etcd.port, {"server": etcd.pid}, etcd.endpoint))
+            else:
+                proxy = stack.enter_context(ZketcdServer(etcd.endpoint, max_client_connections=0))
+                processes = {"server": proxy.pid, "etcd": etcd.pid}
+                started.append(Target(name, "zookeeper", proxy.port, processes, etcd.endpoint))
+        yield started

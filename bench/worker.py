@@ -1,0 +1,106 @@
+"""One run, on either protocol, from preparation to clean-up, executed in the generator's own process."""
+
+import asyncio
+import gc
+import time
+from typing import NamedTuple
+
+from bench import costs, etcd_load, summary
+from bench.load import Admin, Timing, connected, drive
+from bench.workloads import WORKLOADS, clean_up, prepare
+
+SHARES = (0.5, 0.99)
+
+
+class Spec(NamedTuple):
+    """What to run, and whom to charge for it."""
+
+    protocol: str
+    """"zookeeper" or "etcd"."""
+    port: int
+    workload: str
+    connections: int
+    depth: int
+    seconds: float
+    limit: int
+    """Requests at most, for workloads that use up what was prepared."""
+    processes: dict[str, int]
+    """Role -> pid of each server process (with its descendants) whose costs count."""
+    metrics_url: str | None
+    """The client URL of the etcd behind the server."""
+
+
+def run(spec: Spec, number: int) -> dict[str, float]:
+    """The figures of one run, whose directory is called by `number`; raises BenchError if it's invalid.
+
+    Figures: operations, seconds, rate (per s), p50_ms, p99_ms, generator (share of one core), cpu_ROLE
+    (seconds per 1000 operations), rss_ROLE (bytes), etcd_COUNTER (per operation).
+    """
+    gc.collect()
+    gc.disable()
+    try:
+        if spec.protocol == "etcd":
+            return _run_etcd(spec, number)
+        return _run_zookeeper(spec, number)
+    finally:
+        gc.enable()
+
+
+def _run_zookeeper(spec: Spec, number: int) -> dict[str, float]:
+    workload = WORKLOADS[spec.workload](b"/bench-%06d" % number, spec.connections, spec.limit)
+    with Admin(spec.port) as admin:
+        prepare(workload, admin)
+        streams = [workload.stream(i) for i in range(spec.connections)]
+        with connected(spec.port, streams) as connections:
+            meter = Meter(spec.processes, spec.metrics_url)
+            timing = drive(connections, spec.depth, spec.seconds)
+            figures = meter.figures(timing)
+        workload.verify(admin, timing.counts)
+        clean_up(workload, admin, timing.counts)
+        admin.close_session()
+    return figures
+
+
+def _run_etcd(spec: Spec, number: int) -> dict[str, float]:
+    return asyncio.run(
+        etcd_load.drive(
+            spec.port,
+            b"/bench-%06d/" % number,
+            spec.workload,
+            spec.connections,
+            spec.depth,
+            spec.seconds,
+            spec.limit,
+            lambda: Meter(spec.processes, spec.metrics_url).figures,
+        )
+    )
+
+
+class Meter:
+    """Costs of the servers and of this process from now on."""
+
+    def __init__(self, processes: dict[str, int], metrics_url: str | None) -> None:
+        self._trees = {role: costs.process_tree(pid) for role, pid in processes.items()}
+        self._url = metrics_url
+        self._counters = costs.etcd_counters(metrics_url) if metrics_url else {}
+        self._cpu = {role: costs.cpu_seconds(pids) for role, pids in self._trees.items()}
+        self._own_cpu = time.process_time()
+
+    def figures(self, timing: Timing) -> dict[str, float]:
+        """The figures of the run that ended now; see `run`."""
+        own_cpu = time.process_time() - self._own_cpu
+        cpu = {role: costs.cpu_seconds(pids) - self._cpu[role] for role, pids in self._trees.items()}
+        counters = costs.difference(costs.etcd_counters(self._url), self._counters) if self._url else {}
+        operations = sum(timing.counts)
+        p50, p99 = summary.percentiles(timing.samples, SHARES)
+        return {
+            "operations": operations,
+            "seconds": timing.seconds,
+            "rate": operations / timing.seconds,
+            "p50_ms": p50 / 1e6,
+            "p99_ms": p99 / 1e6,
+            "generator": own_cpu / timing.seconds,
+            **{f"cpu_{role}": 1000 * spent / operations for role, spent in cpu.items()},
+            **{f"rss_{role}": float(costs.resident_bytes(pids)) for role, pids in self._trees.items()},
+            **{f"etcd_{name}": count / operations for name, count in counters.items()},
+        }

@@ -1,0 +1,50 @@
+"""The raw Txns fit etcd's limits and are checked."""
+
+import pytest
+
+from bench.errors import BadReply
+from bench.etcd_load import BATCH, BATCH_MULTI, SHAPES, Run, check_replies, requests
+from proxy.etcd import rpc_pb2 as rpc
+
+RUN = Run(b"/r/", 2, 1000)
+MAX_TXN_OPS = 128  # etcd's default for --max-txn-ops
+
+
+@pytest.mark.parametrize("name", SHAPES)
+def test_batches_fit_etcds_default_limit(name: str) -> None:
+    batch = BATCH_MULTI if name == "multi" else BATCH
+    for request in requests(RUN, SHAPES[name], 1, batch, 3):
+        txn = rpc.TxnRequest.FromString(request)
+        assert len(txn.compare) <= MAX_TXN_OPS
+        assert len(txn.success) <= MAX_TXN_OPS
+        # etcd refuses a Txn that puts a key twice.
+        put = [op.request_put.key for op in txn.success if op.HasField("request_put")]
+        assert len(set(put)) == len(put)
+
+
+@pytest.mark.parametrize(
+    ("name", "compares", "puts", "others"),
+    [("get", 0, 0, 1), ("create", 1, 2, 0), ("set", 1, 1, 0), ("delete", 1, 1, 1), ("multi", 4, 6, 0)],
+)
+def test_single_operations(name: str, compares: int, puts: int, others: int) -> None:
+    (request,) = requests(RUN, SHAPES[name], 0, 1, 1)
+    txn = rpc.TxnRequest.FromString(request)
+    assert len(txn.compare) == compares
+    assert sum(op.HasField("request_put") for op in txn.success) == puts
+    assert len(txn.success) == puts + others
+
+
+def test_deletes_end_with_what_was_prepared() -> None:
+    assert len(requests(RUN, SHAPES["delete"], 0, 64, 10_000)) == 1000 // 64
+
+
+def test_refuses_failed_guards_and_empty_reads() -> None:
+    good = rpc.TxnResponse(succeeded=True)
+    found = good.responses.add().response_range
+    found.count = 1
+    check_replies([good.SerializeToString()])
+    found.count = 0
+    with pytest.raises(BadReply, match="found nothing"):
+        check_replies([good.SerializeToString()])
+    with pytest.raises(BadReply, match="guards failed"):
+        check_replies([rpc.TxnResponse(succeeded=False).SerializeToString()])

@@ -1,0 +1,50 @@
+"""The command line and the plan made from it."""
+
+import pytest
+
+from bench.__main__ import parser, plan_of
+from bench.run import Cell, warm_up_cells
+from bench.workloads import WORKLOADS
+
+
+def test_default_plan_covers_everything() -> None:
+    plan = plan_of(parser().parse_args([]))
+    assert len(plan.cells) == len(WORKLOADS) * 3 * 2
+    assert (plan.rounds, plan.seconds) == (3, 1.0)
+    assert Cell("multi", 16, 1) in plan.cells
+
+
+def test_quick_plan_is_short() -> None:
+    plan = plan_of(parser().parse_args(["--quick"]))
+    assert {cell[1:] for cell in plan.cells} == {(1, 1), (64, 32)}
+    servers = 3
+    timed = len(plan.cells) * plan.rounds * plan.seconds + len(WORKLOADS) * plan.warm_up_seconds
+    assert timed * servers < 30
+
+
+def test_chosen_plan() -> None:
+    options = ["--workloads", "get,set", "--connections", "2", "--depths", "4", "--rounds", "5"]
+    plan = plan_of(parser().parse_args(options))
+    assert plan.cells == [Cell("get", 2, 4), Cell("set", 2, 4)]
+    assert plan.rounds == 5
+    assert [cell.workload for cell in warm_up_cells(plan)] == ["get", "set"]
+
+
+@pytest.mark.parametrize(
+    ("options", "reason"),
+    [
+        (["--workloads", "get,put"], "'put' is none of"),
+        (["--servers", "consul"], "'consul' is none of"),
+        (["--connections", "1,x"], "isn't a list of whole numbers"),
+        (["--depths", "0"], "numbers start at 1"),
+    ],
+)
+def test_wrong_options_say_which_and_why(
+    options: list[str], reason: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parser().parse_args(options)
+    assert ended.value.code == 2
+    printed = capsys.readouterr().err
+    assert reason in printed
+    assert options[0] in printed
