@@ -6,7 +6,7 @@ SHELL := /bin/bash
 PYTHON ?= $(firstword $(shell command -v python3.11) python3)
 export PYTHON
 VENV := .venv/bin
-PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-input --require-hashes
+PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --require-hashes
 STAMPS := .venv/.stamps
 SOURCES := codec schema proxy tests bench tools
 
