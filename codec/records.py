@@ -176,7 +176,7 @@ def _multi(operations: Mapping[int, Construct]) -> Construct:
     """Headers, each with the record of its type behind it, up to one that says `done` and ends the list."""
     body = Switch(this.header.type, dict(operations), default=construct.Error)
     element = Struct("header" / MultiHeader, "body" / If(~this.header.done, body))
-    return Struct("operations" / RepeatUntil(lambda element, _so_far, _context: element.header.done, element))
+    return Struct("operations" / RepeatUntil(lambda obj, _so_far, _context: obj["header"]["done"], element))
 
 
 MultiOperationRecord = _multi(
