@@ -1,0 +1,86 @@
+"""`python -m proxy`: reads the configuration, starts etcd if need be and the server, and ends both on a signal."""
+
+import asyncio
+import gc
+import logging
+import signal
+import sys
+from contextlib import AsyncExitStack
+
+import uvloop
+
+from proxy.config import Config, parse
+from proxy.etcd.client import EtcdClient, Tls
+from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
+from proxy.etcd.model import EtcdError
+from proxy.feed import TreeNotServable
+from proxy.server import Server
+from schema.values import BadValue
+
+log = logging.getLogger("zketcd")
+
+
+def main() -> int:
+    """Run until a signal; the exit code of the process: 0 after a drain, 1 for a failure, 2 for bad usage."""
+    config = parse()
+    logging.basicConfig(
+        level=config.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    logging.getLogger("grpc").setLevel(logging.WARNING)
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+            return runner.run(_run(config))
+    except (EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, OSError, ValueError) as error:
+        print(f"zketcd: {error}", file=sys.stderr)
+        return 1
+
+
+async def _run(config: Config) -> int:
+    stopped = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for signum in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(signum, stopped.set)
+    async with AsyncExitStack() as stack:
+        endpoints = list(config.etcd)
+        if not endpoints:
+            embedded = await stack.enter_async_context(EmbeddedEtcd(config.data_dir))
+            endpoints = [embedded.endpoint]
+        etcd = EtcdClient(
+            endpoints,
+            tls=Tls(config.etcd_ca, config.etcd_cert, config.etcd_key),
+            user=config.etcd_user,
+            password=config.etcd_password,
+        )
+        stack.push_async_callback(etcd.close)
+        server = Server(config, etcd)
+        started = loop.create_task(server.start(_tell))
+        waiting = loop.create_task(stopped.wait())
+        await asyncio.wait((started, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if not started.done():
+            started.cancel()
+            return 0
+        await started
+        # The tree is here to stay: without this each full collection would walk all of it.
+        gc.collect()
+        gc.freeze()
+        print(
+            f"ready: serving ZooKeeper clients on {config.host}:{server.port},"
+            f" etcd at {','.join(endpoints)}, prefix {config.prefix}, {len(server.mirror.tree.nodes)} znodes",
+            flush=True,
+        )
+        failed = loop.create_task(server.failed())
+        await asyncio.wait((failed, waiting), return_when=asyncio.FIRST_COMPLETED)
+        if failed.done():
+            raise failed.result()
+        failed.cancel()
+        log.info("draining")
+        await server.stop()
+    return 0
+
+
+def _tell(count: int) -> None:
+    print(f"loading: {count} keys so far", file=sys.stderr, flush=True)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,478 @@
+"""Group commit: while Txns are in flight further writes gather, and become the next Txn.
+
+The asynchronous shell around `batch` and `plan`. It keeps each session's writes in order (one Txn in flight a
+session), evaluates again what lost a race, and finds out what became of a Txn whose answer was lost.
+"""
+
+import asyncio
+import enum
+import logging
+import random
+import time
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from codec.constants import ErrorCode
+from proxy import plan
+from proxy.batch import Batch, Component, Request
+from proxy.draft import Held
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import (
+    Compare,
+    Delete,
+    EtcdNoSpace,
+    EtcdRefused,
+    EtcdUnknown,
+    Get,
+    Put,
+    RangeResult,
+    RefusalKind,
+    Txn,
+    TxnResult,
+)
+from proxy.mirror import Mirror
+from proxy.ops.session import END, END_IF_GONE
+from proxy.tasks import Tasks
+from schema.keys import Keyspace
+
+log = logging.getLogger(__name__)
+
+LANES = 4
+TXN_TIMEOUT = 5.0  # seconds until the outcome of a Txn counts as unknown
+QUANTUM = 64  # requests of one session before another has its turn
+_BACKOFF = 0.002  # seconds; doubled with each lost race of a request, with jitter
+_MAX_BACKOFF = 0.25
+_NO_SPACE_PAUSE = 1.0  # seconds between tries to end a session while etcd is full
+_RETRY = 0.05  # seconds between tries to learn what became of a Txn
+
+
+class _State(enum.Enum):
+    IDLE = "nothing to do"
+    READY = "waits for a Txn to be formed"
+    BUSY = "has requests in a Txn in flight"
+    WAITING = "waits for a Txn in flight that holds its path, or for a pause after a lost race"
+
+
+class _Turn(enum.Enum):
+    OVER = "the session has no more that can go into this batch"
+    AGAIN = "the session has more"
+    FULL = "the batch is full"
+
+
+class _Queue:
+    """The writes of one session, in order."""
+
+    __slots__ = ("requests", "session_id", "state")
+
+    def __init__(self, session_id: int) -> None:
+        self.session_id = session_id
+        self.requests: deque[Request] = deque()
+        self.state = _State.IDLE
+
+
+class _Lane:
+    """One marker key; at most one Txn in flight uses it."""
+
+    __slots__ = ("key", "mod", "serial")
+
+    def __init__(self, key: bytes) -> None:
+        self.key = key
+        self.mod = 0  # 0: to be opened before use
+        self.serial = 0
+
+    def next_value(self, what: str) -> bytes:
+        """A marker value that no other Txn of this lane has."""
+        self.serial += 1
+        return f"{what} {self.serial}".encode()
+
+
+class _NoSpace(Exception):
+    """A Txn was not applied since etcd's quota is used up."""
+
+
+class _Flight:
+    """A batch under way: its lane, its sessions and who waits for it."""
+
+    __slots__ = ("batch", "lane", "queues", "result", "waiting")
+
+    def __init__(self, batch: Batch, lane: _Lane, queues: list[_Queue]) -> None:
+        self.batch = batch
+        self.lane = lane
+        self.queues = queues
+        self.waiting: list[_Queue] = []
+        self.result: tuple[int, list[bool]] | None = None  # revision, and which components were applied
+
+
+class Committer:
+    """Takes the writes of all sessions to etcd."""
+
+    def __init__(
+        self, mirror: Mirror, etcd: EtcdClient, keys: Keyspace, incarnation: str, tasks: Tasks, lanes: int = LANES
+    ) -> None:
+        self._mirror = mirror
+        self._etcd = etcd
+        self._keys = keys
+        self._incarnation = incarnation
+        self._tasks = tasks
+        self._queues: dict[int, _Queue] = {}
+        self._ready: deque[_Queue] = deque()
+        self._lane_count = 0
+        self._free = [self._new_lane() for _ in range(lanes)]
+        self._flights: set[_Flight] = set()
+        self._arrived: list[_Flight] = []  # answered by etcd, not yet seen by the mirror
+        self._locks: dict[str, _Flight] = {}
+        self._pump_scheduled = False
+        self._draining = False  # a request that needs the proxy's Txns to itself comes next
+        self._idle: list[asyncio.Future[None]] = []
+        self.txns = 0
+        self.committed = 0
+        self.conflicts = 0
+
+    def _new_lane(self) -> _Lane:
+        self._lane_count += 1
+        return _Lane(self._keys.marker(self._incarnation, self._lane_count))
+
+    @property
+    def outstanding(self) -> int:
+        """Requests that have no answer yet."""
+        return sum(len(queue.requests) for queue in self._queues.values()) + sum(
+            len(flight.batch.requests) for flight in self._flights
+        )
+
+    def submit(self, request: Request) -> None:
+        """Take a write; its `done` is called, in the order of the session, when it is known to be durable."""
+        session_id = request.caller.session_id
+        queue = self._queues.get(session_id)
+        if queue is None:
+            queue = self._queues[session_id] = _Queue(session_id)
+        queue.requests.append(request)
+        if queue.state is _State.IDLE:
+            self._make_ready(queue)
+
+    async def commit(self, request_of: Callable[[Callable[[Request, int], None]], Request]) -> Request:
+        """Submit the request that `request_of` makes of a callback, and wait for its end."""
+        future: asyncio.Future[Request] = asyncio.get_running_loop().create_future()
+
+        def done(request: Request, _zxid: int) -> None:
+            if not future.done():
+                future.set_result(request)
+
+        self.submit(request_of(done))
+        return await future
+
+    async def drain(self) -> None:
+        """Wait until every request has its answer."""
+        if self._queues:
+            future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._idle.append(future)
+            await future
+
+    def applied(self, revision: int) -> None:
+        """The mirror has applied `revision` and fired its watches: answer what was committed up to there."""
+        if not self._arrived:
+            return
+        due = [flight for flight in self._arrived if flight.result is not None and flight.result[0] <= revision]
+        if due:
+            self._arrived = [flight for flight in self._arrived if flight not in due]
+            due.sort(key=lambda flight: flight.result[0] if flight.result else 0)
+            for flight in due:
+                self._finish(flight)
+
+    def _make_ready(self, queue: _Queue) -> None:
+        queue.state = _State.READY
+        self._ready.append(queue)
+        self._schedule()
+
+    def _schedule(self) -> None:
+        if not self._pump_scheduled:
+            self._pump_scheduled = True
+            asyncio.get_running_loop().call_soon(self._pump)
+
+    def _pump(self) -> None:
+        """Form and send batches while there are free lanes and sessions with writes."""
+        self._pump_scheduled = False
+        while self._free and self._ready:
+            if self._draining and self._flights:
+                return
+            flight = self._form()
+            if flight is None:
+                return
+            self._draining = False
+            self._flights.add(flight)
+            for path in flight.batch.changed_paths():
+                self._locks[path] = flight
+            self._tasks.start(self._fly(flight), "commit a batch")
+
+    def _form(self) -> _Flight | None:
+        mirror = self._mirror
+        batch = Batch(
+            mirror.tree, mirror.sessions, self._locks, self._incarnation, mirror.revision, time.time_ns() // 1_000_000
+        )
+        taken: dict[_Queue, None] = {}
+        again: deque[_Queue] = deque()  # had their turn and have more
+        turn = _Turn.OVER
+        while turn is not _Turn.FULL and (self._ready or again):
+            queue = self._ready.popleft() if self._ready else again.popleft()
+            turn = self._take(queue, batch, taken)
+            if turn is _Turn.AGAIN:
+                again.append(queue)
+        if batch.wide and self._flights:
+            self._draining = True
+            self._put_back(batch)
+            for queue in reversed(taken):
+                queue.state = _State.READY
+                self._ready.appendleft(queue)
+            return None
+        if not batch.requests:
+            return None
+        return _Flight(batch, self._free.pop(), list(taken))
+
+    def _take(self, queue: _Queue, batch: Batch, taken: dict[_Queue, None]) -> _Turn:
+        """Take a turn of a session's requests, which `_ready` no longer holds, into the batch."""
+        requests = queue.requests
+        for _ in range(QUANTUM):
+            if not requests:
+                return _Turn.OVER
+            try:
+                fits = batch.add(requests[0])
+            except Held as held:
+                if queue not in taken:
+                    assert isinstance(held.holder, _Flight)
+                    queue.state = _State.WAITING
+                    held.holder.waiting.append(queue)
+                return _Turn.OVER
+            if not fits:
+                if queue not in taken:
+                    self._ready.appendleft(queue)
+                return _Turn.FULL
+            requests.popleft()
+            taken[queue] = None
+            queue.state = _State.BUSY
+        return _Turn.AGAIN if requests else _Turn.OVER
+
+    def _put_back(self, batch: Batch) -> None:
+        """Take the requests of a batch that was not sent, or not applied, back to their sessions."""
+        for request in reversed(batch.requests):
+            self._queues[request.caller.session_id].requests.appendleft(request)
+
+    async def _fly(self, flight: _Flight) -> None:
+        try:
+            await self._commit(flight)
+        except Exception:
+            # A fault of ours: what became of these requests is not known, so their connections go.
+            log.exception("a batch of %d requests failed", len(flight.batch.requests))
+            self._fail(flight, flight.batch.requests, ErrorCode.CONNECTION_LOSS)
+
+    async def _commit(self, flight: _Flight) -> None:
+        """Commit one batch, whatever it takes, and hand the outcome to `applied`."""
+        lane, batch = flight.lane, flight.batch
+        if lane.mod == 0:
+            await self._open(lane)
+        value = lane.next_value("txn")
+        txn = plan.build(batch, self._keys, lane.key, lane.mod, value)
+        self.txns += 1
+        try:
+            answer = await self._etcd.txn(txn, TXN_TIMEOUT)
+        except EtcdRefused as refused:
+            self._refused(flight, refused)
+            return
+        except EtcdUnknown as unknown:
+            log.warning("outcome of a Txn of %d requests is unknown: %s", len(batch.requests), unknown)
+            try:
+                outcome = await self._resolve(flight, value, isinstance(unknown, EtcdNoSpace))
+            except _NoSpace:
+                self._no_space(flight)
+                return
+        else:
+            outcome = self._outcome(flight, answer)
+        if outcome is None:
+            self._retry(flight)
+            return
+        flight.result = outcome
+        if self._mirror.revision >= outcome[0]:
+            self._finish(flight)
+        else:
+            self._arrived.append(flight)
+
+    def _outcome(self, flight: _Flight, answer: TxnResult) -> tuple[int, list[bool]] | None:
+        """(revision, applied by component) of a Txn's answer; None if the lane was lost."""
+        if not answer.succeeded:
+            # The marker is not as we left it: somebody swept it, since this proxy seemed dead.
+            log.warning("marker %r was swept; opening another", flight.lane.key)
+            flight.lane = self._new_lane()
+            return None
+        flight.lane.mod = answer.revision
+        results = answer.responses[1:]
+        return answer.revision, [isinstance(result, TxnResult) and result.succeeded for result in results]
+
+    async def _open(self, lane: _Lane) -> None:
+        """Put a lane's marker for the first time; a Txn never has to expect an absent one."""
+        while lane.mod == 0:
+            txn = Txn((Compare(lane.key, 0),), (Put(lane.key, lane.next_value("open")),), (Get(lane.key),))
+            try:
+                answer = await self._etcd.txn(txn, TXN_TIMEOUT)
+            except (EtcdUnknown, EtcdRefused) as error:
+                log.warning("cannot open a marker: %s", error)
+                await asyncio.sleep(_RETRY)
+                continue
+            lane.mod = answer.revision if answer.succeeded else _only(answer).mod_revision
+
+    async def _resolve(self, flight: _Flight, value: bytes, no_space: bool) -> tuple[int, list[bool]] | None:
+        """Learn what became of a Txn whose answer was lost, first making sure that it cannot happen later.
+
+        A fence on the lane's marker either wins, and the lost Txn's compare can never hold again, or it loses
+        to the lost Txn, whose marker then tells the revision (DESIGN 4.7).
+        """
+        lane = flight.lane
+        while True:
+            fence = lane.next_value("fence")
+            writes = () if no_space else (Put(lane.key, fence),)
+            try:
+                answer = await self._etcd.txn(
+                    Txn((Compare(lane.key, lane.mod),), writes, (Get(lane.key),)), TXN_TIMEOUT
+                )
+            except EtcdNoSpace:
+                no_space = True
+                continue
+            except (EtcdUnknown, EtcdRefused) as error:
+                log.debug("fence: %s", error)
+                await asyncio.sleep(_RETRY * random.uniform(0.5, 1.5))
+                continue
+            if answer.succeeded:
+                if no_space:
+                    raise _NoSpace  # no Txn is in flight any more, and the marker is as it was
+                lane.mod = answer.revision
+                return None
+            found = answer.responses[0]
+            if not isinstance(found, RangeResult) or not found.kvs:
+                flight.lane = self._new_lane()
+                return None
+            marker = found.kvs[0]
+            lane.mod = marker.mod_revision
+            if marker.value != value:
+                return None  # an earlier fence, whose own answer was lost, has won
+            return await self._applied_components(flight, marker.mod_revision)
+
+    async def _applied_components(self, flight: _Flight, revision: int) -> tuple[int, list[bool]] | None:
+        """Which components of a Txn that was applied at `revision` had their guards hold."""
+        results: list[bool] = []
+        for component in flight.batch.components:
+            results.append(await self._was_applied(component, revision))
+        return revision, results
+
+    async def _was_applied(self, component: Component, revision: int) -> bool:
+        write = plan.witness(component, self._keys)
+        if write is None:
+            return False  # it only answers; asking again is as good
+        while True:
+            try:
+                found = await self._etcd.range(Get(write.key, revision=revision), TXN_TIMEOUT)
+            except EtcdUnknown:
+                await asyncio.sleep(_RETRY)
+                continue
+            except EtcdRefused as refused:
+                log.error("cannot tell what became of a write at revision %d: %s", revision, refused)
+                for request in component.requests:
+                    request.refusal = ErrorCode.CONNECTION_LOSS
+                return True
+            if isinstance(write, Delete):
+                return not found.kvs
+            return bool(found.kvs) and found.kvs[0].mod_revision == revision
+
+    def _refused(self, flight: _Flight, refused: EtcdRefused) -> None:
+        """etcd refused the Txn for certain: isolate whoever is to blame, and answer it."""
+        requests = flight.batch.requests
+        if len(requests) > 1:
+            for request in requests:
+                request.solo = True
+            self._retry(flight)
+            return
+        log.warning("etcd refused a request of %d bytes: %s", requests[0].size, refused)
+        self._fail(flight, requests, _CODES.get(refused.kind, ErrorCode.SYSTEM_ERROR))
+
+    def _fail(self, flight: _Flight, requests: list[Request], code: ErrorCode) -> None:
+        """Answer these requests of a batch that was not applied with an error, and let go of it."""
+        for request in requests:
+            request.refusal = code
+            request.done(request, self._mirror.zxid)
+        self._release(flight)
+
+    def _no_space(self, flight: _Flight) -> None:
+        """etcd's quota is used up: refuse writes clearly; what ends sessions is tried until there is space."""
+        log.error("etcd has no space left: writes are refused; compact, defragment and disarm its alarm")
+        endings = [request for request in flight.batch.requests if request.operation in (END, END_IF_GONE)]
+        for request in reversed(endings):
+            self._queues[request.caller.session_id].requests.appendleft(request)
+        refused = [request for request in flight.batch.requests if request not in endings]
+        for request in refused:
+            request.refusal = ErrorCode.SYSTEM_ERROR
+            request.done(request, self._mirror.zxid)
+        self._release(flight, _NO_SPACE_PAUSE, {request.caller.session_id for request in endings})
+
+    def _retry(self, flight: _Flight) -> None:
+        """Nothing of the batch was applied: evaluate all of it again."""
+        self._put_back(flight.batch)
+        self._release(flight)
+
+    def _finish(self, flight: _Flight) -> None:
+        """Answer a batch that the mirror has applied; what lost a race is evaluated again."""
+        assert flight.result is not None
+        _, applied = flight.result
+        losers: list[Request] = []
+        winners: list[Request] = []
+        for component, won in zip(flight.batch.components, applied, strict=True):
+            (winners if won else losers).extend(component.requests)
+        zxid = self._mirror.zxid_of(flight.result[0])
+        self.committed += len(winners)
+        pause = 0.0
+        if losers:
+            self.conflicts += 1
+            order = {id(request): place for place, request in enumerate(flight.batch.requests)}
+            losers.sort(key=lambda request: order[id(request)])
+            for request in reversed(losers):
+                request.attempts += 1
+                self._queues[request.caller.session_id].requests.appendleft(request)
+            attempts = max(request.attempts for request in losers)
+            if attempts > 1:
+                pause = min(_MAX_BACKOFF, _BACKOFF * 2 ** min(attempts, 10)) * random.random()
+        # Answer before the sessions' next writes are evaluated, and in the order of the batch.
+        for request in winners:
+            request.done(request, zxid)
+        self._release(flight, pause, {request.caller.session_id for request in losers})
+
+    def _release(self, flight: _Flight, pause: float = 0.0, paused: set[int] | None = None) -> None:
+        """Free the lane, the paths and the sessions of a flight that is over."""
+        self._flights.discard(flight)
+        self._free.append(flight.lane)
+        for path in flight.batch.changed_paths():
+            del self._locks[path]
+        for queue in (*flight.queues, *flight.waiting):
+            if not queue.requests:
+                queue.state = _State.IDLE
+                self._queues.pop(queue.session_id, None)
+            elif pause and paused and queue.session_id in paused:
+                queue.state = _State.WAITING
+                asyncio.get_running_loop().call_later(pause, self._make_ready, queue)
+            else:
+                self._make_ready(queue)
+        self._schedule()
+        if not self._queues:
+            for future in self._idle:
+                if not future.done():
+                    future.set_result(None)
+            self._idle.clear()
+
+
+_CODES = {
+    RefusalKind.LEASE_NOT_FOUND: ErrorCode.SESSION_EXPIRED,
+    RefusalKind.TOO_LARGE: ErrorCode.BAD_ARGUMENTS,
+    RefusalKind.TOO_MANY_OPS: ErrorCode.BAD_ARGUMENTS,
+    RefusalKind.INVALID: ErrorCode.SYSTEM_ERROR,
+}
+
+
+def _only(answer: TxnResult) -> Any:
+    found = answer.responses[0]
+    assert isinstance(found, RangeResult)
+    return found.kvs[0]

@@ -1,0 +1,155 @@
+"""Configuration: command line, environment (`ZKETCD_...`) and a TOML file, in this order of precedence."""
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import configargparse
+
+from codec.framing import DEFAULT_MAX_FRAME
+from schema.keys import Keyspace
+
+_DESCRIPTION = """A server that ZooKeeper clients take for ZooKeeper, with all state in etcd. Without --etcd it starts
+a single-node etcd of its own, for a trial or a single machine."""
+_LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+DEFAULT_EMBEDDED = "embedded"
+
+
+@dataclass(frozen=True, slots=True)
+class Config:
+    """All settings. Times in milliseconds, sizes in bytes."""
+
+    host: str
+    port: int
+    etcd: tuple[str, ...]  # empty: embedded
+    data_dir: str
+    prefix: str
+    tick_time: int
+    min_session_timeout: int
+    max_session_timeout: int
+    max_client_connections: int
+    max_frame: int
+    log_level: str
+    etcd_ca: str
+    etcd_cert: str
+    etcd_key: str
+    etcd_user: str
+    etcd_password: str
+
+
+def parse(arguments: Sequence[str] | None = None) -> Config:
+    """The configuration of a command line. A wrong value says which and why on stderr, and exits with 2."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    host, port = given.listen
+    low = 2 * given.tick_time if given.min_session_timeout is None else given.min_session_timeout
+    high = 20 * given.tick_time if given.max_session_timeout is None else given.max_session_timeout
+    if low > high:
+        parser.error(f"--min-session-timeout {low} is above --max-session-timeout {high}")
+    if bool(given.etcd_cert) != bool(given.etcd_key):
+        parser.error("--etcd-cert and --etcd-key go together")
+    if bool(given.etcd_user) != bool(given.etcd_password):
+        parser.error("--etcd-user and --etcd-password go together")
+    return Config(
+        host=host,
+        port=port,
+        etcd=given.etcd,
+        data_dir=given.data_dir,
+        prefix=given.prefix,
+        tick_time=given.tick_time,
+        min_session_timeout=low,
+        max_session_timeout=high,
+        max_client_connections=given.max_client_connections,
+        max_frame=given.max_frame,
+        log_level=given.log_level,
+        etcd_ca=given.etcd_ca,
+        etcd_cert=given.etcd_cert,
+        etcd_key=given.etcd_key,
+        etcd_user=given.etcd_user,
+        etcd_password=given.etcd_password,
+    )
+
+
+def _parser() -> Any:
+    parser = configargparse.ArgumentParser(
+        prog="python -m proxy",
+        description=_DESCRIPTION,
+        auto_env_var_prefix="ZKETCD_",
+        config_file_parser_class=configargparse.TomlConfigParser(["zketcd"]),
+        formatter_class=configargparse.ArgumentDefaultsHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--config", is_config_file=True, metavar="FILE", help="TOML file; options without dashes, in a table [zketcd]")
+    add("--listen", type=_address, default="127.0.0.1:2181", metavar="HOST:PORT", help="where clients connect")
+    add(
+        "--etcd",
+        type=_endpoints,
+        default=DEFAULT_EMBEDDED,
+        metavar="ENDPOINTS",
+        help="etcd's client URLs, separated by commas; 'embedded' starts a single-node etcd",
+    )
+    add("--data-dir", default="data", metavar="DIR", help="where the embedded etcd keeps its data")
+    add("--prefix", type=_prefix, default="/zketcd", help="etcd prefix of the tree; one tree per prefix")
+    add("--tick-time", type=_positive, default=2000, metavar="MS", help="ZooKeeper's tickTime")
+    add("--min-session-timeout", type=_positive, metavar="MS", help="shortest session timeout (2 ticks)")
+    add("--max-session-timeout", type=_positive, metavar="MS", help="longest session timeout (20 ticks)")
+    add(
+        "--max-client-connections",
+        type=_not_negative,
+        default=60,
+        metavar="N",
+        help="connections from one address, 0 for no limit (maxClientCnxns)",
+    )
+    add(
+        "--max-frame",
+        type=_positive,
+        default=DEFAULT_MAX_FRAME,
+        metavar="BYTES",
+        help="largest request (jute.maxbuffer)",
+    )
+    add("--log-level", type=str.upper, choices=_LEVELS, default="INFO", help="how much is logged, on stderr")
+    add("--etcd-ca", default="", metavar="FILE", help="PEM file of the CA that etcd's certificate is signed by")
+    add("--etcd-cert", default="", metavar="FILE", help="PEM file of the client certificate for etcd")
+    add("--etcd-key", default="", metavar="FILE", help="PEM file of the client certificate's key")
+    add("--etcd-user", default="", metavar="NAME", help="etcd user, where etcd has authentication on")
+    add("--etcd-password", default="", metavar="WORD", help="its password; better set by environment or file")
+    return parser
+
+
+def _address(text: str) -> tuple[str, int]:
+    host, colon, port = text.rpartition(":")
+    if not colon or not port.isdigit() or int(port) > 65535:
+        raise configargparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def _endpoints(text: str) -> tuple[str, ...]:
+    if text == DEFAULT_EMBEDDED:
+        return ()
+    endpoints = tuple(endpoint.strip() for endpoint in text.split(","))
+    for endpoint in endpoints:
+        if not re.fullmatch(r"(https?://)?[^/\s:]+(:\d+)?|(https?://)?\[[0-9a-fA-F:]+\](:\d+)?", endpoint.rstrip("/")):
+            raise configargparse.ArgumentTypeError(f"{endpoint!r} is not an etcd endpoint such as http://127.0.0.1:2379")
+    return endpoints
+
+
+def _prefix(text: str) -> str:
+    try:
+        Keyspace(text)
+    except ValueError as error:
+        raise configargparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
+def _positive(text: str) -> int:
+    if not text.isdigit() or int(text) < 1 or int(text) >= 1 << 31:
+        raise configargparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+    return int(text)
+
+
+def _not_negative(text: str) -> int:
+    if not text.isdigit() or int(text) >= 1 << 31:
+        raise configargparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
+    return int(text)

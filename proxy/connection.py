@@ -1,0 +1,418 @@
+"""One client's connection: framing, the order of its requests and replies, watch events. Alone touches transports.
+
+Requests of one connection are answered in the order they came. While none waits, a read is answered at once
+from the tree. A write joins the committer; a read behind a write waits for it, and a write behind that read waits
+for the read, so that a read sees all earlier writes of its session and no later one.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Sequence
+from typing import Protocol, cast
+
+from codec.constants import ErrorCode, KeeperState, OpCode, Perms, Xid
+from codec.errors import FrameTooLong, MalformedPacket
+from codec.framing import Framer
+from codec.jute import INT, Acl, Reader
+from codec.packets import (
+    REQUEST_HEADER,
+    ConnectRequest,
+    decode_connect,
+    encode_connect_response,
+    encode_event,
+    frame,
+)
+from proxy.acl import Caller, Identity, authenticate, permits
+from proxy.batch import Request
+from proxy.operation import Reading
+from proxy.ops import READS, WRITES
+from proxy.ops.session import END
+from proxy.refusal import Refusal
+from proxy.sessions import PASSWORD_BYTES, Session
+from schema.values import OPEN_ACL
+
+log = logging.getLogger(__name__)
+
+_HEADER_SIZE = REQUEST_HEADER.size
+# A client that sends more than this many requests without waiting is not read from until half are answered.
+_MAX_QUEUE = 1000
+# What ZooKeeper answers UNIMPLEMENTED and keeps the connection for is up to the protocol issue; every other
+# opcode ends the connection (ZooKeeperServer.submitRequestNow, UnimplementedRequestProcessor).
+
+
+class Host(Protocol):
+    """The server, as a connection sees it."""
+
+    reading: Reading
+
+    @property
+    def zxid(self) -> int:
+        """The zxid that the mirror has reached."""
+
+    def submit(self, request: Request) -> None:
+        """Give a write to the committer."""
+
+    def attach(self, connection: "Connection", request: ConnectRequest) -> None:
+        """Find or make the session of a connection, then call `established` or `refuse`."""
+
+    def session_ended(self, session: Session) -> None:
+        """A client has closed its session."""
+
+    def four_letter_word(self, word: bytes) -> bytes | None:
+        """The answer to a four-letter word, None if it is none."""
+
+    def opened(self, connection: "Connection") -> bool:
+        """A connection has come; False if there are too many from its address."""
+
+    def gone(self, connection: "Connection") -> None:
+        """A connection has ended."""
+
+
+class _Item:
+    """A request that cannot be answered yet."""
+
+    __slots__ = ("frame", "is_write", "opcode", "reply", "submitted", "xid")
+
+    def __init__(self, xid: int, opcode: int, frame: bytes, is_write: bool) -> None:
+        self.xid = xid
+        self.opcode = opcode
+        self.frame = frame
+        self.is_write = is_write
+        self.submitted = False
+        self.reply: bytes | None = None
+
+
+class Connection(asyncio.Protocol):
+    """One TCP connection of one client."""
+
+    def __init__(self, host: Host, loop: asyncio.AbstractEventLoop, max_frame: int) -> None:
+        self._host = host
+        self._loop = loop
+        self._framer = Framer(max_frame)
+        self._transport: asyncio.Transport | None = None
+        self._out: list[bytes] = []
+        self._flush_scheduled = False
+        self._queue: deque[_Item] = deque()
+        self._barriers = 0  # items in the queue that are no writes
+        self._backlog: list[bytes] = []  # frames that came before the session was there
+        self._greeting: ConnectRequest | None = None
+        self._ended = False  # close after what is to be sent; take no more requests
+        self._paused = False
+        self._draining = False
+        self.session: Session | None = None
+        self.address = ""
+        self.port = 0
+        self.identities: tuple[Identity, ...] = ()
+        self.received = 0
+        self.sent = 0
+
+    # -- asyncio's side ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        # uvloop's transports are asyncio.Transport in all but their base class
+        self._transport = cast(asyncio.Transport, transport)
+        self.address, self.port = transport.get_extra_info("peername")[:2]
+        self.identities = (Identity("ip", self.address),)
+        if not self._host.opened(self):
+            self._end()
+
+    def data_received(self, data: bytes) -> None:
+        """Handle all complete packets of a chunk; their replies leave in one write."""
+        if self._ended:
+            return
+        session = self.session
+        if session is not None:
+            session.heard = self._loop.time()
+        try:
+            frames = self._framer.feed(data)
+            broken = None
+        except FrameTooLong as error:
+            frames, broken = error.frames, error
+        if session is not None and not self._backlog:
+            self._handle(frames)
+        else:
+            self._greet(frames, broken)
+        if broken is not None and not self._ended:
+            log.info("closing %s: %s", self.address, broken)
+            self._end()
+        self._flush()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone; writes that ZooKeeper would have in its pipeline go on."""
+        self._ended = True
+        self._transport = None
+        self._out.clear()
+        self._host.reading.watches.drop(self)
+        if self.session is not None and self.session.connection is self:
+            self.session.connection = None
+        for item in self._queue:
+            if item.is_write and not item.submitted:
+                self._submit(item)
+        self._host.gone(self)
+
+    def pause_writing(self) -> None:
+        """The client does not read: do not read from it either."""
+        self._pause()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._resume()
+
+    # -- the session's side --------------------------------------------------------------------------------
+
+    @property
+    def session_id(self) -> int:
+        """The session's id; 0 while there is none."""
+        return 0 if self.session is None else self.session.id
+
+    def established(self, session: Session, password: bytes) -> None:
+        """The session is there: tell the client, and take its requests."""
+        assert self._greeting is not None
+        session.connection = self
+        session.heard = self._loop.time()
+        self.session = session
+        self._out.append(
+            encode_connect_response(session.timeout_ms, session.id, password, self._read_only_byte())
+        )
+        backlog, self._backlog = self._backlog, []
+        self._handle(backlog)
+        self._flush()
+
+    def refuse(self) -> None:
+        """There is no such session (any more): the client has to start anew."""
+        self._out.append(encode_connect_response(0, 0, bytes(PASSWORD_BYTES), self._read_only_byte()))
+        self._end()
+        self._flush()
+
+    def close(self) -> None:
+        """Close after what is to be sent; the session lives on."""
+        self._end()
+        self._flush()
+
+    def drain(self) -> None:
+        """The server stops: take no more requests, but answer those that are here."""
+        self._pause()
+        self._draining = True
+        if not self._queue:
+            self.close()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is closed or about to be."""
+        return self._ended
+
+    @property
+    def outstanding(self) -> int:
+        """Requests without an answer so far."""
+        return len(self._queue)
+
+    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+        """Send one watch event, unless the ACL withholds the node from this client (NIOServerCnxn.process)."""
+        if acl is OPEN_ACL or permits(acl, Perms.READ, self.identities):
+            self._out.append(encode_event(kind, KeeperState.SYNC_CONNECTED, path, zxid))
+            self._schedule_flush()
+
+    # -- requests ------------------------------------------------------------------------------------------
+
+    def _greet(self, frames: list[bytes], broken: FrameTooLong | None) -> None:
+        """Packets before the session is there: the connect request, or a four-letter word."""
+        if self._greeting is None:
+            if not frames:
+                if broken is not None:
+                    answer = self._host.four_letter_word(INT.pack(broken.length))
+                    if answer is not None:
+                        self._out.append(answer)
+                        self._end()
+                return
+            try:
+                self._greeting = decode_connect(frames[0])
+            except MalformedPacket as error:
+                log.info("closing %s: connect request %s", self.address, error)
+                self._end()
+                return
+            self._host.attach(self, self._greeting)
+            frames = frames[1:]
+        self._backlog += frames
+
+    def _read_only_byte(self) -> bool | None:
+        assert self._greeting is not None
+        return None if self._greeting.read_only is None else False
+
+    def _handle(self, frames: list[bytes]) -> None:
+        out = self._out
+        for packet in frames:
+            if len(packet) < _HEADER_SIZE:
+                log.info("closing %s: a packet without a whole header", self.address)
+                self._end()
+                return
+            self.received += 1
+            xid, opcode = REQUEST_HEADER.unpack_from(packet)
+            if opcode in READS and not self._queue:
+                out.append(self._read(xid, opcode, packet))
+            else:
+                self._take(xid, opcode, packet)
+                if self._ended:
+                    return
+
+    def _read(self, xid: int, opcode: int, packet: bytes) -> bytes:
+        host = self._host
+        try:
+            return frame(xid, host.zxid, 0, READS[opcode](host.reading, self, packet, _HEADER_SIZE))
+        except Refusal as refusal:
+            return frame(xid, host.zxid, refusal.code)
+        except MalformedPacket:
+            return frame(xid, host.zxid, ErrorCode.MARSHALLING_ERROR)
+
+    def _take(self, xid: int, opcode: int, packet: bytes) -> None:
+        """A write, or anything that waits for one."""
+        is_write = opcode in WRITES or opcode == OpCode.CLOSE_SESSION
+        if not is_write and not self._queue:
+            self._out.append(self._answer(xid, opcode, packet))
+            return
+        item = _Item(xid, opcode, packet, is_write)
+        self._queue.append(item)
+        if not is_write:
+            self._barriers += 1
+        elif not self._barriers:
+            self._submit(item)
+        if len(self._queue) == _MAX_QUEUE:
+            self._pause()
+        if self._queue[0].reply is not None:
+            self._advance()  # answered without etcd
+
+    def _submit(self, item: _Item) -> None:
+        item.submitted = True
+        caller = Caller(self.session_id, self.identities)
+
+        def done(request: Request, _zxid: int) -> None:
+            self._done(item, request, _zxid)
+
+        if item.opcode == OpCode.CLOSE_SESSION:
+            if self.session is not None:
+                self.session.ending = True
+            self._host.submit(Request(END, None, caller, len(item.frame), done))
+            return
+        operation = WRITES[item.opcode]
+        try:
+            fields = operation.decode(Reader(item.frame, _HEADER_SIZE))
+        except MalformedPacket:
+            item.reply = frame(item.xid, self._host.zxid, ErrorCode.MARSHALLING_ERROR)
+            return
+        self._host.submit(Request(operation, fields, caller, len(item.frame), done))
+
+    def _done(self, item: _Item, request: Request, zxid: int) -> None:
+        """The committer has the answer to a write."""
+        now = self._host.zxid
+        if request.refusal is not None:
+            item.reply = frame(item.xid, now, request.refusal)
+            if request.refusal in _FATAL:
+                self._end()
+        else:
+            item.reply = frame(item.xid, now, 0, request.operation.reply(request.result, zxid))
+        if item.opcode == OpCode.CLOSE_SESSION and self.session is not None:
+            self._host.session_ended(self.session)
+        if self._queue and self._queue[0] is item:
+            self._advance()
+            self._schedule_flush()
+
+    def _advance(self) -> None:
+        """Answer from the head of the queue as far as it goes, then let the next writes go."""
+        queue = self._queue
+        while queue:
+            item = queue[0]
+            if item.is_write:
+                if item.reply is None:
+                    if item.submitted:
+                        return
+                    self._submit_run()
+                    if item.reply is None:
+                        return
+                self._out.append(item.reply)
+                queue.popleft()
+                if item.opcode == OpCode.CLOSE_SESSION:
+                    self._end()
+                    return
+            else:
+                queue.popleft()
+                self._barriers -= 1
+                self._out.append(
+                    self._read(item.xid, item.opcode, item.frame)
+                    if item.opcode in READS
+                    else self._answer(item.xid, item.opcode, item.frame)
+                )
+            if len(queue) == _MAX_QUEUE // 2:
+                self._resume()
+        if self._draining:
+            self._end()
+
+    def _submit_run(self) -> None:
+        """Submit the writes at the head of the queue, up to the next request that is none."""
+        for item in self._queue:
+            if not item.is_write:
+                return
+            if not item.submitted:
+                self._submit(item)
+
+    def _answer(self, xid: int, opcode: int, packet: bytes) -> bytes:
+        """Requests that concern the connection alone."""
+        if opcode == OpCode.PING:
+            return frame(Xid.PING, self._host.zxid, 0)
+        if opcode == OpCode.AUTH:
+            return self._authenticate(xid, packet)
+        self._end()
+        return frame(xid, self._host.zxid, ErrorCode.UNIMPLEMENTED)
+
+    def _authenticate(self, xid: int, packet: bytes) -> bytes:
+        try:
+            reader = Reader(packet, _HEADER_SIZE)
+            reader.int()  # the type, always 0
+            identity = authenticate(reader.string(), reader.buffer(), self.address)
+        except MalformedPacket:
+            self._end()
+            return b""
+        if identity is None:
+            self._end()
+            return frame(xid, 0, ErrorCode.AUTH_FAILED)
+        if identity not in self.identities:
+            self.identities = (*self.identities, identity)
+        return frame(xid, 0, ErrorCode.OK)
+
+    # -- sending -------------------------------------------------------------------------------------------
+
+    def _schedule_flush(self) -> None:
+        if not self._flush_scheduled:
+            self._flush_scheduled = True
+            self._loop.call_soon(self._flush)
+
+    def _flush(self) -> None:
+        self._flush_scheduled = False
+        transport = self._transport
+        if transport is None:
+            return
+        if self._out:
+            self.sent += len(self._out)
+            transport.write(b"".join(self._out))
+            self._out.clear()
+        if self._ended:
+            transport.close()
+
+    def _end(self) -> None:
+        """Take no more requests; close once what is to be sent is sent."""
+        self._ended = True
+        self._schedule_flush()
+
+    def _pause(self) -> None:
+        if not self._paused and self._transport is not None:
+            self._paused = True
+            self._transport.pause_reading()
+
+    def _resume(self) -> None:
+        if self._paused and self._transport is not None and not (self._ended or self._draining):
+            self._paused = False
+            self._transport.resume_reading()
+
+
+# Answers after which the connection has no session: the client reconnects and learns the rest.
+_FATAL = frozenset((ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED, ErrorCode.CONNECTION_LOSS))

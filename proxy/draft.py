@@ -1,0 +1,337 @@
+"""What the writes of one batch would make of the tree: an overlay on the mirror, with a way back.
+
+Pure. Operations read and change `Entry` objects through a `Draft`; the draft notes for each request what it
+looked at (the footprint, from which the guards come), what it changed, and the events in their order. The
+mirror's tree itself is never touched.
+"""
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from codec.constants import EventType
+from codec.jute import Acl
+from proxy.tree import Node, Tree, session_of, wrap_int
+from schema.paths import parent_of
+from schema.values import OPEN_ACL, SessionValue, TreeEvent
+
+if TYPE_CHECKING:
+    from proxy.batch import Component
+
+# A zxid that is known only once etcd has answered: that of the Txn being drafted.
+PENDING = -1
+
+# What a request did to a path.
+GUARD_NODE = 1  # its answer holds only while the node's key is unchanged
+GUARD_COUNTER = 2  # ... only while the set of its children is unchanged
+CHANGE = 4  # it changed the node or its counter
+
+StatFields = tuple[int, int, int, int, int, int, int, int, int, int, int]
+
+
+class Held(Exception):
+    """A Txn in flight changes this path or session; the request has to wait for `holder`."""
+
+    def __init__(self, holder: object) -> None:
+        super().__init__(holder)
+        self.holder = holder
+
+
+class Entry:
+    """One path in a draft: the mirror's node before the batch, and its fields as they would be."""
+
+    __slots__ = (
+        "acl",
+        "aversion",
+        "before",
+        "child_count",
+        "component",
+        "counter_changed",
+        "created",
+        "ctime",
+        "czxid",
+        "data",
+        "event_count",
+        "exists",
+        "flags",
+        "mtime",
+        "mzxid",
+        "node_changed",
+        "owner",
+        "path",
+        "pzxid",
+        "saved_by",
+        "version",
+    )
+
+    path: str
+    before: Node | None
+    exists: bool
+    data: bytes | None
+    acl: tuple[Acl, ...]
+    owner: int
+    czxid: int
+    mzxid: int
+    pzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    aversion: int
+    created: int
+    child_count: int
+    node_changed: bool
+    counter_changed: bool
+    event_count: int
+    flags: int  # GUARD_NODE, GUARD_COUNTER, CHANGE of all accepted requests
+    saved_by: int  # the request that last saved this entry's fields for its way back
+    component: "Component | None"
+
+    def __init__(self, path: str, before: Node | None) -> None:
+        self.path = path
+        self.before = before
+        self.node_changed = self.counter_changed = False
+        self.event_count = self.flags = self.saved_by = 0
+        self.component = None
+        if before is None:
+            self.exists = False
+            self.data = None
+            self.acl = OPEN_ACL
+            self.owner = self.czxid = self.mzxid = self.pzxid = self.ctime = self.mtime = 0
+            self.version = self.aversion = self.created = self.child_count = 0
+        else:
+            self.exists = True
+            self.data = before.data
+            self.acl = before.acl
+            self.owner = before.owner
+            self.czxid = before.czxid
+            self.mzxid = before.mzxid
+            self.pzxid = before.pzxid
+            self.ctime = before.ctime
+            self.mtime = before.mtime
+            self.version = before.version
+            self.aversion = before.aversion
+            self.created = before.created
+            self.child_count = len(before.children) if before.children else 0
+
+    def stat(self) -> StatFields:
+        """The Stat at this point of the batch; zxids of the batch itself are PENDING."""
+        return (
+            self.czxid,
+            self.mzxid,
+            self.ctime,
+            self.mtime,
+            self.version,
+            wrap_int(2 * self.created - self.child_count),
+            self.aversion,
+            session_of(self.owner),
+            len(self.data) if self.data else 0,
+            self.child_count,
+            self.pzxid,
+        )
+
+    def save(self) -> tuple[Any, ...]:
+        """All that a request may change, for `restore`."""
+        return (
+            self.exists,
+            self.data,
+            self.acl,
+            self.owner,
+            self.czxid,
+            self.mzxid,
+            self.pzxid,
+            self.ctime,
+            self.mtime,
+            self.version,
+            self.aversion,
+            self.created,
+            self.child_count,
+            self.node_changed,
+            self.counter_changed,
+            self.event_count,
+            self.saved_by,
+        )
+
+    def restore(self, saved: tuple[Any, ...]) -> None:
+        """Go back to what `save` gave."""
+        (
+            self.exists,
+            self.data,
+            self.acl,
+            self.owner,
+            self.czxid,
+            self.mzxid,
+            self.pzxid,
+            self.ctime,
+            self.mtime,
+            self.version,
+            self.aversion,
+            self.created,
+            self.child_count,
+            self.node_changed,
+            self.counter_changed,
+            self.event_count,
+            self.saved_by,
+        ) = saved
+
+
+class SessionRecord(NamedTuple):
+    """A session as its key in etcd has it; `mod` is the key's mod_revision."""
+
+    value: SessionValue
+    mod: int
+
+
+class SessionChange(NamedTuple):
+    """What a request does to a session's record: the new value under its lease, or None to delete it."""
+
+    session_id: int
+    value: SessionValue | None
+
+
+class Draft:
+    """The overlay of one batch. One request at a time: `begin`, operations, then keep it or `rollback`."""
+
+    __slots__ = (
+        "_journal",
+        "_locks",
+        "_serial",
+        "_sessions",
+        "_tree",
+        "entries",
+        "events",
+        "footprint",
+        "now",
+        "request_events",
+        "session_changes",
+        "session_guards",
+    )
+
+    def __init__(
+        self, tree: Tree, sessions: Mapping[int, SessionRecord], locks: Mapping[str, object], now: int
+    ) -> None:
+        """`locks`: paths that Txns in flight change, each with its holder. `now`: ms since 1970."""
+        self._tree = tree
+        self._sessions = sessions
+        self._locks = locks
+        self._serial = 0
+        self._journal: list[tuple[Entry, tuple[Any, ...]]] = []
+        self.now = now
+        self.entries: dict[str, Entry] = {}
+        self.footprint: list[tuple[Entry, int]] = []
+        self.request_events: list[TreeEvent] = []
+        self.session_changes: list[SessionChange] = []
+        self.session_guards: dict[int, int] = {}
+
+    def begin(self) -> None:
+        """Start the next request: an empty footprint, nothing to roll back."""
+        self._serial += 1
+        self._journal = []
+        self.footprint = []
+        self.request_events = []
+        self.session_changes = []
+        self.session_guards = {}
+
+    def rollback(self) -> None:
+        """Undo what the current request changed; its footprint stays, for its refusal rests on it."""
+        for entry, saved in reversed(self._journal):
+            entry.restore(saved)
+        self._journal = []
+        self.request_events = []
+        self.session_changes = []
+        # What was looked at still guards the refusal; nothing is changed any more.
+        self.footprint = [(entry, flags & ~CHANGE) for entry, flags in self.footprint]
+
+    def look(self, path: str, flags: int) -> Entry:
+        """The entry of a path, noting why it is looked at. Raises Held if a Txn in flight changes it."""
+        entry = self.entries.get(path)
+        if entry is None:
+            holder = self._locks.get(path)
+            if holder is not None:
+                raise Held(holder)
+            entry = self.entries[path] = Entry(path, self._tree.nodes.get(path))
+        self.footprint.append((entry, flags))
+        return entry
+
+    def _change(self, entry: Entry) -> None:
+        if entry.saved_by != self._serial:
+            self._journal.append((entry, entry.save()))
+            entry.saved_by = self._serial
+
+    def create(self, parent: Entry, path: str, data: bytes | None, acl: tuple[Acl, ...], owner: int) -> Entry:
+        """Create a node; that it is absent and may be created has been checked."""
+        self._change(parent)
+        parent.created = wrap_int(parent.created + 1)
+        parent.child_count += 1
+        parent.pzxid = PENDING
+        parent.counter_changed = True
+        entry = self.look(path, CHANGE)
+        self._change(entry)
+        entry.exists = True
+        entry.data = data
+        entry.acl = acl
+        entry.owner = owner
+        entry.czxid = entry.mzxid = entry.pzxid = PENDING
+        entry.ctime = entry.mtime = self.now
+        entry.version = entry.aversion = entry.created = entry.child_count = 0
+        entry.node_changed = True
+        entry.counter_changed = False
+        self._event(EventType.NODE_CREATED, entry)
+        return entry
+
+    def delete(self, parent: Entry, entry: Entry) -> None:
+        """Delete a node; that it exists and is empty has been checked."""
+        self._change(parent)
+        parent.child_count -= 1
+        parent.pzxid = PENDING
+        parent.counter_changed = True
+        self._change(entry)
+        self._event(EventType.NODE_DELETED, entry)
+        entry.exists = False
+        entry.data = None
+        entry.node_changed = True
+
+    def set_data(self, entry: Entry, data: bytes | None) -> None:
+        """Give a node new data."""
+        self._change(entry)
+        entry.data = data
+        entry.version = wrap_int(entry.version + 1)
+        entry.mzxid = PENDING
+        entry.mtime = self.now
+        entry.node_changed = True
+        self._event(EventType.NODE_DATA_CHANGED, entry)
+
+    def set_acl(self, entry: Entry, acl: tuple[Acl, ...]) -> None:
+        """Give a node a new ACL; watches do not fire for it."""
+        self._change(entry)
+        entry.acl = acl
+        entry.aversion = wrap_int(entry.aversion + 1)
+        entry.node_changed = True
+
+    def ephemerals(self, session_id: int) -> list[str]:
+        """Paths of a session's ephemerals at this point of the batch."""
+        owned = set(self._tree.ephemerals.get(session_id, ()))
+        for path, entry in self.entries.items():
+            if entry.exists and session_of(entry.owner) == session_id:
+                owned.add(path)
+            elif path in owned:
+                owned.discard(path)
+        return sorted(owned)
+
+    def delete_ephemerals(self, session_id: int) -> None:
+        """Delete all that a session owns, as closeSession does."""
+        for path in self.ephemerals(session_id):
+            parent = self.look(parent_of(path), GUARD_COUNTER | CHANGE)
+            self.delete(parent, self.look(path, CHANGE))
+
+    def session(self, session_id: int) -> SessionRecord | None:
+        """A session's record, guarded from here on: the request's answer holds only while it is unchanged."""
+        record = self._sessions.get(session_id)
+        self.session_guards[session_id] = 0 if record is None else record.mod
+        return record
+
+    def change_session(self, session_id: int, value: SessionValue | None) -> None:
+        """Put or delete a session's record."""
+        self.session_changes.append(SessionChange(session_id, value))
+
+    def _event(self, kind: EventType, entry: Entry) -> None:
+        entry.event_count += 1
+        self.request_events.append(TreeEvent(kind, entry.path, entry.acl))

@@ -1,0 +1,173 @@
+"""Loads the mirror from etcd and keeps it fed by one watch stream.
+
+The asynchronous shell around `mirror`: first load, stream, and what to do when the stream breaks.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Sequence
+
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import Compare, EtcdError, EtcdUnknown, Get, KeyValue, Put, Txn, WatchCompacted
+from proxy.mirror import Mirror
+from schema.keys import Keyspace
+from schema.paths import CONFIG, QUOTA, ROOT, ZOOKEEPER
+from schema.values import OPEN_ACL, TreeRecord, decode_tree, encode_node, encode_tree
+from codec.jute import Acl
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT = 10.0
+_RETRY = 0.2  # seconds before a broken stream or load is tried again
+_READ_ONLY_ACL = (Acl(1, "world", "anyone"),)
+# The nodes that every ZooKeeper has from the start, with zxid and times 0 (DataTree's constructor and
+# addConfigNode, whose setACL leaves aversion -1).
+_FIXED_NODES = {
+    ROOT: encode_node(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0),
+    ZOOKEEPER: encode_node(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0),
+    QUOTA: encode_node(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0),
+    CONFIG: encode_node(b"", _READ_ONLY_ACL, 0, 0, 0, 0, -1, 0, 0),
+}
+
+
+class TreeNotServable(Exception):
+    """What lies under the prefix cannot be served: a half-done load, or a schema of another version."""
+
+
+class Feed:
+    """Keeps a mirror level with etcd."""
+
+    def __init__(self, etcd: EtcdClient, keys: Keyspace, mirror: Mirror) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._mirror = mirror
+        self._can_resume = False
+        self.live = asyncio.Event()  # the stream is up, and the mirror level with etcd or about to be
+        self.reloads = 0
+
+    async def load(self, progress: Callable[[int], None]) -> None:
+        """First load, retried until etcd answers. `progress` is told the number of keys now and then.
+
+        Raises TreeNotServable, and EtcdRefused where etcd denies access.
+        """
+        while True:
+            try:
+                await self._prepare()
+                revision, record = await self._record()
+                self._mirror.load([record])
+                count = 0
+                told = time.monotonic()
+                async for page in self._etcd.range_pages(self._keys.start, self._keys.end, revision):
+                    self._mirror.load(page)
+                    count += len(page)
+                    if time.monotonic() - told > 1:
+                        told = time.monotonic()
+                        progress(count)
+                    await asyncio.sleep(0)
+            except EtcdUnknown as error:
+                log.warning("etcd is out of reach (%s); trying again", error)
+                await asyncio.sleep(_RETRY)
+                continue
+            self._mirror.loaded(revision)
+            return
+
+    async def run(self) -> None:
+        """Follow the watch stream for ever, repairing it when it breaks."""
+        while True:
+            try:
+                await self._follow()
+            except WatchCompacted:
+                log.warning("revision %d is compacted; loading the tree again", self._mirror.revision)
+                await self._reload()
+            except EtcdError as error:
+                self.live.clear()
+                log.warning("the watch stream broke: %s", error)
+                await asyncio.sleep(_RETRY)
+                if not self._can_resume:
+                    await self._reload()
+
+    async def _follow(self) -> None:
+        keys = self._keys
+        async for message in self._etcd.watch(keys.start, keys.end, self._mirror.revision + 1):
+            if message.events:
+                self._mirror.apply(message.events)
+            self.live.set()
+
+    async def _reload(self) -> None:
+        """Range again and apply what differs: the stream may have missed events for good."""
+        while True:
+            try:
+                await self._prepare()
+                revision, record = await self._record()
+                pairs: list[KeyValue] = [record]
+                async for page in self._etcd.range_pages(self._keys.start, self._keys.end, revision):
+                    pairs += page
+            except EtcdError as error:
+                log.warning("cannot load the tree again yet: %s", error)
+                await asyncio.sleep(_RETRY)
+                continue
+            if revision < self._mirror.revision:
+                log.error("etcd went back from revision %d to %d", self._mirror.revision, revision)
+            self._mirror.replace(pairs, revision)
+            self.reloads += 1
+            return
+
+    async def _check_version(self) -> int:
+        """Learn whether this etcd may be trusted to resume a watch; returns the cluster id."""
+        status = await self._etcd.status(_TIMEOUT)
+        self._can_resume = _resumes_safely(status.version)
+        return status.cluster_id
+
+    async def _record(self) -> tuple[int, KeyValue]:
+        """The revision to load, and the tree's own record as of it."""
+        result = await self._etcd.range(Get(self._keys.tree), _TIMEOUT)
+        if not result.kvs:
+            raise TreeNotServable(f"the tree under {self._keys.prefix!r} is gone")
+        return result.revision, result.kvs[0]
+
+    async def _prepare(self) -> None:
+        """Make the tree's record and fixed nodes if there are none; judge whether it can be served."""
+        cluster_id = await self._check_version()
+        keys = self._keys
+        record = TreeRecord(True, ((0, 0),), cluster_id)
+        writes = [Put(keys.tree, encode_tree(record))]
+        writes += [Put(keys.node(path), value) for path, value in _FIXED_NODES.items()]
+        answer = await self._etcd.txn(Txn((Compare(keys.tree, 0),), writes), _TIMEOUT)
+        if answer.succeeded:
+            log.info("made a new tree under %s", keys.prefix)
+            return
+        _, pair = await self._record()
+        found = decode_tree(pair.value)
+        if not found.complete:
+            raise TreeNotServable(f"the load of the tree under {keys.prefix!r} is not complete")
+        if found.cluster_id != cluster_id:
+            await self._adopt(pair, found, cluster_id)
+
+    async def _adopt(self, pair: KeyValue, found: TreeRecord, cluster_id: int) -> None:
+        """The tree came here by a restore: go on with zxids above all that clients may have seen.
+
+        A new epoch, as ZooKeeper's own after an election: the high 32 bits of the zxid move by one.
+        """
+        revision, _ = await self._record()
+        first = revision + 1
+        epoch = ((revision + found.offsets[-1][1]) >> 32) + 1
+        offsets: Sequence[tuple[int, int]] = (*found.offsets, (first, (epoch << 32) - first))
+        record = TreeRecord(True, tuple(offsets), cluster_id)
+        await self._etcd.txn(
+            Txn((Compare(self._keys.tree, pair.mod_revision),), (Put(self._keys.tree, encode_tree(record)),)),
+            _TIMEOUT,
+        )
+        log.warning("etcd was restored from a backup; zxids go on in epoch %d", epoch)
+
+
+def _resumes_safely(version: str) -> bool:
+    """Whether a watch resumed on this etcd misses nothing: a delete just compacted was lost before these."""
+    try:
+        major, minor, patch = (int(part) for part in version.split("-")[0].split("+")[0].split("."))
+    except ValueError:
+        return False
+    fixed = {(3, 4): 36, (3, 5): 18}
+    return patch >= fixed.get((major, minor), 0) if (major, minor) >= (3, 4) else False
+
+

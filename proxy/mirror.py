@@ -1,0 +1,320 @@
+"""The mirror: tree, sessions and proxies as the watch stream tells them, revision after revision.
+
+No I/O: `feed` brings pages of a load and messages of the stream here. All events of one etcd revision are
+applied together; then the watches fire; then whoever waits for the revision is told.
+"""
+
+from collections.abc import Iterable, Sequence
+from itertools import groupby
+from typing import NamedTuple, Protocol
+
+from codec.constants import EventType
+from codec.jute import Acl
+from proxy.draft import SessionRecord
+from proxy.etcd.model import DELETE, PUT, Event, KeyValue
+from proxy.tree import Node, Tree
+from proxy.watches import WatchTable
+from schema.keys import ForeignKey, Keyspace, Kind, session_id_of
+from schema.paths import parent_of
+from schema.values import (
+    TreeEvent,
+    TreeRecord,
+    decode_counter,
+    decode_events,
+    decode_node,
+    decode_session,
+    decode_tree,
+)
+
+
+class Listener(Protocol):
+    """Who is told what the mirror has seen."""
+
+    def session_changed(self, session_id: int, record: SessionRecord | None) -> None:
+        """A session's record was put, or is gone (None)."""
+
+    def applied(self, revision: int) -> None:
+        """Everything up to `revision` is applied, and the watches of it have fired."""
+
+
+class _Change(NamedTuple):
+    """An event made up from a difference: what etcd would have sent."""
+
+    type: int
+    kv: KeyValue
+
+
+class Mirror:
+    """The state of one prefix as of `revision`."""
+
+    def __init__(self, keys: Keyspace, watches: WatchTable, listener: Listener) -> None:
+        self.tree = Tree()
+        self.sessions: dict[int, SessionRecord] = {}
+        self.proxies: set[str] = set()
+        self.markers: set[str] = set()  # names of all marker keys, "<incarnation>/<lane>"
+        self.record: TreeRecord | None = None
+        self.record_mod = 0
+        self.revision = 0
+        self.zxid = 0
+        self._keys = keys
+        self._watches = watches
+        self._listener = listener
+        self._counters: dict[str, tuple[int, int, int | None]] = {}  # of nodes not seen yet: (created, mod, pzxid)
+        self._counter_space = len(keys.counters)
+        self._offset_from = 0
+        self._offset = 0
+
+    def zxid_of(self, revision: int) -> int:
+        """The zxid that clients see for an etcd revision."""
+        if revision >= self._offset_from:
+            return revision + self._offset
+        assert self.record is not None
+        offset = 0
+        for first, value in self.record.offsets:
+            if first > revision:
+                break
+            offset = value
+        return revision + offset
+
+    def load(self, pairs: Iterable[KeyValue]) -> None:
+        """Take in a part of a first load; nothing fires. `loaded` ends it."""
+        for pair in pairs:
+            self._apply(_Change(PUT, pair), [], None)
+
+    def loaded(self, revision: int) -> None:
+        """The first load is complete as of `revision`."""
+        for path in self.tree.nodes:
+            if path != "/":
+                self.tree.link(path)  # children may have come before their parents
+        self._counters.clear()
+        self._reach(revision)
+
+    def apply(self, events: Sequence[Event]) -> None:
+        """Apply messages of the watch stream: whole revisions, in order."""
+        for revision, group in groupby(events, key=_revision_of):
+            if revision > self.revision:
+                self._apply_revision(revision, group)
+
+    def replace(self, pairs: Sequence[KeyValue], revision: int) -> None:
+        """Bring the mirror to a new load after a gap in the stream: what differs is applied as one revision."""
+        changes, deletions = self._differences(pairs)
+        self._apply_revision(revision, (*deletions, *changes))
+
+    def _differences(self, pairs: Sequence[KeyValue]) -> tuple[list[_Change], list[_Change]]:
+        keys = self._keys
+        tree = self.tree
+        nodes: list[tuple[str, _Change]] = []
+        recreated: set[str] = set()
+        others: list[_Change] = []
+        seen_nodes: set[str] = set()
+        seen_counters: set[str] = set()
+        seen_sessions: set[int] = set()
+        proxies: set[str] = set()
+        markers: set[str] = set()
+        for pair in pairs:
+            kind, name = keys.parse(pair.key)
+            change = _Change(PUT, pair)
+            if kind is Kind.NODE:
+                seen_nodes.add(name)
+                node = tree.nodes.get(name)
+                if node is None or node.mod != pair.mod_revision:
+                    nodes.append((name, change))
+                    if node is not None and self._czxid(pair) != node.czxid:
+                        recreated.add(name)
+            elif kind is Kind.COUNTER:
+                seen_counters.add(name)
+                node = tree.nodes.get(name)
+                if node is None or node.counter_mod != pair.mod_revision:
+                    others.append(change)
+            elif kind is Kind.SESSION:
+                session_id = session_id_of(name)
+                seen_sessions.add(session_id)
+                record = self.sessions.get(session_id)
+                if record is None or record.mod != pair.mod_revision:
+                    others.append(change)
+            elif kind is Kind.PROXY:
+                proxies.add(name)
+            elif kind is Kind.MARKER:
+                markers.add(name)
+            elif kind is Kind.TREE:
+                others.append(change)
+        self.proxies = proxies
+        self.markers = markers
+        nodes.sort(key=lambda item: item[0].count("/"))
+        gone = sorted((tree.nodes.keys() - seen_nodes) | recreated, key=lambda path: path.count("/"), reverse=True)
+        lost = [
+            path
+            for path, node in tree.nodes.items()
+            if node.counter_mod and path in seen_nodes and path not in seen_counters
+        ]
+        deletions = [
+            _Change(DELETE, KeyValue(key, b"", 0, 0, 0, 0))
+            for key in (
+                *(keys.node(path) for path in gone),
+                *(keys.counter(path) for path in lost),
+                *(keys.session(session_id) for session_id in self.sessions.keys() - seen_sessions),
+            )
+        ]
+        return [change for _, change in nodes] + others, deletions
+
+    def _reach(self, revision: int) -> None:
+        self.revision = revision
+        self.zxid = self.zxid_of(revision)
+
+    def _apply_revision(self, revision: int, events: Iterable[Event]) -> None:
+        fired: list[TreeEvent] = []
+        covered: set[str] | None = None
+        sessions: list[int] = []
+        for event in events:
+            covered = self._apply(event, fired, covered, sessions)
+        self._reach(revision)
+        if fired:
+            self._fire(fired)
+        for session_id in sessions:
+            self._listener.session_changed(session_id, self.sessions.get(session_id))
+        self._listener.applied(revision)
+
+    def _apply(
+        self, event: Event, fired: list[TreeEvent], covered: set[str] | None, sessions: list[int] | None = None
+    ) -> set[str] | None:
+        """Apply one event; returns the paths whose events an explicit list has told already."""
+        kv = event.kv
+        key = kv.key
+        if key.startswith(self._keys.nodes):
+            path = self._keys.path_of_node(key)
+            if event.type == PUT:
+                change = self._put_node(path, kv.value, kv.create_revision, kv.mod_revision)
+            else:
+                change = self._delete_node(path)
+            if change is not None and (covered is None or path not in covered):
+                fired.append(change)
+        elif key.startswith(self._keys.counters):
+            path = key[self._counter_space :].decode()
+            if event.type == PUT:
+                self._put_counter(path, kv.value, kv.mod_revision)
+            else:
+                self._delete_counter(path)
+        else:
+            covered = self._apply_other(event, fired, covered, sessions)
+        return covered
+
+    def _apply_other(
+        self, event: Event, fired: list[TreeEvent], covered: set[str] | None, sessions: list[int] | None
+    ) -> set[str] | None:
+        kv = event.kv
+        try:
+            kind, name = self._keys.parse(kv.key)
+        except ForeignKey:
+            return covered
+        if kind is Kind.SESSION:
+            session_id = session_id_of(name)
+            if event.type == PUT:
+                self.sessions[session_id] = SessionRecord(decode_session(kv.value), kv.mod_revision)
+            else:
+                self.sessions.pop(session_id, None)
+            if sessions is not None:
+                sessions.append(session_id)
+        elif kind is Kind.EVENTS and event.type == PUT and sessions is not None:
+            listed = decode_events(kv.value)
+            fired += listed
+            return (covered or set()).union(event.path for event in listed)
+        elif kind is Kind.TREE and event.type == PUT:
+            self._set_record(decode_tree(kv.value), kv.mod_revision)
+        elif kind is Kind.PROXY:
+            _keep(self.proxies, name, event.type == PUT)
+        elif kind is Kind.MARKER:
+            _keep(self.markers, name, event.type == PUT)
+        return covered
+
+    def _set_record(self, record: TreeRecord, mod: int) -> None:
+        self.record = record
+        self.record_mod = mod
+        self._offset_from, self._offset = record.offsets[-1]
+
+    def _czxid(self, pair: KeyValue) -> int:
+        value = decode_node(pair.value)
+        if value.czxid is not None:
+            return value.czxid
+        return self.zxid_of(pair.mod_revision if value.czxid_is_mod else pair.create_revision)
+
+    def _put_node(self, path: str, value: bytes, create_revision: int, mod: int) -> TreeEvent | None:
+        data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, czxid_is_mod = decode_node(value)
+        zxid = self.zxid_of(mod)
+        explicit = czxid is not None or czxid_is_mod
+        if czxid is None:
+            czxid = zxid if czxid_is_mod or create_revision == mod else self.zxid_of(create_revision)
+        node = self.tree.nodes.get(path)
+        if node is not None and node.czxid != czxid:
+            # deleted and created again within one revision, or during a gap in the stream
+            self.tree.detach(path)
+            node = None
+        if node is None:
+            kind = EventType.NODE_CREATED
+            node = Node()
+            node.children = None
+            node.created, node.counter_mod, pzxid = self._counters.pop(path, (0, 0, None))
+            node.pzxid = pzxid if pzxid is not None else self.zxid_of(node.counter_mod) if node.counter_mod else czxid
+            node.owner = owner
+            self.tree.attach(path, node)
+        else:
+            kind = EventType.NODE_DATA_CHANGED if mzxid is None else EventType.NONE
+        node.data = data
+        node.acl = acl
+        node.czxid = czxid
+        node.mzxid = zxid if mzxid is None else mzxid
+        node.ctime = ctime
+        node.mtime = mtime
+        node.version = version
+        node.aversion = aversion
+        node.mod = mod
+        node.explicit_czxid = explicit
+        return None if kind == EventType.NONE else TreeEvent(kind, path, acl)
+
+    def _delete_node(self, path: str) -> TreeEvent | None:
+        node = self.tree.detach(path)
+        return None if node is None else TreeEvent(EventType.NODE_DELETED, path, node.acl)
+
+    def _put_counter(self, path: str, value: bytes, mod: int) -> None:
+        created, pzxid = decode_counter(value)
+        node = self.tree.nodes.get(path)
+        if node is None:
+            self._counters[path] = (created, mod, pzxid)
+            return
+        node.created = created
+        node.counter_mod = mod
+        node.pzxid = self.zxid_of(mod) if pzxid is None else pzxid
+
+    def _delete_counter(self, path: str) -> None:
+        self._counters.pop(path, None)
+        node = self.tree.nodes.get(path)
+        if node is not None:
+            node.created = node.counter_mod = 0
+            node.pzxid = node.czxid
+
+    def _fire(self, fired: Sequence[TreeEvent]) -> None:
+        zxid = self.zxid
+        nodes = self.tree.nodes
+        gone: dict[str, Sequence[Acl]] | None = None
+        for kind, path, acl in fired:
+            parent_acl: Sequence[Acl] = ()
+            if kind != EventType.NODE_DATA_CHANGED:
+                above = parent_of(path)
+                parent = nodes.get(above)
+                if parent is not None:
+                    parent_acl = parent.acl
+                else:  # deleted in the same revision
+                    if gone is None:
+                        gone = {event.path: event.acl for event in fired}
+                    parent_acl = gone.get(above, ())
+            self._watches.fire(kind, path, zxid, acl, parent_acl)
+
+
+def _revision_of(event: Event) -> int:
+    return event.kv.mod_revision
+
+
+def _keep(names: set[str], name: str, present: bool) -> None:
+    if present:
+        names.add(name)
+    else:
+        names.discard(name)

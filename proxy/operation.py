@@ -1,0 +1,48 @@
+"""What an operation is: the interface that the files in `ops/` fill and the connection and batch call.
+
+Pure. A write is `decode`, `apply` on a draft, `reply` once the zxid is known; multi reuses all three. A read
+is one function on the mirror's tree.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple, Protocol
+
+from codec.jute import Reader
+from proxy.acl import Caller, Identity
+from proxy.draft import Draft
+from proxy.tree import Tree
+from proxy.watches import Watcher, WatchTable
+
+
+class Client(Watcher, Protocol):
+    """What a read may know of the connection it answers."""
+
+    @property
+    def session_id(self) -> int:
+        """The connection's session."""
+
+    @property
+    def identities(self) -> tuple[Identity, ...]:
+        """Who the connection has shown to be."""
+
+
+class Reading(NamedTuple):
+    """What a read works on."""
+
+    tree: Tree
+    watches: WatchTable
+
+
+# (what it reads, who asks, frame, position of the body) -> body of the reply. Raises Refusal, MalformedPacket.
+ReadOperation = Callable[[Reading, Client, bytes, int], bytes]
+
+
+class WriteOperation(NamedTuple):
+    """An operation that may change the tree."""
+
+    # The request's fields, from the reader's position. Raises MalformedPacket.
+    decode: Callable[[Reader], Any]
+    # Evaluates the fields on the draft; the result is what `reply` needs. Raises Refusal and Held.
+    apply: Callable[[Draft, Caller, Any], Any]
+    # The body of the reply, given the result and the zxid of its Txn.
+    reply: Callable[[Any, int], bytes]

@@ -1,0 +1,95 @@
+"""multi: several writes as one, all or none (PrepRequestProcessor, case multi, and MultiResponse).
+
+Each part is the single operation itself, applied one after another on the same draft.
+"""
+
+from typing import Any, NamedTuple
+
+from codec.constants import ErrorCode, OpCode
+from codec.errors import MalformedPacket
+from codec.jute import INT, Reader
+from codec.packets import MULTI_HEADER, read_multi_header
+from proxy.acl import Caller
+from proxy.draft import Draft
+from proxy.operation import WriteOperation
+from proxy.ops.check import CHECK
+from proxy.ops.create import CREATE, CREATE2
+from proxy.ops.delete import DELETE
+from proxy.ops.set_data import SET_DATA
+from proxy.refusal import Refusal
+
+PARTS = {
+    OpCode.CREATE: CREATE,
+    OpCode.CREATE2: CREATE2,
+    OpCode.DELETE: DELETE,
+    OpCode.SET_DATA: SET_DATA,
+    OpCode.CHECK: CHECK,
+}
+
+_END = MULTI_HEADER.pack(-1, True, -1)
+
+
+class Part(NamedTuple):
+    """One operation of a multi with its fields."""
+
+    opcode: int
+    operation: WriteOperation
+    fields: Any
+
+
+class Failure(NamedTuple):
+    """A multi whose part at `position` (from 0) was refused."""
+
+    position: int
+    code: ErrorCode
+
+
+class Outcome(NamedTuple):
+    """The parts of a multi and either their results or the failure of one."""
+
+    parts: list[Part]
+    results: list[Any]
+    failure: Failure | None
+
+
+def decode(reader: Reader) -> list[Part]:
+    """The parts. Raises MalformedPacket for an operation that a multi cannot hold, as ZooKeeper does."""
+    parts: list[Part] = []
+    while True:
+        opcode, done, _err = read_multi_header(reader)
+        if done:
+            return parts
+        operation = PARTS.get(opcode)  # type: ignore[call-overload]
+        if operation is None:
+            raise MalformedPacket(f"operation {opcode} in a multi")
+        parts.append(Part(opcode, operation, operation.decode(reader)))
+
+
+def apply(draft: Draft, caller: Caller, parts: list[Part]) -> Outcome:
+    """Apply part after part; the first refusal undoes them all and is the multi's answer."""
+    results: list[Any] = []
+    for position, part in enumerate(parts):
+        try:
+            results.append(part.operation.apply(draft, caller, part.fields))
+        except Refusal as refusal:
+            draft.rollback()
+            return Outcome(parts, [], Failure(position, refusal.code))
+    return Outcome(parts, results, None)
+
+
+def reply(outcome: Outcome, zxid: int) -> bytes:
+    """Each part's result; after a failure OK before it, its code, and RUNTIMEINCONSISTENCY behind it."""
+    body: list[bytes] = []
+    if outcome.failure is None:
+        for part, result in zip(outcome.parts, outcome.results, strict=True):
+            body += (MULTI_HEADER.pack(part.opcode, False, 0), part.operation.reply(result, zxid))
+    else:
+        position, code = outcome.failure
+        for index in range(len(outcome.parts)):
+            err = ErrorCode.OK if index < position else code if index == position else ErrorCode.RUNTIME_INCONSISTENCY
+            body += (MULTI_HEADER.pack(OpCode.ERROR, False, err), INT.pack(err))
+    body.append(_END)
+    return b"".join(body)
+
+
+MULTI = WriteOperation(decode, apply, reply)

@@ -1,0 +1,66 @@
+"""What happens to sessions in etcd: opened, taken over from another connection or proxy, ended.
+
+Pure write operations, committed in batches like all others, so that each is one guarded step in the one order.
+"""
+
+from typing import NamedTuple, NoReturn
+
+from codec.constants import ErrorCode
+from codec.jute import Reader
+from proxy.acl import Caller
+from proxy.draft import Draft
+from proxy.operation import WriteOperation
+from proxy.ops.stats import nothing
+from proxy.refusal import Refusal
+from schema.values import SessionValue
+
+
+class TakeOver(NamedTuple):
+    """A client's wish to go on with a session: what it shows, and what the record would become."""
+
+    password_hash: str
+    value: SessionValue
+
+
+def _not_on_the_wire(_reader: Reader) -> NoReturn:
+    raise AssertionError("session operations come from the proxy itself")
+
+
+def _open(draft: Draft, caller: Caller, value: SessionValue) -> None:
+    """Enter the record of a session whose lease has just been granted."""
+    if draft.session(caller.session_id) is not None:
+        raise Refusal(ErrorCode.SYSTEM_ERROR)  # another lease of this id: the caller draws a new one
+    draft.change_session(caller.session_id, value)
+
+
+def _take_over(draft: Draft, caller: Caller, wish: TakeOver) -> None:
+    """Make this proxy the owner. SESSIONEXPIRED if it is gone or the password is another's, as ZooKeeper does."""
+    record = draft.session(caller.session_id)
+    if record is None or record.value.password_hash != wish.password_hash:
+        raise Refusal(ErrorCode.SESSION_EXPIRED)
+    draft.change_session(caller.session_id, wish.value)
+
+
+def _end(draft: Draft, caller: Caller, owner: str | None) -> None:
+    """End a session as ZooKeeper's closeSession: ephemerals, then the record, in one Txn.
+
+    With `owner`, only while the record is still that proxy's: a session that moved is not ours to end.
+    """
+    record = draft.session(caller.session_id)
+    if record is not None:
+        if owner is not None and record.value.owner != owner:
+            raise Refusal(ErrorCode.SESSION_MOVED)
+        draft.change_session(caller.session_id, None)
+    draft.delete_ephemerals(caller.session_id)
+
+
+def _end_if_gone(draft: Draft, caller: Caller, _fields: None) -> None:
+    """Clear up after a session whose lease ran out; nothing to do if it is alive after all."""
+    if draft.session(caller.session_id) is None:
+        draft.delete_ephemerals(caller.session_id)
+
+
+OPEN = WriteOperation(_not_on_the_wire, _open, nothing)
+TAKE_OVER = WriteOperation(_not_on_the_wire, _take_over, nothing)
+END = WriteOperation(_not_on_the_wire, _end, nothing)
+END_IF_GONE = WriteOperation(_not_on_the_wire, _end_if_gone, nothing)

@@ -1,0 +1,28 @@
+"""setData: PrepRequestProcessor.pRequest2Txn, case setData."""
+
+from codec.constants import ErrorCode, Perms
+from codec.packets import read_set_data
+from proxy.acl import Caller, demand
+from proxy.draft import CHANGE, GUARD_NODE, Draft, StatFields
+from proxy.operation import WriteOperation
+from proxy.ops.stats import pack_stat
+from proxy.refusal import Refusal
+from schema.paths import is_valid
+
+
+def apply(draft: Draft, caller: Caller, fields: tuple[str, bytes | None, int]) -> StatFields:
+    """Replace the data, in ZooKeeper's order of checks."""
+    path, data, version = fields
+    if not is_valid(path):
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    node = draft.look(path, GUARD_NODE | CHANGE)
+    if not node.exists:
+        raise Refusal(ErrorCode.NO_NODE)
+    demand(node.acl, Perms.WRITE, caller.identities)
+    if version not in (-1, node.version):
+        raise Refusal(ErrorCode.BAD_VERSION)
+    draft.set_data(node, data)
+    return node.stat()
+
+
+SET_DATA = WriteOperation(read_set_data, apply, pack_stat)

@@ -1,0 +1,36 @@
+"""setWatches: a client that reconnected sets its watches again, and learns what it missed (DataTree.setWatches)."""
+
+from codec.constants import EventType
+from codec.jute import Reader
+from proxy.operation import Client, Reading
+
+
+def set_watches(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
+    """Watches on nodes that changed after the client's last zxid fire at once, the others are set."""
+    reader = Reader(frame, position)
+    last_seen = reader.long()
+    data, exist, children = (reader.string_vector() or () for _ in range(3))
+    nodes = reading.tree.nodes
+    watches = reading.watches
+    for path in data:
+        node = nodes.get(path)
+        if node is None:
+            client.notify(EventType.NODE_DELETED, path, -1, ())
+        elif node.mzxid > last_seen:
+            client.notify(EventType.NODE_DATA_CHANGED, path, -1, ())
+        else:
+            watches.data.add(path, client)
+    for path in exist:
+        if path in nodes:
+            client.notify(EventType.NODE_CREATED, path, -1, ())
+        else:
+            watches.data.add(path, client)
+    for path in children:
+        node = nodes.get(path)
+        if node is None:
+            client.notify(EventType.NODE_DELETED, path, -1, ())
+        elif node.pzxid > last_seen:
+            client.notify(EventType.NODE_CHILDREN_CHANGED, path, -1, ())
+        else:
+            watches.children.add(path, client)
+    return b""

@@ -1,0 +1,165 @@
+"""From a batch to the one etcd Txn that commits it: guards, net effect, marker.
+
+Pure. The shape is that of DESIGN 4.3: an outer Txn whose compare fences the lane, then the marker and one nested
+Txn for each component, so that a conflict fails only its own.
+"""
+
+from collections.abc import Sequence
+
+from proxy.batch import WIDTH, Batch, Component
+from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, PENDING, Entry
+from proxy.etcd.model import DEFAULT_MAX_TXN_OPS, Compare, Delete, Get, Op, Put, Txn
+from schema.keys import Keyspace
+from schema.paths import ROOT, is_valid, parent_of
+from schema.values import encode_counter, encode_events, encode_node, encode_session
+
+
+def build(batch: Batch, keys: Keyspace, marker: bytes, marker_mod: int, marker_value: bytes) -> Txn:
+    """The Txn of a batch: responses are the marker's, then one nested result for each component in order.
+
+    `marker_mod`: the mod_revision that the lane's marker has unless this proxy was fenced off.
+    """
+    components = batch.components
+    outer: list[Op] = [Put(marker, marker_value)]
+    room = DEFAULT_MAX_TXN_OPS - 1 - len(components)
+    for index, component in enumerate(components):
+        guards = _guards(component, keys)
+        if batch.wide:
+            guards = _widened(component, keys, guards, batch.revision, room // 2)
+        writes = _writes(component, keys, index)
+        outer.append(Txn(guards, _nested(writes, len(guards), room)))
+    return Txn((Compare(marker, marker_mod),), outer, (Get(marker),))
+
+
+def witness(component: Component, keys: Keyspace) -> Put | Delete | None:
+    """A write that tells afterwards whether the component was applied; None if it writes nothing."""
+    writes = _writes(component, keys, 0)
+    puts = [write for write in writes if isinstance(write, Put)]
+    deletes = [write for write in writes if isinstance(write, Delete)]
+    return puts[0] if puts else deletes[0] if deletes else None
+
+
+def _nested(ops: list[Op], guards: int, room: int) -> Sequence[Op]:
+    """The operations in as few levels of nested Txns as keep the chain within `room`."""
+    if max(guards, len(ops)) <= room:
+        return ops
+    levels = 2
+    while True:
+        # The top level has as many places as there are guards in any case.
+        top = max(guards, room // levels)
+        below = (room - top) // (levels - 1)
+        if below < 1:
+            return ops  # cannot fit; etcd refuses it with a clear error
+        if top * below ** (levels - 1) >= len(ops):
+            break
+        levels += 1
+    return _chunked(ops, top, below, levels)
+
+
+def _chunked(ops: list[Op], width: int, below: int, levels: int) -> list[Op]:
+    if levels == 1 or len(ops) <= width:
+        return ops
+    share = -(-len(ops) // width)
+    chunks = [ops[start : start + share] for start in range(0, len(ops), share)]
+    return [Txn((), _chunked(chunk, below, below, levels - 1)) for chunk in chunks]
+
+
+def _guards(component: Component, keys: Keyspace) -> list[Compare]:
+    guards = [Compare(keys.session(session_id), mod) for session_id, mod in component.session_guards.items()]
+    for entry in component.entries:
+        flags = entry.flags
+        before = entry.before
+        if before is None:
+            # A node created here is absent by its parent's counter; no node is there under an invalid path.
+            if flags & GUARD_NODE and not flags & CHANGE and is_valid(entry.path):
+                guards.append(Compare(keys.node(entry.path), 0))
+            continue
+        if flags & GUARD_NODE:
+            guards.append(Compare(keys.node(entry.path), before.mod))
+        if flags & GUARD_COUNTER:
+            guards.append(Compare(keys.counter(entry.path), before.counter_mod))
+    return guards
+
+
+def _widened(
+    component: Component, keys: Keyspace, guards: list[Compare], revision: int, room: int
+) -> list[Compare]:
+    """Fewer guards that say more: ranges of keys in which nothing has changed since `revision`.
+
+    A range cannot tell of a deleted key. But whoever deletes a node puts its parent's counter, or deletes the
+    parent too and puts the grandparent's, and the root stays: so the counters of all ancestors come along.
+    """
+    if len(guards) <= min(room, WIDTH):
+        return guards
+    sessions = [guard for guard in guards if guard.key.startswith(keys.sessions)]
+    guarded = {guard.key for guard in guards} - {guard.key for guard in sessions}
+    for entry in component.entries:
+        path = entry.path
+        while path != ROOT and "/" in path:
+            path = parent_of(path)
+            guarded.add(keys.counter(path))
+    ordered = sorted(guarded)
+    share = -(-len(ordered) // max(1, room - len(sessions)))
+    # A range must not span the node and the counter space, between which other keys lie.
+    for space in (keys.counters, keys.nodes):
+        of_space = [key for key in ordered if key.startswith(space)]
+        for start in range(0, len(of_space), share):
+            part = of_space[start : start + share]
+            sessions.append(Compare(part[0], revision + 1, part[-1] + b"\0", less=True))
+    return sessions
+
+
+def _writes(component: Component, keys: Keyspace, index: int) -> list[Op]:
+    """The component's net effect, in the order of its events so that every mirror fires them so."""
+    writes: list[Op] = []
+    by_path = {entry.path: entry for entry in component.entries if entry.flags & CHANGE}
+    if any(entry.event_count > 1 for entry in by_path.values()):
+        writes.append(Put(keys.event_list(index), encode_events(component.events)))
+    nodes: dict[str, None] = dict.fromkeys(event.path for event in component.events)
+    nodes.update(dict.fromkeys(by_path))
+    for path in nodes:
+        entry = by_path.get(path)
+        if entry is not None and entry.node_changed:
+            write = _node_write(entry, keys)
+            if write is not None:
+                writes.append(write)
+    for entry in by_path.values():
+        write = _counter_write(entry, keys)
+        if write is not None:
+            writes.append(write)
+    for session_id, value in component.session_changes:
+        key = keys.session(session_id)
+        writes.append(Delete(key) if value is None else Put(key, encode_session(value), session_id))
+    return writes
+
+
+def _node_write(entry: Entry, keys: Keyspace) -> Op | None:
+    before = entry.before
+    if not entry.exists:
+        return None if before is None else Delete(keys.node(entry.path))
+    created_here = entry.czxid == PENDING
+    czxid = None if created_here or before is None or not before.explicit_czxid else entry.czxid
+    value = encode_node(
+        entry.data,
+        entry.acl,
+        entry.owner,
+        entry.ctime,
+        entry.mtime,
+        entry.version,
+        entry.aversion,
+        czxid,
+        None if entry.mzxid == PENDING else entry.mzxid,
+        # etcd keeps the create_revision of a key that one Txn deletes and creates
+        created_here and before is not None,
+    )
+    return Put(keys.node(entry.path), value)
+
+
+def _counter_write(entry: Entry, keys: Keyspace) -> Op | None:
+    before = entry.before
+    if entry.exists and entry.counter_changed:
+        return Put(keys.counter(entry.path), encode_counter(entry.created))
+    gone = not entry.exists or entry.czxid == PENDING
+    if gone and before is not None and before.counter_mod:
+        return Delete(keys.counter(entry.path))
+    return None

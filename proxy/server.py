@@ -1,0 +1,221 @@
+"""The server as a whole: puts the parts together, starts them in order, and drains them at the end."""
+
+import asyncio
+import logging
+import random
+import secrets
+import time
+from collections import Counter
+from collections.abc import Callable
+
+from codec.packets import ConnectRequest
+from proxy.acl import Caller
+from proxy.admin.four_letter import FourLetterWords
+from proxy.batch import Request
+from proxy.committer import Committer
+from proxy.config import Config
+from proxy.connection import Connection
+from proxy.draft import SessionRecord
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import EtcdError
+from proxy.feed import Feed
+from proxy.handshake import Handshake
+from proxy.leases import Leases
+from proxy.mirror import Mirror
+from proxy.operation import Reading
+from proxy.ops.session import END, END_IF_GONE
+from proxy.sessions import Session, Sessions
+from proxy.tasks import Tasks
+from proxy.watches import WatchTable
+from schema.keys import Keyspace
+
+log = logging.getLogger(__name__)
+
+_DRAIN_TIMEOUT = 10.0  # seconds for what is in flight when the server stops
+_CLEAN_UP_DELAY = 0.2  # seconds within which one proxy or another clears up after a session
+
+
+class Server:
+    """One proxy. Connections see it as their `Host`, the mirror as its `Listener`."""
+
+    def __init__(self, config: Config, etcd: EtcdClient) -> None:
+        self.config = config
+        self.incarnation = secrets.token_hex(8)
+        self.started = time.time()
+        self._etcd = etcd
+        self._loop = asyncio.get_running_loop()
+        self._tasks = Tasks()
+        keys = Keyspace(config.prefix)
+        self.watches = WatchTable()
+        self.mirror = Mirror(keys, self.watches, self)
+        self.reading = Reading(self.mirror.tree, self.watches)
+        self.sessions = Sessions(config.min_session_timeout, config.max_session_timeout)
+        self.committer = Committer(self.mirror, etcd, keys, self.incarnation, self._tasks)
+        self.feed = Feed(etcd, keys, self.mirror)
+        self._leases = Leases(
+            etcd, keys, self.mirror, self.sessions, self.incarnation, config.tick_time, self._expire, self._tasks
+        )
+        self._handshake = Handshake(
+            self.mirror, self.committer, etcd, self.sessions, self.incarnation, self._loop
+        )
+        self._words = FourLetterWords(self)
+        self.connections: set[Connection] = set()
+        self._addresses: Counter[str] = Counter()
+        self._listening: asyncio.Server | None = None
+        self._draining = False
+        self.received = 0  # of connections that are gone; the living count their own
+        self.sent = 0
+        self.submit = self.committer.submit
+
+    @property
+    def zxid(self) -> int:
+        """The zxid that the mirror has reached."""
+        return self.mirror.zxid
+
+    # -- life ----------------------------------------------------------------------------------------------
+
+    async def start(self, progress: Callable[[int], None]) -> None:
+        """Load the tree, follow etcd, end sessions that ran out while no proxy lived, then listen."""
+        await self.feed.load(progress)
+        self._feeding = self._tasks.start(self.feed.run(), "follow etcd")
+        await self.feed.live.wait()
+        await self._leases.register()
+        await self._leases.sweep()
+        await asyncio.gather(*(self._clean_up(session_id) for session_id in self._orphans()))
+        self._tasks.start(self._leases.run(), "look after the sessions")
+        self._listening = await self._loop.create_server(
+            lambda: Connection(self, self._loop, self.config.max_frame),
+            self.config.host,
+            self.config.port,
+            backlog=1024,
+        )
+
+    @property
+    def port(self) -> int:
+        """The port that the server listens on."""
+        assert self._listening is not None
+        port: int = self._listening.sockets[0].getsockname()[1]
+        return port
+
+    async def failed(self) -> BaseException:
+        """Wait for a fault that the server cannot go on with."""
+        try:
+            await self._feeding
+        except Exception as error:
+            return error
+        return RuntimeError("the feed ended")
+
+    async def stop(self) -> None:
+        """Stop accepting, finish what is in flight, close the connections. Sessions stay alive for others."""
+        self._draining = True
+        if self._listening is not None:
+            self._listening.close()
+        for connection in list(self.connections):
+            connection.drain()
+        try:
+            await asyncio.wait_for(self.committer.drain(), _DRAIN_TIMEOUT)
+        except TimeoutError:
+            log.warning("etcd did not answer in time; %d requests stay unanswered", self.committer.outstanding)
+        for connection in list(self.connections):
+            connection.close()
+        await asyncio.sleep(0)
+        try:
+            await self._leases.retire()
+        except EtcdError as error:
+            log.warning("could not take this proxy's keys away: %s", error)
+        await self._tasks.close()
+
+    # -- connections ---------------------------------------------------------------------------------------
+
+    def opened(self, connection: Connection) -> bool:
+        """Count a new connection; False if its address has too many (maxClientCnxns)."""
+        self.connections.add(connection)
+        self._addresses[connection.address] += 1
+        limit = self.config.max_client_connections
+        if limit and self._addresses[connection.address] > limit:
+            log.warning("too many connections from %s: more than %d", connection.address, limit)
+            return False
+        return not self._draining
+
+    def gone(self, connection: Connection) -> None:
+        """Forget a connection."""
+        self.connections.discard(connection)
+        self._addresses[connection.address] -= 1
+        if not self._addresses[connection.address]:
+            del self._addresses[connection.address]
+        self.received += connection.received
+        self.sent += connection.sent
+
+    def attach(self, connection: Connection, request: ConnectRequest) -> None:
+        """Find or make the session of a connection."""
+        self._tasks.start(self._handshake.greet(connection, request), "greet a client")
+
+    def four_letter_word(self, word: bytes) -> bytes | None:
+        """The answer to a four-letter word, None if it is none."""
+        return self._words.answer(word)
+
+    # -- sessions ------------------------------------------------------------------------------------------
+
+    def session_ended(self, session: Session) -> None:
+        """A client closed its session, and etcd knows."""
+        self.sessions.drop(session.id)
+        self._tasks.start(self._revoke(session.id), "revoke a lease")
+
+    def _expire(self, session: Session) -> None:
+        log.info("session 0x%x expired", session.id)
+        self._tasks.start(self._end(session), "end a session")
+
+    async def _end(self, session: Session) -> None:
+        caller = Caller(session.id, ())
+        done = await self.committer.commit(
+            lambda done: Request(END, self.incarnation, caller, 100, done, of_session=False)
+        )
+        if done.refusal is not None:
+            log.info("session 0x%x is not ours to end: %s", session.id, done.refusal.name)
+        self.sessions.drop(session.id)
+        if session.connection is not None:
+            session.connection.close()
+        if done.refusal is None:
+            await self._revoke(session.id)
+
+    async def _revoke(self, session_id: int) -> None:
+        try:
+            await self._etcd.lease_revoke(session_id, 5.0)
+        except EtcdError as error:
+            log.debug("lease of session 0x%x: %s", session_id, error)  # it runs out by itself
+
+    def _orphans(self) -> set[int]:
+        return self.mirror.tree.orphans(self.mirror.sessions)
+
+    async def _clean_up(self, session_id: int) -> None:
+        """Remove the ephemerals of a session whose lease has run out."""
+        caller = Caller(session_id, ())
+        await self.committer.commit(
+            lambda done: Request(END_IF_GONE, None, caller, 100, done, of_session=False)
+        )
+
+    async def _clean_up_soon(self, session_id: int) -> None:
+        await asyncio.sleep(random.uniform(0, _CLEAN_UP_DELAY))
+        if session_id in self._orphans():
+            await self._clean_up(session_id)
+
+    # -- the mirror's listener -----------------------------------------------------------------------------
+
+    def session_changed(self, session_id: int, record: SessionRecord | None) -> None:
+        """A session's record changed in etcd: it ended, ran out, or went to another proxy."""
+        session = self.sessions.get(session_id)
+        if record is None:
+            if session is not None and not session.ending:
+                self.sessions.drop(session_id)
+                if session.connection is not None:
+                    session.connection.close()
+            if session_id in self.mirror.tree.ephemerals:
+                self._tasks.start(self._clean_up_soon(session_id), "clear up after a session")
+        elif session is not None and record.value.owner != self.incarnation:
+            self.sessions.drop(session_id)
+            if session.connection is not None:
+                session.connection.close()
+
+    def applied(self, revision: int) -> None:
+        """The mirror has applied a revision."""
+        self.committer.applied(revision)

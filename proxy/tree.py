@@ -1,0 +1,147 @@
+"""The tree of znodes in memory, as of one etcd revision.
+
+Pure data: what a znode is, its Stat, and how nodes enter and leave. Where the values come from is the
+mirror's business; what may change is the draft's.
+"""
+
+from collections.abc import Iterable
+
+from codec.jute import Acl
+from codec.packets import STAT
+from schema.paths import ROOT, split
+
+# ZooKeeper keeps a node's kind in ephemeralOwner (EphemeralType): the lowest long is a container, a top
+# byte of 0xff is a TTL node; clients see 0 for both.
+CONTAINER_OWNER = -(1 << 63)
+_TTL_TOP = -(1 << 56)
+
+
+def session_of(owner: int) -> int:
+    """The session that an ephemeralOwner names: 0 for persistent, container and TTL nodes."""
+    if owner == CONTAINER_OWNER or _TTL_TOP <= owner < 0:
+        return 0
+    return owner
+
+
+def wrap_int(value: int) -> int:
+    """A Java int: versions and counters overflow as they do in ZooKeeper."""
+    return (value + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+
+
+class Node:
+    """One znode. `mod` and `counter_mod` are etcd's mod_revisions of its key and its counter (0: none)."""
+
+    __slots__ = (
+        "acl",
+        "aversion",
+        "children",
+        "counter_mod",
+        "created",
+        "ctime",
+        "czxid",
+        "data",
+        "explicit_czxid",
+        "mod",
+        "mtime",
+        "mzxid",
+        "owner",
+        "pzxid",
+        "version",
+    )
+
+    data: bytes | None
+    acl: tuple[Acl, ...]
+    owner: int
+    czxid: int
+    mzxid: int
+    pzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    aversion: int
+    created: int  # children ever created: the next sequential suffix
+    mod: int
+    counter_mod: int
+    explicit_czxid: bool  # czxid stands in the header, since the key's create_revision is another
+    children: set[str] | None
+
+    def stat(self) -> bytes:
+        """The node's Stat as ZooKeeper sends it; cversion by ZooKeeper's own formula."""
+        children = self.children
+        count = len(children) if children else 0
+        data = self.data
+        return STAT.pack(
+            self.czxid,
+            self.mzxid,
+            self.ctime,
+            self.mtime,
+            self.version,
+            wrap_int(2 * self.created - count),
+            self.aversion,
+            session_of(self.owner),
+            len(data) if data else 0,
+            count,
+            self.pzxid,
+        )
+
+
+class Tree:
+    """All znodes by path, and the ephemerals by session."""
+
+    __slots__ = ("ephemerals", "nodes")
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.ephemerals: dict[int, set[str]] = {}
+
+    def attach(self, path: str, node: Node) -> None:
+        """Enter a node that was not there, below its parent."""
+        self.nodes[path] = node
+        self.index_owner(path, node)
+        if path != ROOT:
+            self.link(path)
+
+    def link(self, path: str) -> None:
+        """Make a node known to its parent, if that is there."""
+        above, name = split(path)
+        parent = self.nodes.get(above)
+        if parent is not None:
+            if parent.children is None:
+                parent.children = {name}
+            else:
+                parent.children.add(name)
+
+    def index_owner(self, path: str, node: Node) -> None:
+        """Make an ephemeral known to its session."""
+        if node.owner:
+            session = session_of(node.owner)
+            if session:
+                self.ephemerals.setdefault(session, set()).add(path)
+
+    def detach(self, path: str) -> Node | None:
+        """Take a node out; None if it was not there."""
+        node = self.nodes.pop(path, None)
+        if node is None:
+            return None
+        self.forget_owner(path, node)
+        above, name = split(path)
+        parent = self.nodes.get(above)
+        if parent is not None and parent.children is not None:
+            parent.children.discard(name)
+            if not parent.children:
+                parent.children = None
+        return node
+
+    def forget_owner(self, path: str, node: Node) -> None:
+        """Take an ephemeral from its session."""
+        if node.owner:
+            session = session_of(node.owner)
+            owned = self.ephemerals.get(session)
+            if owned is not None:
+                owned.discard(path)
+                if not owned:
+                    del self.ephemerals[session]
+
+    def orphans(self, sessions: Iterable[int]) -> set[int]:
+        """Sessions that own ephemerals though they are not among `sessions`."""
+        return set(self.ephemerals).difference(sessions)
