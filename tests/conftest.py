@@ -11,6 +11,7 @@ from collections.abc import Generator, Iterator
 
 import hypothesis
 import pytest
+from blockbuster import BlockBuster, blockbuster_ctx
 
 from tests.harness import BinaryMissing, EtcdServer, ZketcdServer, ZooKeeperServer
 from tests.harness.process import closed_logs, recent_logs
@@ -24,6 +25,13 @@ hypothesis.settings.register_profile("zketcd", deadline=None, print_blob=True)
 hypothesis.settings.load_profile("zketcd")
 
 _prefix_numbers = itertools.count(1)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def nothing_blocks_the_loop() -> Iterator[BlockBuster]:
+    """Any call from proxy's code on an event loop that would block it raises BlockingError."""
+    with blockbuster_ctx("proxy") as guard:
+        yield guard
 
 
 @pytest.fixture(scope="session")
@@ -72,10 +80,11 @@ def zketcd_pair(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[tuple[Zke
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Mark what uses a real server, before pytest selects by -m."""
+    """Mark what uses a real server, before pytest selects by -m, and run it after all that is quicker."""
     for item in items:
         if not REAL_FIXTURES.isdisjoint(getattr(item, "fixturenames", ())):
             item.add_marker(pytest.mark.real)
+    items.sort(key=lambda item: item.get_closest_marker("real") is not None)
 
 
 def _skip_if_missing() -> Generator[None, object, object]:

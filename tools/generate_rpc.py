@@ -1,4 +1,7 @@
-"""Generate proxy/etcd/rpc_pb2.py and its stub from proxy/etcd/rpc.proto. Run from the repository's root."""
+"""Generate proxy/etcd/rpc_pb2.py and its stub from proxy/etcd/rpc.proto.
+
+Run from the repository's root; an argument names another folder to write to.
+"""
 
 import sys
 
@@ -7,7 +10,12 @@ from grpc_tools import protoc
 
 def main() -> int:
     """Run protoc; its exit code is ours."""
-    return int(protoc.main(["protoc", "-I.", "--python_out=.", "--pyi_out=.", "proxy/etcd/rpc.proto"]))
+    target = sys.argv[1] if len(sys.argv) > 1 else "."
+    return int(
+        protoc.main(
+            ["protoc", "-I.", f"--python_out={target}", f"--pyi_out={target}", "proxy/etcd/rpc.proto"]
+        )
+    )
 
 
 if __name__ == "__main__":

@@ -1,0 +1,41 @@
+"""The rules of conftest.py: missing programs skip or fail, a blocked loop is an error, failures show logs."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+from blockbuster import BlockingError
+
+import proxy
+from tests import conftest
+from tests.harness import BinaryMissing
+from tests.harness.process import ServerLog, closed_logs
+
+
+@pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("true", BinaryMissing)])
+def test_a_missing_program_skips_here_and_fails_in_ci(
+    ci: str, outcome: type[BaseException], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("CI", ci)
+    hook = conftest.pytest_runtest_call()
+    next(hook)
+    with pytest.raises(outcome, match="etcd is not installed"):
+        hook.throw(BinaryMissing("etcd is not installed"))
+
+
+async def test_a_call_of_the_proxy_that_blocks_the_loop_is_an_error() -> None:
+    place = Path(proxy.__path__[0]) / "example.py"
+    blocking = compile("import time\ntime.sleep(0)", str(place), "exec")
+    with pytest.raises(BlockingError, match=r"time\.sleep"):
+        exec(blocking, {})
+    await asyncio.sleep(0)
+
+
+def test_logs_of_servers_stand_by_a_failure() -> None:
+    closed_logs.append(ServerLog("etcd on port 1", "the reason"))
+    report = pytest.TestReport("a", ("a", 0, "a"), {}, "failed", "long", "call")
+    hook = conftest.pytest_runtest_makereport()
+    next(hook)
+    with pytest.raises(StopIteration):
+        hook.send(report)
+    assert ("log of etcd on port 1", "the reason") in report.sections
