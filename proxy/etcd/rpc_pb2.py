@@ -4,96 +4,99 @@
 # source: proxy/etcd/rpc.proto
 # Protobuf Python Version: 7.35.1
 """Generated protocol buffer code."""
-
 from google.protobuf import descriptor as _descriptor
 from google.protobuf import descriptor_pool as _descriptor_pool
 from google.protobuf import runtime_version as _runtime_version
 from google.protobuf import symbol_database as _symbol_database
 from google.protobuf.internal import builder as _builder
-
 _runtime_version.ValidateProtobufRuntimeVersion(
-    _runtime_version.Domain.PUBLIC, 7, 35, 1, "", "proxy/etcd/rpc.proto"
+    _runtime_version.Domain.PUBLIC,
+    7,
+    35,
+    1,
+    '',
+    'proxy/etcd/rpc.proto'
 )
 # @@protoc_insertion_point(imports)
 
 _sym_db = _symbol_database.Default()
 
 
-DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(
-    b'\n\x14proxy/etcd/rpc.proto\x12\x0c\x65tcdserverpb"\\\n\x0eResponseHeader\x12\x12\n\ncluster_id\x18\x01 \x01(\x04\x12\x11\n\tmember_id\x18\x02 \x01(\x04\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x11\n\traft_term\x18\x04 \x01(\x04"u\n\x08KeyValue\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x17\n\x0f\x63reate_revision\x18\x02 \x01(\x03\x12\x14\n\x0cmod_revision\x18\x03 \x01(\x03\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\r\n\x05value\x18\x05 \x01(\x0c\x12\r\n\x05lease\x18\x06 \x01(\x03"z\n\x05\x45vent\x12+\n\x04type\x18\x01 \x01(\x0e\x32\x1d.etcdserverpb.Event.EventType\x12"\n\x02kv\x18\x02 \x01(\x0b\x32\x16.etcdserverpb.KeyValue" \n\tEventType\x12\x07\n\x03PUT\x10\x00\x12\n\n\x06\x44\x45LETE\x10\x01"x\n\x0cRangeRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\x12\r\n\x05limit\x18\x03 \x01(\x03\x12\x10\n\x08revision\x18\x04 \x01(\x03\x12\x14\n\x0cserializable\x18\x07 \x01(\x08\x12\x11\n\tkeys_only\x18\x08 \x01(\x08"\x7f\n\rRangeResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12#\n\x03kvs\x18\x02 \x03(\x0b\x32\x16.etcdserverpb.KeyValue\x12\x0c\n\x04more\x18\x03 \x01(\x08\x12\r\n\x05\x63ount\x18\x04 \x01(\x03"7\n\nPutRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\r\n\x05lease\x18\x03 \x01(\x03";\n\x0bPutResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader"4\n\x12\x44\x65leteRangeRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c"T\n\x13\x44\x65leteRangeResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\x0f\n\x07\x64\x65leted\x18\x02 \x01(\x03"\xef\x01\n\tRequestOp\x12\x33\n\rrequest_range\x18\x01 \x01(\x0b\x32\x1a.etcdserverpb.RangeRequestH\x00\x12/\n\x0brequest_put\x18\x02 \x01(\x0b\x32\x18.etcdserverpb.PutRequestH\x00\x12@\n\x14request_delete_range\x18\x03 \x01(\x0b\x32 .etcdserverpb.DeleteRangeRequestH\x00\x12/\n\x0brequest_txn\x18\x04 \x01(\x0b\x32\x18.etcdserverpb.TxnRequestH\x00\x42\t\n\x07request"\xf9\x01\n\nResponseOp\x12\x35\n\x0eresponse_range\x18\x01 \x01(\x0b\x32\x1b.etcdserverpb.RangeResponseH\x00\x12\x31\n\x0cresponse_put\x18\x02 \x01(\x0b\x32\x19.etcdserverpb.PutResponseH\x00\x12\x42\n\x15response_delete_range\x18\x03 \x01(\x0b\x32!.etcdserverpb.DeleteRangeResponseH\x00\x12\x31\n\x0cresponse_txn\x18\x04 \x01(\x0b\x32\x19.etcdserverpb.TxnResponseH\x00\x42\n\n\x08response"\xc6\x02\n\x07\x43ompare\x12\x33\n\x06result\x18\x01 \x01(\x0e\x32#.etcdserverpb.Compare.CompareResult\x12\x33\n\x06target\x18\x02 \x01(\x0e\x32#.etcdserverpb.Compare.CompareTarget\x12\x0b\n\x03key\x18\x03 \x01(\x0c\x12\x16\n\x0cmod_revision\x18\x06 \x01(\x03H\x00\x12\x11\n\trange_end\x18@ \x01(\x0c"@\n\rCompareResult\x12\t\n\x05\x45QUAL\x10\x00\x12\x0b\n\x07GREATER\x10\x01\x12\x08\n\x04LESS\x10\x02\x12\r\n\tNOT_EQUAL\x10\x03"G\n\rCompareTarget\x12\x0b\n\x07VERSION\x10\x00\x12\n\n\x06\x43REATE\x10\x01\x12\x07\n\x03MOD\x10\x02\x12\t\n\x05VALUE\x10\x03\x12\t\n\x05LEASE\x10\x04\x42\x0e\n\x0ctarget_union"\x88\x01\n\nTxnRequest\x12&\n\x07\x63ompare\x18\x01 \x03(\x0b\x32\x15.etcdserverpb.Compare\x12(\n\x07success\x18\x02 \x03(\x0b\x32\x17.etcdserverpb.RequestOp\x12(\n\x07\x66\x61ilure\x18\x03 \x03(\x0b\x32\x17.etcdserverpb.RequestOp"{\n\x0bTxnResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\x11\n\tsucceeded\x18\x02 \x01(\x08\x12+\n\tresponses\x18\x03 \x03(\x0b\x32\x18.etcdserverpb.ResponseOp"7\n\x11\x43ompactionRequest\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x10\n\x08physical\x18\x02 \x01(\x08"B\n\x12\x43ompactionResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader"^\n\x12WatchCreateRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\x12\x16\n\x0estart_revision\x18\x03 \x01(\x03\x12\x10\n\x08\x66ragment\x18\x08 \x01(\x08"[\n\x0cWatchRequest\x12:\n\x0e\x63reate_request\x18\x01 \x01(\x0b\x32 .etcdserverpb.WatchCreateRequestH\x00\x42\x0f\n\rrequest_union"\xda\x01\n\rWatchResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\x10\n\x08watch_id\x18\x02 \x01(\x03\x12\x0f\n\x07\x63reated\x18\x03 \x01(\x08\x12\x10\n\x08\x63\x61nceled\x18\x04 \x01(\x08\x12\x18\n\x10\x63ompact_revision\x18\x05 \x01(\x03\x12\x15\n\rcancel_reason\x18\x06 \x01(\t\x12\x10\n\x08\x66ragment\x18\x07 \x01(\x08\x12#\n\x06\x65vents\x18\x0b \x03(\x0b\x32\x13.etcdserverpb.Event",\n\x11LeaseGrantRequest\x12\x0b\n\x03ttl\x18\x01 \x01(\x03\x12\n\n\x02id\x18\x02 \x01(\x03"j\n\x12LeaseGrantResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\n\n\x02id\x18\x02 \x01(\x03\x12\x0b\n\x03ttl\x18\x03 \x01(\x03\x12\r\n\x05\x65rror\x18\x04 \x01(\t" \n\x12LeaseRevokeRequest\x12\n\n\x02id\x18\x01 \x01(\x03"C\n\x13LeaseRevokeResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader"#\n\x15LeaseKeepAliveRequest\x12\n\n\x02id\x18\x01 \x01(\x03"_\n\x16LeaseKeepAliveResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\n\n\x02id\x18\x02 \x01(\x03\x12\x0b\n\x03ttl\x18\x03 \x01(\x03"2\n\x16LeaseTimeToLiveRequest\x12\n\n\x02id\x18\x01 \x01(\x03\x12\x0c\n\x04keys\x18\x02 \x01(\x08"\x83\x01\n\x17LeaseTimeToLiveResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\n\n\x02id\x18\x02 \x01(\x03\x12\x0b\n\x03ttl\x18\x03 \x01(\x03\x12\x13\n\x0bgranted_ttl\x18\x04 \x01(\x03\x12\x0c\n\x04keys\x18\x05 \x03(\x0c"\x0f\n\rStatusRequest"\xdb\x01\n\x0eStatusResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0f\n\x07\x64\x62_size\x18\x03 \x01(\x03\x12\x0e\n\x06leader\x18\x04 \x01(\x04\x12\x12\n\nraft_index\x18\x05 \x01(\x04\x12\x11\n\traft_term\x18\x06 \x01(\x04\x12\x1a\n\x12raft_applied_index\x18\x07 \x01(\x04\x12\x0e\n\x06\x65rrors\x18\x08 \x03(\t\x12\x16\n\x0e\x64\x62_size_in_use\x18\t \x01(\x03"5\n\x13\x41uthenticateRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\t"S\n\x14\x41uthenticateResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\r\n\x05token\x18\x02 \x01(\tb\x06proto3'
-)
+
+
+DESCRIPTOR = _descriptor_pool.Default().AddSerializedFile(b'\n\x14proxy/etcd/rpc.proto\x12\x0c\x65tcdserverpb\"\\\n\x0eResponseHeader\x12\x12\n\ncluster_id\x18\x01 \x01(\x04\x12\x11\n\tmember_id\x18\x02 \x01(\x04\x12\x10\n\x08revision\x18\x03 \x01(\x03\x12\x11\n\traft_term\x18\x04 \x01(\x04\"u\n\x08KeyValue\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x17\n\x0f\x63reate_revision\x18\x02 \x01(\x03\x12\x14\n\x0cmod_revision\x18\x03 \x01(\x03\x12\x0f\n\x07version\x18\x04 \x01(\x03\x12\r\n\x05value\x18\x05 \x01(\x0c\x12\r\n\x05lease\x18\x06 \x01(\x03\"z\n\x05\x45vent\x12+\n\x04type\x18\x01 \x01(\x0e\x32\x1d.etcdserverpb.Event.EventType\x12\"\n\x02kv\x18\x02 \x01(\x0b\x32\x16.etcdserverpb.KeyValue\" \n\tEventType\x12\x07\n\x03PUT\x10\x00\x12\n\n\x06\x44\x45LETE\x10\x01\"x\n\x0cRangeRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\x12\r\n\x05limit\x18\x03 \x01(\x03\x12\x10\n\x08revision\x18\x04 \x01(\x03\x12\x14\n\x0cserializable\x18\x07 \x01(\x08\x12\x11\n\tkeys_only\x18\x08 \x01(\x08\"\x7f\n\rRangeResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12#\n\x03kvs\x18\x02 \x03(\x0b\x32\x16.etcdserverpb.KeyValue\x12\x0c\n\x04more\x18\x03 \x01(\x08\x12\r\n\x05\x63ount\x18\x04 \x01(\x03\"7\n\nPutRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\r\n\x05value\x18\x02 \x01(\x0c\x12\r\n\x05lease\x18\x03 \x01(\x03\";\n\x0bPutResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\"4\n\x12\x44\x65leteRangeRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\"T\n\x13\x44\x65leteRangeResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\x0f\n\x07\x64\x65leted\x18\x02 \x01(\x03\"\xef\x01\n\tRequestOp\x12\x33\n\rrequest_range\x18\x01 \x01(\x0b\x32\x1a.etcdserverpb.RangeRequestH\x00\x12/\n\x0brequest_put\x18\x02 \x01(\x0b\x32\x18.etcdserverpb.PutRequestH\x00\x12@\n\x14request_delete_range\x18\x03 \x01(\x0b\x32 .etcdserverpb.DeleteRangeRequestH\x00\x12/\n\x0brequest_txn\x18\x04 \x01(\x0b\x32\x18.etcdserverpb.TxnRequestH\x00\x42\t\n\x07request\"\xf9\x01\n\nResponseOp\x12\x35\n\x0eresponse_range\x18\x01 \x01(\x0b\x32\x1b.etcdserverpb.RangeResponseH\x00\x12\x31\n\x0cresponse_put\x18\x02 \x01(\x0b\x32\x19.etcdserverpb.PutResponseH\x00\x12\x42\n\x15response_delete_range\x18\x03 \x01(\x0b\x32!.etcdserverpb.DeleteRangeResponseH\x00\x12\x31\n\x0cresponse_txn\x18\x04 \x01(\x0b\x32\x19.etcdserverpb.TxnResponseH\x00\x42\n\n\x08response\"\xc6\x02\n\x07\x43ompare\x12\x33\n\x06result\x18\x01 \x01(\x0e\x32#.etcdserverpb.Compare.CompareResult\x12\x33\n\x06target\x18\x02 \x01(\x0e\x32#.etcdserverpb.Compare.CompareTarget\x12\x0b\n\x03key\x18\x03 \x01(\x0c\x12\x16\n\x0cmod_revision\x18\x06 \x01(\x03H\x00\x12\x11\n\trange_end\x18@ \x01(\x0c\"@\n\rCompareResult\x12\t\n\x05\x45QUAL\x10\x00\x12\x0b\n\x07GREATER\x10\x01\x12\x08\n\x04LESS\x10\x02\x12\r\n\tNOT_EQUAL\x10\x03\"G\n\rCompareTarget\x12\x0b\n\x07VERSION\x10\x00\x12\n\n\x06\x43REATE\x10\x01\x12\x07\n\x03MOD\x10\x02\x12\t\n\x05VALUE\x10\x03\x12\t\n\x05LEASE\x10\x04\x42\x0e\n\x0ctarget_union\"\x88\x01\n\nTxnRequest\x12&\n\x07\x63ompare\x18\x01 \x03(\x0b\x32\x15.etcdserverpb.Compare\x12(\n\x07success\x18\x02 \x03(\x0b\x32\x17.etcdserverpb.RequestOp\x12(\n\x07\x66\x61ilure\x18\x03 \x03(\x0b\x32\x17.etcdserverpb.RequestOp\"{\n\x0bTxnResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\x11\n\tsucceeded\x18\x02 \x01(\x08\x12+\n\tresponses\x18\x03 \x03(\x0b\x32\x18.etcdserverpb.ResponseOp\"7\n\x11\x43ompactionRequest\x12\x10\n\x08revision\x18\x01 \x01(\x03\x12\x10\n\x08physical\x18\x02 \x01(\x08\"B\n\x12\x43ompactionResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\"^\n\x12WatchCreateRequest\x12\x0b\n\x03key\x18\x01 \x01(\x0c\x12\x11\n\trange_end\x18\x02 \x01(\x0c\x12\x16\n\x0estart_revision\x18\x03 \x01(\x03\x12\x10\n\x08\x66ragment\x18\x08 \x01(\x08\"[\n\x0cWatchRequest\x12:\n\x0e\x63reate_request\x18\x01 \x01(\x0b\x32 .etcdserverpb.WatchCreateRequestH\x00\x42\x0f\n\rrequest_union\"\xda\x01\n\rWatchResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\x10\n\x08watch_id\x18\x02 \x01(\x03\x12\x0f\n\x07\x63reated\x18\x03 \x01(\x08\x12\x10\n\x08\x63\x61nceled\x18\x04 \x01(\x08\x12\x18\n\x10\x63ompact_revision\x18\x05 \x01(\x03\x12\x15\n\rcancel_reason\x18\x06 \x01(\t\x12\x10\n\x08\x66ragment\x18\x07 \x01(\x08\x12#\n\x06\x65vents\x18\x0b \x03(\x0b\x32\x13.etcdserverpb.Event\",\n\x11LeaseGrantRequest\x12\x0b\n\x03ttl\x18\x01 \x01(\x03\x12\n\n\x02id\x18\x02 \x01(\x03\"j\n\x12LeaseGrantResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\n\n\x02id\x18\x02 \x01(\x03\x12\x0b\n\x03ttl\x18\x03 \x01(\x03\x12\r\n\x05\x65rror\x18\x04 \x01(\t\" \n\x12LeaseRevokeRequest\x12\n\n\x02id\x18\x01 \x01(\x03\"C\n\x13LeaseRevokeResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\"#\n\x15LeaseKeepAliveRequest\x12\n\n\x02id\x18\x01 \x01(\x03\"_\n\x16LeaseKeepAliveResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\n\n\x02id\x18\x02 \x01(\x03\x12\x0b\n\x03ttl\x18\x03 \x01(\x03\"2\n\x16LeaseTimeToLiveRequest\x12\n\n\x02id\x18\x01 \x01(\x03\x12\x0c\n\x04keys\x18\x02 \x01(\x08\"\x83\x01\n\x17LeaseTimeToLiveResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\n\n\x02id\x18\x02 \x01(\x03\x12\x0b\n\x03ttl\x18\x03 \x01(\x03\x12\x13\n\x0bgranted_ttl\x18\x04 \x01(\x03\x12\x0c\n\x04keys\x18\x05 \x03(\x0c\"\x0f\n\rStatusRequest\"\xdb\x01\n\x0eStatusResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\x0f\n\x07version\x18\x02 \x01(\t\x12\x0f\n\x07\x64\x62_size\x18\x03 \x01(\x03\x12\x0e\n\x06leader\x18\x04 \x01(\x04\x12\x12\n\nraft_index\x18\x05 \x01(\x04\x12\x11\n\traft_term\x18\x06 \x01(\x04\x12\x1a\n\x12raft_applied_index\x18\x07 \x01(\x04\x12\x0e\n\x06\x65rrors\x18\x08 \x03(\t\x12\x16\n\x0e\x64\x62_size_in_use\x18\t \x01(\x03\"5\n\x13\x41uthenticateRequest\x12\x0c\n\x04name\x18\x01 \x01(\t\x12\x10\n\x08password\x18\x02 \x01(\t\"S\n\x14\x41uthenticateResponse\x12,\n\x06header\x18\x01 \x01(\x0b\x32\x1c.etcdserverpb.ResponseHeader\x12\r\n\x05token\x18\x02 \x01(\tb\x06proto3')
 
 _globals = globals()
 _builder.BuildMessageAndEnumDescriptors(DESCRIPTOR, _globals)
-_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, "proxy.etcd.rpc_pb2", _globals)
+_builder.BuildTopDescriptorsAndMessages(DESCRIPTOR, 'proxy.etcd.rpc_pb2', _globals)
 if not _descriptor._USE_C_DESCRIPTORS:
-    DESCRIPTOR._loaded_options = None
-    _globals["_RESPONSEHEADER"]._serialized_start = 38
-    _globals["_RESPONSEHEADER"]._serialized_end = 130
-    _globals["_KEYVALUE"]._serialized_start = 132
-    _globals["_KEYVALUE"]._serialized_end = 249
-    _globals["_EVENT"]._serialized_start = 251
-    _globals["_EVENT"]._serialized_end = 373
-    _globals["_EVENT_EVENTTYPE"]._serialized_start = 341
-    _globals["_EVENT_EVENTTYPE"]._serialized_end = 373
-    _globals["_RANGEREQUEST"]._serialized_start = 375
-    _globals["_RANGEREQUEST"]._serialized_end = 495
-    _globals["_RANGERESPONSE"]._serialized_start = 497
-    _globals["_RANGERESPONSE"]._serialized_end = 624
-    _globals["_PUTREQUEST"]._serialized_start = 626
-    _globals["_PUTREQUEST"]._serialized_end = 681
-    _globals["_PUTRESPONSE"]._serialized_start = 683
-    _globals["_PUTRESPONSE"]._serialized_end = 742
-    _globals["_DELETERANGEREQUEST"]._serialized_start = 744
-    _globals["_DELETERANGEREQUEST"]._serialized_end = 796
-    _globals["_DELETERANGERESPONSE"]._serialized_start = 798
-    _globals["_DELETERANGERESPONSE"]._serialized_end = 882
-    _globals["_REQUESTOP"]._serialized_start = 885
-    _globals["_REQUESTOP"]._serialized_end = 1124
-    _globals["_RESPONSEOP"]._serialized_start = 1127
-    _globals["_RESPONSEOP"]._serialized_end = 1376
-    _globals["_COMPARE"]._serialized_start = 1379
-    _globals["_COMPARE"]._serialized_end = 1705
-    _globals["_COMPARE_COMPARERESULT"]._serialized_start = 1552
-    _globals["_COMPARE_COMPARERESULT"]._serialized_end = 1616
-    _globals["_COMPARE_COMPARETARGET"]._serialized_start = 1618
-    _globals["_COMPARE_COMPARETARGET"]._serialized_end = 1689
-    _globals["_TXNREQUEST"]._serialized_start = 1708
-    _globals["_TXNREQUEST"]._serialized_end = 1844
-    _globals["_TXNRESPONSE"]._serialized_start = 1846
-    _globals["_TXNRESPONSE"]._serialized_end = 1969
-    _globals["_COMPACTIONREQUEST"]._serialized_start = 1971
-    _globals["_COMPACTIONREQUEST"]._serialized_end = 2026
-    _globals["_COMPACTIONRESPONSE"]._serialized_start = 2028
-    _globals["_COMPACTIONRESPONSE"]._serialized_end = 2094
-    _globals["_WATCHCREATEREQUEST"]._serialized_start = 2096
-    _globals["_WATCHCREATEREQUEST"]._serialized_end = 2190
-    _globals["_WATCHREQUEST"]._serialized_start = 2192
-    _globals["_WATCHREQUEST"]._serialized_end = 2283
-    _globals["_WATCHRESPONSE"]._serialized_start = 2286
-    _globals["_WATCHRESPONSE"]._serialized_end = 2504
-    _globals["_LEASEGRANTREQUEST"]._serialized_start = 2506
-    _globals["_LEASEGRANTREQUEST"]._serialized_end = 2550
-    _globals["_LEASEGRANTRESPONSE"]._serialized_start = 2552
-    _globals["_LEASEGRANTRESPONSE"]._serialized_end = 2658
-    _globals["_LEASEREVOKEREQUEST"]._serialized_start = 2660
-    _globals["_LEASEREVOKEREQUEST"]._serialized_end = 2692
-    _globals["_LEASEREVOKERESPONSE"]._serialized_start = 2694
-    _globals["_LEASEREVOKERESPONSE"]._serialized_end = 2761
-    _globals["_LEASEKEEPALIVEREQUEST"]._serialized_start = 2763
-    _globals["_LEASEKEEPALIVEREQUEST"]._serialized_end = 2798
-    _globals["_LEASEKEEPALIVERESPONSE"]._serialized_start = 2800
-    _globals["_LEASEKEEPALIVERESPONSE"]._serialized_end = 2895
-    _globals["_LEASETIMETOLIVEREQUEST"]._serialized_start = 2897
-    _globals["_LEASETIMETOLIVEREQUEST"]._serialized_end = 2947
-    _globals["_LEASETIMETOLIVERESPONSE"]._serialized_start = 2950
-    _globals["_LEASETIMETOLIVERESPONSE"]._serialized_end = 3081
-    _globals["_STATUSREQUEST"]._serialized_start = 3083
-    _globals["_STATUSREQUEST"]._serialized_end = 3098
-    _globals["_STATUSRESPONSE"]._serialized_start = 3101
-    _globals["_STATUSRESPONSE"]._serialized_end = 3320
-    _globals["_AUTHENTICATEREQUEST"]._serialized_start = 3322
-    _globals["_AUTHENTICATEREQUEST"]._serialized_end = 3375
-    _globals["_AUTHENTICATERESPONSE"]._serialized_start = 3377
-    _globals["_AUTHENTICATERESPONSE"]._serialized_end = 3460
+  DESCRIPTOR._loaded_options = None
+  _globals['_RESPONSEHEADER']._serialized_start=38
+  _globals['_RESPONSEHEADER']._serialized_end=130
+  _globals['_KEYVALUE']._serialized_start=132
+  _globals['_KEYVALUE']._serialized_end=249
+  _globals['_EVENT']._serialized_start=251
+  _globals['_EVENT']._serialized_end=373
+  _globals['_EVENT_EVENTTYPE']._serialized_start=341
+  _globals['_EVENT_EVENTTYPE']._serialized_end=373
+  _globals['_RANGEREQUEST']._serialized_start=375
+  _globals['_RANGEREQUEST']._serialized_end=495
+  _globals['_RANGERESPONSE']._serialized_start=497
+  _globals['_RANGERESPONSE']._serialized_end=624
+  _globals['_PUTREQUEST']._serialized_start=626
+  _globals['_PUTREQUEST']._serialized_end=681
+  _globals['_PUTRESPONSE']._serialized_start=683
+  _globals['_PUTRESPONSE']._serialized_end=742
+  _globals['_DELETERANGEREQUEST']._serialized_start=744
+  _globals['_DELETERANGEREQUEST']._serialized_end=796
+  _globals['_DELETERANGERESPONSE']._serialized_start=798
+  _globals['_DELETERANGERESPONSE']._serialized_end=882
+  _globals['_REQUESTOP']._serialized_start=885
+  _globals['_REQUESTOP']._serialized_end=1124
+  _globals['_RESPONSEOP']._serialized_start=1127
+  _globals['_RESPONSEOP']._serialized_end=1376
+  _globals['_COMPARE']._serialized_start=1379
+  _globals['_COMPARE']._serialized_end=1705
+  _globals['_COMPARE_COMPARERESULT']._serialized_start=1552
+  _globals['_COMPARE_COMPARERESULT']._serialized_end=1616
+  _globals['_COMPARE_COMPARETARGET']._serialized_start=1618
+  _globals['_COMPARE_COMPARETARGET']._serialized_end=1689
+  _globals['_TXNREQUEST']._serialized_start=1708
+  _globals['_TXNREQUEST']._serialized_end=1844
+  _globals['_TXNRESPONSE']._serialized_start=1846
+  _globals['_TXNRESPONSE']._serialized_end=1969
+  _globals['_COMPACTIONREQUEST']._serialized_start=1971
+  _globals['_COMPACTIONREQUEST']._serialized_end=2026
+  _globals['_COMPACTIONRESPONSE']._serialized_start=2028
+  _globals['_COMPACTIONRESPONSE']._serialized_end=2094
+  _globals['_WATCHCREATEREQUEST']._serialized_start=2096
+  _globals['_WATCHCREATEREQUEST']._serialized_end=2190
+  _globals['_WATCHREQUEST']._serialized_start=2192
+  _globals['_WATCHREQUEST']._serialized_end=2283
+  _globals['_WATCHRESPONSE']._serialized_start=2286
+  _globals['_WATCHRESPONSE']._serialized_end=2504
+  _globals['_LEASEGRANTREQUEST']._serialized_start=2506
+  _globals['_LEASEGRANTREQUEST']._serialized_end=2550
+  _globals['_LEASEGRANTRESPONSE']._serialized_start=2552
+  _globals['_LEASEGRANTRESPONSE']._serialized_end=2658
+  _globals['_LEASEREVOKEREQUEST']._serialized_start=2660
+  _globals['_LEASEREVOKEREQUEST']._serialized_end=2692
+  _globals['_LEASEREVOKERESPONSE']._serialized_start=2694
+  _globals['_LEASEREVOKERESPONSE']._serialized_end=2761
+  _globals['_LEASEKEEPALIVEREQUEST']._serialized_start=2763
+  _globals['_LEASEKEEPALIVEREQUEST']._serialized_end=2798
+  _globals['_LEASEKEEPALIVERESPONSE']._serialized_start=2800
+  _globals['_LEASEKEEPALIVERESPONSE']._serialized_end=2895
+  _globals['_LEASETIMETOLIVEREQUEST']._serialized_start=2897
+  _globals['_LEASETIMETOLIVEREQUEST']._serialized_end=2947
+  _globals['_LEASETIMETOLIVERESPONSE']._serialized_start=2950
+  _globals['_LEASETIMETOLIVERESPONSE']._serialized_end=3081
+  _globals['_STATUSREQUEST']._serialized_start=3083
+  _globals['_STATUSREQUEST']._serialized_end=3098
+  _globals['_STATUSRESPONSE']._serialized_start=3101
+  _globals['_STATUSRESPONSE']._serialized_end=3320
+  _globals['_AUTHENTICATEREQUEST']._serialized_start=3322
+  _globals['_AUTHENTICATEREQUEST']._serialized_end=3375
+  _globals['_AUTHENTICATERESPONSE']._serialized_start=3377
+  _globals['_AUTHENTICATERESPONSE']._serialized_end=3460
 # @@protoc_insertion_point(module_scope)
