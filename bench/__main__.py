@@ -77,7 +77,9 @@ def parser() -> argparse.ArgumentParser:
         f"with --quick 1 on one connection and {PIPELINED} on more",
     )
     found.add_argument("--rounds", type=int, help="default 3; with --quick 1")
-    found.add_argument("--seconds", type=float, help="length of one timed phase; default 1; with --quick 0.3")
+    found.add_argument(
+        "--seconds", type=float, help="length of one timed phase; default 1; with --quick 0.25"
+    )
     found.add_argument(
         "--json", type=Path, metavar="FILE", help="where the results go (default: bench/results/TIME.json)"
     )
@@ -95,8 +97,8 @@ def plan_of(options: argparse.Namespace) -> Plan:
         for number in connections
         if options.depths or not quick or (depth == 1) == (number == 1)
     ]
-    seconds = options.seconds or (0.3 if quick else 1.0)
-    return Plan(cells, options.rounds or (1 if quick else 3), seconds, 0.3 if quick else 2.0)
+    seconds = options.seconds or (0.25 if quick else 1.0)
+    return Plan(cells, options.rounds or (1 if quick else 3), seconds, 0.1 if quick else 2.0)
 
 
 def environment(plan: Plan) -> dict[str, object]:
