@@ -74,36 +74,52 @@ def digest(user: str) -> str:
 
 
 class Generator:
-    """Draws steps; `bursts` sends several requests of a session at once instead of one at a time."""
+    """Draws steps; `bursts` sends several requests of a session at once instead of one at a time.
+
+    A rough guess of which nodes exist, and at which version, makes most requests sensible; it need not be
+    right.
+    """
 
     def __init__(self, seed: int, bursts: bool = False) -> None:
         self._random = Random(seed)
         self._bursts = bursts
+        self._guess: dict[str, int] = {"": 0}
+        self._ended: set[int] = set()
+        self._dropped: set[int] = set()
 
     def script(self, length: int) -> Script:
-        """Return a script of `length` steps after the opening of all slots."""
+        """Return a script of `length` steps after all slots are opened and the first nodes made."""
         steps: Script = [Open(slot) for slot in range(SLOTS)]
+        for path in ("/a", "/b", "/a/a"):
+            self._guess[path] = 0
+            steps.append(Call(0, (Create(path),)))
         steps += [self._step() for _ in range(length)]
         return steps
 
     def _step(self) -> Step:
         slot = self._random.randrange(SLOTS)
-        chance = self._random.random()
-        if chance < 0.94:
+        if slot in self._ended and self._random.random() < 0.9:
+            self._ended.discard(slot)
+            return Open(slot)
+        if slot in self._dropped and self._random.random() < 0.7:
+            self._dropped.discard(slot)
+            return Reopen(slot)
+        if self._random.random() < 0.94:
             return self._call(slot)
-        if chance < 0.942:
-            return Expire(slot)
-        ends: list[Step] = [
-            Close(slot),
-            Open(slot),
-            Drop(slot),
-            Reopen(slot),
-            Reopen(slot),
-            Reopen(slot),
-            Reopen(slot, good_password=False),
-            Reopen(slot, ahead=True),
-        ]
-        return self._random.choice(ends)
+        return self._session_step(slot)
+
+    def _session_step(self, slot: int) -> Step:
+        kinds = ("close", "open", "drop", "steal", "wrong", "ahead", "expire")
+        kind = self._random.choices(kinds, (20, 10, 30, 25, 5, 5, 3))[0]
+        if kind in ("close", "expire"):
+            self._ended.add(slot)
+            return Close(slot) if kind == "close" else Expire(slot)
+        if kind == "open":
+            return Open(slot)
+        if kind in ("drop", "wrong"):
+            self._dropped.add(slot)
+            return Drop(slot) if kind == "drop" else Reopen(slot, good_password=False)
+        return Reopen(slot, ahead=kind == "ahead")
 
     def _call(self, slot: int) -> Call:
         if self._bursts:
@@ -113,34 +129,49 @@ class Generator:
 
     def _request(self, auth: bool) -> Request:
         chance = self._random.random()
-        if chance < 0.30:
+        if chance < 0.36:
             return self._write()
-        if chance < 0.42:
+        if chance < 0.50:
             return self._multi()
-        if chance < 0.92:
+        if chance < 0.94:
             return self._read()
-        if chance < 0.96 or not auth:
+        if chance < 0.97 or not auth:
             return self._set_watches()
         return self._auth()
 
     def _write(self) -> Request:
-        kind = self._random.choices(("create", "delete", "set", "acl"), (8, 4, 5, 1))[0]
+        # After a setACL in a burst ZooKeeper judges by the old or the new ACL, as it happens.
+        acl = 0 if self._bursts else 1
+        kind = self._random.choices(("create", "delete", "set", "acl"), (8, 3, 6, acl))[0]
+        if kind == "acl":
+            return SetAcl(self._path(), self._acls(), self._version(None))
+        return self._change(kind)
+
+    def _change(self, kind: str) -> Request:
         if kind == "create":
             return self._create()
+        path = self._path(leaf=kind == "delete")
+        version = self._version(path)
         if kind == "delete":
-            return Delete(self._path(), self._version())
+            if path is not None and version == -1:
+                self._guess.pop(path, None)
+            return Delete(path, version)
         if kind == "set":
-            return SetData(self._path(), self._data(), self._version())
-        return SetAcl(self._path(), self._acls(), self._version())
+            if path in self._guess:
+                self._guess[path] += 1
+            return SetData(path, self._data(), version)
+        return Check(path, version)
 
     def _create(self) -> Create:
         flags = self._random.choices(
             (PERSISTENT, EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL, 4, 5, 6, 7, -1, 99),
-            (60, 14, 12, 8, 1, 1, 1, 1, 1, 1),
+            (120, 30, 24, 16, 1, 1, 1, 1, 1, 1),
         )[0]
-        path = self._path()
-        if flags in (SEQUENTIAL, EPHEMERAL_SEQUENTIAL) and path is not None and self._random.random() < 0.8:
+        path = self._path() if self._random.random() < 0.2 else self._free_path()
+        if flags in (SEQUENTIAL, EPHEMERAL_SEQUENTIAL) and self._random.random() < 0.8:
             path = self._random.choice(("/q", "/a/q", "/a/"))
+        elif path is not None and flags in (PERSISTENT, EPHEMERAL):
+            self._guess[path] = 0
         acls = self._acls() if self._random.random() < 0.15 else OPEN
         return Create(path, self._data(), flags, acls, self._random.random() < 0.4)
 
@@ -148,16 +179,12 @@ class Generator:
         watch = self._random.random() < 0.5
         path = self._random.choice(_FIXED) if self._random.random() < 0.04 else self._path()
         kind = self._random.randrange(8)
-        if kind < 2:
+        if kind < 2 or path == "@/":
             return Exists(path, watch)
         if kind < 4:
             return GetData(path, watch)
         if kind < 6:
-            return (
-                GetChildren(path, watch and path != "@/", self._random.random() < 0.6)
-                if path != "@/"
-                else Exists(path)
-            )
+            return GetChildren(path, watch, self._random.random() < 0.6)
         if kind == 6:
             return GetAcl(path)
         return Sync(path)
@@ -167,19 +194,9 @@ class Generator:
         return Multi(tuple(self._multi_op() for _ in range(count)))
 
     def _multi_op(self) -> Request:
-        kind = self._random.choices(("create", "delete", "set", "check", "read"), (9, 6, 6, 5, 0.1))[0]
-        likely = self._random.random() < 0.8
-        path = self._random.choice(("/a", "/b", "/a/b", "/a/a")) if likely else self._path()
-        version = -1 if likely else self._version()
-        if kind == "create":
-            return self._create()._replace(path=path) if likely else self._create()
-        if kind == "delete":
-            return Delete(path, version)
-        if kind == "set":
-            return SetData(path, self._data(), version)
-        if kind == "check":
-            return Check(path, version)
-        return GetData(path)
+        if self._random.random() < 0.003:
+            return GetData(self._path())
+        return self._change(self._random.choices(("create", "delete", "set", "check"), (9, 5, 6, 5))[0])
 
     def _set_watches(self) -> SetWatches:
         since = self._random.choices(("last", "zero", "future"), (4, 1, 1))[0]
@@ -195,27 +212,41 @@ class Generator:
         user = self._random.choice(_USERS).encode() if scheme == "digest" else b"127.0.0.1"
         return AddAuth(scheme, user)
 
-    def _path(self) -> str | None:
+    def _path(self, leaf: bool = False) -> str | None:
+        """Return some path, most often of a node that may exist; `leaf`: often of one without children."""
         chance = self._random.random()
-        if chance < 0.03:
+        if chance < 0.015:
             return self._random.choice(_BAD_PATHS)
-        if chance < 0.05:
+        if chance < 0.03:
             return self._random.choice(_GOOD_ODD_PATHS)
+        if chance < 0.8:
+            known = list(self._guess)
+            if leaf and self._random.random() < 0.9:
+                known = [path for path in known if not any(other.startswith(path + "/") for other in known)]
+            return self._random.choice(known or [""])
+        return self._good_path()
+
+    def _free_path(self) -> str:
+        """Return a path that may be free, its parent most often being there."""
+        for _ in range(10):
+            path = self._good_path()
+            if path not in self._guess and path.rpartition("/")[0] in self._guess:
+                return path
         return self._good_path()
 
     def _good_path(self) -> str:
-        chance = self._random.random()
-        if chance < 0.03:
-            return ""
-        if chance < 0.10:
+        if self._random.random() < 0.05:
             parent = self._random.choice(("", "/a"))
             return f"{parent}/q{self._random.randrange(8):010d}"
         depth = self._random.choices((1, 2, 3), (6, 5, 1))[0]
         return "".join("/" + self._random.choice(_NAMES[: 4 - depth]) for _ in range(depth))
 
-    def _version(self) -> int:
-        if self._random.random() < 0.6:
+    def _version(self, path: str | None) -> int:
+        chance = self._random.random()
+        if chance < 0.65:
             return -1
+        if chance < 0.85 and path in self._guess:
+            return self._guess[path]
         return self._random.choice((0, 0, 1, 1, 2, 3, -2, 2**31 - 1, -(2**31)))
 
     def _data(self) -> bytes | None:
@@ -224,10 +255,7 @@ class Generator:
     def _acls(self) -> AclList | None:
         if self._random.random() < 0.15:
             return self._random.choice(_BAD_ACLS)
-        entries = [self._acl() for _ in range(self._random.choice((1, 1, 2, 3)))]
-        if self._random.random() < 0.5:
-            entries.append((31, "auth", ""))
-        return tuple(entries)
+        return tuple(self._acl() for _ in range(self._random.choice((1, 1, 2, 3))))
 
     def _acl(self) -> tuple[int, str, str]:
         perms = self._random.choice((31, 31, 31, 1, 2, 4, 8, 16, 15, 30, 0, 32, -1))
@@ -235,8 +263,9 @@ class Generator:
             (
                 ("world", "anyone"),
                 ("world", "anyone"),
-                ("auth", ""),
-                ("auth", "ignored"),
+                ("world", "anyone"),
+                ("world", "anyone"),
+                ("auth", self._random.choice(("", "ignored"))),
                 ("ip", "127.0.0.1"),
                 ("ip", "127.0.0.0/8"),
                 ("ip", "10.0.0.0/8"),

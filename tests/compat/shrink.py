@@ -19,12 +19,14 @@ def shrink(script: Script, differs: Callable[[Script], bool], seconds: float = 6
         return time.monotonic() < deadline and differs(list(candidate))
 
     best = list(_fewer(script, holds))
-    for place in range(len(best)):
-        for smaller in _smaller_steps(best[place]):
-            candidate = [*best[:place], smaller, *best[place + 1 :]]
-            if holds(candidate):
-                best = candidate
-                break
+    place = 0
+    while place < len(best):
+        candidates = ([*best[:place], step, *best[place + 1 :]] for step in _smaller_steps(best[place]))
+        smaller = next(filter(holds, candidates), None)
+        if smaller is None:
+            place += 1
+        else:
+            best = smaller
     return list(_fewer(best, holds))
 
 

@@ -234,14 +234,11 @@ class Connection:
         payload = self.receive_frame(deadline)
         if not isinstance(payload, bytes):
             return payload
+        if len(payload) < HEADER.size:
+            return Reply(0, 0, 0, payload)
         xid, zxid, err = HEADER.unpack_from(payload)
-        body = payload[HEADER.size :]
-        if xid != EVENT_XID:
-            return Reply(xid, zxid, err, body)
-        cursor = Cursor(body)
-        kind, state, path = cursor.integer(), cursor.integer(), cursor.string()
-        cursor.finish()
-        return Event(zxid, kind, state, str(path))
+        reply = Reply(xid, zxid, err, payload[HEADER.size :])
+        return (_event(reply) or reply) if reply.xid == EVENT_XID else reply
 
     def connect(
         self,
@@ -285,3 +282,14 @@ class Connection:
             return Closed()
         self._pending += data
         return None
+
+
+def _event(reply: Reply) -> Event | None:
+    """Return the event in a notification; None if it is a reply to a request that was numbered like one."""
+    cursor = Cursor(reply.body)
+    try:
+        kind, state, path = cursor.integer(), cursor.integer(), cursor.string()
+        cursor.finish()
+    except (struct.error, IndexError):
+        return None
+    return Event(reply.zxid, kind, state, str(path))
