@@ -25,7 +25,9 @@ from proxy.etcd.model import (
     EtcdUnknown,
     Get,
     KeyValue,
+    Lease,
     RangeResult,
+    Status,
     Txn,
     TxnResult,
     WatchCompacted,
@@ -83,29 +85,6 @@ class Tls(NamedTuple):
 
 
 _NO_TLS_FILES = Tls()
-
-
-class Status(NamedTuple):
-    """What one member says of itself; sizes in bytes, `leader` 0 if it knows none."""
-
-    version: str
-    cluster_id: int
-    member_id: int
-    db_size: int
-    db_size_in_use: int
-    leader: int
-    raft_index: int
-    raft_term: int
-    revision: int
-    errors: list[str]
-
-
-class Lease(NamedTuple):
-    """A lease's remaining and granted seconds and its keys; `ttl` -1 if there is no such lease."""
-
-    ttl: int
-    granted_ttl: int
-    keys: list[bytes]
 
 
 class Stream:

@@ -26,7 +26,8 @@ class Compare(NamedTuple):
     """A guard: mod_revision of `key` equals `mod_revision`, where 0 means that the key is absent.
 
     With `less`, mod_revision < the number instead. With `range_end`, every key in [key, range_end) must pass,
-    so an empty range passes; etcd evaluates all guards, nested ones too, on the state before the whole Txn.
+    and an empty range is taken for one absent key (etcd's applyCompare). etcd evaluates all guards, nested
+    ones too, on the state before the whole Txn.
     """
 
     key: bytes
@@ -106,12 +107,29 @@ class TxnResult(NamedTuple):
 class EventKeyValue(Protocol):
     """What an event says of its key; of a deleted key only `key` and `mod_revision` are set."""
 
-    key: bytes
-    value: bytes
-    create_revision: int
-    mod_revision: int
-    version: int
-    lease: int
+    @property
+    def key(self) -> bytes:
+        """The whole key."""
+
+    @property
+    def value(self) -> bytes:
+        """Empty for a deleted key."""
+
+    @property
+    def create_revision(self) -> int:
+        """Where the key began; 0 for a deleted key."""
+
+    @property
+    def mod_revision(self) -> int:
+        """The revision of this change."""
+
+    @property
+    def version(self) -> int:
+        """Puts since the key began; 0 for a deleted key."""
+
+    @property
+    def lease(self) -> int:
+        """0 for none."""
 
 
 class Event(Protocol):
@@ -135,6 +153,29 @@ class WatchMessage(NamedTuple):
 
     revision: int
     events: Sequence[Event]
+
+
+class Status(NamedTuple):
+    """What one member says of itself; sizes in bytes, `leader` 0 if it knows none."""
+
+    version: str
+    cluster_id: int
+    member_id: int
+    db_size: int
+    db_size_in_use: int
+    leader: int
+    raft_index: int
+    raft_term: int
+    revision: int
+    errors: list[str]
+
+
+class Lease(NamedTuple):
+    """A lease's remaining and granted seconds and its keys; `ttl` -1 if there is no such lease."""
+
+    ttl: int
+    granted_ttl: int
+    keys: list[bytes]
 
 
 class RefusalKind(Enum):

@@ -1,0 +1,61 @@
+"""What the rest of the proxy may expect of etcd: the methods of EtcdClient, and of the tests' fake.
+
+No implementation lives here; each method's contract is told in `proxy.etcd.client`.
+"""
+
+from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from typing import Protocol
+
+from proxy.etcd.model import Get, KeyValue, Lease, RangeResult, Status, Txn, TxnResult, WatchMessage
+
+
+class Keeper(Protocol):
+    """Keeps leases alive on request; see LeaseKeeper."""
+
+    def send(self, lease_id: int) -> None:
+        """Ask for one renewal; returns at once."""
+
+
+class Etcd(Protocol):
+    """One etcd cluster, seen by one proxy."""
+
+    last_contact: float
+
+    @property
+    def endpoint(self) -> str:
+        """HOST:PORT that the next request goes to."""
+
+    def fail_over(self) -> None:
+        """Use the next endpoint from now on."""
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        """Commit `txn`."""
+
+    async def range(self, get: Get, timeout: float) -> RangeResult:
+        """Read."""
+
+    def range_pages(
+        self, start: bytes, end: bytes, revision: int, *, page_bytes: int = ..., timeout: float = ...
+    ) -> AsyncIterator[list[KeyValue]]:
+        """Read a large range at one revision."""
+
+    async def lease_grant(self, lease_id: int, ttl: int, timeout: float = ...) -> int:
+        """Make a lease."""
+
+    async def lease_revoke(self, lease_id: int, timeout: float = ...) -> None:
+        """End a lease."""
+
+    async def lease_time_to_live(self, lease_id: int, timeout: float = ...) -> Lease:
+        """What is left of a lease."""
+
+    def lease_keeper(self, on_alive: Callable[[int, int], None], answer_timeout: float = ...) -> Keeper:
+        """Start keeping leases alive."""
+
+    async def status(self, timeout: float = ...) -> Status:
+        """Ask one member how it is."""
+
+    def watch(self, start: bytes, end: bytes, from_revision: int) -> AsyncGenerator[WatchMessage, None]:
+        """Follow the changes of a range."""
+
+    async def close(self) -> None:
+        """End all streams, tasks and connections."""

@@ -1,0 +1,523 @@
+"""etcd in memory: a small deterministic model with the methods of EtcdClient.
+
+Checked against real etcd by tests/proxy/etcd/test_fake.py. `FakeEtcd` is the store, `FakeEtcdClient` one
+proxy's view of it; several clients may share a store. Time moves only by `advance`, faults come on request.
+What is modelled is what a client sees: no Raft, no quota, no authentication, no TLS.
+"""
+
+import asyncio
+import bisect
+from collections import deque
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from enum import Enum, auto
+from typing import NamedTuple
+
+from proxy.etcd import wire
+from proxy.etcd.model import (
+    DEFAULT_MAX_REQUEST_BYTES,
+    DEFAULT_MAX_TXN_OPS,
+    DELETE,
+    PUT,
+    Compare,
+    Delete,
+    EtcdNoSpace,
+    EtcdRefused,
+    EtcdUnknown,
+    Get,
+    KeyValue,
+    Lease,
+    Op,
+    Put,
+    RangeResult,
+    RefusalKind,
+    Status,
+    Txn,
+    TxnResult,
+    WatchCompacted,
+    WatchMessage,
+)
+
+_LEAST_TTL = 2  # seconds; etcd derives it from its election timeout
+
+
+class Fate(Enum):
+    """What becomes of one Txn."""
+
+    LOST = auto()  # never reaches etcd: EtcdUnknown
+    ANSWER_LOST = auto()  # applied, but the answer gets lost: EtcdUnknown
+    LATE = auto()  # EtcdUnknown now, applied when the test calls apply_late()
+    NO_SPACE = auto()  # refused for want of space: EtcdNoSpace
+    NO_SPACE_APPLIED = auto()  # the one that crosses the quota: applied, and EtcdNoSpace
+
+
+class FakeEvent(NamedTuple):
+    """A change of one key."""
+
+    type: int
+    kv: KeyValue
+
+
+class _Interval(NamedTuple):
+    start: bytes
+    end: bytes  # b"" is the one key `start`
+
+    def holds(self, key: bytes) -> bool:
+        return self.start <= key < self.end if self.end else key == self.start
+
+
+class _Lease:
+    def __init__(self, ttl: int, now: float) -> None:
+        self.ttl = ttl
+        self.expires = now + ttl
+        self.keys: set[bytes] = set()
+
+
+class _Watcher:
+    def __init__(self, interval: _Interval, from_revision: int) -> None:
+        self.interval = interval
+        self.from_revision = from_revision
+        self.queue: asyncio.Queue[WatchMessage | Exception] = asyncio.Queue()
+
+    def offer(self, revision: int, events: Iterable[FakeEvent]) -> None:
+        wanted = [event for event in events if self.interval.holds(event.kv.key)]
+        if wanted and wanted[0].kv.mod_revision >= self.from_revision:
+            self.queue.put_nowait(WatchMessage(revision, wanted))
+
+
+class FakeEtcd:
+    """The store: keys with their whole history, leases, watchers. Pure but for the watchers' queues."""
+
+    def __init__(
+        self, *, max_txn_ops: int = DEFAULT_MAX_TXN_OPS, max_request_bytes: int = DEFAULT_MAX_REQUEST_BYTES
+    ) -> None:
+        self.revision = 1
+        self.compacted = 0
+        self.now = 0.0
+        self.cluster_id = 1
+        self._max_txn_ops = max_txn_ops
+        self._max_request_bytes = max_request_bytes
+        self._sorted_keys: list[bytes] = []
+        # key -> its versions with their revisions, oldest first; None where it was deleted.
+        self._versions: dict[bytes, list[tuple[int, KeyValue | None]]] = {}
+        self._history: list[list[FakeEvent]] = []
+        self._leases: dict[int, _Lease] = {}
+        self._watchers: list[_Watcher] = []
+        self._late: list[Txn] = []
+
+    # Requests
+
+    def txn(self, txn: Txn) -> TxnResult:
+        """Commit. Raises EtcdRefused as etcd does, in its order of checks."""
+        self._check_shape(txn, self._max_txn_ops)
+        check_duplicates(txn.success)
+        check_duplicates(txn.failure)
+        if len(wire.encode_txn(txn)) > self._max_request_bytes:
+            raise EtcdRefused(RefusalKind.TOO_LARGE, "etcdserver: request is too large")
+        # Which branches are taken is settled everywhere, and checked, before the first change.
+        path = list(self._branches(txn))
+        taken = [op for holds, nested in path for op in (nested.success if holds else nested.failure)]
+        for op in taken:
+            if isinstance(op, Put) and op.lease and op.lease not in self._leases:
+                raise _lease_not_found()
+        for op in taken:
+            if isinstance(op, Get):
+                self._check_revision(op.revision)
+        events: list[FakeEvent] = []
+        result = self._apply(txn, iter([holds for holds, _ in path]), events)
+        self._commit(events)
+        return _at_revision(result, self.revision)
+
+    def range(self, get: Get) -> RangeResult:
+        """Read. Raises EtcdRefused for a revision that is compacted or to come."""
+        if not get.key:
+            raise _no_key()
+        self._check_revision(get.revision)
+        return self._range(get, self.revision)
+
+    def compact(self, revision: int) -> None:
+        """Forget what was before `revision`."""
+        if not self.compacted < revision <= self.revision:
+            raise ValueError(f"cannot compact at {revision}")
+        self.compacted = revision
+        self._history = [events for events in self._history if events[0].kv.mod_revision >= revision]
+
+    def lease_grant(self, lease_id: int, ttl: int) -> int:
+        """Make a lease."""
+        if lease_id in self._leases:
+            raise EtcdRefused(RefusalKind.LEASE_EXISTS, "etcdserver: lease already exists")
+        lease = self._leases[lease_id] = _Lease(max(ttl, _LEAST_TTL), self.now)
+        return lease.ttl
+
+    def lease_revoke(self, lease_id: int) -> None:
+        """End a lease, deleting its keys at one revision."""
+        lease = self._leases.get(lease_id)
+        if lease is None:
+            raise _lease_not_found()
+        events: list[FakeEvent] = []
+        for key in sorted(lease.keys):
+            self._delete(_Interval(key, b""), events)
+        del self._leases[lease_id]
+        self._commit(events)
+
+    def lease_renew(self, lease_id: int) -> int:
+        """Keep a lease alive; 0 if it is gone."""
+        lease = self._leases.get(lease_id)
+        if lease is None:
+            return 0
+        lease.expires = self.now + lease.ttl
+        return lease.ttl
+
+    def lease_time_to_live(self, lease_id: int) -> Lease:
+        """What is left of a lease."""
+        lease = self._leases.get(lease_id)
+        if lease is None:
+            return Lease(-1, 0, [])
+        return Lease(int(lease.expires - self.now), lease.ttl, sorted(lease.keys))
+
+    def watch(self, start: bytes, end: bytes, from_revision: int) -> _Watcher:
+        """Register a watcher; what is in the history goes to its queue at once."""
+        watcher = _Watcher(_Interval(start, end), from_revision or self.revision + 1)
+        watcher.queue.put_nowait(WatchMessage(self.revision, ()))
+        if 0 < from_revision < self.compacted:
+            watcher.queue.put_nowait(WatchCompacted(self.compacted))
+            return watcher
+        for events in self._history:
+            watcher.offer(self.revision, events)
+        self._watchers.append(watcher)
+        return watcher
+
+    def unwatch(self, watcher: _Watcher) -> None:
+        """Forget a watcher."""
+        if watcher in self._watchers:
+            self._watchers.remove(watcher)
+
+    # What a test may do to etcd
+
+    def advance(self, seconds: float) -> None:
+        """Let time pass; leases that run out are revoked, the earliest first."""
+        self.now += seconds
+        expired = [lease_id for lease_id, lease in self._leases.items() if lease.expires <= self.now]
+        for lease_id in sorted(expired, key=lambda lease_id: self._leases[lease_id].expires):
+            self.lease_revoke(lease_id)
+
+    def break_watches(self) -> None:
+        """End every watch stream, as when a connection is lost."""
+        for watcher in self._watchers:
+            watcher.queue.put_nowait(EtcdUnknown("the fake was told to break its watches"))
+        self._watchers.clear()
+
+    def hold(self, txn: Txn) -> None:
+        """Keep a Txn for apply_late()."""
+        self._late.append(txn)
+
+    def apply_late(self) -> list[TxnResult]:
+        """Apply the Txns whose fate was LATE, in order."""
+        late, self._late = self._late, []
+        return [self.txn(txn) for txn in late]
+
+    def snapshot(self) -> list[KeyValue]:
+        """All keys there are now, in order."""
+        found = (self._at(key, self.revision) for key in self._sorted_keys)
+        return [kv for kv in found if kv is not None]
+
+    # How
+
+    def _check_shape(self, txn: Txn, ops_left: int) -> None:
+        level = max(len(txn.compares), len(txn.success), len(txn.failure))
+        if level > ops_left:
+            raise EtcdRefused(RefusalKind.TOO_MANY_OPS, "etcdserver: too many operations in txn request")
+        if not all(compare.key for compare in txn.compares):
+            raise _no_key()
+        for op in (*txn.success, *txn.failure):
+            if isinstance(op, Txn):
+                self._check_shape(op, ops_left - level)
+            elif not op.key:
+                raise _no_key()
+
+    def _check_revision(self, revision: int) -> None:
+        if revision > self.revision:
+            raise EtcdRefused(RefusalKind.INVALID, "etcdserver: mvcc: required revision is a future revision")
+        if revision and revision < self.compacted:
+            raise EtcdRefused(RefusalKind.COMPACTED, "etcdserver: mvcc: required revision has been compacted")
+
+    def _branches(self, txn: Txn) -> Iterable[tuple[bool, Txn]]:
+        """Each Txn that will be run, in order, and whether its guards hold on the present state."""
+        holds = all(self._holds(compare) for compare in txn.compares)
+        yield holds, txn
+        for op in txn.success if holds else txn.failure:
+            if isinstance(op, Txn):
+                yield from self._branches(op)
+
+    def _holds(self, compare: Compare) -> bool:
+        kvs = self._select(_Interval(compare.key, compare.range_end), self.revision)
+        revisions = [kv.mod_revision for kv in kvs] or [0]
+        if compare.less:
+            return all(revision < compare.mod_revision for revision in revisions)
+        return all(revision == compare.mod_revision for revision in revisions)
+
+    def _apply(self, txn: Txn, path: Iterable[bool], events: list[FakeEvent]) -> TxnResult:
+        branches = iter(path)
+        holds = next(branches)
+        responses: list[RangeResult | TxnResult | None] = []
+        for op in txn.success if holds else txn.failure:
+            if isinstance(op, Txn):
+                responses.append(self._apply(op, branches, events))
+            elif isinstance(op, Get):
+                responses.append(self._range(op, self.revision + 1))
+            elif isinstance(op, Put):
+                self._put(op, events)
+                responses.append(None)
+            else:
+                self._delete(_Interval(op.key, op.range_end), events)
+                responses.append(None)
+        return TxnResult(holds, 0, responses)
+
+    def _put(self, put: Put, events: list[FakeEvent]) -> None:
+        revision = self.revision + 1
+        old = self._at(put.key, revision)
+        if old is None:
+            kv = KeyValue(put.key, put.value, revision, revision, 1, put.lease)
+            if put.key not in self._versions:
+                bisect.insort(self._sorted_keys, put.key)
+                self._versions[put.key] = []
+        else:
+            kv = KeyValue(put.key, put.value, old.create_revision, revision, old.version + 1, put.lease)
+            self._detach(old)
+        if put.lease:
+            self._leases[put.lease].keys.add(put.key)
+        self._versions[put.key].append((revision, kv))
+        events.append(FakeEvent(PUT, kv))
+
+    def _delete(self, interval: _Interval, events: list[FakeEvent]) -> None:
+        revision = self.revision + 1
+        for kv in self._select(interval, revision):
+            self._detach(kv)
+            self._versions[kv.key].append((revision, None))
+            events.append(FakeEvent(DELETE, KeyValue(kv.key, b"", 0, revision, 0, 0)))
+
+    def _detach(self, kv: KeyValue) -> None:
+        lease = self._leases.get(kv.lease)
+        if lease is not None:
+            lease.keys.discard(kv.key)
+
+    def _commit(self, events: list[FakeEvent]) -> None:
+        if not events:
+            return
+        self.revision += 1
+        self._history.append(events)
+        for watcher in self._watchers:
+            watcher.offer(self.revision, events)
+
+    def _range(self, get: Get, newest: int) -> RangeResult:
+        kvs = self._select(_Interval(get.key, get.range_end), get.revision or newest)
+        count = len(kvs)
+        more = 0 < get.limit < count
+        if more:
+            kvs = kvs[: get.limit]
+        if get.keys_only:
+            kvs = [kv._replace(value=b"") for kv in kvs]
+        return RangeResult(kvs, more, count, self.revision)
+
+    def _select(self, interval: _Interval, revision: int) -> list[KeyValue]:
+        if not interval.end:
+            kv = self._at(interval.start, revision)
+            return [] if kv is None else [kv]
+        first = bisect.bisect_left(self._sorted_keys, interval.start)
+        last = bisect.bisect_left(self._sorted_keys, interval.end)
+        found = (self._at(key, revision) for key in self._sorted_keys[first:last])
+        return [kv for kv in found if kv is not None]
+
+    def _at(self, key: bytes, revision: int) -> KeyValue | None:
+        for changed, kv in reversed(self._versions.get(key, ())):
+            if changed <= revision:
+                return kv
+        return None
+
+
+class FakeEtcdClient:
+    """One client of a FakeEtcd, with the methods of EtcdClient."""
+
+    def __init__(self, store: FakeEtcd) -> None:
+        self.store = store
+        #: The fates of the next Txns, first to come first; when it is empty they succeed.
+        self.fates: deque[Fate] = deque()
+        #: While set, every request fails as unknown, and so do open watches.
+        self.unreachable = False
+        self.last_contact = 0.0
+        self._watchers: set[_Watcher] = set()
+
+    @property
+    def endpoint(self) -> str:
+        """A name for logs."""
+        return "fake"
+
+    def fail_over(self) -> None:
+        """There is one endpoint only."""
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        """Commit `txn`, unless `fates` has something else in mind."""
+        fate = self.fates.popleft() if self.fates else None
+        await self._contact()
+        if fate is None:
+            return self.store.txn(txn)
+        if fate is Fate.LATE:
+            self.store.hold(txn)
+        elif fate in (Fate.ANSWER_LOST, Fate.NO_SPACE_APPLIED):
+            self.store.txn(txn)
+        if fate in (Fate.NO_SPACE, Fate.NO_SPACE_APPLIED):
+            raise EtcdNoSpace("etcdserver: mvcc: database space exceeded")
+        raise EtcdUnknown(f"the fake was told so: {fate.name}")
+
+    async def range(self, get: Get, timeout: float) -> RangeResult:
+        """Read."""
+        await self._contact()
+        return self.store.range(get)
+
+    async def range_pages(
+        self, start: bytes, end: bytes, revision: int, *, page_bytes: int = 4 << 20, timeout: float = 30.0
+    ) -> AsyncIterator[list[KeyValue]]:
+        """Read in small pages, so that more than one is the rule."""
+        more = True
+        while more:
+            page = await self.range(Get(start, end, revision, limit=3), timeout)
+            more = page.more
+            if page.kvs:
+                yield page.kvs
+                start = page.kvs[-1].key + b"\0"
+
+    async def lease_grant(self, lease_id: int, ttl: int, timeout: float = 5.0) -> int:
+        """Make a lease."""
+        await self._contact()
+        return self.store.lease_grant(lease_id, ttl)
+
+    async def lease_revoke(self, lease_id: int, timeout: float = 5.0) -> None:
+        """End a lease."""
+        await self._contact()
+        self.store.lease_revoke(lease_id)
+
+    async def lease_time_to_live(self, lease_id: int, timeout: float = 5.0) -> Lease:
+        """What is left of a lease."""
+        await self._contact()
+        return self.store.lease_time_to_live(lease_id)
+
+    def lease_keeper(
+        self, on_alive: Callable[[int, int], None], answer_timeout: float = 3.0
+    ) -> "FakeLeaseKeeper":
+        """Keep leases alive."""
+        return FakeLeaseKeeper(self, on_alive)
+
+    async def status(self, timeout: float = 5.0) -> Status:
+        """Ask the only member."""
+        await self._contact()
+        store = self.store
+        return Status("3.4.23", store.cluster_id, 1, 0, 0, 1, store.revision, 2, store.revision, [])
+
+    async def watch(self, start: bytes, end: bytes, from_revision: int) -> AsyncGenerator[WatchMessage, None]:
+        """Follow the changes of a range."""
+        await self._contact()
+        watcher = self.store.watch(start, end, from_revision)
+        self._watchers.add(watcher)
+        try:
+            while True:
+                message = await watcher.queue.get()
+                if isinstance(message, Exception):
+                    raise message
+                self.last_contact = self.store.now
+                yield message
+        finally:
+            self._watchers.discard(watcher)
+            self.store.unwatch(watcher)
+
+    def disconnect(self) -> None:
+        """Make etcd unreachable for this client alone, until `reconnect`."""
+        self.unreachable = True
+        for watcher in self._watchers:
+            watcher.queue.put_nowait(EtcdUnknown("the fake is unreachable"))
+            self.store.unwatch(watcher)
+
+    def reconnect(self) -> None:
+        """Undo `disconnect`."""
+        self.unreachable = False
+
+    async def close(self) -> None:
+        """End the watches."""
+        self.disconnect()
+
+    async def _contact(self) -> None:
+        await asyncio.sleep(0)  # as with a real server, others run before the answer is there
+        if self.unreachable:
+            raise EtcdUnknown("the fake is unreachable")
+        self.last_contact = self.store.now
+
+
+class FakeLeaseKeeper:
+    """Renews at once while etcd is reachable; what is asked for meanwhile waits for `flush`."""
+
+    def __init__(self, client: FakeEtcdClient, on_alive: Callable[[int, int], None]) -> None:
+        self._client = client
+        self._on_alive = on_alive
+        self._waiting: dict[int, None] = {}
+
+    def send(self, lease_id: int) -> None:
+        """Ask for one renewal; the answer comes by a callback, never from within this call."""
+        self._waiting[lease_id] = None
+        asyncio.get_running_loop().call_soon(self.flush)
+
+    def flush(self) -> None:
+        """Do what was asked for, if etcd is reachable."""
+        if self._client.unreachable:
+            return
+        waiting, self._waiting = self._waiting, {}
+        for lease_id in waiting:
+            self._client.last_contact = self._client.store.now
+            self._on_alive(lease_id, self._client.store.lease_renew(lease_id))
+
+
+def check_duplicates(ops: Sequence[Op]) -> tuple[set[bytes], list[_Interval]]:
+    """etcd's checkIntervals (v3rpc/key.go): the puts and deletes of one branch, or its refusal.
+
+    What it lets pass is as odd as in etcd: the two branches of a nested Txn may put the same key, and a
+    nested delete may overlap a put of an earlier nested Txn, but not of a later one.
+    """
+    deletes = [_Interval(op.key, op.range_end) for op in ops if isinstance(op, Delete)]
+    puts: set[bytes] = set()
+
+    def add(key: bytes, unless: set[bytes]) -> None:
+        if (key in puts and key not in unless) or any(interval.holds(key) for interval in deletes):
+            raise EtcdRefused(RefusalKind.INVALID, "etcdserver: duplicate key given in txn request")
+        puts.add(key)
+
+    for op in ops:
+        if isinstance(op, Txn):
+            puts_then, deletes_then = check_duplicates(op.success)
+            puts_else, deletes_else = check_duplicates(op.failure)
+            for key in puts_then:
+                add(key, set())
+            for key in puts_else:
+                add(key, puts_then)
+            deletes += deletes_then + deletes_else
+    for op in ops:
+        if isinstance(op, Put):
+            add(op.key, set())
+    return puts, deletes
+
+
+def _at_revision(result: TxnResult, revision: int) -> TxnResult:
+    """Nested answers carry the revision of the whole, as EtcdClient gives them."""
+    responses: list[RangeResult | TxnResult | None] = []
+    for response in result.responses:
+        if isinstance(response, TxnResult):
+            responses.append(_at_revision(response, revision))
+        elif isinstance(response, RangeResult):
+            responses.append(response._replace(revision=revision))
+        else:
+            responses.append(None)
+    return TxnResult(result.succeeded, revision, responses)
+
+
+def _no_key() -> EtcdRefused:
+    return EtcdRefused(RefusalKind.INVALID, "etcdserver: key is not provided")
+
+
+def _lease_not_found() -> EtcdRefused:
+    return EtcdRefused(RefusalKind.LEASE_NOT_FOUND, "etcdserver: requested lease not found")
