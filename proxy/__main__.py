@@ -1,4 +1,4 @@
-"""`python -m proxy`: reads the configuration, starts etcd if need be and the server, and ends both on a signal."""
+"""`python -m proxy`: reads the configuration, starts etcd if need be, serves, and ends both on a signal."""
 
 import asyncio
 import gc

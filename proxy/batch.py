@@ -1,7 +1,7 @@
 """Requests evaluated together on one draft, in components that share no path and no session.
 
-Pure. `add` evaluates one request and keeps it if the whole still fits into one Txn of stock etcd; `plan` turns
-the batch into that Txn.
+Pure. `add` evaluates one request and keeps it if the whole still fits into one Txn of stock etcd; `plan`
+turns the batch into that Txn.
 """
 
 from collections.abc import Callable, Mapping
@@ -15,9 +15,9 @@ from proxy.refusal import Refusal
 from proxy.tree import Tree
 from schema.values import TreeEvent
 
-# Room in one Txn, so that its outer level, one component and its chunks of puts stay below etcd's --max-txn-ops
-# (128, counted along a chain: DESIGN 4.9): components + the largest one's guards or chunks <= WIDTH, each chunk
-# CHUNK operations.
+# Room in one Txn, so that its outer level, one component and its chunks of puts stay below etcd's
+# --max-txn-ops (128, counted along a chain: DESIGN 4.9): components + the largest one's guards or chunks
+# <= WIDTH, each chunk CHUNK operations.
 WIDTH = 92
 CHUNK = 32
 # Of etcd's --max-request-bytes (1.5 MiB); a single larger request is tried all the same.
@@ -28,7 +28,18 @@ MAX_REQUESTS = 2048
 class Request:
     """One write of one session on its way through batches, until `done` tells its answer."""
 
-    __slots__ = ("attempts", "caller", "done", "fields", "of_session", "operation", "refusal", "result", "size", "solo")
+    __slots__ = (
+        "attempts",
+        "caller",
+        "done",
+        "fields",
+        "of_session",
+        "operation",
+        "refusal",
+        "result",
+        "size",
+        "solo",
+    )
 
     def __init__(
         self,
@@ -60,7 +71,16 @@ class Request:
 class Component:
     """Requests connected by paths or sessions: they succeed or fail together."""
 
-    __slots__ = ("entries", "events", "guards", "merged_into", "requests", "session_changes", "session_guards", "writes")
+    __slots__ = (
+        "entries",
+        "events",
+        "guards",
+        "merged_into",
+        "requests",
+        "session_changes",
+        "session_guards",
+        "writes",
+    )
 
     def __init__(self) -> None:
         self.merged_into: Component | None = None
@@ -102,7 +122,17 @@ _BITS = (0, 1, 1, 2)  # guards in a combination of GUARD_NODE and GUARD_COUNTER
 class Batch:
     """One draft and the requests accepted on it."""
 
-    __slots__ = ("_by_session", "_components", "_incarnation", "_size", "_widest", "draft", "requests", "revision", "wide")
+    __slots__ = (
+        "_by_session",
+        "_components",
+        "_incarnation",
+        "_size",
+        "_widest",
+        "draft",
+        "requests",
+        "revision",
+        "wide",
+    )
 
     def __init__(
         self,
@@ -226,5 +256,3 @@ class Batch:
     def changed_paths(self) -> list[str]:
         """Paths that the batch writes: no other Txn may look at them while this one is in flight."""
         return [entry.path for entry in self.draft.entries.values() if entry.flags & CHANGE]
-
-

@@ -11,7 +11,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 from codec.constants import ErrorCode
 from proxy import plan
@@ -108,7 +108,13 @@ class Committer:
     """Takes the writes of all sessions to etcd."""
 
     def __init__(
-        self, mirror: Mirror, etcd: EtcdClient, keys: Keyspace, incarnation: str, tasks: Tasks, lanes: int = LANES
+        self,
+        mirror: Mirror,
+        etcd: EtcdClient,
+        keys: Keyspace,
+        incarnation: str,
+        tasks: Tasks,
+        lanes: int = LANES,
     ) -> None:
         self._mirror = mirror
         self._etcd = etcd
@@ -172,7 +178,9 @@ class Committer:
         """The mirror has applied `revision` and fired its watches: answer what was committed up to there."""
         if not self._arrived:
             return
-        due = [flight for flight in self._arrived if flight.result is not None and flight.result[0] <= revision]
+        due = [
+            flight for flight in self._arrived if flight.result is not None and flight.result[0] <= revision
+        ]
         if due:
             self._arrived = [flight for flight in self._arrived if flight not in due]
             due.sort(key=lambda flight: flight.result[0] if flight.result else 0)
@@ -207,7 +215,12 @@ class Committer:
     def _form(self) -> _Flight | None:
         mirror = self._mirror
         batch = Batch(
-            mirror.tree, mirror.sessions, self._locks, self._incarnation, mirror.revision, time.time_ns() // 1_000_000
+            mirror.tree,
+            mirror.sessions,
+            self._locks,
+            self._incarnation,
+            mirror.revision,
+            time.time_ns() // 1_000_000,
         )
         taken: dict[_Queue, None] = {}
         again: deque[_Queue] = deque()  # had their turn and have more
@@ -238,9 +251,8 @@ class Committer:
                 fits = batch.add(requests[0])
             except Held as held:
                 if queue not in taken:
-                    assert isinstance(held.holder, _Flight)
                     queue.state = _State.WAITING
-                    held.holder.waiting.append(queue)
+                    cast(_Flight, held.holder).waiting.append(queue)
                 return _Turn.OVER
             if not fits:
                 if queue not in taken:
@@ -356,10 +368,9 @@ class Committer:
 
     async def _applied_components(self, flight: _Flight, revision: int) -> tuple[int, list[bool]] | None:
         """Which components of a Txn that was applied at `revision` had their guards hold."""
-        results: list[bool] = []
-        for component in flight.batch.components:
-            results.append(await self._was_applied(component, revision))
-        return revision, results
+        return revision, [
+            await self._was_applied(component, revision) for component in flight.batch.components
+        ]
 
     async def _was_applied(self, component: Component, revision: int) -> bool:
         write = plan.witness(component, self._keys)
@@ -399,7 +410,7 @@ class Committer:
         self._release(flight)
 
     def _no_space(self, flight: _Flight) -> None:
-        """etcd's quota is used up: refuse writes clearly; what ends sessions is tried until there is space."""
+        """etcd's quota is used up: refuse writes clearly; retry what ends sessions until there is space."""
         log.error("etcd has no space left: writes are refused; compact, defragment and disarm its alarm")
         endings = [request for request in flight.batch.requests if request.operation in (END, END_IF_GONE)]
         for request in reversed(endings):

@@ -10,8 +10,8 @@ import configargparse
 from codec.framing import DEFAULT_MAX_FRAME
 from schema.keys import Keyspace
 
-_DESCRIPTION = """A server that ZooKeeper clients take for ZooKeeper, with all state in etcd. Without --etcd it starts
-a single-node etcd of its own, for a trial or a single machine."""
+_DESCRIPTION = """A server that ZooKeeper clients take for ZooKeeper, with all state in etcd. Without --etcd
+it starts a single-node etcd of its own, for a trial or a single machine."""
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 DEFAULT_EMBEDDED = "embedded"
 
@@ -81,8 +81,15 @@ def _parser() -> Any:
         allow_abbrev=False,
     )
     add = parser.add_argument
-    add("--config", is_config_file=True, metavar="FILE", help="TOML file; options without dashes, in a table [zketcd]")
-    add("--listen", type=_address, default="127.0.0.1:2181", metavar="HOST:PORT", help="where clients connect")
+    add(
+        "--config",
+        is_config_file=True,
+        metavar="FILE",
+        help="TOML file; options without dashes, in a table [zketcd]",
+    )
+    add(
+        "--listen", type=_address, default="127.0.0.1:2181", metavar="HOST:PORT", help="where clients connect"
+    )
     add(
         "--etcd",
         type=_endpoints,
@@ -110,7 +117,12 @@ def _parser() -> Any:
         help="largest request (jute.maxbuffer)",
     )
     add("--log-level", type=str.upper, choices=_LEVELS, default="INFO", help="how much is logged, on stderr")
-    add("--etcd-ca", default="", metavar="FILE", help="PEM file of the CA that etcd's certificate is signed by")
+    add(
+        "--etcd-ca",
+        default="",
+        metavar="FILE",
+        help="PEM file of the CA that etcd's certificate is signed by",
+    )
     add("--etcd-cert", default="", metavar="FILE", help="PEM file of the client certificate for etcd")
     add("--etcd-key", default="", metavar="FILE", help="PEM file of the client certificate's key")
     add("--etcd-user", default="", metavar="NAME", help="etcd user, where etcd has authentication on")
@@ -130,8 +142,12 @@ def _endpoints(text: str) -> tuple[str, ...]:
         return ()
     endpoints = tuple(endpoint.strip() for endpoint in text.split(","))
     for endpoint in endpoints:
-        if not re.fullmatch(r"(https?://)?[^/\s:]+(:\d+)?|(https?://)?\[[0-9a-fA-F:]+\](:\d+)?", endpoint.rstrip("/")):
-            raise configargparse.ArgumentTypeError(f"{endpoint!r} is not an etcd endpoint such as http://127.0.0.1:2379")
+        if not re.fullmatch(
+            r"(https?://)?[^/\s:]+(:\d+)?|(https?://)?\[[0-9a-fA-F:]+\](:\d+)?", endpoint.rstrip("/")
+        ):
+            raise configargparse.ArgumentTypeError(
+                f"{endpoint!r} is not an etcd endpoint such as http://127.0.0.1:2379"
+            )
     return endpoints
 
 

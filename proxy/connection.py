@@ -1,8 +1,8 @@
-"""One client's connection: framing, the order of its requests and replies, watch events. Alone touches transports.
+"""One client's connection: framing, order of requests and replies, watch events. Alone touches transports.
 
 Requests of one connection are answered in the order they came. While none waits, a read is answered at once
-from the tree. A write joins the committer; a read behind a write waits for it, and a write behind that read waits
-for the read, so that a read sees all earlier writes of its session and no later one.
+from the tree. A write joins the committer; a read behind a write waits for it, and a write behind that read
+waits for the read, so that a read sees all earlier writes of its session and no later one.
 """
 
 import asyncio
@@ -209,7 +209,7 @@ class Connection(asyncio.Protocol):
         return len(self._queue)
 
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-        """Send one watch event, unless the ACL withholds the node from this client (NIOServerCnxn.process)."""
+        """Send one watch event, unless the ACL withholds the node (NIOServerCnxn.process)."""
         if acl is OPEN_ACL or permits(acl, Perms.READ, self.identities):
             self._out.append(encode_event(kind, KeeperState.SYNC_CONNECTED, path, zxid))
             self._schedule_flush()

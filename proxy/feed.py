@@ -8,13 +8,13 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
+from codec.jute import Acl
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Compare, EtcdError, EtcdUnknown, Get, KeyValue, Put, Txn, WatchCompacted
 from proxy.mirror import Mirror
 from schema.keys import Keyspace
 from schema.paths import CONFIG, QUOTA, ROOT, ZOOKEEPER
 from schema.values import OPEN_ACL, TreeRecord, decode_tree, encode_node, encode_tree
-from codec.jute import Acl
 
 log = logging.getLogger(__name__)
 
@@ -169,5 +169,3 @@ def _resumes_safely(version: str) -> bool:
         return False
     fixed = {(3, 4): 36, (3, 5): 18}
     return patch >= fixed.get((major, minor), 0) if (major, minor) >= (3, 4) else False
-
-

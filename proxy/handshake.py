@@ -45,7 +45,13 @@ class Handshake:
     """Answers connect requests."""
 
     def __init__(
-        self, mirror: Mirror, committer: Committer, etcd: EtcdClient, sessions: Sessions, incarnation: str, clock: "Clock"
+        self,
+        mirror: Mirror,
+        committer: Committer,
+        etcd: EtcdClient,
+        sessions: Sessions,
+        incarnation: str,
+        clock: "Clock",
     ) -> None:
         self._mirror = mirror
         self._committer = committer
@@ -57,8 +63,14 @@ class Handshake:
     async def greet(self, guest: Guest, request: ConnectRequest) -> None:
         """Give a connection its session, or close it."""
         try:
-            if request.last_zxid_seen > self._mirror.zxid and not await self._catches_up(request.last_zxid_seen):
-                log.info("a client has seen zxid 0x%x, this server only 0x%x", request.last_zxid_seen, self._mirror.zxid)
+            if request.last_zxid_seen > self._mirror.zxid and not await self._catches_up(
+                request.last_zxid_seen
+            ):
+                log.info(
+                    "a client has seen zxid 0x%x, this server only 0x%x",
+                    request.last_zxid_seen,
+                    self._mirror.zxid,
+                )
                 guest.close()
             elif request.session_id == 0:
                 await self._open(guest, request)
@@ -70,7 +82,9 @@ class Handshake:
 
     async def _catches_up(self, zxid: int) -> bool:
         """Whether the mirror has reached a zxid once it is level with etcd."""
-        await self._committer.commit(lambda done: Request(SYNC, "/", Caller(0, ()), 0, done, of_session=False))
+        await self._committer.commit(
+            lambda done: Request(SYNC, "/", Caller(0, ()), 0, done, of_session=False)
+        )
         return self._mirror.zxid >= zxid
 
     async def _open(self, guest: Guest, request: ConnectRequest) -> None:
@@ -107,7 +121,9 @@ class Handshake:
             known.heard = self._clock.time()
         wish = TakeOver(hash_of(password), SessionValue(hash_of(password), timeout, self._incarnation))
         done = await self._committer.commit(
-            lambda done: Request(TAKE_OVER, wish, Caller(session_id, ()), 100, done, of_session=False, solo=True)
+            lambda done: Request(
+                TAKE_OVER, wish, Caller(session_id, ()), 100, done, of_session=False, solo=True
+            )
         )
         if done.refusal in (ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED):
             guest.refuse()

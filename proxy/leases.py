@@ -1,4 +1,4 @@
-"""The clock of the sessions: ends silent ones on time, keeps the leases of living ones, tells when etcd is gone.
+"""The clock of the sessions: ends silent ones on time, keeps leases of living ones, tells when etcd is gone.
 
 The asynchronous shell around `sessions`.
 """
@@ -57,7 +57,7 @@ class Leases:
         self._proxy_lease = lease
 
     async def sweep(self) -> None:
-        """Delete the markers of proxies that are no more. One that only slept loses its Txns in flight, safely."""
+        """Delete the markers of proxies that are gone. One that only slept loses its flying Txns, safely."""
         living = self._mirror.proxies | {self._incarnation}
         dead = [name for name in self._mirror.markers if name.partition("/")[0] not in living]
         for name in dead:
@@ -95,7 +95,9 @@ class Leases:
                 self._keeper.send(session.id)
             if unheard > session.timeout_ms / 1000 and session.connection is not None:
                 # We cannot know what others did meanwhile: the client has to ask another proxy.
-                log.warning("etcd unheard of for %.1f s: closing session 0x%x's connection", unheard, session.id)
+                log.warning(
+                    "etcd unheard of for %.1f s: closing session 0x%x's connection", unheard, session.id
+                )
                 session.connection.close()
         if now - self._renewed_at >= _PROXY_RENEWAL and self._proxy_lease:
             self._renewed_at = now
@@ -125,4 +127,3 @@ async def grant(etcd: EtcdClient, lease: int, ttl: int) -> bool:
             return False
         raise
     return True
-

@@ -59,7 +59,9 @@ class Mirror:
         self._keys = keys
         self._watches = watches
         self._listener = listener
-        self._counters: dict[str, tuple[int, int, int | None]] = {}  # of nodes not seen yet: (created, mod, pzxid)
+        self._counters: dict[
+            str, tuple[int, int, int | None]
+        ] = {}  # of nodes not seen yet: (created, mod, pzxid)
         self._counter_space = len(keys.counters)
         self._offset_from = 0
         self._offset = 0
@@ -96,7 +98,7 @@ class Mirror:
                 self._apply_revision(revision, group)
 
     def replace(self, pairs: Sequence[KeyValue], revision: int) -> None:
-        """Bring the mirror to a new load after a gap in the stream: what differs is applied as one revision."""
+        """Bring the mirror to a new load after a gap in the stream: what differs is one revision's change."""
         changes, deletions = self._differences(pairs)
         self._apply_revision(revision, (*deletions, *changes))
 
@@ -141,7 +143,9 @@ class Mirror:
         self.proxies = proxies
         self.markers = markers
         nodes.sort(key=lambda item: item[0].count("/"))
-        gone = sorted((tree.nodes.keys() - seen_nodes) | recreated, key=lambda path: path.count("/"), reverse=True)
+        gone = sorted(
+            (tree.nodes.keys() - seen_nodes) | recreated, key=lambda path: path.count("/"), reverse=True
+        )
         lost = [
             path
             for path, node in tree.nodes.items()
@@ -175,7 +179,11 @@ class Mirror:
         self._listener.applied(revision)
 
     def _apply(
-        self, event: Event, fired: list[TreeEvent], covered: set[str] | None, sessions: list[int] | None = None
+        self,
+        event: Event,
+        fired: list[TreeEvent],
+        covered: set[str] | None,
+        sessions: list[int] | None = None,
     ) -> set[str] | None:
         """Apply one event; returns the paths whose events an explicit list has told already."""
         kv = event.kv
@@ -253,7 +261,9 @@ class Mirror:
             node = Node()
             node.children = None
             node.created, node.counter_mod, pzxid = self._counters.pop(path, (0, 0, None))
-            node.pzxid = pzxid if pzxid is not None else self.zxid_of(node.counter_mod) if node.counter_mod else czxid
+            node.pzxid = (
+                pzxid if pzxid is not None else self.zxid_of(node.counter_mod) if node.counter_mod else czxid
+            )
             node.owner = owner
             self.tree.attach(path, node)
         else:

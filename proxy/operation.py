@@ -33,7 +33,7 @@ class Reading(NamedTuple):
     watches: WatchTable
 
 
-# (what it reads, who asks, frame, position of the body) -> body of the reply. Raises Refusal, MalformedPacket.
+# (what it reads, who asks, frame, position of the body) -> the reply's body. Raises Refusal, MalformedPacket.
 ReadOperation = Callable[[Reading, Client, bytes, int], bytes]
 
 

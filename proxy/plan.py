@@ -1,7 +1,7 @@
 """From a batch to the one etcd Txn that commits it: guards, net effect, marker.
 
-Pure. The shape is that of DESIGN 4.3: an outer Txn whose compare fences the lane, then the marker and one nested
-Txn for each component, so that a conflict fails only its own.
+Pure. The shape is that of DESIGN 4.3: an outer Txn whose compare fences the lane, then the marker and one
+nested Txn for each component, so that a conflict fails only its own.
 """
 
 from collections.abc import Sequence

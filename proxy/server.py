@@ -53,7 +53,14 @@ class Server:
         self.committer = Committer(self.mirror, etcd, keys, self.incarnation, self._tasks)
         self.feed = Feed(etcd, keys, self.mirror)
         self._leases = Leases(
-            etcd, keys, self.mirror, self.sessions, self.incarnation, config.tick_time, self._expire, self._tasks
+            etcd,
+            keys,
+            self.mirror,
+            self.sessions,
+            self.incarnation,
+            config.tick_time,
+            self._expire,
+            self._tasks,
         )
         self._handshake = Handshake(
             self.mirror, self.committer, etcd, self.sessions, self.incarnation, self._loop
@@ -101,7 +108,7 @@ class Server:
         """Wait for a fault that the server cannot go on with."""
         try:
             await self._feeding
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, main reports it
             return error
         return RuntimeError("the feed ended")
 
@@ -115,7 +122,9 @@ class Server:
         try:
             await asyncio.wait_for(self.committer.drain(), _DRAIN_TIMEOUT)
         except TimeoutError:
-            log.warning("etcd did not answer in time; %d requests stay unanswered", self.committer.outstanding)
+            log.warning(
+                "etcd did not answer in time; %d requests stay unanswered", self.committer.outstanding
+            )
         for connection in list(self.connections):
             connection.close()
         await asyncio.sleep(0)

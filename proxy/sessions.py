@@ -26,7 +26,7 @@ def hash_of(password: bytes) -> str:
 def lease_ttl(timeout_ms: int) -> int:
     """Seconds for the lease of a session: its timeout and the longest gap between two keep-alives.
 
-    The lease is the net under a proxy that died; the proxy itself ends a session on time. etcd's minimum is 2.
+    The lease is the net under a proxy that died; the proxy itself ends a session on time. etcd's least is 2.
     """
     return max(2, -(-timeout_ms * 4 // 3000))
 

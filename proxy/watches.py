@@ -88,5 +88,7 @@ class WatchTable:
         """(connections that watch, paths watched, watches), as `wchs` tells them."""
         watchers = self.data.by_watcher.keys() | self.children.by_watcher.keys()
         paths = len(self.data.by_path) + len(self.children.by_path)
-        total = sum(len(watchers) for table in (self.data, self.children) for watchers in table.by_path.values())
+        total = sum(
+            len(watchers) for table in (self.data, self.children) for watchers in table.by_path.values()
+        )
         return len(watchers), paths, total

@@ -36,7 +36,18 @@ class ParsedKey(NamedTuple):
 class Keyspace:
     """All keys of one tree, under one prefix."""
 
-    __slots__ = ("counters", "end", "events", "markers", "nodes", "prefix", "proxies", "sessions", "start", "tree")
+    __slots__ = (
+        "counters",
+        "end",
+        "events",
+        "markers",
+        "nodes",
+        "prefix",
+        "proxies",
+        "sessions",
+        "start",
+        "tree",
+    )
 
     def __init__(self, prefix: str) -> None:
         """`prefix` without a slash at its end, such as `/zketcd`. Raises ValueError for a bad one."""

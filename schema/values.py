@@ -104,10 +104,14 @@ def decode_node(value: bytes) -> NodeValue:
     try:
         head, flags, ctime, mtime, version, aversion = _HEAD.unpack_from(value)
         if head != VERSION or flags & ~_KNOWN_FLAGS:
-            raise BadValue(f"znode header of version {head}, flags {flags:#x}: this zketcd reads version {VERSION}")
+            raise BadValue(
+                f"znode header of version {head}, flags {flags:#x}: this zketcd reads version {VERSION}"
+            )
         position = _HEAD.size
         if not flags:
-            return NodeValue(value[position:], OPEN_ACL, 0, ctime, mtime, version, aversion, None, None, False)
+            return NodeValue(
+                value[position:], OPEN_ACL, 0, ctime, mtime, version, aversion, None, None, False
+            )
         owner = 0
         czxid = mzxid = None
         acl = OPEN_ACL
@@ -130,7 +134,9 @@ def decode_node(value: bytes) -> NodeValue:
     except struct.error as error:
         raise BadValue(f"znode value of {len(value)} bytes is too short: {error}") from error
     data = None if flags & NULL_DATA else value[position:]
-    return NodeValue(data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, bool(flags & CZXID_IS_MOD))
+    return NodeValue(
+        data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, bool(flags & CZXID_IS_MOD)
+    )
 
 
 def encode_counter(created: int, pzxid: int | None = None) -> bytes:
@@ -145,7 +151,9 @@ def decode_counter(value: bytes) -> tuple[int, int | None]:
     try:
         head, flags, created = _COUNTER.unpack_from(value)
         if head != VERSION or flags & ~_COUNTER_PZXID:
-            raise BadValue(f"child counter of version {head}, flags {flags:#x}: this zketcd reads version {VERSION}")
+            raise BadValue(
+                f"child counter of version {head}, flags {flags:#x}: this zketcd reads version {VERSION}"
+            )
         pzxid = _LONG.unpack_from(value, _COUNTER.size)[0] if flags & _COUNTER_PZXID else None
     except struct.error as error:
         raise BadValue(f"child counter of {len(value)} bytes is too short: {error}") from error

@@ -1,4 +1,4 @@
-"""ZooKeeper's four-letter words, with the fields and units of its own output (org.apache.zookeeper.server.command)."""
+"""ZooKeeper's four-letter words, with the fields and units of its own output (package server.command)."""
 
 import sys
 import time
@@ -77,7 +77,8 @@ class FourLetterWords:
         yield f"clientPort={self._server.port}\n"
         yield f"dataDir={config.data_dir}\ndataLogDir={config.data_dir}\n"
         yield f"tickTime={config.tick_time}\nmaxClientCnxns={config.max_client_connections}\n"
-        yield f"minSessionTimeout={config.min_session_timeout}\nmaxSessionTimeout={config.max_session_timeout}\n"
+        yield f"minSessionTimeout={config.min_session_timeout}\n"
+        yield f"maxSessionTimeout={config.max_session_timeout}\n"
         yield f"clientPortListenBacklog=-1\nserverId=0\nprefix={config.prefix}\n"
 
     def _wchs(self) -> Iterator[str]:
@@ -101,7 +102,9 @@ class FourLetterWords:
             "znode_count": len(tree.nodes),
             "watch_count": server.watches.counts()[2],
             "ephemerals_count": sum(map(len, tree.ephemerals.values())),
-            "approximate_data_size": sum(len(path) + len(node.data or b"") for path, node in tree.nodes.items()),
+            "approximate_data_size": sum(
+                len(path) + len(node.data or b"") for path, node in tree.nodes.items()
+            ),
             "open_file_descriptor_count": _open_files(),
             "uptime": int((time.time() - server.started) * 1000),
             "etcd_txns": server.committer.txns,

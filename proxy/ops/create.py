@@ -38,7 +38,8 @@ def apply(draft: Draft, caller: Caller, fields: Fields) -> Created:
             path = f"{path}{parent.created:010d}"
     if not is_valid(path):
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
-    # Present or absent, the node needs no guard of its own: its parent's counter tells of every child's coming and going.
+    # Present or absent, the node needs no guard of its own: its parent's counter tells of each child's coming
+    # and going.
     if draft.look(path, 0).exists:
         raise Refusal(ErrorCode.NODE_EXISTS)
     if session_of(parent.owner):

@@ -86,7 +86,13 @@ def reply(outcome: Outcome, zxid: int) -> bytes:
     else:
         position, code = outcome.failure
         for index in range(len(outcome.parts)):
-            err = ErrorCode.OK if index < position else code if index == position else ErrorCode.RUNTIME_INCONSISTENCY
+            err = (
+                ErrorCode.OK
+                if index < position
+                else code
+                if index == position
+                else ErrorCode.RUNTIME_INCONSISTENCY
+            )
             body += (MULTI_HEADER.pack(OpCode.ERROR, False, err), INT.pack(err))
     body.append(_END)
     return b"".join(body)

@@ -1,6 +1,6 @@
 """What happens to sessions in etcd: opened, taken over from another connection or proxy, ended.
 
-Pure write operations, committed in batches like all others, so that each is one guarded step in the one order.
+Pure write operations, committed in batches like all others: each is one guarded step in the one order.
 """
 
 from typing import NamedTuple, NoReturn
@@ -34,7 +34,7 @@ def _open(draft: Draft, caller: Caller, value: SessionValue) -> None:
 
 
 def _take_over(draft: Draft, caller: Caller, wish: TakeOver) -> None:
-    """Make this proxy the owner. SESSIONEXPIRED if it is gone or the password is another's, as ZooKeeper does."""
+    """Make this proxy the owner. SESSIONEXPIRED if it is gone or the password wrong, as ZooKeeper does."""
     record = draft.session(caller.session_id)
     if record is None or record.value.password_hash != wish.password_hash:
         raise Refusal(ErrorCode.SESSION_EXPIRED)

@@ -1,4 +1,4 @@
-"""setWatches: a client that reconnected sets its watches again, and learns what it missed (DataTree.setWatches)."""
+"""setWatches: a client back again sets its watches, and learns what it missed (DataTree.setWatches)."""
 
 from codec.constants import EventType
 from codec.jute import Reader
