@@ -220,6 +220,10 @@ class FakeEtcd:
         found = (self._at(key, self.revision) for key in self._sorted_keys)
         return [kv for kv in found if kv is not None]
 
+    def history_from(self, revision: int) -> list[list[FakeEvent]]:
+        """The events of each revision from `revision` on."""
+        return [events for events in self._history if events[0].kv.mod_revision >= revision]
+
     # How
 
     def _check_shape(self, txn: Txn, ops_left: int) -> None:

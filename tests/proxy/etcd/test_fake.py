@@ -1,0 +1,385 @@
+"""The fake etcd does what real etcd does: the same requests go to both, and every answer must be the same."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import (
+    Compare,
+    Delete,
+    EtcdNoSpace,
+    EtcdRefused,
+    EtcdUnknown,
+    Event,
+    Get,
+    KeyValue,
+    Op,
+    Put,
+    RangeResult,
+    RefusalKind,
+    Txn,
+    TxnResult,
+    WatchCompacted,
+    WatchMessage,
+)
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
+from tests.harness import EtcdServer
+from tests.proxy.etcd import admin
+from tests.proxy.etcd.strategies import LEASES, txns
+
+PREFIX = b"/fake/"
+END = b"/fake0"
+RUNS = itertools.count()
+
+
+def shift(txn: Txn, base: int) -> Txn:
+    """The same Txn where revision 0 of the test is revision `base` of the store, guards of absence kept."""
+
+    def op(one: Op) -> Op:
+        return shift(one, base) if isinstance(one, Txn) else one
+
+    compares = [
+        compare._replace(mod_revision=compare.mod_revision + base if compare.mod_revision else 0)
+        for compare in txn.compares
+    ]
+    return Txn(compares, list(map(op, txn.success)), list(map(op, txn.failure)))
+
+
+def relative(result: Any, base: int) -> Any:
+    """A result with its revisions counted from `base`."""
+    if isinstance(result, TxnResult):
+        return TxnResult(
+            result.succeeded, result.revision - base, [relative(one, base) for one in result.responses]
+        )
+    if isinstance(result, RangeResult):
+        return result._replace(revision=result.revision - base, kvs=[relative(kv, base) for kv in result.kvs])
+    if isinstance(result, KeyValue):
+        return result._replace(
+            create_revision=result.create_revision - base, mod_revision=result.mod_revision - base
+        )
+    return result
+
+
+def plain(event: Event, base: int) -> tuple[int, bytes, bytes, int, int, int, int]:
+    """An event as a tuple, so that a protobuf one and a fake one can be compared."""
+    kv = event.kv
+    created = kv.create_revision and kv.create_revision - base
+    return event.type, kv.key, kv.value, created, kv.mod_revision - base, kv.version, kv.lease
+
+
+async def outcome(client: Etcd, txn: Txn, base: int) -> Any:
+    """What the client gets for it: a result or the kind of refusal."""
+    try:
+        return relative(await client.txn(txn, 10), base)
+    except EtcdRefused as refusal:
+        return refusal.kind, refusal.message
+
+
+async def events(client: Etcd, start_revision: int, count: int, base: int) -> list[Any]:
+    """The next `count` events from a revision on, and the revisions that they came grouped by."""
+    got: list[Any] = []
+    watch = client.watch(PREFIX, END, start_revision)
+    try:
+        async with asyncio.timeout(20):
+            while len(got) < count:
+                message = await anext(watch)
+                got += [plain(event, base) for event in message.events]
+    finally:
+        await watch.aclose()
+    return got
+
+
+async def run_on_both(endpoint: str, steps: list[Txn]) -> None:
+    real = EtcdClient([endpoint])
+    fake = FakeEtcdClient(FakeEtcd())
+    try:
+        await real.txn(Txn([], [Delete(PREFIX, END)]), 10)
+        for lease in LEASES[:1]:
+            if (await real.lease_time_to_live(lease)).ttl < 0:
+                await real.lease_grant(lease, 600)
+            await fake.lease_grant(lease, 600)
+        base = (await real.range(Get(PREFIX), 10)).revision
+        fake_base = fake.store.revision
+        for step in steps:
+            expected = await outcome(real, shift(step, base), base)
+            assert await outcome(fake, shift(step, fake_base), fake_base) == expected
+        everything = Get(PREFIX, END)
+        state = relative(await real.range(everything, 10), base)
+        assert relative(await fake.range(everything, 10), fake_base) == state
+        for revision in range(1, state.revision):
+            then = await real.range(everything._replace(revision=base + revision), 10)
+            assert (
+                relative(
+                    await fake.range(everything._replace(revision=fake_base + revision), 10), fake_base
+                ).kvs
+                == relative(then, base).kvs
+            )
+        count = sum(len(one) for one in fake.store.history_from(fake_base + 1))
+        assert await events(fake, fake_base + 1, count, fake_base) == await events(
+            real, base + 1, count, base
+        )
+    finally:
+        await real.close()
+        await fake.close()
+
+
+@pytest.mark.real
+@settings(max_examples=150, suppress_health_check=[HealthCheck.function_scoped_fixture, HealthCheck.too_slow])
+@given(steps=st.lists(txns(PREFIX, st.integers(min_value=0, max_value=6)), min_size=1, max_size=6))
+def test_random_transactions_have_the_same_results_and_events(
+    etcd_server: EtcdServer, steps: list[Txn]
+) -> None:
+    asyncio.run(run_on_both(etcd_server.endpoint, steps))
+
+
+def chain(depth: int, width: int) -> Txn:
+    """A Txn of `depth` levels, each with `width` operations, the first of which is the next level."""
+    names = itertools.count()
+
+    def level(left: int) -> Txn:
+        ops: list[Op] = [Put(PREFIX + b"%d" % next(names), b"") for _ in range(width - 1)]
+        return Txn([], [level(left - 1) if left > 1 else Put(PREFIX + b"last", b""), *ops])
+
+    return level(depth)
+
+
+def guards(outer: int, inner: int) -> Txn:
+    """Guards on two levels."""
+
+    def absent(count: int) -> list[Compare]:
+        return [Compare(PREFIX + b"%d" % index, 0) for index in range(count)]
+
+    return Txn(absent(outer), [Txn(absent(inner), [Put(PREFIX + b"k", b"")])])
+
+
+def twice(first: Op, second: Op) -> Txn:
+    return Txn([], [Txn([], [first]), Txn([], [second])])
+
+
+K = PREFIX + b"k"
+NAMED_CASES: dict[str, Txn] = {
+    "128 operations": chain(1, 128),
+    "129 operations": chain(1, 129),
+    "64 operations on each of two levels": chain(2, 64),
+    "65 operations on each of two levels": chain(2, 65),
+    "100 and 28 guards": guards(100, 28),
+    "100 and 29 guards": guards(100, 29),
+    "an empty Txn": Txn([], []),
+    "a put without key": Txn([], [Put(b"", b"")]),
+    "a guard without key": Txn([Compare(b"", 0)], []),
+    "an unknown lease": Txn([], [Put(K, b"", 999)]),
+    "an unknown lease in the branch not taken": Txn([], [], [Put(K, b"", 999)]),
+    "a revision to come": Txn([], [Get(K, revision=10**12)]),
+    "a key put in both nested Txns": twice(Put(K, b"1"), Put(K, b"2")),
+    "a nested put, then a nested delete": twice(Put(K, b"1"), Delete(K)),
+    "a nested delete, then a nested put": twice(Delete(K), Put(K, b"1")),
+    "a key put in both branches of a nested Txn": Txn([], [Txn([], [Put(K, b"1")], [Put(K, b"2")])]),
+    "a put under a delete of its range": Txn([], [Delete(PREFIX, END), Put(K, b"")]),
+    "a key deleted twice": Txn([], [Delete(K), Delete(PREFIX, END)]),
+    "1.5 MiB": Txn([], [Put(K, b"x" * (1536 * 1024))]),
+    "3 MiB": Txn([], [Put(K, b"x" * (3 * 1024 * 1024))]),
+    "guards on an empty range": Txn([Compare(PREFIX + b"x", 0, PREFIX + b"y")], [Put(K, b"")]),
+    "a guard of a revision on an empty range": Txn([Compare(PREFIX + b"x", 7, PREFIX + b"y")], [Put(K, b"")]),
+}
+
+
+@pytest.mark.parametrize("name", NAMED_CASES)
+async def test_limits_and_refusals_are_etcds(etcd_server: EtcdServer, name: str) -> None:
+    txn = NAMED_CASES[name]
+    real = EtcdClient([etcd_server.endpoint])
+    fake = FakeEtcdClient(FakeEtcd())
+    try:
+        await real.txn(Txn([], [Delete(PREFIX, END)]), 10)
+        base = (await real.range(Get(K), 10)).revision
+        expected = await outcome(real, txn, base)
+        found = await outcome(fake, txn, fake.store.revision)
+        if expected[0] is RefusalKind.TOO_LARGE:
+            # Beyond 2 MiB gRPC refuses before etcd does, in other words.
+            assert found[0] is RefusalKind.TOO_LARGE
+        else:
+            assert found == expected
+    finally:
+        await real.close()
+        await fake.close()
+
+
+@pytest.fixture(params=["real", "fake"])
+async def client(request: pytest.FixtureRequest) -> AsyncIterator[Etcd]:
+    """Real etcd and the fake, one after the other: one test for both."""
+    made: Etcd
+    if request.param == "real":
+        server: EtcdServer = request.getfixturevalue("etcd_server")
+        made = EtcdClient([server.endpoint])
+    else:
+        made = FakeEtcdClient(FakeEtcd())
+    yield made
+    await made.close()
+
+
+async def messages_until_the_end(watch: AsyncIterator[WatchMessage]) -> None:
+    """Read a watch that is to bring no event and to end by an exception."""
+    async with asyncio.timeout(20):
+        async for message in watch:
+            assert not message.events
+
+
+async def compact(client: Etcd, revision: int) -> None:
+    """Compact whichever it is."""
+    if isinstance(client, FakeEtcdClient):
+        client.store.compact(revision)
+    else:
+        await asyncio.to_thread(admin.compact, f"http://{client.endpoint}", revision)
+
+
+@pytest.mark.real
+async def test_leases(client: Etcd) -> None:
+    lease = -(2**62) - next(RUNS)
+    key = b"/lease-%d" % next(RUNS)
+    assert (await client.lease_time_to_live(lease)).ttl == -1
+    assert await client.lease_grant(lease, 1) == 2  # the least there is
+    with pytest.raises(EtcdRefused) as again:
+        await client.lease_grant(lease, 100)
+    assert again.value.kind is RefusalKind.LEASE_EXISTS
+    await client.lease_revoke(lease)
+    assert await client.lease_grant(lease, 100) == 100
+    put = await client.txn(Txn([], [Put(key, b"1", lease)]), 10)
+    assert (await client.lease_time_to_live(lease)).keys == [key]
+    assert (await client.range(Get(key), 10)).kvs == [
+        KeyValue(key, b"1", put.revision, put.revision, 1, lease)
+    ]
+    # A put without the lease takes the key from it.
+    await client.txn(Txn([], [Put(key, b"2")]), 10)
+    assert (await client.lease_time_to_live(lease)).keys == []
+    await client.txn(Txn([], [Put(key, b"3", lease)]), 10)
+    before = (await client.range(Get(key), 10)).revision
+    await client.lease_revoke(lease)
+    after = await client.range(Get(key), 10)
+    assert (after.kvs, after.revision) == ([], before + 1)
+    with pytest.raises(EtcdRefused) as gone:
+        await client.lease_revoke(lease)
+    assert gone.value.kind is RefusalKind.LEASE_NOT_FOUND
+
+
+@pytest.mark.real
+async def test_lease_keeper_tells_what_is_alive_and_what_is_gone(client: Etcd) -> None:
+    lease = 2**62 + next(RUNS)
+    await client.lease_grant(lease, 60)
+    answers: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
+    keeper = client.lease_keeper(lambda one, ttl: answers.put_nowait((one, ttl)))
+    keeper.send(lease)
+    keeper.send(lease + 10**6)
+    async with asyncio.timeout(20):
+        assert {await answers.get(), await answers.get()} == {(lease, 60), (lease + 10**6, 0)}
+    await client.lease_revoke(lease)
+    keeper.send(lease)
+    async with asyncio.timeout(20):
+        assert await answers.get() == (lease, 0)
+
+
+@pytest.mark.real
+async def test_compaction(client: Etcd) -> None:
+    key = b"/compact-%d" % next(RUNS)
+    revisions = [(await client.txn(Txn([], [Put(key, b"%d" % i)]), 10)).revision for i in range(4)]
+    await compact(client, revisions[2])
+    with pytest.raises(EtcdRefused) as too_old:
+        await client.range(Get(key, revision=revisions[1]), 10)
+    assert too_old.value.kind is RefusalKind.COMPACTED
+    assert (await client.range(Get(key, revision=revisions[2]), 10)).kvs[0].value == b"2"
+    watch = client.watch(key, b"", revisions[0])
+    with pytest.raises(WatchCompacted) as compacted:
+        await messages_until_the_end(watch)
+    assert compacted.value.revision == revisions[2]
+    watch = client.watch(key, b"", revisions[2])
+    got: list[bytes] = []
+    async with asyncio.timeout(20):
+        while len(got) < 2:
+            got += [event.kv.value for event in (await anext(watch)).events]
+    assert got == [b"2", b"3"]
+    await watch.aclose()
+
+
+@pytest.mark.real
+async def test_a_watch_says_when_it_is_live_and_starts_where_told(client: Etcd) -> None:
+    key = b"/watch-%d" % next(RUNS)
+    revision = (await client.txn(Txn([], [Put(key, b"old")]), 10)).revision
+    watch = client.watch(key, key + b"\xff", revision + 1)
+    async with asyncio.timeout(20):
+        first = await anext(watch)
+        assert (list(first.events), first.revision) == ([], revision)
+        await client.txn(Txn([], [Put(b"/other", b"")]), 10)
+        put = await client.txn(Txn([], [Put(key + b"2", b""), Put(key + b"1", b"")]), 10)
+        message = await anext(watch)
+    assert [(event.kv.key, event.kv.mod_revision) for event in message.events] == [
+        (key + b"2", put.revision),
+        (key + b"1", put.revision),
+    ]
+    await watch.aclose()
+
+
+@pytest.mark.real
+async def test_pages_show_one_revision(client: Etcd) -> None:
+    prefix = b"/pages-%d/" % next(RUNS)
+    names = [prefix + b"%03d" % index for index in range(100)]
+    put = await client.txn(Txn([], [Put(name, b"v" * 100) for name in names]), 10)
+    await client.txn(Txn([], [Delete(names[50]), Put(prefix + b"050x", b"")]), 10)
+    got = []
+    async for page in client.range_pages(prefix, prefix + b"\xff", put.revision, page_bytes=1000):
+        assert page
+        got += [kv.key for kv in page]
+    assert got == names
+    assert [page async for page in client.range_pages(b"/none", b"/none0", put.revision)] == []
+
+
+@pytest.mark.parametrize("fate", Fate)
+async def test_fates(fate: Fate) -> None:
+    fake = FakeEtcdClient(FakeEtcd())
+    fake.fates.append(fate)
+    expected = EtcdNoSpace if fate.name.startswith("NO_SPACE") else EtcdUnknown
+    with pytest.raises(EtcdUnknown) as lost:
+        await fake.txn(Txn([], [Put(b"k", b"")]), 1)
+    assert type(lost.value) is expected
+    at_once = [kv.key for kv in fake.store.snapshot()]
+    assert at_once == ([b"k"] if fate in (Fate.ANSWER_LOST, Fate.NO_SPACE_APPLIED) else [])
+    fake.store.apply_late()
+    assert bool(fake.store.snapshot()) == (fate not in (Fate.LOST, Fate.NO_SPACE))
+    await fake.txn(Txn([], [Put(b"k", b"")]), 1)
+
+
+async def test_time_moves_only_by_hand_and_ends_leases() -> None:
+    fake = FakeEtcdClient(FakeEtcd())
+    await fake.lease_grant(1, 10)
+    await fake.lease_grant(2, 5)
+    await fake.txn(Txn([], [Put(b"a", b"", 1), Put(b"b", b"", 2)]), 1)
+    fake.store.advance(4.9)
+    assert len(fake.store.snapshot()) == 2
+    alive: list[tuple[int, int]] = []
+    keeper = fake.lease_keeper(lambda lease, ttl: alive.append((lease, ttl)))
+    keeper.send(2)
+    await asyncio.sleep(0)
+    assert alive == [(2, 5)]
+    fake.store.advance(4.9)
+    assert len(fake.store.snapshot()) == 2
+    fake.store.advance(0.2)
+    assert [kv.key for kv in fake.store.snapshot()] == []
+
+
+async def test_disconnect_breaks_watches_and_refuses_requests() -> None:
+    store = FakeEtcd()
+    one, two = FakeEtcdClient(store), FakeEtcdClient(store)
+    watch = one.watch(b"a", b"z", 0)
+    await anext(watch)
+    one.disconnect()
+    with pytest.raises(EtcdUnknown):
+        await anext(watch)
+    with pytest.raises(EtcdUnknown):
+        await one.range(Get(b"k"), 1)
+    await two.txn(Txn([], [Put(b"k", b"")]), 1)
+    one.reconnect()
+    assert (await one.range(Get(b"k"), 1)).count == 1
