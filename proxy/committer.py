@@ -17,7 +17,7 @@ from codec.constants import ErrorCode
 from proxy import plan
 from proxy.batch import Batch, Component, Request
 from proxy.draft import Held
-from proxy.etcd.client import EtcdClient
+from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
     Compare,
     Delete,
@@ -110,7 +110,7 @@ class Committer:
     def __init__(
         self,
         mirror: Mirror,
-        etcd: EtcdClient,
+        etcd: Etcd,
         keys: Keyspace,
         incarnation: str,
         tasks: Tasks,

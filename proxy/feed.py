@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Sequence
 
 from codec.jute import Acl
-from proxy.etcd.client import EtcdClient
+from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, EtcdUnknown, Get, KeyValue, Put, Txn, WatchCompacted
 from proxy.mirror import Mirror
 from schema.keys import Keyspace
@@ -38,7 +38,7 @@ class TreeNotServable(Exception):
 class Feed:
     """Keeps a mirror level with etcd."""
 
-    def __init__(self, etcd: EtcdClient, keys: Keyspace, mirror: Mirror) -> None:
+    def __init__(self, etcd: Etcd, keys: Keyspace, mirror: Mirror) -> None:
         self._etcd = etcd
         self._keys = keys
         self._mirror = mirror

@@ -12,7 +12,7 @@ from codec.packets import ConnectRequest
 from proxy.acl import Caller
 from proxy.batch import Request
 from proxy.committer import Committer
-from proxy.etcd.client import EtcdClient
+from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
 from proxy.leases import grant
 from proxy.mirror import Mirror
@@ -48,7 +48,7 @@ class Handshake:
         self,
         mirror: Mirror,
         committer: Committer,
-        etcd: EtcdClient,
+        etcd: Etcd,
         sessions: Sessions,
         incarnation: str,
         clock: "Clock",

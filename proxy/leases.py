@@ -8,7 +8,7 @@ import logging
 import secrets
 from collections.abc import Callable
 
-from proxy.etcd.client import EtcdClient
+from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Delete, EtcdError, EtcdRefused, Put, RefusalKind, Txn
 from proxy.mirror import Mirror
 from proxy.sessions import Session, Sessions
@@ -27,7 +27,7 @@ class Leases:
 
     def __init__(
         self,
-        etcd: EtcdClient,
+        etcd: Etcd,
         keys: Keyspace,
         mirror: Mirror,
         sessions: Sessions,
@@ -118,7 +118,7 @@ class Leases:
                 await asyncio.sleep(1)
 
 
-async def grant(etcd: EtcdClient, lease: int, ttl: int) -> bool:
+async def grant(etcd: Etcd, lease: int, ttl: int) -> bool:
     """Grant a lease of this id; False if the id is taken."""
     try:
         await etcd.lease_grant(lease, ttl, _TIMEOUT)

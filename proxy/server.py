@@ -16,7 +16,7 @@ from proxy.committer import Committer
 from proxy.config import Config
 from proxy.connection import Connection
 from proxy.draft import SessionRecord
-from proxy.etcd.client import EtcdClient
+from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
 from proxy.feed import Feed
 from proxy.handshake import Handshake
@@ -38,7 +38,7 @@ _CLEAN_UP_DELAY = 0.2  # seconds within which one proxy or another clears up aft
 class Server:
     """One proxy. Connections see it as their `Host`, the mirror as its `Listener`."""
 
-    def __init__(self, config: Config, etcd: EtcdClient) -> None:
+    def __init__(self, config: Config, etcd: Etcd) -> None:
         self.config = config
         self.incarnation = secrets.token_hex(8)
         self.started = time.time()
