@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import construct
-from construct import Construct, Flag, If, Int32sb, Int64sb, Optional, RepeatUntil, Struct, Switch, this
+from construct import Construct, Flag, If, Int32sb, Int64sb, RepeatUntil, Struct, Switch, this
 
 from codec.constants import OpCode
 from codec.errors import MalformedPacket
@@ -63,6 +63,16 @@ class Vector(construct.Subconstruct):  # type: ignore[misc]
         return obj
 
 
+class IfPresent(construct.Subconstruct):  # type: ignore[misc]
+    """A last field that an old peer leaves out, which is None."""
+
+    def _parse(self, stream: BinaryIO, context: Any, path: str) -> Any:
+        return None if construct.stream_iseof(stream) else self.subcon._parsereport(stream, context, path)
+
+    def _build(self, obj: Any, stream: BinaryIO, context: Any, path: str) -> Any:
+        return None if obj is None else self.subcon._build(obj, stream, context, path)
+
+
 int_ = Int32sb
 long = Int64sb
 boolean = Flag  # any byte but 0 is true, as for java.io.DataInput.readBoolean
@@ -98,14 +108,14 @@ ConnectRequest = Struct(
     "timeOut" / int_,
     "sessionId" / long,
     "passwd" / buffer,
-    "readOnly" / Optional(boolean),
+    "readOnly" / IfPresent(boolean),
 )
 ConnectResponse = Struct(
     "protocolVersion" / int_,
     "timeOut" / int_,
     "sessionId" / long,
     "passwd" / buffer,
-    "readOnly" / Optional(boolean),
+    "readOnly" / IfPresent(boolean),
 )
 SetWatches = Struct(
     "relativeZxid" / long,
@@ -278,7 +288,7 @@ def decode(record: Construct, data: bytes, position: int = 0) -> Any:
     try:
         return record.parse(data[position:])
     except construct.ConstructError as error:
-        raise MalformedPacket(f"not a {record}: {error}") from error
+        raise MalformedPacket(str(error)) from error
 
 
 def encode(record: Construct, fields: Mapping[str, Any]) -> bytes:

@@ -17,7 +17,7 @@ from kazoo.exceptions import KazooException, NodeExistsError, RolledBackError
 from kazoo.security import make_acl, make_digest_acl
 
 from codec import records
-from codec.constants import OpCode
+from codec.constants import OpCode, Xid
 from codec.jute import INT
 from tests.harness import ZooKeeperServer, wait_until, zookeeper_classpath
 from tests.harness.zookeeper import java_program
@@ -326,13 +326,14 @@ def rare_requests(recorder: Recorder) -> None:
         (OpCode.DELETE, {"path": "/rare/ä", "version": -1}),
         (OpCode.REMOVE_WATCHES, {"path": "/rare", "type": 3}),
         (OpCode.SYNC, {"path": None}),
-        (OpCode.SYNC, {"path": "/\U0001f600\ud800"}),
+        (OpCode.PING, {}),
         (OpCode.DELETE_CONTAINER, {"path": "/rare"}),
         (OpCode.CLOSE_SESSION, {}),
     ]
     with socket.create_connection(("127.0.0.1", recorder.port), timeout=10) as client:
         payloads = [records.encode(records.ConnectRequest, {**connect, "readOnly": None})]
-        for xid, (kind, fields) in enumerate(operations, 1):
+        for number, (kind, fields) in enumerate(operations, 1):
+            xid = Xid.PING if kind == OpCode.PING else number
             header = records.encode(records.RequestHeader, {"xid": xid, "type": kind})
             payloads.append(header + records.encode(records.REQUESTS[kind], fields))
         for payload in payloads:

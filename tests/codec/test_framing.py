@@ -1,0 +1,85 @@
+"""Every way in which the bytes of a connection may arrive."""
+
+import itertools
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.errors import FrameTooLong
+from codec.framing import DEFAULT_MAX_FRAME, Framer
+from codec.jute import INT, pack_buffer
+
+FRAMES = st.lists(st.binary(max_size=30), max_size=6)
+
+
+@given(FRAMES)
+def test_every_split_point_gives_the_same_frames(frames: list[bytes]) -> None:
+    stream = b"".join(map(pack_buffer, frames))
+    for split in range(len(stream) + 1):
+        framer = Framer()
+        assert framer.feed(stream[:split]) + framer.feed(stream[split:]) == frames
+        assert framer.buffered == 0
+
+
+@given(FRAMES)
+def test_byte_by_byte(frames: list[bytes]) -> None:
+    framer = Framer()
+    stream = b"".join(map(pack_buffer, frames))
+    got = [frame for position in range(len(stream)) for frame in framer.feed(stream[position : position + 1])]
+    assert got == frames
+
+
+@given(FRAMES, st.binary(min_size=1, max_size=20), st.data())
+def test_what_trails_is_kept_until_it_is_whole(frames: list[bytes], last: bytes, data: st.DataObject) -> None:
+    tail = pack_buffer(last)
+    cut = data.draw(st.integers(0, len(tail) - 1))
+    framer = Framer()
+    assert framer.feed(b"".join(map(pack_buffer, frames)) + tail[:cut]) == frames
+    assert framer.buffered == cut
+    assert framer.feed(b"") == []
+    assert framer.feed(tail[cut:]) == [last]
+
+
+@given(FRAMES, st.lists(st.integers(0, 400)))
+def test_any_chunks(frames: list[bytes], cuts: list[int]) -> None:
+    stream = b"".join(map(pack_buffer, frames))
+    framer = Framer()
+    got: list[bytes] = []
+    borders = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
+    for start, end in itertools.pairwise(borders):
+        got += framer.feed(stream[start:end])
+    assert got == frames
+
+
+@pytest.mark.parametrize("length", [-1, -(2**31), 11, 2**31 - 1])
+@pytest.mark.parametrize("split", range(12))
+def test_a_bad_length_is_refused_with_the_frames_before_it(length: int, split: int) -> None:
+    framer = Framer(max_frame=10)
+    stream = pack_buffer(b"good") + INT.pack(length)
+    before_the_end = stream[:-1][:split]
+    got = framer.feed(before_the_end)
+    with pytest.raises(FrameTooLong) as caught:
+        framer.feed(stream[len(before_the_end) :])
+    assert got + caught.value.frames == [b"good"]
+    assert (caught.value.length, caught.value.limit) == (length, 10)
+
+
+def test_a_frame_of_exactly_the_limit_passes() -> None:
+    frame = bytes(DEFAULT_MAX_FRAME)
+    assert Framer().feed(pack_buffer(frame)) == [frame]
+    with pytest.raises(FrameTooLong):
+        Framer().feed(INT.pack(DEFAULT_MAX_FRAME + 1))
+
+
+@given(st.binary(max_size=200), st.integers(0, 100))
+def test_any_bytes_give_frames_or_frame_too_long(stream: bytes, limit: int) -> None:
+    framer = Framer(limit)
+    try:
+        frames = framer.feed(stream)
+    except FrameTooLong as error:
+        frames = error.frames
+        rest = INT.pack(error.length)
+    else:
+        rest = stream[len(stream) - framer.buffered :]
+    assert stream.startswith(b"".join(map(pack_buffer, frames)) + rest)

@@ -1,0 +1,171 @@
+"""Primitives, and that text is what it is to Java."""
+
+import itertools
+import socket
+from collections.abc import Callable
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec import records
+from codec.constants import OpCode
+from codec.errors import MalformedPacket, NullString
+from codec.jute import (
+    INT,
+    LONG,
+    NULL,
+    OPEN_ACL,
+    Acl,
+    Reader,
+    from_text,
+    pack_acls,
+    pack_buffer,
+    pack_string,
+    pack_strings,
+    to_text,
+)
+from codec.packets import REQUEST_HEADER
+from tests.codec.generate import INTS, LONGS
+from tests.harness import ZooKeeperServer
+
+TEXTS = st.text()
+ACLS = st.lists(st.builds(Acl, INTS, TEXTS, TEXTS), max_size=3)
+
+
+@given(INTS, LONGS, st.booleans(), st.integers(-128, 127), st.binary())
+def test_numbers_and_buffers_are_read_one_after_another(
+    number: int, long: int, truth: bool, byte: int, data: bytes
+) -> None:
+    packet = INT.pack(number) + LONG.pack(long) + bytes([truth, byte % 256]) + pack_buffer(data) + NULL
+    reader = Reader(b"xx" + packet, 2)
+    assert reader.remaining == len(packet)
+    assert (reader.int(), reader.long(), reader.boolean(), reader.byte()) == (number, long, truth, byte)
+    assert (reader.buffer(), reader.buffer(), reader.remaining) == (data, None, 0)
+
+
+@given(st.lists(st.text(st.characters(max_codepoint=0xFFFF, exclude_categories=["Cs"]))), ACLS)
+def test_vectors_as_declared(texts: list[str], acls: list[Acl]) -> None:
+    declared = [{"perms": one.perms, "id": {"scheme": one.scheme, "id": one.id}} for one in acls]
+    assert pack_strings(texts) == records.Vector(records.ustring).build(texts)
+    assert pack_acls(acls) == records.Vector(records.ACL).build(declared)
+    assert Reader(pack_strings(texts)).string_vector() == texts
+
+
+@given(st.lists(st.builds(Acl, INTS, st.text("ab"), st.text("ab")), max_size=3))
+def test_acls_come_back(acls: list[Acl]) -> None:
+    reader = Reader(pack_acls(acls) + pack_acls([OPEN_ACL]))
+    assert (reader.acls(), reader.acls(), reader.remaining) == (acls, [OPEN_ACL], 0)
+
+
+@pytest.mark.parametrize(
+    ("read", "packet"),
+    [
+        (Reader.int, INT.pack(7)),
+        (Reader.long, LONG.pack(7)),
+        (Reader.boolean, b"\1"),
+        (Reader.byte, b"\1"),
+        (Reader.buffer, pack_buffer(b"abc")),
+        (Reader.string, pack_string("/äb")),
+        (Reader.text, pack_string("/ab")),
+        (Reader.string_vector, pack_strings(["", "ab"])),
+        (Reader.acls, pack_acls([OPEN_ACL])),
+        (Reader.acls, pack_acls([OPEN_ACL, Acl(1, "ip", "::1")])),
+        (Reader.buffer, INT.pack(-2)),
+        (Reader.string, INT.pack(-(2**31))),
+        (Reader.string_vector, INT.pack(2**31 - 1)),
+        (Reader.acls, INT.pack(2**31 - 1)),
+    ],
+)
+def test_a_cut_or_impossible_value_is_malformed(read: Callable[[Reader], object], packet: bytes) -> None:
+    impossible = INT.unpack_from(packet.ljust(4))[0] in (-2, -(2**31), 2**31 - 1)
+    for end in range(len(packet) + impossible):
+        with pytest.raises(MalformedPacket):
+            read(Reader(packet[:end]))
+
+
+def test_nulls() -> None:
+    assert Reader(NULL).string() is None
+    assert Reader(NULL).string_vector() is None
+    assert Reader(NULL).acls() is None
+    assert pack_string(None) == pack_buffer(None) == NULL
+    with pytest.raises(NullString):
+        Reader(NULL).text()
+    with pytest.raises(NullString):
+        Reader(INT.pack(1) + NULL).string_vector()
+
+
+@pytest.mark.parametrize("count", [-2, -(2**31), 0])
+def test_counts_below_null_mean_no_elements(count: int) -> None:
+    assert Reader(INT.pack(count)).string_vector() == []
+    assert Reader(INT.pack(count)).acls() == []
+
+
+def test_null_schemes_and_ids_of_acls() -> None:
+    def entry(scheme: str | None, identity: str | None) -> Reader:
+        return Reader(INT.pack(1) + INT.pack(31) + pack_string(scheme) + pack_string(identity))
+
+    assert entry(None, "x").acls() == [Acl(31, "", "x")]
+    assert entry(None, None).acls() == [Acl(31, "", "")]
+    assert entry("auth", None).acls() == [Acl(31, "auth", "")]
+    with pytest.raises(NullString):
+        entry("digest", None).acls()
+
+
+@pytest.mark.parametrize(
+    ("text", "raw"),
+    [
+        ("/a\0\x7f", b"/a\0\x7f"),
+        ("ä€", b"\xc3\xa4\xe2\x82\xac"),
+        ("\uffff", b"\xef\xbf\xbf"),
+        ("\U00010000\U0010ffff", b"\xed\xa0\x80\xed\xb0\x80\xed\xaf\xbf\xed\xbf\xbf"),
+        ("\ud800", b"\xed\xa0\x80"),
+    ],
+)
+def test_text_is_encoded_one_utf16_unit_after_another(text: str, raw: bytes) -> None:
+    assert from_text(text) == raw
+
+
+@given(st.text(st.characters(exclude_categories=["Cs"])))
+def test_what_is_utf8_decodes_as_such(text: str) -> None:
+    assert to_text(text.encode()) == text
+
+
+@given(st.binary())
+def test_any_bytes_are_text(raw: bytes) -> None:
+    from_text(to_text(raw))
+
+
+def test_text_is_decoded_and_encoded_as_zookeeper_does(zookeeper_server: ZooKeeperServer) -> None:
+    """A sync echoes its path, decoded and encoded by Java, whatever the bytes are."""
+    # The borders of UTF-8's byte classes, in every combination of up to three and many of four.
+    borders = bytes.fromhex("41 7f 80 8f 90 9f a0 bf c1 c2 df e0 e1 ed ef f0 f1 f4 f5 ff")
+    raws = [bytes(raw) for size in (1, 2, 3) for raw in itertools.product(borders, repeat=size)]
+    raws += [bytes(raw) for raw in itertools.product(bytes.fromhex("e1 ed f0 f4"), borders, borders, borders)]
+    connect = records.encode(
+        records.ConnectRequest,
+        {
+            "protocolVersion": 0,
+            "lastZxidSeen": 0,
+            "timeOut": 9000,
+            "sessionId": 0,
+            "passwd": b"",
+            "readOnly": 0,
+        },
+    )
+    with (
+        socket.create_connection(("127.0.0.1", zookeeper_server.port), timeout=30) as connection,
+        connection.makefile("rb") as replies,
+    ):
+
+        def receive() -> bytes:
+            return replies.read(INT.unpack(replies.read(4))[0])
+
+        connection.sendall(pack_buffer(connect))
+        receive()
+        for start in range(0, len(raws), 500):
+            batch = raws[start : start + 500]
+            requests = [REQUEST_HEADER.pack(1, OpCode.SYNC) + pack_buffer(raw) for raw in batch]
+            connection.sendall(b"".join(map(pack_buffer, requests)))
+            for raw in batch:
+                assert receive()[16:] == pack_string(to_text(raw)), raw.hex()

@@ -1,0 +1,208 @@
+"""Twin and declaration are equal byte for byte, in both directions, on good bytes and bad."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, NamedTuple
+
+import pytest
+from construct import Construct
+from hypothesis import example, given
+from hypothesis import strategies as st
+
+from codec import packets, records
+from codec.errors import MalformedPacket, NullString
+from codec.jute import NULL, OPEN_ACL, Acl, Reader, pack_acls, pack_buffer, pack_string
+from tests.codec.generate import BUFFERS, INTS, LONGS, TEXTS, broken_packets, plain, values
+from tests.codec.generate import packets as whole_packets
+
+Fields = tuple[Any, ...]
+
+
+class Twin(NamedTuple):
+    declaration: Construct
+    decode: Callable[[bytes, int], Any]
+    read: Callable[[Reader], Any] | None = None
+
+
+TWINS = {
+    "exists": Twin(records.ExistsRequest, packets.decode_path_watch, packets.read_path_watch),
+    "getData": Twin(records.GetDataRequest, packets.decode_path_watch, packets.read_path_watch),
+    "getChildren": Twin(records.GetChildrenRequest, packets.decode_path_watch, packets.read_path_watch),
+    "getChildren2": Twin(records.GetChildren2Request, packets.decode_path_watch, packets.read_path_watch),
+    "delete": Twin(records.DeleteRequest, packets.decode_path_version, packets.read_path_version),
+    "check": Twin(records.CheckVersionRequest, packets.decode_path_version, packets.read_path_version),
+    "addWatch": Twin(records.AddWatchRequest, packets.decode_path_version, packets.read_path_version),
+    "removeWatches": Twin(records.RemoveWatchesRequest, packets.decode_path_version),
+    "create": Twin(records.CreateRequest, packets.decode_create, packets.read_create),
+    "createTTL": Twin(records.CreateTTLRequest, packets.decode_create_ttl, packets.read_create_ttl),
+    "setData": Twin(records.SetDataRequest, packets.decode_set_data, packets.read_set_data),
+    "setACL": Twin(records.SetACLRequest, packets.decode_set_acl, packets.read_set_acl),
+    "getACL": Twin(records.GetACLRequest, packets.decode_path),
+    "sync": Twin(records.SyncRequest, packets.decode_optional_path),
+    "getEphemerals": Twin(records.GetEphemeralsRequest, packets.decode_optional_path),
+}
+BY_TWIN = pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
+READERS = {name: twin for name, twin in TWINS.items() if twin.read is not None}
+BY_READER = pytest.mark.parametrize("twin", READERS.values(), ids=READERS)
+
+
+def outcome(decode: Callable[[], Any]) -> Any:
+    """What a decoder returns, or the kind of its error."""
+    try:
+        return decode()
+    except NullString:
+        return NullString
+    except MalformedPacket:
+        return MalformedPacket
+
+
+def declared(twin: Twin, packet: bytes) -> Any:
+    """What the twin must return, by the declaration."""
+    fields = plain(records.decode(twin.declaration, packet))
+    values = [fields.pop("path" if "path" in fields else "prefixPath")]
+    for name, value in fields.items():
+        values.append(_acls(value) if name == "acl" and value is not None else value)
+    if values[0] is None and twin.decode is not packets.decode_optional_path:
+        raise NullString
+    return tuple(values) if len(values) > 1 else values[0]
+
+
+def _all_fields(declaration: Construct, packet: bytes) -> Fields:
+    return tuple(plain(records.decode(declaration, packet)).values())
+
+
+def _acls(entries: list[dict[str, Any]]) -> list[Acl]:
+    acls = []
+    for entry in entries:
+        scheme, identity = entry["id"]["scheme"] or "", entry["id"]["id"]
+        if identity is None and scheme not in ("", "auth"):
+            raise NullString
+        acls.append(Acl(entry["perms"], scheme, identity or ""))
+    return acls
+
+
+@BY_TWIN
+@given(data=st.data())
+def test_decoders_equal_their_declaration(twin: Twin, data: st.DataObject) -> None:
+    packet = data.draw(
+        st.one_of(whole_packets(twin.declaration), broken_packets(twin.declaration), st.binary(max_size=60))
+    )
+    expected = outcome(lambda: declared(twin, packet))
+    assert outcome(lambda: twin.decode(packet, 0)) == expected
+    assert outcome(lambda: twin.decode(b"8 before" + packet, 8)) == expected
+    if twin.read is not None:
+        reader = Reader(packet)
+        read = twin.read
+        assert outcome(lambda: read(reader)) == expected
+
+
+@BY_TWIN
+@given(data=st.data())
+def test_every_cut_is_malformed_and_what_trails_is_ignored(twin: Twin, data: st.DataObject) -> None:
+    packet = data.draw(whole_packets(twin.declaration))
+    for end in range(len(packet)):
+        with pytest.raises(MalformedPacket):
+            twin.decode(packet[:end], 0)
+    assert outcome(lambda: twin.decode(packet + b"more", 0)) == outcome(lambda: twin.decode(packet, 0))
+
+
+@BY_READER
+@given(data=st.data())
+def test_readers_stop_behind_the_record(twin: Twin, data: st.DataObject) -> None:
+    packet = data.draw(whole_packets(twin.declaration))
+    reader = Reader(packet + b"next")
+    assert twin.read is not None
+    try:
+        twin.read(reader)
+    except NullString:
+        return
+    assert reader.remaining == len(b"next")
+
+
+@pytest.mark.parametrize("path", ["/a", "/ä€", "", "/\ufffd"])
+@pytest.mark.parametrize("data", [None, b"", b"data"])
+@pytest.mark.parametrize("acls", [[OPEN_ACL], [], [Acl(1, "ip", "::1"), OPEN_ACL], [OPEN_ACL, OPEN_ACL]])
+def test_create_in_its_usual_and_unusual_shapes(path: str, data: bytes | None, acls: list[Acl]) -> None:
+    packet = pack_string(path) + pack_buffer(data) + pack_acls(acls) + b"\0\0\0\3"
+    assert packets.decode_create(packet, 0) == (path, data, acls, 3)
+
+
+def test_a_path_that_is_not_utf8() -> None:
+    packet = pack_buffer(b"/\xff\xed\xa0\x80") + b"\0\0\0\1"
+    assert packets.decode_path_watch(packet, 0) == ("/\ufffd\ufffd", False)
+    assert packets.decode_path_version(packet, 0) == ("/\ufffd\ufffd", 1)
+    assert packets.decode_set_data(pack_buffer(b"/\xff") + pack_buffer(b"") + packet[-4:], 0)[0] == "/\ufffd"
+
+
+def test_a_null_path_is_told_apart_only_if_the_packet_is_whole() -> None:
+    with pytest.raises(NullString):
+        packets.decode_set_data(NULL + NULL + NULL, 0)
+    for end in range(12):
+        with pytest.raises(MalformedPacket) as caught:
+            packets.decode_set_data((NULL * 3)[:end], 0)
+        assert not isinstance(caught.value, NullString)
+
+
+@given(values(records.RequestHeader))
+def test_request_header(fields: dict[str, int]) -> None:
+    packet = records.encode(records.RequestHeader, fields)
+    assert packets.REQUEST_HEADER.unpack(packet) == tuple(fields.values())
+    assert packets.REQUEST_HEADER.pack(*fields.values()) == packet
+
+
+@given(values(records.Stat))
+def test_stat(fields: dict[str, int]) -> None:
+    packet = records.encode(records.Stat, fields)
+    assert packets.STAT.pack(*fields.values()) == packet
+    assert packets.STAT.unpack(packet) == tuple(fields.values())
+
+
+@given(values(records.MultiHeader), st.binary(max_size=12))
+def test_multi_header(fields: dict[str, int], any_bytes: bytes) -> None:
+    packet = records.encode(records.MultiHeader, fields)
+    assert packets.MULTI_HEADER.pack(*fields.values()) == packet
+    for data in (packet, packet[:-1], any_bytes):
+        expected = outcome(partial(_all_fields, records.MultiHeader, data))
+        assert outcome(partial(packets.read_multi_header, Reader(data))) == expected
+
+
+@given(INTS, LONGS, INTS, BUFFERS)
+def test_frame(xid: int, zxid: int, err: int, body: bytes) -> None:
+    header = records.encode(records.ReplyHeader, {"xid": xid, "zxid": zxid, "err": err})
+    assert packets.REPLY_HEADER.pack(xid, zxid, err) == header
+    assert packets.frame(xid, zxid, err, body) == pack_buffer(header + body)
+    assert packets.frame(xid, zxid, err) == pack_buffer(header)
+
+
+@given(INTS, INTS, st.one_of(TEXTS, st.text()), LONGS)
+def test_encode_event(kind: int, state: int, path: str, zxid: int) -> None:
+    header = records.encode(records.ReplyHeader, {"xid": -1, "zxid": zxid, "err": 0})
+    event = records.encode(records.WatcherEvent, {"type": kind, "state": state, "path": path})
+    assert packets.encode_event(kind, state, path, zxid) == pack_buffer(header + event)
+
+
+@given(
+    st.one_of(
+        whole_packets(records.ConnectRequest), broken_packets(records.ConnectRequest), st.binary(max_size=60)
+    )
+)
+@example(bytes(28))
+@example(bytes(29))
+def test_decode_connect(packet: bytes) -> None:
+    expected = outcome(partial(_all_fields, records.ConnectRequest, packet))
+    assert outcome(lambda: packets.decode_connect(packet)) == expected
+
+
+@given(INTS, LONGS, st.binary(max_size=20), st.sampled_from([None, False, True]))
+def test_encode_connect_response(
+    timeout: int, session_id: int, password: bytes, read_only: bool | None
+) -> None:
+    fields = {
+        "protocolVersion": 0,
+        "timeOut": timeout,
+        "sessionId": session_id,
+        "passwd": password,
+        "readOnly": read_only,
+    }
+    expected = pack_buffer(records.encode(records.ConnectResponse, fields))
+    assert packets.encode_connect_response(timeout, session_id, password, read_only) == expected
