@@ -1,0 +1,30 @@
+# zketcd in front of an etcd cluster: docker run -e ZKETCD_ETCD=http://etcd:2379 -p 2181:2181 zketcd
+# There is no etcd in the image: ZKETCD_ETCD must be set. Every option is a variable, see docs/operating.md.
+
+FROM python:3.11-slim-bookworm AS build
+COPY requirements/runtime.txt /build/
+RUN python -m venv /opt/zketcd \
+    && /opt/zketcd/bin/python -m pip install --no-cache-dir --disable-pip-version-check \
+        --require-hashes --only-binary :all: -r /build/runtime.txt \
+    && /opt/zketcd/bin/python -m pip uninstall --yes --quiet pip setuptools
+COPY codec /opt/zketcd/app/codec
+COPY schema /opt/zketcd/app/schema
+COPY proxy /opt/zketcd/app/proxy
+COPY deploy/healthcheck.py /opt/zketcd/
+# Compiled here: the server's user may not write, and its root may be read-only.
+RUN python -m compileall -q /opt/zketcd/app
+
+FROM python:3.11-slim-bookworm
+COPY --from=build /opt/zketcd /opt/zketcd
+WORKDIR /opt/zketcd/app
+# A number, so that Kubernetes can see that it is not root; it owns nothing.
+USER 10001:10001
+ENV ZKETCD_LISTEN=0.0.0.0:2181 \
+    PYTHONUNBUFFERED=1 \
+    PYTHONDONTWRITEBYTECODE=1
+EXPOSE 2181
+# A big tree takes a while to load; what fails in that time does not count.
+HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
+    CMD ["/opt/zketcd/bin/python", "/opt/zketcd/healthcheck.py"]
+# SIGTERM, which docker stop sends, drains: sessions live on for a reconnect to another proxy.
+ENTRYPOINT ["/opt/zketcd/bin/python", "-m", "proxy"]

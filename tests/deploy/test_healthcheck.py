@@ -1,0 +1,63 @@
+"""The image's health check against a server that answers, one that answers something else, and none."""
+
+import socket
+import subprocess
+import sys
+import threading
+from pathlib import Path
+
+import pytest
+
+from tests.harness import free_port
+
+SCRIPT = Path(__file__).resolve().parents[2] / "deploy" / "healthcheck.py"
+
+
+def _check(listen: str) -> subprocess.CompletedProcess[str]:
+    # Isolated as in the image: nothing of the repository can be imported.
+    return subprocess.run(
+        [sys.executable, "-I", str(SCRIPT)],
+        env={"ZKETCD_LISTEN": listen},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+@pytest.mark.parametrize(
+    ("answer", "status", "message"),
+    [
+        (b"imok", 0, ""),
+        (b"null", 1, "answered b'null'"),
+        (b"im", 1, "answered b'im'"),
+        (b"", 1, "answered b''"),
+    ],
+)
+def test_the_answer_to_ruok_decides(answer: bytes, status: int, message: str) -> None:
+    asked = []
+
+    def serve(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection:
+            asked.append(connection.recv(4, socket.MSG_WAITALL))
+            connection.sendall(answer)
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        server = threading.Thread(target=serve, args=(listener,))
+        server.start()
+        checked = _check(f"0.0.0.0:{listener.getsockname()[1]}")
+        server.join()
+    assert (checked.returncode, asked) == (status, [b"ruok"])
+    assert message in checked.stderr
+
+
+def test_nobody_there_is_unhealthy() -> None:
+    checked = _check(f"127.0.0.1:{free_port()}")
+    assert checked.returncode == 1
+    assert "no answer" in checked.stderr
+
+
+def test_an_address_that_is_none_is_unhealthy() -> None:
+    checked = _check("2181x")
+    assert checked.returncode == 1
+    assert "no answer" in checked.stderr

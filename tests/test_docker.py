@@ -1,0 +1,39 @@
+"""What can be said of the image and the compose file without a Docker engine."""
+
+import re
+import xml.etree.ElementTree as ElementTree
+from pathlib import Path
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+
+
+def _copied() -> list[str]:
+    dockerfile = (REPOSITORY / "Dockerfile").read_text()
+    return re.findall(r"^COPY (?!--from)(\S+) ", dockerfile, re.MULTILINE)
+
+
+def test_what_the_image_copies_exists_and_nothing_else_is_sent_to_the_builder() -> None:
+    lines = (REPOSITORY / ".dockerignore").read_text().splitlines()
+    assert "*" in lines
+    assert {line[1:] for line in lines if line.startswith("!")} == set(_copied())
+    assert [source for source in _copied() if not (REPOSITORY / source).exists()] == []
+
+
+def test_the_image_installs_hashed_locks_and_does_not_run_as_root() -> None:
+    dockerfile = (REPOSITORY / "Dockerfile").read_text()
+    assert "--require-hashes" in dockerfile
+    user = re.findall(r"^USER (\d+):(\d+)$", dockerfile, re.MULTILINE)
+    assert user
+    assert "0" not in user[-1]
+
+
+def test_each_clickhouse_is_given_the_variables_that_its_configuration_reads() -> None:
+    configuration = ElementTree.parse(REPOSITORY / "deploy" / "clickhouse" / "zketcd.xml")
+    read = {element.attrib["from_env"] for element in configuration.iter() if "from_env" in element.attrib}
+    compose = (REPOSITORY / "docker-compose.yml").read_text()
+    servers = re.findall(r"^  clickhouse\d:\n((?:    .*\n)+)", compose, re.MULTILINE)
+    assert len(servers) == 2
+    for server in servers:
+        assert read <= set(re.findall(r"^      ([A-Z_]+):", server, re.MULTILINE))
+    proxies = [re.findall(r"ZOOKEEPER_\w+: (\w+)", server) for server in servers]
+    assert proxies == [["zketcd1", "zketcd2"], ["zketcd2", "zketcd1"]]
