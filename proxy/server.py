@@ -106,11 +106,9 @@ class Server:
 
     async def failed(self) -> BaseException:
         """Wait for a fault that the server cannot go on with."""
-        try:
-            await self._feeding
-        except Exception as error:  # noqa: BLE001 - whatever it is, main reports it
-            return error
-        return RuntimeError("the feed ended")
+        # Not awaited itself: whoever gives up waiting for a failure must not end the feed by that.
+        await asyncio.wait((self._feeding,))
+        return self._feeding.exception() or RuntimeError("the feed ended")
 
     async def stop(self) -> None:
         """Stop accepting, finish what is in flight, close the connections. Sessions stay alive for others."""
