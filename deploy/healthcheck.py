@@ -1,6 +1,6 @@
 """The image's health check: whether the server on the port of ZKETCD_LISTEN answers `ruok` with `imok`.
 
-Runs by itself in a container, with the standard library only. Exits with 0, or with 1 and the reason on stderr.
+Runs by itself in a container, with the standard library only. Exits with 0, or with 1 and says why on stderr.
 """
 
 import os
