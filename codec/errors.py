@@ -6,9 +6,9 @@ class MalformedPacket(ValueError):
 
 
 class NullString(MalformedPacket):
-    """A well-formed packet whose mandatory string is jute's null (length -1).
+    """A packet that is whole, but its path is jute's null (length -1).
 
-    ZooKeeper decodes it and stumbles later, so that its answer differs from the one to a cut packet.
+    ZooKeeper decodes it and stumbles later, so that its answer may differ from the one to a cut packet.
     """
 
 

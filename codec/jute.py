@@ -39,7 +39,7 @@ def to_text(raw: bytes) -> str:
     try:
         return raw.decode()
     except UnicodeDecodeError:
-        # Each byte of an encoded surrogate is an error of its own to Python, all together are one to Java, even
+        # Each byte of an encoded surrogate is an error of its own to Python; to Java all are one, even
         # if the last is missing. Java clients send such bytes for characters beyond U+FFFF (see from_text).
         # In all else the two agree: test_jute.py asks a real server.
         return _ENCODED_SURROGATE.sub(b"\xef\xbf\xbd", raw).decode(errors="replace")
@@ -139,12 +139,12 @@ class Reader:
         return None if raw is None else to_text(raw)
 
     def string_vector(self) -> list[str] | None:
-        """Strings after their count. Raises NullString where an element is null."""
+        """Strings after their count. A null element is malformed: ZooKeeper answers alike (setWatches)."""
         count = self.count()
-        return None if count is None else [self.text() for _ in range(count)]
+        return None if count is None else [self._element() for _ in range(count)]
 
     def acls(self) -> list[Acl] | None:
-        """ACL entries after their count. Raises NullString for a null id that ZooKeeper stumbles over."""
+        """ACL entries after their count. A null id is malformed where ZooKeeper would stumble over it."""
         start = self.position
         end = start + OPEN_ACLS_SIZE
         if self.data[start:end] == OPEN_ACLS:
@@ -159,9 +159,15 @@ class Reader:
         perms, scheme, identity = self.int(), self.string() or "", self.string()
         if identity is None:
             if scheme not in ("", "auth"):
-                raise NullString("the id of an ACL is null")
+                raise MalformedPacket("the id of an ACL is null")
             identity = ""
         return Acl(perms, scheme, identity)
+
+    def _element(self) -> str:
+        value = self.string()
+        if value is None:
+            raise MalformedPacket("an element is null")
+        return value
 
     def text(self) -> str:
         """A string that must be there. Raises NullString for null."""

@@ -2,7 +2,7 @@
 
 Every function here is proven equal to its declaration, byte for byte, by tests/codec/test_packets.py.
 Decoders take a frame and the position behind the request header, ignore trailing bytes as ZooKeeper does,
-and raise MalformedPacket, or its NullString where the packet is whole but a mandatory string is null
+and raise MalformedPacket, or its NullString where the packet is whole but the path is null
 (README.md has what ZooKeeper answers to each). Encoders trust their arguments.
 """
 

@@ -76,7 +76,7 @@ def _acls(entries: list[dict[str, Any]]) -> list[Acl]:
     for entry in entries:
         scheme, identity = entry["id"]["scheme"] or "", entry["id"]["id"]
         if identity is None and scheme not in ("", "auth"):
-            raise NullString
+            raise MalformedPacket
         acls.append(Acl(entry["perms"], scheme, identity or ""))
     return acls
 
@@ -112,10 +112,9 @@ def test_readers_stop_behind_the_record(twin: Twin, data: st.DataObject) -> None
     packet = data.draw(whole_packets(twin.declaration))
     reader = Reader(packet + b"next")
     assert twin.read is not None
-    try:
-        twin.read(reader)
-    except NullString:
-        return
+    if outcome(lambda: declared(twin, packet)) is MalformedPacket:
+        return  # an ACL without an id
+    outcome(partial(twin.read, reader))
     assert reader.remaining == len(b"next")
 
 
