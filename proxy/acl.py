@@ -6,7 +6,6 @@ IP providers).
 
 import base64
 import hashlib
-import ipaddress
 import re
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
@@ -60,21 +59,34 @@ def _matches(scheme: str, identity: str, pattern: str) -> bool:
     return scheme == "digest" and identity == pattern
 
 
-_DOTTED = re.compile(r"\d+(?:\.\d+){3}")
-_BITS = re.compile(r"[+-]?\d+")
+_INTEGER = re.compile(r"[+-]?\d+")
+_SEGMENT = re.compile(r"[+-]?[0-9a-fA-F]+")
 
 
 def _address(text: str) -> bytes | None:
-    """An address as ZooKeeper's IPAuthenticationProvider parses it: None where it is none."""
-    try:
-        return ipaddress.ip_address(text).packed
-    except ValueError:
-        pass
-    if _DOTTED.fullmatch(text):  # ZooKeeper reads leading zeros as decimal
-        parts = [int(part) for part in text.split(".")]
-        if max(parts) <= 255:
-            return bytes(parts)
-    return None
+    """An address as ZooKeeper's IPAuthenticationProvider parses it: None where it is none.
+
+    Its own parser takes no IPv4 part within IPv6, but leading zeros and all that Integer.parseInt takes.
+    """
+    if ":" in text:
+        return _ipv6(text)
+    parts = text.split(".")
+    if len(parts) != 4 or not all(map(_INTEGER.fullmatch, parts)):
+        return None
+    values = [int(part) for part in parts]
+    return bytes(values) if all(0 <= value <= 255 for value in values) else None
+
+
+def _ipv6(text: str) -> bytes | None:
+    """IPAuthenticationProvider.parseV6addr."""
+    halves = [half.split(":") if half else [] for half in text.split("::")]
+    count = sum(map(len, halves))
+    if len(halves) > 2 or (count != 8 if len(halves) == 1 else count >= 8):
+        return None
+    if not all(len(segment) <= 4 and _SEGMENT.fullmatch(segment) for half in halves for segment in half):
+        return None
+    first, *last = (b"".join((int(part, 16) & 0xFFFF).to_bytes(2) for part in half) for half in halves)
+    return first + bytes(16 - len(first) - len(last[0])) + last[0] if last else first
 
 
 def _network(pattern: str) -> tuple[bytes, int] | None:
@@ -85,7 +97,7 @@ def _network(pattern: str) -> tuple[bytes, int] | None:
         return None
     bits = len(address) * 8
     if slash:
-        if not _BITS.fullmatch(length) or not 0 <= int(length) <= bits:
+        if not _INTEGER.fullmatch(length) or not 0 <= int(length) <= bits:
             return None
         bits = int(length)
     return address, bits
@@ -138,9 +150,9 @@ def expand(acl: Sequence[Acl] | None, identities: Sequence[Identity]) -> tuple[A
 
 def digest_identity(credentials: bytes) -> Identity:
     """The identity that `user:password` proves, as DigestAuthenticationProvider.generateDigest names it."""
-    user = credentials.decode("utf-8", "replace").partition(":")[0]
-    digest = base64.b64encode(hashlib.sha1(credentials).digest()).decode()
-    return Identity("digest", f"{user}:{digest}")
+    text = credentials.decode("utf-8", "replace")
+    digest = base64.b64encode(hashlib.sha1(text.encode()).digest()).decode()
+    return Identity("digest", f"{text.partition(':')[0]}:{digest}")
 
 
 def authenticate(scheme: str | None, credentials: bytes | None, address: str) -> Identity | None:

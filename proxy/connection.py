@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from typing import Protocol, cast
 
 from codec.constants import ErrorCode, KeeperState, OpCode, Perms, Xid
-from codec.errors import FrameTooLong, MalformedPacket
+from codec.errors import FrameTooLong, MalformedPacket, NullString
 from codec.framing import Framer
 from codec.jute import INT, Acl, Reader
 from codec.packets import (
@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 _HEADER_SIZE = REQUEST_HEADER.size
 # A client that sends more than this many requests without waiting is not read from until half are answered.
 _MAX_QUEUE = 1000
+# PrepRequestProcessor validates these requests' paths, null or not; a null path makes it stumble elsewhere.
+_PATH_CHECKED_FIRST = (OpCode.SET_DATA, OpCode.SET_ACL)
 # What ZooKeeper answers UNIMPLEMENTED and keeps the connection for is up to the protocol issue; every other
 # opcode ends the connection (ZooKeeperServer.submitRequestNow, UnimplementedRequestProcessor).
 
@@ -297,8 +299,10 @@ class Connection(asyncio.Protocol):
         operation = WRITES[item.opcode]
         try:
             fields = operation.decode(Reader(item.frame, _HEADER_SIZE))
-        except MalformedPacket:
-            item.reply = frame(item.xid, self._host.zxid, ErrorCode.MARSHALLING_ERROR)
+        except MalformedPacket as error:
+            checked = isinstance(error, NullString) and item.opcode in _PATH_CHECKED_FIRST
+            code = ErrorCode.BAD_ARGUMENTS if checked else ErrorCode.MARSHALLING_ERROR
+            item.reply = frame(item.xid, self._host.zxid, code)
             return
         self._host.submit(Request(operation, fields, caller, len(item.frame), done))
 
@@ -362,7 +366,7 @@ class Connection(asyncio.Protocol):
         if opcode == OpCode.AUTH:
             return self._authenticate(xid, packet)
         self._end()
-        return frame(xid, self._host.zxid, ErrorCode.UNIMPLEMENTED)
+        return frame(xid, -1, ErrorCode.UNIMPLEMENTED)  # ZooKeeper's request has no zxid yet
 
     def _authenticate(self, xid: int, packet: bytes) -> bytes:
         try:

@@ -6,7 +6,6 @@ Ping, auth and closeSession concern the connection or the session rather than th
 
 from codec.constants import OpCode
 from proxy.operation import ReadOperation, WriteOperation
-from proxy.ops.check import CHECK
 from proxy.ops.create import CREATE, CREATE2
 from proxy.ops.delete import DELETE
 from proxy.ops.multi import MULTI
@@ -31,7 +30,6 @@ WRITES: dict[int, WriteOperation] = {
     OpCode.DELETE: DELETE,
     OpCode.SET_DATA: SET_DATA,
     OpCode.SET_ACL: SET_ACL,
-    OpCode.CHECK: CHECK,
     OpCode.MULTI: MULTI,
     OpCode.SYNC: SYNC,
 }

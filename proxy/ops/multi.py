@@ -5,7 +5,7 @@ Each part is the single operation itself, applied one after another on the same 
 
 from typing import Any, NamedTuple
 
-from codec.constants import ErrorCode, OpCode
+from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, Reader
 from codec.packets import MULTI_HEADER, read_multi_header
@@ -26,6 +26,8 @@ PARTS = {
     OpCode.CHECK: CHECK,
 }
 
+_CREATES = (OpCode.CREATE, OpCode.CREATE2)
+_TTL_MODES = (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL)
 _END = MULTI_HEADER.pack(-1, True, -1)
 
 
@@ -62,13 +64,23 @@ def decode(reader: Reader) -> list[Part]:
         operation = PARTS.get(opcode)  # type: ignore[call-overload]
         if operation is None:
             raise MalformedPacket(f"operation {opcode} in a multi")
-        parts.append(Part(opcode, operation, operation.decode(reader)))
+        fields = operation.decode(reader)
+        if opcode in _CREATES:
+            flags = fields[3]
+            if not 0 <= flags <= CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL:
+                raise MalformedPacket(f"create flags {flags} in a multi")
+            if flags == CreateMode.CONTAINER:
+                opcode, operation = OpCode.CREATE2, CREATE2  # Op.Create makes it a createContainer
+        parts.append(Part(opcode, operation, fields))
 
 
 def apply(draft: Draft, caller: Caller, parts: list[Part]) -> Outcome:
     """Apply part after part; the first refusal undoes them all and is the multi's answer."""
     results: list[Any] = []
     for position, part in enumerate(parts):
+        if part.opcode in _CREATES and part.fields[3] in _TTL_MODES:
+            # Op.Create makes it a createTTL without a TTL, over which PrepRequestProcessor stumbles
+            raise Refusal(ErrorCode.MARSHALLING_ERROR)
         try:
             results.append(part.operation.apply(draft, caller, part.fields))
         except Refusal as refusal:

@@ -3,6 +3,7 @@
 from codec.constants import EventType
 from codec.jute import Reader
 from proxy.operation import Client, Reading
+from schema.paths import ROOT
 
 
 def set_watches(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
@@ -13,7 +14,7 @@ def set_watches(reading: Reading, client: Client, frame: bytes, position: int) -
     nodes = reading.tree.nodes
     watches = reading.watches
     for path in data:
-        node = nodes.get(path)
+        node = nodes.get(path or ROOT)
         if node is None:
             client.notify(EventType.NODE_DELETED, path, -1, ())
         elif node.mzxid > last_seen:
@@ -21,12 +22,12 @@ def set_watches(reading: Reading, client: Client, frame: bytes, position: int) -
         else:
             watches.data.add(path, client)
     for path in exist:
-        if path in nodes:
+        if (path or ROOT) in nodes:
             client.notify(EventType.NODE_CREATED, path, -1, ())
         else:
             watches.data.add(path, client)
     for path in children:
-        node = nodes.get(path)
+        node = nodes.get(path or ROOT)
         if node is None:
             client.notify(EventType.NODE_DELETED, path, -1, ())
         elif node.pzxid > last_seen:

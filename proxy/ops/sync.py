@@ -6,17 +6,17 @@ from proxy.draft import Draft
 from proxy.operation import WriteOperation
 
 
-def decode(reader: Reader) -> str:
-    """The path, which ZooKeeper only sends back."""
-    return reader.text()
+def decode(reader: Reader) -> str | None:
+    """The path, which ZooKeeper only sends back, even a null."""
+    return reader.string()
 
 
-def apply(_draft: Draft, _caller: Caller, path: str) -> str:
+def apply(_draft: Draft, _caller: Caller, path: str | None) -> str | None:
     """Nothing to do: the batch commits a marker in any case."""
     return path
 
 
-def reply(path: str, _zxid: int) -> bytes:
+def reply(path: str | None, _zxid: int) -> bytes:
     """The path again."""
     return pack_string(path)
 
