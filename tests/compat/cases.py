@@ -177,7 +177,10 @@ CASES: dict[str, Script] = {
     "multi_of_checks": _multi_script(Check(""), Check("/a", 0), Check("/a"), before=(Create("/a"),)),
     "multi_with_reads": _multi_script(Create("/a"), GetData("/a"), Create("/b")),
     "multi_of_reads": _multi_script(GetData(""), Exists(""), GetChildren("")),
-    "multi_with_bad_flags": _multi_script(Create("/a"), Create("/b", flags=7)),
+    **{
+        f"multi_with_flags_{flags}": _multi_script(Create("/a"), Create("/b", flags=flags))
+        for flags in (-1, 5, 6, 7)
+    },
     "multi_with_container": _multi_script(Create("/a", flags=4), Create("/a/b"), look=("", "/a", "/a/b")),
     "multi_with_sync": _multi_script(Create("/a"), Sync("/a")),
     "multi_with_bad_path": _multi_script(Create("/a"), Create("/a//b")),

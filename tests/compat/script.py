@@ -7,6 +7,7 @@ that root, "/a" a child of it. A path that starts with "@" is sent as it stands,
 
 from __future__ import annotations
 
+import itertools
 import struct
 from typing import NamedTuple
 
@@ -325,7 +326,7 @@ def _fields(code: int, cursor: Cursor, root: str) -> tuple[Value, ...]:
     if code == wire.GET_DATA:
         return (cursor.buffer(), cursor.stat())
     if code == wire.GET_ACL:
-        return (tuple(cursor.acls()), cursor.stat())
+        return (_acls(cursor), cursor.stat())
     if code == wire.GET_CHILDREN:
         return (_sorted(cursor),)
     if code == wire.GET_CHILDREN2:
@@ -333,6 +334,12 @@ def _fields(code: int, cursor: Cursor, root: str) -> tuple[Value, ...]:
     if code == wire.MULTI:
         return _multi_fields(cursor, root)
     raise IndexError(f"no layout for opcode {code}")
+
+
+def _acls(cursor: Cursor) -> tuple[Value, ...]:
+    """Return an ACL; the identities that "auth" stood for come in the order of a hash set, so sort those."""
+    runs = itertools.groupby(cursor.acls(), key=lambda entry: entry[:2])
+    return tuple(entry for _, run in runs for entry in sorted(run, key=str))
 
 
 def _sorted(cursor: Cursor) -> tuple[str, ...]:

@@ -326,3 +326,21 @@ def _probed(step: Call) -> bool:
 def _failed_multi(code: int, values: tuple[script.Value, ...]) -> bool:
     results = values[:-1] if code == wire.MULTI else ()
     return any(isinstance(result, tuple) and result[0] == wire.ERROR for result in results)
+
+
+def remove(server: Server, path: str) -> None:
+    """Remove a node and everything below it, if it is there."""
+    connection = Connection(server.port)
+    connection.connect(timeout_ms=SESSION_TIMEOUT_MS)
+    _remove(connection, path)
+    _say_goodbye(connection)
+
+
+def _remove(connection: Connection, path: str) -> None:
+    connection.send(wire.frame(script.encode(script.GetChildren("@" + path), 1, "", {})))
+    reply = connection.receive()
+    if isinstance(reply, Reply) and reply.err == 0:
+        for name in wire.Cursor(reply.body).strings():
+            _remove(connection, f"{path}/{name}")
+        connection.send(wire.frame(script.encode(script.Delete("@" + path), 1, "", {})))
+        connection.receive()
