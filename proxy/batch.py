@@ -110,11 +110,6 @@ class Component:
         self.guards += other.guards
         self.writes += other.writes
 
-    @property
-    def width(self) -> int:
-        """Places that the component takes at its level of the Txn."""
-        return max(self.guards, -(-self.writes // CHUNK))
-
 
 _BITS = (0, 1, 1, 2)  # guards in a combination of GUARD_NODE and GUARD_COUNTER
 
@@ -203,11 +198,15 @@ class Batch:
         session_guards = draft.session_guards
         touched: dict[Component, None] = {}
         guards = writes = 0
+        noted: dict[Entry, int] = {}
         for entry, flags in footprint:
-            component = entry.component
-            if component is not None:
-                touched[component.root()] = None
-            new = flags & ~entry.flags
+            had = noted.get(entry)
+            if had is None:
+                had = entry.flags
+                if entry.component is not None:
+                    touched[entry.component.root()] = None
+            new = flags & ~had
+            noted[entry] = had | flags
             if new:
                 guards += _BITS[new & 3]
                 if new & CHANGE:
@@ -244,11 +243,11 @@ class Batch:
         target.session_changes += draft.session_changes
         for session_id in session_guards:
             by_session[session_id] = target
-        for entry, flags in footprint:
+        for entry, flags in noted.items():
             if entry.component is None:
                 entry.component = target
                 target.entries.append(entry)
-            entry.flags |= flags
+            entry.flags = flags
         self._widest = widest
         self._size += request.size + 64 * len(footprint)
         return True
