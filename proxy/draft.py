@@ -37,22 +37,27 @@ class Held(Exception):
 
 
 class Entry:
-    """One path in a draft: the mirror's node before the batch, and its fields as they would be."""
+    """One path in a draft: its fields as they would be, and the revisions on which they rest.
+
+    The revisions are copied, for the mirror's node may move on before the batch is planned.
+    """
 
     __slots__ = (
         "acl",
         "aversion",
-        "before",
         "child_count",
         "component",
         "counter_changed",
+        "counter_mod",
         "created",
         "ctime",
         "czxid",
         "data",
         "event_count",
         "exists",
+        "explicit_czxid",
         "flags",
+        "mod",
         "mtime",
         "mzxid",
         "node_changed",
@@ -64,7 +69,9 @@ class Entry:
     )
 
     path: str
-    before: Node | None
+    mod: int  # mod_revision of the node's key before the batch; 0: there was none
+    counter_mod: int
+    explicit_czxid: bool
     exists: bool
     data: bytes | None
     acl: tuple[Acl, ...]
@@ -87,18 +94,21 @@ class Entry:
 
     def __init__(self, path: str, before: Node | None) -> None:
         self.path = path
-        self.before = before
         self.node_changed = self.counter_changed = False
         self.event_count = self.flags = self.saved_by = 0
         self.component = None
         if before is None:
-            self.exists = False
+            self.exists = self.explicit_czxid = False
+            self.mod = self.counter_mod = 0
             self.data = None
             self.acl = OPEN_ACL
             self.owner = self.czxid = self.mzxid = self.pzxid = self.ctime = self.mtime = 0
             self.version = self.aversion = self.created = self.child_count = 0
         else:
             self.exists = True
+            self.explicit_czxid = before.explicit_czxid
+            self.mod = before.mod
+            self.counter_mod = before.counter_mod
             self.data = before.data
             self.acl = before.acl
             self.owner = before.owner

@@ -68,16 +68,15 @@ def _guards(component: Component, keys: Keyspace) -> list[Compare]:
     guards = [Compare(keys.session(session_id), mod) for session_id, mod in component.session_guards.items()]
     for entry in component.entries:
         flags = entry.flags
-        before = entry.before
-        if before is None:
+        if not entry.mod:
             # A node created here is absent by its parent's counter; no node is there under an invalid path.
             if flags & GUARD_NODE and not flags & CHANGE and is_valid(entry.path):
                 guards.append(Compare(keys.node(entry.path), 0))
             continue
         if flags & GUARD_NODE:
-            guards.append(Compare(keys.node(entry.path), before.mod))
+            guards.append(Compare(keys.node(entry.path), entry.mod))
         if flags & GUARD_COUNTER:
-            guards.append(Compare(keys.counter(entry.path), before.counter_mod))
+            guards.append(Compare(keys.counter(entry.path), entry.counter_mod))
     return guards
 
 
@@ -134,11 +133,10 @@ def _writes(component: Component, keys: Keyspace, index: int) -> list[Op]:
 
 
 def _node_write(entry: Entry, keys: Keyspace) -> Op | None:
-    before = entry.before
     if not entry.exists:
-        return None if before is None else Delete(keys.node(entry.path))
+        return Delete(keys.node(entry.path)) if entry.mod else None
     created_here = entry.czxid == PENDING
-    czxid = None if created_here or before is None or not before.explicit_czxid else entry.czxid
+    czxid = entry.czxid if entry.explicit_czxid and not created_here else None
     value = encode_node(
         entry.data,
         entry.acl,
@@ -150,16 +148,15 @@ def _node_write(entry: Entry, keys: Keyspace) -> Op | None:
         czxid,
         None if entry.mzxid == PENDING else entry.mzxid,
         # etcd keeps the create_revision of a key that one Txn deletes and creates
-        created_here and before is not None,
+        created_here and entry.mod != 0,
     )
     return Put(keys.node(entry.path), value)
 
 
 def _counter_write(entry: Entry, keys: Keyspace) -> Op | None:
-    before = entry.before
     if entry.exists and entry.counter_changed:
         return Put(keys.counter(entry.path), encode_counter(entry.created))
     gone = not entry.exists or entry.czxid == PENDING
-    if gone and before is not None and before.counter_mod:
+    if gone and entry.counter_mod:
         return Delete(keys.counter(entry.path))
     return None
