@@ -27,7 +27,6 @@ PARTS = {
 }
 
 _CREATES = (OpCode.CREATE, OpCode.CREATE2)
-_TTL_MODES = (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL)
 _END = MULTI_HEADER.pack(-1, True, -1)
 
 
@@ -66,9 +65,10 @@ def decode(reader: Reader) -> list[Part]:
             raise MalformedPacket(f"operation {opcode} in a multi")
         fields = operation.decode(reader)
         if opcode in _CREATES:
-            flags = fields[3]
-            if not 0 <= flags <= CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL:
-                raise MalformedPacket(f"create flags {flags} in a multi")
+            _path, _data, acl, flags = fields
+            # MultiOperationRecord builds CreateOptions, which want an ACL, and for TTL modes a TTL
+            if acl is None or not 0 <= flags <= CreateMode.CONTAINER:
+                raise MalformedPacket("create options in a multi")
             if flags == CreateMode.CONTAINER:
                 opcode, operation = OpCode.CREATE2, CREATE2  # Op.Create makes it a createContainer
         parts.append(Part(opcode, operation, fields))
@@ -78,9 +78,6 @@ def apply(draft: Draft, caller: Caller, parts: list[Part]) -> Outcome:
     """Apply part after part; the first refusal undoes them all and is the multi's answer."""
     results: list[Any] = []
     for position, part in enumerate(parts):
-        if part.opcode in _CREATES and part.fields[3] in _TTL_MODES:
-            # Op.Create makes it a createTTL without a TTL, over which PrepRequestProcessor stumbles
-            raise Refusal(ErrorCode.MARSHALLING_ERROR)
         try:
             results.append(part.operation.apply(draft, caller, part.fields))
         except Refusal as refusal:
