@@ -185,6 +185,8 @@ CASES: dict[str, Script] = {
     "multi_with_sync": _multi_script(Create("/a"), Sync("/a")),
     "multi_with_bad_path": _multi_script(Create("/a"), Create("/a//b")),
     "multi_with_null_path": _multi_script(Create("/a"), Delete(None)),
+    "multi_with_flags_after_a_failure": _multi_script(Check("/missing"), Create("/b", flags=6)),
+    "multi_with_null_acl": _multi_script(Check("/missing"), Create("/b", acls=None)),
     "multi_with_bad_acl": _multi_script(Create("/a"), Create("/b", acls=())),
     "multi_with_nested_multi": _multi_script(Create("/a"), Multi((Create("/b"),))),
     "multi_not_empty": _multi_script(Create("/a"), Create("/a/b"), Delete("/a")),
