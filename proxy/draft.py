@@ -204,6 +204,7 @@ class Draft:
         "_journal",
         "_locks",
         "_serial",
+        "_session_values",
         "_sessions",
         "_tree",
         "entries",
@@ -221,6 +222,7 @@ class Draft:
         """`locks`: paths that Txns in flight change, each with its holder. `now`: ms since 1970."""
         self._tree = tree
         self._sessions = sessions
+        self._session_values: dict[int, SessionValue | None] = {}  # what kept requests have made of them
         self._locks = locks
         self._serial = 0
         self._journal: list[tuple[Entry, tuple[Any, ...]]] = []
@@ -234,6 +236,8 @@ class Draft:
     def begin(self) -> None:
         """Start the next request: an empty footprint, nothing to roll back."""
         self._serial += 1
+        for change in self.session_changes:
+            self._session_values[change.session_id] = change.value
         self._journal = []
         self.footprint = []
         self.request_events = []
@@ -333,9 +337,15 @@ class Draft:
             self.delete(parent, self.look(path, CHANGE))
 
     def session(self, session_id: int) -> SessionRecord | None:
-        """A session's record, guarded from here on: the request's answer holds only while it is unchanged."""
+        """A session's record, guarded from here on: the request's answer holds only while it is unchanged.
+
+        What follows a closeSession in its batch finds no session any more.
+        """
         record = self._sessions.get(session_id)
-        self.session_guards[session_id] = 0 if record is None else record.mod
+        mod = self.session_guards[session_id] = 0 if record is None else record.mod
+        if session_id in self._session_values:
+            value = self._session_values[session_id]
+            return None if value is None else SessionRecord(value, mod)
         return record
 
     def change_session(self, session_id: int, value: SessionValue | None) -> None:

@@ -33,13 +33,14 @@ def build(batch: Batch, keys: Keyspace, marker: bytes, marker_mod: int, marker_v
 
 def witness(component: Component, keys: Keyspace) -> Put | Delete | None:
     """A write that tells afterwards whether the component was applied; None if it writes nothing."""
-    writes = _writes(component, keys, 0)
+    # The key of an event list says nothing: other components of other Txns put the same one.
+    writes = [write for write in _writes(component, keys, 0) if not write.key.startswith(keys.events)]
     puts = [write for write in writes if isinstance(write, Put)]
     deletes = [write for write in writes if isinstance(write, Delete)]
     return puts[0] if puts else deletes[0] if deletes else None
 
 
-def _nested(ops: list[Op], guards: int, room: int) -> Sequence[Op]:
+def _nested(ops: Sequence[Op], guards: int, room: int) -> Sequence[Op]:
     """The operations in as few levels of nested Txns as keep the chain within `room`."""
     if max(guards, len(ops)) <= room:
         return ops
@@ -56,7 +57,7 @@ def _nested(ops: list[Op], guards: int, room: int) -> Sequence[Op]:
     return _chunked(ops, top, below, levels)
 
 
-def _chunked(ops: list[Op], width: int, below: int, levels: int) -> list[Op]:
+def _chunked(ops: Sequence[Op], width: int, below: int, levels: int) -> Sequence[Op]:
     if levels == 1 or len(ops) <= width:
         return ops
     share = -(-len(ops) // width)
@@ -108,9 +109,9 @@ def _widened(
     return sessions
 
 
-def _writes(component: Component, keys: Keyspace, index: int) -> list[Op]:
+def _writes(component: Component, keys: Keyspace, index: int) -> list[Put | Delete]:
     """The component's net effect, in the order of its events so that every mirror fires them so."""
-    writes: list[Op] = []
+    writes: list[Put | Delete] = []
     by_path = {entry.path: entry for entry in component.entries if entry.flags & CHANGE}
     if any(entry.event_count > 1 for entry in by_path.values()):
         writes.append(Put(keys.event_list(index), encode_events(component.events)))
@@ -126,13 +127,13 @@ def _writes(component: Component, keys: Keyspace, index: int) -> list[Op]:
         write = _counter_write(entry, keys)
         if write is not None:
             writes.append(write)
-    for session_id, value in component.session_changes:
+    for session_id, value in dict(component.session_changes).items():
         key = keys.session(session_id)
         writes.append(Delete(key) if value is None else Put(key, encode_session(value), session_id))
     return writes
 
 
-def _node_write(entry: Entry, keys: Keyspace) -> Op | None:
+def _node_write(entry: Entry, keys: Keyspace) -> Put | Delete | None:
     if not entry.exists:
         return Delete(keys.node(entry.path)) if entry.mod else None
     created_here = entry.czxid == PENDING
@@ -153,7 +154,7 @@ def _node_write(entry: Entry, keys: Keyspace) -> Op | None:
     return Put(keys.node(entry.path), value)
 
 
-def _counter_write(entry: Entry, keys: Keyspace) -> Op | None:
+def _counter_write(entry: Entry, keys: Keyspace) -> Put | Delete | None:
     if entry.exists and entry.counter_changed:
         return Put(keys.counter(entry.path), encode_counter(entry.created))
     gone = not entry.exists or entry.czxid == PENDING
