@@ -63,6 +63,8 @@ async def _run(config: Config) -> int:
         # The tree is here to stay: without this each full collection would walk all of it.
         gc.collect()
         gc.freeze()
+        # Requests and drafts free themselves; what is left to collect is rare, and collecting costs.
+        gc.set_threshold(100_000, 50, 1000)
         print(
             f"ready: serving ZooKeeper clients on {config.host}:{server.port},"
             f" etcd at {','.join(endpoints)}, prefix {config.prefix}, {len(server.mirror.tree.nodes)} znodes",

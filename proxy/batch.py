@@ -252,6 +252,11 @@ class Batch:
         self._size += request.size + 64 * len(footprint)
         return True
 
+    def dissolve(self) -> None:
+        """Let go of what refers to each other, so that the garbage collector need not find it."""
+        for entry in self.draft.entries.values():
+            entry.component = None
+
     def changed_paths(self) -> list[str]:
         """Paths that the batch writes: no other Txn may look at them while this one is in flight."""
         return [entry.path for entry in self.draft.entries.values() if entry.flags & CHANGE]

@@ -94,14 +94,21 @@ class _NoSpace(Exception):
 class _Flight:
     """A batch under way: its lane, its sessions and who waits for it."""
 
-    __slots__ = ("batch", "lane", "queues", "result", "waiting")
+    __slots__ = ("batch", "ended", "lane", "marker", "queues", "result", "value", "waiting")
 
     def __init__(self, batch: Batch, lane: _Lane, queues: list[_Queue]) -> None:
         self.batch = batch
         self.lane = lane
         self.queues = queues
         self.waiting: list[_Queue] = []
+        self.marker = lane.key
+        self.value = b""  # what its Txn puts at the lane's marker
+        self.ended = False  # answered; the RPC may still be under way
         self.result: tuple[int, list[bool]] | None = None  # revision, and which components were applied
+
+    def over(self) -> bool:
+        """Whether it has ended; by its events, that happens while its RPC is still under way."""
+        return self.ended
 
 
 class Committer:
@@ -127,6 +134,8 @@ class Committer:
         self._free = [self._new_lane() for _ in range(lanes)]
         self._flights: set[_Flight] = set()
         self._arrived: list[_Flight] = []  # answered by etcd, not yet seen by the mirror
+        self._by_marker: dict[bytes, _Flight] = {}  # flights under way by their lane's key
+        self._marked: list[_Flight] = []  # their marker is in the revision that the mirror is applying
         self._locks: dict[str, _Flight] = {}
         self._pump_scheduled = False
         self._draining = False  # a request that needs the proxy's Txns to itself comes next
@@ -174,8 +183,18 @@ class Committer:
             self._idle.append(future)
             await future
 
+    def marked(self, marker: bytes, value: bytes) -> None:
+        """The revision that the mirror is applying has put a marker."""
+        flight = self._by_marker.get(marker)
+        if flight is not None and flight.value == value and flight.result is None:
+            self._marked.append(flight)
+
     def applied(self, revision: int) -> None:
         """The mirror has applied `revision` and fired its watches: answer what was committed up to there."""
+        if self._marked:
+            marked, self._marked = self._marked, []
+            for flight in marked:
+                self._finish_early(flight, revision)
         if not self._arrived:
             return
         due = [
@@ -186,6 +205,28 @@ class Committer:
             due.sort(key=lambda flight: flight.result[0] if flight.result else 0)
             for flight in due:
                 self._finish(flight)
+
+    def _finish_early(self, flight: _Flight, revision: int) -> None:
+        """Answer a Txn by its events, which mostly come before the RPC's own answer."""
+        applied = [self._shows(component, revision) for component in flight.batch.components]
+        if None not in applied:
+            flight.lane.mod = revision
+            flight.result = revision, [bool(won) for won in applied]
+            self._finish(flight)
+
+    def _shows(self, component: Component, revision: int) -> bool | None:
+        """Whether the mirror, at the Txn's `revision`, shows the component applied; None: no telling."""
+        nodes = self._mirror.tree.nodes
+        for entry in component.entries:
+            if entry.exists and (entry.node_changed or entry.counter_changed):
+                node = nodes.get(entry.path)
+                return node is not None and revision == (node.mod if entry.node_changed else node.counter_mod)
+        for session_id, value in component.session_changes:
+            record = self._mirror.sessions.get(session_id)
+            if value is None:
+                return record is None
+            return record is not None and record.mod == revision
+        return None
 
     def _make_ready(self, queue: _Queue) -> None:
         queue.state = _State.READY
@@ -281,15 +322,18 @@ class Committer:
         lane, batch = flight.lane, flight.batch
         if lane.mod == 0:
             await self._open(lane)
-        value = lane.next_value("txn")
+        value = flight.value = lane.next_value("txn")
         txn = plan.build(batch, self._keys, lane.key, lane.mod, value)
         self.txns += 1
+        self._by_marker[flight.marker] = flight
         try:
             answer = await self._etcd.txn(txn, TXN_TIMEOUT)
         except EtcdRefused as refused:
             self._refused(flight, refused)
             return
         except EtcdUnknown as unknown:
+            if flight.over():
+                return
             log.warning("outcome of a Txn of %d requests is unknown: %s", len(batch.requests), unknown)
             try:
                 outcome = await self._resolve(flight, value, isinstance(unknown, EtcdNoSpace))
@@ -297,7 +341,11 @@ class Committer:
                 self._no_space(flight)
                 return
         else:
+            if flight.over():
+                return
             outcome = self._outcome(flight, answer)
+        if flight.over():
+            return
         if outcome is None:
             self._retry(flight)
             return
@@ -337,7 +385,7 @@ class Committer:
         to the lost Txn, whose marker then tells the revision (DESIGN 4.7).
         """
         lane = flight.lane
-        while True:
+        while not flight.over():
             fence = lane.next_value("fence")
             writes = () if no_space else (Put(lane.key, fence),)
             try:
@@ -351,6 +399,8 @@ class Committer:
                 log.debug("fence: %s", error)
                 await asyncio.sleep(_RETRY * random.uniform(0.5, 1.5))
                 continue
+            if flight.over():
+                break
             if answer.succeeded:
                 if no_space:
                     raise _NoSpace  # no Txn is in flight any more, and the marker is as it was
@@ -365,6 +415,7 @@ class Committer:
             if marker.value != value:
                 return None  # an earlier fence, whose own answer was lost, has won
             return await self._applied_components(flight, marker.mod_revision)
+        return None  # the Txn's own events have come meanwhile
 
     async def _applied_components(self, flight: _Flight, revision: int) -> tuple[int, list[bool]] | None:
         """Which components of a Txn that was applied at `revision` had their guards hold."""
@@ -454,10 +505,13 @@ class Committer:
 
     def _release(self, flight: _Flight, pause: float = 0.0, paused: set[int] | None = None) -> None:
         """Free the lane, the paths and the sessions of a flight that is over."""
+        flight.ended = True
+        self._by_marker.pop(flight.marker, None)
         self._flights.discard(flight)
         self._free.append(flight.lane)
         for path in flight.batch.changed_paths():
             del self._locks[path]
+        flight.batch.dissolve()
         for queue in (*flight.queues, *flight.waiting):
             if not queue.requests:
                 queue.state = _State.IDLE

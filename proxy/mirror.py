@@ -33,6 +33,9 @@ class Listener(Protocol):
     def session_changed(self, session_id: int, record: SessionRecord | None) -> None:
         """A session's record was put, or is gone (None)."""
 
+    def marked(self, marker: bytes, value: bytes) -> None:
+        """The revision being applied puts this marker."""
+
     def applied(self, revision: int) -> None:
         """Everything up to `revision` is applied, and the watches of it have fired."""
 
@@ -232,6 +235,8 @@ class Mirror:
             _keep(self.proxies, name, event.type == PUT)
         elif kind is Kind.MARKER:
             _keep(self.markers, name, event.type == PUT)
+            if event.type == PUT and sessions is not None:
+                self._listener.marked(kv.key, kv.value)
         return covered
 
     def _set_record(self, record: TreeRecord, mod: int) -> None:

@@ -223,6 +223,10 @@ class Server:
             if session.connection is not None:
                 session.connection.close()
 
+    def marked(self, marker: bytes, value: bytes) -> None:
+        """A Txn's marker has come; whose it is, the committer knows."""
+        self.committer.marked(marker, value)
+
     def applied(self, revision: int) -> None:
         """The mirror has applied a revision."""
         self.committer.applied(revision)

@@ -8,9 +8,8 @@ unknown outcome goes to the caller, who alone can settle it.
 import asyncio
 import contextlib
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Coroutine, Iterator, Sequence
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import grpc
@@ -33,6 +32,7 @@ from proxy.etcd.model import (
     WatchCompacted,
     WatchMessage,
 )
+from proxy.tasks import Tasks
 
 _TXN = "/etcdserverpb.KV/Txn"
 _RANGE = "/etcdserverpb.KV/Range"
@@ -54,6 +54,8 @@ _OPTIONS = (
     # etcd closes connections that ping more often than --grpc-keepalive-min-time (5 s), or without a call.
     ("grpc.keepalive_time_ms", 6000),
     ("grpc.keepalive_timeout_ms", 3000),
+    # It is this one, 60 s by default, that ends a silent connection (seen with grpcio 1.85).
+    ("grpc.http2.ping_timeout_ms", 3000),
     ("grpc.keepalive_permit_without_calls", 0),
     ("grpc.http2.max_pings_without_data", 0),
     # gRPC's own back-off grows to two minutes; an etcd that returns should be seen within a second.
@@ -71,20 +73,22 @@ _Metadata = tuple[tuple[str, str], ...]
 _StreamCall = grpc.aio.StreamStreamCall[bytes, bytes]
 
 
-class Tls(NamedTuple):
-    """Files in PEM form for https endpoints; "" leaves one out.
+class Tls:
+    """Keys and certificates for https endpoints, read from PEM files here and now; "" leaves one out."""
 
-    Without `ca_file` gRPC's built-in roots are trusted. `cert_file` and `key_file` go together.
-    `server_name` is what the server's certificate must be for, if not the endpoint's host.
-    """
+    def __init__(
+        self, ca_file: str = "", cert_file: str = "", key_file: str = "", server_name: str = ""
+    ) -> None:
+        """Without `ca_file` gRPC's built-in roots are trusted. `cert_file` and `key_file` go together.
 
-    ca_file: str = ""
-    cert_file: str = ""
-    key_file: str = ""
-    server_name: str = ""
-
-
-_NO_TLS_FILES = Tls()
+        `server_name` is what the server's certificate must be for, if not the endpoint's host. Blocks to read
+        the files. Raises OSError, and ValueError for a certificate without key or the reverse.
+        """
+        if bool(cert_file) != bool(key_file):
+            raise ValueError("a client certificate and its key are needed together")
+        ca, key, cert = (Path(name).read_bytes() if name else None for name in (ca_file, key_file, cert_file))
+        self.credentials = grpc.ssl_channel_credentials(ca, key, cert)
+        self.options = (("grpc.ssl_target_name_override", server_name),) if server_name else ()
 
 
 class Stream:
@@ -138,7 +142,7 @@ class Stream:
 class _Member:
     """The channel to one endpoint and its methods."""
 
-    def __init__(self, endpoint: str, tls: Tls) -> None:
+    def __init__(self, endpoint: str, tls: Tls | None) -> None:
         url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
         if url.scheme not in ("http", "https") or not url.hostname or url.path not in ("", "/"):
             raise ValueError(
@@ -147,24 +151,14 @@ class _Member:
         host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
         self.address = f"{host}:{url.port or 2379}"
         if url.scheme == "https":
-            options = (*_OPTIONS, *_name_override(tls))
-            self.channel = grpc.aio.secure_channel(self.address, _credentials(tls), options=options)
+            tls = tls or Tls()
+            options = (*_OPTIONS, *tls.options)
+            self.channel = grpc.aio.secure_channel(self.address, tls.credentials, options=options)
         else:
             self.channel = grpc.aio.insecure_channel(self.address, options=_OPTIONS)
         # No serializers: bytes in, bytes out.
         self.unary = {method: self.channel.unary_unary(method, None, None) for method in _UNARY}
         self.streams = {method: self.channel.stream_stream(method, None, None) for method in _STREAMS}
-
-
-def _name_override(tls: Tls) -> _Metadata:
-    return (("grpc.ssl_target_name_override", tls.server_name),) if tls.server_name else ()
-
-
-def _credentials(tls: Tls) -> grpc.ChannelCredentials:
-    def content(name: str) -> bytes | None:
-        return Path(name).read_bytes() if name else None
-
-    return grpc.ssl_channel_credentials(content(tls.ca_file), content(tls.key_file), content(tls.cert_file))
 
 
 class EtcdClient:
@@ -176,9 +170,9 @@ class EtcdClient:
     """
 
     def __init__(
-        self, endpoints: Sequence[str], *, tls: Tls = _NO_TLS_FILES, user: str = "", password: str = ""
+        self, endpoints: Sequence[str], *, tls: Tls | None = None, user: str = "", password: str = ""
     ) -> None:
-        """Connects lazily. Raises ValueError for a bad endpoint, OSError for an unreadable TLS file."""
+        """Connects lazily. `tls` is for https endpoints. Raises ValueError for a bad endpoint."""
         if not endpoints:
             raise ValueError("no etcd endpoint given")
         self._members = [_Member(endpoint, tls) for endpoint in endpoints]
@@ -189,7 +183,7 @@ class EtcdClient:
         self._metadata: _Metadata = ()
         self._authenticating = asyncio.Lock()
         self._streams: set[Stream] = set()
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = Tasks()
         #: time.monotonic() of the last answer that etcd gave to a request or sent on a stream.
         self.last_contact = time.monotonic()
 
@@ -267,7 +261,7 @@ class EtcdClient:
     def lease_keeper(self, on_alive: Callable[[int, int], None], answer_timeout: float = 3.0) -> LeaseKeeper:
         """Start a keep-alive stream, which lives until close(); see LeaseKeeper."""
         keeper = LeaseKeeper(lambda: self._open(_LEASE_KEEP_ALIVE), on_alive, answer_timeout)
-        self._start(keeper.run())
+        self._tasks.start(keeper.run(), "keep leases alive")
         return keeper
 
     async def status(self, timeout: float = 5.0) -> Status:
@@ -314,19 +308,11 @@ class EtcdClient:
 
     async def close(self) -> None:
         """End all streams, tasks and connections. Requests under way fail as unknown."""
-        tasks = list(self._tasks)
-        for task in tasks:
-            task.cancel()
+        await self._tasks.close()
         for stream in list(self._streams):
             stream.close()
-        await asyncio.gather(*tasks, return_exceptions=True)
         for member in self._members:
             await member.channel.close(None)
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
 
     async def _call(self, method: str, request: bytes, timeout: float) -> bytes:
         if self._user and not self._token:

@@ -59,6 +59,10 @@ class LeaseKeeper:
             try:
                 await self._serve(await self._open_stream())
             except* EtcdError as failures:
+                # A stream that breaks while we are being cancelled hides the cancellation.
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise asyncio.CancelledError from None
                 _LOG.warning("lease keep-alive stream broken, opening another: %s", failures.exceptions[0])
             self._waiting = dict.fromkeys((*self._sent, *self._waiting))
             self._sent.clear()
