@@ -173,6 +173,8 @@ class ServerProcess:
     def pause(self) -> None:
         """Stop the process in its tracks (SIGSTOP); its connections stay open and silent."""
         os.kill(self.pid, signal.SIGSTOP)
+        # Its threads may run on for a moment: wait for the last one (and do not reap a process that ended).
+        os.waitid(os.P_PID, self.pid, os.WSTOPPED | os.WEXITED | os.WNOWAIT)
 
     def resume(self) -> None:
         """Let a paused process go on (SIGCONT)."""
