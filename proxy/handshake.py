@@ -137,6 +137,7 @@ class Handshake:
             self._sessions.add(known)
         known.timeout_ms = timeout
         known.heard = self._clock.time()
+        known.kept_alive = 0.0  # the lease may have been close to its end: renew it at once
         if known.connection is not None:
             known.connection.close()
         if not guest.is_closed:

@@ -19,6 +19,7 @@ log = logging.getLogger(__name__)
 
 _TIMEOUT = 5.0
 _PROXY_TTL = 15  # seconds until a proxy that is silent counts as dead
+_OUTAGE = 3.0  # seconds of silence after which etcd counts as out of reach, and no session's time runs
 _PROXY_RENEWAL = 1.0  # seconds; also how soon an etcd out of reach is noticed
 
 
@@ -48,6 +49,7 @@ class Leases:
         self._keeper = etcd.lease_keeper(self._renewed)
         self._proxy_lease = 0
         self._renewed_at = 0.0
+        self._outage = False
 
     async def register(self) -> None:
         """Make this proxy known, and sweep the markers of those that died."""
@@ -83,11 +85,18 @@ class Leases:
 
     def _look(self, now: float, *, stalled: bool) -> None:
         unheard = now - self._etcd.last_contact
+        if unheard > _OUTAGE:
+            self._outage = True
+        elif self._outage:
+            # As after an election in ZooKeeper, every client has its whole timeout to come back.
+            self._outage = False
+            for session in self._sessions:
+                session.heard = now
         for session in self._sessions:
             if session.ending:
                 continue
             if session.is_due(now):
-                if not stalled:
+                if not stalled and not self._outage:
                     session.ending = True
                     self._expire(session)
             elif session.wants_keep_alive(now):
@@ -105,6 +114,9 @@ class Leases:
 
     def _renewed(self, lease: int, ttl: int) -> None:
         """etcd's answer to a renewal. A session's loss shows in the watch stream as well."""
+        session = self._sessions.get(lease)
+        if session is not None and ttl > 0:
+            session.lease_seconds = ttl
         if lease == self._proxy_lease and ttl <= 0:
             self._proxy_lease = 0
             self._tasks.start(self._keep_registering(), "register this proxy again")

@@ -32,6 +32,7 @@ from schema.keys import Keyspace
 log = logging.getLogger(__name__)
 
 _DRAIN_TIMEOUT = 10.0  # seconds for what is in flight when the server stops
+_CLOSE_TIMEOUT = 1.0  # seconds for clients to take their last replies
 _CLEAN_UP_DELAY = 0.2  # seconds within which one proxy or another clears up after a session
 
 
@@ -125,7 +126,9 @@ class Server:
             )
         for connection in list(self.connections):
             connection.close()
-        await asyncio.sleep(0)
+        deadline = self._loop.time() + _CLOSE_TIMEOUT
+        while self.connections and self._loop.time() < deadline:
+            await asyncio.sleep(0.01)
         try:
             await self._leases.retire()
         except EtcdError as error:

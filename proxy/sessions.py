@@ -34,7 +34,7 @@ def lease_ttl(timeout_ms: int) -> int:
 class Session:
     """One session of this proxy."""
 
-    __slots__ = ("connection", "ending", "heard", "id", "kept_alive", "timeout_ms")
+    __slots__ = ("connection", "ending", "heard", "id", "kept_alive", "lease_seconds", "timeout_ms")
 
     def __init__(self, session_id: int, timeout_ms: int, now: float) -> None:
         self.id = session_id
@@ -42,6 +42,7 @@ class Session:
         self.connection: Connection | None = None
         self.heard = now  # when the client last sent something
         self.kept_alive = now  # when the lease was last renewed
+        self.lease_seconds = lease_ttl(timeout_ms)  # what etcd grants at each renewal
         self.ending = False
 
     def is_due(self, now: float) -> bool:
@@ -49,8 +50,8 @@ class Session:
         return now - self.heard >= self.timeout_ms / 1000
 
     def wants_keep_alive(self, now: float) -> bool:
-        """Whether the lease should be renewed: a third of the timeout has passed and the client is alive."""
-        return now - self.kept_alive >= self.timeout_ms / 3000 and not self.ending
+        """Whether the lease should be renewed: a quarter of it has passed and the client is alive."""
+        return now - self.kept_alive >= self.lease_seconds / 4 and not self.ending
 
 
 class Sessions:
