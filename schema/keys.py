@@ -93,18 +93,20 @@ class Keyspace:
         return self.proxies + incarnation.encode()
 
     def path_of_node(self, key: bytes) -> str:
-        """The znode's path of a key of the node space."""
-        rest = key[len(self.nodes) :].decode()
+        """The znode's path of a key of the node space. Raises ForeignKey for what only begins like one."""
+        rest = key[len(self.nodes) :].decode(errors="replace")
         if not rest:
             return ROOT
+        if rest[0] != "/":
+            raise ForeignKey(f"{key!r} is not a key of zketcd's schema")
         return rest.replace("//", "/", 1)
 
     def parse(self, key: bytes) -> ParsedKey:
         """What a key under the prefix stands for. Raises ForeignKey for one that is not ours."""
         if key.startswith(self.nodes):
             return ParsedKey(Kind.NODE, self.path_of_node(key))
-        if key.startswith(self.counters):
-            return ParsedKey(Kind.COUNTER, key[len(self.counters) :].decode())
+        if key.startswith(self.counters + b"/"):
+            return ParsedKey(Kind.COUNTER, key[len(self.counters) :].decode(errors="replace"))
         for kind, space in (
             (Kind.SESSION, self.sessions),
             (Kind.MARKER, self.markers),
@@ -112,7 +114,7 @@ class Keyspace:
             (Kind.PROXY, self.proxies),
         ):
             if key.startswith(space):
-                return ParsedKey(kind, key[len(space) :].decode())
+                return ParsedKey(kind, key[len(space) :].decode(errors="replace"))
         if key == self.tree:
             return ParsedKey(Kind.TREE, "")
         raise ForeignKey(f"{key!r} is not a key of zketcd's schema")

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
 from codec import jute
+from codec.errors import MalformedPacket
 from codec.jute import Acl, Reader, pack_acls
 
 VERSION = 1
@@ -131,8 +132,8 @@ def decode_node(value: bytes) -> NodeValue:
                 raise BadValue("znode value cut short in its ACL")
             acl = _decode_acl(value[position : position + length])
             position += length
-    except struct.error as error:
-        raise BadValue(f"znode value of {len(value)} bytes is too short: {error}") from error
+    except (struct.error, MalformedPacket) as error:
+        raise BadValue(f"znode value of {len(value)} bytes is cut short: {error}") from error
     data = None if flags & NULL_DATA else value[position:]
     return NodeValue(
         data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, bool(flags & CZXID_IS_MOD)
@@ -201,9 +202,12 @@ def decode_tree(value: bytes) -> TreeRecord:
     record = _json(value, "tree record")
     try:
         offsets = tuple((int(first), int(offset)) for first, offset in record["offsets"])
-        return TreeRecord(bool(record["complete"]), offsets, int(record["cluster_id"]))
+        found = TreeRecord(bool(record["complete"]), offsets, int(record["cluster_id"]))
     except (KeyError, TypeError, ValueError) as error:
         raise BadValue(f"tree record without proper {error}") from error
+    if not offsets:
+        raise BadValue("tree record without any offset")
+    return found
 
 
 def _json(value: bytes, what: str) -> dict[str, Any]:
@@ -224,7 +228,7 @@ class TreeEvent(NamedTuple):
     acl: tuple[Acl, ...]
 
 
-_EVENT = struct.Struct(">Bii")  # type, length of the path, length of the ACL (0: the open one)
+_EVENT = struct.Struct(">BII")  # type, length of the path, length of the ACL (0: the open one)
 
 
 def encode_events(events: Iterable[TreeEvent]) -> bytes:
@@ -254,6 +258,6 @@ def decode_events(value: bytes) -> Sequence[TreeEvent]:
             acl = _decode_acl(value[middle:end]) if acl_length else OPEN_ACL
             events.append(TreeEvent(kind, value[position:middle].decode(), acl))
             position = end
-    except struct.error as error:
+    except (struct.error, UnicodeDecodeError, MalformedPacket) as error:
         raise BadValue(f"event list cut short: {error}") from error
     return events
