@@ -1,6 +1,7 @@
 """The server as a whole: puts the parts together, starts them in order, and drains them at the end."""
 
 import asyncio
+import contextlib
 import logging
 import random
 import secrets
@@ -71,6 +72,7 @@ class Server:
         self._addresses: Counter[str] = Counter()
         self._listening: asyncio.Server | None = None
         self._draining = False
+        self._all_gone = asyncio.Event()
         self.received = 0  # of connections that are gone; the living count their own
         self.sent = 0
         self.submit = self.committer.submit
@@ -126,9 +128,9 @@ class Server:
             )
         for connection in list(self.connections):
             connection.close()
-        deadline = self._loop.time() + _CLOSE_TIMEOUT
-        while self.connections and self._loop.time() < deadline:
-            await asyncio.sleep(0.01)
+        if self.connections:
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._all_gone.wait(), _CLOSE_TIMEOUT)
         try:
             await self._leases.retire()
         except EtcdError as error:
@@ -150,6 +152,8 @@ class Server:
     def gone(self, connection: Connection) -> None:
         """Forget a connection."""
         self.connections.discard(connection)
+        if self._draining and not self.connections:
+            self._all_gone.set()
         self._addresses[connection.address] -= 1
         if not self._addresses[connection.address]:
             del self._addresses[connection.address]
