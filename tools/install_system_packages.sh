@@ -31,10 +31,10 @@ packages_of() {
     esac
 }
 
-services_of() {
+service_of() {
     case $1 in
-    etcd) echo etcd ;;
-    clickhouse) echo clickhouse-server ;;
+    etcd-server) echo etcd ;;
+    clickhouse-server) echo clickhouse-server ;;
     esac
 }
 
@@ -69,7 +69,10 @@ apt update || skip "apt-get update failed"
 candidates=()
 for package in "${packages[@]}"; do
     version=$(apt-cache policy "$package" | awk '/Candidate:/ {print $2}')
-    if [ -z "$version" ] || [ "$version" = "(none)" ]; then
+    if dpkg-query --show --showformat='${db:Status-Status}' "$package" 2>/dev/null | grep -qx installed; then
+        # Perhaps in use: to upgrade it is its owner's decision.
+        echo "skipped: $package: it is installed already, but not what zketcd needs" >&2
+    elif [ -z "$version" ] || [ "$version" = "(none)" ]; then
         echo "skipped: $package: this release of Debian does not have it" >&2
     elif [ "$package" = etcd-server ] && dpkg --compare-versions "$version" lt 3.4.22; then
         echo "skipped: etcd-server: this release of Debian has $version, zketcd needs 3.4.22 or newer" >&2
@@ -92,11 +95,10 @@ fi
 apt install --yes --no-install-recommends -o Dpkg::Options::=--force-confold -o Dpkg::Use-Pty=0 \
     "${candidates[@]}" >&2 || skip "apt-get install failed"
 
-for program in "${missing[@]}"; do
-    for service in $(services_of "$program"); do
-        if [ -e "/etc/init.d/$service" ]; then
-            service "$service" stop >/dev/null 2>&1 || true # not running: nothing to stop
-            update-rc.d "$service" disable >/dev/null 2>&1 || true
-        fi
-    done
+for package in "${candidates[@]}"; do
+    service=$(service_of "$package")
+    if [ -n "$service" ] && [ -e "/etc/init.d/$service" ]; then
+        service "$service" stop >/dev/null 2>&1 || true # not running: nothing to stop
+        update-rc.d "$service" disable >/dev/null 2>&1 || true
+    fi
 done
