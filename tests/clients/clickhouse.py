@@ -1,0 +1,155 @@
+"""Two ClickHouse servers (Debian's 18.16) on the loopback interface, coordinating through given endpoints.
+
+Here: configuration, starting, and queries over HTTP. Not here: what a test asserts.
+"""
+
+import http.client
+import os
+import shutil
+import urllib.error
+import urllib.request
+from collections.abc import Sequence
+from pathlib import Path
+from urllib.parse import urlencode
+
+from tests.harness.ports import free_port
+from tests.harness.process import BinaryMissing, ServerProcess
+
+CLUSTER = "pair"
+
+# ClickHouse gives up a request to ZooKeeper after 10 s; a quorum insert waits for the other replica.
+_QUERY_TIMEOUT_S = 60.0
+
+_USERS = """<yandex>
+    <profiles><default>
+        <max_memory_usage>500000000</max_memory_usage>
+        <background_pool_size>4</background_pool_size>
+        <log_queries>0</log_queries>
+        <load_balancing>in_order</load_balancing>
+    </default></profiles>
+    <users><default>
+        <password></password>
+        <networks><ip>127.0.0.1</ip></networks>
+        <profile>default</profile>
+        <quota>default</quota>
+    </default></users>
+    <quotas><default></default></quotas>
+</yandex>
+"""
+
+_CONFIGURATION = """<yandex>
+    <logger><level>information</level><console>1</console></logger>
+    <listen_host>127.0.0.1</listen_host>
+    <http_port>{http_port}</http_port>
+    <tcp_port>{tcp_port}</tcp_port>
+    <interserver_http_host>127.0.0.1</interserver_http_host>
+    <interserver_http_port>{interserver_port}</interserver_http_port>
+    <path>{folder}/</path>
+    <tmp_path>{folder}/tmp/</tmp_path>
+    <format_schema_path>{folder}/format_schemas/</format_schema_path>
+    <users_config>{users}</users_config>
+    <default_profile>default</default_profile>
+    <default_database>default</default_database>
+    <timezone>UTC</timezone>
+    <mark_cache_size>16777216</mark_cache_size>
+    <uncompressed_cache_size>0</uncompressed_cache_size>
+    <zookeeper>
+        <node index="1"><host>127.0.0.1</host><port>{zookeeper_port}</port></node>
+        <session_timeout_ms>{session_timeout_ms}</session_timeout_ms>
+    </zookeeper>
+    <macros><shard>1</shard><replica>{replica}</replica></macros>
+    <remote_servers><{cluster}><shard>
+        <internal_replication>true</internal_replication>
+        {replicas}
+    </shard></{cluster}></remote_servers>
+    <merge_tree>
+        <!-- Look for an expired session every second, not every minute; clean up within the test. -->
+        <zookeeper_session_expiration_check_period>1</zookeeper_session_expiration_check_period>
+        <cleanup_delay_period>2</cleanup_delay_period>
+        <cleanup_delay_period_random_add>0</cleanup_delay_period_random_add>
+        <old_parts_lifetime>5</old_parts_lifetime>
+    </merge_tree>
+    <distributed_ddl><path>/clickhouse/task_queue/ddl</path></distributed_ddl>
+</yandex>
+"""
+
+
+def _program() -> str:
+    """Debian keeps servers in /usr/sbin, which is not on every user's PATH. Raises BinaryMissing."""
+    program = shutil.which("clickhouse-server", path=os.pathsep.join([os.environ["PATH"], "/usr/sbin"]))
+    if program is None:
+        raise BinaryMissing("clickhouse-server is not installed: make test does it where it may use apt")
+    return program
+
+
+class QueryRefused(Exception):
+    """ClickHouse answered a query with an error; the message is ClickHouse's."""
+
+
+class ClickHouseServer(ServerProcess):
+    """One replica. `port` is the HTTP port. Give all servers of a cluster to `join` before starting them."""
+
+    kind = "clickhouse"
+
+    def __init__(self, zookeeper_port: int, *, replica: str, session_timeout_ms: int = 6000) -> None:
+        super().__init__()
+        self.tcp_port = free_port()
+        self.replica = replica
+        self._interserver_port = free_port()
+        self._zookeeper_port = zookeeper_port
+        self._session_timeout_ms = session_timeout_ms
+        self._replicas = ""
+
+    def join(self, servers: Sequence["ClickHouseServer"]) -> None:
+        """Make `servers` (this one among them) the replicas of the cluster named CLUSTER."""
+        self._replicas = "".join(
+            f"<replica><host>127.0.0.1</host><port>{server.tcp_port}</port></replica>" for server in servers
+        )
+
+    def command(self) -> Sequence[str]:
+        """The command line; writes the configuration that it names."""
+        self.data_dir.mkdir(exist_ok=True)
+        users = self._write("users.xml", _USERS)
+        configuration = self._write(
+            "config.xml",
+            _CONFIGURATION.format(
+                http_port=self.port,
+                tcp_port=self.tcp_port,
+                interserver_port=self._interserver_port,
+                folder=self.data_dir,
+                users=users,
+                zookeeper_port=self._zookeeper_port,
+                session_timeout_ms=self._session_timeout_ms,
+                replica=self.replica,
+                cluster=CLUSTER,
+                replicas=self._replicas,
+            ),
+        )
+        return [_program(), f"--config-file={configuration}"]
+
+    def serves(self) -> bool:
+        """Whether the server answers a query."""
+        try:
+            return self.query("SELECT 1") == "1"
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def query(self, sql: str, data: str = "", **settings: object) -> str:
+        """Run `sql` with `data` after it; the rows come as tab-separated lines, without the last newline.
+
+        `settings` are ClickHouse's. Raises QueryRefused for ClickHouse's own errors, OSError or
+        HTTPException where the server cannot be reached or dies meanwhile.
+        """
+        url = f"http://{self.address}/?" + urlencode({"query": sql, **settings})
+        try:
+            with urllib.request.urlopen(url, data.encode(), timeout=_QUERY_TIMEOUT_S) as response:
+                body: bytes = response.read()
+        except urllib.error.HTTPError as refused:
+            with refused:
+                raise QueryRefused(refused.read().decode(errors="replace").strip()) from None
+        return body.decode().removesuffix("\n")
+
+    def _write(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.write_text(text)
+        return path

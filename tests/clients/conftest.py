@@ -1,0 +1,57 @@
+"""The servers that client tests run against: two zketcd proxies on one etcd, or one real ZooKeeper.
+
+ZKETCD_TEST_SERVER=zookeeper chooses the latter: every test here must pass on it too.
+"""
+
+import os
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from tests.conftest import TICK_TIME_MS
+from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
+from tests.harness.process import ServerProcess
+
+_VARIABLE = "ZKETCD_TEST_SERVER"
+ON_ZOOKEEPER = os.environ.get(_VARIABLE, "zketcd") == "zookeeper"
+
+# Clients reconnect when a server dies: their sessions have to live for longer than the server takes to start.
+_MAX_SESSION_TIMEOUT_MS = 30_000
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """All client tests need real servers."""
+    for item in items:
+        if "tests/clients/" in item.nodeid:
+            item.add_marker(pytest.mark.real)
+
+
+@pytest.fixture
+def pair(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[tuple[ServerProcess, ServerProcess]]:
+    """Two servers of one tree that the test may stop, kill and start: on real ZooKeeper one server, twice."""
+    with ExitStack() as stack:
+        if ON_ZOOKEEPER:
+            server = stack.enter_context(
+                ZooKeeperServer(
+                    tick_time=TICK_TIME_MS,
+                    max_session_timeout=_MAX_SESSION_TIMEOUT_MS,
+                    max_client_connections=0,
+                )
+            )
+            yield server, server
+        else:
+            first, second = (
+                stack.enter_context(
+                    ZketcdServer(
+                        etcd_server.endpoint,
+                        prefix=etcd_prefix,
+                        tick_time=TICK_TIME_MS,
+                        max_session_timeout=_MAX_SESSION_TIMEOUT_MS,
+                        max_client_connections=0,
+                    )
+                )
+                for _ in range(2)
+            )
+            yield first, second

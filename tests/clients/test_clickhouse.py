@@ -1,0 +1,243 @@
+"""Two ClickHouse servers coordinate through two proxies on one etcd: no row is lost or doubled on either.
+
+What 18.16 does by itself, also on real ZooKeeper: a new session after each lost connection; after an expired
+session its ALTER thread stays dead until SYSTEM RESTART REPLICA; it never merges or mutates the last quorum
+part; it refuses inserts for some seconds after its ZooKeeper came back.
+"""
+
+import http.client
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
+
+import pytest
+
+from tests.clients.clickhouse import CLUSTER, ClickHouseServer, QueryRefused
+from tests.harness import wait_until
+from tests.harness.process import ServerProcess
+
+Pair = tuple[ServerProcess, ServerProcess]
+Replicas = tuple[ClickHouseServer, ClickHouseServer]
+
+# Waits for the replicas to do their part of an ALTER, OPTIMIZE or DROP.
+ON_ALL = "2"
+
+
+@pytest.fixture
+def replicas(pair: Pair) -> Iterator[Replicas]:
+    first, second = (
+        ClickHouseServer(server.port, replica=f"replica-{number}")
+        for number, server in enumerate(pair, start=1)
+    )
+    for replica in (first, second):
+        replica.join((first, second))
+    with ExitStack() as stack:
+        for replica in (first, second):
+            stack.callback(replica.close)
+            replica.start()
+        yield first, second
+
+
+def create_table(replica: ClickHouseServer, name: str) -> None:
+    """CREATE TABLE on both replicas by one ON CLUSTER query; raises QueryRefused if one of them fails."""
+    answer = replica.query(
+        f"CREATE TABLE {name} ON CLUSTER {CLUSTER} (day Date, writer UInt32, block UInt32, row UInt32)"
+        f" ENGINE = ReplicatedMergeTree('/clickhouse/tables/{{shard}}/{name}', '{{replica}}')"
+        " PARTITION BY toYYYYMM(day) ORDER BY (writer, block, row)"
+    )
+    statuses = [line.split("\t")[2] for line in answer.splitlines()]
+    assert statuses == ["0", "0"], answer
+
+
+def insert(replica: ClickHouseServer, rows: str, **settings: object) -> None:
+    replica.query("INSERT INTO t VALUES", rows, **settings)
+
+
+def wait_for_rows(replicas: Replicas, query: str, expected: str) -> None:
+    """Wait until both replicas answer `query` with `expected`, and say what they answer if they do not."""
+    for replica in replicas:
+        answers: list[str] = []
+
+        def equal(replica: ClickHouseServer = replica, answers: list[str] = answers) -> bool:
+            answers[:] = [replica.query(query)]
+            return answers == [expected]
+
+        try:
+            wait_until(equal, f"{replica.replica} has all rows", timeout=60, interval=0.1)
+        except TimeoutError:
+            assert answers == [expected], replica.replica
+
+
+ALL_ROWS = "SELECT * FROM t ORDER BY day, writer, block, row"
+
+
+def test_rows_inserted_on_either_replica_reach_the_other(replicas: Replicas) -> None:
+    first, second = replicas
+    create_table(first, "t")
+    insert(first, "('2020-01-01', 1, 1, 1), ('2020-02-01', 1, 1, 2)")
+    insert(second, "('2020-01-02', 2, 1, 1)")
+    wait_for_rows(replicas, ALL_ROWS, "2020-01-01\t1\t1\t1\n2020-01-02\t2\t1\t1\n2020-02-01\t1\t1\t2")
+
+
+def test_a_block_sent_twice_is_stored_once(replicas: Replicas) -> None:
+    first, second = replicas
+    create_table(second, "t")
+    block = "('2020-01-01', 1, 1, 1), ('2020-01-01', 1, 1, 2)"
+    insert(first, block)
+    insert(first, block)
+    insert(second, block)
+    # A part of its own that comes after all the others: once it is on both, so is everything before it.
+    insert(second, "('2020-01-01', 2, 1, 1)")
+    wait_for_rows(replicas, ALL_ROWS, "2020-01-01\t1\t1\t1\n2020-01-01\t1\t1\t2\n2020-01-01\t2\t1\t1")
+
+
+def test_a_quorum_insert_is_on_both_replicas_when_acknowledged(replicas: Replicas) -> None:
+    first, second = replicas
+    create_table(first, "t")
+    for block in range(5):
+        for writer, replica in enumerate(replicas):
+            insert(replica, f"('2020-01-01', {writer}, {block}, 1)", insert_quorum=2)
+            for reader in replicas:
+                assert (
+                    reader.query(
+                        f"SELECT count() FROM t WHERE writer = {writer} AND block = {block}",
+                        select_sequential_consistency=1,
+                    )
+                    == "1"
+                )
+    second.stop()
+    with pytest.raises(QueryRefused, match=r"(?i)quorum|replicas"):
+        insert(first, "('2020-01-01', 9, 9, 9)", insert_quorum=2, insert_quorum_timeout=1000)
+
+
+def test_optimize_alter_mutations_and_drop_partition(replicas: Replicas) -> None:
+    first, second = replicas
+    create_table(first, "t")
+    for block in range(4):
+        insert(replicas[block % 2], f"('2020-01-01', 1, {block}, 1), ('2020-02-01', 2, {block}, 1)")
+    wait_for_rows(replicas, "SELECT count() FROM t", "8")
+
+    second.query("OPTIMIZE TABLE t PARTITION 202001 FINAL", replication_alter_partitions_sync=ON_ALL)
+    wait_for_rows(
+        replicas,
+        "SELECT count() FROM system.parts WHERE table = 't' AND active AND partition = '202001'",
+        "1",
+    )
+
+    first.query(
+        "ALTER TABLE t ADD COLUMN note String DEFAULT 'none'", replication_alter_partitions_sync=ON_ALL
+    )
+    wait_for_rows(replicas, "SELECT note, count() FROM t GROUP BY note", "none\t8")
+    insert(second, "('2020-03-01', 3, 0, 1, 'some')")
+
+    first.query("ALTER TABLE t DELETE WHERE block = 0 AND writer = 1")
+    second.query("ALTER TABLE t UPDATE note = 'changed' WHERE block = 3")
+    wait_for_rows(replicas, "SELECT count() FROM system.mutations WHERE table = 't' AND is_done", "2")
+    wait_for_rows(
+        replicas,
+        "SELECT toYYYYMM(day), block, note FROM t ORDER BY day, block",
+        "202001\t1\tnone\n202001\t2\tnone\n202001\t3\tchanged\n"
+        "202002\t0\tnone\n202002\t1\tnone\n202002\t2\tnone\n202002\t3\tchanged\n"
+        "202003\t0\tsome",
+    )
+
+    second.query("ALTER TABLE t DROP PARTITION 202002", replication_alter_partitions_sync=ON_ALL)
+    wait_for_rows(
+        replicas,
+        "SELECT toYYYYMM(day), count() FROM t GROUP BY toYYYYMM(day) ORDER BY toYYYYMM(day)",
+        "202001\t3\n202003\t1",
+    )
+
+
+@pytest.mark.parametrize("end", [ClickHouseServer.stop, ClickHouseServer.kill], ids=["stopped", "killed"])
+def test_a_replica_catches_up_after_its_restart(
+    replicas: Replicas, end: Callable[[ClickHouseServer], object]
+) -> None:
+    first, second = replicas
+    create_table(first, "t")
+    insert(second, "('2020-01-01', 2, 1, 1)")
+    wait_for_rows(replicas, "SELECT count() FROM t", "1")
+    end(second)
+    for block in range(3):
+        insert(first, f"('2020-01-01', 1, {block}, 1)")
+    second.start()
+    wait_for_rows(replicas, "SELECT writer, block FROM t ORDER BY writer, block", "1\t0\n1\t1\n1\t2\n2\t1")
+    # A killed replica may write again once the session of its former life has expired.
+    wait_until(
+        lambda: _try_insert(second, "('2020-01-01', 2, 2, 1)"), "the replica takes inserts", timeout=60
+    )
+    wait_for_rows(
+        replicas, "SELECT writer, block FROM t ORDER BY writer, block", "1\t0\n1\t1\n1\t2\n2\t1\n2\t2"
+    )
+
+
+@pytest.mark.parametrize("end", [ServerProcess.stop, ServerProcess.kill], ids=["stopped", "killed"])
+def test_servers_restart_amid_inserts(
+    pair: Pair, replicas: Replicas, end: Callable[[ServerProcess], object]
+) -> None:
+    create_table(replicas[0], "t")
+    writers = [_Writer(number, replica) for number, replica in enumerate([*replicas, *replicas])]
+    with ThreadPoolExecutor(len(writers)) as threads:
+        futures = [threads.submit(writer.run) for writer in writers]
+        try:
+            for server in pair:
+                _wait_for_progress(writers)
+                end(server)
+                server.start()
+            _wait_for_progress(writers)
+        finally:
+            for writer in writers:
+                writer.ended.set()
+        for future in futures:
+            future.result()
+    # A part whose commit was cut off stays for five minutes, in ZooKeeper or not; a restart compares at once.
+    for replica in replicas:
+        replica.query("SYSTEM RESTART REPLICA t")
+    # Each writer sent each block until it was acknowledged, so all must be there, once.
+    expected = "\n".join(f"{w.number}\t{b}\t{_ROWS}\t{_ROWS}" for w in writers for b in range(w.acknowledged))
+    wait_for_rows(
+        replicas,
+        "SELECT writer, block, count(), uniqExact(row) FROM t GROUP BY writer, block ORDER BY writer, block",
+        expected,
+    )
+    # The queue of ON CLUSTER queries has come through as well.
+    create_table(replicas[1], "afterwards")
+
+
+_ROWS = 10
+
+
+class _Writer:
+    """Sends numbered blocks to one replica, each until it is acknowledged."""
+
+    def __init__(self, number: int, replica: ClickHouseServer) -> None:
+        self.number = number
+        self.acknowledged = 0
+        self.ended = threading.Event()
+        self._replica = replica
+
+    def run(self) -> None:
+        """Insert until `ended` is set; the block that is on its way then is finished."""
+        while not self.ended.is_set():
+            rows = ", ".join(
+                f"('2020-01-01', {self.number}, {self.acknowledged}, {row})" for row in range(_ROWS)
+            )
+            wait_until(partial(_try_insert, self._replica, rows), "a block is taken", timeout=90)
+            self.acknowledged += 1
+
+
+def _try_insert(replica: ClickHouseServer, rows: str) -> bool:
+    """Insert, and tell whether it was acknowledged. A refused block may be stored nevertheless."""
+    try:
+        insert(replica, rows)
+    except (QueryRefused, OSError, http.client.HTTPException):
+        return False
+    return True
+
+
+def _wait_for_progress(writers: list[_Writer]) -> None:
+    """Wait until each writer has had a few more blocks acknowledged."""
+    goals = [(writer, writer.acknowledged + 5) for writer in writers]
+    wait_until(lambda: all(w.acknowledged >= goal for w, goal in goals), "all writers go on", timeout=90)

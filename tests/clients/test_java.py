@@ -1,0 +1,248 @@
+"""The real Java client: a scripted zkCli session reads, line by line, as on real ZooKeeper."""
+
+import os
+import re
+import subprocess
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from typing import NamedTuple
+
+from tests.conftest import TICK_TIME_MS
+from tests.harness import ZooKeeperServer, wait_until, zookeeper_classpath
+from tests.harness.process import ServerProcess
+from tests.harness.zookeeper import java_program
+
+
+class Step(NamedTuple):
+    """One command; `events` notifications belong to it and are waited for: zkCli prints them late."""
+
+    command: str
+    events: int = 0
+
+
+# tl+z... is base64(sha1("user:test")), as ZooKeeper's digest scheme has it.
+SCRIPT = [
+    Step("ls /"),
+    Step("stat /"),
+    Step("ls -R /"),
+    Step("get /zookeeper/config"),
+    Step("stat /zookeeper"),
+    # Kinds of nodes
+    Step("create /a first"),
+    Step("create /a again"),
+    Step("create /a/b"),
+    Step("create /a/b/c data"),
+    Step("create /no/parent data"),
+    Step("create -s /a/seq- one"),
+    Step("create -s /a/seq- two"),
+    Step("create -e /a/ephemeral mine"),
+    Step("create -e -s /a/both- mine"),
+    Step("create /a/ephemeral/child no"),
+    Step("create /a/gr\u00fc\u00dfe \u4f60\u597d"),
+    Step("create relative data"),
+    Step("create /a//b data"),
+    Step("create /a/ data"),
+    # Reading
+    Step("ls /a"),
+    Step("ls -s /a"),
+    Step("ls -R /a"),
+    Step("ls /nothing"),
+    Step("get /a"),
+    Step("get -s /a"),
+    Step("get -s /a/ephemeral"),
+    Step("get -s /a/gr\u00fc\u00dfe"),
+    Step("get /nothing"),
+    Step("stat /a"),
+    Step("stat /a/seq-0000000001"),
+    Step("stat /nothing"),
+    # Writing with versions
+    Step("set /a second"),
+    Step("set -s /a third"),
+    Step("set -v 2 /a fourth"),
+    Step("set -v 2 /a late"),
+    Step("set -s -v 3 /a fifth"),
+    Step("set /nothing data"),
+    Step("get -s /a"),
+    Step("delete -v 7 /a/b/c"),
+    Step("delete /a/b"),
+    Step("delete -v 0 /a/b/c"),
+    Step("delete /a/b"),
+    Step("delete /a/b"),
+    Step("stat /a"),
+    Step("create -s /a/seq- three"),
+    Step("delete /"),
+    Step("delete /zookeeper"),
+    # Watches
+    Step("get -w /a"),
+    Step("set /a watched", events=1),
+    Step("set /a unwatched"),
+    Step("ls -w /a"),
+    Step("create /a/new", events=1),
+    Step("stat -w /a/new"),
+    Step("ls -w /a"),
+    Step("delete /a/new", events=2),
+    Step("stat -w /a/later"),
+    Step("create /a/later now", events=1),
+    Step("get -w /a/later"),
+    Step("ls -w /a/later"),
+    Step("delete /a/later", events=1),
+    # Permissions
+    Step("getAcl /a"),
+    Step("getAcl -s /a"),
+    Step("create /locked secret digest:user:tl+z3z0vO6PfPfEENfLF96E6pM0=:cdrwa"),
+    Step("get /locked"),
+    Step("set /locked x"),
+    Step("create /locked/child"),
+    Step("ls /locked"),
+    Step("stat /locked"),
+    Step("getAcl /locked"),
+    Step("create /locked2 free"),
+    Step("setAcl /locked2 digest:user:tl+z3z0vO6PfPfEENfLF96E6pM0=:r"),
+    Step("getAcl -s /locked2"),
+    Step("get /locked2"),
+    Step("addauth digest user:test"),
+    Step("get /locked"),
+    Step("set -s /locked x"),
+    Step("create /locked/child"),
+    Step("ls -s /locked"),
+    Step("getAcl -s /locked"),
+    Step("get /locked2"),
+    Step("set /locked2 x"),
+    Step("setAcl /locked2 world:anyone:cdrwa"),
+    Step("delete /locked/child"),
+    Step("delete /locked"),
+    Step("create /mine data auth::cdrwa"),
+    Step("getAcl /mine"),
+    Step("get /mine"),
+    Step("setAcl -v 5 /mine world:anyone:r"),
+    Step("setAcl -s -v 0 /mine world:anyone:ra"),
+    Step("set /mine refused"),
+    Step("setAcl /mine ip:127.0.0.0/8:cdrwa"),
+    Step("getAcl /mine"),
+    Step("set /mine changed"),
+    Step("setAcl /mine world:anyone:"),
+    Step("getAcl /mine"),
+    Step("get /mine"),
+    Step("setAcl /mine wrong:scheme:r"),
+    Step("setAcl /nothing world:anyone:r"),
+    Step("create /tree root"),
+    Step("create /tree/x"),
+    Step("create /tree/x/y"),
+    Step("setAcl -R /tree world:anyone:cdrwa,ip:127.0.0.1:r"),
+    Step("getAcl /tree/x/y"),
+    # The rest
+    Step("sync /a"),
+    Step("sync /nothing"),
+    Step("deleteall /tree"),
+    Step("deleteall /nothing"),
+    Step("ls -R /"),
+    Step("stat /"),
+    Step("create -e /goes with-the-session"),
+    Step("close", events=1),
+    Step("get /a"),
+    Step("connect {address}", events=1),
+    Step("ls -R /"),
+    Step("get -s /a"),
+    Step("stat /"),
+]
+
+# What zkCli does and prints without a server, connected or not: the end of what came before.
+_END_COMMAND, _END = "printwatches", "printwatches is on"
+_EVENT = "WatchedEvent "
+
+
+class _Session:
+    """One zkCli that is fed command after command."""
+
+    def __init__(self, process: subprocess.Popen[str], address: str) -> None:
+        assert process.stdin
+        assert process.stdout
+        self._input, self._output = process.stdin, process.stdout
+        self._address = address
+        self._events: list[str] = []
+
+    def play(self, steps: list[Step]) -> list[str]:
+        """The transcript: each command, its output, then its events."""
+        # The first events tell that the session is connected.
+        transcript = self._ask(Step("", events=1))
+        for step in steps:
+            transcript += [f"> {step.command}", *self._ask(step)]
+        return transcript
+
+    def _ask(self, step: Step) -> list[str]:
+        output = self._send(step.command.format(address=self._address))
+
+        def all_events_came() -> bool:
+            if len(self._events) < step.events:
+                output.extend(self._send(""))
+            return len(self._events) >= step.events
+
+        wait_until(all_events_came, f"{step.events} events of {step.command!r}")
+        events, self._events = self._events, []
+        return output + events
+
+    def _send(self, command: str) -> list[str]:
+        self._input.write(f"{command}\n{_END_COMMAND}\n")
+        self._input.flush()
+        output: list[str] = []
+        while not (line := self._output.readline()).startswith(_END):
+            assert line, f"zkCli ended at {command!r}: {output}"
+            if line.startswith(_EVENT):
+                self._events.append(line.rstrip())
+            # Empty lines and the heading of an event come between others, as the threads of zkCli will.
+            elif line.strip() not in {"", "WATCHER::"}:
+                output.append(line.rstrip("\n"))
+        return output
+
+
+@contextmanager
+def _zkcli(server: ServerProcess) -> Iterator[_Session]:
+    # Without JLine, zkCli reads plain lines and prints no prompt.
+    jars = [jar for jar in zookeeper_classpath().split(os.pathsep) if "jline" not in jar]
+    command = [
+        *(java_program(), "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"),
+        *("-Dorg.apache.logging.log4j.level=OFF", "-cp", os.pathsep.join(jars)),
+        *("org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", server.address),
+    ]
+    with subprocess.Popen(
+        command,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        encoding="utf-8",
+    ) as process:
+        try:
+            yield _Session(process, server.address)
+        finally:
+            process.kill()
+
+
+_ZXID = re.compile(r"(?<=Zxid = 0x)[0-9a-f]+|(?<=zxid: )\d+")
+_MOVING = [
+    (re.compile(r"(?<=[cm]time = )\w.*"), "TIME"),
+    (re.compile(r"(?<=ephemeralOwner = )0x[0-9a-f]{2,}"), "SESSION"),
+    (re.compile(r"Session 0x[0-9a-f]+"), "Session SESSION"),
+]
+
+
+def _comparable(transcript: list[str], server: ServerProcess) -> list[str]:
+    """The transcript without what differs between two runs; zxids become their rank among those shown."""
+    text = "\n".join(transcript).replace(server.address, "ADDRESS")
+    for pattern, name in _MOVING:
+        text = pattern.sub(name, text)
+
+    def number(found: re.Match[str]) -> int:
+        return int(found[0], 10 if found.string[found.start() - 2] == ":" else 16)
+
+    ranks = sorted({number(found) for found in _ZXID.finditer(text)} | {0})
+    return _ZXID.sub(lambda found: f"#{ranks.index(number(found))}", text).splitlines()
+
+
+def test_a_zkcli_session_reads_as_on_real_zookeeper(pair: tuple[ServerProcess, ServerProcess]) -> None:
+    transcripts = []
+    with ExitStack() as stack:
+        oracle = stack.enter_context(ZooKeeperServer(tick_time=TICK_TIME_MS))
+        for server in (oracle, pair[0]):
+            session = stack.enter_context(_zkcli(server))
+            transcripts.append(_comparable(session.play(SCRIPT), server))
+    assert transcripts[1] == transcripts[0]
