@@ -102,22 +102,30 @@ class Mirror:
 
     def replace(self, pairs: Sequence[KeyValue], revision: int) -> None:
         """Bring the mirror to a new load after a gap in the stream: what differs is one revision's change."""
-        changes, deletions = self._differences(pairs)
-        self._apply_revision(revision, (*deletions, *changes))
+        for pair in pairs:
+            if pair.key == self._keys.tree:  # it says what the zxids of all others are
+                self._set_record(decode_tree(pair.value), pair.mod_revision)
+        changes, missed = self._differences(pairs)
+        self._apply_revision(revision, changes, missed)
 
-    def _differences(self, pairs: Sequence[KeyValue]) -> tuple[list[_Change], list[_Change]]:
+    def _differences(self, pairs: Sequence[KeyValue]) -> tuple[list[_Change], list[TreeEvent]]:
+        """What to apply, and the events that it does not show: of children that came and went meanwhile."""
         keys = self._keys
         tree = self.tree
         nodes: list[tuple[str, _Change]] = []
         recreated: set[str] = set()
         others: list[_Change] = []
+        recounted: list[str] = []
         seen_nodes: set[str] = set()
         seen_counters: set[str] = set()
         seen_sessions: set[int] = set()
         proxies: set[str] = set()
         markers: set[str] = set()
         for pair in pairs:
-            kind, name = keys.parse(pair.key)
+            try:
+                kind, name = keys.parse(pair.key)
+            except ForeignKey:
+                continue
             change = _Change(PUT, pair)
             if kind is Kind.NODE:
                 seen_nodes.add(name)
@@ -131,6 +139,7 @@ class Mirror:
                 node = tree.nodes.get(name)
                 if node is None or node.counter_mod != pair.mod_revision:
                     others.append(change)
+                    recounted.append(name)
             elif kind is Kind.SESSION:
                 session_id = session_id_of(name)
                 seen_sessions.add(session_id)
@@ -141,8 +150,6 @@ class Mirror:
                 proxies.add(name)
             elif kind is Kind.MARKER:
                 markers.add(name)
-            elif kind is Kind.TREE:
-                others.append(change)
         self.proxies = proxies
         self.markers = markers
         nodes.sort(key=lambda item: item[0].count("/"))
@@ -162,18 +169,28 @@ class Mirror:
                 *(keys.session(session_id) for session_id in self.sessions.keys() - seen_sessions),
             )
         ]
-        return [change for _, change in nodes] + others, deletions
+        told = {parent_of(path) for path in gone}
+        told.update(parent_of(path) for path, _ in nodes if path not in tree.nodes)
+        missed = [
+            TreeEvent(EventType.NODE_CHILDREN_CHANGED, path, tree.nodes[path].acl)
+            for path in recounted
+            if path in tree.nodes and path not in told and path not in gone
+        ]
+        return [*deletions, *(change for _, change in nodes), *others], missed
 
     def _reach(self, revision: int) -> None:
         self.revision = revision
         self.zxid = self.zxid_of(revision)
 
-    def _apply_revision(self, revision: int, events: Iterable[Event]) -> None:
+    def _apply_revision(
+        self, revision: int, events: Iterable[Event], missed: Iterable[TreeEvent] = ()
+    ) -> None:
         fired: list[TreeEvent] = []
         covered: set[str] | None = None
         sessions: list[int] = []
         for event in events:
             covered = self._apply(event, fired, covered, sessions)
+        fired += missed
         self._reach(revision)
         if fired:
             self._fire(fired)
@@ -192,7 +209,10 @@ class Mirror:
         kv = event.kv
         key = kv.key
         if key.startswith(self._keys.nodes):
-            path = self._keys.path_of_node(key)
+            try:
+                path = self._keys.path_of_node(key)
+            except ForeignKey:
+                return covered
             if event.type == PUT:
                 change = self._put_node(path, kv.value, kv.create_revision, kv.mod_revision)
             else:
@@ -253,18 +273,23 @@ class Mirror:
     def _put_node(self, path: str, value: bytes, create_revision: int, mod: int) -> TreeEvent | None:
         data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, czxid_is_mod = decode_node(value)
         zxid = self.zxid_of(mod)
+        if mzxid is None:
+            mzxid = zxid
         explicit = czxid is not None or czxid_is_mod
         if czxid is None:
             czxid = zxid if czxid_is_mod or create_revision == mod else self.zxid_of(create_revision)
         node = self.tree.nodes.get(path)
+        children: set[str] | None = None
         if node is not None and node.czxid != czxid:
-            # deleted and created again within one revision, or during a gap in the stream
+            # Deleted and created again within one revision. Children that were too may have come before it,
+            # and those that are gone for good may leave after it.
+            children = node.children
             self.tree.detach(path)
             node = None
         if node is None:
             kind = EventType.NODE_CREATED
             node = Node()
-            node.children = None
+            node.children = children
             node.created, node.counter_mod, pzxid = self._counters.pop(path, (0, 0, None))
             node.pzxid = (
                 pzxid if pzxid is not None else self.zxid_of(node.counter_mod) if node.counter_mod else czxid
@@ -272,11 +297,12 @@ class Mirror:
             node.owner = owner
             self.tree.attach(path, node)
         else:
-            kind = EventType.NODE_DATA_CHANGED if mzxid is None else EventType.NONE
+            # A new ACL leaves mzxid as it was; after a gap in the stream the data may have changed before it.
+            kind = EventType.NONE if mzxid == node.mzxid else EventType.NODE_DATA_CHANGED
         node.data = data
         node.acl = acl
         node.czxid = czxid
-        node.mzxid = zxid if mzxid is None else mzxid
+        node.mzxid = mzxid
         node.ctime = ctime
         node.mtime = mtime
         node.version = version

@@ -71,6 +71,10 @@ class WatchTable:
 
         `acl` is the node's, `parent_acl` its parent's: a client that may not READ gets no event (3.9.3).
         """
+        if kind == EventType.NODE_CHILDREN_CHANGED:  # all that is known after a gap in the stream
+            for watcher in self.children.take(path):
+                watcher.notify(kind, path, zxid, acl)
+            return
         told: Iterable[Watcher] = self.data.take(path)
         for watcher in told:
             watcher.notify(kind, path, zxid, acl)

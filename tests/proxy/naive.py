@@ -1,0 +1,232 @@
+"""ZooKeeper's tree in the plainest way: one dict, one request after another, a copy to go back to.
+
+Written from PrepRequestProcessor and DataTree, not from proxy/; it knows no batches, no etcd and no guards.
+Permissions are those of world:anyone only. Requests are told apart by their class.
+"""
+
+import copy
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from codec.constants import ErrorCode, EventType, OpCode, Perms
+from codec.jute import Acl
+
+Acls = tuple[Acl, ...]
+
+
+class Create(NamedTuple):
+    path: str
+    data: bytes | None = b""
+    acl: Acls = (Acl(31, "world", "anyone"),)
+    flags: int = 0
+
+
+class Delete(NamedTuple):
+    path: str
+    version: int = -1
+
+
+class SetData(NamedTuple):
+    path: str
+    data: bytes | None = b""
+    version: int = -1
+
+
+class SetAcl(NamedTuple):
+    path: str
+    acl: Acls = (Acl(31, "world", "anyone"),)
+    version: int = -1
+
+
+class Check(NamedTuple):
+    path: str
+    version: int = -1
+
+
+class Multi(NamedTuple):
+    parts: tuple[Create | Delete | SetData | Check, ...]
+
+
+class CloseSession(NamedTuple):
+    pass
+
+
+Single = Create | Delete | SetData | SetAcl | Check
+Asked = Single | Multi | CloseSession
+
+OPCODES: dict[type[Single], OpCode] = {
+    Create: OpCode.CREATE2,
+    Delete: OpCode.DELETE,
+    SetData: OpCode.SET_DATA,
+    SetAcl: OpCode.SET_ACL,
+    Check: OpCode.CHECK,
+}
+
+
+class Refused(Exception):
+    def __init__(self, code: ErrorCode) -> None:
+        super().__init__(code)
+        self.code = code
+
+
+@dataclass
+class Znode:
+    data: bytes | None
+    acl: Acls
+    owner: int
+    czxid: int
+    mzxid: int
+    pzxid: int
+    ctime: int
+    mtime: int
+    version: int = 0
+    created: int = 0
+    aversion: int = 0
+
+
+# What clients see of a node, in the order of ZooKeeper's Stat.
+Stat = tuple[int, int, int, int, int, int, int, int, int, int, int]
+
+
+class Answer(NamedTuple):
+    """(path of a create, Stat) where the operation gives them."""
+
+    path: str | None = None
+    stat: Stat | None = None
+
+
+class MultiAnswer(NamedTuple):
+    answers: list[Answer]
+    failed_at: int | None
+    code: ErrorCode
+
+
+@dataclass
+class NaiveZooKeeper:
+    """All znodes and living sessions; `events` are (type, path) in the order in which ZooKeeper fires them."""
+
+    nodes: dict[str, Znode] = field(default_factory=dict)
+    sessions: set[int] = field(default_factory=set)
+    events: list[tuple[int, str]] = field(default_factory=list)
+
+    def children(self, path: str) -> list[str]:
+        """The names of a node's children, in order."""
+        start = path.rstrip("/") + "/"
+        return sorted(
+            other[len(start) :]
+            for other in self.nodes
+            if other != "/" and other.startswith(start) and "/" not in other[len(start) :]
+        )
+
+    def stat(self, path: str) -> Stat:
+        """What ZooKeeper's Stat says of a node."""
+        node = self.nodes[path]
+        count = len(self.children(path))
+        return (
+            node.czxid,
+            node.mzxid,
+            node.ctime,
+            node.mtime,
+            node.version,
+            2 * node.created - count,
+            node.aversion,
+            node.owner,
+            len(node.data or b""),
+            count,
+            node.pzxid,
+        )
+
+    def apply(self, session: int, asked: Asked, zxid: int, now: int) -> Answer | MultiAnswer:
+        """Answer one request. Raises Refused; a refused request has changed nothing."""
+        if isinstance(asked, CloseSession):  # a second time does nothing
+            for path in sorted(path for path, node in self.nodes.items() if node.owner == session):
+                self._remove(path, zxid)
+            self.sessions.discard(session)
+            return Answer()
+        if session not in self.sessions:
+            raise Refused(ErrorCode.SESSION_EXPIRED)
+        if isinstance(asked, Multi):
+            return self._multi(session, asked, zxid, now)
+        return self._single(session, asked, zxid, now)
+
+    def _multi(self, session: int, multi: Multi, zxid: int, now: int) -> MultiAnswer:
+        nodes, events = copy.deepcopy(self.nodes), list(self.events)
+        answers: list[Answer] = []
+        for position, part in enumerate(multi.parts):
+            try:
+                answers.append(self._single(session, part, zxid, now))
+            except Refused as refused:
+                self.nodes, self.events = nodes, events
+                return MultiAnswer([], position, refused.code)
+        return MultiAnswer(answers, None, ErrorCode.OK)
+
+    def _single(self, session: int, asked: Single, zxid: int, now: int) -> Answer:
+        if isinstance(asked, Create):
+            return self._create(session, asked, zxid, now)
+        if isinstance(asked, Delete):
+            parent = self._need(_parent(asked.path))
+            _permit(parent, Perms.DELETE)
+            node = self._need(asked.path)
+            _match(asked.version, node.version)
+            if self.children(asked.path):
+                raise Refused(ErrorCode.NOT_EMPTY)
+            self._remove(asked.path, zxid)
+            return Answer()
+        node = self._need(asked.path)
+        if isinstance(asked, Check):
+            _permit(node, Perms.READ)
+            _match(asked.version, node.version)
+            return Answer()
+        if isinstance(asked, SetAcl):
+            _permit(node, Perms.ADMIN)
+            _match(asked.version, node.aversion)
+            node.acl = asked.acl
+            node.aversion += 1
+            return Answer(stat=self.stat(asked.path))
+        _permit(node, Perms.WRITE)
+        _match(asked.version, node.version)
+        node.data = asked.data
+        node.version += 1
+        node.mzxid, node.mtime = zxid, now
+        self.events.append((EventType.NODE_DATA_CHANGED, asked.path))
+        return Answer(stat=self.stat(asked.path))
+
+    def _create(self, session: int, asked: Create, zxid: int, now: int) -> Answer:
+        parent = self._need(_parent(asked.path))
+        _permit(parent, Perms.CREATE)
+        path = asked.path + (f"{parent.created:010d}" if asked.flags & 2 else "")
+        if path in self.nodes:
+            raise Refused(ErrorCode.NODE_EXISTS)
+        if parent.owner:
+            raise Refused(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
+        owner = session if asked.flags & 1 else 0
+        self.nodes[path] = Znode(asked.data, asked.acl, owner, zxid, zxid, zxid, now, now)
+        parent.created += 1
+        parent.pzxid = zxid
+        self.events.append((EventType.NODE_CREATED, path))
+        return Answer(path, self.stat(path))
+
+    def _remove(self, path: str, zxid: int) -> None:
+        del self.nodes[path]
+        self.nodes[_parent(path)].pzxid = zxid
+        self.events.append((EventType.NODE_DELETED, path))
+
+    def _need(self, path: str) -> Znode:
+        node = self.nodes.get(path)
+        if node is None:
+            raise Refused(ErrorCode.NO_NODE)
+        return node
+
+
+def _parent(path: str) -> str:
+    return path[: path.rfind("/")] or "/"
+
+
+def _permit(node: Znode, permission: int) -> None:
+    if not any(entry.perms & permission for entry in node.acl):
+        raise Refused(ErrorCode.NO_AUTH)
+
+
+def _match(wanted: int, version: int) -> None:
+    if wanted not in (-1, version):
+        raise Refused(ErrorCode.BAD_VERSION)
