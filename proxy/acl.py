@@ -130,7 +130,7 @@ def expand(acl: Sequence[Acl] | None, identities: Sequence[Identity]) -> tuple[A
     """The ACL to store for one that a client sent. Raises INVALIDACL as fixupACL does."""
     if not acl:
         raise Refusal(ErrorCode.INVALID_ACL)
-    if len(acl) == 1 and acl[0] == OPEN_ACL[0]:
+    if len(acl) == 1 and (acl[0] is OPEN_ACL[0] or acl[0] == OPEN_ACL[0]):
         return OPEN_ACL
     stored: list[Acl] = []
     for entry in dict.fromkeys(acl):

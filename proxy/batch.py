@@ -111,7 +111,13 @@ class Component:
         self.writes += other.writes
 
 
-_BITS = (0, 1, 1, 2)  # guards in a combination of GUARD_NODE and GUARD_COUNTER
+# Compares, and puts or deletes, for each combination of GUARD_NODE, GUARD_COUNTER and CHANGE, at most.
+_GUARDS = (0, 1, 1, 2, 0, 1, 1, 2)
+_WRITES = (0, 0, 1, 1, 1, 1, 2, 2)
+
+
+# What a single operation can add: node and counter of two paths, a session, a component.
+_MOST_OF_ONE = 8
 
 
 class Batch:
@@ -121,6 +127,7 @@ class Batch:
         "_by_session",
         "_components",
         "_incarnation",
+        "_load",
         "_size",
         "_widest",
         "draft",
@@ -148,6 +155,7 @@ class Batch:
         self._by_session: dict[int, Component] = {}
         self._size = 0
         self._widest = 0
+        self._load = 0  # guards and chunks of all components: what one would have if all were merged
 
     @property
     def components(self) -> list[Component]:
@@ -166,7 +174,9 @@ class Batch:
         ):
             return False
         draft = self.draft
-        draft.begin()
+        # Where even the merger of all components would have room, nothing that checks first needs a way back.
+        crowded = len(self._components) + self._load + _MOST_OF_ONE > WIDTH
+        draft.begin(undoable=crowded or not request.operation.checks_first)
         try:
             self._evaluate(request)
         except Refusal as refusal:
@@ -193,62 +203,72 @@ class Batch:
         request.result = request.operation.apply(self.draft, caller, request.fields)
 
     def _accept(self, request: Request) -> bool:
+        """Make the evaluated request part of the component of its footprint, if there is room."""
         draft = self.draft
         footprint = draft.footprint
         session_guards = draft.session_guards
-        touched: dict[Component, None] = {}
-        guards = writes = 0
-        noted: dict[Entry, int] = {}
-        for entry, flags in footprint:
-            had = noted.get(entry)
-            if had is None:
-                had = entry.flags
-                if entry.component is not None:
-                    touched[entry.component.root()] = None
-            new = flags & ~had
-            noted[entry] = had | flags
-            if new:
-                guards += _BITS[new & 3]
-                if new & CHANGE:
-                    writes += 2
         by_session = self._by_session
+        guards = 0
+        writes = len(draft.session_changes)
+        former: list[tuple[Entry, int]] = []  # flags, for the way back
+        touched: list[Component] = []
+        for entry, flags in footprint:
+            had = entry.flags
+            new = flags & ~had
+            if new:
+                former.append((entry, had))
+                entry.flags = had | new
+                guards += _GUARDS[new]
+                writes += _WRITES[new]
+            component = entry.component
+            if component is not None:
+                if component.merged_into is not None:
+                    component = component.root()
+                if component not in touched:
+                    touched.append(component)
         for session_id in session_guards:
-            known = by_session.get(session_id)
-            if known is not None:
-                touched[known.root()] = None
-            else:
+            component = by_session.get(session_id)
+            if component is None:
                 guards += 1
-        writes += len(draft.session_changes)
-        merged_guards = guards + sum(component.guards for component in touched)
-        merged_writes = writes + sum(component.writes for component in touched)
+            else:
+                if component.merged_into is not None:
+                    component = component.root()
+                if component not in touched:
+                    touched.append(component)
+        merged_guards = guards
+        merged_writes = writes
+        for component in touched:
+            merged_guards += component.guards
+            merged_writes += component.writes
         widest = max(self._widest, merged_guards, -(-merged_writes // CHUNK))
-        count = len(self._components) + 1 - len(touched)
-        if count + widest > WIDTH:
+        if len(self._components) + 1 - len(touched) + widest > WIDTH:
             if self.requests:
+                for entry, had in former:
+                    entry.flags = had
                 return False
             self.wide = True
-        target = next(iter(touched), None)
-        if target is None:
-            target = Component()
-            self._components[target] = None
-        for other in touched:
-            if other is not target:
+        if touched:
+            target = touched[0]
+            for other in touched[1:]:
                 target.absorb(other)
                 del self._components[other]
+        else:
+            target = Component()
+            self._components[target] = None
         target.guards = merged_guards
         target.writes = merged_writes
         target.requests.append(request)
         target.events += draft.request_events
-        target.session_guards.update(session_guards)
         target.session_changes += draft.session_changes
-        for session_id in session_guards:
+        for session_id, mod in session_guards.items():
+            target.session_guards[session_id] = mod
             by_session[session_id] = target
-        for entry, flags in noted.items():
+        for entry, _ in footprint:
             if entry.component is None:
                 entry.component = target
                 target.entries.append(entry)
-            entry.flags = flags
         self._widest = widest
+        self._load += guards + -(-writes // CHUNK)
         self._size += request.size + 64 * len(footprint)
         return True
 

@@ -9,7 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol, cast
+from typing import NamedTuple, Protocol, cast
 
 from codec.constants import ErrorCode, KeeperState, OpCode, Perms, Xid
 from codec.errors import FrameTooLong, MalformedPacket, NullString
@@ -71,18 +71,27 @@ class Host(Protocol):
         """A connection has ended."""
 
 
-class _Item:
-    """A request that cannot be answered yet."""
+class _Write(Request):
+    """A write of this connection, with the committer or answered."""
 
-    __slots__ = ("frame", "is_write", "opcode", "reply", "submitted", "xid")
+    __slots__ = ("closes", "reply", "xid")
 
-    def __init__(self, xid: int, opcode: int, frame: bytes, is_write: bool) -> None:
-        self.xid = xid
-        self.opcode = opcode
-        self.frame = frame
-        self.is_write = is_write
-        self.submitted = False
-        self.reply: bytes | None = None
+    xid: int
+    reply: bytes | None  # until it is this one's turn
+    closes: bool  # it is a closeSession
+
+
+class _Waiting(NamedTuple):
+    """A request behind a read that waits, or a read or the like behind a write."""
+
+    xid: int
+    opcode: int
+    packet: bytes
+
+    @property
+    def is_write(self) -> bool:
+        """Whether it goes to the committer."""
+        return self.opcode in WRITES or self.opcode == OpCode.CLOSE_SESSION
 
 
 class Connection(asyncio.Protocol):
@@ -95,7 +104,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._flush_scheduled = False
-        self._queue: deque[_Item] = deque()
+        self._queue: deque[_Write | _Waiting] = deque()
         self._barriers = 0  # items in the queue that are no writes
         self._backlog: list[bytes] = []  # frames that came before the session was there
         self._greeting: ConnectRequest | None = None
@@ -106,6 +115,7 @@ class Connection(asyncio.Protocol):
         self.address = ""
         self.port = 0
         self.identities: tuple[Identity, ...] = ()
+        self._caller = Caller(0, ())
         self.received = 0
         self.sent = 0
 
@@ -150,8 +160,8 @@ class Connection(asyncio.Protocol):
         if self.session is not None and self.session.connection is self:
             self.session.connection = None
         for item in self._queue:
-            if item.is_write and not item.submitted:
-                self._submit(item)
+            if isinstance(item, _Waiting) and item.is_write:
+                self._submit(*item)
         self._host.gone(self)
 
     def pause_writing(self) -> None:
@@ -175,6 +185,7 @@ class Connection(asyncio.Protocol):
         session.connection = self
         session.heard = self._loop.time()
         self.session = session
+        self._caller = Caller(session.id, self.identities)
         self._out.append(
             encode_connect_response(session.timeout_ms, session.id, password, self._read_only_byte())
         )
@@ -269,95 +280,101 @@ class Connection(asyncio.Protocol):
 
     def _take(self, xid: int, opcode: int, packet: bytes) -> None:
         """A write, or anything that waits for one."""
-        is_write = opcode in WRITES or opcode == OpCode.CLOSE_SESSION
-        if not is_write and not self._queue:
+        queue = self._queue
+        operation = WRITES.get(opcode)
+        if operation is not None or opcode == OpCode.CLOSE_SESSION:
+            if self._barriers:
+                queue.append(_Waiting(xid, opcode, packet))
+            else:
+                write = self._submit(xid, opcode, packet)
+                queue.append(write)
+                if write.reply is not None and len(queue) == 1:
+                    self._advance()
+        elif queue:
+            queue.append(_Waiting(xid, opcode, packet))
+            self._barriers += 1
+        else:
             self._out.append(self._answer(xid, opcode, packet))
             return
-        item = _Item(xid, opcode, packet, is_write)
-        self._queue.append(item)
-        if not is_write:
-            self._barriers += 1
-        elif not self._barriers:
-            self._submit(item)
-        if len(self._queue) == _MAX_QUEUE:
+        if len(queue) == _MAX_QUEUE:
             self._pause()
-        if self._queue[0].reply is not None:
-            self._advance()  # answered without etcd
 
-    def _submit(self, item: _Item) -> None:
-        item.submitted = True
-        caller = Caller(self.session_id, self.identities)
-
-        def done(request: Request, _zxid: int) -> None:
-            self._done(item, request, _zxid)
-
-        if item.opcode == OpCode.CLOSE_SESSION:
+    def _submit(self, xid: int, opcode: int, packet: bytes) -> _Write:
+        """Give a write to the committer; one that cannot be read has its answer at once."""
+        operation = WRITES.get(opcode)
+        if operation is None:
             if self.session is not None:
                 self.session.ending = True
-            self._host.submit(Request(END, None, caller, len(item.frame), done))
-            return
-        operation = WRITES[item.opcode]
-        try:
-            fields = operation.decode(Reader(item.frame, _HEADER_SIZE))
-        except MalformedPacket as error:
-            checked = isinstance(error, NullString) and item.opcode in _PATH_CHECKED_FIRST
-            code = ErrorCode.BAD_ARGUMENTS if checked else ErrorCode.MARSHALLING_ERROR
-            item.reply = frame(item.xid, self._host.zxid, code)
-            return
-        self._host.submit(Request(operation, fields, caller, len(item.frame), done))
+            operation, fields, refusal = END, None, None
+        else:
+            try:
+                fields, refusal = operation.decode(packet, _HEADER_SIZE), None
+            except MalformedPacket as error:
+                checked = isinstance(error, NullString) and opcode in _PATH_CHECKED_FIRST
+                refusal = ErrorCode.BAD_ARGUMENTS if checked else ErrorCode.MARSHALLING_ERROR
+                fields = None
+        write = _Write(operation, fields, self._caller, len(packet), self._done)
+        write.xid = xid
+        write.closes = operation is END
+        write.reply = None
+        if refusal is None:
+            self._host.submit(write)
+        else:
+            write.reply = frame(xid, self._host.zxid, refusal)
+        return write
 
-    def _done(self, item: _Item, request: Request, zxid: int) -> None:
+    def _done(self, write: Request, zxid: int) -> None:
         """The committer has the answer to a write."""
+        assert isinstance(write, _Write)
         now = self._host.zxid
-        if request.refusal is not None:
-            item.reply = frame(item.xid, now, request.refusal)
-            if request.refusal in _FATAL:
+        if write.refusal is not None:
+            write.reply = frame(write.xid, now, write.refusal)
+            if write.refusal in _FATAL:
                 self._end()
         else:
-            item.reply = frame(item.xid, now, 0, request.operation.reply(request.result, zxid))
-        if item.opcode == OpCode.CLOSE_SESSION and self.session is not None:
+            write.reply = frame(write.xid, now, 0, write.operation.reply(write.result, zxid))
+        if write.closes and self.session is not None:
             self._host.session_ended(self.session)
-        if self._queue and self._queue[0] is item:
+        if self._queue and self._queue[0] is write:
             self._advance()
-            self._schedule_flush()
 
     def _advance(self) -> None:
         """Answer from the head of the queue as far as it goes, then let the next writes go."""
         queue = self._queue
         while queue:
             item = queue[0]
-            if item.is_write:
+            if isinstance(item, _Write):
                 if item.reply is None:
-                    if item.submitted:
-                        return
-                    self._submit_run()
-                    if item.reply is None:
-                        return
+                    break
                 self._out.append(item.reply)
                 queue.popleft()
-                if item.opcode == OpCode.CLOSE_SESSION:
+                if item.closes:
                     self._end()
                     return
+            elif item.is_write:
+                self._submit_run()
             else:
+                xid, opcode, packet = item
                 queue.popleft()
                 self._barriers -= 1
                 self._out.append(
-                    self._read(item.xid, item.opcode, item.frame)
-                    if item.opcode in READS
-                    else self._answer(item.xid, item.opcode, item.frame)
+                    self._read(xid, opcode, packet) if opcode in READS else self._answer(xid, opcode, packet)
                 )
             if len(queue) == _MAX_QUEUE // 2:
                 self._resume()
-        if self._draining:
+        if self._draining and not queue:
             self._end()
+        self._schedule_flush()
 
     def _submit_run(self) -> None:
         """Submit the writes at the head of the queue, up to the next request that is none."""
-        for item in self._queue:
-            if not item.is_write:
-                return
-            if not item.submitted:
-                self._submit(item)
+        queue = self._queue
+        for place in range(len(queue)):
+            item = queue[place]
+            if isinstance(item, _Waiting):
+                if not item.is_write:
+                    return
+                queue[place] = self._submit(*item)
 
     def _answer(self, xid: int, opcode: int, packet: bytes) -> bytes:
         """Requests that concern the connection alone."""
@@ -381,6 +398,7 @@ class Connection(asyncio.Protocol):
             return frame(xid, 0, ErrorCode.AUTH_FAILED)
         if identity not in self.identities:
             self.identities = (*self.identities, identity)
+            self._caller = Caller(self.session_id, self.identities)
         return frame(xid, 0, ErrorCode.OK)
 
     # -- sending -------------------------------------------------------------------------------------------

@@ -207,6 +207,7 @@ class Draft:
         "_session_values",
         "_sessions",
         "_tree",
+        "_undoable",
         "entries",
         "events",
         "footprint",
@@ -225,6 +226,7 @@ class Draft:
         self._session_values: dict[int, SessionValue | None] = {}  # what kept requests have made of them
         self._locks = locks
         self._serial = 0
+        self._undoable = True
         self._journal: list[tuple[Entry, tuple[Any, ...]]] = []
         self.now = now
         self.entries: dict[str, Entry] = {}
@@ -233,9 +235,14 @@ class Draft:
         self.session_changes: list[SessionChange] = []
         self.session_guards: dict[int, int] = {}
 
-    def begin(self) -> None:
-        """Start the next request: an empty footprint, nothing to roll back."""
+    def begin(self, *, undoable: bool = True) -> None:
+        """Start the next request: an empty footprint, nothing to roll back.
+
+        Without `undoable`, what it changes stays: for operations that check all before, in a batch that has
+        room for them in any case.
+        """
         self._serial += 1
+        self._undoable = undoable
         for change in self.session_changes:
             self._session_values[change.session_id] = change.value
         self._journal = []
@@ -266,18 +273,19 @@ class Draft:
         return entry
 
     def _change(self, entry: Entry) -> None:
-        if entry.saved_by != self._serial:
+        if self._undoable and entry.saved_by != self._serial:
             self._journal.append((entry, entry.save()))
             entry.saved_by = self._serial
 
-    def create(self, parent: Entry, path: str, data: bytes | None, acl: tuple[Acl, ...], owner: int) -> Entry:
+    def create(
+        self, parent: Entry, entry: Entry, data: bytes | None, acl: tuple[Acl, ...], owner: int
+    ) -> None:
         """Create a node; that it is absent and may be created has been checked."""
         self._change(parent)
         parent.created = wrap_int(parent.created + 1)
         parent.child_count += 1
         parent.pzxid = PENDING
         parent.counter_changed = True
-        entry = self.look(path, CHANGE)
         self._change(entry)
         entry.exists = True
         entry.data = data
@@ -289,7 +297,6 @@ class Draft:
         entry.node_changed = True
         entry.counter_changed = False
         self._event(EventType.NODE_CREATED, entry)
-        return entry
 
     def delete(self, parent: Entry, entry: Entry) -> None:
         """Delete a node; that it exists and is empty has been checked."""

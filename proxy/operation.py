@@ -40,9 +40,13 @@ ReadOperation = Callable[[Reading, Client, bytes, int], bytes]
 class WriteOperation(NamedTuple):
     """An operation that may change the tree."""
 
-    # The request's fields, from the reader's position. Raises MalformedPacket.
-    decode: Callable[[Reader], Any]
+    # The request's fields, from the reader's position; for parts of a multi. Raises MalformedPacket.
+    read: Callable[[Reader], Any]
+    # The same from a whole frame and the position of its body.
+    decode: Callable[[bytes, int], Any]
     # Evaluates the fields on the draft; the result is what `reply` needs. Raises Refusal and Held.
     apply: Callable[[Draft, Caller, Any], Any]
     # The body of the reply, given the result and the zxid of its Txn.
     reply: Callable[[Any, int], bytes]
+    # Whether `apply` checks all before it changes anything, so that a refusal leaves nothing to undo.
+    checks_first: bool = True

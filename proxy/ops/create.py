@@ -2,50 +2,55 @@
 
 from codec.constants import CreateMode, ErrorCode, Perms
 from codec.jute import Acl, pack_string
-from codec.packets import read_create
+from codec.packets import decode_create, read_create
 from proxy.acl import Caller, demand, expand
-from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft, StatFields
+from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft, Entry, StatFields
 from proxy.operation import WriteOperation
 from proxy.ops.stats import pack_stat
 from proxy.refusal import Refusal
 from proxy.tree import session_of
 from schema.paths import ROOT, is_valid
+from schema.values import OPEN_ACL
 
 Fields = tuple[str, bytes | None, list[Acl] | None, int]
-Created = tuple[str, StatFields]
+PathAndStat = tuple[str, StatFields]
 
 _EPHEMERAL = 1
 _SEQUENTIAL = 2
+_CHILD_COMES = GUARD_NODE | GUARD_COUNTER | CHANGE
 
 
-def apply(draft: Draft, caller: Caller, fields: Fields) -> Created:
+def create(draft: Draft, caller: Caller, fields: Fields) -> Entry:
     """Create the node; the checks come in ZooKeeper's order, for the first one that fails is the answer."""
     path, data, sent_acl, flags = fields
-    _check_mode(flags)
+    if flags:
+        _check_mode(flags)
     slash = path.rfind("/")
     if slash < 0 or "\0" in path:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     acl = expand(sent_acl, caller.identities)
-    parent = draft.look(path[:slash] or ROOT, GUARD_NODE)
+    parent = draft.look(path[:slash] or ROOT, _CHILD_COMES)
     if not parent.exists:
         raise Refusal(ErrorCode.NO_NODE)
-    demand(parent.acl, Perms.CREATE, caller.identities)
-    draft.footprint.append((parent, GUARD_COUNTER | CHANGE))
-    ephemeral = sequential = False
+    if parent.acl is not OPEN_ACL:
+        demand(parent.acl, Perms.CREATE, caller.identities)
+    owner = 0
     if flags and flags != CreateMode.CONTAINER:
-        ephemeral, sequential = bool(flags & _EPHEMERAL), bool(flags & _SEQUENTIAL)
-        if sequential:
+        if flags & _SEQUENTIAL:
             path = f"{path}{parent.created:010d}"
+        if flags & _EPHEMERAL:
+            owner = caller.session_id
     if not is_valid(path):
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     # Present or absent, the node needs no guard of its own: its parent's counter tells of each child's coming
     # and going.
-    if draft.look(path, 0).exists:
+    entry = draft.look(path, CHANGE)
+    if entry.exists:
         raise Refusal(ErrorCode.NODE_EXISTS)
-    if session_of(parent.owner):
+    if parent.owner and session_of(parent.owner):
         raise Refusal(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
-    entry = draft.create(parent, path, data, acl, caller.session_id if ephemeral else 0)
-    return path, entry.stat()
+    draft.create(parent, entry, data, acl, owner)
+    return entry
 
 
 def _check_mode(flags: int) -> None:
@@ -56,13 +61,22 @@ def _check_mode(flags: int) -> None:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
 
 
-def _path(created: Created, _zxid: int) -> bytes:
-    return pack_string(created[0])
+def _for_path(draft: Draft, caller: Caller, fields: Fields) -> str:
+    return create(draft, caller, fields).path
 
 
-def _path_and_stat(created: Created, zxid: int) -> bytes:
+def _for_path_and_stat(draft: Draft, caller: Caller, fields: Fields) -> PathAndStat:
+    entry = create(draft, caller, fields)
+    return entry.path, entry.stat()
+
+
+def _path(path: str, _zxid: int) -> bytes:
+    return pack_string(path)
+
+
+def _path_and_stat(created: PathAndStat, zxid: int) -> bytes:
     return pack_string(created[0]) + pack_stat(created[1], zxid)
 
 
-CREATE = WriteOperation(read_create, apply, _path)
-CREATE2 = WriteOperation(read_create, apply, _path_and_stat)
+CREATE = WriteOperation(read_create, decode_create, _for_path, _path)
+CREATE2 = WriteOperation(read_create, decode_create, _for_path_and_stat, _path_and_stat)

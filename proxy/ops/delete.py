@@ -1,7 +1,7 @@
 """delete: PrepRequestProcessor.pRequest2Txn, case delete."""
 
 from codec.constants import ErrorCode, Perms
-from codec.packets import read_path_version
+from codec.packets import decode_path_version, read_path_version
 from proxy.acl import Caller, demand
 from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft
 from proxy.operation import WriteOperation
@@ -16,11 +16,10 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, int]) -> None:
     slash = path.rfind("/")
     if slash < 0 or "\0" in path or path in SPECIAL_PATHS:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
-    parent = draft.look(path[:slash] or ROOT, GUARD_NODE)
+    parent = draft.look(path[:slash] or ROOT, GUARD_NODE | GUARD_COUNTER | CHANGE)
     if not parent.exists:
         raise Refusal(ErrorCode.NO_NODE)
     demand(parent.acl, Perms.DELETE, caller.identities)
-    draft.footprint.append((parent, GUARD_COUNTER | CHANGE))
     # That the node is there, its parent's counter says; the node itself matters for its version only.
     node = draft.look(path, CHANGE | GUARD_COUNTER if version == -1 else CHANGE | GUARD_COUNTER | GUARD_NODE)
     if not node.exists:
@@ -32,4 +31,4 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, int]) -> None:
     draft.delete(parent, node)
 
 
-DELETE = WriteOperation(read_path_version, apply, nothing)
+DELETE = WriteOperation(read_path_version, decode_path_version, apply, nothing)

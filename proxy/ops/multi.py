@@ -53,7 +53,7 @@ class Outcome(NamedTuple):
     failure: Failure | None
 
 
-def decode(reader: Reader) -> list[Part]:
+def read(reader: Reader) -> list[Part]:
     """The parts. Raises MalformedPacket for an operation that a multi cannot hold, as ZooKeeper does."""
     parts: list[Part] = []
     while True:
@@ -63,7 +63,7 @@ def decode(reader: Reader) -> list[Part]:
         operation = PARTS.get(opcode)  # type: ignore[call-overload]
         if operation is None:
             raise MalformedPacket(f"operation {opcode} in a multi")
-        fields = operation.decode(reader)
+        fields = operation.read(reader)
         if opcode in _CREATES:
             _path, _data, acl, flags = fields
             # MultiOperationRecord builds CreateOptions, which want an ACL, and for TTL modes a TTL
@@ -72,6 +72,11 @@ def decode(reader: Reader) -> list[Part]:
             if flags == CreateMode.CONTAINER:
                 opcode, operation = OpCode.CREATE2, CREATE2  # Op.Create makes it a createContainer
         parts.append(Part(opcode, operation, fields))
+
+
+def decode(frame: bytes, position: int) -> list[Part]:
+    """The parts of a whole request; see `read`."""
+    return read(Reader(frame, position))
 
 
 def apply(draft: Draft, caller: Caller, parts: list[Part]) -> Outcome:
@@ -107,4 +112,4 @@ def reply(outcome: Outcome, zxid: int) -> bytes:
     return b"".join(body)
 
 
-MULTI = WriteOperation(decode, apply, reply)
+MULTI = WriteOperation(read, decode, apply, reply, checks_first=False)

@@ -6,7 +6,6 @@ Pure write operations, committed in batches like all others: each is one guarded
 from typing import NamedTuple, NoReturn
 
 from codec.constants import ErrorCode
-from codec.jute import Reader
 from proxy.acl import Caller
 from proxy.draft import Draft
 from proxy.operation import WriteOperation
@@ -22,7 +21,7 @@ class TakeOver(NamedTuple):
     value: SessionValue
 
 
-def _not_on_the_wire(_reader: Reader) -> NoReturn:
+def _not_on_the_wire(*_: object) -> NoReturn:
     raise AssertionError("session operations come from the proxy itself")
 
 
@@ -60,7 +59,7 @@ def _end_if_gone(draft: Draft, caller: Caller, _fields: None) -> None:
         draft.delete_ephemerals(caller.session_id)
 
 
-OPEN = WriteOperation(_not_on_the_wire, _open, nothing)
-TAKE_OVER = WriteOperation(_not_on_the_wire, _take_over, nothing)
-END = WriteOperation(_not_on_the_wire, _end, nothing)
-END_IF_GONE = WriteOperation(_not_on_the_wire, _end_if_gone, nothing)
+OPEN = WriteOperation(_not_on_the_wire, _not_on_the_wire, _open, nothing)
+TAKE_OVER = WriteOperation(_not_on_the_wire, _not_on_the_wire, _take_over, nothing)
+END = WriteOperation(_not_on_the_wire, _not_on_the_wire, _end, nothing, checks_first=False)
+END_IF_GONE = WriteOperation(_not_on_the_wire, _not_on_the_wire, _end_if_gone, nothing, checks_first=False)

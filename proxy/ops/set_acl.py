@@ -2,7 +2,7 @@
 
 from codec.constants import ErrorCode, Perms
 from codec.jute import Acl
-from codec.packets import read_set_acl
+from codec.packets import decode_set_acl, read_set_acl
 from proxy.acl import Caller, demand, expand
 from proxy.draft import CHANGE, GUARD_NODE, Draft, StatFields
 from proxy.operation import WriteOperation
@@ -27,4 +27,4 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, list[Acl] | None, int
     return node.stat()
 
 
-SET_ACL = WriteOperation(read_set_acl, apply, pack_stat)
+SET_ACL = WriteOperation(read_set_acl, decode_set_acl, apply, pack_stat)

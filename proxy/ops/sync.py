@@ -1,12 +1,13 @@
 """sync: a barrier. It looks at nothing; its Txn's marker reaching the mirror is all it waits for."""
 
 from codec.jute import Reader, pack_string
+from codec.packets import decode_optional_path
 from proxy.acl import Caller
 from proxy.draft import Draft
 from proxy.operation import WriteOperation
 
 
-def decode(reader: Reader) -> str | None:
+def read(reader: Reader) -> str | None:
     """The path, which ZooKeeper only sends back, even a null."""
     return reader.string()
 
@@ -21,4 +22,4 @@ def reply(path: str | None, _zxid: int) -> bytes:
     return pack_string(path)
 
 
-SYNC = WriteOperation(decode, apply, reply)
+SYNC = WriteOperation(read, decode_optional_path, apply, reply)
