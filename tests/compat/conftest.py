@@ -22,25 +22,49 @@ def real_zookeeper() -> ZooKeeperServer:
     )
 
 
+def zketcd_proxy(etcd: EtcdServer, prefix: str) -> ZketcdServer:
+    """Return a proxy with the same ticks and limits."""
+    return ZketcdServer(
+        etcd.endpoint,
+        prefix=f"{prefix}-{os.getpid()}",
+        tick_time=TICK_TIME_MS,
+        max_session_timeout=MAX_SESSION_TIMEOUT_MS,
+        max_client_connections=0,
+    )
+
+
+def _doubles() -> bool:
+    """Whether another ZooKeeper stands in for zketcd, to test the tests: ZKETCD_DIFF_SUBJECT=zookeeper."""
+    return os.environ.get("ZKETCD_DIFF_SUBJECT") == "zookeeper"
+
+
 @pytest.fixture(scope="package")
 def oracle() -> Iterator[Server]:
     """Real ZooKeeper."""
     with real_zookeeper() as server:
-        yield Server("zookeeper", server.port)
+        yield Server("zookeeper", (server.port,))
 
 
 @pytest.fixture(scope="package")
 def subject(etcd_server: EtcdServer) -> Iterator[Server]:
-    """What is held against ZooKeeper: zketcd, or a second ZooKeeper if ZKETCD_DIFF_SUBJECT=zookeeper."""
-    if os.environ.get("ZKETCD_DIFF_SUBJECT") == "zookeeper":
-        with real_zookeeper() as double:
-            yield Server("zookeeper-2", double.port)
+    """What is held against ZooKeeper: one zketcd."""
+    with real_zookeeper() if _doubles() else zketcd_proxy(etcd_server, "/compat") as server:
+        yield Server(server.kind, (server.port,))
+
+
+@pytest.fixture(scope="package")
+def pair_oracle() -> Iterator[Server]:
+    """The real ZooKeeper beside `pair`: the root node's Stat tells how much a server has been through."""
+    with real_zookeeper() as server:
+        yield Server("zookeeper", (server.port,))
+
+
+@pytest.fixture(scope="package")
+def pair(etcd_server: EtcdServer) -> Iterator[Server]:
+    """Two zketcd that serve one tree."""
+    if _doubles():
+        with real_zookeeper() as server:
+            yield Server(server.kind, (server.port, server.port))
         return
-    with ZketcdServer(
-        etcd_server.endpoint,
-        prefix=f"/compat-{os.getpid()}",
-        tick_time=TICK_TIME_MS,
-        max_session_timeout=MAX_SESSION_TIMEOUT_MS,
-        max_client_connections=0,
-    ) as server:
-        yield Server("zketcd", server.port)
+    with zketcd_proxy(etcd_server, "/pair") as first, zketcd_proxy(etcd_server, "/pair") as second:
+        yield Server("zketcd pair", (first.port, second.port))

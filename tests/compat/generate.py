@@ -84,6 +84,8 @@ class Generator:
         self._random = Random(seed)
         self._bursts = bursts
         self._guess: dict[str, int] = {"": 0}
+        self._ephemerals: dict[str, int] = {}
+        self._slot = 0
         self._ended: set[int] = set()
         self._dropped: set[int] = set()
 
@@ -111,6 +113,10 @@ class Generator:
     def _session_step(self, slot: int) -> Step:
         kinds = ("close", "open", "drop", "steal", "wrong", "ahead", "expire")
         kind = self._random.choices(kinds, (20, 10, 30, 25, 5, 5, 3))[0]
+        if kind in ("close", "expire", "open"):
+            for path in [path for path, owner in self._ephemerals.items() if owner == slot]:
+                self._guess.pop(path, None)
+                del self._ephemerals[path]
         if kind in ("close", "expire"):
             self._ended.add(slot)
             return Close(slot) if kind == "close" else Expire(slot)
@@ -122,6 +128,7 @@ class Generator:
         return Reopen(slot, ahead=kind == "ahead")
 
     def _call(self, slot: int) -> Call:
+        self._slot = slot
         if self._bursts:
             count = self._random.randrange(1, 9)
             return Call(slot, tuple(self._request(auth=False) for _ in range(count)))
@@ -148,19 +155,52 @@ class Generator:
         return self._change(kind)
 
     def _change(self, kind: str) -> Request:
+        """Return a request that may be a multi's part, and guess at what it does."""
+        request = self._draw(kind)
+        self._succeeds(request)
+        return request
+
+    def _draw(self, kind: str) -> Request:
         if kind == "create":
             return self._create()
         path = self._path(leaf=kind == "delete")
         version = self._version(path)
         if kind == "delete":
-            if path is not None and version == -1:
-                self._guess.pop(path, None)
             return Delete(path, version)
         if kind == "set":
-            if path in self._guess:
-                self._guess[path] += 1
             return SetData(path, self._data(), version)
         return Check(path, version)
+
+    def _succeeds(self, request: Request) -> bool:
+        """Return whether a change may succeed, and take it into the guess if so."""
+        guess = self._guess
+        match request:
+            case Create(str() as path, _, flags):
+                parent = path.rpartition("/")[0]
+                if parent not in guess or parent in self._ephemerals or not 0 <= flags <= 4:
+                    return False
+                if flags in (SEQUENTIAL, EPHEMERAL_SEQUENTIAL):
+                    return True
+                if path in guess or path in _BAD_PATHS:
+                    return False
+                guess[path] = 0
+                if flags == EPHEMERAL:
+                    self._ephemerals[path] = self._slot
+            case Delete(str() as path, version):
+                has_children = any(other.startswith(path + "/") for other in guess)
+                if has_children or version not in (-1, guess.get(path)) or path == "":
+                    return False
+                self._ephemerals.pop(path, None)
+                return guess.pop(path, None) is not None
+            case SetData(str() as path, _, version) if path in guess:
+                if version not in (-1, guess[path]):
+                    return False
+                guess[path] += 1
+            case Check(str() as path, version):
+                return path in guess and version in (-1, guess[path])
+            case _:
+                return False
+        return True
 
     def _create(self) -> Create:
         flags = self._random.choices(
@@ -170,9 +210,7 @@ class Generator:
         path = self._path() if self._random.random() < 0.2 else self._free_path()
         if flags in (SEQUENTIAL, EPHEMERAL_SEQUENTIAL) and self._random.random() < 0.8:
             path = self._random.choice(("/q", "/a/q", "/a/"))
-        elif path is not None and flags in (PERSISTENT, EPHEMERAL):
-            self._guess[path] = 0
-        acls = self._acls() if self._random.random() < 0.15 else OPEN
+        acls = self._acls() if self._random.random() < 0.1 else OPEN
         return Create(path, self._data(), flags, acls, self._random.random() < 0.4)
 
     def _read(self) -> Request:
@@ -191,12 +229,28 @@ class Generator:
 
     def _multi(self) -> Multi:
         count = self._random.choices(range(11), (1, 4, 8, 8, 6, 4, 3, 2, 2, 2, 2))[0]
-        return Multi(tuple(self._multi_op() for _ in range(count)))
+        before = dict(self._guess), dict(self._ephemerals)
+        ops = []
+        good = True
+        for _ in range(count):
+            op, succeeds = self._multi_op()
+            ops.append(op)
+            good = good and succeeds
+        if not good:
+            self._guess, self._ephemerals = before
+        return Multi(tuple(ops))
 
-    def _multi_op(self) -> Request:
-        if self._random.random() < 0.003:
-            return GetData(self._path())
-        return self._change(self._random.choices(("create", "delete", "set", "check"), (9, 5, 6, 5))[0])
+    def _multi_op(self) -> tuple[Request, bool]:
+        """Return an operation, most often one that may succeed, and whether it may."""
+        tries = 5 if self._random.random() < 0.93 else 1
+        while True:
+            request = self._draw(self._random.choices(("create", "delete", "set", "check"), (9, 5, 6, 4))[0])
+            if self._random.random() < 0.001:
+                request = GetData(self._path())
+            succeeds = self._succeeds(request)
+            tries -= 1
+            if succeeds or not tries:
+                return request, succeeds
 
     def _set_watches(self) -> SetWatches:
         since = self._random.choices(("last", "zero", "future"), (4, 1, 1))[0]

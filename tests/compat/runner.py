@@ -8,7 +8,7 @@ import os
 from typing import NamedTuple
 
 from tests.compat.compare import Matcher, Mismatch, Outcome
-from tests.compat.script import Call, Close, Expire, Open, Script, Step
+from tests.compat.script import Call, Close, Expire, Open, Ping, Request, Script, Step, Sync
 from tests.compat.side import Server, Side
 
 _runs = itertools.count(1)
@@ -29,12 +29,14 @@ def run(script: Script, left: Server, right: Server) -> Difference | None:
     root = f"/run-{os.getpid()}-{next(_runs)}"
     strict = not any(isinstance(step, Call) and len(step.requests) > 1 for step in script)
     matcher = Matcher(left.name, right.name, strict)
+    # Where several servers serve one tree, only sync makes the others' changes visible.
+    barrier = Ping() if len(left.ports) == len(right.ports) == 1 else Sync("")
     with contextlib.ExitStack() as stack:
         sides = [Side(server, root) for server in (left, right)]
         for side in sides:
             stack.callback(side.close)
         for index, step in enumerate(script):
-            outcomes = _play(step, sides)
+            outcomes = _play(step, sides, barrier)
             unordered = isinstance(step, Close | Expire | Open)
             try:
                 matcher.compare(*outcomes, unordered=unordered, positions=not isinstance(step, Expire))
@@ -43,12 +45,12 @@ def run(script: Script, left: Server, right: Server) -> Difference | None:
     return None
 
 
-def _play(step: Step, sides: list[Side]) -> list[Outcome]:
+def _play(step: Step, sides: list[Side], barrier: Request) -> list[Outcome]:
     for side in sides:
         side.begin(step)
     outcomes = [side.complete(step) for side in sides]
     for side in sides:
-        side.begin_barrier()
+        side.begin_barrier(barrier)
     for side, outcome in zip(sides, outcomes, strict=True):
         side.complete_barrier(outcome)
     return outcomes

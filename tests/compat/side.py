@@ -23,10 +23,10 @@ _PROBE_XID = 0x7FFFFF00
 
 
 class Server(NamedTuple):
-    """One server: a name for reports, and its port on 127.0.0.1."""
+    """One server, or several that serve one tree: a name for reports, and the ports on 127.0.0.1."""
 
     name: str
-    port: int
+    ports: tuple[int, ...]
 
 
 class _Slot:
@@ -37,6 +37,7 @@ class _Slot:
         self.connection: Connection | None = connection
         self.last_zxid = 0
         self.zxid_before_reopen = 0
+        self.moves = 0
 
 
 class Side:
@@ -51,7 +52,7 @@ class Side:
         self._fresh: Connection | None = None
         self._expiring: list[Seen] = []
         self._marker = script.Create(None)
-        self._admin = Connection(server.port)
+        self._admin = Connection(server.ports[0])
         session = self._admin.connect(timeout_ms=SESSION_TIMEOUT_MS)
         if not isinstance(session, Session) or session.id == 0:
             raise RuntimeError(f"{server.name} refused a session: {session}")
@@ -72,8 +73,8 @@ class Side:
     def begin(self, step: Step) -> None:
         """Send what the step sends."""
         match step:
-            case Open():
-                self._fresh = Connection(self.server.port)
+            case Open(number):
+                self._fresh = self._connect(number)
                 self._fresh.send(wire.frame(wire.pack_connect(timeout_ms=SESSION_TIMEOUT_MS)))
             case Reopen(number):
                 self._begin_reopen(number, step, SESSION_TIMEOUT_MS)
@@ -86,7 +87,7 @@ class Side:
             case Junk(number, data):
                 self._send(number, data)
             case Handshake():
-                self._fresh = Connection(self.server.port)
+                self._fresh = self._connect(0)
                 self._fresh.send(step.data)
                 if step.half_close:
                     self._fresh.shut_writing()
@@ -110,14 +111,14 @@ class Side:
             case Handshake():
                 return {-1: self._complete_handshake()}
 
-    def begin_barrier(self) -> None:
-        """Ping every connection: what the last step caused comes before the ping's reply."""
+    def begin_barrier(self, request: script.Request) -> None:
+        """Send a ping or sync on every connection: what the last step caused comes before its reply."""
         for slot in self._slots.values():
             if slot.connection is not None:
-                slot.connection.send(wire.frame(_header(wire.PING_XID, wire.PING)))
+                slot.connection.send(wire.frame(script.encode(request, _PROBE_XID, self.root, {})))
 
     def complete_barrier(self, outcome: Outcome) -> None:
-        """Add to `outcome` what comes up to the pings' replies."""
+        """Add to `outcome` what comes up to the replies."""
         for number, slot in self._slots.items():
             while slot.connection is not None:
                 seen = self._read(slot)
@@ -133,6 +134,10 @@ class Side:
                 return message
             if not isinstance(message, Event):
                 raise RuntimeError(f"{self.server.name} gave no reply to {request}: {message}")
+
+    def _connect(self, number: int) -> Connection:
+        """Return a new connection; slots are spread over the servers, and move at each reopening."""
+        return Connection(self.server.ports[number % len(self.server.ports)])
 
     def _connection(self, number: int) -> Connection | None:
         slot = self._slots.get(number)
@@ -202,7 +207,9 @@ class Side:
             timeout_ms=timeout_ms,
             last_zxid=FAR_FUTURE if step.ahead else slot.last_zxid,
         )
-        self._fresh = Connection(self.server.port)
+        if step.good_password:  # a wrong one ends the old connection only at the same server
+            slot.moves += 1
+        self._fresh = self._connect(number + slot.moves)
         self._fresh.send(wire.frame(connect))
 
     def _complete_reopen(self, number: int) -> list[Seen]:
@@ -286,7 +293,7 @@ class Side:
     def _end_session(self, slot: _Slot) -> None:
         """Close a session, over a new connection if it has none; one that is gone already is no problem."""
         if slot.connection is None:
-            connection = Connection(self.server.port)
+            connection = self._connect(0)
             answer = connection.connect(session=slot.session.id, password=slot.session.password)
             if not isinstance(answer, Session) or answer.id == 0:
                 connection.close()
@@ -330,7 +337,7 @@ def _failed_multi(code: int, values: tuple[script.Value, ...]) -> bool:
 
 def remove(server: Server, path: str) -> None:
     """Remove a node and everything below it, if it is there."""
-    connection = Connection(server.port)
+    connection = Connection(server.ports[0])
     connection.connect(timeout_ms=SESSION_TIMEOUT_MS)
     _remove(connection, path)
     _say_goodbye(connection)

@@ -16,14 +16,14 @@ from tests.compat.side import Server
 pytestmark = pytest.mark.real
 
 FIRST_SEED = int(os.environ.get("ZKETCD_DIFF_SEED", "1"))
-SCRIPTS = int(os.environ.get("ZKETCD_DIFF_SCRIPTS", "25"))
+SCRIPTS = int(os.environ.get("ZKETCD_DIFF_SCRIPTS", "40"))
 STEPS = int(os.environ.get("ZKETCD_DIFF_STEPS", "250"))
 
 
-@pytest.mark.parametrize("bursts", [False, True], ids=["lockstep", "pipelined"])
-@pytest.mark.parametrize("seed", range(FIRST_SEED, FIRST_SEED + SCRIPTS))
-def test_no_difference(oracle: Server, subject: Server, seed: int, bursts: bool) -> None:
-    script = Generator(seed, bursts).script(STEPS)
+SEEDS = range(FIRST_SEED, FIRST_SEED + SCRIPTS)
+
+
+def check(seed: int, script: Script, oracle: Server, subject: Server) -> None:
     found = run(script, oracle, subject)
     if found is None:
         return
@@ -34,3 +34,14 @@ def test_no_difference(oracle: Server, subject: Server, seed: int, bursts: bool)
     shrunk = shrink(script[: found.place + 1], differs)
     again = run(shrunk, oracle, subject) or found
     pytest.fail(f"seed {seed}: {describe(again, shrunk, oracle, subject)}", pytrace=False)
+
+
+@pytest.mark.parametrize("bursts", [False, True], ids=["lockstep", "pipelined"])
+@pytest.mark.parametrize("seed", SEEDS)
+def test_no_difference(oracle: Server, subject: Server, seed: int, bursts: bool) -> None:
+    check(seed, Generator(seed, bursts).script(STEPS), oracle, subject)
+
+
+@pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 2])
+def test_no_difference_over_two_proxies(pair_oracle: Server, pair: Server, seed: int) -> None:
+    check(seed, Generator(seed + 1_000_000).script(STEPS), pair_oracle, pair)
