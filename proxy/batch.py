@@ -4,15 +4,16 @@ Pure. `add` evaluates one request and keeps it if the whole still fits into one 
 turns the batch into that Txn.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
-from codec.constants import ErrorCode
+from codec.constants import ErrorCode, EventType
 from proxy.acl import Caller
 from proxy.draft import CHANGE, Draft, Entry, SessionChange, SessionRecord
 from proxy.operation import WriteOperation
 from proxy.refusal import Refusal
 from proxy.tree import Tree
+from schema.paths import parent_of
 from schema.values import TreeEvent
 
 # Room in one Txn, so that its outer level, one component and its chunks of puts stay below etcd's
@@ -120,6 +121,30 @@ _WRITES = (0, 0, 1, 1, 1, 1, 2, 2)
 _MOST_OF_ONE = 8
 
 
+WatchedPaths = tuple[Collection[str], Collection[str]]
+_NO_WATCHES: WatchedPaths = ((), ())
+
+
+class Later(Exception):
+    """The request fires a watch of its own session, which has an earlier request in this batch.
+
+    The event has to come after the reply to that one, so it goes into a later batch: all events of one Txn
+    come before all its replies.
+    """
+
+
+def _tells(
+    events: Iterable[TreeEvent], data_watches: Collection[str], child_watches: Collection[str]
+) -> bool:
+    """Whether one of the events fires one of the watches."""
+    for kind, path, _ in events:
+        if path in data_watches or (kind == EventType.NODE_DELETED and path in child_watches):
+            return True
+        if kind != EventType.NODE_DATA_CHANGED and parent_of(path) in child_watches:
+            return True
+    return False
+
+
 class Batch:
     """One draft and the requests accepted on it."""
 
@@ -129,6 +154,7 @@ class Batch:
         "_incarnation",
         "_load",
         "_size",
+        "_watches_of",
         "_widest",
         "draft",
         "requests",
@@ -144,13 +170,18 @@ class Batch:
         incarnation: str,
         revision: int,
         now: int,
+        watches_of: Callable[[int], "WatchedPaths"] = lambda _: ((), ()),
     ) -> None:
-        """`revision`: the etcd revision that the tree and sessions show. `now`: ms since 1970."""
+        """`revision`: the etcd revision that the tree and sessions show. `now`: ms since 1970.
+
+        `watches_of`: the paths on which a session itself has data watches, and child watches.
+        """
         self.draft = Draft(tree, sessions, locks, now)
         self.revision = revision
         self.requests: list[Request] = []
         self.wide = False  # one request that needs more guards than a Txn has room for
         self._incarnation = incarnation
+        self._watches_of = watches_of
         self._components: dict[Component, None] = {}
         self._by_session: dict[int, Component] = {}
         self._size = 0
@@ -163,7 +194,10 @@ class Batch:
         return list(self._components)
 
     def add(self, request: Request) -> bool:
-        """Evaluate a request; False if it does not fit into this batch. Raises Held, with nothing changed."""
+        """Evaluate a request; False if it does not fit into this batch.
+
+        Raises Held if it has to wait for a Txn in flight, Later if for a later batch; nothing is changed then.
+        """
         requests = self.requests
         if requests and (
             request.solo
@@ -176,9 +210,15 @@ class Batch:
         draft = self.draft
         # Where even the merger of all components would have room, nothing that checks first needs a way back.
         crowded = len(self._components) + self._load + _MOST_OF_ONE > WIDTH
-        draft.begin(undoable=crowded or not request.operation.checks_first)
+        data_watches, child_watches = _NO_WATCHES
+        if request.of_session and request.caller.session_id in self._by_session:
+            data_watches, child_watches = self._watches_of(request.caller.session_id)
+        watching = bool(data_watches or child_watches)
+        draft.begin(undoable=crowded or watching or not request.operation.checks_first)
         try:
             self._evaluate(request)
+            if watching and _tells(draft.request_events, data_watches, child_watches):
+                raise Later
         except Refusal as refusal:
             draft.rollback()
             request.refusal = refusal.code

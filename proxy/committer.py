@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from codec.constants import ErrorCode
 from proxy import plan
-from proxy.batch import Batch, Component, Request
+from proxy.batch import Batch, Component, Later, Request, WatchedPaths
 from proxy.draft import Held
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
@@ -121,8 +121,11 @@ class Committer:
         keys: Keyspace,
         incarnation: str,
         tasks: Tasks,
+        watches_of: Callable[[int], WatchedPaths] = lambda _: ((), ()),
         lanes: int = LANES,
     ) -> None:
+        """`watches_of`: the paths on which a session itself has data watches, and child watches."""
+        self._watches_of = watches_of
         self._mirror = mirror
         self._etcd = etcd
         self._keys = keys
@@ -262,6 +265,7 @@ class Committer:
             self._incarnation,
             mirror.revision,
             time.time_ns() // 1_000_000,
+            self._watches_of,
         )
         taken: dict[_Queue, None] = {}
         again: deque[_Queue] = deque()  # had their turn and have more
@@ -290,6 +294,8 @@ class Committer:
                 return _Turn.OVER
             try:
                 fits = batch.add(requests[0])
+            except Later:
+                return _Turn.OVER
             except Held as held:
                 if queue not in taken:
                     queue.state = _State.WAITING

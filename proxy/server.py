@@ -7,7 +7,7 @@ import random
 import secrets
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from codec.packets import ConnectRequest
 from proxy.acl import Caller
@@ -52,7 +52,7 @@ class Server:
         self.mirror = Mirror(keys, self.watches, self)
         self.reading = Reading(self.mirror.tree, self.watches)
         self.sessions = Sessions(config.min_session_timeout, config.max_session_timeout)
-        self.committer = Committer(self.mirror, etcd, keys, self.incarnation, self._tasks)
+        self.committer = Committer(self.mirror, etcd, keys, self.incarnation, self._tasks, self._watches_of)
         self.feed = Feed(etcd, keys, self.mirror)
         self._leases = Leases(
             etcd,
@@ -169,6 +169,13 @@ class Server:
         return self._words.answer(word)
 
     # -- sessions ------------------------------------------------------------------------------------------
+
+    def _watches_of(self, session_id: int) -> tuple[Collection[str], Collection[str]]:
+        """The paths on which a session of this proxy has data watches, and child watches."""
+        session = self.sessions.get(session_id)
+        if session is None or session.connection is None:
+            return (), ()
+        return self.watches.held_by(session.connection)
 
     def session_ended(self, session: Session) -> None:
         """A client closed its session, and etcd knows."""

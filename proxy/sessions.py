@@ -8,10 +8,12 @@ import hashlib
 from collections.abc import Iterator
 from typing import Protocol
 
+from proxy.watches import Watcher
+
 PASSWORD_BYTES = 16
 
 
-class Connection(Protocol):
+class Connection(Watcher, Protocol):
     """A session's connection, as far as sessions care."""
 
     def close(self) -> None:

@@ -4,7 +4,7 @@ Pure. One-shot watches by path, of two kinds as in ZooKeeper's DataTree: data wa
 child watches (getChildren). A watcher is a connection; firing yields notifications, sending is not done here.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Protocol
 
 from codec.constants import EventType
@@ -65,6 +65,10 @@ class WatchTable:
         """Forget all watches of a connection that is gone."""
         self.data.drop(watcher)
         self.children.drop(watcher)
+
+    def held_by(self, watcher: Watcher) -> tuple[Collection[str], Collection[str]]:
+        """The paths on which a connection has data watches, and child watches."""
+        return self.data.by_watcher.get(watcher, ()), self.children.by_watcher.get(watcher, ())
 
     def fire(self, kind: int, path: str, zxid: int, acl: Sequence[Acl], parent_acl: Sequence[Acl]) -> None:
         """Notify whoever watches the change, in ZooKeeper's order (DataTree.createNode, deleteNode, setData).
