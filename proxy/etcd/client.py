@@ -64,6 +64,8 @@ _OPTIONS = (
     ("grpc.max_reconnect_backoff_ms", 1000),
     # Whether a request may be repeated is decided above us (DESIGN 4.7), never by gRPC.
     ("grpc.enable_retries", 0),
+    # A proxy named in the environment is for the web; etcd is near.
+    ("grpc.enable_http_proxy", 0),
 )
 # Without this a member that lost quorum keeps a stream open in silence for ever.
 _REQUIRE_LEADER = ("hasleader", "true")

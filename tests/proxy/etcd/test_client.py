@@ -457,3 +457,13 @@ async def test_guards_decide(etcd_server: EtcdServer) -> None:
         lost = await client.txn(txn, LONG)
         assert not lost.succeeded
         assert lost.responses[0] is not None
+
+
+async def test_a_web_proxy_in_the_environment_is_none_of_ours(
+    etcd_server: EtcdServer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("http_proxy", f"http://127.0.0.1:{free_port()}")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    async with connected(etcd_server.endpoint) as client:
+        await client.txn(put(), LONG)
