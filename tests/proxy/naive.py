@@ -103,7 +103,7 @@ class MultiAnswer(NamedTuple):
 
 @dataclass
 class NaiveZooKeeper:
-    """All znodes and living sessions; `events` are (type, path) in the order in which ZooKeeper fires them."""
+    """All znodes and living sessions; `events` are (type, path) in ZooKeeper's order."""
 
     nodes: dict[str, Znode] = field(default_factory=dict)
     sessions: set[int] = field(default_factory=set)

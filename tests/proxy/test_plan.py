@@ -3,13 +3,19 @@
 What clients may see must be what ZooKeeper, one request at a time, would have shown them.
 """
 
-from hypothesis import given
+from unittest import mock
 
-from proxy.batch import Batch
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy import plan
+from proxy.batch import Batch, Request
+from proxy.etcd.model import Compare, Txn, TxnResult
 from schema.paths import parent_of
 from tests.proxy import naive
-from tests.proxy.requests import SESSIONS, batches
+from tests.proxy.requests import SESSIONS, batches, requests
 from tests.proxy.world import (
+    MARKER,
     Proxy,
     Store,
     answer_of,
@@ -58,3 +64,76 @@ def test_what_comes_back_is_what_a_plain_zookeeper_shows(script: list[list[tuple
     for number, asked in enumerate(script):
         _run(proxies, model, asked, 1000 + number)
     assert_same_tree(Proxy(store), model)
+
+
+_OF_A_SESSION = st.tuples(st.sampled_from(SESSIONS), requests)
+_FEW = st.lists(_OF_A_SESSION, min_size=1, max_size=4)
+
+
+def _evaluate(
+    proxy: Proxy, asked: list[tuple[int, naive.Asked]], now: int
+) -> tuple[Batch, dict[Request, tuple[int, naive.Asked]]]:
+    batch = proxy.batch(now)
+    told: dict[Request, tuple[int, naive.Asked]] = {}
+    for session, single in asked:
+        request = request_of(session, single)
+        assert batch.add(request)
+        told[request] = session, single
+    return batch, told
+
+
+def _race(
+    before: list[tuple[int, naive.Asked]],
+    asked: list[tuple[int, naive.Asked]],
+    foreign: list[list[tuple[int, naive.Asked]]],
+    *,
+    wide: bool,
+) -> list[bool]:
+    """Plan a batch, let others change the tree, commit: what is applied must be true of the changed tree."""
+    store = Store(SESSIONS)
+    proxy, other = Proxy(store), Proxy(store)
+    model = naive_tree(SESSIONS)
+    _run([other, proxy], model, before, 1000)
+    batch, told = _evaluate(proxy, asked, 2000)
+    batch.wide = wide
+    txn = proxy.plan(batch)
+    for changes in foreign:
+        _run([other], model, changes, 1500)
+    # Its lane is its own: the others' Txns do not fence it off.
+    own = Txn((Compare(MARKER, store.range_now(MARKER)),), txn.success, txn.failure)
+    result = store.txn(own)
+    won = [nested.succeeded for nested in result.responses[1:] if isinstance(nested, TxnResult)]
+    zxid = proxy.mirror.zxid_of(result.revision)
+    for component, applied in zip(batch.components, won, strict=True):
+        if applied:
+            for request in component.requests:
+                session, single = told[request]
+                expected = naive_answer(model, session, single, zxid, 2000)
+                assert answer_of(request, zxid) == expected, single
+    for each in (proxy, other):
+        each.catch_up()
+        assert_same_tree(each, model)
+    return won
+
+
+@given(_FEW, _FEW, st.lists(_FEW, max_size=2))
+def test_what_is_applied_is_true_whatever_others_did_meanwhile(
+    before: list[tuple[int, naive.Asked]],
+    asked: list[tuple[int, naive.Asked]],
+    foreign: list[list[tuple[int, naive.Asked]]],
+) -> None:
+    won = _race(before, asked, foreign, wide=False)
+    if not foreign:
+        assert all(won)
+
+
+@given(_FEW, _FEW, st.lists(_FEW, max_size=2))
+def test_ranges_of_guards_say_as_much_as_single_ones(
+    before: list[tuple[int, naive.Asked]],
+    asked: list[tuple[int, naive.Asked]],
+    foreign: list[list[tuple[int, naive.Asked]]],
+) -> None:
+    with mock.patch.object(plan, "WIDTH", 1), mock.patch.object(plan, "DEFAULT_MAX_TXN_OPS", 14):
+        won = _race(before, asked, foreign, wide=True)
+    if not foreign:
+        assert all(won)

@@ -5,6 +5,7 @@ from typing import Any
 
 from codec.constants import ErrorCode
 from codec.jute import Acl
+from codec.packets import STAT
 from proxy import plan
 from proxy.acl import Caller
 from proxy.batch import Batch, Request
@@ -44,7 +45,7 @@ class RecordingWatches(WatchTable):
 class Proxy:
     """One mirror on a store, fed on demand."""
 
-    def __init__(self, store: FakeEtcd) -> None:
+    def __init__(self, store: "Store") -> None:
         self.store = store
         self.watches = RecordingWatches()
         self.mirror = Mirror(KEYS, self.watches, self)
@@ -189,8 +190,6 @@ def naive_answer(
 
 def assert_same_tree(proxy: Proxy, model: naive.NaiveZooKeeper) -> None:
     """The mirror shows exactly the naive model's nodes, Stats, children, ephemerals and sessions."""
-    from codec.packets import STAT
-
     tree = proxy.mirror.tree
     assert set(tree.nodes) == set(model.nodes)
     owned: dict[int, set[str]] = {}
