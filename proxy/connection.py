@@ -109,7 +109,8 @@ class Connection(asyncio.Protocol):
         self._backlog: list[bytes] = []  # frames that came before the session was there
         self._greeting: ConnectRequest | None = None
         self._ended = False  # close after what is to be sent; take no more requests
-        self._paused = False
+        self._paused = False  # nothing is read from the client
+        self._deaf = False  # the client reads nothing
         self._draining = False
         self.session: Session | None = None
         self.address = ""
@@ -159,17 +160,22 @@ class Connection(asyncio.Protocol):
         self._host.reading.watches.drop(self)
         if self.session is not None and self.session.connection is self:
             self.session.connection = None
-        for item in self._queue:
-            if isinstance(item, _Waiting) and item.is_write:
-                self._submit(*item)
+        # Nobody waits for reads any more, and their watches would stay for ever.
+        left = [item for item in self._queue if isinstance(item, _Waiting) and item.is_write]
+        self._queue.clear()
+        self._barriers = 0
+        for item in left:
+            self._submit(*item)
         self._host.gone(self)
 
     def pause_writing(self) -> None:
         """The client does not read: do not read from it either."""
+        self._deaf = True
         self._pause()
 
     def resume_writing(self) -> None:
         """The client reads again."""
+        self._deaf = False
         self._resume()
 
     # -- the session's side --------------------------------------------------------------------------------
@@ -360,6 +366,9 @@ class Connection(asyncio.Protocol):
                 self._out.append(
                     self._read(xid, opcode, packet) if opcode in READS else self._answer(xid, opcode, packet)
                 )
+                if self._ended:  # what follows a failed auth or an unknown request is not heard
+                    queue.clear()
+                    return
             if len(queue) == _MAX_QUEUE // 2:
                 self._resume()
         if self._draining and not queue:
@@ -431,7 +440,9 @@ class Connection(asyncio.Protocol):
             self._transport.pause_reading()
 
     def _resume(self) -> None:
-        if self._paused and self._transport is not None and not (self._ended or self._draining):
+        if not self._paused or self._transport is None or self._ended or self._draining:
+            return
+        if not self._deaf and len(self._queue) < _MAX_QUEUE:
             self._paused = False
             self._transport.resume_reading()
 
