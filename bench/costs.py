@@ -41,6 +41,14 @@ def cpu_seconds(pids: Iterable[int]) -> float:
     return ticks / CLOCK_TICKS
 
 
+def busy_seconds() -> float:
+    """Time that all cores together have spent working for anybody so far."""
+    user, nice, system, _idle, _iowait, irq, softirq, steal = map(
+        int, (PROC / "stat").read_text().split("\n", 1)[0].split()[1:9]
+    )
+    return (user + nice + system + irq + softirq + steal) / CLOCK_TICKS
+
+
 def resident_bytes(pids: Iterable[int]) -> int:
     """Resident memory of the processes, shared pages counted in each."""
     pages = 0

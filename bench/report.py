@@ -75,6 +75,7 @@ def _costs(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> lis
     head += [f"{server} Txn, put, fsync per op" for server in with_etcd]
     head += [f"{server} RSS MB" for server in servers]
     head += [f"generator CPU % ({server})" for server in servers]
+    head.append("others' CPU %")
     lines = _head(head, left=1)
     for cell in cells:
         row = [*map(str, cell)]
@@ -86,8 +87,15 @@ def _costs(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> lis
             _each(found[cell, server], lambda f: _by_role(f, "rss_", 1e-6, "{:.0f}")) for server in servers
         ]
         row += [_each(found[cell, server], lambda f: f"{f['generator']:.0%}") for server in servers]
+        row.append(f"{max(_others(found[cell, server]) for server in servers):.0%}")
         lines.append(_row(row))
-    return [*lines, "", "zketcd's CPU and RSS: the proxy + its etcd."]
+    return [
+        *lines,
+        "",
+        "zketcd's CPU and RSS: the proxy + its etcd. "
+        "Others' CPU: what processes outside the run took of one core, in the worst run; the speeds are only "
+        "worth something where it is small.",
+    ]
 
 
 def _ratios(ours: Mapping[str, float] | None, theirs: Mapping[str, float] | None) -> str:
@@ -112,6 +120,10 @@ def _latency(figures: Mapping[str, float]) -> str:
 
 def _etcd(figures: Mapping[str, float]) -> str:
     return ", ".join(f"{figures[name]:.3f}" for name in ("etcd_txn", "etcd_put", "etcd_fsync"))
+
+
+def _others(figures: Mapping[str, float] | None) -> float:
+    return 0.0 if figures is None else figures["others"]
 
 
 def _by_role(figures: Mapping[str, float], prefix: str, factor: float, form: str) -> str:

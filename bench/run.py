@@ -66,7 +66,7 @@ def measure(plan: Plan, targets: Sequence[Target], progress: Callable[[str], Non
             except BenchError as error:
                 return f"{type(error).__name__}: {error}"
 
-        # All of depth 1 comes first: bursts of pipelined writes slow etcd 3.4 down for good (see Etcd.delete_all),
+        # All of depth 1 comes first: bursts of pipelined writes slow etcd 3.4 down for good (see Etcd),
         # and latencies are to be those of a fresh one.
         for depth in sorted({cell.depth for cell in plan.cells}):
             cells = [cell for cell in plan.cells if cell.depth == depth]

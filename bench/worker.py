@@ -33,8 +33,9 @@ class Spec(NamedTuple):
 def run(spec: Spec, number: int) -> dict[str, float]:
     """The figures of one run, whose directory is called by `number`; raises BenchError if it's invalid.
 
-    Figures: operations, seconds, rate (per s), p50_ms, p99_ms, generator (share of one core), cpu_ROLE
-    (seconds per 1000 operations), rss_ROLE (bytes), etcd_COUNTER (per operation).
+    Figures: operations, seconds, rate (per s), p50_ms, p99_ms, generator (its share of one core), others
+    (cores that processes outside the run took), cpu_ROLE (seconds per 1000 operations), rss_ROLE (bytes),
+    etcd_COUNTER (per operation).
     """
     gc.collect()
     gc.disable()
@@ -84,11 +85,13 @@ class Meter:
         self._url = metrics_url
         self._counters = costs.etcd_counters(metrics_url) if metrics_url else {}
         self._cpu = {role: costs.cpu_seconds(pids) for role, pids in self._trees.items()}
+        self._busy = costs.busy_seconds()
         self._own_cpu = time.process_time()
 
     def figures(self, timing: Timing) -> dict[str, float]:
         """The figures of the run that ended now; see `run`."""
         own_cpu = time.process_time() - self._own_cpu
+        busy = costs.busy_seconds() - self._busy
         cpu = {role: costs.cpu_seconds(pids) - self._cpu[role] for role, pids in self._trees.items()}
         counters = costs.difference(costs.etcd_counters(self._url), self._counters) if self._url else {}
         operations = sum(timing.counts)
@@ -100,6 +103,7 @@ class Meter:
             "p50_ms": p50 / 1e6,
             "p99_ms": p99 / 1e6,
             "generator": own_cpu / timing.seconds,
+            "others": max(0.0, busy - own_cpu - sum(cpu.values())) / timing.seconds,
             **{f"cpu_{role}": 1000 * spent / operations for role, spent in cpu.items()},
             **{f"rss_{role}": float(costs.resident_bytes(pids)) for role, pids in self._trees.items()},
             **{f"etcd_{name}": count / operations for name, count in counters.items()},

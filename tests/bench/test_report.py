@@ -10,6 +10,7 @@ def figures(rate: float, generator: float = 0.2) -> dict[str, float]:
         "p50_ms": 100 / rate,
         "p99_ms": 1.0,
         "generator": generator,
+        "others": 0.1,
         "cpu_server": 0.010,
         "cpu_etcd": 0.020,
         "rss_server": 50e6,
@@ -44,7 +45,7 @@ def test_cost_table() -> None:
     row = tables(results()).splitlines()[-3]
     assert "| 10.0 + 20.0 |" in row
     assert "| 0.500, 2.000, 0.250 |" in row
-    assert "| 20% | 20% | 95% |" in row
+    assert "| 20% | 20% | 95% | 10% |" in row
 
 
 def test_an_invalid_round_gives_no_figure() -> None:
