@@ -1,0 +1,203 @@
+"""What applications build on ZooKeeper, by a hundred clients over two proxies on one etcd.
+
+On real ZooKeeper both are one server, which is started again where a test kills the first of two.
+"""
+
+import threading
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from typing import TypeVar
+
+import pytest
+from kazoo.client import KazooClient, KazooState
+
+from tests.clients.raw import (
+    BAD_VERSION,
+    EPHEMERAL,
+    SEQUENTIAL,
+    SESSION_EXPIRED,
+    SESSION_MOVED,
+    Client,
+    Disconnected,
+    Refused,
+)
+from tests.harness import wait_until
+from tests.harness.process import ServerProcess
+
+T = TypeVar("T")
+Pair = tuple[ServerProcess, ServerProcess]
+
+LONG_MS = 30_000
+SHORT_MS = 3_000
+CLIENTS = 128
+
+
+@pytest.fixture
+def clients(pair: Pair) -> Iterator[list[Client]]:
+    """Clients of either server, in turn."""
+    with ExitStack() as stack:
+        yield [stack.enter_context(Client(pair[i % 2].port, LONG_MS)) for i in range(CLIENTS)]
+
+
+def all_at_once(clients: list[Client], work: Callable[[Client], T]) -> list[T]:
+    """Let every client do its work in a thread of its own, all starting together."""
+    start = threading.Barrier(len(clients))
+
+    def run(client: Client) -> T:
+        start.wait()
+        return work(client)
+
+    with ThreadPoolExecutor(len(clients)) as threads:
+        return list(threads.map(run, clients))
+
+
+def test_sequential_names_are_unique_and_without_gaps(clients: list[Client]) -> None:
+    each = 20
+    clients[0].create("/queue")
+    clients[1].sync()
+    mine = all_at_once(clients, lambda c: [c.create("/queue/n-", b"", SEQUENTIAL) for _ in range(each)])
+    assert sorted(name for names in mine for name in names) == [
+        f"/queue/n-{number:010d}" for number in range(each * CLIENTS)
+    ]
+    assert all(names == sorted(names) for names in mine), "a client's own names ascend"
+    for client in clients[:2]:
+        client.sync()
+        names, stat = client.children("/queue")
+        assert {f"/queue/{name}" for name in names} == {name for names in mine for name in names}
+        assert (stat.num_children, stat.cversion) == (each * CLIENTS, each * CLIENTS)
+
+
+def test_a_counter_of_versioned_sets_loses_nothing(clients: list[Client]) -> None:
+    each = 3
+    clients[0].create("/counter", b"0")
+    clients[1].sync()
+
+    def increment(client: Client) -> list[int]:
+        versions: list[int] = []
+        while len(versions) < each:
+            value, stat = client.read("/counter")
+            try:
+                versions.append(client.write("/counter", b"%d" % (int(value) + 1), stat.version).version)
+            except Refused as refused:
+                if refused.code != BAD_VERSION:
+                    raise
+                # The other server's news may not have come yet.
+                client.sync()
+        return versions
+
+    versions = [version for versions in all_at_once(clients, increment) for version in versions]
+    assert sorted(versions) == list(range(1, each * CLIENTS + 1)), "each version has one writer"
+    for client in clients[:2]:
+        client.sync()
+        value, stat = client.read("/counter")
+        assert (int(value), stat.version) == (each * CLIENTS, each * CLIENTS)
+
+
+def test_a_lock_is_never_held_twice_even_when_a_server_dies(pair: Pair) -> None:
+    each = 4
+    lost: list[str] = []
+    held = threading.Lock()
+    taken: list[int] = []
+    half = threading.Event()
+
+    def lost_session(state: str) -> None:
+        if state == KazooState.LOST:
+            lost.append(state)
+
+    def work(number: int) -> None:
+        # Both addresses, so that a client of the dead one goes on at the other; half of them start at each.
+        first, second = (pair[(number + i) % 2].address for i in range(2))
+        client = KazooClient(f"{first},{second}", timeout=LONG_MS / 1000, randomize_hosts=False)
+        client.add_listener(lost_session)
+        client.start(timeout=60)
+        lock = client.Lock("/lock", str(number))
+        for _ in range(each):
+            lock.acquire(timeout=120)
+            assert held.acquire(blocking=False), "another client holds the lock"
+            assert not lost, "the test is void once a session has ended"
+            taken.append(number)
+            if len(taken) >= workers * each // 2:
+                half.set()
+            held.release()
+            # A release whose answer was lost with the server leaves the node behind; it is this client's own.
+            client.retry(lock.release)
+        client.remove_listener(lost_session)
+        client.stop()
+        client.close()
+
+    workers = 24
+    with ThreadPoolExecutor(workers) as threads:
+        futures = [threads.submit(work, number) for number in range(workers)]
+        assert half.wait(120)
+        pair[0].kill()
+        pair[0].start()
+        for future in futures:
+            future.result()
+    assert sorted(taken) == sorted(list(range(workers)) * each)
+
+
+def test_ephemerals_of_a_killed_server_stay_for_those_who_reconnect_in_time(pair: Pair) -> None:
+    first, second = pair
+    with ExitStack() as stack:
+        watcher = stack.enter_context(Client(second.port, LONG_MS))
+        watcher.create("/alive")
+        clients = [stack.enter_context(Client(first.port, SHORT_MS)) for _ in range(40)]
+        clients[0].sync()
+        for number, client in enumerate(clients):
+            client.create(f"/alive/{number}", b"", EPHEMERAL)
+        watcher.sync()
+        assert watcher.children("/alive")[0] == {str(number) for number in range(40)}
+
+        first.kill()
+        if first is second:
+            first.start()
+            watcher.reconnect(second.port)
+        staying = clients[::2]
+        for client in staying:
+            client.reconnect(second.port)
+
+        def only_those_who_came_back() -> bool:
+            for client in staying:
+                client.ping()
+            names, stat = watcher.children("/alive")
+            # All came back before the first of the others could run out: none of them may ever be missing.
+            assert names >= {str(number) for number in range(0, 40, 2)}
+            assert stat.cversion == 80 - len(names), "each end moved the parent's counter once"
+            return len(names) == len(staying)
+
+        wait_until(only_those_who_came_back, "the ephemerals of the others go", interval=0.1)
+        for client in staying:
+            client.close()
+        watcher.sync()
+        assert watcher.children("/alive")[0] == set()
+
+
+def test_a_session_that_moved_cannot_write_over_its_old_connection(pair: Pair) -> None:
+    first, second = pair
+    with Client(first.port, LONG_MS) as old, Client(second.port, LONG_MS) as new:
+        new.session = old.session
+        new.reconnect(second.port)
+        with pytest.raises((Disconnected, Refused)) as refusal:
+            old.create("/from-the-old-connection")
+        if isinstance(refusal.value, Refused):
+            assert refusal.value.code in {SESSION_MOVED, SESSION_EXPIRED}
+        new.create("/from-the-new-connection", b"", EPHEMERAL)
+        assert not new.exists("/from-the-old-connection")
+        new.close()
+
+
+def test_an_idle_client_expires_while_its_connection_stays_open(pair: Pair) -> None:
+    first, second = pair
+    with Client(first.port, SHORT_MS) as idle, Client(second.port, LONG_MS) as watcher:
+        idle.create("/idle", b"", EPHEMERAL)
+        watcher.sync()
+        assert watcher.exists("/idle")
+        began = time.monotonic()
+        wait_until(lambda: not watcher.exists("/idle"), "the ephemeral goes")
+        assert time.monotonic() - began > SHORT_MS / 1000 / 2, "not before its time"
+        with pytest.raises(Disconnected):
+            idle.ping()
+        with pytest.raises(Disconnected):
+            idle.reconnect(second.port)
