@@ -196,7 +196,7 @@ class Batch:
     def add(self, request: Request) -> bool:
         """Evaluate a request; False if it does not fit into this batch.
 
-        Raises Held if it has to wait for a Txn in flight, Later if for a later batch; nothing is changed then.
+        Raises Held if it has to wait for a Txn in flight, Later if for another batch; nothing changes then.
         """
         requests = self.requests
         if requests and (

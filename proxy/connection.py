@@ -81,6 +81,13 @@ class _Write(Request):
     closes: bool  # it is a closeSession
 
 
+class _Unreadable(NamedTuple):
+    """A write that cannot be decoded, whose error waits for its turn."""
+
+    xid: int
+    code: ErrorCode
+
+
 class _Waiting(NamedTuple):
     """A request behind a read that waits, or a read or the like behind a write."""
 
@@ -104,7 +111,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._flush_scheduled = False
-        self._queue: deque[_Write | _Waiting] = deque()
+        self._queue: deque[_Write | _Unreadable | _Waiting] = deque()
         self._barriers = 0  # items in the queue that are no writes
         self._backlog: list[bytes] = []  # frames that came before the session was there
         self._greeting: ConnectRequest | None = None
@@ -292,9 +299,9 @@ class Connection(asyncio.Protocol):
             if self._barriers:
                 queue.append(_Waiting(xid, opcode, packet))
             else:
-                write = self._submit(xid, opcode, packet)
-                queue.append(write)
-                if write.reply is not None and len(queue) == 1:
+                item = self._submit(xid, opcode, packet)
+                queue.append(item)
+                if len(queue) == 1 and isinstance(item, _Unreadable):
                     self._advance()
         elif queue:
             queue.append(_Waiting(xid, opcode, packet))
@@ -305,28 +312,25 @@ class Connection(asyncio.Protocol):
         if len(queue) == _MAX_QUEUE:
             self._pause()
 
-    def _submit(self, xid: int, opcode: int, packet: bytes) -> _Write:
-        """Give a write to the committer; one that cannot be read has its answer at once."""
+    def _submit(self, xid: int, opcode: int, packet: bytes) -> _Write | _Unreadable:
+        """Give a write to the committer, unless it cannot be read."""
         operation = WRITES.get(opcode)
+        fields = None
         if operation is None:
             if self.session is not None:
                 self.session.ending = True
-            operation, fields, refusal = END, None, None
+            operation = END
         else:
             try:
-                fields, refusal = operation.decode(packet, _HEADER_SIZE), None
+                fields = operation.decode(packet, _HEADER_SIZE)
             except MalformedPacket as error:
                 checked = isinstance(error, NullString) and opcode in _PATH_CHECKED_FIRST
-                refusal = ErrorCode.BAD_ARGUMENTS if checked else ErrorCode.MARSHALLING_ERROR
-                fields = None
+                return _Unreadable(xid, ErrorCode.BAD_ARGUMENTS if checked else ErrorCode.MARSHALLING_ERROR)
         write = _Write(operation, fields, self._caller, len(packet), self._done)
         write.xid = xid
         write.closes = operation is END
         write.reply = None
-        if refusal is None:
-            self._host.submit(write)
-        else:
-            write.reply = frame(xid, self._host.zxid, refusal)
+        self._host.submit(write)
         return write
 
     def _done(self, write: Request, zxid: int) -> None:
@@ -351,12 +355,16 @@ class Connection(asyncio.Protocol):
             item = queue[0]
             if isinstance(item, _Write):
                 if item.reply is None:
-                    break
+                    break  # the answer will call again
                 self._out.append(item.reply)
                 queue.popleft()
-                if item.closes:
+                if item.closes:  # its reply is the last thing that ZooKeeper sends
+                    queue.clear()
                     self._end()
                     return
+            elif isinstance(item, _Unreadable):
+                self._out.append(frame(item.xid, self._host.zxid, item.code))
+                queue.popleft()
             elif item.is_write:
                 self._submit_run()
             else:

@@ -102,7 +102,7 @@ class Leases:
             elif session.wants_keep_alive(now):
                 session.kept_alive = now
                 self._keeper.send(session.id)
-            if unheard > session.timeout_ms / 1000 and session.connection is not None:
+            if unheard > max(_OUTAGE, session.timeout_ms / 1000) and session.connection is not None:
                 # We cannot know what others did meanwhile: the client has to ask another proxy.
                 log.warning(
                     "etcd unheard of for %.1f s: closing session 0x%x's connection", unheard, session.id
