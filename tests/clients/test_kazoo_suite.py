@@ -21,7 +21,7 @@ from tests.harness import BinaryMissing, EtcdServer, ZketcdServer, ZooKeeperServ
 from tests.harness.four_letter import four_letter_word
 from tests.harness.process import REPOSITORY, ServerProcess
 
-_RECONFIG = "reconfig: members are etcd's business; a standalone ZooKeeper answers Unimplemented as well"
+_RECONFIG = "members are etcd's business; a standalone ZooKeeper refuses reconfig as well"
 _SASL = "SASL belongs to another issue"
 _READ_ONLY = "kazoo.tests.test_connection.TestReadOnlyMode.test_read_only"
 

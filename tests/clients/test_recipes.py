@@ -98,22 +98,25 @@ def test_a_counter_of_versioned_sets_loses_nothing(clients: list[Client]) -> Non
 def test_a_lock_is_never_held_twice_even_when_a_server_dies(pair: Pair) -> None:
     each = 4
     lost: list[str] = []
+    suspended: list[str] = []
     held = threading.Lock()
     taken: list[int] = []
-    half = threading.Event()
+    half, killed = threading.Event(), threading.Event()
 
-    def lost_session(state: str) -> None:
-        if state == KazooState.LOST:
-            lost.append(state)
+    def listen(state: str) -> None:
+        if state != KazooState.CONNECTED:
+            (lost if state == KazooState.LOST else suspended).append(state)
 
     def work(number: int) -> None:
         # Both addresses, so that a client of the dead one goes on at the other; half of them start at each.
         first, second = (pair[(number + i) % 2].address for i in range(2))
         client = KazooClient(f"{first},{second}", timeout=LONG_MS / 1000, randomize_hosts=False)
-        client.add_listener(lost_session)
+        client.add_listener(listen)
         client.start(timeout=60)
         lock = client.Lock("/lock", str(number))
-        for _ in range(each):
+        for round_ in range(each):
+            if round_ == each - 1:
+                killed.wait(120)  # every client is there when the server dies
             lock.acquire(timeout=120)
             assert held.acquire(blocking=False), "another client holds the lock"
             assert not lost, "the test is void once a session has ended"
@@ -123,7 +126,7 @@ def test_a_lock_is_never_held_twice_even_when_a_server_dies(pair: Pair) -> None:
             held.release()
             # A release whose answer was lost with the server leaves the node behind; it is this client's own.
             client.retry(lock.release)
-        client.remove_listener(lost_session)
+        client.remove_listener(listen)
         client.stop()
         client.close()
 
@@ -132,9 +135,11 @@ def test_a_lock_is_never_held_twice_even_when_a_server_dies(pair: Pair) -> None:
         futures = [threads.submit(work, number) for number in range(workers)]
         assert half.wait(120)
         pair[0].kill()
+        killed.set()
         pair[0].start()
         for future in futures:
             future.result()
+    assert suspended, "the server died while clients were using it"
     assert sorted(taken) == sorted(list(range(workers)) * each)
 
 
