@@ -112,7 +112,7 @@ def take_apart(raw: bytes) -> list[bytes]:
 
 def replies(frames: list[bytes]) -> list[Reply]:
     """Packets behind the connect response."""
-    return [Reply(*struct.unpack_from(">iqi", payload), payload[16:]) for payload in frames]
+    return [Reply._make((*struct.unpack_from(">iqi", payload), payload[16:])) for payload in frames]
 
 
 def connect_reply(payload: bytes) -> ConnectReply:
