@@ -1,5 +1,8 @@
 """ZooKeeper's four-letter words, with the fields and units of its own output (package server.command)."""
 
+import os
+import platform
+import socket
 import sys
 import time
 from collections.abc import Callable, Iterator
@@ -26,6 +29,7 @@ class FourLetterWords:
             b"conf": self._conf,
             b"cons": self._cons,
             b"wchs": self._wchs,
+            b"envi": self._envi,
         }
 
     def answer(self, word: bytes) -> bytes | None:
@@ -81,6 +85,12 @@ class FourLetterWords:
         yield f"maxSessionTimeout={config.max_session_timeout}\n"
         yield f"clientPortListenBacklog=-1\nserverId=0\nprefix={config.prefix}\n"
 
+    def _envi(self) -> Iterator[str]:
+        """What clients ask for the version (kazoo's server_version); there is no JVM to tell of."""
+        yield f"Environment:\nzookeeper.version={VERSION}\nhost.name={socket.gethostname()}\n"
+        yield f"os.name={platform.system()}\nos.arch={platform.machine()}\nos.version={platform.release()}\n"
+        yield f"user.dir={os.getcwd()}\npython.version={platform.python_version()}\n"
+
     def _wchs(self) -> Iterator[str]:
         connections, paths, watches = self._server.watches.counts()
         yield f"{connections} connections watching {paths} paths\nTotal watches:{watches}\n"
@@ -125,6 +135,4 @@ def _describe(connection: "Connection") -> str:
 def _open_files() -> int:
     if sys.platform != "linux":
         return -1
-    from os import listdir
-
-    return len(listdir("/proc/self/fd"))
+    return len(os.listdir("/proc/self/fd"))
