@@ -30,7 +30,7 @@ class Server(NamedTuple):
 
 
 class _Slot:
-    """One session of a script; `last_zxid` is the last that a reply or event showed it."""
+    """One session of a script; `last_zxid` is the last that a reply showed it, as Java's client counts."""
 
     def __init__(self, session: Session, connection: Connection) -> None:
         self.session = session
@@ -160,7 +160,6 @@ class Side:
             return Closed()
         message = slot.connection.receive()
         if isinstance(message, Event):
-            slot.last_zxid = max(slot.last_zxid, message.zxid)
             path = script.unrooted(message.path, self.root)
             return Notice(message.zxid, message.type, message.state, str(path))
         if isinstance(message, Reply):
