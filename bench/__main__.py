@@ -14,7 +14,7 @@ from bench.report import as_json, tables
 from bench.run import Cell, Plan, measure
 from bench.servers import NAMES, targets
 from bench.workloads import WORKLOADS
-from tests.harness import zookeeper_jar_version
+from tests.harness import BinaryMissing, StartFailed, zookeeper_jar_version
 
 RESULTS = Path(__file__).parent / "results"
 PIPELINED = 32
@@ -28,7 +28,7 @@ def names_of(known: Sequence[str]) -> Callable[[str], list[str]]:
         for name in chosen:
             if name not in known:
                 raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
-        return chosen
+        return list(dict.fromkeys(chosen))
 
     return parse
 
@@ -41,7 +41,23 @@ def numbers(value: str) -> list[int]:
         raise argparse.ArgumentTypeError(f"{value!r} isn't a list of whole numbers") from None
     if min(chosen) < 1:
         raise argparse.ArgumentTypeError(f"{value!r}: numbers start at 1")
-    return chosen
+    return sorted(set(chosen))
+
+
+def duration(value: str) -> float:
+    """An argparse type: seconds above 0."""
+    try:
+        seconds = float(value)
+    except ValueError:
+        seconds = 0.0
+    if not 0 < seconds < 3600:
+        raise argparse.ArgumentTypeError(f"{value!r} isn't a number of seconds above 0")
+    return seconds
+
+
+def whole(value: str) -> int:
+    """An argparse type: a number from 1 on."""
+    return numbers(value)[0]
 
 
 def parser() -> argparse.ArgumentParser:
@@ -76,9 +92,9 @@ def parser() -> argparse.ArgumentParser:
         help=f"requests in flight per connection; default 1,{PIPELINED}; "
         f"with --quick 1 on one connection and {PIPELINED} on more",
     )
-    found.add_argument("--rounds", type=int, help="default 3; with --quick 1")
+    found.add_argument("--rounds", type=whole, help="default 3; with --quick 1")
     found.add_argument(
-        "--seconds", type=float, help="length of one timed phase; default 1; with --quick 0.25"
+        "--seconds", type=duration, help="length of one timed phase; default 1; with --quick 0.25"
     )
     found.add_argument(
         "--json", type=Path, metavar="FILE", help="where the results go (default: bench/results/TIME.json)"
@@ -118,11 +134,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the bench; returns 1 if any run was invalid."""
     options = parser().parse_args(arguments)
     plan = plan_of(options)
-    facts = environment(plan)
     path = options.json or RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
-    with targets(options.servers) as started:
-        results = measure(plan, started, lambda line: print(line, file=sys.stderr, flush=True))
+    try:
+        facts = environment(plan)
+        with targets(options.servers) as started:
+            results = measure(plan, started, lambda line: print(line, file=sys.stderr, flush=True))
+    except (BinaryMissing, StartFailed) as error:
+        print(f"bench: {error}", file=sys.stderr)
+        return 1
     path.write_text(json.dumps(as_json(results, facts), indent=1) + "\n")
     print(", ".join(f"{name}: {value}" for name, value in facts.items()), end="\n\n")
     print(tables(results))

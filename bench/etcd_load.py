@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 import grpc
 
-from bench.errors import BadReply, EffectsDiffer, Stalled
+from bench.errors import BadReply, EffectsDiffer
 from bench.load import STALL_SECONDS, Timing
 from bench.workloads import DATA, LISTED_CHILDREN, MIXED_CYCLE, NUMBER, READ_NODES
 from proxy.etcd import rpc_pb2 as rpc
@@ -248,8 +248,8 @@ async def drive(
 ) -> dict[str, float]:
     """One whole run; `around` is called at the start of the timed phase, what it returns at its end.
 
-    Raises BadReply for a Txn that didn't succeed, EffectsDiffer for a wrong number of keys, Stalled for an
-    RPC that failed.
+    Raises BadReply for a Txn that didn't succeed, EffectsDiffer for a wrong number of keys, AioRpcError for
+    an RPC that failed.
     """
     shape = SHAPES[workload]
     batch = 1
@@ -281,10 +281,7 @@ async def drive(
 
         finish = around()
         start = time.perf_counter_ns()
-        try:
-            await asyncio.gather(*(send(lane, start + seconds * 1e9) for lane in range(lanes)))
-        except grpc.aio.AioRpcError as error:
-            raise Stalled(f"etcd: {error.code().name}: {error.details()}") from None
+        await asyncio.gather(*(send(lane, start + seconds * 1e9) for lane in range(lanes)))
         figures = finish(Timing(counts, (time.perf_counter_ns() - start) / 1e9, samples))
         check_replies(replies)
         promised = before + sum(counts) * KEYS_CHANGED.get(workload, 0)

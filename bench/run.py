@@ -2,12 +2,12 @@
 
 import multiprocessing
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
 from itertools import count
-from typing import NamedTuple
+from multiprocessing.pool import Pool
+from typing import NamedTuple, Self
 
 from bench import worker
-from bench.errors import BenchError
+from bench.errors import BenchError, Stalled
 from bench.servers import Target
 from bench.worker import Spec
 
@@ -50,22 +50,37 @@ class Outcome(NamedTuple):
 Results = dict[tuple[Cell, str], Outcome]
 
 
+class Generator:
+    """The process that executes the runs: a fresh interpreter, on which nothing of this one's weighs."""
+
+    def __init__(self) -> None:
+        self._numbers = count(1)
+        self._pool = self._new_pool()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._pool.terminate()
+
+    def run(self, spec: Spec) -> dict[str, float]:
+        """The run's figures. Raises BenchError if it's invalid; a process that hangs is replaced."""
+        try:
+            return self._pool.apply_async(worker.run, (spec, next(self._numbers))).get(RUN_TIMEOUT_SECONDS)
+        except multiprocessing.TimeoutError:
+            self._pool.terminate()
+            self._pool = self._new_pool()
+            raise Stalled(f"the run took longer than {RUN_TIMEOUT_SECONDS:.0f} s") from None
+
+    @staticmethod
+    def _new_pool() -> Pool:
+        return multiprocessing.get_context("spawn").Pool(1)
+
+
 def measure(plan: Plan, targets: Sequence[Target], progress: Callable[[str], None]) -> Results:
     """All rounds of all cells on all targets; `progress` gets a line now and then."""
     results: Results = {(cell, target.name): Outcome([], []) for cell in plan.cells for target in targets}
-    numbers = count(1)
-    # A fresh interpreter: nothing of this process's threads or memory weighs on the generator.
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(max_workers=1, mp_context=context) as generator:
-
-        def run(cell: Cell, target: Target, seconds: float) -> dict[str, float] | str:
-            try:
-                return generator.submit(worker.run, spec(cell, target, seconds), next(numbers)).result(
-                    RUN_TIMEOUT_SECONDS
-                )
-            except BenchError as error:
-                return f"{type(error).__name__}: {error}"
-
+    with Generator() as generator:
         # All of depth 1 comes first: bursts of pipelined writes slow etcd 3.4 down for good (see Etcd),
         # and latencies are to be those of a fresh one.
         for depth in sorted({cell.depth for cell in plan.cells}):
@@ -73,21 +88,30 @@ def measure(plan: Plan, targets: Sequence[Target], progress: Callable[[str], Non
             for cell in warm_up_cells(plan, depth):
                 progress(f"warm-up: {cell.workload}")
                 for target in targets:
-                    error = run(cell, target, plan.warm_up_seconds)
-                    if isinstance(error, str):
-                        progress(f"  {target.name}: {error}")
+                    _run(generator, cell, target, plan.warm_up_seconds, progress)
             for number in range(plan.rounds):
                 for position, cell in enumerate(cells):
                     progress(f"round {number + 1}/{plan.rounds}: {' '.join(map(str, cell))}")
                     for target in rotated(targets, number + position):
-                        figures = run(cell, target, plan.seconds)
                         outcome = results[cell, target.name]
+                        figures = _run(generator, cell, target, plan.seconds, progress)
                         if isinstance(figures, str):
-                            progress(f"  {target.name}: invalid: {figures}")
                             outcome.errors.append(figures)
                         else:
                             outcome.rounds.append(figures)
     return results
+
+
+def _run(
+    generator: Generator, cell: Cell, target: Target, seconds: float, progress: Callable[[str], None]
+) -> dict[str, float] | str:
+    """The figures of one run, or why there are none."""
+    try:
+        return generator.run(spec(cell, target, seconds))
+    except BenchError as error:
+        message = f"{type(error).__name__}: {error}"
+        progress(f"  {target.name}: invalid: {message}")
+        return message
 
 
 def spec(cell: Cell, target: Target, seconds: float) -> Spec:

@@ -2,10 +2,14 @@
 
 import asyncio
 import gc
+import struct
 import time
 from typing import NamedTuple
 
+import grpc
+
 from bench import costs, etcd_load, summary
+from bench.errors import Stalled
 from bench.load import Admin, Timing, connected, drive
 from bench.workloads import WORKLOADS, clean_up, prepare
 
@@ -43,6 +47,9 @@ def run(spec: Spec, number: int) -> dict[str, float]:
         if spec.protocol == "etcd":
             return _run_etcd(spec, number)
         return _run_zookeeper(spec, number)
+    except (OSError, struct.error, grpc.aio.AioRpcError) as error:
+        # Of a server that died or talks nonsense; gRPC's own errors can't travel between processes either.
+        raise Stalled(repr(error)) from None
     finally:
         gc.enable()
 

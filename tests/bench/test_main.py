@@ -37,6 +37,9 @@ def test_chosen_plan() -> None:
         (["--servers", "consul"], "'consul' is none of"),
         (["--connections", "1,x"], "isn't a list of whole numbers"),
         (["--depths", "0"], "numbers start at 1"),
+        (["--rounds", "0"], "numbers start at 1"),
+        (["--seconds", "-1"], "isn't a number of seconds above 0"),
+        (["--seconds", "soon"], "isn't a number of seconds above 0"),
     ],
 )
 def test_wrong_options_say_which_and_why(

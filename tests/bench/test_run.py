@@ -11,7 +11,7 @@ from bench.run import Cell, Plan, measure, rotated
 from bench.servers import Target
 from bench.worker import Spec, run
 from bench.workloads import WORKLOADS, clean_up, prepare
-from tests.harness import EtcdServer, ZooKeeperServer
+from tests.harness import EtcdServer, ZooKeeperServer, free_port
 
 LIMIT = 300
 
@@ -114,6 +114,14 @@ def test_measure_reports_an_invalid_run(zookeeper_server: ZooKeeperServer, admin
     assert outcome.rounds == []
     assert "error -110" in outcome.errors[0]
     admin.call(wire.DELETE, wire.delete_body(b"/bench-000001"))
+
+
+def test_a_server_that_is_gone_makes_runs_invalid(zookeeper_server: ZooKeeperServer) -> None:
+    gone = zookeeper_target(zookeeper_server)._replace(port=free_port())
+    etcd = gone._replace(name="etcd", protocol="etcd")
+    results = measure(Plan([Cell("get", 1, 1)], 1, 0.02, 0), [gone, etcd], lambda line: None)
+    assert "ConnectionRefusedError" in results[Cell("get", 1, 1), "zookeeper"].errors[0]
+    assert "UNAVAILABLE" in results[Cell("get", 1, 1), "etcd"].errors[0]
 
 
 def test_targets_take_turns(zookeeper_server: ZooKeeperServer) -> None:
