@@ -43,6 +43,10 @@ class FourLetterWords:
     def _isro(self) -> Iterator[str]:
         yield "rw"
 
+    def _znodes(self) -> int:
+        """ZooKeeper counts its root twice: DataTree holds it as "" and as "/"."""
+        return len(self._server.mirror.tree.nodes) + 1
+
     def _packets(self) -> tuple[int, int]:
         server = self._server
         received = server.received + sum(connection.received for connection in server.connections)
@@ -60,7 +64,7 @@ class FourLetterWords:
         yield f"Connections: {len(server.connections)}\n"
         yield f"Outstanding: {server.committer.outstanding}\n"
         yield f"Zxid: 0x{server.zxid:x}\nMode: standalone\n"
-        yield f"Node count: {len(server.mirror.tree.nodes)}\n"
+        yield f"Node count: {self._znodes()}\n"
 
     def _stat(self) -> Iterator[str]:
         yield f"Zookeeper version: {VERSION}\nClients:\n"
@@ -109,7 +113,7 @@ class FourLetterWords:
             "packets_sent": sent,
             "num_alive_connections": len(server.connections),
             "outstanding_requests": server.committer.outstanding,
-            "znode_count": len(tree.nodes),
+            "znode_count": self._znodes(),
             "watch_count": server.watches.counts()[2],
             "ephemerals_count": sum(map(len, tree.ephemerals.values())),
             "approximate_data_size": sum(
