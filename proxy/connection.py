@@ -268,14 +268,16 @@ class Connection(asyncio.Protocol):
 
     def _handle(self, frames: list[bytes]) -> None:
         out = self._out
+        queue = self._queue
+        header = REQUEST_HEADER.unpack_from
+        self.received += len(frames)
         for packet in frames:
             if len(packet) < _HEADER_SIZE:
                 log.info("closing %s: a packet without a whole header", self.address)
                 self._end()
                 return
-            self.received += 1
-            xid, opcode = REQUEST_HEADER.unpack_from(packet)
-            if opcode in READS and not self._queue:
+            xid, opcode = header(packet)
+            if opcode in READS and not queue:
                 out.append(self._read(xid, opcode, packet))
             else:
                 self._take(xid, opcode, packet)

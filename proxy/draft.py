@@ -20,6 +20,11 @@ if TYPE_CHECKING:
 # A zxid that is known only once etcd has answered: that of the Txn being drafted.
 PENDING = -1
 
+# Plain numbers: looking up an enum's member costs more than using it.
+_CREATED = int(EventType.NODE_CREATED)
+_DELETED = int(EventType.NODE_DELETED)
+_DATA_CHANGED = int(EventType.NODE_DATA_CHANGED)
+
 # What a request did to a path.
 GUARD_NODE = 1  # its answer holds only while the node's key is unchanged
 GUARD_COUNTER = 2  # ... only while the set of its children is unchanged
@@ -296,7 +301,7 @@ class Draft:
         entry.version = entry.aversion = entry.created = entry.child_count = 0
         entry.node_changed = True
         entry.counter_changed = False
-        self._event(EventType.NODE_CREATED, entry)
+        self._event(_CREATED, entry)
 
     def delete(self, parent: Entry, entry: Entry) -> None:
         """Delete a node; that it exists and is empty has been checked."""
@@ -305,7 +310,7 @@ class Draft:
         parent.pzxid = PENDING
         parent.counter_changed = True
         self._change(entry)
-        self._event(EventType.NODE_DELETED, entry)
+        self._event(_DELETED, entry)
         entry.exists = False
         entry.data = None
         entry.node_changed = True
@@ -318,7 +323,7 @@ class Draft:
         entry.mzxid = PENDING
         entry.mtime = self.now
         entry.node_changed = True
-        self._event(EventType.NODE_DATA_CHANGED, entry)
+        self._event(_DATA_CHANGED, entry)
 
     def set_acl(self, entry: Entry, acl: tuple[Acl, ...]) -> None:
         """Give a node a new ACL; watches do not fire for it."""
@@ -359,6 +364,6 @@ class Draft:
         """Put or delete a session's record."""
         self.session_changes.append(SessionChange(session_id, value))
 
-    def _event(self, kind: EventType, entry: Entry) -> None:
+    def _event(self, kind: int, entry: Entry) -> None:
         entry.event_count += 1
         self.request_events.append(TreeEvent(kind, entry.path, entry.acl))

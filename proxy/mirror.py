@@ -26,6 +26,11 @@ from schema.values import (
     decode_tree,
 )
 
+# Plain numbers: looking up an enum's member costs more than the comparison.
+_NONE = int(EventType.NONE)
+_CREATED = int(EventType.NODE_CREATED)
+_DATA_CHANGED = int(EventType.NODE_DATA_CHANGED)
+
 
 class Listener(Protocol):
     """Who is told what the mirror has seen."""
@@ -192,7 +197,7 @@ class Mirror:
             covered = self._apply(event, fired, covered, sessions)
         fired += missed
         self._reach(revision)
-        if fired:
+        if fired and self._watches:
             self._fire(fired)
         for session_id in sessions:
             self._listener.session_changed(session_id, self.sessions.get(session_id))
@@ -287,7 +292,7 @@ class Mirror:
             self.tree.detach(path)
             node = None
         if node is None:
-            kind = EventType.NODE_CREATED
+            kind = _CREATED
             node = Node()
             node.children = children
             node.created, node.counter_mod, pzxid = self._counters.pop(path, (0, 0, None))
@@ -298,7 +303,7 @@ class Mirror:
             self.tree.attach(path, node)
         else:
             # A new ACL leaves mzxid as it was; after a gap in the stream the data may have changed before it.
-            kind = EventType.NONE if mzxid == node.mzxid else EventType.NODE_DATA_CHANGED
+            kind = _NONE if mzxid == node.mzxid else _DATA_CHANGED
         node.data = data
         node.acl = acl
         node.czxid = czxid
@@ -309,7 +314,7 @@ class Mirror:
         node.aversion = aversion
         node.mod = mod
         node.explicit_czxid = explicit
-        return None if kind == EventType.NONE else TreeEvent(kind, path, acl)
+        return None if kind == _NONE else TreeEvent(kind, path, acl)
 
     def _delete_node(self, path: str) -> TreeEvent | None:
         node = self.tree.detach(path)
@@ -338,7 +343,7 @@ class Mirror:
         gone: dict[str, Sequence[Acl]] | None = None
         for kind, path, acl in fired:
             parent_acl: Sequence[Acl] = ()
-            if kind != EventType.NODE_DATA_CHANGED:
+            if kind != _DATA_CHANGED:
                 above = parent_of(path)
                 parent = nodes.get(above)
                 if parent is not None:

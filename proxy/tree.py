@@ -14,6 +14,7 @@ from schema.paths import ROOT, split
 # byte of 0xff is a TTL node; clients see 0 for both.
 CONTAINER_OWNER = -(1 << 63)
 _TTL_TOP = -(1 << 56)
+_MAX_INT = (1 << 31) - 1
 
 
 def session_of(owner: int) -> int:
@@ -69,6 +70,7 @@ class Node:
         """The node's Stat as ZooKeeper sends it; cversion by ZooKeeper's own formula."""
         children = self.children
         count = len(children) if children else 0
+        cversion = 2 * self.created - count
         data = self.data
         return STAT.pack(
             self.czxid,
@@ -76,9 +78,9 @@ class Node:
             self.ctime,
             self.mtime,
             self.version,
-            wrap_int(2 * self.created - count),
+            cversion if cversion < _MAX_INT else wrap_int(cversion),
             self.aversion,
-            session_of(self.owner),
+            session_of(self.owner) if self.owner else 0,
             len(data) if data else 0,
             count,
             self.pzxid,

@@ -61,6 +61,10 @@ class WatchTable:
         self.data = _Table()
         self.children = _Table()
 
+    def __bool__(self) -> bool:
+        """Whether anybody watches anything."""
+        return bool(self.data.by_path or self.children.by_path)
+
     def drop(self, watcher: Watcher) -> None:
         """Forget all watches of a connection that is gone."""
         self.data.drop(watcher)
