@@ -91,6 +91,10 @@ class _NoSpace(Exception):
     """A Txn was not applied since etcd's quota is used up."""
 
 
+class _Untold(Exception):
+    """Nothing is left that could tell what became of a Txn."""
+
+
 class _Flight:
     """A batch under way: its lane, its sessions and who waits for it."""
 
@@ -291,6 +295,8 @@ class Committer:
         requests = queue.requests
         for _ in range(QUANTUM):
             if not requests:
+                if queue not in taken:
+                    self._retire(queue)
                 return _Turn.OVER
             try:
                 fits = batch.add(requests[0])
@@ -301,6 +307,13 @@ class Committer:
                     queue.state = _State.WAITING
                     cast(_Flight, held.holder).waiting.append(queue)
                 return _Turn.OVER
+            except Exception:
+                # A fault of ours, of which nobody else has to suffer; PrepRequestProcessor answers so too.
+                log.exception("a request could not be evaluated")
+                request = requests.popleft()
+                request.refusal = ErrorCode.MARSHALLING_ERROR
+                request.done(request, self._mirror.zxid)
+                continue
             if not fits:
                 if queue not in taken:
                     self._ready.appendleft(queue)
@@ -327,7 +340,11 @@ class Committer:
         """Commit one batch, whatever it takes, and hand the outcome to `applied`."""
         lane, batch = flight.lane, flight.batch
         if lane.mod == 0:
-            await self._open(lane)
+            try:
+                await self._open(lane)
+            except EtcdNoSpace:
+                self._no_space(flight)
+                return
         value = flight.value = lane.next_value("txn")
         txn = plan.build(batch, self._keys, lane.key, lane.mod, value)
         self.txns += 1
@@ -345,6 +362,9 @@ class Committer:
                 outcome = await self._resolve(flight, value, isinstance(unknown, EtcdNoSpace))
             except _NoSpace:
                 self._no_space(flight)
+                return
+            except _Untold:
+                self._fail(flight, batch.requests, ErrorCode.CONNECTION_LOSS)
                 return
         else:
             if flight.over():
@@ -373,11 +393,16 @@ class Committer:
         return answer.revision, [isinstance(result, TxnResult) and result.succeeded for result in results]
 
     async def _open(self, lane: _Lane) -> None:
-        """Put a lane's marker for the first time; a Txn never has to expect an absent one."""
+        """Put a lane's marker for the first time; a Txn never has to expect an absent one.
+
+        Raises EtcdNoSpace, after which the marker may be there all the same.
+        """
         while lane.mod == 0:
             txn = Txn((Compare(lane.key, 0),), (Put(lane.key, lane.next_value("open")),), (Get(lane.key),))
             try:
                 answer = await self._etcd.txn(txn, TXN_TIMEOUT)
+            except EtcdNoSpace:
+                raise
             except (EtcdUnknown, EtcdRefused) as error:
                 log.warning("cannot open a marker: %s", error)
                 await asyncio.sleep(_RETRY)
@@ -414,8 +439,10 @@ class Committer:
                 return None
             found = answer.responses[0]
             if not isinstance(found, RangeResult) or not found.kvs:
+                # Swept, since this proxy seemed dead: perhaps with the lost Txn's own marker.
+                log.error("marker %r was swept; what became of its Txn cannot be told", lane.key)
                 flight.lane = self._new_lane()
-                return None
+                raise _Untold
             marker = found.kvs[0]
             lane.mod = marker.mod_revision
             if marker.value != value:
@@ -520,14 +547,18 @@ class Committer:
         flight.batch.dissolve()
         for queue in (*flight.queues, *flight.waiting):
             if not queue.requests:
-                queue.state = _State.IDLE
-                self._queues.pop(queue.session_id, None)
+                self._retire(queue)
             elif pause and paused and queue.session_id in paused:
                 queue.state = _State.WAITING
                 asyncio.get_running_loop().call_later(pause, self._make_ready, queue)
             else:
                 self._make_ready(queue)
         self._schedule()
+
+    def _retire(self, queue: _Queue) -> None:
+        """Forget a session that has no requests."""
+        queue.state = _State.IDLE
+        self._queues.pop(queue.session_id, None)
         if not self._queues:
             for future in self._idle:
                 if not future.done():

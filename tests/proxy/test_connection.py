@@ -109,15 +109,18 @@ class PaperHost:
         self.connections -= 1
 
     def commit(self, count: int | None = None) -> None:
-        """Commit the first `count` pending writes, or all, as one batch, then answer them."""
+        """Commit the first `count` pending writes, or all, in as few batches as may be, and answer them."""
         taken, self.pending = self.pending[:count], self.pending[count:] if count is not None else []
-        batch = self.proxy.batch(1)
-        for request in taken:
-            assert batch.add(request)
-        revision = self.proxy.commit(batch).revision
-        self.proxy.catch_up()
-        for request in taken:
-            request.done(request, self.proxy.mirror.zxid_of(revision))
+        while taken:
+            batch = self.proxy.batch(1)
+            for request in taken:
+                if not batch.add(request):
+                    break
+            taken = taken[len(batch.requests) :]
+            revision = self.proxy.commit(batch).revision
+            self.proxy.catch_up()
+            for request in batch.requests:
+                request.done(request, self.proxy.mirror.zxid_of(revision))
 
 
 class Client:
