@@ -43,8 +43,8 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
     parser = _parser()
     given = parser.parse_args(arguments)
     host, port = given.listen
-    low = 2 * given.tick_time if given.min_session_timeout is None else given.min_session_timeout
-    high = 20 * given.tick_time if given.max_session_timeout is None else given.max_session_timeout
+    low = _milliseconds(given.min_session_timeout, given.tick_time)
+    high = _milliseconds(given.max_session_timeout, given.tick_time)
     if low > high:
         parser.error(f"--min-session-timeout {low} is above --max-session-timeout {high}")
     if bool(given.etcd_cert) != bool(given.etcd_key):
@@ -100,8 +100,20 @@ def _parser() -> Any:
     add("--data-dir", default="data", metavar="DIR", help="where the embedded etcd keeps its data")
     add("--prefix", type=_prefix, default="/zketcd", help="etcd prefix of the tree; one tree per prefix")
     add("--tick-time", type=_positive, default=2000, metavar="MS", help="ZooKeeper's tickTime")
-    add("--min-session-timeout", type=_positive, metavar="MS", help="shortest session timeout (2 ticks)")
-    add("--max-session-timeout", type=_positive, metavar="MS", help="longest session timeout (20 ticks)")
+    add(
+        "--min-session-timeout",
+        type=_timeout,
+        default="2 ticks",
+        metavar="MS",
+        help="shortest session timeout",
+    )
+    add(
+        "--max-session-timeout",
+        type=_timeout,
+        default="20 ticks",
+        metavar="MS",
+        help="longest session timeout",
+    )
     add(
         "--max-client-connections",
         type=_not_negative,
@@ -163,6 +175,18 @@ def _positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1 or int(text) >= 1 << 31:
         raise configargparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
     return int(text)
+
+
+def _timeout(text: str) -> str:
+    """MS, or N ticks."""
+    if not re.fullmatch(r"[1-9]\d{0,8}( ticks)?", text):
+        raise configargparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up, in milliseconds")
+    return text
+
+
+def _milliseconds(timeout: str, tick_time: int) -> int:
+    number, _, ticks = timeout.partition(" ")
+    return int(number) * (tick_time if ticks else 1)
 
 
 def _not_negative(text: str) -> int:
