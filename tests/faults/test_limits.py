@@ -1,0 +1,167 @@
+"""Multis that are large for an etcd with its default flags, and those that are too large."""
+
+import itertools
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from tests.faults import client as zk
+from tests.faults.client import BAD_ARGUMENTS, BAD_VERSION, RUNTIME_INCONSISTENCY, SEQUENTIAL, Client, Refused
+from tests.harness import EtcdServer, ZketcdServer
+
+pytestmark = pytest.mark.real
+
+MIB = 1 << 20
+
+
+@pytest.fixture(scope="module")
+def proxies(etcd_server: EtcdServer) -> Iterator[tuple[ZketcdServer, ZketcdServer]]:
+    """Two proxies of one tree that take frames larger than etcd takes requests."""
+    options = {"prefix": "/test-limits", "max_frame": 8 * MIB, "max_client_connections": 0}
+    with (
+        ZketcdServer(etcd_server.endpoint, **options) as first,  # type: ignore[arg-type]
+        ZketcdServer(etcd_server.endpoint, **options) as second,  # type: ignore[arg-type]
+    ):
+        yield first, second
+
+
+@pytest.fixture
+def clients(
+    proxies: tuple[ZketcdServer, ZketcdServer], request: pytest.FixtureRequest
+) -> Iterator[tuple[Client, Client, str]]:
+    """A client of each proxy, and a node of the test's own."""
+    base = f"/{request.node.name}"
+    with Client(proxies[0].port) as first, Client(proxies[1].port) as second:
+        first.create(base)
+        second.sync()
+        yield first, second, base
+
+
+Clients = tuple[Client, Client, str]
+
+
+def test_a_multi_of_a_thousand_creates(clients: Clients) -> None:
+    first, second, base = clients
+    parts = first.transact([zk.create(f"{base}/{number}", b"data") for number in range(1000)])
+    assert [part.path for part in parts] == [f"{base}/{number}" for number in range(1000)]
+    second.sync()
+    names, stat = second.children(base)
+    assert names == {str(number) for number in range(1000)}
+    assert (stat.cversion, stat.num_children) == (1000, 1000)
+    last = second.stat(f"{base}/999")
+    assert last is not None
+    assert last.czxid == stat.pzxid, "all of it is one change"
+
+
+def test_a_multi_of_creates_under_three_hundred_parents(clients: Clients) -> None:
+    first, second, base = clients
+    parents = [f"{base}/{number}" for number in range(300)]
+    first.transact([zk.create(parent) for parent in parents])
+    parts = first.transact([zk.create(f"{parent}/n-", b"", SEQUENTIAL) for parent in parents])
+    assert [part.path for part in parts] == [f"{parent}/n-0000000000" for parent in parents]
+    second.sync()
+    assert second.children(parents[150])[0] == {"n-0000000000"}
+
+
+def test_a_multi_of_three_hundred_versioned_sets(clients: Clients) -> None:
+    first, second, base = clients
+    paths = [f"{base}/{number}" for number in range(300)]
+    first.transact([zk.create(path) for path in paths])
+    parts = first.transact([zk.set_data(path, b"new", 0) for path in paths])
+    assert [part.stat.version for part in parts if part.stat] == [1] * 300
+
+    # The other proxy's set makes one version of 300 wrong, which must be found even before the news come.
+    second.sync()
+    second.write(paths[222], b"other", 1)
+    parts = first.transact([zk.set_data(path, b"newer", 1) for path in paths])
+    assert [part.error for part in parts] == [0] * 222 + [BAD_VERSION] + [RUNTIME_INCONSISTENCY] * 77
+    second.sync()
+    assert second.read(paths[0])[0] == b"new"
+
+
+def test_a_multi_of_three_hundred_versioned_deletes_and_checks(clients: Clients) -> None:
+    first, second, base = clients
+    kept = [f"{base}/kept-{number}" for number in range(300)]
+    going = [f"{base}/going-{number}" for number in range(300)]
+    first.transact([zk.create(path) for path in kept + going])
+    parts = [zk.check(path, 0) for path in kept] + [zk.delete(path, 0) for path in going]
+
+    second.sync()
+    second.write(kept[299], b"other", 0)
+    results = first.transact(parts)
+    assert [result.error for result in results] == [0] * 299 + [BAD_VERSION] + [RUNTIME_INCONSISTENCY] * 300
+
+    parts[299] = zk.check(kept[299], 1)
+    assert [result.error for result in first.transact(parts)] == [0] * 600
+    second.sync()
+    names, stat = second.children(base)
+    assert names == {path.rpartition("/")[2] for path in kept}
+    assert stat.cversion == 2 * 600 - 300
+
+
+def test_a_large_multi_comes_through_while_others_write_beside_it(clients: Clients) -> None:
+    """Its guards are ranges of keys: what others change between those keys must not starve it."""
+    first, second, base = clients
+    paths = [f"{base}/{number:03}" for number in range(300)]
+    first.transact([zk.create(path) for path in paths])
+    first.create(f"{base}/150-beside")
+    second.sync()
+    done = threading.Event()
+
+    def write_beside() -> None:
+        for number in itertools.count():
+            second.write(f"{base}/150-beside", b"%d" % number)
+            second.create(f"{base}/n-", b"", SEQUENTIAL)
+            if done.is_set():
+                return
+
+    beside = threading.Thread(target=write_beside)
+    beside.start()
+    try:
+        for version in range(5):
+            parts = first.transact([zk.set_data(path, b"new", version) for path in paths])
+            assert [part.error for part in parts] == [0] * 300
+    finally:
+        done.set()
+        beside.join()
+
+
+def refused_and_alive(client: Client, parts: list[zk.Request], base: str) -> None:
+    """Assert that a multi is refused whole with a clear error, and that its connection lives."""
+    before = client.stat(base)
+    with pytest.raises(Refused) as refused:
+        client.transact(parts)
+    assert refused.value.code == BAD_ARGUMENTS
+    assert client.stat(base) == before, "nothing of it was applied"
+    assert client.create(f"{base}/after") == f"{base}/after"
+
+
+@pytest.mark.parametrize("size", [1.6, 2.5, 6])
+def test_a_multi_too_large_for_etcd_is_refused_and_the_connection_lives(
+    clients: Clients, size: float
+) -> None:
+    """Above etcd's --max-request-bytes of 1.5 MiB, and above gRPC's 512 KiB more."""
+    first, _, base = clients
+    data = bytes(round(size * MIB / 8))
+    refused_and_alive(first, [zk.create(f"{base}/{number}", data) for number in range(8)], base)
+
+
+def test_a_multi_of_too_many_writes_for_etcd_is_refused_and_the_connection_lives(clients: Clients) -> None:
+    first, _, base = clients
+    refused_and_alive(first, [zk.create(f"{base}/{number}") for number in range(40_000)], base)
+
+
+def test_only_the_one_that_is_too_large_is_refused(clients: Clients) -> None:
+    """Writes of several sessions at once, one of them too large."""
+    first, second, base = clients
+    data = bytes(2 * MIB)
+    sent = first.send(
+        *(zk.create(f"{base}/{number}") for number in range(20)),
+        zk.create(f"{base}/large", data),
+        *(zk.create(f"{base}/{number}") for number in range(20, 40)),
+    )
+    errors = [first.reply_to(xid).err for xid in sent]
+    assert errors == [0] * 20 + [BAD_ARGUMENTS] + [0] * 20
+    second.sync()
+    assert second.children(base)[0] == {str(number) for number in range(40)}
