@@ -10,7 +10,17 @@ from collections.abc import Callable, Sequence
 
 from codec.jute import Acl
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import Compare, EtcdError, EtcdUnknown, Get, KeyValue, Put, Txn, WatchCompacted
+from proxy.etcd.model import (
+    Compare,
+    EtcdError,
+    EtcdRefused,
+    Get,
+    KeyValue,
+    Put,
+    RefusalKind,
+    Txn,
+    WatchCompacted,
+)
 from proxy.mirror import Mirror
 from schema.keys import Keyspace
 from schema.paths import CONFIG, QUOTA, ROOT, ZOOKEEPER
@@ -65,8 +75,11 @@ class Feed:
                         told = time.monotonic()
                         progress(count)
                     await asyncio.sleep(0)
-            except EtcdUnknown as error:
-                log.warning("etcd is out of reach (%s); trying again", error)
+            except EtcdError as error:
+                if isinstance(error, EtcdRefused) and error.kind is not RefusalKind.COMPACTED:
+                    raise
+                log.warning("the load broke off (%s); trying again", error)
+                self._mirror.unload()
                 await asyncio.sleep(_RETRY)
                 continue
             self._mirror.loaded(revision)
@@ -84,8 +97,22 @@ class Feed:
                 self.live.clear()
                 log.warning("the watch stream broke: %s", error)
                 await asyncio.sleep(_RETRY)
-                if not self._can_resume:
+                if not await self._may_resume():
                     await self._reload()
+
+    async def _may_resume(self) -> bool:
+        """Whether the stream can go on where it broke: not on an etcd restored from a backup (DESIGN 3)."""
+        while True:
+            try:
+                cluster_id = await self._check_version()
+                revision, _ = await self._record()
+            except EtcdError as error:
+                log.debug("etcd is still out of reach: %s", error)
+                await asyncio.sleep(_RETRY)
+                continue
+            record = self._mirror.record
+            same = record is not None and record.cluster_id == cluster_id
+            return self._can_resume and same and revision >= self._mirror.revision
 
     async def _follow(self) -> None:
         keys = self._keys
@@ -130,28 +157,29 @@ class Feed:
         """Make the tree's record and fixed nodes if there are none; judge whether it can be served."""
         cluster_id = await self._check_version()
         keys = self._keys
-        record = TreeRecord(True, ((0, 0),), cluster_id)
-        writes = [Put(keys.tree, encode_tree(record))]
-        writes += [Put(keys.node(path), value) for path, value in _FIXED_NODES.items()]
-        answer = await self._etcd.txn(Txn((Compare(keys.tree, 0),), writes), _TIMEOUT)
-        if answer.succeeded:
-            log.info("made a new tree under %s", keys.prefix)
-            return
-        _, pair = await self._record()
+        # Looked for first, since an etcd that is full takes no Txn with a put.
+        if not (await self._etcd.range(Get(keys.tree), _TIMEOUT)).kvs:
+            record = TreeRecord(True, ((0, 0),), cluster_id)
+            writes = [Put(keys.tree, encode_tree(record))]
+            writes += [Put(keys.node(path), value) for path, value in _FIXED_NODES.items()]
+            answer = await self._etcd.txn(Txn((Compare(keys.tree, 0),), writes), _TIMEOUT)
+            if answer.succeeded:
+                log.info("made a new tree under %s", keys.prefix)
+                return
+        revision, pair = await self._record()
         found = decode_tree(pair.value)
         if not found.complete:
             raise TreeNotServable(f"the load of the tree under {keys.prefix!r} is not complete")
-        if found.cluster_id != cluster_id:
-            await self._adopt(pair, found, cluster_id)
+        if found.cluster_id != cluster_id or revision < self._mirror.revision:
+            await self._adopt(revision, pair, found, cluster_id)
 
-    async def _adopt(self, pair: KeyValue, found: TreeRecord, cluster_id: int) -> None:
+    async def _adopt(self, revision: int, pair: KeyValue, found: TreeRecord, cluster_id: int) -> None:
         """The tree came here by a restore: go on with zxids above all that clients may have seen.
 
         A new epoch, as ZooKeeper's own after an election: the high 32 bits of the zxid move by one.
         """
-        revision, _ = await self._record()
         first = revision + 1
-        epoch = ((revision + found.offsets[-1][1]) >> 32) + 1
+        epoch = (max(self._mirror.zxid, revision + found.offsets[-1][1]) >> 32) + 1
         offsets: Sequence[tuple[int, int]] = (*found.offsets, (first, (epoch << 32) - first))
         record = TreeRecord(True, tuple(offsets), cluster_id)
         await self._etcd.txn(

@@ -86,6 +86,15 @@ class Mirror:
             offset = value
         return revision + offset
 
+    def unload(self) -> None:
+        """Forget a first load that broke off: what it brought may be gone when the next one looks."""
+        self.tree.nodes.clear()
+        self.tree.ephemerals.clear()
+        self.sessions.clear()
+        self.proxies.clear()
+        self.markers.clear()
+        self._counters.clear()
+
     def load(self, pairs: Iterable[KeyValue]) -> None:
         """Take in a part of a first load; nothing fires. `loaded` ends it."""
         for pair in pairs:
