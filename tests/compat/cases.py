@@ -980,4 +980,87 @@ CASES: dict[str, Script] = {
         Reopen(0),
     ],
     **{f"multi_failing_at_{place}": _failing_at(place) for place in range(6)},
+    "close_in_a_burst": [
+        Open(0),
+        Open(1),
+        *_one(1, *_watched("", "/a")),
+        call(0, Create("/a", flags=EPHEMERAL), SetData("/a"), Payload(b"\0\0\0\x09\xff\xff\xff\xf5")),
+        *_one(1, Exists("/a"), Exists("")),
+        Reopen(0),
+    ],
+    "auth_at_the_head_of_a_burst": [
+        Open(0),
+        Open(1),
+        call(0, AMY, Create("/a", acls=((31, "auth", ""),)), GetData("/a"), SetData("/a"), GetAcl("/a")),
+        *_one(1, GetData("/a")),
+    ],
+    "pings_in_a_burst": [
+        Open(0),
+        call(
+            0,
+            Ping(),
+            Create("/a"),
+            Ping(),
+            GetData("/a", True),
+            Ping(),
+            SetData("/a"),
+            Ping(),
+            Sync(""),
+            Ping(),
+        ),
+    ],
+    "much_data": [
+        Open(0),
+        *_one(
+            0, Create("/a", b"x" * 1_000_000), GetData("/a"), SetData("/a", b"y" * 1_040_000), Exists("/a")
+        ),
+        *_one(
+            0,
+            Multi((SetData("/a", b"z" * 500_000), Create("/b", b"z" * 500_000))),
+            GetData("/a"),
+            GetData("/b"),
+        ),
+        *_one(0, Multi((SetData("/a", b""), SetData("/b", b""), Delete("/b"))), Exists("/a")),
+    ],
+    "deep_and_long_paths": [
+        Open(0),
+        *_one(0, *(Create("/d" * depth, flags=0 if depth < 30 else EPHEMERAL) for depth in range(1, 32))),
+        *_one(
+            0,
+            Create("/" + "n" * 5000),
+            Exists("/" + "n" * 5000),
+            Create("/" + "n" * 5000 + "/m", flags=SEQUENTIAL),
+        ),
+        *_one(
+            0,
+            GetChildren("/" + "n" * 5000, with_stat=True),
+            GetChildren("", with_stat=True),
+            Delete("/d" * 30),
+        ),
+    ],
+    "many_children": [
+        Open(0),
+        Open(1),
+        *_one(0, Create("/a")),
+        *(call(0, *(Create("/a/c", flags=SEQUENTIAL) for _ in range(100))) for _ in range(5)),
+        *_one(1, GetChildren("/a", True, with_stat=True)),
+        *_one(0, Multi(tuple(Delete(f"/a/c{place:010d}") for place in range(100)))),
+        *_one(1, GetChildren("/a", with_stat=True)),
+        *_one(0, Multi(tuple(Create("/a/c", flags=SEQUENTIAL) for _ in range(300)))),
+        *_one(1, GetChildren("/a", with_stat=True)),
+        *_one(
+            0, Multi((*(SetData(f"/a/c{place:010d}", b"", 0) for place in range(100, 400)), Check("/a", 1)))
+        ),
+        *_one(0, Multi(tuple(SetData(f"/a/c{place:010d}", b"", 0) for place in range(100, 400)))),
+        *_one(1, GetData("/a/c0000000250"), Exists("/a")),
+    ],
+    "many_ephemerals": [
+        Open(0),
+        Open(1),
+        *_one(0, Create("/a"), Create("/b")),
+        call(0, *(Create(f"/{'ab'[place % 2]}/e", flags=EPHEMERAL_SEQUENTIAL) for place in range(200))),
+        *_one(1, *_watched("/a", "/a/e0000000003", "/b")),
+        Close(0),
+        *_state(1, "/a", "/b"),
+    ],
 }

@@ -206,7 +206,7 @@ class Side:
             timeout_ms=timeout_ms,
             last_zxid=FAR_FUTURE if step.ahead else slot.last_zxid,
         )
-        if step.good_password:  # a wrong one ends the old connection only at the same server
+        if step.good_password and not step.ahead:  # a wrong one ends the old connection only at its server
             slot.moves += 1
         self._fresh = self._connect(number + slot.moves)
         self._fresh.send(wire.frame(connect))
@@ -350,3 +350,30 @@ def _remove(connection: Connection, path: str) -> None:
             _remove(connection, f"{path}/{name}")
         connection.send(wire.frame(script.encode(script.Delete("@" + path), 1, "", {})))
         connection.receive()
+
+
+def dump(server: Server, path: str = "/") -> dict[str, tuple[Reply, ...]]:
+    """Return what a server answers about every node from `path` down: data, ACL, children, Stats."""
+    connection = Connection(server.ports[0])
+    connection.connect(timeout_ms=SESSION_TIMEOUT_MS)
+    found: dict[str, tuple[Reply, ...]] = {}
+    unread = [path]
+    while unread:
+        path = unread.pop()
+        requests = (script.GetData("@" + path), script.GetAcl("@" + path), script.Exists("@" + path))
+        replies = [_ask(connection, request) for request in requests]
+        children = _ask(connection, script.GetChildren("@" + path))
+        names = sorted(map(str, wire.Cursor(children.body).strings())) if children.err == 0 else []
+        replies.append(Reply(0, 0, children.err, "\0".join(names).encode("utf-8", "surrogateescape")))
+        unread += (f"{path.rstrip('/')}/{name}" for name in names)
+        found[path] = tuple(reply._replace(zxid=0) for reply in replies)
+    _say_goodbye(connection)
+    return found
+
+
+def _ask(connection: Connection, request: script.Request) -> Reply:
+    connection.send(wire.frame(script.encode(request, 1, "", {})))
+    reply = connection.receive()
+    if not isinstance(reply, Reply):
+        raise RuntimeError(f"no reply to {request}: {reply}")
+    return reply

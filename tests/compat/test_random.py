@@ -16,7 +16,7 @@ from tests.compat.side import Server
 pytestmark = pytest.mark.real
 
 FIRST_SEED = int(os.environ.get("ZKETCD_DIFF_SEED", "1"))
-SCRIPTS = int(os.environ.get("ZKETCD_DIFF_SCRIPTS", "40"))
+SCRIPTS = int(os.environ.get("ZKETCD_DIFF_SCRIPTS", "30"))
 STEPS = int(os.environ.get("ZKETCD_DIFF_STEPS", "250"))
 
 
@@ -42,6 +42,7 @@ def test_no_difference(oracle: Server, subject: Server, seed: int, bursts: bool)
     check(seed, Generator(seed, bursts).script(STEPS), oracle, subject)
 
 
-@pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 2])
-def test_no_difference_over_two_proxies(pair_oracle: Server, pair: Server, seed: int) -> None:
-    check(seed, Generator(seed + 1_000_000).script(STEPS), pair_oracle, pair)
+@pytest.mark.parametrize("bursts", [False, True], ids=["lockstep", "pipelined"])
+@pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 3])
+def test_no_difference_over_two_proxies(pair_oracle: Server, pair: Server, seed: int, bursts: bool) -> None:
+    check(seed, Generator(seed + 1_000_000, bursts).script(STEPS), pair_oracle, pair)
