@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
+from tests.clients.raw import EPHEMERAL, SEQUENTIAL, Client
 from tests.conftest import TICK_TIME_MS
 from tests.harness import ZooKeeperServer, wait_until, zookeeper_classpath
 from tests.harness.process import ServerProcess
@@ -149,6 +150,7 @@ SCRIPT = [
 # What zkCli does and prints without a server, connected or not: the end of what came before.
 _END_COMMAND, _END = "printwatches", "printwatches is on"
 _EVENT = "WatchedEvent "
+_TIMEOUT_MS = 10_000
 
 
 class _Session:
@@ -169,12 +171,28 @@ class _Session:
             transcript += [f"> {step.command}", *self._ask(step)]
         return transcript
 
+    def ask_connected(self, command: str) -> None:
+        """Send a command until it reaches a server."""
+        wait_until(lambda: not any("ConnectionLoss" in line for line in self._send(command)), command)
+
+    def watched(self, number: int) -> list[str]:
+        """Wait for this number of events of watches, and return what they tell, sorted."""
+
+        def events() -> list[str]:
+            self._send("")
+            return [event for event in self._events if "type:None" not in event]
+
+        wait_until(lambda: len(events()) >= number, f"{number} events")
+        told = sorted(re.sub(r".* type:(\w+) path:(\S+).*", r"\1 \2", event) for event in events())
+        self._events.clear()
+        return told
+
     def _ask(self, step: Step) -> list[str]:
         output = self._send(step.command.format(address=self._address))
 
         def all_events_came() -> bool:
             if len(self._events) < step.events:
-                output.extend(self._send(""))
+                self._send("")  # only reads what has come: once disconnected, it complains at each command
             return len(self._events) >= step.events
 
         wait_until(all_events_came, f"{step.events} events of {step.command!r}")
@@ -196,13 +214,15 @@ class _Session:
 
 
 @contextmanager
-def _zkcli(server: ServerProcess) -> Iterator[_Session]:
+def _zkcli(*servers: ServerProcess) -> Iterator[_Session]:
+    """A zkCli that knows these servers; it is dead afterwards."""
+    addresses = ",".join(server.address for server in servers)
     # Without JLine, zkCli reads plain lines and prints no prompt.
     jars = [jar for jar in zookeeper_classpath().split(os.pathsep) if "jline" not in jar]
     command = [
         *(java_program(), "-Xmx64m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Dfile.encoding=UTF-8"),
         *("-Dorg.apache.logging.log4j.level=OFF", "-cp", os.pathsep.join(jars)),
-        *("org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", server.address),
+        *("org.apache.zookeeper.ZooKeeperMain", "-waitforconnection", "-server", addresses),
     ]
     with subprocess.Popen(
         command,
@@ -212,7 +232,7 @@ def _zkcli(server: ServerProcess) -> Iterator[_Session]:
         encoding="utf-8",
     ) as process:
         try:
-            yield _Session(process, server.address)
+            yield _Session(process, addresses)
         finally:
             process.kill()
 
@@ -246,3 +266,29 @@ def test_a_zkcli_session_reads_as_on_real_zookeeper(pair: tuple[ServerProcess, S
             session = stack.enter_context(_zkcli(server))
             transcripts.append(_comparable(session.play(SCRIPT), server))
     assert transcripts[1] == transcripts[0]
+
+
+def test_watches_move_with_their_session_to_another_server(pair: tuple[ServerProcess, ServerProcess]) -> None:
+    with _zkcli(*pair) as session:
+        session.ask_connected("create /watched data")
+        # zkCli is connected to one of the two, so it has to move once.
+        for dying, other in (pair, reversed(pair)):
+            session.ask_connected("get -w /watched")
+            session.ask_connected("ls -w /watched")
+            session.ask_connected("stat -w /absent")
+            dying.kill()
+            if other is dying:
+                dying.start()
+            # Before, while or after zkCli sets its watches at the other server: each fires, once.
+            with Client(other.port, _TIMEOUT_MS) as writer:
+                writer.write("/watched", b"changed", -1)
+                writer.create("/watched/child-", b"", SEQUENTIAL)
+                writer.create("/absent", b"", EPHEMERAL)
+                assert session.watched(3) == [
+                    "NodeChildrenChanged /watched",
+                    "NodeCreated /absent",
+                    "NodeDataChanged /watched",
+                ]
+                writer.close()
+            if other is not dying:
+                dying.start()

@@ -30,7 +30,7 @@ T = TypeVar("T")
 Pair = tuple[ServerProcess, ServerProcess]
 
 LONG_MS = 30_000
-SHORT_MS = 3_000
+SHORT_MS = 5_000
 CLIENTS = 128
 
 
@@ -196,12 +196,12 @@ def test_a_session_that_moved_cannot_write_over_its_old_connection(pair: Pair) -
 def test_an_idle_client_expires_while_its_connection_stays_open(pair: Pair) -> None:
     first, second = pair
     with Client(first.port, SHORT_MS) as idle, Client(second.port, LONG_MS) as watcher:
+        began = time.monotonic()
         idle.create("/idle", b"", EPHEMERAL)
         watcher.sync()
         assert watcher.exists("/idle")
-        began = time.monotonic()
         wait_until(lambda: not watcher.exists("/idle"), "the ephemeral goes")
-        assert time.monotonic() - began > SHORT_MS / 1000 / 2, "not before its time"
+        assert time.monotonic() - began >= SHORT_MS / 1000, "not before its time"
         with pytest.raises(Disconnected):
             idle.ping()
         with pytest.raises(Disconnected):
