@@ -71,6 +71,7 @@ class Mirror:
             str, tuple[int, int, int | None]
         ] = {}  # of nodes not seen yet: (created, mod, pzxid)
         self._counter_space = len(keys.counters)
+        self._counter_start = keys.counters + b"/"
         self._offset_from = 0
         self._offset = 0
 
@@ -233,7 +234,7 @@ class Mirror:
                 change = self._delete_node(path)
             if change is not None and (covered is None or path not in covered):
                 fired.append(change)
-        elif key.startswith(self._keys.counters):
+        elif key.startswith(self._counter_start):
             path = key[self._counter_space :].decode()
             if event.type == PUT:
                 self._put_counter(path, kv.value, kv.mod_revision)

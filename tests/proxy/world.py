@@ -48,14 +48,15 @@ class RecordingWatches(WatchTable):
 class Proxy:
     """One mirror on a store, fed on demand."""
 
-    def __init__(self, store: "Store") -> None:
+    def __init__(self, store: "Store", *, load: bool = True) -> None:
         self.store = store
         self.watches = RecordingWatches()
         self.mirror = Mirror(KEYS, self.watches, self)
         self.sessions_changed: list[int] = []
         self.applied_up_to = 0
-        self.mirror.load(store.snapshot())
-        self.mirror.loaded(store.revision)
+        if load:
+            self.mirror.load(store.snapshot())
+            self.mirror.loaded(store.revision)
         self._watcher = store.watch(KEYS.start, KEYS.end, store.revision + 1)
 
     def catch_up(self) -> None:
@@ -73,7 +74,7 @@ class Proxy:
         assert marker.startswith(KEYS.markers)
 
     def applied(self, revision: int) -> None:
-        assert revision > self.applied_up_to
+        assert revision >= self.applied_up_to
         self.applied_up_to = revision
 
     def batch(self, now: int) -> Batch:
