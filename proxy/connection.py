@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 _HEADER_SIZE = REQUEST_HEADER.size
 # A client that sends more than this many requests without waiting is not read from until half are answered.
 _MAX_QUEUE = 1000
+# Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
+_SESSIONLESS_TIMEOUT = 10
 # PrepRequestProcessor validates these requests' paths, null or not; a null path makes it stumble elsewhere.
 _PATH_CHECKED_FIRST = (OpCode.SET_DATA, OpCode.SET_ACL)
 # What ZooKeeper answers UNIMPLEMENTED and keeps the connection for is up to the protocol issue; every other
@@ -137,6 +139,7 @@ class Connection(asyncio.Protocol):
         self.identities = (Identity("ip", self.address),)
         if not self._host.opened(self):
             self._end()
+        self._patience = self._loop.call_later(_SESSIONLESS_TIMEOUT, self._give_up)
 
     def data_received(self, data: bytes) -> None:
         """Handle all complete packets of a chunk; their replies leave in one write."""
@@ -164,6 +167,7 @@ class Connection(asyncio.Protocol):
         self._ended = True
         self._transport = None
         self._out.clear()
+        self._patience.cancel()
         self._host.reading.watches.drop(self)
         if self.session is not None and self.session.connection is self:
             self.session.connection = None
@@ -198,6 +202,8 @@ class Connection(asyncio.Protocol):
         session.connection = self
         session.heard = self._loop.time()
         self.session = session
+        self._patience.cancel()
+        self._resume()
         self._caller = Caller(session.id, self.identities)
         self._out.append(
             encode_connect_response(session.timeout_ms, session.id, password, self._read_only_byte())
@@ -258,9 +264,17 @@ class Connection(asyncio.Protocol):
                 log.info("closing %s: connect request %s", self.address, error)
                 self._end()
                 return
+            # As ZooKeeper does, read no more until the session is there.
+            self._pause()
             self._host.attach(self, self._greeting)
             frames = frames[1:]
         self._backlog += frames
+
+    def _give_up(self) -> None:
+        """The client has sent no connect request in time."""
+        if self._greeting is None:
+            log.info("closing %s: no connect request in %d s", self.address, _SESSIONLESS_TIMEOUT)
+            self._end()
 
     def _read_only_byte(self) -> bool | None:
         assert self._greeting is not None

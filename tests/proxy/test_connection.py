@@ -24,18 +24,43 @@ PASSWORD = b"sixteen bytes ok"
 MAX_FRAME = 1000
 
 
+class PaperTimer:
+    """A callback that is due at some time."""
+
+    def __init__(self, due: float, callback: Callable[[], object]) -> None:
+        self.due = due
+        self.callback = callback
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
 class PaperLoop:
     """Runs what was called soon when it is told to."""
 
     def __init__(self) -> None:
         self.now = 100.0
         self._soon: list[Callable[[], object]] = []
+        self.timers: list[PaperTimer] = []
 
     def time(self) -> float:
         return self.now
 
     def call_soon(self, callback: Any, *_args: Any, context: Any = None) -> Any:
         self._soon.append(callback)
+
+    def call_later(self, delay: float, callback: Any, *_args: Any, context: Any = None) -> "PaperTimer":
+        timer = PaperTimer(self.now + delay, callback)
+        self.timers.append(timer)
+        return timer
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        for timer in self.timers:
+            if timer.due <= self.now and not timer.cancelled:
+                timer.callback()
+        self.run()
 
     def run(self) -> None:
         while self._soon:
@@ -196,6 +221,24 @@ def test_an_old_client_gets_an_answer_without_the_read_only_byte() -> None:
     client.establish()
     (payload,) = client.received()
     assert len(payload) == 36
+
+
+def test_a_client_that_never_asks_for_a_session_is_let_go() -> None:
+    client = Client()
+    client.loop.wait(9.9)
+    assert not client.transport.closed
+    client.loop.wait(0.1)
+    assert client.transport.closed
+
+
+def test_a_client_that_waits_for_its_session_is_not_read_but_not_let_go_either() -> None:
+    client = Client()
+    client.send(packets.connect())
+    assert not client.transport.reading
+    client.loop.wait(60)
+    assert not client.transport.closed
+    client.establish()
+    assert client.transport.reading
 
 
 def test_a_refused_client_is_told_so_and_let_go() -> None:
