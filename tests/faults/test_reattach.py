@@ -1,0 +1,207 @@
+"""Sessions and their connections: silence, reattaching, passwords, moves, and a proxy that stops meanwhile.
+
+Where a session has to end its timeout is short; where it has to live on it is long, since a busy machine
+may keep its client from pinging for a while.
+"""
+
+import os
+import signal
+import time
+from contextlib import ExitStack
+
+import pytest
+
+from tests.compat.wire import Reply
+from tests.faults import client as zk
+from tests.faults.client import (
+    CHILDREN,
+    DELETED,
+    EPHEMERAL,
+    SESSION_EXPIRED,
+    SESSION_MOVED,
+    Client,
+    Disconnected,
+    events_of,
+)
+from tests.faults.conftest import Start
+from tests.harness import EtcdServer, ZketcdServer, wait_until
+from tests.harness.four_letter import four_letter_word
+
+Pair = tuple[ZketcdServer, ZketcdServer]
+
+BRIEF_MS = 1_000  # the least that two ticks allow
+FIRM_MS = 4_000
+
+
+def rest_of(client: Client, connection: int) -> list[Reply]:
+    """Return all replies that come over a connection until the server closes it."""
+    replies = []
+
+    def read_on() -> None:
+        while True:
+            message = client.receive(connection)
+            if isinstance(message, Reply):
+                replies.append(message)
+
+    with pytest.raises(Disconnected, match="Closed"):
+        read_on()
+    return replies
+
+
+def assert_refused(client: Client, port: int) -> None:
+    """The server tells a client that its session is over: it does not just disconnect."""
+    with pytest.raises(Disconnected, match="Session"):
+        client.reconnect(port)
+
+
+def ping_for(client: Client, seconds: float) -> None:
+    """Keep a session alive for a while."""
+    end = time.monotonic() + seconds
+
+    def over() -> bool:
+        client.ping()
+        return time.monotonic() > end
+
+    wait_until(over, "time passes", interval=0.2)
+
+
+def owner_of(client: Client, path: str) -> int:
+    """Return the id of the session that a node hangs on; the node must be there."""
+    stat = client.stat(path)
+    assert stat is not None
+    return stat.ephemeral_owner
+
+
+def test_a_silent_session_ends_in_one_step_that_other_proxies_watch(pair: Pair) -> None:
+    first, second = pair
+    names = ["/group/a", "/group/b", "/group/c"]
+    with Client(first.port, BRIEF_MS) as idle, Client(second.port) as watcher:
+        assert idle.timeout_ms == BRIEF_MS
+        idle.send(zk.create("/group"), *(zk.create(name, mode=EPHEMERAL) for name in names))
+        for _ in range(4):
+            idle.receive()
+        began = time.monotonic()
+        idle.ping()
+        watcher.sync()
+        assert watcher.children("/group", watch=True)[0] == {"a", "b", "c"}
+        for name in names:
+            assert watcher.stat(name, watch=True)
+
+        events = events_of(watcher, 4)
+        assert time.monotonic() - began >= BRIEF_MS / 1000, "not before its time"
+        assert sorted(events) == sorted([*((DELETED, name) for name in names), (CHILDREN, "/group")])
+        (zxid,) = {event.zxid for event in watcher.events}
+        left, group = watcher.children("/group")
+        assert left == set()
+        assert (group.pzxid, group.cversion, group.num_children) == (zxid, 6, 0)
+        # The proxy's own clock has ended it, and closed the connection that was open all the time.
+        assert f"session 0x{idle.id:x} expired" in first.log_text()
+        idle.until_closed()
+        assert_refused(idle, first.port)
+        assert_refused(idle, second.port)
+
+
+def test_pings_alone_keep_a_session_alive(pair: Pair) -> None:
+    with Client(pair[0].port, FIRM_MS) as client:
+        client.create("/mine", mode=EPHEMERAL)
+        # Longer than the lease that etcd grants at first.
+        ping_for(client, 2 * FIRM_MS / 1000)
+        assert owner_of(client, "/mine") == client.id
+
+
+@pytest.mark.parametrize("target", [0, 1], ids=["same-proxy", "other-proxy"])
+def test_a_session_goes_on_over_another_connection(pair: Pair, target: int) -> None:
+    with Client(pair[0].port) as client:
+        client.create("/mine", mode=EPHEMERAL)
+        session = client.session
+        for _ in range(3):
+            client.reconnect(pair[target].port)
+            assert client.session == session, "the same id, password and timeout"
+            client.until_closed(-2)
+            assert owner_of(client, "/mine") == client.id
+            client.write("/mine", b"more")
+        stat = client.stat("/mine")
+        assert stat is not None
+        assert stat.version == 3
+        client.create("/mine-too", mode=EPHEMERAL)
+        client.close()
+        with Client(pair[1 - target].port) as other:
+            other.sync()
+            assert other.children("/")[0] == {"zookeeper"}
+
+
+def test_a_wrong_password_is_refused_and_the_session_lives(pair: Pair) -> None:
+    with Client(pair[0].port) as client, Client(pair[0].port) as thief:
+        client.create("/mine", mode=EPHEMERAL)
+        assert client.session is not None
+        own = thief.session
+        for proxy in pair:
+            for password in (b"\0" * 16, b"", client.session.password[:-1]):
+                thief.session = client.session._replace(password=password)
+                assert_refused(thief, proxy.port)
+        client.reconnect(pair[0].port)  # like ZooKeeper, a proxy drops its own connection of that session
+        assert owner_of(client, "/mine") == client.id
+        thief.session = own
+        thief.reconnect(pair[1].port)
+
+
+def test_a_session_that_was_closed_is_refused_everywhere(pair: Pair) -> None:
+    with Client(pair[0].port) as client:
+        client.close()
+        client.until_closed()
+        assert_refused(client, pair[1].port)
+        assert_refused(client, pair[0].port)
+
+
+def test_a_proxy_that_slept_does_not_end_a_session_that_moved(pair: Pair) -> None:
+    first, second = pair
+    with Client(first.port, FIRM_MS) as client:
+        client.create("/mine", mode=EPHEMERAL)
+        first.pause()
+        client.send(*(zk.create(f"/late-{step}") for step in range(20)), zk.delete("/mine"))
+        client.reconnect(second.port)
+        # By the sleeper's clock the session is long due when it wakes.
+        ping_for(client, 1.3 * FIRM_MS / 1000)
+        first.resume()
+        assert {reply.err for reply in rest_of(client, 0)} <= {SESSION_MOVED, SESSION_EXPIRED}
+        ping_for(client, 1.0)  # two ticks, in each of which the sleeper looks after its sessions four times
+        with Client(first.port) as witness:
+            witness.sync()
+            assert witness.children("/")[0] == {"zookeeper", "mine"}
+        client.reconnect(first.port)
+        assert owner_of(client, "/mine") == client.id
+
+
+def test_a_stopping_proxy_answers_what_waits_for_etcd(start: Start, own_etcd_server: EtcdServer) -> None:
+    first, second = start(own_etcd_server), start(own_etcd_server)
+    with ExitStack() as stack:
+        clients = [stack.enter_context(Client(first.port)) for _ in range(4)]
+        for number, client in enumerate(clients):
+            client.create(f"/mine-{number}", mode=EPHEMERAL)
+        own_etcd_server.pause()
+        sent = [
+            client.send(
+                *(zk.create(f"/{number}-{step}") for step in range(10)),
+                zk.get_data(f"/{number}-9"),
+                zk.create(f"/{number}-ephemeral", mode=EPHEMERAL),
+            )
+            for number, client in enumerate(clients)
+        ]
+        wait_until(
+            # The last creates wait for the reads before them.
+            lambda: "zk_outstanding_requests\t40\n" in four_letter_word(first.port, "mntr"),
+            "the proxy has all requests",
+            timeout=10,
+        )
+        os.kill(first.pid, signal.SIGTERM)
+        wait_until(lambda: "draining" in first.log_text(), "the proxy stops")
+        own_etcd_server.resume()
+        for client, xids in zip(clients, sent, strict=True):
+            for xid in xids:
+                client.result(xid)
+            client.until_closed()
+        assert first.wait() == 0
+        for number, client in enumerate(clients):
+            client.reconnect(second.port)
+            assert owner_of(client, f"/mine-{number}") == client.id
+            assert owner_of(client, f"/{number}-ephemeral") == client.id
