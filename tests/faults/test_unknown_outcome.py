@@ -5,7 +5,7 @@ import random
 from tests.faults.client import Client, create, set_data
 from tests.faults.conftest import Start
 from tests.faults.link import Link
-from tests.faults.load import Load
+from tests.faults.writers import Writers
 from tests.harness import EtcdServer, wait_until
 
 _UNKNOWN = "outcome of a Txn"
@@ -17,9 +17,9 @@ _TXN_BYTES = 200
 def test_etcd_that_stops_for_longer_than_a_txn_may_take(start: Start, own_etcd_server: EtcdServer) -> None:
     etcd = own_etcd_server
     proxy = start(etcd, log_level="DEBUG")
-    with Load(proxy.port) as load:
+    with Writers(proxy.port) as writers:
         for settled_by in (_UNKNOWN, _FENCE):
-            load.progress()
+            writers.progress()
             seen = proxy.log_text().count(settled_by)
             etcd.pause()
             wait_until(
@@ -27,8 +27,8 @@ def test_etcd_that_stops_for_longer_than_a_txn_may_take(start: Start, own_etcd_s
                 f"the proxy says {settled_by!r}",
             )
             etcd.resume()
-        load.progress()
-        load.verify()
+        writers.progress()
+        writers.verify()
 
 
 def test_answers_lost_under_load(start: Start, own_etcd_server: EtcdServer) -> None:
@@ -36,14 +36,14 @@ def test_answers_lost_under_load(start: Start, own_etcd_server: EtcdServer) -> N
     chance = random.Random(seed)
     with Link(own_etcd_server.port) as link:
         proxy = start(link.endpoint)
-        with Load(proxy.port) as load:
+        with Writers(proxy.port) as writers:
             for cut in range(24):
                 link.set_trap(_TXN_BYTES, etcd_goes_on=chance.random() < 0.5)
                 link.wait_for_trap()
                 if cut % 3:
-                    load.progress(1)
-            load.progress()
-            load.verify()
+                    writers.progress(1)
+            writers.progress()
+            writers.verify()
         assert _UNKNOWN in proxy.log_text(), f"no answer was lost (seed {seed})"
 
 
