@@ -84,6 +84,7 @@ def _parser() -> Any:
     add(
         "--config",
         is_config_file=True,
+        env_var="ZKETCD_CONFIG",
         metavar="FILE",
         help="TOML file; options without dashes, in a table [zketcd]",
     )

@@ -1,0 +1,221 @@
+"""Every option by command line, environment and file, and what is said of a wrong one."""
+
+import os
+import re
+from collections.abc import Iterator
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+import pytest
+
+from proxy.config import Config, parse
+
+# option -> (the field or fields, what is written, what it means)
+_OPTIONS: dict[str, tuple[str, str, Any]] = {
+    "listen": ("host port", "0.0.0.0:2182", ("0.0.0.0", 2182)),
+    "etcd": (
+        "etcd",
+        "http://one:2379,https://two:2379,[::1]:2379",
+        ("http://one:2379", "https://two:2379", "[::1]:2379"),
+    ),
+    "data-dir": ("data_dir", "elsewhere", "elsewhere"),
+    "prefix": ("prefix", "/other/tree", "/other/tree"),
+    "tick-time": ("tick_time", "500", 500),
+    "min-session-timeout": ("min_session_timeout", "100", 100),
+    "max-session-timeout": ("max_session_timeout", "90000", 90000),
+    "max-client-connections": ("max_client_connections", "0", 0),
+    "max-frame": ("max_frame", "4194304", 4194304),
+    "log-level": ("log_level", "debug", "DEBUG"),
+    "etcd-ca": ("etcd_ca", "ca.pem", "ca.pem"),
+    "etcd-cert": ("etcd_cert", "cert.pem", "cert.pem"),
+    "etcd-key": ("etcd_key", "key.pem", "key.pem"),
+    "etcd-user": ("etcd_user", "root", "root"),
+    "etcd-password": ("etcd_password", "word", "word"),
+}
+# Options that are refused one without the other.
+_PARTNERS = {
+    "etcd-cert": "etcd-key",
+    "etcd-key": "etcd-cert",
+    "etcd-user": "etcd-password",
+    "etcd-password": "etcd-user",
+}
+
+
+@pytest.fixture(autouse=True)
+def _no_environment() -> Iterator[None]:
+    """The machine's own settings have no say."""
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ZKETCD_")}
+    with mock.patch.dict(os.environ, kept, clear=True):
+        yield
+
+
+def _given(option: str) -> dict[str, str]:
+    """The option, with the one that goes with it."""
+    names = [option, *([_PARTNERS[option]] if option in _PARTNERS else [])]
+    return {name: _OPTIONS[name][1] for name in names}
+
+
+def _found(config: Config, option: str) -> Any:
+    names = _OPTIONS[option][0].split()
+    values = tuple(getattr(config, name) for name in names)
+    return values if len(values) > 1 else values[0]
+
+
+def test_every_setting_has_its_option() -> None:
+    named = {name for option in _OPTIONS.values() for name in option[0].split()}
+    assert named == {field.name for field in fields(Config)}
+
+
+def test_defaults() -> None:
+    config = parse([])
+    assert (config.host, config.port, config.etcd, config.prefix) == ("127.0.0.1", 2181, (), "/zketcd")
+    assert (config.tick_time, config.min_session_timeout, config.max_session_timeout) == (2000, 4000, 40000)
+    assert config.max_frame == 0xFFFFF
+
+
+def test_session_timeouts_follow_the_tick() -> None:
+    config = parse(["--tick-time", "100"])
+    assert (config.min_session_timeout, config.max_session_timeout) == (200, 2000)
+
+
+@pytest.mark.parametrize("option", _OPTIONS)
+def test_each_option_on_the_command_line(option: str) -> None:
+    arguments = [word for name, value in _given(option).items() for word in (f"--{name}", value)]
+    assert _found(parse(arguments), option) == _OPTIONS[option][2]
+
+
+@pytest.mark.parametrize("option", _OPTIONS)
+def test_each_option_in_the_environment(option: str) -> None:
+    variables = {f"ZKETCD_{name.upper().replace('-', '_')}": value for name, value in _given(option).items()}
+    with mock.patch.dict(os.environ, variables):
+        assert _found(parse([]), option) == _OPTIONS[option][2]
+
+
+@pytest.mark.parametrize("option", _OPTIONS)
+def test_each_option_in_a_file(option: str, tmp_path: Path) -> None:
+    file = tmp_path / "zketcd.toml"
+    lines = [f'{name} = "{value}"' for name, value in _given(option).items()]
+    file.write_text("\n".join(["[zketcd]", *lines]))
+    assert _found(parse(["--config", str(file)]), option) == _OPTIONS[option][2]
+
+
+def test_numbers_in_a_file_need_no_quotes(tmp_path: Path) -> None:
+    file = tmp_path / "zketcd.toml"
+    file.write_text("[zketcd]\ntick-time = 700\nmax-client-connections = 5\n")
+    config = parse(["--config", str(file)])
+    assert (config.tick_time, config.max_client_connections) == (700, 5)
+
+
+def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
+    file = tmp_path / "zketcd.toml"
+    file.write_text('[zketcd]\nprefix = "/named"\n')
+    with mock.patch.dict(os.environ, {"ZKETCD_CONFIG": str(file)}):
+        assert parse([]).prefix == "/named"
+
+
+def test_the_command_line_comes_before_the_environment_and_that_before_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "zketcd.toml"
+    file.write_text('[zketcd]\nprefix = "/file"\ntick-time = 1\nlog-level = "error"\n')
+    with mock.patch.dict(os.environ, {"ZKETCD_PREFIX": "/environment", "ZKETCD_TICK_TIME": "2"}):
+        config = parse(["--config", str(file), "--prefix", "/line"])
+    assert (config.prefix, config.tick_time, config.log_level) == ("/line", 2, "ERROR")
+
+
+_WRONG = [
+    ("listen", "2181"),
+    ("listen", "host:port"),
+    ("listen", "host:65536"),
+    ("listen", "host:-1"),
+    ("etcd", ""),
+    ("etcd", "http://one:2379,,"),
+    ("etcd", "ftp://one:2379"),
+    ("etcd", "http://one:2379/path"),
+    ("etcd", "http://one:port"),
+    ("prefix", ""),
+    ("prefix", "/"),
+    ("prefix", "/a/"),
+    ("prefix", "/a//b"),
+    ("tick-time", "0"),
+    ("tick-time", "-5"),
+    ("tick-time", "2s"),
+    ("tick-time", "2147483648"),
+    ("min-session-timeout", "soon"),
+    ("max-session-timeout", "1.5"),
+    ("max-client-connections", "-1"),
+    ("max-client-connections", "many"),
+    ("max-frame", "0"),
+    ("max-frame", "1M"),
+    ("log-level", "loud"),
+]
+
+
+def _complaint(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> str:
+    with pytest.raises(SystemExit) as exit_:
+        parse(arguments)
+    assert exit_.value.code == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    return said.err
+
+
+@pytest.mark.parametrize(("option", "value"), _WRONG)
+def test_a_wrong_value_is_named_with_its_option(
+    option: str, value: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    last = _complaint([f"--{option}={value}"], capsys).splitlines()[-1]
+    assert f"argument --{option}" in last
+    assert repr(value.split(",")[1] if "," in value else value).lower() in last.lower()
+
+
+def test_a_wrong_value_of_the_environment_or_a_file_is_named_as_well(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    with mock.patch.dict(os.environ, {"ZKETCD_TICK_TIME": "never"}):
+        assert re.search("--tick-time.*'never'", _complaint([], capsys))
+    file = tmp_path / "zketcd.toml"
+    file.write_text('[zketcd]\ntick-time = "never"\n')
+    assert re.search("--tick-time.*'never'", _complaint(["--config", str(file)], capsys))
+
+
+@pytest.mark.parametrize("name", ["tick-tim", "etcd-endpoints"])
+def test_unknown_options_are_named(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert name in _complaint([f"--{name}", "5"], capsys)
+    file = tmp_path / "zketcd.toml"
+    file.write_text(f'[zketcd]\n{name} = "5"\n')
+    assert name in _complaint(["--config", str(file)], capsys)
+
+
+def test_a_file_that_is_not_there_or_no_toml(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    missing = tmp_path / "missing.toml"
+    assert str(missing) in _complaint(["--config", str(missing)], capsys)
+    broken = tmp_path / "broken.toml"
+    broken.write_text("[zketcd\n")
+    assert "config" in _complaint(["--config", str(broken)], capsys)
+
+
+@pytest.mark.parametrize("option", sorted(_PARTNERS))
+def test_options_that_go_together(option: str, capsys: pytest.CaptureFixture[str]) -> None:
+    said = _complaint([f"--{option}", "x"], capsys)
+    assert f"--{option}" in said
+    assert f"--{_PARTNERS[option]}" in said
+
+
+def test_a_shortest_timeout_above_the_longest(capsys: pytest.CaptureFixture[str]) -> None:
+    said = _complaint(["--min-session-timeout", "5000", "--max-session-timeout", "4000"], capsys)
+    assert "5000" in said
+    assert "4000" in said
+
+
+def test_an_address_of_ipv6() -> None:
+    config = parse(["--listen", "[::1]:0"])
+    assert (config.host, config.port) == ("::1", 0)
+
+
+def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as exit_:
+        parse(["--help"])
+    assert exit_.value.code == 0
+    said = capsys.readouterr().out
+    assert [option for option in _OPTIONS if f"--{option}" not in said] == []
