@@ -31,7 +31,11 @@ class Refused(Exception):
 
 
 class Disconnected(Exception):
-    """The server closed the connection, or refused the session."""
+    """The server closed the connection (`closed`), refused the session, or said nothing."""
+
+    def __init__(self, message: str, *, closed: bool = False) -> None:
+        super().__init__(message)
+        self.closed = closed
 
 
 class Request(NamedTuple):
@@ -172,7 +176,7 @@ class Client:
         """Return the next message. Raises Disconnected."""
         message = self._connections[connection].receive()
         if isinstance(message, Closed | Silent):
-            raise Disconnected(f"{message}")
+            raise Disconnected(f"{message}", closed=isinstance(message, Closed))
         self.log.append(message)
         if isinstance(message, Event):
             self.events.append(message)
@@ -238,10 +242,18 @@ class Client:
         """Make this client's server catch up with all that was written before."""
         self.call(SYNC)
 
-    def until_closed(self, connection: int = -1) -> None:
-        """Read on until the server closes the connection."""
-        while not isinstance(self._connections[connection].receive(), Closed):
-            pass
+    def until_closed(self, connection: int = -1) -> list[Reply]:
+        """Read on until the server closes the connection; returns the replies."""
+        replies: list[Reply] = []
+        while True:
+            try:
+                message = self.receive(connection)
+            except Disconnected as end:
+                if not end.closed:
+                    raise
+                return replies
+            if isinstance(message, Reply):
+                replies.append(message)
 
     def _transmit(self, data: bytes) -> None:
         self._connections[-1].send(data)

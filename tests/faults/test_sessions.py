@@ -1,0 +1,204 @@
+"""Sessions when proxies are paused, killed, drained and started again."""
+
+from contextlib import ExitStack
+
+import pytest
+
+from tests.faults import client as zk
+from tests.faults.client import (
+    DELETED,
+    EPHEMERAL,
+    NO_NODE,
+    SESSION_EXPIRED,
+    SESSION_MOVED,
+    Client,
+    Disconnected,
+    events_of,
+)
+from tests.faults.conftest import Start
+from tests.faults.tools import count_keys, end_lease_of, keys_of
+from tests.harness import EtcdServer, ZketcdServer, wait_until
+
+Pair = tuple[ZketcdServer, ZketcdServer]
+
+SHORT_MS = 2_000
+
+
+def keep_alive_until_gone(watcher: Client, path: str) -> None:
+    """Wait until a node is gone."""
+    wait_until(lambda: watcher.stat(path) is None, f"the end of {path}", interval=0.1)
+
+
+def test_a_proxy_that_slept_past_its_sessions_writes_nothing_for_them(pair: Pair) -> None:
+    first, second = pair
+    with ExitStack() as stack:
+        watcher = stack.enter_context(Client(second.port))
+        watcher.create("/d")
+        clients = [stack.enter_context(Client(first.port, SHORT_MS)) for _ in range(8)]
+        lasting = stack.enter_context(Client(first.port))
+        for number, client in enumerate(clients):
+            client.sync()
+            client.create(f"/d/alive-{number}", b"", EPHEMERAL)
+        watcher.sync()
+        first.pause()
+        # What the paused proxy reads first when it wakes: writes of sessions that have ended by then.
+        sent = [
+            client.send(
+                zk.create(f"/d/late-{number}"),
+                zk.create(f"/d/late-ephemeral-{number}", b"", EPHEMERAL),
+                zk.set_data("/d", b"late"),
+                zk.delete("/d"),
+                zk.multi([zk.create(f"/d/late-multi-{number}")]),
+                zk.create(f"/late-{number}"),
+            )
+            for number, client in enumerate(clients)
+        ]
+        written = lasting.send(zk.create("/in-time"))
+        for number in range(len(clients)):
+            keep_alive_until_gone(watcher, f"/d/alive-{number}")
+        before = watcher.stat("/d")
+        first.resume()
+        # Whose session lives on is served.
+        lasting.result(written[0])
+        for client, xids in zip(clients, sent, strict=True):
+            replies = client.until_closed()
+            assert [reply.xid for reply in replies] == xids[: len(replies)]
+            assert {reply.err for reply in replies} <= {SESSION_EXPIRED}
+            with pytest.raises(Disconnected):
+                client.reconnect(first.port)
+        lasting.create("/after")
+        for client in (watcher, lasting):
+            client.sync()
+            assert client.stat("/d") == before
+            assert client.children("/")[0] == {"zookeeper", "d", "in-time", "after"}
+
+
+def test_a_proxy_that_slept_writes_nothing_for_a_session_that_moved(pair: Pair) -> None:
+    first, second = pair
+    with Client(first.port) as client, Client(second.port) as watcher:
+        client.create("/d")
+        client.create("/d/mine", b"", EPHEMERAL)
+        first.pause()
+        client.send(zk.create("/d/from-the-old"), zk.set_data("/d", b"old"), zk.delete("/d/mine"))
+        client.reconnect(second.port)
+        client.create("/d/from-the-new", b"", EPHEMERAL)
+        first.resume()
+        # The old connection gets refusals at most, and ends.
+        assert {reply.err for reply in client.until_closed(0)} <= {SESSION_MOVED, SESSION_EXPIRED}
+        with Client(first.port) as other:
+            other.sync()
+            assert other.children("/d")[0] == {"mine", "from-the-new"}
+        client.ping()
+        client.close()
+        watcher.sync()
+        assert watcher.children("/d")[0] == set()
+
+
+@pytest.mark.parametrize("how", ["kill", "stop"])
+def test_a_proxy_that_starts_ends_the_sessions_that_ran_out_while_none_lived(
+    start: Start, own_etcd_server: EtcdServer, how: str
+) -> None:
+    proxy = start(own_etcd_server)
+    with Client(proxy.port, SHORT_MS) as short, Client(proxy.port) as long:
+        long.create("/d")
+        for number in range(5):
+            short.create(f"/d/short-{number}", b"", EPHEMERAL)
+        long.create("/d/long", b"", EPHEMERAL)
+        before = long.stat("/d")
+        assert before is not None
+        getattr(proxy, how)()
+        sessions = "/zketcd/session/"
+        wait_until(lambda: count_keys(own_etcd_server, sessions) == 1, "the lease's end")
+        # Nobody is there to clear up: the ephemerals are still in etcd.
+        assert count_keys(own_etcd_server, "/zketcd/node/d//") == 6
+        proxy.start()
+        # The ready line is out: from the first reply on nobody may see what has ended.
+        with Client(proxy.port) as client:
+            names, stat = client.children("/d")
+            assert names == {"long"}
+            assert (stat.cversion, stat.num_children) == (12 - 1, 1)
+            assert stat.pzxid > before.pzxid
+            assert count_keys(own_etcd_server, "/zketcd/node/d//") == 1
+            long.reconnect(proxy.port)
+            with pytest.raises(Disconnected):
+                short.reconnect(proxy.port)
+            long.close()
+            client.sync()
+            assert client.children("/d")[0] == set()
+
+
+def test_a_drained_proxy_answers_what_is_in_flight_and_leaves_sessions_alone(pair: Pair) -> None:
+    first, second = pair
+    with ExitStack() as stack:
+        watcher = stack.enter_context(Client(second.port))
+        watcher.create("/d")
+        clients = [stack.enter_context(Client(first.port, 5000)) for _ in range(20)]
+        for number, client in enumerate(clients):
+            client.sync()
+            client.create(f"/d/{number}", b"", EPHEMERAL)
+        assert watcher.stat("/d/0", watch=True)
+        sent = [
+            client.send(*(zk.create(f"/d/{number}-{place}", b"", EPHEMERAL) for place in range(50)))
+            for number, client in enumerate(clients)
+        ]
+        for client, xids in zip(clients, sent, strict=True):
+            client.result(xids[0])  # they are in flight
+        assert first.stop() == 0
+        answered: set[str] = {str(number) for number in range(20)}
+        for number, (client, xids) in enumerate(zip(clients, sent, strict=True)):
+            replies = client.until_closed()
+            assert [reply.xid for reply in replies] == xids[1 : 1 + len(replies)]
+            assert not any(reply.err for reply in replies)
+            answered.update(f"{number}-{place}" for place in range(1 + len(replies)))
+        watcher.sync()
+        # What was answered is there, and what was applied was answered: nobody had to guess.
+        assert watcher.children("/d")[0] == answered
+        for client in clients:
+            client.reconnect(second.port)
+            client.ping()
+        assert watcher.children("/d")[0] == answered
+        assert not watcher.events
+        for client in clients:
+            client.close()
+        watcher.sync()
+        assert watcher.children("/d")[0] == set()
+        assert events_of(watcher, 1) == [(DELETED, "/d/0")]
+
+
+def test_a_drained_proxy_takes_its_own_keys_away(start: Start, own_etcd_server: EtcdServer) -> None:
+    proxy = start(own_etcd_server)
+    with Client(proxy.port) as client:
+        client.create("/a")
+        assert count_keys(own_etcd_server, "/zketcd/marker/") >= 1
+        assert count_keys(own_etcd_server, "/zketcd/proxy/") == 1
+        proxy.stop()
+        assert count_keys(own_etcd_server, "/zketcd/marker/") == 0
+        assert count_keys(own_etcd_server, "/zketcd/proxy/") == 0
+        assert count_keys(own_etcd_server, "/zketcd/session/") == 1
+
+
+def test_a_starting_proxy_sweeps_the_markers_of_a_dead_one(start: Start, own_etcd_server: EtcdServer) -> None:
+    dead = start(own_etcd_server)
+    with Client(dead.port) as client:
+        client.create("/a")
+    (dead_marker,) = keys_of(own_etcd_server, "/zketcd/marker/")
+    dead.kill()
+    (proxy_key,) = keys_of(own_etcd_server, "/zketcd/proxy/")
+    end_lease_of(own_etcd_server, proxy_key)  # sooner than by itself
+    living = start(own_etcd_server)
+    with Client(living.port) as client:
+        client.create("/b")
+        assert dead_marker not in keys_of(own_etcd_server, "/zketcd/marker/")
+
+
+def test_a_client_that_saw_more_than_a_proxy_waits_for_it(pair: Pair) -> None:
+    """A write over one proxy, then at once a reconnect to another: time must not go back."""
+    first, second = pair
+    with Client(first.port) as client:
+        client.create("/n")
+        for number in range(50):
+            stat = client.write("/n", b"%d" % number)
+            client.reconnect((second if number % 2 == 0 else first).port)
+            assert client.read("/n") == (b"%d" % number, stat)
+            assert client.refusal(zk.delete("/absent")) == NO_NODE
+        client.close()

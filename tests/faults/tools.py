@@ -1,0 +1,48 @@
+"""What an operator does to etcd: etcdctl, its alarms, compaction, a restore."""
+
+import json
+import os
+import subprocess
+
+from tests.harness import EtcdServer
+from tests.harness.process import find_program
+
+
+def etcdctl(etcd: EtcdServer | None, *arguments: str) -> str:
+    """Run etcdctl and return what it prints. Raises RuntimeError with its words."""
+    command = [find_program("etcdctl", "make test installs it where it may use apt")]
+    if etcd is not None:
+        command.append(f"--endpoints={etcd.address}")
+    result = subprocess.run(
+        [*command, *arguments],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+        env={**os.environ, "ETCDCTL_API": "3"},
+    )
+    if result.returncode:
+        raise RuntimeError(f"etcdctl {' '.join(arguments)}: {result.stderr}")
+    return result.stdout
+
+
+def keys_of(etcd: EtcdServer, start: str) -> list[str]:
+    """The keys with a prefix, from etcd itself."""
+    return etcdctl(etcd, "get", "--prefix", "--keys-only", start).split()
+
+
+def count_keys(etcd: EtcdServer, start: str) -> int:
+    """The number of keys with a prefix, from etcd itself."""
+    return len(keys_of(etcd, start))
+
+
+def compact(etcd: EtcdServer) -> None:
+    """Make etcd forget all that was before now."""
+    status = json.loads(etcdctl(etcd, "endpoint", "status", "--write-out=json"))
+    etcdctl(etcd, "compact", "--physical", str(status[0]["Status"]["header"]["revision"]))
+
+
+def end_lease_of(etcd: EtcdServer, key: str) -> None:
+    """Make the lease of a key run out, now."""
+    (pair,) = json.loads(etcdctl(etcd, "get", key, "--write-out=json"))["kvs"]
+    etcdctl(etcd, "lease", "revoke", f"{pair['lease']:x}")
