@@ -974,6 +974,19 @@ CASES: dict[str, Script] = {
             Sync(None),
         ),
     ],
+    "set_watches_with_null_vectors": [
+        Open(0),
+        *_one(0, Create("@/null-vectors", flags=EPHEMERAL)),
+        *(
+            call(0, Payload(b"\xff\xff\xff\xf8\0\0\0\x65" + b"\0" * 8 + vectors))
+            for vectors in (
+                b"\xff\xff\xff\xff\0\0\0\0\0\0\0\0",
+                b"\0\0\0\0\xff\xff\xff\xff\0\0\0\0",
+                b"\0\0\0\1\0\0\0\x0d/null-vectors\xff\xff\xff\xff\0\0\0\0",
+                b"\0\0\0\1\0\0\0\x0d/null-vectors\0\0\0\0\xff\xff\xff\xff",
+            )
+        ),
+    ],
     "top_level_check": [
         Open(0),
         *_one(0, Create("/a"), Payload(b"\0\0\0\7\0\0\0\x0d\0\0\0\1/\xff\xff\xff\xff")),
