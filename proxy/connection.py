@@ -360,7 +360,10 @@ class Connection(asyncio.Protocol):
         else:
             write.reply = frame(write.xid, now, 0, write.operation.reply(write.result, zxid))
         if write.closes and self.session is not None:
-            self._host.session_ended(self.session)
+            if write.refusal is None:
+                self._host.session_ended(self.session)
+            else:
+                self.session.ending = False  # it has moved, or nobody can tell: its time goes on
         if self._queue and self._queue[0] is write:
             self._advance()
 
