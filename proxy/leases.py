@@ -93,6 +93,12 @@ class Leases:
             for session in self._sessions:
                 session.heard = now
         for session in self._sessions:
+            if unheard > max(_OUTAGE, session.timeout_ms / 1000) and session.connection is not None:
+                # We cannot know what others did meanwhile: the client has to ask another proxy.
+                log.warning(
+                    "etcd unheard of for %.1f s: closing session 0x%x's connection", unheard, session.id
+                )
+                session.connection.close()
             if session.ending:
                 continue
             if session.is_due(now):
@@ -102,12 +108,6 @@ class Leases:
             elif session.wants_keep_alive(now):
                 session.kept_alive = now
                 self._keeper.send(session.id)
-            if unheard > max(_OUTAGE, session.timeout_ms / 1000) and session.connection is not None:
-                # We cannot know what others did meanwhile: the client has to ask another proxy.
-                log.warning(
-                    "etcd unheard of for %.1f s: closing session 0x%x's connection", unheard, session.id
-                )
-                session.connection.close()
         if now - self._renewed_at >= _PROXY_RENEWAL and self._proxy_lease:
             self._renewed_at = now
             self._keeper.send(self._proxy_lease)
