@@ -13,6 +13,7 @@ from tests.compat.wire import Closed, Connection, Cursor
 from tests.faults import client as zk
 from tests.faults.client import CHANGED, CHILDREN, CREATED, DELETED, EPHEMERAL, SEQUENTIAL, Client, events_of
 from tests.faults.conftest import Start
+from tests.faults.tools import end_lease_of, keys_of
 from tests.harness import EtcdServer, ZketcdServer, wait_until
 
 Pair = tuple[ZketcdServer, ZketcdServer]
@@ -163,6 +164,40 @@ def test_conflicting_multis_of_all_proxies_are_done_whole_and_in_some_order(pair
             client.sync()
             where = [place for place in range(places) if client.children(f"/coins/{place}")[0]]
             assert where == [moves % places]
+
+
+def test_a_proxy_that_slept_until_it_was_taken_for_dead_goes_on(
+    pair: Pair, start: Start, etcd_server: EtcdServer, etcd_prefix: str
+) -> None:
+    """Its own lease ran out, and a proxy that started meanwhile has swept its markers."""
+    proxies, markers = f"{etcd_prefix}/proxy/", f"{etcd_prefix}/marker/"
+    first, second = pair
+    with ExitStack() as stack:
+        clients = [stack.enter_context(Client(first.port)) for _ in range(4)]
+        clients[0].create("/n")
+        swept = keys_of(etcd_server, markers)
+        assert swept
+        for client in clients:
+            client.sync()
+        first.pause()
+        requests = [zk.set_data("/n", b"x")] * 20
+        sent = [client.send(*requests) for client in clients]
+        for key in keys_of(etcd_server, proxies):
+            end_lease_of(etcd_server, key)  # both: a key does not tell whose it is
+        wait_until(lambda: len(keys_of(etcd_server, proxies)) == 1, "the waking one is back")
+        start(etcd_server, prefix=etcd_prefix).stop()
+        assert not set(swept) & set(keys_of(etcd_server, markers))
+        first.resume()
+        versions = [
+            client.result(xid).stat().version
+            for client, xids in zip(clients, sent, strict=True)
+            for xid in xids
+        ]
+        assert sorted(versions) == list(range(1, 81))
+        wait_until(lambda: len(keys_of(etcd_server, proxies)) == 2, "the sleeper is back")
+        with Client(second.port) as witness:
+            witness.sync()
+            assert witness.read("/n")[1].version == 80
 
 
 def test_nobody_is_disturbed_by_other_users_of_the_etcd(start: Start, own_etcd_server: EtcdServer) -> None:

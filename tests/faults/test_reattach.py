@@ -11,7 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
-from tests.compat.wire import Reply
+from tests.compat.wire import CLOSE_SESSION, Reply
 from tests.faults import client as zk
 from tests.faults.client import (
     CHILDREN,
@@ -24,6 +24,7 @@ from tests.faults.client import (
     events_of,
 )
 from tests.faults.conftest import Start
+from tests.faults.tools import etcdctl
 from tests.harness import EtcdServer, ZketcdServer, wait_until
 from tests.harness.four_letter import four_letter_word
 
@@ -170,6 +171,44 @@ def test_a_proxy_that_slept_does_not_end_a_session_that_moved(pair: Pair) -> Non
             assert witness.children("/")[0] == {"zookeeper", "mine"}
         client.reconnect(first.port)
         assert owner_of(client, "/mine") == client.id
+
+
+def test_a_close_from_a_connection_that_the_session_has_left_ends_nothing(pair: Pair) -> None:
+    first, second = pair
+    with Client(first.port) as client, Client(second.port) as witness:
+        client.create("/mine", mode=EPHEMERAL)
+        witness.sync()
+        for _ in range(5):
+            first.pause()
+            client.send(zk.Request(CLOSE_SESSION, b""))
+            client.reconnect(second.port)
+            first.resume()
+            assert {reply.err for reply in rest_of(client, -2)} <= {SESSION_MOVED, SESSION_EXPIRED}
+            client.reconnect(first.port)
+            client.write("/mine", b"still")
+            witness.sync()
+            assert owner_of(witness, "/mine") == client.id
+
+
+def test_a_session_whose_lease_is_taken_away_ends_for_all(
+    pair: Pair, etcd_server: EtcdServer, etcd_prefix: str
+) -> None:
+    """By an operator, or by an etcd that lost its clock: nobody may go on as if nothing had happened."""
+    first, second = pair
+    with Client(first.port) as client, Client(second.port) as watcher:
+        client.create("/group")
+        client.create("/group/a", mode=EPHEMERAL)
+        client.create("/group/b", mode=EPHEMERAL)
+        watcher.sync()
+        watcher.children("/group", watch=True)
+        etcdctl(etcd_server, "lease", "revoke", f"{client.id:x}")
+        assert events_of(watcher, 1) == [(CHILDREN, "/group")]
+        names, group = watcher.children("/group")
+        assert names == set()
+        assert (group.pzxid, group.cversion) == (watcher.events[0].zxid, 4)
+        client.until_closed()
+        for proxy in pair:
+            assert_refused(client, proxy.port)
 
 
 def test_a_stopping_proxy_answers_what_waits_for_etcd(start: Start, own_etcd_server: EtcdServer) -> None:
