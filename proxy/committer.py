@@ -145,7 +145,7 @@ class Committer:
         self._marked: list[_Flight] = []  # their marker is in the revision that the mirror is applying
         self._locks: dict[str, _Flight] = {}
         self._pump_scheduled = False
-        self._draining = False  # a request that needs the proxy's Txns to itself comes next
+        self._draining = False  # a request that needs the proxy's Txns to itself comes next or is under way
         self._idle: list[asyncio.Future[None]] = []
         self.txns = 0
         self.committed = 0
@@ -254,7 +254,8 @@ class Committer:
             flight = self._form()
             if flight is None:
                 return
-            self._draining = False
+            # Nothing joins a wide one: any change in its ranges would have it evaluated again, for ever.
+            self._draining = flight.batch.wide
             self._flights.add(flight)
             for path in flight.batch.changed_paths():
                 self._locks[path] = flight

@@ -460,6 +460,24 @@ async def test_a_request_that_needs_a_txn_to_itself_waits_for_those_in_flight() 
         assert {shell.mirror.tree.nodes[name].version for name in names} == {1}
 
 
+async def test_nothing_overtakes_a_request_that_needs_a_txn_to_itself() -> None:
+    async with shells() as (_, (shell,)):
+        names = [f"/a/{number}" for number in range(150)]
+        shell.submit(1, Multi(tuple(Create(name) for name in names)))
+        await shell.settle()
+        shell.client.open.clear()
+        shell.submit(1, Multi(tuple(SetData(name, b"new", 0) for name in names)))
+        await until(lambda: shell.client.waiting == 1)
+        shell.submit(2, SetData("/", b"behind"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert shell.client.waiting == 1  # else small ones might make the wide one lose again and again
+        shell.client.open.set()
+        await shell.settle()
+        assert shell.committer.conflicts == 0
+        assert shell.mirror.tree.nodes["/"].version == 1
+
+
 async def test_waiting_for_the_end_of_nothing_is_no_wait() -> None:
     async with shells() as (_, (shell,)):
         await shell.settle()
