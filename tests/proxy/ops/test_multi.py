@@ -1,0 +1,122 @@
+"""multi: all or nothing, the answers on the wire, and what it cannot hold."""
+
+import pytest
+
+from codec.constants import CreateMode, ErrorCode, OpCode
+from codec.errors import MalformedPacket
+from codec.jute import INT, OPEN_ACLS, Reader, pack_buffer, pack_string
+from codec.packets import MULTI_HEADER
+from proxy.ops.multi import MULTI, PARTS, Failure, Outcome, Part
+from tests.proxy.naive import Create, Delete, Multi, MultiAnswer, SetData
+from tests.proxy.ops.room import do, room
+
+_END = MULTI_HEADER.pack(-1, True, -1)
+
+
+def test_an_empty_multi() -> None:
+    assert MULTI.read(Reader(_END)) == []
+    assert MULTI.reply(Outcome([], [], None), 5) == _END
+
+
+def test_the_first_refusal_undoes_all() -> None:
+    proxy = room()
+    before = proxy.mirror.tree.nodes["/open"].stat()
+    (answer,) = do(
+        proxy,
+        Multi(
+            (
+                Create("/open/x"),
+                SetData("/open", b"new"),
+                Delete("/open/child"),
+                SetData("/missing"),
+                Delete("/"),
+            )
+        ),
+    )
+    assert answer == MultiAnswer([], 3, ErrorCode.NO_NODE)
+    assert proxy.mirror.tree.nodes["/open"].stat() == before
+    assert proxy.mirror.tree.nodes["/open"].children == {"child"}
+
+
+def test_what_follows_a_refused_multi_in_its_batch_sees_nothing_of_it() -> None:
+    answers = do(
+        room(),
+        SetData("/open", b"1"),
+        Multi((SetData("/open", b"2"), Create("/x"), Delete("/missing"))),
+        SetData("/open", b"3", 1),
+        Create("/x"),
+        Delete("/x", 0),
+    )
+    assert [answer for answer in answers if isinstance(answer, ErrorCode)] == []
+
+
+def test_a_node_may_come_and_go_as_often_as_one_likes() -> None:
+    proxy = room()
+    proxy.watches.fired.clear()
+    do(
+        proxy,
+        Multi(
+            (Create("/x"), Delete("/x"), Create("/x"), SetData("/x", b"1", 0), Delete("/x", 1), Create("/x"))
+        ),
+    )
+    assert [kind for kind, _ in proxy.watches.fired] == [1, 2, 1, 3, 2, 1]
+    assert proxy.mirror.tree.nodes["/x"].version == 0
+
+
+def test_the_answers_of_a_refused_multi_on_the_wire() -> None:
+    parts = [Part(OpCode.DELETE, PARTS[OpCode.DELETE], None)] * 3
+    raw = MULTI.reply(Outcome(parts, [], Failure(1, ErrorCode.NO_NODE)), 5)
+    expected = b"".join(
+        MULTI_HEADER.pack(OpCode.ERROR, False, code) + INT.pack(code)
+        for code in (ErrorCode.OK, ErrorCode.NO_NODE, ErrorCode.RUNTIME_INCONSISTENCY)
+    )
+    assert raw == expected + _END
+
+
+def test_the_answers_of_a_multi_on_the_wire() -> None:
+    parts = [Part(OpCode.DELETE, PARTS[OpCode.DELETE], None), Part(OpCode.CREATE, PARTS[OpCode.CREATE], None)]
+    raw = MULTI.reply(Outcome(parts, [None, "/a"], None), 5)
+    assert raw == (
+        MULTI_HEADER.pack(OpCode.DELETE, False, 0)
+        + MULTI_HEADER.pack(OpCode.CREATE, False, 0)
+        + pack_string("/a")
+        + _END
+    )
+
+
+def _create(flags: int) -> bytes:
+    return pack_string("/a") + pack_buffer(b"") + OPEN_ACLS + INT.pack(flags)
+
+
+def test_a_multi_is_read_whole() -> None:
+    raw = (
+        MULTI_HEADER.pack(OpCode.CREATE, False, -1)
+        + _create(1)
+        + MULTI_HEADER.pack(OpCode.CHECK, False, -1)
+        + pack_string("/b")
+        + INT.pack(3)
+        + _END
+    )
+    parts = MULTI.decode(b"head" + raw, 4)
+    assert [part.opcode for part in parts] == [OpCode.CREATE, OpCode.CHECK]
+    assert parts[1].fields == ("/b", 3)
+    for size in range(len(raw)):
+        with pytest.raises(MalformedPacket):
+            MULTI.read(Reader(raw[:size]))
+
+
+def test_a_container_of_a_multi_is_answered_as_create2() -> None:
+    raw = MULTI_HEADER.pack(OpCode.CREATE, False, -1) + _create(CreateMode.CONTAINER) + _END
+    assert [part.opcode for part in MULTI.read(Reader(raw))] == [OpCode.CREATE2]
+
+
+@pytest.mark.parametrize("opcode", [OpCode.GET_DATA, OpCode.SET_ACL, OpCode.MULTI, OpCode.SYNC, 0, 99, -1])
+def test_what_a_multi_cannot_hold(opcode: int) -> None:
+    with pytest.raises(MalformedPacket, match="in a multi"):
+        MULTI.read(Reader(MULTI_HEADER.pack(opcode, False, -1) + pack_string("/a") + b"\0" * 20))
+
+
+@pytest.mark.parametrize("flags", [-1, 7])
+def test_flags_that_a_multi_cannot_hold(flags: int) -> None:
+    with pytest.raises(MalformedPacket):
+        MULTI.read(Reader(MULTI_HEADER.pack(OpCode.CREATE, False, -1) + _create(flags) + _END))

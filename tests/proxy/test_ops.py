@@ -1,0 +1,38 @@
+"""The table of operations: every opcode of the protocol is answered by somebody, or known not to be."""
+
+from codec.constants import OpCode
+from proxy.ops import READS, WRITES
+from proxy.ops.multi import PARTS
+
+# The connection's own business.
+_CONNECTION = {OpCode.PING, OpCode.AUTH, OpCode.CLOSE_SESSION}
+# No request of a client.
+_NO_REQUEST = {OpCode.NOTIFICATION, OpCode.CREATE_SESSION, OpCode.ERROR}
+# Part of a multi only.
+_MULTI_ONLY = {OpCode.CHECK}
+# The protocol issue's.
+_LATER = {
+    OpCode.RECONFIG,
+    OpCode.CHECK_WATCHES,
+    OpCode.REMOVE_WATCHES,
+    OpCode.CREATE_CONTAINER,
+    OpCode.DELETE_CONTAINER,
+    OpCode.CREATE_TTL,
+    OpCode.MULTI_READ,
+    OpCode.SASL,
+    OpCode.GET_EPHEMERALS,
+    OpCode.GET_ALL_CHILDREN_NUMBER,
+    OpCode.SET_WATCHES2,
+    OpCode.ADD_WATCH,
+    OpCode.WHO_AM_I,
+}
+
+
+def test_every_opcode_has_its_place() -> None:
+    places = (READS, WRITES, _CONNECTION, _NO_REQUEST, _MULTI_ONLY, _LATER)
+    assert sorted(int(opcode) for place in places for opcode in place) == sorted(map(int, OpCode))
+
+
+def test_what_a_multi_may_hold_is_a_write_by_itself_or_a_check() -> None:
+    assert set(PARTS) - set(WRITES) == _MULTI_ONLY
+    assert all(part is WRITES[opcode] for opcode, part in PARTS.items() if opcode not in _MULTI_ONLY)
