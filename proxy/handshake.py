@@ -131,6 +131,11 @@ class Handshake:
         if done.refusal is not None:
             guest.close()
             return
+        record = self._mirror.sessions.get(session_id)
+        if record is None or record.value.owner != self._incarnation:
+            guest.close()  # it ended, or the client has asked another proxy, in this very moment
+            return
+        timeout = record.value.timeout_ms
         known = self._sessions.get(session_id)
         if known is None:
             known = Session(session_id, timeout, self._clock.time())

@@ -33,11 +33,16 @@ def _open(draft: Draft, caller: Caller, value: SessionValue) -> None:
 
 
 def _take_over(draft: Draft, caller: Caller, wish: TakeOver) -> None:
-    """Make this proxy the owner. SESSIONEXPIRED if it is gone or the password wrong, as ZooKeeper does."""
+    """Make this proxy the owner. SESSIONEXPIRED if it is gone or the password wrong, as ZooKeeper does.
+
+    The timeout may shrink but, unlike ZooKeeper's, not grow: etcd cannot lengthen the lease, and the session
+    would not outlive its proxy as long as promised.
+    """
     record = draft.session(caller.session_id)
     if record is None or record.value.password_hash != wish.password_hash:
         raise Refusal(ErrorCode.SESSION_EXPIRED)
-    draft.change_session(caller.session_id, wish.value)
+    timeout = min(wish.value.timeout_ms, record.value.timeout_ms)
+    draft.change_session(caller.session_id, wish.value._replace(timeout_ms=timeout))
 
 
 def _end(draft: Draft, caller: Caller, owner: str | None) -> None:

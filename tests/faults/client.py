@@ -104,7 +104,7 @@ class Client:
 
     def __init__(self, port: int, timeout_ms: int = LONG_MS, patience_s: float = _PATIENCE_S) -> None:
         """Open a new session. Raises Disconnected. `patience_s`: how long to wait for any answer."""
-        self._wanted_ms = timeout_ms
+        self.wanted_ms = timeout_ms
         self._patience_s = patience_s
         self._xid = 0
         self.zxid = 0  # of the last reply
@@ -145,7 +145,7 @@ class Client:
         answer = connection.connect(
             session=known.id if known else 0,
             password=known.password if known else bytes(16),
-            timeout_ms=self._wanted_ms,
+            timeout_ms=self.wanted_ms,
             last_zxid=self.zxid,
         )
         if not isinstance(answer, Session) or answer.id == 0:

@@ -131,6 +131,22 @@ def test_a_session_goes_on_over_another_connection(pair: Pair, target: int) -> N
             assert other.children("/")[0] == {"zookeeper"}
 
 
+def test_a_timeout_never_promises_more_than_the_lease_holds(pair: Pair) -> None:
+    """etcd cannot lengthen a lease: a session with a longer one would not outlive its proxy that long."""
+    with Client(pair[0].port, FIRM_MS) as client:
+        client.create("/mine", mode=EPHEMERAL)
+        assert client.session is not None
+        for port, wanted, given in (
+            (pair[0].port, 10 * FIRM_MS, FIRM_MS),
+            (pair[1].port, 10 * FIRM_MS, FIRM_MS),
+            (pair[1].port, FIRM_MS // 2, FIRM_MS // 2),
+        ):
+            client.wanted_ms = wanted
+            client.reconnect(port)
+            assert client.timeout_ms == given
+        assert owner_of(client, "/mine") == client.id
+
+
 def test_a_wrong_password_is_refused_and_the_session_lives(pair: Pair) -> None:
     with Client(pair[0].port) as client, Client(pair[0].port) as thief:
         client.create("/mine", mode=EPHEMERAL)
