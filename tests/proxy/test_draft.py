@@ -1,0 +1,140 @@
+"""The draft against the naive model, one request at a time, some of them taken back."""
+
+import copy
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.constants import ErrorCode
+from proxy.acl import Caller
+from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft, Held
+from proxy.ops.session import END
+from proxy.refusal import Refusal
+from proxy.tree import Node, Tree
+from schema.values import OPEN_ACL, SessionValue
+from tests.proxy import naive
+from tests.proxy.requests import SESSIONS, requests
+from tests.proxy.world import Proxy, Store, naive_answer, naive_tree, operation_of
+
+_ZXID = -1  # the draft's own name for what is not known yet
+
+_Step = tuple[int, naive.Asked, bool]
+_STEPS = st.lists(st.tuples(st.sampled_from(SESSIONS), requests, st.booleans()), max_size=15)
+
+
+def _shown(draft: Draft, path: str) -> object:
+    entry = draft.look(path, 0)
+    return (entry.stat(), entry.data, entry.acl, entry.owner) if entry.exists else None
+
+
+@given(_STEPS)
+def test_a_draft_shows_what_a_plain_zookeeper_would(steps: list[_Step]) -> None:
+    proxy = Proxy(Store(SESSIONS))
+    model = naive_tree(SESSIONS)
+    draft = Draft(proxy.mirror.tree, proxy.mirror.sessions, {}, 7)
+    paths = {"/"}
+    for session, asked, taken_back in steps:
+        before = copy.deepcopy(model)
+        model.events.clear()
+        naive_answer(model, session, asked, _ZXID, 7)
+        operation, fields = operation_of(asked)
+        draft.begin()
+        try:
+            if not isinstance(asked, naive.CloseSession) and draft.session(session) is None:
+                raise Refusal(ErrorCode.SESSION_EXPIRED)
+            operation.apply(draft, Caller(session, ()), fields)
+        except Refusal:
+            draft.rollback()
+        assert [(event.type, event.path) for event in draft.request_events] == model.events
+        if taken_back:
+            draft.rollback()
+            model = before
+        paths |= {entry.path for entry, _ in draft.footprint}
+        draft.begin()
+        for path in sorted(paths):
+            node = model.nodes.get(path)
+            expected = None if node is None else (model.stat(path), node.data, node.acl, node.owner)
+            assert _shown(draft, path) == expected, path
+        for each in SESSIONS:
+            owned = sorted(path for path, node in model.nodes.items() if node.owner == each)
+            assert draft.ephemerals(each) == owned
+            assert (draft.session(each) is not None) is (each in model.sessions)
+        draft.rollback()
+
+
+def _tree(*paths: str) -> Tree:
+    tree = Tree()
+    for path in paths:
+        node = Node()
+        node.data, node.acl, node.owner = b"", OPEN_ACL, 5 if path != "/" else 0
+        node.czxid = node.mzxid = node.pzxid = node.ctime = node.mtime = 1
+        node.version = node.aversion = node.created = 0
+        node.mod, node.counter_mod = 8, 9
+        node.explicit_czxid = False
+        node.children = None
+        tree.attach(path, node)
+    return tree
+
+
+def test_an_entry_keeps_the_revisions_that_it_was_made_of() -> None:
+    tree = _tree("/")
+    draft = Draft(tree, {}, {}, 7)
+    draft.begin()
+    entry = draft.look("/", GUARD_NODE)
+    tree.nodes["/"].mod, tree.nodes["/"].counter_mod = 100, 101
+    assert (entry.mod, entry.counter_mod) == (8, 9)
+    assert draft.look("/", GUARD_COUNTER) is entry
+    assert draft.footprint == [(entry, GUARD_NODE), (entry, GUARD_COUNTER)]
+
+
+def test_the_tree_itself_is_never_touched() -> None:
+    tree = _tree("/", "/e")
+    before = {path: node.stat() for path, node in tree.nodes.items()}
+    draft = Draft(tree, {}, {}, 7)
+    draft.begin()
+    draft.delete_ephemerals(5)
+    draft.set_data(draft.look("/", CHANGE), b"new")
+    assert draft.ephemerals(5) == []
+    assert {path: node.stat() for path, node in tree.nodes.items()} == before
+
+
+def test_what_is_rolled_back_changes_nothing_but_is_still_looked_at() -> None:
+    draft = Draft(_tree("/"), {}, {}, 7)
+    draft.begin()
+    root = draft.look("/", GUARD_NODE | CHANGE)
+    draft.set_data(root, b"new")
+    draft.change_session(1, None)
+    draft.rollback()
+    assert (root.data, root.version) == (b"", 0)
+    assert draft.footprint == [(root, GUARD_NODE)]
+    assert draft.request_events == []
+    assert draft.session_changes == []
+
+
+@pytest.mark.parametrize("path", ["/", "/e"])
+def test_what_a_txn_in_flight_changes_is_not_looked_at(path: str) -> None:
+    holder = object()
+    draft = Draft(_tree("/", "/e"), {}, {path: holder}, 7)
+    draft.begin()
+    with pytest.raises(Held) as held:
+        END.apply(draft, Caller(5, ()), None)
+    assert held.value.holder is holder
+    draft.rollback()
+    assert draft.ephemerals(5) == ["/e"]
+
+
+def test_a_session_is_guarded_by_its_revision_though_the_batch_has_changed_it() -> None:
+    proxy = Proxy(Store(SESSIONS))
+    draft = Draft(proxy.mirror.tree, proxy.mirror.sessions, {}, 7)
+    draft.begin()
+    mod = proxy.mirror.sessions[1].mod
+    draft.session(1)
+    draft.change_session(1, SessionValue("h", 1, "newer"))
+    draft.begin()
+    record = draft.session(1)
+    assert record is not None
+    assert record.value.owner == "newer"
+    assert draft.session_guards == {1: mod}
+    assert draft.session(99) is None
+    assert draft.session_guards == {1: mod, 99: 0}
