@@ -37,6 +37,8 @@ log = logging.getLogger(__name__)
 _HEADER_SIZE = REQUEST_HEADER.size
 # A client that sends more than this many requests without waiting is not read from until half are answered.
 _MAX_QUEUE = 1000
+# Replies of more bytes are handed to the transport at once, which tells whether the client reads.
+_LARGE_REPLY = 4096
 # Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
 _SESSIONLESS_TIMEOUT = 10
 # PrepRequestProcessor validates these requests' paths, null or not; a null path makes it stumble elsewhere.
@@ -135,9 +137,11 @@ class Connection(asyncio.Protocol):
         """A client has connected."""
         # uvloop's transports are asyncio.Transport in all but their base class
         self._transport = cast(asyncio.Transport, transport)
-        self.address, self.port = transport.get_extra_info("peername")[:2]
+        peer = transport.get_extra_info("peername")
+        if peer is not None:
+            self.address, self.port = peer[:2]
         self.identities = (Identity("ip", self.address),)
-        if not self._host.opened(self):
+        if not self._host.opened(self) or peer is None:  # None: the client has reset the connection already
             self._end()
         self._patience = self._loop.call_later(_SESSIONLESS_TIMEOUT, self._give_up)
 
@@ -187,6 +191,7 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client reads again."""
         self._deaf = False
+        self._advance()
         self._resume()
 
     # -- the session's side --------------------------------------------------------------------------------
@@ -291,8 +296,11 @@ class Connection(asyncio.Protocol):
                 self._end()
                 return
             xid, opcode = header(packet)
-            if opcode in READS and not queue:
-                out.append(self._read(xid, opcode, packet))
+            if opcode in READS and not queue and not self._deaf:
+                reply = self._read(xid, opcode, packet)
+                out.append(reply)
+                if len(reply) > _LARGE_REPLY:
+                    self._flush()
             else:
                 self._take(xid, opcode, packet)
                 if self._ended:
@@ -319,7 +327,7 @@ class Connection(asyncio.Protocol):
                 queue.append(item)
                 if len(queue) == 1 and isinstance(item, _Unreadable):
                     self._advance()
-        elif queue:
+        elif queue or self._deaf:
             queue.append(_Waiting(xid, opcode, packet))
             self._barriers += 1
         else:
@@ -368,9 +376,9 @@ class Connection(asyncio.Protocol):
             self._advance()
 
     def _advance(self) -> None:
-        """Answer from the head of the queue as far as it goes, then let the next writes go."""
+        """Answer from the head of the queue as far as the client reads, then let the next writes go."""
         queue = self._queue
-        while queue:
+        while queue and not self._deaf:
             item = queue[0]
             if isinstance(item, _Write):
                 if item.reply is None:
@@ -390,9 +398,12 @@ class Connection(asyncio.Protocol):
                 xid, opcode, packet = item
                 queue.popleft()
                 self._barriers -= 1
-                self._out.append(
+                reply = (
                     self._read(xid, opcode, packet) if opcode in READS else self._answer(xid, opcode, packet)
                 )
+                self._out.append(reply)
+                if len(reply) > _LARGE_REPLY:
+                    self._flush()
                 if self._ended:  # what follows a failed auth or an unknown request is not heard
                     queue.clear()
                     return

@@ -70,11 +70,13 @@ class PaperLoop:
 class PaperTransport(asyncio.Transport):
     """Notes what is written; each write by itself."""
 
-    def __init__(self) -> None:
-        super().__init__({"peername": ("10.0.0.7", 4711)})
+    def __init__(self, peer: tuple[str, int] | None = ("10.0.0.7", 4711)) -> None:
+        super().__init__({"peername": peer})
         self.writes: list[bytes] = []
         self.closed = False
         self.reading = True
+        self.room = 10_000_000  # bytes until the protocol is paused
+        self.protocol: Connection | None = None
 
     def is_closed(self) -> bool:
         return self.closed
@@ -85,6 +87,9 @@ class PaperTransport(asyncio.Transport):
     def write(self, data: Any) -> None:
         assert not self.closed
         self.writes.append(bytes(data))
+        self.room -= len(data)
+        if self.room < 0 and self.protocol is not None:
+            self.protocol.pause_writing()
 
     def close(self) -> None:
         self.closed = True
@@ -156,6 +161,7 @@ class Client:
         self.host = PaperHost()
         self.transport = PaperTransport()
         self.connection = Connection(self.host, cast(asyncio.AbstractEventLoop, self.loop), MAX_FRAME)
+        self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
         self.session = Session(SESSION, 4000, self.loop.now)
         self._read = 0
@@ -292,6 +298,17 @@ def _after(script: list[bytes]) -> bytes:
     while client.host.pending:
         client.commit(1)
     return b"".join(client.transport.writes)
+
+
+def test_a_client_that_is_gone_before_it_is_looked_at_is_closed() -> None:
+    client = Client()
+    transport = PaperTransport(peer=None)
+    connection = Connection(client.host, cast(asyncio.AbstractEventLoop, client.loop), MAX_FRAME)
+    connection.connection_made(transport)
+    client.loop.run()
+    assert transport.is_closed()
+    connection.connection_lost(None)
+    assert client.host.connections == 1
 
 
 def test_frames_may_be_cut_at_every_byte() -> None:
@@ -511,6 +528,22 @@ def test_a_client_that_does_not_read_is_not_read_from(client: Client) -> None:
     assert not client.transport.is_read()
     client.connection.resume_writing()
     assert client.transport.is_read()
+
+
+def test_a_client_that_asks_for_much_and_does_not_read_is_not_answered(client: Client) -> None:
+    client.host.proxy.mirror.tree.nodes["/a"].data = bytes(10_000)
+    client.received()
+    client.transport.room = 50_000
+    client.send(b"".join(packets.get(xid, "/a") for xid in range(100)) + packets.put(100, "/a", b""))
+    assert sum(map(len, client.transport.writes)) < 80_000
+    answered = len(client.replies())
+    client.commit()
+    assert client.replies() == []
+    client.transport.room = 10_000_000
+    client.connection.resume_writing()
+    client.loop.run()
+    client.commit()
+    assert [reply.xid for reply in client.replies()] == list(range(answered, 101))
 
 
 def test_a_queue_that_drains_does_not_wake_a_client_that_does_not_read(client: Client) -> None:
