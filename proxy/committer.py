@@ -32,7 +32,8 @@ from proxy.etcd.model import (
     TxnResult,
 )
 from proxy.mirror import Mirror
-from proxy.ops.session import END, END_IF_GONE
+from proxy.ops.session import END, END_IF_GONE, TAKE_OVER
+from proxy.ops.sync import SYNC
 from proxy.tasks import Tasks
 from schema.keys import Keyspace
 
@@ -43,8 +44,13 @@ TXN_TIMEOUT = 5.0  # seconds until the outcome of a Txn counts as unknown
 QUANTUM = 64  # requests of one session before another has its turn
 _BACKOFF = 0.002  # seconds; doubled with each lost race of a request, with jitter
 _MAX_BACKOFF = 0.25
-_NO_SPACE_PAUSE = 1.0  # seconds between tries to end a session while etcd is full
+_NO_SPACE_PAUSE = 1.0  # seconds between tries to end a session while etcd is full and takes not even that
 _RETRY = 0.05  # seconds between tries to learn what became of a Txn
+
+
+# What goes on while etcd's quota is used up, alone in its Txn: it adds no key, and nothing could end without.
+_ENDINGS = (END, END_IF_GONE)
+_UNMETERED = (*_ENDINGS, TAKE_OVER, SYNC)
 
 
 class _State(enum.Enum):
@@ -147,6 +153,7 @@ class Committer:
         self._pump_scheduled = False
         self._draining = False  # a request that needs the proxy's Txns to itself comes next or is under way
         self._idle: list[asyncio.Future[None]] = []
+        self._full = False  # etcd's quota was used up when last asked
         self.txns = 0
         self.committed = 0
         self.conflicts = 0
@@ -347,7 +354,9 @@ class Committer:
                 self._no_space(flight)
                 return
         value = flight.value = lane.next_value("txn")
-        txn = plan.build(batch, self._keys, lane.key, lane.mod, value)
+        first = batch.requests[0]
+        metered = not (first.solo and first.operation in _UNMETERED)
+        txn = plan.build(batch, self._keys, lane.key, lane.mod, value, metered=metered)
         self.txns += 1
         self._by_marker[flight.marker] = flight
         try:
@@ -358,9 +367,11 @@ class Committer:
         except EtcdUnknown as unknown:
             if flight.over():
                 return
-            log.warning("outcome of a Txn of %d requests is unknown: %s", len(batch.requests), unknown)
+            no_space = isinstance(unknown, EtcdNoSpace)
+            level = logging.DEBUG if no_space else logging.WARNING
+            log.log(level, "outcome of a Txn of %d requests is unknown: %s", len(batch.requests), unknown)
             try:
-                outcome = await self._resolve(flight, value, isinstance(unknown, EtcdNoSpace))
+                outcome = await self._resolve(flight, value, no_space)
             except _NoSpace:
                 self._no_space(flight)
                 return
@@ -398,14 +409,17 @@ class Committer:
 
         Raises EtcdNoSpace, after which the marker may be there all the same.
         """
+        level = logging.WARNING
         while lane.mod == 0:
-            txn = Txn((Compare(lane.key, 0),), (Put(lane.key, lane.next_value("open")),), (Get(lane.key),))
+            marker = plan.unmetered(Put(lane.key, lane.next_value("open")))
+            txn = Txn((Compare(lane.key, 0),), (marker,), (Get(lane.key),))
             try:
                 answer = await self._etcd.txn(txn, TXN_TIMEOUT)
             except EtcdNoSpace:
                 raise
             except (EtcdUnknown, EtcdRefused) as error:
-                log.warning("cannot open a marker: %s", error)
+                log.log(level, "cannot open a marker: %s", error)
+                level = logging.DEBUG  # told once is enough for an outage
                 await asyncio.sleep(_RETRY)
                 continue
             lane.mod = answer.revision if answer.succeeded else _only(answer).mod_revision
@@ -495,16 +509,30 @@ class Committer:
         self._release(flight)
 
     def _no_space(self, flight: _Flight) -> None:
-        """etcd's quota is used up: refuse writes clearly; retry what ends sessions until there is space."""
-        log.error("etcd has no space left: writes are refused; compact, defragment and disarm its alarm")
-        endings = [request for request in flight.batch.requests if request.operation in (END, END_IF_GONE)]
-        for request in reversed(endings):
+        """etcd's quota is used up: refuse writes clearly, but try again what can do without."""
+        if not self._full:
+            self._full = True
+            log.error("etcd has no space left: writes are refused; compact, defragment and disarm its alarm")
+        pause = 0.0
+        again: list[Request] = []
+        refused: list[Request] = []
+        held: set[int] = set()  # sessions with a request to be tried again, which those behind it wait for
+        for request in flight.batch.requests:
+            if request.operation in _UNMETERED and not request.solo:
+                request.solo = True
+            elif request.operation in _ENDINGS:  # until there is space; only on an etcd that meters more
+                pause = _NO_SPACE_PAUSE
+            elif request.caller.session_id not in held:
+                refused.append(request)
+                continue
+            again.append(request)
+            held.add(request.caller.session_id)
+        for request in reversed(again):
             self._queues[request.caller.session_id].requests.appendleft(request)
-        refused = [request for request in flight.batch.requests if request not in endings]
         for request in refused:
             request.refusal = ErrorCode.SYSTEM_ERROR
             request.done(request, self._mirror.zxid)
-        self._release(flight, _NO_SPACE_PAUSE, {request.caller.session_id for request in endings})
+        self._release(flight, pause, held)
 
     def _retry(self, flight: _Flight) -> None:
         """Nothing of the batch was applied: evaluate all of it again."""
@@ -521,6 +549,9 @@ class Committer:
             (winners if won else losers).extend(component.requests)
         zxid = self._mirror.zxid_of(flight.result[0])
         self.committed += len(winners)
+        if self._full and any(request.operation not in _UNMETERED for request in winners):
+            self._full = False
+            log.warning("etcd has space again: writes go on")
         pause = 0.0
         if losers:
             self.conflicts += 1

@@ -9,7 +9,7 @@ import secrets
 from collections.abc import Callable
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import Delete, EtcdError, EtcdRefused, Put, RefusalKind, Txn
+from proxy.etcd.model import Delete, EtcdError, EtcdNoSpace, EtcdRefused, Put, RefusalKind, Txn
 from proxy.mirror import Mirror
 from proxy.sessions import Session, Sessions
 from proxy.tasks import Tasks
@@ -57,6 +57,17 @@ class Leases:
         await self._etcd.lease_grant(lease, _PROXY_TTL, _TIMEOUT)
         await self._etcd.txn(Txn((), (Put(self._keys.proxy(self._incarnation), b"", lease),)), _TIMEOUT)
         self._proxy_lease = lease
+
+    async def register_in_time(self) -> None:
+        """Make this proxy known, at once unless etcd is full: reads and endings can be served even then.
+
+        Until there is space others may take this proxy for dead, and sweep its markers.
+        """
+        try:
+            await self.register()
+        except EtcdNoSpace as error:
+            log.error("etcd has no space left: no new sessions, no writes (%s)", error)
+            self._tasks.start(self._keep_registering(), "register this proxy once there is space")
 
     async def sweep(self) -> None:
         """Delete the markers of proxies that are gone. One that only slept loses its flying Txns, safely."""

@@ -14,13 +14,16 @@ from schema.paths import ROOT, is_valid, parent_of
 from schema.values import encode_counter, encode_events, encode_node, encode_session
 
 
-def build(batch: Batch, keys: Keyspace, marker: bytes, marker_mod: int, marker_value: bytes) -> Txn:
+def build(
+    batch: Batch, keys: Keyspace, marker: bytes, marker_mod: int, marker_value: bytes, *, metered: bool = True
+) -> Txn:
     """The Txn of a batch: responses are the marker's, then one nested result for each component in order.
 
-    `marker_mod`: the mod_revision that the lane's marker has unless this proxy was fenced off.
+    `marker_mod`: the mod_revision that the lane's marker has unless this proxy was fenced off. With `metered`
+    an etcd whose quota is used up refuses it; else not (see `unmetered`).
     """
     components = batch.components
-    outer: list[Op] = [Put(marker, marker_value)]
+    outer: list[Op] = [Put(marker, marker_value) if metered else unmetered(Put(marker, marker_value))]
     room = DEFAULT_MAX_TXN_OPS - 1 - len(components)
     for index, component in enumerate(components):
         guards = _guards(component, keys)
@@ -29,6 +32,15 @@ def build(batch: Batch, keys: Keyspace, marker: bytes, marker_mod: int, marker_v
         writes = _writes(component, keys, index)
         outer.append(Txn(guards, _nested(writes, len(guards), room)))
     return Txn((Compare(marker, marker_mod),), outer, (Get(marker),))
+
+
+def unmetered(put: Put) -> Txn:
+    """A put in a form that etcd takes even if its quota is used up.
+
+    The quota looks only at the puts of the outermost Txn (costTxn in etcd's server/etcdserver/quota.go). For
+    the few small ones without which a full etcd could not be read through this proxy, nor anything end.
+    """
+    return Txn((), (put,))
 
 
 def witness(component: Component, keys: Keyspace) -> Put | Delete | None:

@@ -89,7 +89,7 @@ class Server:
         await self.feed.load(progress)
         self._feeding = self._tasks.start(self.feed.run(), "follow etcd")
         await self.feed.live.wait()
-        await self._leases.register()
+        await self._leases.register_in_time()
         await self._leases.sweep()
         await asyncio.gather(*(self._clean_up(session_id) for session_id in self._orphans()))
         self._tasks.start(self._leases.run(), "look after the sessions")
