@@ -117,13 +117,18 @@ class Mirror:
 
     def replace(self, pairs: Sequence[KeyValue], revision: int) -> None:
         """Bring the mirror to a new load after a gap in the stream: what differs is one revision's change."""
+        former = self.record
         for pair in pairs:
             if pair.key == self._keys.tree:  # it says what the zxids of all others are
                 self._set_record(decode_tree(pair.value), pair.mod_revision)
-        changes, missed = self._differences(pairs)
+        # After a restore from a backup the same revision may stand for something else.
+        restored = former is not None and self.record is not None and former.offsets != self.record.offsets
+        changes, missed = self._differences(pairs, restored=restored)
         self._apply_revision(revision, changes, missed)
 
-    def _differences(self, pairs: Sequence[KeyValue]) -> tuple[list[_Change], list[TreeEvent]]:
+    def _differences(
+        self, pairs: Sequence[KeyValue], *, restored: bool
+    ) -> tuple[list[_Change], list[TreeEvent]]:
         """What to apply, and the events that it does not show: of children that came and went meanwhile."""
         keys = self._keys
         tree = self.tree
@@ -145,21 +150,25 @@ class Mirror:
             if kind is Kind.NODE:
                 seen_nodes.add(name)
                 node = tree.nodes.get(name)
-                if node is None or node.mod != pair.mod_revision:
+                if node is None or node.mod != pair.mod_revision or restored:
                     nodes.append((name, change))
                     if node is not None and self._czxid(pair) != node.czxid:
                         recreated.add(name)
             elif kind is Kind.COUNTER:
                 seen_counters.add(name)
                 node = tree.nodes.get(name)
-                if node is None or node.counter_mod != pair.mod_revision:
+                if (
+                    node is None
+                    or node.counter_mod != pair.mod_revision
+                    or (restored and self._counts_other(node, pair))
+                ):
                     others.append(change)
                     recounted.append(name)
             elif kind is Kind.SESSION:
                 session_id = session_id_of(name)
                 seen_sessions.add(session_id)
                 record = self.sessions.get(session_id)
-                if record is None or record.mod != pair.mod_revision:
+                if record is None or record.mod != pair.mod_revision or restored:
                     others.append(change)
             elif kind is Kind.PROXY:
                 proxies.add(name)
@@ -284,6 +293,13 @@ class Mirror:
         if value.czxid is not None:
             return value.czxid
         return self.zxid_of(pair.mod_revision if value.czxid_is_mod else pair.create_revision)
+
+    def _counts_other(self, node: Node, pair: KeyValue) -> bool:
+        created, pzxid = decode_counter(pair.value)
+        return (node.created, node.pzxid) != (
+            created,
+            self.zxid_of(pair.mod_revision) if pzxid is None else pzxid,
+        )
 
     def _put_node(self, path: str, value: bytes, create_revision: int, mod: int) -> TreeEvent | None:
         data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, czxid_is_mod = decode_node(value)

@@ -284,6 +284,27 @@ def test_a_record_that_comes_in_a_gap_holds_for_the_nodes_that_came_with_it() ->
     assert node.czxid == node.mzxid == node.pzxid == store.revision + (1 << 32) == listening.mirror.zxid
 
 
+def test_a_revision_of_a_restored_etcd_is_another_one() -> None:
+    before, after = Store([1]), Store([1])
+    for store, data, created in ((before, b"old", 1), (after, b"new", 2)):
+        value = encode_node(data, OPEN_ACL, 0, 1, 1, 0, 0)
+        counter = Put(KEYS.counter("/"), encode_counter(created))
+        store.txn(Txn((), (Put(KEYS.node("/changed"), value), Put(KEYS.node("/same"), _PLAIN), counter)))
+    assert before.revision == after.revision
+    proxy = Proxy(before)
+    restored = TreeRecord(True, ((0, 0), (after.revision, 1 << 32)), 2)
+    tree = KEYS.tree
+    proxy.mirror.replace(
+        [kv._replace(value=encode_tree(restored)) if kv.key == tree else kv for kv in after.snapshot()],
+        after.revision,
+    )
+    nodes = proxy.mirror.tree.nodes
+    assert nodes["/changed"].data == b"new"
+    assert nodes["/changed"].mzxid == after.revision + (1 << 32)
+    assert (nodes["/"].created, nodes["/"].pzxid) == (2, after.revision + (1 << 32))
+    assert proxy.mirror.zxid == after.revision + (1 << 32)
+
+
 def test_an_imported_node_keeps_the_zxids_that_its_header_names() -> None:
     store, listening, _ = _store_and_mirror()
     value = encode_node(b"", OPEN_ACL, 0, 1, 2, 3, 4, 100, 200)
