@@ -125,6 +125,9 @@ class Mirror:
         restored = former is not None and self.record is not None and former.offsets != self.record.offsets
         changes, missed = self._differences(pairs, restored=restored)
         self._apply_revision(revision, changes, missed)
+        # Sessions that came and went within the gap have left no other trace than their ephemerals.
+        for session_id in self.tree.orphans(self.sessions):
+            self._listener.session_changed(session_id, None)
 
     def _differences(
         self, pairs: Sequence[KeyValue], *, restored: bool

@@ -305,6 +305,17 @@ def test_a_revision_of_a_restored_etcd_is_another_one() -> None:
     assert proxy.mirror.zxid == after.revision + (1 << 32)
 
 
+def test_a_session_that_came_and_went_within_a_gap_is_told_of() -> None:
+    store = Store([1])
+    proxy = Proxy(store)
+    ephemeral = encode_node(b"", OPEN_ACL, 77, 1, 1, 0, 0)
+    store.txn(
+        Txn((), (Put(KEYS.node("/ephemeral"), ephemeral), Put(KEYS.counter("/"), encode_counter(1)))),
+    )
+    proxy.mirror.replace(store.snapshot(), store.revision)
+    assert proxy.sessions_changed == [77]
+
+
 def test_an_imported_node_keeps_the_zxids_that_its_header_names() -> None:
     store, listening, _ = _store_and_mirror()
     value = encode_node(b"", OPEN_ACL, 0, 1, 2, 3, 4, 100, 200)
