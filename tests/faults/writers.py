@@ -1,92 +1,140 @@
-"""Clients that write as fast as they are answered, and the account of what they were told."""
+"""Clients that write without pause while a test breaks things, and know exactly what has to come of it.
+
+Each has a node of its own, whose versions it foretells, and shares a queue and a counter with the others.
+Every answer is checked when it comes, the tree at the end: what is lost, doubled or answered wrongly shows.
+"""
 
 import threading
-from collections.abc import Sequence
+import time
 from types import TracebackType
 from typing import Self
 
 from tests.faults import client as zk
-from tests.faults.client import SEQUENTIAL, Client
+from tests.faults.client import BAD_VERSION, OK, SEQUENTIAL, Client
 from tests.harness import wait_until
 
-_AT_ONCE = 5
+_COUNTER = "/counter"
+_QUEUE = "/queue"
+_BURST = 6
+_REPLIES = 2 * _BURST + 2
+
+
+class _Writer:
+    """One client with a node of its own, in a thread of its own."""
+
+    def __init__(self, port: int, number: int) -> None:
+        self.client = Client(port)
+        self.own = f"/own-{number}"
+        self.client.create(self.own)
+        self.replies = 0
+        self.sets = 0  # of the own node
+        self.increments = 0  # of the shared counter
+        self.created: list[str] = []  # in the shared queue
+        self.own_created: list[str] = []
+        self.failure: BaseException | None = None
+        self.stopping = False
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def _run(self) -> None:
+        try:
+            while not self.stopping:
+                self._burst()
+        except BaseException as failure:  # noqa: BLE001 - raised again in the test's own thread
+            self.failure = failure
+
+    def _burst(self) -> None:
+        """Many writes at once to the node of its own, one to the shared queue, one increment."""
+        data, stat = self.client.read(_COUNTER)
+        requests = []
+        for ahead in range(_BURST):
+            requests.append(zk.set_data(self.own, b"", self.sets + ahead))
+            requests.append(zk.create(f"{self.own}/n-", b"", SEQUENTIAL))
+        requests.append(zk.create(f"{_QUEUE}/n-", b"", SEQUENTIAL))
+        requests.append(zk.set_data(_COUNTER, b"%d" % (int(data) + 1), stat.version))
+        xids = self.client.send(*requests)
+        for xid in xids[: 2 * _BURST : 2]:
+            version = self.client.result(xid).stat().version
+            self.sets += 1
+            assert version == self.sets, f"{self.own}: version {version} after {self.sets} sets"
+            self.own_created.append(str(self.client.result(xid + 1).string()))
+        self.created.append(str(self.client.result(xids[-2]).string()))
+        error = self.client.reply_to(xids[-1]).err
+        assert error in (OK, BAD_VERSION), f"increment: error {error}"
+        self.increments += error == OK
+        self.replies += len(xids)
 
 
 class Writers:
-    """One thread a client: creates sequential nodes and counts up a node's version, some at once.
+    """Writers at work from the beginning of the `with` to `verify`."""
 
-    Every request has to be answered, and with success: whoever loses one, or gets it done twice, is found by
-    `settle`.
-    """
-
-    def __init__(self, ports: Sequence[int], clients: int, base: str = "/load") -> None:
-        self._base = base
-        self._clients = [Client(ports[number % len(ports)]) for number in range(clients)]
-        self._clients[0].create(base)
-        self._clients[0].create(f"{base}/counter")
-        for client in self._clients:
-            client.sync()
-        self._done = threading.Event()
-        self._failures: list[Exception] = []
-        self._names: list[str] = []
-        self._versions: list[int] = []
-        self._threads = [threading.Thread(target=self._run, args=(client,)) for client in self._clients]
+    def __init__(self, *ports: int, count: int = 6) -> None:
+        """`ports`: of the proxies, over which the writers are spread."""
+        self._ports = ports
+        with Client(ports[0]) as client:
+            client.create(_COUNTER, b"0")
+            client.create(_QUEUE)
+        self._writers = [_Writer(ports[number % len(ports)], number) for number in range(count)]
+        for writer in self._writers:
+            writer.client.sync()
 
     def __enter__(self) -> Self:
-        for thread in self._threads:
-            thread.start()
+        for writer in self._writers:
+            writer.thread.start()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._done.set()
-        for client in self._clients:
-            if kind is not None:
-                client.drop()
-        for thread in self._threads:
-            thread.join()
-        for client in self._clients:
-            client.drop()
+        for writer in self._writers:
+            writer.stopping = True
+            writer.client.drop()
 
-    @property
-    def answered(self) -> int:
-        """The number of answers so far."""
-        return len(self._names) + len(self._versions)
+    def progress(self, bursts: int = 2) -> None:
+        """Wait until every writer has got the answers of `bursts` more bursts."""
+        before = [writer.replies for writer in self._writers]
 
-    def more(self, count: int = 50) -> None:
-        """Wait for further answers: all is well again."""
-        goal = self.answered + count
-        wait_until(lambda: self.answered >= goal or self._failures, f"{count} more answers", timeout=60)
-        assert not self._failures, self._failures
+        def moved() -> bool:
+            self._raise_failure()
+            return all(
+                writer.replies >= replies + bursts * _REPLIES
+                for writer, replies in zip(self._writers, before, strict=True)
+            )
 
-    def settle(self) -> None:
-        """Stop, and compare what the clients were told with what is there."""
-        self._done.set()
-        for thread in self._threads:
-            thread.join()
-        assert not self._failures, self._failures
-        client = self._clients[0]
-        client.sync()
-        names, stat = client.children(self._base)
-        assert sorted(self._names) == [f"{self._base}/n-{n:010d}" for n in range(1, len(self._names) + 1)]
-        assert names == {"counter", *(name.rpartition("/")[2] for name in self._names)}
-        assert stat.cversion == len(self._names) + 1
-        assert sorted(self._versions) == list(range(1, len(self._versions) + 1)), "each set happened once"
-        assert client.read(f"{self._base}/counter")[1].version == len(self._versions)
+        wait_until(moved, "answers for every writer", timeout=60)
 
-    def _run(self, client: Client) -> None:
-        try:
-            while not self._done.is_set():
-                xids = client.send(
-                    *[
-                        zk.create(f"{self._base}/n-", b"", SEQUENTIAL),
-                        zk.set_data(f"{self._base}/counter", b"x"),
-                    ]
-                    * _AT_ONCE
-                )
-                for create, set_data in zip(xids[::2], xids[1::2], strict=True):
-                    self._names.append(str(client.result(create).string()))
-                    self._versions.append(client.result(set_data).stat().version)
-        except Exception as error:  # noqa: BLE001 - the main thread tells it
-            self._failures.append(error)
+    def verify(self) -> None:
+        """Let all writers finish, and hold the tree against what they were told."""
+        deadline = time.monotonic() + 60
+        for writer in self._writers:
+            writer.stopping = True
+        for writer in self._writers:
+            writer.thread.join(max(0.0, deadline - time.monotonic()))
+            assert not writer.thread.is_alive(), f"a reply is missing for {writer.own}"
+        self._raise_failure()
+        for port in self._ports:
+            with Client(port) as client:
+                client.sync()
+                self._verify(client)
+
+    def _verify(self, client: Client) -> None:
+        done = sum(writer.increments for writer in self._writers)
+        data, stat = client.read(_COUNTER)
+        assert (int(data), stat.version) == (done, done), "increments lost or doubled"
+        _compare(client, _QUEUE, [path for writer in self._writers for path in writer.created])
+        for writer in self._writers:
+            assert client.read(writer.own)[1].version == writer.sets
+            _compare(client, writer.own, writer.own_created)
+            assert writer.own_created == sorted(writer.own_created), "created out of order"
+
+    def _raise_failure(self) -> None:
+        for writer in self._writers:
+            if writer.failure is not None:
+                raise AssertionError(f"the writer of {writer.own} failed") from writer.failure
+
+
+def _compare(client: Client, parent: str, told: list[str]) -> None:
+    """The children of a queue are those that were told: once each, without gaps, counted right."""
+    names, stat = client.children(parent)
+    assert sorted(path.rpartition("/")[2] for path in told) == [f"n-{n:010d}" for n in range(len(told))]
+    assert names == {path.rpartition("/")[2] for path in told}
+    assert (stat.cversion, stat.num_children) == (len(told), len(told))
