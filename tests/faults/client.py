@@ -12,7 +12,7 @@ from tests.compat.wire import Closed, Connection, Cursor, Event, Reply, Session,
 from tests.harness import wait_until
 
 PERSISTENT, EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL = range(4)
-OK, SYSTEM_ERROR, RUNTIME_INCONSISTENCY, BAD_ARGUMENTS = 0, -1, -2, -8
+OK, SYSTEM_ERROR, RUNTIME_INCONSISTENCY, CONNECTION_LOSS, BAD_ARGUMENTS = 0, -1, -2, -4, -8
 NO_NODE, BAD_VERSION, NODE_EXISTS, NOT_EMPTY = -101, -103, -110, -111
 SESSION_EXPIRED, SESSION_MOVED = -112, -118
 CREATED, DELETED, CHANGED, CHILDREN = 1, 2, 3, 4
@@ -97,6 +97,7 @@ def multi(parts: Sequence[Request]) -> Request:
 
 
 SYNC = Request(wire.SYNC, wire.pack_string("/"))
+CLOSE = Request(wire.CLOSE_SESSION, b"")
 
 
 class Client:
@@ -155,7 +156,7 @@ class Client:
 
     def close(self) -> None:
         """End the session."""
-        self.call(Request(wire.CLOSE_SESSION, b""))
+        self.call(CLOSE)
 
     def ping(self) -> None:
         """Keep the session alive. Raises Disconnected."""
