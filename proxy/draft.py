@@ -30,6 +30,9 @@ GUARD_NODE = 1  # its answer holds only while the node's key is unchanged
 GUARD_COUNTER = 2  # ... only while the set of its children is unchanged
 CHANGE = 4  # it changed the node or its counter
 
+# What a delete takes in a Txn besides its path; a parent's counter takes that much, and the path, twice.
+_BYTES_OF_DELETE = 64
+
 StatFields = tuple[int, int, int, int, int, int, int, int, int, int, int]
 
 
@@ -342,9 +345,19 @@ class Draft:
                 owned.discard(path)
         return sorted(owned)
 
-    def delete_ephemerals(self, session_id: int) -> None:
-        """Delete all that a session owns, as closeSession does."""
+    def delete_ephemerals(self, session_id: int, room: int) -> None:
+        """Delete what a session owns, as closeSession does: all, or what takes about `room` bytes.
+
+        At least one, that it comes to an end.
+        """
+        parents: set[str] = set()
         for path in self.ephemerals(session_id):
+            if room <= 0:
+                return
+            room -= len(path.encode()) + _BYTES_OF_DELETE
+            if parent_of(path) not in parents:
+                parents.add(parent_of(path))
+                room -= 2 * (len(parent_of(path).encode()) + _BYTES_OF_DELETE)
             parent = self.look(parent_of(path), GUARD_COUNTER | CHANGE)
             self.delete(parent, self.look(path, CHANGE))
 

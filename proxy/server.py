@@ -35,6 +35,7 @@ log = logging.getLogger(__name__)
 _DRAIN_TIMEOUT = 10.0  # seconds for what is in flight when the server stops
 _CLOSE_TIMEOUT = 1.0  # seconds for clients to take their last replies
 _CLEAN_UP_DELAY = 0.2  # seconds within which one proxy or another clears up after a session
+_CLEAN_UP_RETRY = 1.0  # seconds between tries to do so
 
 
 class Server:
@@ -209,16 +210,19 @@ class Server:
         return self.mirror.tree.orphans(self.mirror.sessions)
 
     async def _clean_up(self, session_id: int) -> None:
-        """Remove the ephemerals of a session whose lease has run out."""
+        """Remove the ephemerals of a session whose lease has run out; of very many, some at a time."""
         caller = Caller(session_id, ())
-        await self.committer.commit(
-            lambda done: Request(END_IF_GONE, None, caller, 100, done, of_session=False)
-        )
+        while session_id in self.mirror.tree.ephemerals and session_id not in self.mirror.sessions:
+            done = await self.committer.commit(
+                lambda done: Request(END_IF_GONE, None, caller, 100, done, of_session=False)
+            )
+            if done.refusal is not None:
+                log.warning("cannot clear up after session 0x%x: %s", session_id, done.refusal.name)
+                await asyncio.sleep(_CLEAN_UP_RETRY)
 
     async def _clean_up_soon(self, session_id: int) -> None:
         await asyncio.sleep(random.uniform(0, _CLEAN_UP_DELAY))
-        if session_id in self._orphans():
-            await self._clean_up(session_id)
+        await self._clean_up(session_id)
 
     # -- the mirror's listener -----------------------------------------------------------------------------
 

@@ -13,6 +13,10 @@ from proxy.ops.stats import nothing
 from proxy.refusal import Refusal
 from schema.values import SessionValue
 
+# Of etcd's 1.5 MiB for a request. A session with more ephemerals than that ends in several Txns, its record
+# in the first one; any proxy does the rest (END_IF_GONE). ZooKeeper ends all in one transaction.
+_ROOM = 1 << 20
+
 
 class TakeOver(NamedTuple):
     """A client's wish to go on with a session: what it shows, and what the record would become."""
@@ -46,7 +50,7 @@ def _take_over(draft: Draft, caller: Caller, wish: TakeOver) -> None:
 
 
 def _end(draft: Draft, caller: Caller, owner: str | None) -> None:
-    """End a session as ZooKeeper's closeSession: ephemerals, then the record, in one Txn.
+    """End a session as ZooKeeper's closeSession: ephemerals and the record in one Txn, if they fit.
 
     With `owner`, only while the record is still that proxy's: a session that moved is not ours to end.
     """
@@ -55,13 +59,13 @@ def _end(draft: Draft, caller: Caller, owner: str | None) -> None:
         if owner is not None and record.value.owner != owner:
             raise Refusal(ErrorCode.SESSION_MOVED)
         draft.change_session(caller.session_id, None)
-    draft.delete_ephemerals(caller.session_id)
+    draft.delete_ephemerals(caller.session_id, _ROOM)
 
 
 def _end_if_gone(draft: Draft, caller: Caller, _fields: None) -> None:
     """Clear up after a session whose lease ran out; nothing to do if it is alive after all."""
     if draft.session(caller.session_id) is None:
-        draft.delete_ephemerals(caller.session_id)
+        draft.delete_ephemerals(caller.session_id, _ROOM)
 
 
 OPEN = WriteOperation(_not_on_the_wire, _not_on_the_wire, _open, nothing)

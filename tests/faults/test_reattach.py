@@ -227,6 +227,31 @@ def test_a_session_whose_lease_is_taken_away_ends_for_all(
             assert_refused(client, proxy.port)
 
 
+@pytest.mark.parametrize("how", ["close", "silence", "death"])
+def test_a_session_with_more_ephemerals_than_one_txn_can_delete_ends(pair: Pair, how: str) -> None:
+    """Their paths alone take 2.5 MB, more than etcd takes at once."""
+    first, second = pair
+    with Client(first.port, BRIEF_MS) as client, Client(second.port) as watcher:
+        client.create("/group")
+        for block in range(5):
+            xids = client.send(
+                *(zk.create(f"/group/{block:0500}-{number:0500}", mode=EPHEMERAL) for number in range(500))
+            )
+            for xid in xids:
+                client.result(xid)
+        watcher.sync()
+        assert len(watcher.children("/group")[0]) == 2500
+        if how == "close":
+            client.close()
+        elif how == "death":
+            first.kill()
+        wait_until(lambda: not watcher.children("/group")[0], "all of them go", interval=0.1)
+        group = watcher.stat("/group")
+        assert group is not None
+        assert (group.cversion, group.num_children) == (5000, 0)
+        assert_refused(client, second.port)
+
+
 def test_a_stopping_proxy_answers_what_waits_for_etcd(start: Start, own_etcd_server: EtcdServer) -> None:
     first, second = start(own_etcd_server), start(own_etcd_server)
     with ExitStack() as stack:

@@ -93,10 +93,19 @@ def test_the_tree_itself_is_never_touched() -> None:
     before = {path: node.stat() for path, node in tree.nodes.items()}
     draft = Draft(tree, {}, {}, 7)
     draft.begin()
-    draft.delete_ephemerals(5)
+    draft.delete_ephemerals(5, 1)
     draft.set_data(draft.look("/", CHANGE), b"new")
     assert draft.ephemerals(5) == []
     assert {path: node.stat() for path, node in tree.nodes.items()} == before
+
+
+def test_more_ephemerals_than_there_is_room_for_are_left_for_later() -> None:
+    paths = [f"/{number:0100}" for number in range(10)]
+    draft = Draft(_tree("/", *paths), {}, {}, 7)
+    for left in (7, 4, 1, 0):
+        draft.begin()
+        draft.delete_ephemerals(5, 500)
+        assert draft.ephemerals(5) == paths[10 - left :]
 
 
 def test_what_is_rolled_back_changes_nothing_but_is_still_looked_at() -> None:
