@@ -175,12 +175,7 @@ class Connection(asyncio.Protocol):
         self._host.reading.watches.drop(self)
         if self.session is not None and self.session.connection is self:
             self.session.connection = None
-        # Nobody waits for reads any more, and their watches would stay for ever.
-        left = [item for item in self._queue if isinstance(item, _Waiting) and item.is_write]
-        self._queue.clear()
-        self._barriers = 0
-        for item in left:
-            self._submit(*item)
+        self._submit_rest()
         self._host.gone(self)
 
     def pause_writing(self) -> None:
@@ -224,7 +219,11 @@ class Connection(asyncio.Protocol):
         self._flush()
 
     def close(self) -> None:
-        """Close after what is to be sent; the session lives on."""
+        """Close after what is to be sent; the session lives on, and its writes go on at once.
+
+        Later they might come behind those of a newer connection: a dead client's transport closes late.
+        """
+        self._submit_rest()
         self._end()
         self._flush()
 
@@ -422,6 +421,14 @@ class Connection(asyncio.Protocol):
                 if not item.is_write:
                     return
                 queue[place] = self._submit(*item)
+
+    def _submit_rest(self) -> None:
+        """Submit the writes that wait. Nobody waits for reads any more, whose watches would stay for ever."""
+        left = [item for item in self._queue if isinstance(item, _Waiting) and item.is_write]
+        self._queue.clear()
+        self._barriers = 0
+        for item in left:
+            self._submit(*item)
 
     def _answer(self, xid: int, opcode: int, packet: bytes) -> bytes:
         """Requests that concern the connection alone."""

@@ -497,6 +497,17 @@ def test_a_lost_connection_still_runs_each_write_once(client: Client) -> None:
     assert client.session.connection is None
 
 
+def test_the_writes_of_a_connection_that_is_closed_go_on_before_those_of_the_next(client: Client) -> None:
+    client.send(packets.put(1, "/a", b"1") + packets.get(2, "/a") + packets.put(3, "/a", b"3"))
+    assert len(client.host.pending) == 1
+    client.connection.close()  # the next connection's wish to take over comes right behind
+    assert len(client.host.pending) == 2
+    client.lose()
+    client.commit()
+    assert client.host.proxy.mirror.tree.nodes["/a"].data == b"3"
+    assert client.host.pending == []
+
+
 def test_a_lost_connection_leaves_a_newer_one_its_session(client: Client) -> None:
     newer = Client()
     newer.send(packets.connect())
