@@ -104,7 +104,18 @@ class _Untold(Exception):
 class _Flight:
     """A batch under way: its lane, its sessions and who waits for it."""
 
-    __slots__ = ("batch", "ended", "lane", "marker", "queues", "result", "value", "waiting")
+    __slots__ = (
+        "batch",
+        "ended",
+        "history",
+        "lane",
+        "marker",
+        "queues",
+        "result",
+        "since",
+        "value",
+        "waiting",
+    )
 
     def __init__(self, batch: Batch, lane: _Lane, queues: list[_Queue]) -> None:
         self.batch = batch
@@ -113,8 +124,15 @@ class _Flight:
         self.waiting: list[_Queue] = []
         self.marker = lane.key
         self.value = b""  # what its Txn puts at the lane's marker
+        self.history: object = None  # see Committer._history
+        self.since = 0  # the mirror's revision when its Txn was sent
         self.ended = False  # answered; the RPC may still be under way
         self.result: tuple[int, list[bool]] | None = None  # revision, and which components were applied
+
+    def lost_in(self, history: object) -> bool:
+        """Whether its answer, if there is one, comes from an etcd whose history is not this one."""
+        # An answer from before the mirror's revision of that time comes from the restored etcd itself.
+        return self.history != history and self.result is not None and self.result[0] > self.since
 
     def over(self) -> bool:
         """Whether it has ended; by its events, that happens while its RPC is still under way."""
@@ -211,6 +229,12 @@ class Committer:
                 self._finish_early(flight, revision)
         if not self._arrived:
             return
+        history = self._history()
+        lost = [flight for flight in self._arrived if flight.lost_in(history)]
+        if lost:
+            self._arrived = [flight for flight in self._arrived if flight not in lost]
+            for flight in lost:
+                self._finish(flight, told=False)
         due = [
             flight for flight in self._arrived if flight.result is not None and flight.result[0] <= revision
         ]
@@ -241,6 +265,11 @@ class Committer:
                 return record is None
             return record is not None and record.mod == revision
         return None
+
+    def _history(self) -> object:
+        """What changes when etcd has been restored from a backup: the same revisions then mean others."""
+        record = self._mirror.record
+        return None if record is None else record.offsets
 
     def _make_ready(self, queue: _Queue) -> None:
         queue.state = _State.READY
@@ -358,6 +387,8 @@ class Committer:
         metered = not (first.solo and first.operation in _UNMETERED)
         txn = plan.build(batch, self._keys, lane.key, lane.mod, value, metered=metered)
         self.txns += 1
+        flight.history = self._history()
+        flight.since = self._mirror.revision
         self._by_marker[flight.marker] = flight
         try:
             answer = await self._etcd.txn(txn, TXN_TIMEOUT)
@@ -388,7 +419,9 @@ class Committer:
             self._retry(flight)
             return
         flight.result = outcome
-        if self._mirror.revision >= outcome[0]:
+        if flight.lost_in(self._history()):
+            self._finish(flight, told=False)
+        elif self._mirror.revision >= outcome[0] > flight.since:
             self._finish(flight)
         else:
             self._arrived.append(flight)
@@ -539,15 +572,25 @@ class Committer:
         self._put_back(flight.batch)
         self._release(flight)
 
-    def _finish(self, flight: _Flight) -> None:
-        """Answer a batch that the mirror has applied; what lost a race is evaluated again."""
+    def _finish(self, flight: _Flight, *, told: bool = True) -> None:
+        """Answer a batch that the mirror has applied; what lost a race is evaluated again.
+
+        `told` is false for a Txn that etcd has forgotten: it may be part of a backup that etcd was restored
+        from, or not, and nobody can tell.
+        """
         assert flight.result is not None
         _, applied = flight.result
         losers: list[Request] = []
         winners: list[Request] = []
         for component, won in zip(flight.batch.components, applied, strict=True):
             (winners if won else losers).extend(component.requests)
-        zxid = self._mirror.zxid_of(flight.result[0])
+        if told:
+            zxid = self._mirror.zxid_of(flight.result[0])
+        else:
+            log.error("etcd was restored from a backup: what became of %d requests is lost", len(winners))
+            zxid = self._mirror.zxid
+            for request in winners:
+                request.refusal = ErrorCode.CONNECTION_LOSS
         self.committed += len(winners)
         if self._full and any(request.operation not in _UNMETERED for request in winners):
             self._full = False

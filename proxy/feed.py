@@ -170,7 +170,7 @@ class Feed:
         found = decode_tree(pair.value)
         if not found.complete:
             raise TreeNotServable(f"the load of the tree under {keys.prefix!r} is not complete")
-        if found.cluster_id != cluster_id or revision < self._mirror.revision:
+        if found.cluster_id != cluster_id or revision + found.offsets[-1][1] < self._mirror.zxid:
             await self._adopt(revision, pair, found, cluster_id)
 
     async def _adopt(self, revision: int, pair: KeyValue, found: TreeRecord, cluster_id: int) -> None:

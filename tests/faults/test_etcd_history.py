@@ -1,0 +1,223 @@
+"""etcd's history is gone, or another one: compaction while a proxy is cut off, a restore from a backup."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from pathlib import Path
+
+import pytest
+
+from schema.keys import Keyspace
+from tests.faults import client as zk
+from tests.faults.client import (
+    CHANGED,
+    CHILDREN,
+    CREATED,
+    DELETED,
+    EPHEMERAL,
+    Client,
+    Disconnected,
+    events_of,
+)
+from tests.faults.conftest import Start
+from tests.faults.link import Link
+from tests.faults.tools import etcdctl
+from tests.harness import EtcdServer, wait_until
+
+_KEYS = Keyspace("/zketcd")
+
+
+class Backup:
+    """A snapshot of an etcd, from which others can be made."""
+
+    def __init__(self, etcd: EtcdServer, folder: Path) -> None:
+        self._file = folder / "snapshot.db"
+        etcdctl(etcd, "snapshot", "save", str(self._file))
+
+    def restore(self) -> EtcdServer:
+        """An etcd with what was saved, under a cluster id of its own; not started yet."""
+        etcd = EtcdServer()
+        peer = f"http://127.0.0.1:{etcd.peer_port}"
+        etcdctl(
+            None,
+            "snapshot",
+            "restore",
+            str(self._file),
+            f"--data-dir={etcd.data_dir}",
+            "--name=test",
+            f"--initial-cluster=test={peer}",
+            f"--initial-advertise-peer-urls={peer}",
+            "--initial-cluster-token=restored",
+        )
+        return etcd
+
+
+@pytest.fixture
+def stack() -> Iterator[ExitStack]:
+    """For what a test opens on its way."""
+    with ExitStack() as stack:
+        yield stack
+
+
+def _revision_of(etcd: EtcdServer, path: str) -> int:
+    """The mod_revision of a node's key, from etcd itself."""
+    fields = etcdctl(etcd, "get", _KEYS.node(path).decode(), "--write-out=fields")
+    (revision,) = (line.split()[-1] for line in fields.splitlines() if line.startswith('"ModRevision"'))
+    return int(revision)
+
+
+def _revision(etcd: EtcdServer) -> int:
+    status = etcdctl(etcd, "endpoint", "status", "--write-out=fields")
+    (revision,) = (line.split()[-1] for line in status.splitlines() if line.startswith('"Revision"'))
+    return int(revision)
+
+
+def _same_tree(one: Client, other: Client, path: str = "/") -> int:
+    """Hold two servers' trees below a node against each other; returns the number of nodes."""
+    assert one.read(path) == other.read(path)
+    names, stat = one.children(path)
+    assert (names, stat) == other.children(path)
+    prefix = path.rstrip("/")
+    return 1 + sum(_same_tree(one, other, f"{prefix}/{name}") for name in sorted(names))
+
+
+def test_a_proxy_on_a_restored_etcd_goes_on_above_all_zxids(
+    start: Start, own_etcd_server: EtcdServer, stack: ExitStack, tmp_path: Path
+) -> None:
+    first = start(own_etcd_server)
+    old = stack.enter_context(Client(first.port))
+    old.create("/a", b"old")
+    old.create("/a/b")
+    old.create("/e", b"", EPHEMERAL)
+    kept = old.stat("/a")
+    backup = Backup(own_etcd_server, tmp_path)
+    for number in range(50):
+        old.write("/a", b"%d" % number)
+    seen = old.zxid
+    first.kill()
+    own_etcd_server.kill()
+
+    restored = stack.enter_context(backup.restore())
+    assert _revision(restored) < seen
+    second = start(restored)
+    # The session is in the backup, the zxid that its client has seen is not.
+    old.reconnect(second.port)
+    assert old.read("/a") == (b"old", kept)
+    ephemeral = old.stat("/e")
+    assert ephemeral is not None
+    assert ephemeral.ephemeral_owner == old.id
+    changed = old.write("/a", b"new", 0)
+    assert changed.mzxid > seen
+    assert changed.mzxid >> 32 == 1, "a new epoch"
+    assert old.read("/a/b")[1].czxid < seen, "what is old stays as it was"
+    # Started once more it stays in that epoch.
+    second.restart()
+    old.reconnect(second.port)
+    assert old.read("/a") == (b"new", changed)
+    assert old.write("/a", b"newer", 1).mzxid >> 32 == 1
+
+
+def test_a_running_proxy_whose_etcd_is_restored(
+    start: Start, own_etcd_server: EtcdServer, stack: ExitStack, tmp_path: Path
+) -> None:
+    many = range(120)
+    link = stack.enter_context(Link(own_etcd_server.port))
+    proxy = start(link.endpoint)
+    client = stack.enter_context(Client(proxy.port))
+    for path in ("/a", "/undone", "/same", "/parent", "/n"):
+        client.create(path, b"old")
+    client.transact([zk.create(f"/n/{number}", b"old") for number in many])
+    backup = Backup(own_etcd_server, tmp_path)
+    # All of this will not have been.
+    late = stack.enter_context(Client(proxy.port))
+    late.create("/late", b"", EPHEMERAL)
+    client.write("/a", b"lost")
+    client.create("/later", b"lost")
+    client.create("/parent/child")
+    client.call(zk.delete("/undone"))
+    former = {client.write(f"/n/{number}", b"lost").mzxid for number in many}
+    for path in ("/a", "/later", "/undone", "/same", "/late"):
+        client.stat(path, watch=True)
+    client.children("/parent", watch=True)
+    seen = client.zxid
+
+    restored = stack.enter_context(backup.restore())
+    other = start(restored)
+    writer = stack.enter_context(Client(other.port))
+    for _ in range(20):
+        writer.sync()
+    writer.transact([zk.set_data(f"/n/{number}", b"new") for number in many])
+    assert _revision_of(restored, "/n/0") in former, "one node has the revision that it had before"
+
+    link.block()
+    pending = client.send(zk.set_data("/a", b"pending", 0), zk.create("/pending"))
+    link.target = restored.port
+    own_etcd_server.kill()
+    link.unblock()
+    # In this history nobody has written /a.
+    assert client.result(pending[0]).stat().version == 1
+    assert client.result(pending[1]).string() == "/pending"
+    assert sorted(events_of(client, 5)) == sorted(
+        [
+            (CHANGED, "/a"),
+            (DELETED, "/later"),
+            (CREATED, "/undone"),
+            (DELETED, "/late"),
+            (CHILDREN, "/parent"),
+        ]
+    )
+    assert client.zxid > seen
+    with pytest.raises(Disconnected):
+        wait_until(late.ping, "the end of a session that never was")
+    with pytest.raises(Disconnected, match="id=0"):
+        late.reconnect(proxy.port)
+    writer.write("/same", b"new")
+    client.sync()
+    assert events_of(client, 6)[5] == (CHANGED, "/same")
+    writer.sync()
+    assert _same_tree(client, writer) > len(many)
+    assert client.write("/a", b"newest", 1).mzxid > seen
+
+
+def test_a_big_tree_is_loaded_again_after_a_compaction(
+    start: Start, own_etcd_server: EtcdServer, stack: ExitStack
+) -> None:
+    parents, each = 20, 1000
+    etcd = own_etcd_server
+    link = stack.enter_context(Link(etcd.port))
+    cut_off, other = start(link.endpoint), start(etcd)
+    watcher, writer = stack.enter_context(Client(cut_off.port)), stack.enter_context(Client(other.port))
+    for parent in range(parents):
+        writer.transact(
+            [zk.create(f"/p{parent}")] + [zk.create(f"/p{parent}/{n}", b"old") for n in range(each)]
+        )
+    watcher.sync()
+    for parent in range(parents):
+        watcher.children(f"/p{parent}", watch=True)
+        watcher.stat(f"/p{parent}/0", watch=True)
+        watcher.stat(f"/p{parent}/1", watch=True)
+    link.block()
+    for parent in range(0, parents, 2):
+        writer.transact(
+            [
+                zk.delete(f"/p{parent}/0"),
+                zk.set_data(f"/p{parent}/1", b"new"),
+                zk.create(f"/p{parent}/more"),
+            ]
+        )
+    etcdctl(etcd, "compact", "--physical", str(_revision(etcd)))
+    link.unblock()
+    changed = range(0, parents, 2)
+    expected = [(CHILDREN, f"/p{parent}") for parent in changed]
+    expected += [(DELETED, f"/p{parent}/0") for parent in changed]
+    expected += [(CHANGED, f"/p{parent}/1") for parent in changed]
+    assert sorted(events_of(watcher, len(expected))) == sorted(expected)
+    watcher.sync()
+    assert len(watcher.events) == len(expected), "nothing else has changed"
+    for parent in range(parents):
+        assert watcher.children(f"/p{parent}") == writer.children(f"/p{parent}")
+        for name in ("1", "2"):
+            assert watcher.read(f"/p{parent}/{name}") == writer.read(f"/p{parent}/{name}")
+    # A proxy that starts now sees the same.
+    with Client(start(etcd).port) as third:
+        assert third.children("/p0") == writer.children("/p0")
+        assert third.read("/p0/1") == writer.read("/p0/1")
