@@ -1,7 +1,8 @@
 """create and create2: PrepRequestProcessor.pRequest2TxnCreate."""
 
 from codec.constants import CreateMode, ErrorCode, Perms
-from codec.jute import Acl, pack_string
+from codec.errors import NullString
+from codec.jute import Acl, Reader, pack_string
 from codec.packets import decode_create, read_create
 from proxy.acl import Caller, demand, expand
 from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft, Entry, StatFields
@@ -12,7 +13,7 @@ from proxy.tree import session_of
 from schema.paths import ROOT, is_valid
 from schema.values import OPEN_ACL
 
-Fields = tuple[str, bytes | None, list[Acl] | None, int]
+Fields = tuple[str | None, bytes | None, list[Acl] | None, int]
 PathAndStat = tuple[str, StatFields]
 
 _EPHEMERAL = 1
@@ -25,6 +26,8 @@ def create(draft: Draft, caller: Caller, fields: Fields) -> Entry:
     path, data, sent_acl, flags = fields
     if flags:
         _check_mode(flags)
+    if path is None:
+        raise Refusal(ErrorCode.MARSHALLING_ERROR)  # where ZooKeeper stumbles over it
     slash = path.rfind("/")
     if slash < 0 or "\0" in path:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
@@ -53,6 +56,15 @@ def create(draft: Draft, caller: Caller, fields: Fields) -> Entry:
     return entry
 
 
+def _decode(frame: bytes, position: int) -> Fields:
+    """The fields; a path may be null, for ZooKeeper looks at the flags before it."""
+    try:
+        return decode_create(frame, position)
+    except NullString:
+        reader = Reader(frame, position)
+        return reader.string(), reader.buffer(), reader.acls(), reader.int()
+
+
 def _check_mode(flags: int) -> None:
     """Flags that ZooKeeper refuses first: CreateMode.fromFlag, then TTLs without extendedTypesEnabled."""
     if flags in (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL):
@@ -78,5 +90,5 @@ def _path_and_stat(created: PathAndStat, zxid: int) -> bytes:
     return pack_string(created[0]) + pack_stat(created[1], zxid)
 
 
-CREATE = WriteOperation(read_create, decode_create, _for_path, _path)
-CREATE2 = WriteOperation(read_create, decode_create, _for_path_and_stat, _path_and_stat)
+CREATE = WriteOperation(read_create, _decode, _for_path, _path)
+CREATE2 = WriteOperation(read_create, _decode, _for_path_and_stat, _path_and_stat)
