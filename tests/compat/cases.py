@@ -406,6 +406,18 @@ CASES: dict[str, Script] = {
             Create("/g4/a"),
         ),
     ],
+    "flags_before_null_paths": [
+        Open(0),
+        *_one(
+            0, *(Create(None, flags=flags) for flags in range(-1, 8)), Create(None, flags=5, with_stat=True)
+        ),
+        *_one(
+            0,
+            *(Create("@", flags=flags) for flags in range(-1, 8)),
+            Create(None, acls=None),
+            Create(None, flags=7, acls=()),
+        ),
+    ],
     "acl_refusals": [
         Open(0),
         *_one(
