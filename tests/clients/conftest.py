@@ -5,7 +5,7 @@ ZKETCD_TEST_SERVER=zookeeper chooses the latter: every test here must pass on it
 
 import os
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 
 import pytest
 
@@ -28,9 +28,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             item.add_marker(pytest.mark.real)
 
 
-@pytest.fixture
-def pair(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[tuple[ServerProcess, ServerProcess]]:
-    """Two servers of one tree that the test may stop, kill and start: on real ZooKeeper one server, twice."""
+@contextmanager
+def two_servers(etcd: EtcdServer, prefix: str) -> Iterator[tuple[ServerProcess, ServerProcess]]:
+    """Two proxies on this etcd; on real ZooKeeper one server, twice."""
     with ExitStack() as stack:
         if ON_ZOOKEEPER:
             server = stack.enter_context(
@@ -45,8 +45,8 @@ def pair(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[tuple[ServerProc
             first, second = (
                 stack.enter_context(
                     ZketcdServer(
-                        etcd_server.endpoint,
-                        prefix=etcd_prefix,
+                        etcd.endpoint,
+                        prefix=prefix,
                         tick_time=TICK_TIME_MS,
                         max_session_timeout=_MAX_SESSION_TIMEOUT_MS,
                         max_client_connections=0,
@@ -55,3 +55,10 @@ def pair(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[tuple[ServerProc
                 for _ in range(2)
             )
             yield first, second
+
+
+@pytest.fixture
+def pair(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[tuple[ServerProcess, ServerProcess]]:
+    """Two servers of one tree that the test may stop, kill and start."""
+    with two_servers(etcd_server, etcd_prefix) as servers:
+        yield servers

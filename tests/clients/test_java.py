@@ -7,8 +7,8 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
-from tests.clients.raw import EPHEMERAL, SEQUENTIAL, Client
 from tests.conftest import TICK_TIME_MS
+from tests.faults.client import EPHEMERAL, SEQUENTIAL, Client
 from tests.harness import ZooKeeperServer, wait_until, zookeeper_classpath
 from tests.harness.process import ServerProcess
 from tests.harness.zookeeper import java_program
@@ -150,7 +150,6 @@ SCRIPT = [
 # What zkCli does and prints without a server, connected or not: the end of what came before.
 _END_COMMAND, _END = "printwatches", "printwatches is on"
 _EVENT = "WatchedEvent "
-_TIMEOUT_MS = 10_000
 
 
 class _Session:
@@ -280,7 +279,7 @@ def test_watches_move_with_their_session_to_another_server(pair: tuple[ServerPro
             if other is dying:
                 dying.start()
             # Before, while or after zkCli sets its watches at the other server: each fires, once.
-            with Client(other.port, _TIMEOUT_MS) as writer:
+            with Client(other.port) as writer:
                 writer.write("/watched", b"changed", -1)
                 writer.create("/watched/child-", b"", SEQUENTIAL)
                 writer.create("/absent", b"", EPHEMERAL)

@@ -4,7 +4,6 @@ On real ZooKeeper both are one server, which is started again where a test kills
 """
 
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
@@ -13,23 +12,13 @@ from typing import TypeVar
 import pytest
 from kazoo.client import KazooClient, KazooState
 
-from tests.clients.raw import (
-    BAD_VERSION,
-    EPHEMERAL,
-    SEQUENTIAL,
-    SESSION_EXPIRED,
-    SESSION_MOVED,
-    Client,
-    Disconnected,
-    Refused,
-)
+from tests.faults.client import BAD_VERSION, EPHEMERAL, LONG_MS, SEQUENTIAL, Client, Refused
 from tests.harness import wait_until
 from tests.harness.process import ServerProcess
 
 T = TypeVar("T")
 Pair = tuple[ServerProcess, ServerProcess]
 
-LONG_MS = 30_000
 SHORT_MS = 5_000
 CLIENTS = 128
 
@@ -177,32 +166,3 @@ def test_ephemerals_of_a_killed_server_stay_for_those_who_reconnect_in_time(pair
             client.close()
         watcher.sync()
         assert watcher.children("/alive")[0] == set()
-
-
-def test_a_session_that_moved_cannot_write_over_its_old_connection(pair: Pair) -> None:
-    first, second = pair
-    with Client(first.port, LONG_MS) as old, Client(second.port, LONG_MS) as new:
-        new.session = old.session
-        new.reconnect(second.port)
-        with pytest.raises((Disconnected, Refused)) as refusal:
-            old.create("/from-the-old-connection")
-        if isinstance(refusal.value, Refused):
-            assert refusal.value.code in {SESSION_MOVED, SESSION_EXPIRED}
-        new.create("/from-the-new-connection", b"", EPHEMERAL)
-        assert not new.exists("/from-the-old-connection")
-        new.close()
-
-
-def test_an_idle_client_expires_while_its_connection_stays_open(pair: Pair) -> None:
-    first, second = pair
-    with Client(first.port, SHORT_MS) as idle, Client(second.port, LONG_MS) as watcher:
-        began = time.monotonic()
-        idle.create("/idle", b"", EPHEMERAL)
-        watcher.sync()
-        assert watcher.exists("/idle")
-        wait_until(lambda: not watcher.exists("/idle"), "the ephemeral goes")
-        assert time.monotonic() - began >= SHORT_MS / 1000, "not before its time"
-        with pytest.raises(Disconnected):
-            idle.ping()
-        with pytest.raises(Disconnected):
-            idle.reconnect(second.port)
