@@ -6,15 +6,20 @@ may keep its client from pinging for a while.
 
 import os
 import signal
+import struct
+import threading
 import time
 from contextlib import ExitStack
 
 import pytest
 
-from tests.compat.wire import CLOSE_SESSION, Reply
+from tests.compat import wire
+from tests.compat.wire import Reply
 from tests.faults import client as zk
 from tests.faults.client import (
+    CHANGED,
     CHILDREN,
+    CREATED,
     DELETED,
     EPHEMERAL,
     SESSION_EXPIRED,
@@ -106,7 +111,7 @@ def test_pings_alone_keep_a_session_alive(pair: Pair) -> None:
     with Client(pair[0].port, FIRM_MS) as client:
         client.create("/mine", mode=EPHEMERAL)
         # Longer than the lease that etcd grants at first.
-        ping_for(client, 2 * FIRM_MS / 1000)
+        ping_for(client, 1.75 * FIRM_MS / 1000)
         assert owner_of(client, "/mine") == client.id
 
 
@@ -145,6 +150,49 @@ def test_a_timeout_never_promises_more_than_the_lease_holds(pair: Pair) -> None:
             client.reconnect(port)
             assert client.timeout_ms == given
         assert owner_of(client, "/mine") == client.id
+
+
+def test_a_proxy_that_has_not_heard_of_a_session_asks_etcd(pair: Pair) -> None:
+    """A session opened, or closed, while it slept; the client says nothing of what it has seen."""
+    first, second = pair
+    for closed in (False, True, False, True):
+        second.pause()
+        with Client(first.port) as client:
+            if closed:
+                client.close()
+            client.zxid = 0
+            threading.Timer(0.05, second.resume).start()
+            if closed:
+                assert_refused(client, second.port)
+            else:
+                client.reconnect(second.port)
+                client.create("/mine", mode=EPHEMERAL)
+                client.close()
+
+
+def test_watches_go_on_over_another_proxy(pair: Pair) -> None:
+    """What changed while the client was away is told at once, as by one server; the rest when it changes."""
+    first, second = pair
+    with Client(first.port) as client, Client(second.port) as other:
+        for name in ("/changed", "/deleted", "/parent", "/quiet"):
+            client.create(name)
+        other.sync()
+        seen = client.zxid
+        first.kill()
+        other.write("/changed", b"new")
+        other.call(zk.delete("/deleted"))
+        other.create("/parent/child")
+        other.create("/created")
+        client.reconnect(second.port)
+        watches = (["/changed", "/deleted", "/quiet"], ["/created", "/absent"], ["/parent", "/quiet"])
+        packed = struct.pack(">q", seen) + b"".join(map(wire.pack_strings, watches))
+        client.call(zk.Request(wire.SET_WATCHES, packed))
+        missed = {(CHANGED, "/changed"), (DELETED, "/deleted"), (CREATED, "/created"), (CHILDREN, "/parent")}
+        assert set(events_of(client, 4)) == missed
+        other.write("/quiet", b"new")
+        other.create("/quiet/child")
+        other.create("/absent")
+        assert events_of(client, 7)[4:] == [(CHANGED, "/quiet"), (CHILDREN, "/quiet"), (CREATED, "/absent")]
 
 
 def test_a_wrong_password_is_refused_and_the_session_lives(pair: Pair) -> None:
@@ -196,7 +244,7 @@ def test_a_close_from_a_connection_that_the_session_has_left_ends_nothing(pair: 
         witness.sync()
         for _ in range(5):
             first.pause()
-            client.send(zk.Request(CLOSE_SESSION, b""))
+            client.send(zk.CLOSE)
             client.reconnect(second.port)
             first.resume()
             assert {reply.err for reply in rest_of(client, -2)} <= {SESSION_MOVED, SESSION_EXPIRED}
