@@ -107,10 +107,12 @@ def write(ports: list[int], chance: random.Random, over: threading.Event) -> Non
 
 
 class Copy:
-    """A client's copy of what it watches, kept by one-shot watches alone."""
+    """A client's copy of what it watches, kept by one-shot watches alone, over one proxy or wandering."""
 
-    def __init__(self, port: int) -> None:
-        self.client = Client(port)
+    def __init__(self, ports: list[int], chance: random.Random) -> None:
+        self._ports = ports
+        self._chance = chance
+        self.client = Client(ports[0])
         self.stats: dict[str, Stat | None] = {}
         self.names: dict[str, frozenset[str] | None] = {}
         self._handled = 0
@@ -128,21 +130,43 @@ class Copy:
     def follow(self, over: threading.Event) -> None:
         """Keep the copy until told."""
         while not over.is_set():
-            self.client.ping()
-            self.catch_up()
-            over.wait(0.005)
+            try:
+                self.client.ping()
+                self.catch_up()
+                over.wait(0.005)
+                if len(self._ports) > 1 and self._chance.randrange(40) == 0:
+                    self._move()
+            except (Disconnected, OSError):
+                if len(self._ports) == 1:
+                    raise
+                wait_until(self._moved, "a proxy that takes the session")
 
     def catch_up(self) -> None:
         """Read again what events have told of."""
         while self._handled < len(self.client.events):
             event = self.client.events[self._handled]
-            self._handled += 1
-            if event.type == zk.CHILDREN or (event.type == zk.DELETED and event.path in self.names):
-                self._read_names(event.path)
             if event.type != zk.CHILDREN:
                 self._read_stat(event.path)
-            if event.type == zk.CREATED and event.path in self.names:
+            if event.path in self.names and event.type in {zk.CHILDREN, zk.CREATED, zk.DELETED}:
                 self._read_names(event.path)
+            self._handled += 1
+
+    def _moved(self) -> bool:
+        try:
+            self._move()
+        except (Disconnected, OSError):
+            return False
+        return True
+
+    def _move(self) -> None:
+        """Go on at some proxy, as clients do: it sets the watches, or tells what has changed meanwhile."""
+        seen = self.client.zxid
+        self.client.reconnect(self._chance.choice(self._ports))
+        data = [path for path, stat in self.stats.items() if stat]
+        absent = [path for path, stat in self.stats.items() if not stat]
+        children = [path for path, names in self.names.items() if names is not None]
+        lists = b"".join(wire.pack_strings(paths) for paths in (data, absent, children))
+        self.client.call(Request(wire.SET_WATCHES, seen.to_bytes(8) + lists))
 
     def _read_stat(self, path: str) -> None:
         self.stats[path] = self.client.stat(path, watch=True)
@@ -162,9 +186,7 @@ class Copy:
             known = stat and (stat.czxid, stat.mzxid, stat.version)
             assert known == (node and (node.stat.czxid, node.stat.mzxid, node.stat.version)), path
         for path, names in self.names.items():
-            if names is not None:
-                assert path in tree, path
-                assert names == tree[path].children, path
+            assert names == (tree[path].children if path in tree else None), path
 
 
 def fail_at_random(
@@ -225,7 +247,10 @@ def test_after_all_faults_everybody_agrees(start: Start, own_etcd_server: EtcdSe
         links = [stack.enter_context(Link(own_etcd_server.port)) for _ in range(2)]
         proxies = [*(start(link.endpoint) for link in links), start(own_etcd_server)]
         ports = [proxy.port for proxy in proxies]
-        copies = [stack.enter_context(Copy(port)) for port in ports[:2]]
+        copies = [
+            stack.enter_context(Copy(known, random.Random(chance.random())))
+            for known in (ports[:1], ports[1:2], ports, ports)
+        ]
         work = [guarded(copy.follow, over) for copy in copies]
         work += [guarded(write, ports, random.Random(chance.random()), over) for _ in range(_WRITERS)]
         threads = [threading.Thread(target=run) for run in work]
