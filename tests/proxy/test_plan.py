@@ -5,7 +5,7 @@ What clients may see must be what ZooKeeper, one request at a time, would have s
 
 from unittest import mock
 
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from proxy import plan
@@ -14,6 +14,7 @@ from proxy.etcd.model import Compare, Put, Txn, TxnResult
 from schema.paths import parent_of
 from schema.values import SessionValue, encode_session
 from tests.proxy import naive
+from tests.proxy.naive import Create, Delete, Multi, SetData
 from tests.proxy.requests import SESSIONS, batches, requests
 from tests.proxy.world import (
     KEYS,
@@ -58,7 +59,13 @@ def _run(
             assert _interest(fired, path) == _interest(model.events, path)
 
 
+_TWO = [(1, Create("/a")), (1, Create("/a/x"))]
+_AGAIN = Multi((Delete("/a/x"), Delete("/a"), Create("/a"), Create("/a/x")))
+
+
 @given(batches)
+@example([_TWO, [(2, _AGAIN)], [(1, Delete("/a/x"))]])  # the child's event comes before its parent's
+@example([_TWO, [(1, Delete("/a/x"))], [(2, Multi((Delete("/a"), Create("/a"))))], [(3, SetData("/a"))]])
 def test_what_comes_back_is_what_a_plain_zookeeper_shows(script: list[list[tuple[int, naive.Asked]]]) -> None:
     store = Store(SESSIONS)
     proxies = [Proxy(store), Proxy(store)]
@@ -116,6 +123,15 @@ def _race(before: Asked, asked: Asked, foreign: list[Asked], moved: set[int], *,
 
 
 @given(_FEW, _FEW, _FOREIGN, _MOVED)
+# A change that a refusal or an answer rests on, of each kind: nodes that change, come, and go.
+@example(_TWO, [(1, SetData("/a", b"mine", 0))], [[(11, SetData("/a", b"theirs"))]], set())
+@example(_TWO, [(1, SetData("/b"))], [[(11, Create("/b"))]], set())
+@example(_TWO, [(1, SetData("/a/x"))], [[(11, Delete("/a/x"))]], set())
+@example(_TWO, [(1, SetData("/a/x"))], [[(11, Delete("/a/x")), (11, Delete("/a"))]], set())
+@example(_TWO, [(1, Create("/a/x"))], [[(11, Delete("/a/x"))]], set())
+@example(_TWO, [(1, Delete("/a"))], [[(11, Delete("/a/x"))]], set())
+@example(_TWO, [(1, Delete("/a/x"))], [[(11, Create("/a/x/p"))]], set())
+@example(_TWO, [(1, Create("/b"))], [], {1})
 def test_what_is_applied_is_true_whatever_others_did_meanwhile(
     before: Asked, asked: Asked, foreign: list[Asked], moved: set[int]
 ) -> None:
@@ -125,6 +141,15 @@ def test_what_is_applied_is_true_whatever_others_did_meanwhile(
 
 
 @given(_FEW, _FEW, _FOREIGN, _MOVED)
+# A change that a refusal or an answer rests on, of each kind: nodes that change, come, and go.
+@example(_TWO, [(1, SetData("/a", b"mine", 0))], [[(11, SetData("/a", b"theirs"))]], set())
+@example(_TWO, [(1, SetData("/b"))], [[(11, Create("/b"))]], set())
+@example(_TWO, [(1, SetData("/a/x"))], [[(11, Delete("/a/x"))]], set())
+@example(_TWO, [(1, SetData("/a/x"))], [[(11, Delete("/a/x")), (11, Delete("/a"))]], set())
+@example(_TWO, [(1, Create("/a/x"))], [[(11, Delete("/a/x"))]], set())
+@example(_TWO, [(1, Delete("/a"))], [[(11, Delete("/a/x"))]], set())
+@example(_TWO, [(1, Delete("/a/x"))], [[(11, Create("/a/x/p"))]], set())
+@example(_TWO, [(1, Create("/b"))], [], {1})
 def test_ranges_of_guards_say_as_much_as_single_ones(
     before: Asked, asked: Asked, foreign: list[Asked], moved: set[int]
 ) -> None:
