@@ -9,7 +9,7 @@ from typing import Any
 
 from codec.constants import ErrorCode, EventType
 from proxy.acl import Caller
-from proxy.draft import CHANGE, Draft, Entry, SessionChange, SessionRecord
+from proxy.draft import CHANGE, PENDING, Draft, Entry, SessionChange, SessionRecord
 from proxy.operation import WriteOperation
 from proxy.refusal import Refusal
 from proxy.tree import Tree
@@ -120,6 +120,9 @@ _WRITES = (0, 0, 1, 1, 1, 1, 2, 2)
 
 # What a single operation can add: node and counter of two paths, a session, a component.
 _MOST_OF_ONE = 8
+# A request's bytes come at most this often in its Txn (a path in keys, guards and counters).
+_MOST_COPIES = 6
+_ENTRY_BYTES = 160  # what a path costs besides itself: prefix, header, protobuf around key, value and guards
 
 
 WatchedPaths = tuple[Collection[str], Collection[str]]
@@ -200,17 +203,14 @@ class Batch:
         Raises Held if it has to wait for a Txn in flight, Later if for another batch; nothing changes then.
         """
         requests = self.requests
-        if requests and (
-            request.solo
-            or requests[0].solo
-            or self.wide
-            or len(requests) >= MAX_REQUESTS
-            or self._size + request.size > MAX_BYTES
-        ):
+        if requests and (request.solo or requests[0].solo or self.wide or len(requests) >= MAX_REQUESTS):
             return False
         draft = self.draft
         # Where even the merger of all components would have room, nothing that checks first needs a way back.
-        crowded = len(self._components) + self._load + _MOST_OF_ONE > WIDTH
+        crowded = (
+            len(self._components) + self._load + _MOST_OF_ONE > WIDTH
+            or self._size + _MOST_COPIES * request.size + 4 * _ENTRY_BYTES > MAX_BYTES
+        )
         data_watches, child_watches = _NO_WATCHES
         if request.of_session and request.caller.session_id in self._by_session:
             data_watches, child_watches = self._watches_of(request.caller.session_id)
@@ -251,6 +251,7 @@ class Batch:
         by_session = self._by_session
         guards = 0
         writes = len(draft.session_changes)
+        size = request.size
         former: list[tuple[Entry, int]] = []  # flags, for the way back
         touched: list[Component] = []
         for entry, flags in footprint:
@@ -261,6 +262,9 @@ class Batch:
                 entry.flags = had | new
                 guards += _GUARDS[new]
                 writes += _WRITES[new]
+                size += _ENTRY_BYTES + 2 * len(entry.path)
+                if entry.node_changed and entry.mzxid != PENDING:
+                    size += len(entry.data or b"")  # a new ACL, with which all the data are put again
             component = entry.component
             if component is not None:
                 if component.merged_into is not None:
@@ -282,12 +286,13 @@ class Batch:
             merged_guards += component.guards
             merged_writes += component.writes
         widest = max(self._widest, merged_guards, -(-merged_writes // CHUNK))
-        if len(self._components) + 1 - len(touched) + widest > WIDTH:
+        too_wide = len(self._components) + 1 - len(touched) + widest > WIDTH
+        if too_wide or self._size + size > MAX_BYTES:
             if self.requests:
                 for entry, had in former:
                     entry.flags = had
                 return False
-            self.wide = True
+            self.wide = too_wide
         if touched:
             target = touched[0]
             for other in touched[1:]:
@@ -310,7 +315,7 @@ class Batch:
                 target.entries.append(entry)
         self._widest = widest
         self._load += guards + -(-writes // CHUNK)
-        self._size += request.size + 64 * len(footprint)
+        self._size += size
         return True
 
     def dissolve(self) -> None:

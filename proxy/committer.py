@@ -349,7 +349,7 @@ class Committer:
                 log.exception("a request could not be evaluated")
                 request = requests.popleft()
                 request.refusal = ErrorCode.MARSHALLING_ERROR
-                request.done(request, self._mirror.zxid)
+                _tell(request, self._mirror.zxid)
                 continue
             if not fits:
                 if queue not in taken:
@@ -466,14 +466,15 @@ class Committer:
         lane = flight.lane
         while not flight.over():
             fence = lane.next_value("fence")
-            writes = () if no_space else (Put(lane.key, fence),)
             try:
                 answer = await self._etcd.txn(
-                    Txn((Compare(lane.key, lane.mod),), writes, (Get(lane.key),)), TXN_TIMEOUT
+                    Txn(
+                        (Compare(lane.key, lane.mod),),
+                        (plan.unmetered(Put(lane.key, fence)),),
+                        (Get(lane.key),),
+                    ),
+                    TXN_TIMEOUT,
                 )
-            except EtcdNoSpace:
-                no_space = True
-                continue
             except (EtcdUnknown, EtcdRefused) as error:
                 log.debug("fence: %s", error)
                 await asyncio.sleep(_RETRY * random.uniform(0.5, 1.5))
@@ -481,9 +482,9 @@ class Committer:
             if flight.over():
                 break
             if answer.succeeded:
-                if no_space:
-                    raise _NoSpace  # no Txn is in flight any more, and the marker is as it was
                 lane.mod = answer.revision
+                if no_space:
+                    raise _NoSpace
                 return None
             found = answer.responses[0]
             if not isinstance(found, RangeResult) or not found.kvs:
@@ -538,7 +539,7 @@ class Committer:
         """Answer these requests of a batch that was not applied with an error, and let go of it."""
         for request in requests:
             request.refusal = code
-            request.done(request, self._mirror.zxid)
+            _tell(request, self._mirror.zxid)
         self._release(flight)
 
     def _no_space(self, flight: _Flight) -> None:
@@ -564,7 +565,7 @@ class Committer:
             self._queues[request.caller.session_id].requests.appendleft(request)
         for request in refused:
             request.refusal = ErrorCode.SYSTEM_ERROR
-            request.done(request, self._mirror.zxid)
+            _tell(request, self._mirror.zxid)
         self._release(flight, pause, held)
 
     def _retry(self, flight: _Flight) -> None:
@@ -608,7 +609,7 @@ class Committer:
                 pause = min(_MAX_BACKOFF, _BACKOFF * 2 ** min(attempts, 10)) * random.random()
         # Answer before the sessions' next writes are evaluated, and in the order of the batch.
         for request in winners:
-            request.done(request, zxid)
+            _tell(request, zxid)
         self._release(flight, pause, {request.caller.session_id for request in losers})
 
     def _release(self, flight: _Flight, pause: float = 0.0, paused: set[int] | None = None) -> None:
@@ -647,6 +648,14 @@ _CODES = {
     RefusalKind.TOO_MANY_OPS: ErrorCode.BAD_ARGUMENTS,
     RefusalKind.INVALID: ErrorCode.SYSTEM_ERROR,
 }
+
+
+def _tell(request: Request, zxid: int) -> None:
+    """Tell a request its end. Whoever stumbles over the answer must not take others down with it."""
+    try:
+        request.done(request, zxid)
+    except Exception:
+        log.exception("a request's answer could not be given")
 
 
 def _only(answer: TxnResult) -> Any:

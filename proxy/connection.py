@@ -37,6 +37,9 @@ log = logging.getLogger(__name__)
 _HEADER_SIZE = REQUEST_HEADER.size
 # A client that sends more than this many requests without waiting is not read from until half are answered.
 _MAX_QUEUE = 1000
+_MAX_QUEUED_BYTES = 16 << 20
+# Seconds that a client has to take what was still to be sent when its connection ends.
+_LAST_WAIT = 5
 # Replies of more bytes are handed to the transport at once, which tells whether the client reads.
 _LARGE_REPLY = 4096
 # Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
@@ -62,8 +65,8 @@ class Host(Protocol):
     def attach(self, connection: "Connection", request: ConnectRequest) -> None:
         """Find or make the session of a connection, then call `established` or `refuse`."""
 
-    def session_ended(self, session: Session) -> None:
-        """A client has closed its session."""
+    def session_ended(self, session: Session, closer: "Connection") -> None:
+        """A client has closed its session, by this connection."""
 
     def four_letter_word(self, word: bytes) -> bytes | None:
         """The answer to a four-letter word, None if it is none."""
@@ -123,6 +126,8 @@ class Connection(asyncio.Protocol):
         self._paused = False  # nothing is read from the client
         self._deaf = False  # the client reads nothing
         self._draining = False
+        self._queued = 0  # bytes of requests that wait for their answers
+        self._last_wait: asyncio.TimerHandle | None = None
         self.session: Session | None = None
         self.address = ""
         self.port = 0
@@ -172,6 +177,8 @@ class Connection(asyncio.Protocol):
         self._transport = None
         self._out.clear()
         self._patience.cancel()
+        if self._last_wait is not None:
+            self._last_wait.cancel()
         self._host.reading.watches.drop(self)
         if self.session is not None and self.session.connection is self:
             self.session.connection = None
@@ -238,6 +245,11 @@ class Connection(asyncio.Protocol):
     def is_closed(self) -> bool:
         """Whether the connection is closed or about to be."""
         return self._ended
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether nothing is read from the client because of what it has already asked for."""
+        return self._paused and not self._deaf
 
     @property
     def outstanding(self) -> int:
@@ -317,6 +329,7 @@ class Connection(asyncio.Protocol):
     def _take(self, xid: int, opcode: int, packet: bytes) -> None:
         """A write, or anything that waits for one."""
         queue = self._queue
+        self._queued += len(packet)
         operation = WRITES.get(opcode)
         if operation is not None or opcode == OpCode.CLOSE_SESSION:
             if self._barriers:
@@ -324,15 +337,18 @@ class Connection(asyncio.Protocol):
             else:
                 item = self._submit(xid, opcode, packet)
                 queue.append(item)
-                if len(queue) == 1 and isinstance(item, _Unreadable):
-                    self._advance()
+                if isinstance(item, _Unreadable):
+                    self._queued -= len(packet)
+                    if len(queue) == 1:
+                        self._advance()
         elif queue or self._deaf:
             queue.append(_Waiting(xid, opcode, packet))
             self._barriers += 1
         else:
+            self._queued -= len(packet)
             self._out.append(self._answer(xid, opcode, packet))
             return
-        if len(queue) == _MAX_QUEUE:
+        if len(queue) >= _MAX_QUEUE or self._queued >= _MAX_QUEUED_BYTES:
             self._pause()
 
     def _submit(self, xid: int, opcode: int, packet: bytes) -> _Write | _Unreadable:
@@ -368,7 +384,7 @@ class Connection(asyncio.Protocol):
             write.reply = frame(write.xid, now, 0, write.operation.reply(write.result, zxid))
         if write.closes and self.session is not None:
             if write.refusal is None:
-                self._host.session_ended(self.session)
+                self._host.session_ended(self.session, self)
             else:
                 self.session.ending = False  # it has moved, or nobody can tell: its time goes on
         if self._queue and self._queue[0] is write:
@@ -384,6 +400,7 @@ class Connection(asyncio.Protocol):
                     break  # the answer will call again
                 self._out.append(item.reply)
                 queue.popleft()
+                self._queued -= item.size
                 if item.closes:  # its reply is the last thing that ZooKeeper sends
                     queue.clear()
                     self._end()
@@ -396,6 +413,7 @@ class Connection(asyncio.Protocol):
             else:
                 xid, opcode, packet = item
                 queue.popleft()
+                self._queued -= len(packet)
                 self._barriers -= 1
                 reply = (
                     self._read(xid, opcode, packet) if opcode in READS else self._answer(xid, opcode, packet)
@@ -406,7 +424,7 @@ class Connection(asyncio.Protocol):
                 if self._ended:  # what follows a failed auth or an unknown request is not heard
                     queue.clear()
                     return
-            if len(queue) == _MAX_QUEUE // 2:
+            if self._paused and len(queue) <= _MAX_QUEUE // 2:
                 self._resume()
         if self._draining and not queue:
             self._end()
@@ -420,15 +438,23 @@ class Connection(asyncio.Protocol):
             if isinstance(item, _Waiting):
                 if not item.is_write:
                     return
-                queue[place] = self._submit(*item)
+                queue[place] = submitted = self._submit(*item)
+                if isinstance(submitted, _Unreadable):
+                    self._queued -= len(item.packet)
 
     def _submit_rest(self) -> None:
         """Submit the writes that wait. Nobody waits for reads any more, whose watches would stay for ever."""
-        left = [item for item in self._queue if isinstance(item, _Waiting) and item.is_write]
+        left = [item for item in self._queue if isinstance(item, _Waiting)]
         self._queue.clear()
-        self._barriers = 0
+        self._barriers = self._queued = 0
         for item in left:
-            self._submit(*item)
+            if item.is_write:
+                self._submit(*item)
+            elif item.opcode == OpCode.AUTH:
+                if not self._prove(item.packet):
+                    return  # what follows a failed auth is not heard
+            elif item.opcode not in READS and item.opcode != OpCode.PING:
+                return  # nor what follows an unknown request
 
     def _answer(self, xid: int, opcode: int, packet: bytes) -> bytes:
         """Requests that concern the connection alone."""
@@ -440,20 +466,26 @@ class Connection(asyncio.Protocol):
         return frame(xid, -1, ErrorCode.UNIMPLEMENTED)  # ZooKeeper's request has no zxid yet
 
     def _authenticate(self, xid: int, packet: bytes) -> bytes:
+        proven = self._prove(packet)
+        if not proven:
+            self._end()
+            return b"" if proven is None else frame(xid, 0, ErrorCode.AUTH_FAILED)
+        return frame(xid, 0, ErrorCode.OK)
+
+    def _prove(self, packet: bytes) -> bool | None:
+        """Take the identity that an auth packet proves; False if it proves none, None if it is cut short."""
         try:
             reader = Reader(packet, _HEADER_SIZE)
             reader.int()  # the type, always 0
             identity = authenticate(reader.string(), reader.buffer(), self.address)
         except MalformedPacket:
-            self._end()
-            return b""
+            return None
         if identity is None:
-            self._end()
-            return frame(xid, 0, ErrorCode.AUTH_FAILED)
+            return False
         if identity not in self.identities:
             self.identities = (*self.identities, identity)
             self._caller = Caller(self.session_id, self.identities)
-        return frame(xid, 0, ErrorCode.OK)
+        return True
 
     # -- sending -------------------------------------------------------------------------------------------
 
@@ -477,6 +509,9 @@ class Connection(asyncio.Protocol):
     def _end(self) -> None:
         """Take no more requests; close once what is to be sent is sent."""
         self._ended = True
+        if self._last_wait is None and self._transport is not None:
+            # A client that takes nothing would keep its connection, and all that is to be sent, for ever.
+            self._last_wait = self._loop.call_later(_LAST_WAIT, self._transport.abort)
         self._schedule_flush()
 
     def _pause(self) -> None:
@@ -487,7 +522,7 @@ class Connection(asyncio.Protocol):
     def _resume(self) -> None:
         if not self._paused or self._transport is None or self._ended or self._draining:
             return
-        if not self._deaf and len(self._queue) < _MAX_QUEUE:
+        if not self._deaf and len(self._queue) < _MAX_QUEUE and self._queued < _MAX_QUEUED_BYTES:
             self._paused = False
             self._transport.resume_reading()
 

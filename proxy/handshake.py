@@ -5,6 +5,7 @@ ZooKeeper's rules are in ZooKeeperServer.processConnectRequest; etcd's side is o
 
 import logging
 import secrets
+from collections.abc import Callable
 from typing import Protocol
 
 from codec.constants import ErrorCode
@@ -61,7 +62,8 @@ class Handshake:
         self._clock = clock
 
     async def greet(self, guest: Guest, request: ConnectRequest) -> None:
-        """Give a connection its session, or close it."""
+        """Give a connection its session, or close it: also when the client will have given up by now."""
+        patience = self._clock.call_later(self._sessions.negotiate(request.timeout_ms) / 1000, guest.close)
         try:
             if request.last_zxid_seen > self._mirror.zxid and not await self._catches_up(
                 request.last_zxid_seen
@@ -79,6 +81,8 @@ class Handshake:
         except EtcdError as error:
             log.warning("no session without etcd: %s", error)
             guest.close()
+        finally:
+            patience.cancel()
 
     async def _catches_up(self, zxid: int) -> bool:
         """Whether the mirror has reached a zxid once it is level with etcd."""
@@ -119,7 +123,8 @@ class Handshake:
             known.connection.close()
         if known is not None:
             known.heard = self._clock.time()
-        wish = TakeOver(hash_of(password), SessionValue(hash_of(password), timeout, self._incarnation))
+        proof = hash_of(password)
+        wish = TakeOver(proof, SessionValue(proof, timeout, self._incarnation), lambda: not guest.is_closed)
         done = await self._committer.commit(
             lambda done: Request(
                 TAKE_OVER, wish, Caller(session_id, ()), 100, done, of_session=False, solo=True
@@ -154,3 +159,13 @@ class Clock(Protocol):
 
     def time(self) -> float:
         """Now."""
+
+    def call_later(self, delay: float, callback: Callable[[], object]) -> "Timer":
+        """Call back after `delay` seconds."""
+
+
+class Timer(Protocol):
+    """A callback that is due."""
+
+    def cancel(self) -> None:
+        """Do not call back."""

@@ -48,5 +48,6 @@ class WriteOperation(NamedTuple):
     apply: Callable[[Draft, Caller, Any], Any]
     # The body of the reply, given the result and the zxid of its Txn.
     reply: Callable[[Any, int], bytes]
-    # Whether `apply` checks all before it changes anything, so that a refusal leaves nothing to undo.
+    # Whether `apply` checks all before it changes anything, and puts no more than it was sent: then there is
+    # nothing to undo in a batch with room enough.
     checks_first: bool = True

@@ -93,7 +93,7 @@ class Server:
         await self._leases.register_in_time()
         await self._leases.sweep()
         await asyncio.gather(*(self._clean_up(session_id) for session_id in self._orphans()))
-        self._tasks.start(self._leases.run(), "look after the sessions")
+        self._caring = self._tasks.start(self._leases.run(), "look after the sessions")
         self._listening = await self._loop.create_server(
             lambda: Connection(self, self._loop, self.config.max_frame),
             self.config.host,
@@ -111,8 +111,9 @@ class Server:
     async def failed(self) -> BaseException:
         """Wait for a fault that the server cannot go on with."""
         # Not awaited itself: whoever gives up waiting for a failure must not end the feed by that.
-        await asyncio.wait((self._feeding,))
-        return self._feeding.exception() or RuntimeError("the feed ended")
+        ended, _ = await asyncio.wait((self._feeding, self._caring), return_when=asyncio.FIRST_COMPLETED)
+        task = ended.pop()
+        return task.exception() or RuntimeError(f"the task to {task.get_name()} ended")
 
     async def stop(self) -> None:
         """Stop accepting, finish what is in flight, close the connections. Sessions stay alive for others."""
@@ -178,9 +179,11 @@ class Server:
             return (), ()
         return self.watches.held_by(session.connection)
 
-    def session_ended(self, session: Session) -> None:
+    def session_ended(self, session: Session, closer: Connection) -> None:
         """A client closed its session, and etcd knows."""
         self.sessions.drop(session.id)
+        if session.connection is not None and session.connection is not closer:
+            session.connection.close()  # the closeSession came by an older connection
         self._tasks.start(self._revoke(session.id), "revoke a lease")
 
     def _expire(self, session: Session) -> None:

@@ -16,6 +16,10 @@ PASSWORD_BYTES = 16
 class Connection(Watcher, Protocol):
     """A session's connection, as far as sessions care."""
 
+    @property
+    def is_held_up(self) -> bool:
+        """Whether the client cannot be heard, since too many of its requests wait for their answers."""
+
     def close(self) -> None:
         """Close the connection; the session lives on."""
 
@@ -48,8 +52,10 @@ class Session:
         self.ending = False
 
     def is_due(self, now: float) -> bool:
-        """Whether the client has been silent for the whole timeout."""
-        return now - self.heard >= self.timeout_ms / 1000
+        """Whether the client has been silent for the whole timeout, though we listened."""
+        if now - self.heard < self.timeout_ms / 1000:
+            return False
+        return self.connection is None or not self.connection.is_held_up
 
     def wants_keep_alive(self, now: float) -> bool:
         """Whether the lease should be renewed: a quarter of it has passed and the client is alive."""

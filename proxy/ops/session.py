@@ -3,6 +3,7 @@
 Pure write operations, committed in batches like all others: each is one guarded step in the one order.
 """
 
+from collections.abc import Callable
 from typing import NamedTuple, NoReturn
 
 from codec.constants import ErrorCode
@@ -19,10 +20,14 @@ _ROOM = 1 << 20
 
 
 class TakeOver(NamedTuple):
-    """A client's wish to go on with a session: what it shows, and what the record would become."""
+    """A client's wish to go on with a session: what it shows, and what the record would become.
+
+    `wanted` tells whether the client still waits: while etcd was away it may have asked another proxy.
+    """
 
     password_hash: str
     value: SessionValue
+    wanted: Callable[[], bool]
 
 
 def _not_on_the_wire(*_: object) -> NoReturn:
@@ -42,6 +47,8 @@ def _take_over(draft: Draft, caller: Caller, wish: TakeOver) -> None:
     The timeout may shrink but, unlike ZooKeeper's, not grow: etcd cannot lengthen the lease, and the session
     would not outlive its proxy as long as promised.
     """
+    if not wish.wanted():
+        raise Refusal(ErrorCode.CONNECTION_LOSS)
     record = draft.session(caller.session_id)
     if record is None or record.value.password_hash != wish.password_hash:
         raise Refusal(ErrorCode.SESSION_EXPIRED)

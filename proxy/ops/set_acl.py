@@ -27,4 +27,4 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, list[Acl] | None, int
     return node.stat()
 
 
-SET_ACL = WriteOperation(read_set_acl, decode_set_acl, apply, pack_stat)
+SET_ACL = WriteOperation(read_set_acl, decode_set_acl, apply, pack_stat, checks_first=False)

@@ -8,6 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from codec.constants import ErrorCode
+from codec.jute import Acl
 from proxy import batch as batch_module
 from proxy.acl import Caller
 from proxy.batch import MAX_BYTES, MAX_REQUESTS, Batch, Request
@@ -148,6 +149,22 @@ def test_a_batch_is_full_at_its_number_of_bytes() -> None:
     assert batch.add(_sized("/", MAX_BYTES // 2))
     assert not batch.add(_sized("/", MAX_BYTES // 2))
     assert batch.add(_sized("/", MAX_BYTES // 4))
+
+
+def test_a_new_acl_counts_with_the_data_that_are_put_with_it() -> None:
+    proxy = _proxy("/a", "/b")
+    for path in ("/a", "/b"):
+        node = proxy.mirror.tree.nodes[path]
+        node.data = bytes(MAX_BYTES * 2 // 3)
+    batch = proxy.batch(1)
+    acl = [Acl(31, "world", "anyone"), Acl(1, "ip", "10.0.0.1")]
+    assert batch.add(_set_acl("/a", acl))
+    assert not batch.add(_set_acl("/b", acl))
+    assert not batch.draft.entries["/b"].node_changed
+
+
+def _set_acl(path: str, acl: list[Acl]) -> Request:
+    return Request(WRITES[7], (path, acl, -1), Caller(1, ()), 80, lambda _request, _zxid: None)
 
 
 def test_a_single_request_is_tried_whatever_its_size() -> None:

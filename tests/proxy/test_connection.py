@@ -125,7 +125,7 @@ class PaperHost:
     def attach(self, connection: Connection, request: ConnectRequest) -> None:
         self.attached.append(request)
 
-    def session_ended(self, session: Session) -> None:
+    def session_ended(self, session: Session, _closer: object) -> None:
         self.ended.append(session.id)
 
     def four_letter_word(self, word: bytes) -> bytes | None:

@@ -1,6 +1,7 @@
 """Connect requests: new sessions, sessions that go on, and those that cannot."""
 
-from collections.abc import Sequence
+import asyncio
+from collections.abc import Callable, Sequence
 from unittest import mock
 
 import pytest
@@ -24,6 +25,7 @@ class Guest:
         self.session: Session | None = None
         self.password = b""
         self.refused = self.closed = self.is_closed = False
+        self.is_held_up = False
 
     def established(self, session: Session, password: bytes) -> None:
         self.session = session
@@ -50,6 +52,9 @@ class Guest:
 class Clock:
     def time(self) -> float:
         return 77.0
+
+    def call_later(self, delay: float, callback: Callable[[], object]) -> asyncio.TimerHandle:
+        return asyncio.get_running_loop().call_later(delay, callback)
 
 
 def _host(shell: Shell, incarnation: str = INCARNATION) -> tuple[Handshake, Sessions]:

@@ -17,6 +17,7 @@ from tests.proxy.world import INCARNATION, KEYS, Proxy, Store
 class Connection:
     def __init__(self) -> None:
         self._closed = False
+        self.is_held_up = False
 
     def is_closed(self) -> bool:
         return self._closed
@@ -75,6 +76,15 @@ async def test_a_silent_client_expires_once(clock: Clock) -> None:
     await clock.tick(4.5)
     assert clock.expired == [1]
     assert clock.session.ending
+
+
+async def test_a_client_that_is_not_listened_to_does_not_expire(clock: Clock) -> None:
+    clock.connection.is_held_up = True
+    await clock.tick(9.0)
+    assert clock.expired == []
+    clock.connection.is_held_up = False
+    await clock.tick(9.5)
+    assert clock.expired == [1]
 
 
 async def test_a_client_that_is_heard_does_not_expire(clock: Clock) -> None:

@@ -51,15 +51,25 @@ def test_opening_what_is_open(proxy: Proxy) -> None:
     assert _ask(proxy, 1, OPEN, _NEW) is ErrorCode.SYSTEM_ERROR
 
 
+def _waits() -> bool:
+    return True
+
+
+def test_a_client_that_has_given_up_takes_nothing_over(proxy: Proxy) -> None:
+    wish = TakeOver("hash", _NEW, lambda: False)
+    assert _ask(proxy, 1, TAKE_OVER, wish) is ErrorCode.CONNECTION_LOSS
+    assert proxy.mirror.sessions[1].value.owner == INCARNATION
+
+
 def test_taking_over(proxy: Proxy) -> None:
-    assert _ask(proxy, 1, TAKE_OVER, TakeOver("hash", _NEW)) is None
+    assert _ask(proxy, 1, TAKE_OVER, TakeOver("hash", _NEW, _waits)) is None
     assert proxy.mirror.sessions[1].value.owner == "newcomer"
     assert "/e" in proxy.mirror.tree.nodes
 
 
 @pytest.mark.parametrize(("session", "password_hash"), [(1, "wrong"), (3, "hash")])
 def test_taking_over_what_is_not_ones_own(proxy: Proxy, session: int, password_hash: str) -> None:
-    assert _ask(proxy, session, TAKE_OVER, TakeOver(password_hash, _NEW)) is ErrorCode.SESSION_EXPIRED
+    assert _ask(proxy, session, TAKE_OVER, TakeOver(password_hash, _NEW, _waits)) is ErrorCode.SESSION_EXPIRED
     assert proxy.mirror.sessions[1].value.owner == INCARNATION
 
 
@@ -74,7 +84,7 @@ def test_ending_takes_the_ephemerals_and_moves_their_parents(proxy: Proxy) -> No
 
 
 def test_a_session_that_moved_is_not_ended_by_its_former_proxy(proxy: Proxy) -> None:
-    assert _ask(proxy, 1, TAKE_OVER, TakeOver("hash", _NEW)) is None
+    assert _ask(proxy, 1, TAKE_OVER, TakeOver("hash", _NEW, _waits)) is None
     assert _ask(proxy, 1, END, INCARNATION) is ErrorCode.SESSION_MOVED
     assert _ask(proxy, 1, END, "newcomer") is None
 
