@@ -16,6 +16,7 @@ from tests.faults.client import (
     events_of,
 )
 from tests.faults.conftest import Start
+from tests.faults.link import Link
 from tests.faults.tools import count_keys, end_lease_of, keys_of
 from tests.harness import EtcdServer, ZketcdServer, wait_until
 
@@ -29,12 +30,20 @@ def keep_alive_until_gone(watcher: Client, path: str) -> None:
     wait_until(lambda: watcher.stat(path) is None, f"the end of {path}", interval=0.1)
 
 
-def test_a_proxy_that_slept_past_its_sessions_writes_nothing_for_them(pair: Pair) -> None:
-    first, second = pair
+@pytest.mark.parametrize("without_news", [False, True])
+def test_a_proxy_that_slept_past_its_sessions_writes_nothing_for_them(
+    start: Start, etcd_server: EtcdServer, etcd_prefix: str, without_news: bool
+) -> None:
+    """`without_news`: when it wakes, it can write some time before it hears what has happened."""
     with ExitStack() as stack:
+        link = stack.enter_context(Link(etcd_server.port))
+        first = start(link.endpoint, prefix=etcd_prefix)
+        second = start(etcd_server, prefix=etcd_prefix)
         watcher = stack.enter_context(Client(second.port))
         watcher.create("/d")
         clients = [stack.enter_context(Client(first.port, SHORT_MS)) for _ in range(8)]
+        for number in range(len(clients)):
+            watcher.create(f"/own-{number}")
         lasting = stack.enter_context(Client(first.port))
         for number, client in enumerate(clients):
             client.sync()
@@ -42,21 +51,25 @@ def test_a_proxy_that_slept_past_its_sessions_writes_nothing_for_them(pair: Pair
         watcher.sync()
         first.pause()
         # What the paused proxy reads first when it wakes: writes of sessions that have ended by then.
-        sent = [
-            client.send(
+        sent = []
+        for number, client in enumerate(clients):
+            # Of what these look at, nothing but the session changes meanwhile.
+            alone = [zk.set_data(f"/own-{number}", b"late"), zk.create(f"/own-{number}/late")]
+            among_others = [
                 zk.create(f"/d/late-{number}"),
                 zk.create(f"/d/late-ephemeral-{number}", b"", EPHEMERAL),
                 zk.set_data("/d", b"late"),
                 zk.delete("/d"),
                 zk.multi([zk.create(f"/d/late-multi-{number}")]),
                 zk.create(f"/late-{number}"),
-            )
-            for number, client in enumerate(clients)
-        ]
+            ]
+            sent.append(client.send(*(alone if number % 2 else among_others)))
         written = lasting.send(zk.create("/in-time"))
         for number in range(len(clients)):
             keep_alive_until_gone(watcher, f"/d/alive-{number}")
         before = watcher.stat("/d")
+        if without_news:
+            link.cut()
         first.resume()
         # Whose session lives on is served.
         lasting.result(written[0])
@@ -70,7 +83,12 @@ def test_a_proxy_that_slept_past_its_sessions_writes_nothing_for_them(pair: Pair
         for client in (watcher, lasting):
             client.sync()
             assert client.stat("/d") == before
-            assert client.children("/")[0] == {"zookeeper", "d", "in-time", "after"}
+            names, _ = client.children("/")
+            assert names == {"zookeeper", "d", "in-time", "after", *(f"own-{n}" for n in range(len(clients)))}
+            for number in range(len(clients)):
+                stat = client.stat(f"/own-{number}")
+                assert stat is not None
+                assert (stat.version, stat.cversion) == (0, 0)
 
 
 def test_a_proxy_that_slept_writes_nothing_for_a_session_that_moved(pair: Pair) -> None:
