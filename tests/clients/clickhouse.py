@@ -68,6 +68,8 @@ _CONFIGURATION = """<yandex>
         <cleanup_delay_period>2</cleanup_delay_period>
         <cleanup_delay_period_random_add>0</cleanup_delay_period_random_add>
         <old_parts_lifetime>5</old_parts_lifetime>
+        <!-- One replica writes on while the other waits for its proxy: its retry must still be known. -->
+        <replicated_deduplication_window>10000</replicated_deduplication_window>
     </merge_tree>
     <distributed_ddl><path>/clickhouse/task_queue/ddl</path></distributed_ddl>
 </yandex>

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
+from difflib import unified_diff
 from functools import partial
 
 import pytest
@@ -56,18 +57,20 @@ def insert(replica: ClickHouseServer, rows: str, **settings: object) -> None:
 
 
 def wait_for_rows(replicas: Replicas, query: str, expected: str) -> None:
-    """Wait until both replicas answer `query` with `expected`, and say what they answer if they do not."""
+    """Wait until both replicas answer `query` with `expected`, and say how they differ if they do not."""
     for replica in replicas:
-        answers: list[str] = []
-
-        def equal(replica: ClickHouseServer = replica, answers: list[str] = answers) -> bool:
-            answers[:] = [replica.query(query)]
-            return answers == [expected]
-
         try:
-            wait_until(equal, f"{replica.replica} has all rows", timeout=60, interval=0.1)
-        except TimeoutError:
-            assert answers == [expected], replica.replica
+            wait_until(
+                lambda replica=replica: replica.query(query) == expected,  # type: ignore[misc]
+                f"{replica.replica} has all rows",
+                timeout=60,
+                interval=0.1,
+            )
+        except TimeoutError as late:
+            late.add_note(
+                "\n".join(unified_diff(expected.splitlines(), replica.query(query).splitlines(), n=1))
+            )
+            raise
 
 
 ALL_ROWS = "SELECT * FROM t ORDER BY day, writer, block, row"
