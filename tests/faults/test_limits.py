@@ -7,7 +7,16 @@ from collections.abc import Iterator
 import pytest
 
 from tests.faults import client as zk
-from tests.faults.client import BAD_ARGUMENTS, BAD_VERSION, RUNTIME_INCONSISTENCY, SEQUENTIAL, Client, Refused
+from tests.faults.client import (
+    BAD_ARGUMENTS,
+    BAD_VERSION,
+    NO_NODE,
+    RUNTIME_INCONSISTENCY,
+    SEQUENTIAL,
+    Client,
+    Refused,
+)
+from tests.faults.link import Link
 from tests.harness import EtcdServer, ZketcdServer
 
 pytestmark = pytest.mark.real
@@ -16,11 +25,18 @@ MIB = 1 << 20
 
 
 @pytest.fixture(scope="module")
-def proxies(etcd_server: EtcdServer) -> Iterator[tuple[ZketcdServer, ZketcdServer]]:
+def link(etcd_server: EtcdServer) -> Iterator[Link]:
+    """The first proxy's way to etcd. Cut, it can write again at once, but hears some time later."""
+    with Link(etcd_server.port) as link:
+        yield link
+
+
+@pytest.fixture(scope="module")
+def proxies(etcd_server: EtcdServer, link: Link) -> Iterator[tuple[ZketcdServer, ZketcdServer]]:
     """Two proxies of one tree that take frames larger than etcd takes requests."""
     options = {"prefix": "/test-limits", "max_frame": 8 * MIB, "max_client_connections": 0}
     with (
-        ZketcdServer(etcd_server.endpoint, **options) as first,  # type: ignore[arg-type]
+        ZketcdServer(link.endpoint, **options) as first,  # type: ignore[arg-type]
         ZketcdServer(etcd_server.endpoint, **options) as second,  # type: ignore[arg-type]
     ):
         yield first, second
@@ -64,7 +80,7 @@ def test_a_multi_of_creates_under_three_hundred_parents(clients: Clients) -> Non
     assert second.children(parents[150])[0] == {"n-0000000000"}
 
 
-def test_a_multi_of_three_hundred_versioned_sets(clients: Clients) -> None:
+def test_a_multi_of_three_hundred_versioned_sets(clients: Clients, link: Link) -> None:
     first, second, base = clients
     paths = [f"{base}/{number}" for number in range(300)]
     first.transact([zk.create(path) for path in paths])
@@ -73,6 +89,7 @@ def test_a_multi_of_three_hundred_versioned_sets(clients: Clients) -> None:
 
     # The other proxy's set makes one version of 300 wrong, which must be found even before the news come.
     second.sync()
+    link.cut()
     second.write(paths[222], b"other", 1)
     parts = first.transact([zk.set_data(path, b"newer", 1) for path in paths])
     assert [part.error for part in parts] == [0] * 222 + [BAD_VERSION] + [RUNTIME_INCONSISTENCY] * 77
@@ -80,7 +97,7 @@ def test_a_multi_of_three_hundred_versioned_sets(clients: Clients) -> None:
     assert second.read(paths[0])[0] == b"new"
 
 
-def test_a_multi_of_three_hundred_versioned_deletes_and_checks(clients: Clients) -> None:
+def test_a_multi_of_three_hundred_versioned_deletes_and_checks(clients: Clients, link: Link) -> None:
     first, second, base = clients
     kept = [f"{base}/kept-{number}" for number in range(300)]
     going = [f"{base}/going-{number}" for number in range(300)]
@@ -88,16 +105,25 @@ def test_a_multi_of_three_hundred_versioned_deletes_and_checks(clients: Clients)
     parts = [zk.check(path, 0) for path in kept] + [zk.delete(path, 0) for path in going]
 
     second.sync()
+    link.cut()
     second.write(kept[299], b"other", 0)
     results = first.transact(parts)
     assert [result.error for result in results] == [0] * 299 + [BAD_VERSION] + [RUNTIME_INCONSISTENCY] * 300
 
+    # A node that is gone has no revision to compare: its parent's counter must tell of it.
+    link.cut()
+    second.call(zk.delete(kept[0], 0))
     parts[299] = zk.check(kept[299], 1)
+    results = first.transact(parts)
+    assert [result.error for result in results] == [NO_NODE] + [RUNTIME_INCONSISTENCY] * 599
+
+    second.create(kept[0])
+    first.sync()
     assert [result.error for result in first.transact(parts)] == [0] * 600
     second.sync()
     names, stat = second.children(base)
     assert names == {path.rpartition("/")[2] for path in kept}
-    assert stat.cversion == 2 * 600 - 300
+    assert stat.cversion == 2 * 601 - 300
 
 
 def test_a_large_multi_comes_through_while_others_write_beside_it(clients: Clients) -> None:
