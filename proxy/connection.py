@@ -25,6 +25,7 @@ from codec.packets import (
 )
 from proxy.acl import Caller, Identity, authenticate, permits
 from proxy.batch import Request
+from proxy.latency import Latency
 from proxy.operation import Reading
 from proxy.ops import READS, WRITES
 from proxy.ops.session import END
@@ -54,6 +55,7 @@ class Host(Protocol):
     """The server, as a connection sees it."""
 
     reading: Reading
+    latency: Latency
 
     @property
     def zxid(self) -> int:
@@ -81,11 +83,12 @@ class Host(Protocol):
 class _Write(Request):
     """A write of this connection, with the committer or answered."""
 
-    __slots__ = ("closes", "reply", "xid")
+    __slots__ = ("closes", "received", "reply", "xid")
 
     xid: int
     reply: bytes | None  # until it is this one's turn
     closes: bool  # it is a closeSession
+    received: float  # the loop's time of its receipt
 
 
 class _Unreadable(NamedTuple):
@@ -369,6 +372,7 @@ class Connection(asyncio.Protocol):
         write.xid = xid
         write.closes = operation is END
         write.reply = None
+        write.received = self._loop.time()
         self._host.submit(write)
         return write
 
@@ -376,6 +380,7 @@ class Connection(asyncio.Protocol):
         """The committer has the answer to a write."""
         assert isinstance(write, _Write)
         now = self._host.zxid
+        self._host.latency.note(self._loop.time() - write.received)
         if write.refusal is not None:
             write.reply = frame(write.xid, now, write.refusal)
             if write.refusal in _FATAL:

@@ -19,7 +19,7 @@ log = logging.getLogger(__name__)
 
 _TIMEOUT = 5.0
 _PROXY_TTL = 15  # seconds until a proxy that is silent counts as dead
-_OUTAGE = 3.0  # seconds of silence after which etcd counts as out of reach, and no session's time runs
+OUTAGE = 3.0  # seconds of silence after which etcd counts as out of reach, and no session's time runs
 _PROXY_RENEWAL = 1.0  # seconds; also how soon an etcd out of reach is noticed
 
 
@@ -96,7 +96,7 @@ class Leases:
 
     def _look(self, now: float, *, stalled: bool) -> None:
         unheard = now - self._etcd.last_contact
-        if unheard > _OUTAGE:
+        if unheard > OUTAGE:
             self._outage = True
         elif self._outage:
             # As after an election in ZooKeeper, every client has its whole timeout to come back.
@@ -104,7 +104,7 @@ class Leases:
             for session in self._sessions:
                 session.heard = now
         for session in self._sessions:
-            if unheard > max(_OUTAGE, session.timeout_ms / 1000) and session.connection is not None:
+            if unheard > max(OUTAGE, session.timeout_ms / 1000) and session.connection is not None:
                 # We cannot know what others did meanwhile: the client has to ask another proxy.
                 log.warning(
                     "etcd unheard of for %.1f s: closing session 0x%x's connection", unheard, session.id

@@ -329,11 +329,13 @@ class Mirror:
                 pzxid if pzxid is not None else self.zxid_of(node.counter_mod) if node.counter_mod else czxid
             )
             node.owner = owner
+            node.data = data
             self.tree.attach(path, node)
         else:
             # A new ACL leaves mzxid as it was; after a gap in the stream the data may have changed before it.
             kind = _NONE if mzxid == node.mzxid else _DATA_CHANGED
-        node.data = data
+            self.tree.data_size += len(data or b"") - len(node.data or b"")
+            node.data = data
         node.acl = acl
         node.czxid = czxid
         node.mzxid = mzxid

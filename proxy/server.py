@@ -21,7 +21,8 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
 from proxy.feed import Feed
 from proxy.handshake import Handshake
-from proxy.leases import Leases
+from proxy.latency import Latency
+from proxy.leases import OUTAGE, Leases
 from proxy.mirror import Mirror
 from proxy.operation import Reading
 from proxy.ops.session import END, END_IF_GONE
@@ -51,6 +52,7 @@ class Server:
         keys = Keyspace(config.prefix)
         self.watches = WatchTable()
         self.mirror = Mirror(keys, self.watches, self)
+        self.latency = Latency()
         self.reading = Reading(self.mirror.tree, self.watches)
         self.sessions = Sessions(config.min_session_timeout, config.max_session_timeout)
         self.committer = Committer(self.mirror, etcd, keys, self.incarnation, self._tasks, self._watches_of)
@@ -82,6 +84,11 @@ class Server:
     def zxid(self) -> int:
         """The zxid that the mirror has reached."""
         return self.mirror.zxid
+
+    @property
+    def in_touch(self) -> bool:
+        """Whether etcd has been heard of lately; what we know may be old otherwise, and writes wait."""
+        return self._loop.time() - self._etcd.last_contact <= OUTAGE
 
     # -- life ----------------------------------------------------------------------------------------------
 

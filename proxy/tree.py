@@ -90,14 +90,16 @@ class Node:
 class Tree:
     """All znodes by path, and the ephemerals by session."""
 
-    __slots__ = ("ephemerals", "nodes")
+    __slots__ = ("data_size", "ephemerals", "nodes")
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.ephemerals: dict[int, set[str]] = {}
+        self.data_size = 0  # bytes of all data, and characters of all paths
 
     def attach(self, path: str, node: Node) -> None:
         """Enter a node that was not there, below its parent."""
+        self.data_size += len(path) + len(node.data or b"")
         self.nodes[path] = node
         self.index_owner(path, node)
         if path != ROOT:
@@ -125,6 +127,7 @@ class Tree:
         node = self.nodes.pop(path, None)
         if node is None:
             return None
+        self.data_size -= len(path) + len(node.data or b"")
         self.forget_owner(path, node)
         above, name = split(path)
         parent = self.nodes.get(above)

@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from proxy.connection import Connection
     from proxy.server import Server
 
+# What ZooKeeper says when it is up but has no quorum (AbstractFourLetterCommand).
+_NOT_SERVING = "This ZooKeeper instance is not currently serving requests\n"
 VERSION = "3.9.3-zketcd-0.1.0, built on 2026-11-21 00:00 UTC"
 
 
@@ -38,10 +40,10 @@ class FourLetterWords:
         return None if command is None else "".join(command()).encode()
 
     def _ruok(self) -> Iterator[str]:
-        yield "imok"
+        yield "imok" if self._server.in_touch else _NOT_SERVING
 
     def _isro(self) -> Iterator[str]:
-        yield "rw"
+        yield "rw" if self._server.in_touch else "null"
 
     def _znodes(self) -> int:
         """ZooKeeper counts its root twice: DataTree holds it as "" and as "/"."""
@@ -59,7 +61,8 @@ class FourLetterWords:
     def _figures(self) -> Iterator[str]:
         server = self._server
         received, sent = self._packets()
-        yield "Latency min/avg/max: 0/0.0/0\n"
+        latency = server.latency
+        yield f"Latency min/avg/max: {latency.minimum(sent)}/{latency.average(sent)}/{latency.high}\n"
         yield f"Received: {received}\nSent: {sent}\n"
         yield f"Connections: {len(server.connections)}\n"
         yield f"Outstanding: {server.committer.outstanding}\n"
@@ -106,9 +109,9 @@ class FourLetterWords:
         figures: dict[str, object] = {
             "version": VERSION,
             "server_state": "standalone",
-            "avg_latency": 0.0,
-            "max_latency": 0,
-            "min_latency": 0,
+            "avg_latency": server.latency.average(sent),
+            "max_latency": server.latency.high,
+            "min_latency": server.latency.minimum(sent),
             "packets_received": received,
             "packets_sent": sent,
             "num_alive_connections": len(server.connections),
@@ -116,11 +119,10 @@ class FourLetterWords:
             "znode_count": self._znodes(),
             "watch_count": server.watches.counts()[2],
             "ephemerals_count": sum(map(len, tree.ephemerals.values())),
-            "approximate_data_size": sum(
-                len(path) + len(node.data or b"") for path, node in tree.nodes.items()
-            ),
+            "approximate_data_size": tree.data_size,
             "open_file_descriptor_count": _open_files(),
             "uptime": int((time.time() - server.started) * 1000),
+            "etcd_in_touch": int(server.in_touch),
             "etcd_txns": server.committer.txns,
             "etcd_committed_requests": server.committer.committed,
             "etcd_conflicts": server.committer.conflicts,

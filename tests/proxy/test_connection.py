@@ -13,6 +13,7 @@ from codec.packets import ConnectRequest
 from proxy.acl import digest_identity
 from proxy.batch import Request
 from proxy.connection import Connection
+from proxy.latency import Latency
 from proxy.operation import Reading
 from proxy.sessions import Session
 from tests.proxy import packets
@@ -109,6 +110,7 @@ class PaperHost:
     def __init__(self) -> None:
         self.proxy = Proxy(Store([SESSION]))
         self.reading = Reading(self.proxy.mirror.tree, self.proxy.watches)
+        self.latency = Latency()
         self.pending: list[Request] = []
         self.attached: list[ConnectRequest] = []
         self.ended: list[int] = []

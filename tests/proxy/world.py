@@ -205,4 +205,5 @@ def assert_same_tree(proxy: Proxy, model: naive.NaiveZooKeeper) -> None:
         if expected.owner:
             owned.setdefault(expected.owner, set()).add(path)
     assert tree.ephemerals == owned
+    assert tree.data_size == sum(len(path) + len(node.data or b"") for path, node in tree.nodes.items())
     assert set(proxy.mirror.sessions) == model.sessions
