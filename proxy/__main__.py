@@ -42,6 +42,7 @@ async def _run(config: Config) -> int:
         loop.add_signal_handler(signum, stopped.set)
     async with AsyncExitStack() as stack:
         endpoints = list(config.etcd)
+        embedded = None
         if not endpoints:
             embedded = await stack.enter_async_context(EmbeddedEtcd(config.data_dir))
             endpoints = [embedded.endpoint]
@@ -55,9 +56,12 @@ async def _run(config: Config) -> int:
         server = Server(config, etcd)
         started = loop.create_task(server.start(_tell))
         waiting = loop.create_task(stopped.wait())
-        await asyncio.wait((started, waiting), return_when=asyncio.FIRST_COMPLETED)
+        lost = loop.create_task(_end_of(embedded))
+        await asyncio.wait((started, waiting, lost), return_when=asyncio.FIRST_COMPLETED)
         if not started.done():
             started.cancel()
+            if lost.done():
+                raise lost.result()
             return 0
         await started
         # The tree is here to stay: without this each full collection would walk all of it.
@@ -71,13 +75,22 @@ async def _run(config: Config) -> int:
             flush=True,
         )
         failed = loop.create_task(server.failed())
-        await asyncio.wait((failed, waiting), return_when=asyncio.FIRST_COMPLETED)
-        if failed.done():
-            raise failed.result()
-        failed.cancel()
+        await asyncio.wait((failed, waiting, lost), return_when=asyncio.FIRST_COMPLETED)
+        for cause in (failed, lost):
+            if cause.done():
+                raise cause.result()
+            cause.cancel()
         log.info("draining")
         await server.stop()
     return 0
+
+
+async def _end_of(embedded: EmbeddedEtcd | None) -> EmbeddedEtcdError:
+    """Wait for the end of the embedded etcd, for ever if there is none: what to say of it."""
+    while embedded is None:
+        await asyncio.get_running_loop().create_future()
+    status = await embedded.wait()
+    return EmbeddedEtcdError(f"the embedded etcd ended with status {status}; see {embedded.log_path}")
 
 
 def _tell(count: int) -> None:

@@ -20,11 +20,11 @@ Start = Callable[..., ZketcdServer]
 
 @pytest.fixture
 def start() -> Iterator[Start]:
-    """A function that starts a proxy on an etcd, which the test may stop, kill or pause."""
+    """A function that starts a proxy, which the test may stop, on an etcd (None: embedded)."""
     with ExitStack() as stack:
 
-        def started(etcd: EtcdServer | str, **options: object) -> ZketcdServer:
-            endpoint = etcd if isinstance(etcd, str) else etcd.endpoint
+        def started(etcd: EtcdServer | str | None, **options: object) -> ZketcdServer:
+            endpoint = etcd.endpoint if isinstance(etcd, EtcdServer) else etcd
             return stack.enter_context(ZketcdServer(endpoint, **{**_OPTIONS, **options}))  # type: ignore[arg-type]
 
         yield started

@@ -1,0 +1,62 @@
+"""The embedded etcd and the proxy that started it: neither outlives the other unnoticed."""
+
+import os
+import signal
+from pathlib import Path
+
+import pytest
+
+from tests.faults.client import EPHEMERAL, Client
+from tests.faults.conftest import Start
+from tests.harness import ZketcdServer, wait_until
+
+pytestmark = pytest.mark.real
+
+
+def etcd_of(proxy: ZketcdServer) -> int:
+    """The process id of a proxy's embedded etcd."""
+    (child,) = Path(f"/proc/{proxy.pid}/task/{proxy.pid}/children").read_text().split()
+    return int(child)
+
+
+def test_a_proxy_ends_when_its_embedded_etcd_does(start: Start) -> None:
+    """It cannot serve any more; whoever supervises it can start both again."""
+    proxy = start(None)
+    with Client(proxy.port) as client:
+        client.create("/a", b"data")
+        client.create("/ephemeral", b"", EPHEMERAL)
+        os.kill(etcd_of(proxy), signal.SIGKILL)
+        assert proxy.wait() == 1
+        assert "the embedded etcd ended" in proxy.log_text()
+        proxy.start()
+        client.reconnect(proxy.port)
+        assert client.read("/a")[0] == b"data"
+        assert client.stat("/ephemeral") is not None
+        client.close()
+
+
+def test_an_embedded_etcd_ends_when_its_proxy_is_killed(start: Start) -> None:
+    proxy = start(None)
+    with Client(proxy.port) as client:
+        client.create("/a", b"data")
+        client.create("/ephemeral", b"", EPHEMERAL)
+        etcd = etcd_of(proxy)
+        proxy.kill()
+        wait_until(lambda: not Path(f"/proc/{etcd}").exists(), "the end of etcd")
+        proxy.start()
+        client.reconnect(proxy.port)
+        assert client.read("/a")[0] == b"data"
+        assert client.stat("/ephemeral") is not None
+        client.close()
+
+
+def test_a_signal_ends_both_in_order(start: Start) -> None:
+    proxy = start(None)
+    with Client(proxy.port) as client:
+        client.create("/a", b"data")
+        etcd = etcd_of(proxy)
+        assert proxy.stop() == 0
+        assert not Path(f"/proc/{etcd}").exists()
+        proxy.start()
+        client.reconnect(proxy.port)
+        assert client.read("/a")[0] == b"data"
