@@ -119,6 +119,8 @@ class Feed:
         async for message in self._etcd.watch(keys.start, keys.end, self._mirror.revision + 1):
             if message.events:
                 self._mirror.apply(message.events)
+                if self._mirror.gone:
+                    raise self._gone()
             self.live.set()
 
     async def _reload(self) -> None:
@@ -146,11 +148,14 @@ class Feed:
         self._can_resume = _resumes_safely(status.version)
         return status.cluster_id
 
+    def _gone(self) -> TreeNotServable:
+        return TreeNotServable(f"the tree under {self._keys.prefix!r} is gone")
+
     async def _record(self) -> tuple[int, KeyValue]:
         """The revision to load, and the tree's own record as of it."""
         result = await self._etcd.range(Get(self._keys.tree), _TIMEOUT)
         if not result.kvs:
-            raise TreeNotServable(f"the tree under {self._keys.prefix!r} is gone")
+            raise self._gone()
         return result.revision, result.kvs[0]
 
     async def _prepare(self) -> None:

@@ -62,6 +62,7 @@ class Mirror:
         self.markers: set[str] = set()  # names of all marker keys, "<incarnation>/<lane>"
         self.record: TreeRecord | None = None
         self.record_mod = 0
+        self.gone = False  # somebody deleted the tree from etcd
         self.revision = 0
         self.zxid = 0
         self._keys = keys
@@ -276,8 +277,11 @@ class Mirror:
             listed = decode_events(kv.value)
             fired += listed
             return (covered or set()).union(event.path for event in listed)
-        elif kind is Kind.TREE and event.type == PUT:
-            self._set_record(decode_tree(kv.value), kv.mod_revision)
+        elif kind is Kind.TREE:
+            if event.type == PUT:
+                self._set_record(decode_tree(kv.value), kv.mod_revision)
+            else:
+                self.gone = True
         elif kind is Kind.PROXY:
             _keep(self.proxies, name, event.type == PUT)
         elif kind is Kind.MARKER:

@@ -5,9 +5,12 @@ range each, and stays readable in etcdctl (DESIGN, storage contract).
 """
 
 import enum
+import re
 from typing import NamedTuple
 
 from schema.paths import ROOT
+
+_SESSION_NAME = re.compile(rb"[0-9a-f]{16}")
 
 
 class Kind(enum.Enum):
@@ -97,9 +100,10 @@ class Keyspace:
         rest = key[len(self.nodes) :].decode(errors="replace")
         if not rest:
             return ROOT
-        if rest[0] != "/":
+        parent, slashes, name = rest.rpartition("//")
+        if not slashes or rest[0] != "/":
             raise ForeignKey(f"{key!r} is not a key of zketcd's schema")
-        return rest.replace("//", "/", 1)
+        return f"{parent}/{name}"
 
     def parse(self, key: bytes) -> ParsedKey:
         """What a key under the prefix stands for. Raises ForeignKey for one that is not ours."""
@@ -114,6 +118,8 @@ class Keyspace:
             (Kind.PROXY, self.proxies),
         ):
             if key.startswith(space):
+                if kind is Kind.SESSION and not _SESSION_NAME.fullmatch(key, len(space)):
+                    break
                 return ParsedKey(kind, key[len(space) :].decode(errors="replace"))
         if key == self.tree:
             return ParsedKey(Kind.TREE, "")

@@ -102,7 +102,19 @@ def test_keys_are_readable() -> None:
 
 @pytest.mark.parametrize(
     "key",
-    [b"/some/prefix/", b"/some/prefix/nodes", b"/some/prefix/treeish", b"/some/prefix/childrens", b"/x"],
+    [
+        b"/some/prefix/",
+        b"/some/prefix/nodes",
+        b"/some/prefix/nodes//a",
+        b"/some/prefix/node/a",
+        b"/some/prefix/treeish",
+        b"/some/prefix/childrens",
+        b"/some/prefix/session/",
+        b"/some/prefix/session/one",
+        b"/some/prefix/session/00000000000000001",
+        b"/some/prefix/session/-000000000000001",
+        b"/x",
+    ],
 )
 def test_foreign_keys_are_refused(key: bytes) -> None:
     with pytest.raises(ForeignKey, match="not a key of zketcd's schema"):

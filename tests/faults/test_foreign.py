@@ -1,0 +1,44 @@
+"""What others do to our own keys in etcd: keys that are not ours are ignored, what is gone is said."""
+
+from tests.faults.client import CHILDREN, Client, events_of
+from tests.faults.conftest import Start
+from tests.faults.tools import etcdctl
+from tests.harness import EtcdServer
+
+
+def test_keys_under_the_prefix_that_nobody_knows_are_ignored(
+    start: Start, own_etcd_server: EtcdServer
+) -> None:
+    proxy = start(own_etcd_server)
+    with Client(proxy.port) as client:
+        client.create("/a")
+        client.children("/a", watch=True)
+        for key in (
+            "other",
+            "node-",
+            "nodes//a",
+            "node/a",
+            "children2/a",
+            "session/other",
+            "session/",
+            "tree/a",
+        ):
+            etcdctl(own_etcd_server, "put", f"/zketcd/{key}", "something")
+        client.create("/a/b")
+        assert events_of(client, 1) == [(CHILDREN, "/a")]
+        before = client.children("/"), client.children("/a")
+        with Client(start(own_etcd_server).port) as other:
+            assert (other.children("/"), other.children("/a")) == before
+
+
+def test_a_proxy_whose_tree_is_deleted_ends(start: Start, own_etcd_server: EtcdServer) -> None:
+    proxy = start(own_etcd_server)
+    with Client(proxy.port) as client:
+        client.create("/a")
+        etcdctl(own_etcd_server, "del", "--prefix", "/zketcd/")
+        assert proxy.wait() == 1
+        assert "the tree under '/zketcd' is gone" in proxy.log_text()
+    proxy.start()
+    with Client(proxy.port) as client:
+        assert client.children("/")[0] == {"zookeeper"}
+        client.create("/a")
