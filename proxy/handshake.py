@@ -126,9 +126,7 @@ class Handshake:
         proof = hash_of(password)
         wish = TakeOver(proof, SessionValue(proof, timeout, self._incarnation), lambda: not guest.is_closed)
         done = await self._committer.commit(
-            lambda done: Request(
-                TAKE_OVER, wish, Caller(session_id, ()), 100, done, of_session=False, solo=True
-            )
+            lambda done: Request(TAKE_OVER, wish, Caller(session_id, ()), 100, done, of_session=False)
         )
         if done.refusal in (ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED):
             guest.refuse()
