@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import signal
+import socket
 import sys
 from contextlib import AsyncExitStack
 
@@ -14,7 +15,7 @@ from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
 from proxy.etcd.model import EtcdError
 from proxy.feed import TreeNotServable
-from proxy.server import Server
+from proxy.server import Server, bound_socket
 from schema.values import BadValue
 
 log = logging.getLogger("zketcd")
@@ -28,14 +29,18 @@ def main() -> int:
     )
     logging.getLogger("grpc").setLevel(logging.WARNING)
     try:
-        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-            return runner.run(_run(config))
+        # Before all else: who cannot have the port need not start an etcd and load a tree.
+        with (
+            bound_socket(config.host, config.port) as listener,
+            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
+        ):
+            return runner.run(_run(config, listener))
     except (EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, OSError, ValueError) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 1
 
 
-async def _run(config: Config) -> int:
+async def _run(config: Config, listener: socket.socket) -> int:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -54,7 +59,7 @@ async def _run(config: Config) -> int:
         )
         stack.push_async_callback(etcd.close)
         server = Server(config, etcd)
-        started = loop.create_task(server.start(_tell))
+        started = loop.create_task(server.start(_tell, listener))
         waiting = loop.create_task(stopped.wait())
         lost = loop.create_task(_end_of(embedded))
         await asyncio.wait((started, waiting, lost), return_when=asyncio.FIRST_COMPLETED)

@@ -1,6 +1,8 @@
 """Configuration: command line, environment (`ZKETCD_...`) and a TOML file, in this order of precedence."""
 
+import os
 import re
+import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +16,7 @@ _DESCRIPTION = """A server that ZooKeeper clients take for ZooKeeper, with all s
 it starts a single-node etcd of its own, for a trial or a single machine."""
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 DEFAULT_EMBEDDED = "embedded"
+_TABLE = "zketcd"  # of the configuration file
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,6 +45,9 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
     """The configuration of a command line. A wrong value says which and why on stderr, and exits with 2."""
     parser = _parser()
     given = parser.parse_args(arguments)
+    stray = _outside_the_table(given.config)
+    if stray:
+        parser.error(f"{given.config}: options belong into a table [{_TABLE}]: {', '.join(stray)}")
     host, port = given.listen
     low = _milliseconds(given.min_session_timeout, given.tick_time)
     high = _milliseconds(given.max_session_timeout, given.tick_time)
@@ -76,7 +82,7 @@ def _parser() -> Any:
         prog="python -m proxy",
         description=_DESCRIPTION,
         auto_env_var_prefix="ZKETCD_",
-        config_file_parser_class=configargparse.TomlConfigParser(["zketcd"]),
+        config_file_parser_class=configargparse.TomlConfigParser([_TABLE]),
         formatter_class=configargparse.ArgumentDefaultsHelpFormatter,
         allow_abbrev=False,
     )
@@ -98,7 +104,13 @@ def _parser() -> Any:
         metavar="ENDPOINTS",
         help="etcd's client URLs, separated by commas; 'embedded' starts a single-node etcd",
     )
-    add("--data-dir", default="data", metavar="DIR", help="where the embedded etcd keeps its data")
+    add(
+        "--data-dir",
+        type=_directory,
+        default="data",
+        metavar="DIR",
+        help="where the embedded etcd keeps its data",
+    )
     add("--prefix", type=_prefix, default="/zketcd", help="etcd prefix of the tree; one tree per prefix")
     add("--tick-time", type=_positive, default=2000, metavar="MS", help="ZooKeeper's tickTime")
     add(
@@ -132,15 +144,30 @@ def _parser() -> Any:
     add("--log-level", type=str.upper, choices=_LEVELS, default="INFO", help="how much is logged, on stderr")
     add(
         "--etcd-ca",
+        type=_file,
         default="",
         metavar="FILE",
         help="PEM file of the CA that etcd's certificate is signed by",
     )
-    add("--etcd-cert", default="", metavar="FILE", help="PEM file of the client certificate for etcd")
-    add("--etcd-key", default="", metavar="FILE", help="PEM file of the client certificate's key")
+    add(
+        "--etcd-cert",
+        type=_file,
+        default="",
+        metavar="FILE",
+        help="PEM file of the client certificate for etcd",
+    )
+    add("--etcd-key", type=_file, default="", metavar="FILE", help="PEM file of the client certificate's key")
     add("--etcd-user", default="", metavar="NAME", help="etcd user, where etcd has authentication on")
     add("--etcd-password", default="", metavar="WORD", help="its password; better set by environment or file")
     return parser
+
+
+def _outside_the_table(file: str | None) -> list[str]:
+    """Options of a configuration file that would be passed over, since they stand in no table or another."""
+    if file is None:
+        return []
+    with open(file, "rb") as stream:
+        return [name for name in tomllib.load(stream) if name != _TABLE]
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -169,6 +196,18 @@ def _prefix(text: str) -> str:
         Keyspace(text)
     except ValueError as error:
         raise configargparse.ArgumentTypeError(str(error)) from error
+    return text
+
+
+def _directory(text: str) -> str:
+    if not text or (os.path.exists(text) and not os.path.isdir(text)):
+        raise configargparse.ArgumentTypeError(f"{text!r} is not a directory")
+    return text
+
+
+def _file(text: str) -> str:
+    if text and not os.access(text, os.R_OK):
+        raise configargparse.ArgumentTypeError(f"{text!r} is not a file that can be read")
     return text
 
 

@@ -22,6 +22,7 @@ from proxy.etcd.model import (
     WatchCompacted,
 )
 from proxy.mirror import Mirror
+from proxy.repeated import Repeated
 from schema.keys import Keyspace
 from schema.paths import CONFIG, QUOTA, ROOT, ZOOKEEPER
 from schema.values import OPEN_ACL, TreeRecord, decode_tree, encode_node, encode_tree
@@ -53,6 +54,7 @@ class Feed:
         self._keys = keys
         self._mirror = mirror
         self._can_resume = False
+        self._trouble = Repeated(log)
         self.live = asyncio.Event()  # the stream is up, and the mirror level with etcd or about to be
         self.reloads = 0
 
@@ -78,7 +80,7 @@ class Feed:
             except EtcdError as error:
                 if isinstance(error, EtcdRefused) and error.kind is not RefusalKind.COMPACTED:
                     raise
-                log.warning("the load broke off (%s); trying again", error)
+                self._trouble.warn("the load broke off (%s); trying again", error)
                 self._mirror.unload()
                 await asyncio.sleep(_RETRY)
                 continue
@@ -95,7 +97,7 @@ class Feed:
                 await self._reload()
             except EtcdError as error:
                 self.live.clear()
-                log.warning("the watch stream broke: %s", error)
+                self._trouble.warn("the watch stream broke: %s", error)
                 await asyncio.sleep(_RETRY)
                 if not await self._may_resume():
                     await self._reload()
@@ -133,7 +135,7 @@ class Feed:
                 async for page in self._etcd.range_pages(self._keys.start, self._keys.end, revision):
                     pairs += page
             except EtcdError as error:
-                log.warning("cannot load the tree again yet: %s", error)
+                self._trouble.warn("cannot load the tree again yet: %s", error)
                 await asyncio.sleep(_RETRY)
                 continue
             if revision < self._mirror.revision:

@@ -5,6 +5,7 @@ import contextlib
 import logging
 import random
 import secrets
+import socket
 import time
 from collections import Counter
 from collections.abc import Callable, Collection
@@ -37,6 +38,23 @@ _DRAIN_TIMEOUT = 10.0  # seconds for what is in flight when the server stops
 _CLOSE_TIMEOUT = 1.0  # seconds for clients to take their last replies
 _CLEAN_UP_DELAY = 0.2  # seconds within which one proxy or another clears up after a session
 _CLEAN_UP_RETRY = 1.0  # seconds between tries to do so
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that holds the address but does not listen yet. Raises OSError that names the address."""
+    listener = None
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        if listener is not None:
+            listener.close()
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return listener
 
 
 class Server:
@@ -92,8 +110,11 @@ class Server:
 
     # -- life ----------------------------------------------------------------------------------------------
 
-    async def start(self, progress: Callable[[int], None]) -> None:
-        """Load the tree, follow etcd, end sessions that ran out while no proxy lived, then listen."""
+    async def start(self, progress: Callable[[int], None], listener: socket.socket | None = None) -> None:
+        """Load the tree, follow etcd, end sessions that ran out while no proxy lived, then listen.
+
+        `listener`: a bound socket to listen on, in place of one for the configured address.
+        """
         await self.feed.load(progress)
         self._feeding = self._tasks.start(self.feed.run(), "follow etcd")
         await self.feed.live.wait()
@@ -103,8 +124,7 @@ class Server:
         self._caring = self._tasks.start(self._leases.run(), "look after the sessions")
         self._listening = await self._loop.create_server(
             lambda: Connection(self, self._loop, self.config.max_frame),
-            self.config.host,
-            self.config.port,
+            sock=listener or bound_socket(self.config.host, self.config.port),
             backlog=1024,
         )
 

@@ -28,9 +28,9 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "max-client-connections": ("max_client_connections", "0", 0),
     "max-frame": ("max_frame", "4194304", 4194304),
     "log-level": ("log_level", "debug", "DEBUG"),
-    "etcd-ca": ("etcd_ca", "ca.pem", "ca.pem"),
-    "etcd-cert": ("etcd_cert", "cert.pem", "cert.pem"),
-    "etcd-key": ("etcd_key", "key.pem", "key.pem"),
+    "etcd-ca": ("etcd_ca", __file__, __file__),
+    "etcd-cert": ("etcd_cert", __file__, __file__),
+    "etcd-key": ("etcd_key", __file__, __file__),
     "etcd-user": ("etcd_user", "root", "root"),
     "etcd-password": ("etcd_password", "word", "word"),
 }
@@ -124,6 +124,10 @@ def test_the_command_line_comes_before_the_environment_and_that_before_the_file(
 
 
 _WRONG = [
+    ("etcd-ca", "no such file"),
+    ("etcd-key", "no such file"),
+    ("data-dir", ""),
+    ("data-dir", __file__),
     ("listen", "2181"),
     ("listen", "host:port"),
     ("listen", "host:65536"),
@@ -219,3 +223,14 @@ def test_help_names_every_option(capsys: pytest.CaptureFixture[str]) -> None:
     assert exit_.value.code == 0
     said = capsys.readouterr().out
     assert [option for option in _OPTIONS if f"--{option}" not in said] == []
+
+
+def test_options_outside_the_table_are_not_passed_over(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zketcd.toml"
+    file.write_text('tick-time = 1000\n[other]\nprefix = "/x"\n')
+    with pytest.raises(SystemExit) as ended:
+        parse(["--config", str(file)])
+    assert ended.value.code == 2
+    assert "belong into a table [zketcd]: tick-time, other" in capsys.readouterr().err

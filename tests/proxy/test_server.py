@@ -15,7 +15,7 @@ from blockbuster import BlockBuster
 from codec.constants import ErrorCode, EventType, OpCode
 from proxy.config import parse
 from proxy.etcd.model import Put, Txn
-from proxy.server import Server
+from proxy.server import Server, bound_socket
 from schema.keys import Keyspace
 from schema.values import OPEN_ACL, encode_counter, encode_node
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
@@ -269,3 +269,16 @@ async def test_a_fault_of_the_feed_is_told() -> None:
                 client.send(packets.connect())
                 fault = await asyncio.wait_for(server.failed(), 10)
             assert isinstance(fault, ZeroDivisionError)
+
+
+def test_an_address_that_is_taken_is_named() -> None:
+    with bound_socket("127.0.0.1", 0) as taken:
+        taken.listen()
+        port = taken.getsockname()[1]
+        with pytest.raises(OSError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"):
+            bound_socket("127.0.0.1", port)
+
+
+def test_an_address_that_is_not_ours_is_named() -> None:
+    with pytest.raises(OSError, match=r"cannot listen on 192\.0\.2\.1:2181"):
+        bound_socket("192.0.2.1", 2181)
