@@ -47,8 +47,6 @@ _LARGE_REPLY = 4096
 _SESSIONLESS_TIMEOUT = 10
 # PrepRequestProcessor validates these requests' paths, null or not; a null path makes it stumble elsewhere.
 _PATH_CHECKED_FIRST = (OpCode.SET_DATA, OpCode.SET_ACL)
-# What ZooKeeper answers UNIMPLEMENTED and keeps the connection for is up to the protocol issue; every other
-# opcode ends the connection (ZooKeeperServer.submitRequestNow, UnimplementedRequestProcessor).
 
 
 class Host(Protocol):

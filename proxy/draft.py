@@ -6,6 +6,7 @@ mirror's tree itself is never touched.
 """
 
 from collections.abc import Mapping
+from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codec.constants import EventType
@@ -148,47 +149,36 @@ class Entry:
 
     def save(self) -> tuple[Any, ...]:
         """All that a request may change, for `restore`."""
-        return (
-            self.exists,
-            self.data,
-            self.acl,
-            self.owner,
-            self.czxid,
-            self.mzxid,
-            self.pzxid,
-            self.ctime,
-            self.mtime,
-            self.version,
-            self.aversion,
-            self.created,
-            self.child_count,
-            self.node_changed,
-            self.counter_changed,
-            self.event_count,
-            self.saved_by,
-        )
+        state: tuple[Any, ...] = _state_of(self)
+        return state
 
     def restore(self, saved: tuple[Any, ...]) -> None:
         """Go back to what `save` gave."""
-        (
-            self.exists,
-            self.data,
-            self.acl,
-            self.owner,
-            self.czxid,
-            self.mzxid,
-            self.pzxid,
-            self.ctime,
-            self.mtime,
-            self.version,
-            self.aversion,
-            self.created,
-            self.child_count,
-            self.node_changed,
-            self.counter_changed,
-            self.event_count,
-            self.saved_by,
-        ) = saved
+        for name, value in zip(_STATE, saved, strict=True):
+            setattr(self, name, value)
+
+
+# What of an entry a request may change.
+_STATE = (
+    "exists",
+    "data",
+    "acl",
+    "owner",
+    "czxid",
+    "mzxid",
+    "pzxid",
+    "ctime",
+    "mtime",
+    "version",
+    "aversion",
+    "created",
+    "child_count",
+    "node_changed",
+    "counter_changed",
+    "event_count",
+    "saved_by",
+)
+_state_of = attrgetter(*_STATE)
 
 
 class SessionRecord(NamedTuple):

@@ -10,7 +10,7 @@ _CONNECTION = {OpCode.PING, OpCode.AUTH, OpCode.CLOSE_SESSION}
 _NO_REQUEST = {OpCode.NOTIFICATION, OpCode.CREATE_SESSION, OpCode.ERROR}
 # Part of a multi only.
 _MULTI_ONLY = {OpCode.CHECK}
-# The protocol issue's.
+# Not offered yet.
 _LATER = {
     OpCode.RECONFIG,
     OpCode.CHECK_WATCHES,
