@@ -174,7 +174,7 @@ class Batch:
         incarnation: str,
         revision: int,
         now: int,
-        watches_of: Callable[[int], "WatchedPaths"] = lambda _: ((), ()),
+        watches_of: Callable[[int], WatchedPaths] = lambda _: ((), ()),
     ) -> None:
         """`revision`: the etcd revision that the tree and sessions show. `now`: ms since 1970.
 

@@ -207,7 +207,6 @@ class Draft:
         "_tree",
         "_undoable",
         "entries",
-        "events",
         "footprint",
         "now",
         "request_events",

@@ -61,7 +61,6 @@ class Mirror:
         self.proxies: set[str] = set()
         self.markers: set[str] = set()  # names of all marker keys, "<incarnation>/<lane>"
         self.record: TreeRecord | None = None
-        self.record_mod = 0
         self.gone = False  # somebody deleted the tree from etcd
         self.revision = 0
         self.zxid = 0
@@ -121,7 +120,7 @@ class Mirror:
         former = self.record
         for pair in pairs:
             if pair.key == self._keys.tree:  # it says what the zxids of all others are
-                self._set_record(decode_tree(pair.value), pair.mod_revision)
+                self._set_record(decode_tree(pair.value))
         # After a restore from a backup the same revision may stand for something else.
         restored = former is not None and self.record is not None and former.offsets != self.record.offsets
         changes, missed = self._differences(pairs, restored=restored)
@@ -279,7 +278,7 @@ class Mirror:
             return (covered or set()).union(event.path for event in listed)
         elif kind is Kind.TREE:
             if event.type == PUT:
-                self._set_record(decode_tree(kv.value), kv.mod_revision)
+                self._set_record(decode_tree(kv.value))
             else:
                 self.gone = True
         elif kind is Kind.PROXY:
@@ -290,9 +289,8 @@ class Mirror:
                 self._listener.marked(kv.key, kv.value)
         return covered
 
-    def _set_record(self, record: TreeRecord, mod: int) -> None:
+    def _set_record(self, record: TreeRecord) -> None:
         self.record = record
-        self.record_mod = mod
         self._offset_from, self._offset = record.offsets[-1]
 
     def _czxid(self, pair: KeyValue) -> int:
