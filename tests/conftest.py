@@ -9,6 +9,7 @@ import itertools
 import os
 from collections.abc import Generator, Iterator
 
+import grpc.aio
 import hypothesis
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
@@ -32,6 +33,14 @@ def nothing_blocks_the_loop() -> Iterator[BlockBuster]:
     """Any call from proxy's code on an event loop that would block it raises BlockingError."""
     with blockbuster_ctx("proxy") as guard:
         yield guard
+
+
+@pytest.fixture(scope="session", autouse=True)
+def grpc_stays_up() -> Iterator[None]:
+    """Hold grpc.aio's thread: else the last channel to be collected, in whichever test, joins it on the loop."""
+    grpc.aio.init_grpc_aio()
+    yield
+    grpc.aio.shutdown_grpc_aio()
 
 
 @pytest.fixture(scope="session")
