@@ -8,7 +8,7 @@ export PYTHON
 VENV := .venv/bin
 PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --require-hashes
 STAMPS := .venv/.stamps
-SOURCES := codec schema proxy tests bench tools deploy
+SOURCES := codec schema proxy pipeline tests bench tools deploy
 
 # Arguments for the program behind a target: make run ARGS="--listen 0.0.0.0:2181", make test ARGS="-k watches"
 ARGS ?=
@@ -28,8 +28,13 @@ $(STAMPS)/runtime: requirements/runtime.txt $(STAMPS)/created
 	@$(PIP) -r requirements/runtime.txt
 	@touch $@
 
+$(STAMPS)/pipeline: requirements/pipeline.txt $(STAMPS)/runtime
+	@echo "installing Spark and what the data pipeline needs into .venv (pyspark alone is 450 MB)"
+	@$(PIP) -r requirements/pipeline.txt
+	@touch $@
+
 $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
-	@echo "installing the locked development dependencies into .venv (pyspark alone is 450 MB)"
+	@echo "installing the locked development dependencies into .venv (about 1 GB, with Spark and a ClickHouse)"
 	@$(PIP) -r requirements/dev.txt
 	@touch $@
 
@@ -38,9 +43,12 @@ $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@mkdir -p .cache && tools/fetch_kazoo_source.sh
 	@touch $@
 
-.PHONY: setup setup-dev setup-test
+.PHONY: setup setup-pipeline setup-dev setup-test
 setup: $(STAMPS)/runtime ## Install what `make run` needs: .venv, locked dependencies, an etcd
 	@tools/setup_etcd.sh
+
+setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs: Spark (it wants Java as well)
+	@tools/install_system_packages.sh java
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
@@ -87,7 +95,7 @@ proto: setup-dev ## Generate proxy/etcd/rpc_pb2.py from rpc.proto
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" ../$(VENV)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 lock: setup-dev ## Write the locks anew from requirements/*.in (ARGS=--upgrade for newer versions)
-	cd requirements && for name in runtime dev etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
+	cd requirements && for name in runtime pipeline dev etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
 
 .PHONY: clean
 clean: ## Remove .venv and caches (not ./data)

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PACKAGES = ["bench", "codec", "proxy", "schema", "tests"]
+PACKAGES = ["bench", "codec", "pipeline", "proxy", "schema", "tests"]
 
 # Generated; its source is rpc.proto.
 GENERATED = {"proxy.etcd.rpc_pb2"}

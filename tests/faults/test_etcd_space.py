@@ -32,7 +32,7 @@ def small_etcd() -> Iterator[EtcdServer]:
 
 
 def _fill(client: Client) -> None:
-    """Write until etcd is full, always the same node. etcd counts what it has committed, every 100 ms only."""
+    """Write until etcd is full, always the same node; etcd counts what it has committed, every 100 ms."""
     client.create("/big")
     wait_until(lambda: client.refusal(zk.set_data("/big", _DATA)) != OK, "etcd is full", interval=0)
 
