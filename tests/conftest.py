@@ -37,7 +37,7 @@ def nothing_blocks_the_loop() -> Iterator[BlockBuster]:
 
 @pytest.fixture(scope="session", autouse=True)
 def grpc_stays_up() -> Iterator[None]:
-    """Hold grpc.aio's thread: else the last channel to be collected joins it, on the loop of whichever test."""
+    """Hold grpc.aio's thread: else the last channel collected joins it, on the loop of whichever test."""
     grpc.aio.init_grpc_aio()  # type: ignore[attr-defined]
     yield
     grpc.aio.shutdown_grpc_aio()  # type: ignore[attr-defined]
