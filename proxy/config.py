@@ -39,6 +39,7 @@ class Config:
     etcd_key: str
     etcd_user: str
     etcd_password: str
+    super_digest: str
 
 
 def parse(arguments: Sequence[str] | None = None) -> Config:
@@ -74,6 +75,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         etcd_key=given.etcd_key,
         etcd_user=given.etcd_user,
         etcd_password=given.etcd_password,
+        super_digest=given.super_digest,
     )
 
 
@@ -159,6 +161,14 @@ def _parser() -> Any:
     add("--etcd-key", type=_file, default="", metavar="FILE", help="PEM file of the client certificate's key")
     add("--etcd-user", default="", metavar="NAME", help="etcd user, where etcd has authentication on")
     add("--etcd-password", default="", metavar="WORD", help="its password; better set by environment or file")
+    add(
+        "--super-digest",
+        type=_digest,
+        default="",
+        metavar="NAME:HASH",
+        help="who may do all: user and base64 of the SHA-1 of `user:password`"
+        " (zookeeper.DigestAuthenticationProvider.superDigest)",
+    )
     return parser
 
 
@@ -208,6 +218,13 @@ def _directory(text: str) -> str:
 def _file(text: str) -> str:
     if text and not os.access(text, os.R_OK):
         raise configargparse.ArgumentTypeError(f"{text!r} is not a file that can be read")
+    return text
+
+
+def _digest(text: str) -> str:
+    name, colon, digest = text.partition(":")
+    if text and not (colon and re.fullmatch(r"[A-Za-z0-9+/]{27}=", digest)):
+        raise configargparse.ArgumentTypeError(f"{text!r} is not USER:HASH, with the base64 of a SHA-1")
     return text
 
 

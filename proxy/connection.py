@@ -23,7 +23,11 @@ from codec.packets import (
     encode_event,
     frame,
 )
-from proxy.acl import Caller, Identity, authenticate, permits
+from proxy.acl import Caller, permits
+from proxy.auth.ip import java_address
+from proxy.auth.scheme import Identity, Peer
+from proxy.auth.schemes import Offer
+from proxy.auth.x509 import subject_name
 from proxy.batch import Request
 from proxy.latency import Latency
 from proxy.operation import Reading
@@ -54,6 +58,7 @@ class Host(Protocol):
 
     reading: Reading
     latency: Latency
+    auth: Offer
 
     @property
     def zxid(self) -> int:
@@ -132,6 +137,7 @@ class Connection(asyncio.Protocol):
         self.session: Session | None = None
         self.address = ""
         self.port = 0
+        self._peer = Peer("")
         self.identities: tuple[Identity, ...] = ()
         self._caller = Caller(0, ())
         self.received = 0
@@ -145,8 +151,13 @@ class Connection(asyncio.Protocol):
         self._transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
         if peer is not None:
-            self.address, self.port = peer[:2]
-        self.identities = (Identity("ip", self.address),)
+            self.address, self.port = java_address(peer[0]), peer[1]
+        try:
+            self._peer = Peer(self.address, _subject(transport))
+        except ValueError as error:
+            log.warning("closing %s: its certificate: %s", self.address, error)
+            peer = None
+        self.identities = self._host.auth.identities(self._peer)
         if not self._host.opened(self) or peer is None:  # None: the client has reset the connection already
             self._end()
         self._patience = self._loop.call_later(_SESSIONLESS_TIMEOUT, self._give_up)
@@ -212,7 +223,7 @@ class Connection(asyncio.Protocol):
         self.session = session
         self._patience.cancel()
         self._resume()
-        self._caller = Caller(session.id, self.identities)
+        self._caller = Caller(session.id, self.identities, self._host.auth.names)
         self._out.append(
             encode_connect_response(session.timeout_ms, session.id, password, self._read_only_byte())
         )
@@ -476,18 +487,17 @@ class Connection(asyncio.Protocol):
         return frame(xid, 0, ErrorCode.OK)
 
     def _prove(self, packet: bytes) -> bool | None:
-        """Take the identity that an auth packet proves; False if it proves none, None if it is cut short."""
+        """Take the identities that an auth packet proves; False if it proves none, None if it is cut short."""
         try:
             reader = Reader(packet, _HEADER_SIZE)
             reader.int()  # the type, always 0
-            identity = authenticate(reader.string(), reader.buffer(), self.address)
+            proven = self._host.auth.authenticate(reader.string(), reader.buffer(), self._peer)
         except MalformedPacket:
             return None
-        if identity is None:
+        if not proven:
             return False
-        if identity not in self.identities:
-            self.identities = (*self.identities, identity)
-            self._caller = Caller(self.session_id, self.identities)
+        self.identities = tuple(dict.fromkeys((*self.identities, *proven)))
+        self._caller = Caller(self.session_id, self.identities, self._host.auth.names)
         return True
 
     # -- sending -------------------------------------------------------------------------------------------
@@ -528,6 +538,13 @@ class Connection(asyncio.Protocol):
         if not self._deaf and len(self._queue) < _MAX_QUEUE and self._queued < _MAX_QUEUED_BYTES:
             self._paused = False
             self._transport.resume_reading()
+
+
+def _subject(transport: asyncio.BaseTransport) -> str | None:
+    """Whom the client's TLS certificate names; None without one."""
+    tls = transport.get_extra_info("ssl_object")
+    certificate = None if tls is None else tls.getpeercert(binary_form=True)
+    return None if certificate is None else subject_name(certificate)
 
 
 # Answers after which the connection has no session: the client reconnects and learns the rest.

@@ -8,7 +8,8 @@ from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
 from codec.jute import Reader
-from proxy.acl import Caller, Identity
+from proxy.acl import Caller
+from proxy.auth.scheme import Identity
 from proxy.draft import Draft
 from proxy.tree import Tree
 from proxy.watches import Watcher, WatchTable

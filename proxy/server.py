@@ -13,6 +13,8 @@ from collections.abc import Callable, Collection
 from codec.packets import ConnectRequest
 from proxy.acl import Caller
 from proxy.admin.four_letter import FourLetterWords
+from proxy.auth.scheme import Settings
+from proxy.auth.schemes import offer
 from proxy.batch import Request
 from proxy.committer import Committer
 from proxy.config import Config
@@ -71,6 +73,7 @@ class Server:
         self.watches = WatchTable()
         self.mirror = Mirror(keys, self.watches, self)
         self.latency = Latency()
+        self.auth = offer((), Settings(config.super_digest or None))
         self.reading = Reading(self.mirror.tree, self.watches)
         self.sessions = Sessions(config.min_session_timeout, config.max_session_timeout)
         self.committer = Committer(self.mirror, etcd, keys, self.incarnation, self._tasks, self._watches_of)

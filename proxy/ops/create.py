@@ -31,7 +31,7 @@ def create(draft: Draft, caller: Caller, fields: Fields) -> Entry:
     slash = path.rfind("/")
     if slash < 0 or "\0" in path:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
-    acl = expand(sent_acl, caller.identities)
+    acl = expand(sent_acl, caller)
     parent = draft.look(path[:slash] or ROOT, _CHILD_COMES)
     if not parent.exists:
         raise Refusal(ErrorCode.NO_NODE)

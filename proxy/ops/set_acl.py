@@ -16,7 +16,7 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, list[Acl] | None, int
     path, sent_acl, version = fields
     if not is_valid(path):
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
-    acl = expand(sent_acl, caller.identities)
+    acl = expand(sent_acl, caller)
     node = draft.look(path, GUARD_NODE | CHANGE)
     if not node.exists:
         raise Refusal(ErrorCode.NO_NODE)

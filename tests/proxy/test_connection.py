@@ -10,7 +10,8 @@ import pytest
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import Acl, pack_acls, pack_string
 from codec.packets import ConnectRequest
-from proxy.acl import digest_identity
+from proxy.auth.digest import digest_identity
+from proxy.auth.schemes import Offer
 from proxy.batch import Request
 from proxy.connection import Connection
 from proxy.latency import Latency
@@ -111,6 +112,7 @@ class PaperHost:
         self.proxy = Proxy(Store([SESSION]))
         self.reading = Reading(self.proxy.mirror.tree, self.proxy.watches)
         self.latency = Latency()
+        self.auth = Offer()
         self.pending: list[Request] = []
         self.attached: list[ConnectRequest] = []
         self.ended: list[int] = []

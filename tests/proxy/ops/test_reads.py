@@ -7,7 +7,8 @@ import pytest
 from codec.constants import ErrorCode, OpCode
 from codec.jute import Acl, Reader, pack_acls, pack_string
 from codec.packets import STAT
-from proxy.acl import Identity, digest_identity
+from proxy.auth.digest import digest_identity
+from proxy.auth.scheme import Identity
 from proxy.operation import Reading
 from proxy.ops import READS
 from proxy.refusal import Refusal

@@ -1,0 +1,95 @@
+"""The subject of an X.509 certificate, out of its DER. No more of ASN.1 than that needs.
+
+The certificate has been through OpenSSL's verification; a malformed one raises ValueError all the same.
+"""
+
+from typing import NamedTuple
+
+_SEQUENCE = 0x30
+_SET = 0x31
+_OID = 0x06
+_VERSION = 0xA0
+
+
+class Attribute(NamedTuple):
+    """One attribute of a name: its type as a dotted OID, and its value."""
+
+    oid: str
+    tag: int  # of the value, such as 0x0C for UTF8String
+    value: bytes  # its content
+    der: bytes  # the value with tag and length
+
+
+#: Relative distinguished names in the certificate's order, most of one attribute.
+Name = list[list[Attribute]]
+
+
+def subject_of(certificate: bytes) -> Name:
+    """The subject of a DER certificate. Raises ValueError."""
+    tag, content, _ = _element(certificate, 0)
+    _expect(tag, _SEQUENCE)
+    tag, fields, _ = _element(content, 0)
+    _expect(tag, _SEQUENCE)
+    position = 0
+    if fields[:1] == bytes([_VERSION]):
+        position = _element(fields, 0)[2]
+    for _ in range(4):  # serial number, signature algorithm, issuer, validity
+        position = _element(fields, position)[2]
+    tag, name, _ = _element(fields, position)
+    _expect(tag, _SEQUENCE)
+    return [[_attribute(pair) for pair in _elements(content, _SEQUENCE)] for content in _elements(name, _SET)]
+
+
+def _attribute(pair: bytes) -> Attribute:
+    tag, oid, start = _element(pair, 0)
+    _expect(tag, _OID)
+    tag, value, end = _element(pair, start)
+    return Attribute(_dotted(oid), tag, value, pair[start:end])
+
+
+def _elements(content: bytes, expected: int) -> list[bytes]:
+    """The contents of all elements of a sequence or set."""
+    found = []
+    position = 0
+    while position < len(content):
+        tag, inner, position = _element(content, position)
+        _expect(tag, expected)
+        found.append(inner)
+    return found
+
+
+def _element(data: bytes, position: int) -> tuple[int, bytes, int]:
+    """(tag, content, position behind it) of the element at a position."""
+    header = data[position : position + 2]
+    if len(header) < 2:
+        raise ValueError("DER ends early")
+    tag, length = header
+    start = position + 2
+    if length & 0x80:
+        count = length & 0x7F
+        if not 1 <= count <= 4 or len(data) < start + count:
+            raise ValueError("a length in DER is none")
+        length = int.from_bytes(data[start : start + count])
+        start += count
+    if len(data) < start + length:
+        raise ValueError("DER ends early")
+    return tag, data[start : start + length], start + length
+
+
+def _dotted(oid: bytes) -> str:
+    numbers: list[int] = []
+    value = 0
+    for byte in oid:
+        value = value << 7 | byte & 0x7F
+        if not byte & 0x80:
+            numbers.append(value)
+            value = 0
+    if not numbers or value:
+        raise ValueError("an OID in DER is none")
+    first = min(numbers[0] // 40, 2)
+    return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
+
+
+def _expect(tag: int, expected: int) -> None:
+    if tag != expected:
+        raise ValueError(f"DER has tag {tag:#x} where {expected:#x} belongs")

@@ -1,0 +1,1 @@
+"""Tests of proxy/ops/, a file for each operation."""
