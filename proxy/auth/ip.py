@@ -5,6 +5,7 @@ import re
 
 from proxy.auth.scheme import Identities, Identity, Peer, Scheme, Settings
 
+
 def java_address(text: str) -> str:
     """An address of a socket as Java's InetAddress.getHostAddress writes it.
 

@@ -5,6 +5,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tests.compat.acl_cases import SUPER_DIGEST
 from tests.compat.side import Server
 from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
 
@@ -18,7 +19,11 @@ def real_zookeeper() -> ZooKeeperServer:
         tick_time=TICK_TIME_MS,
         max_session_timeout=MAX_SESSION_TIMEOUT_MS,
         max_client_connections=0,
-        system_properties={"zookeeper.forceSync": "no", "org.apache.logging.log4j.level": "OFF"},
+        system_properties={
+            "zookeeper.forceSync": "no",
+            "org.apache.logging.log4j.level": "OFF",
+            "zookeeper.DigestAuthenticationProvider.superDigest": SUPER_DIGEST,
+        },
     )
 
 
@@ -30,6 +35,7 @@ def zketcd_proxy(etcd: EtcdServer, prefix: str) -> ZketcdServer:
         tick_time=TICK_TIME_MS,
         max_session_timeout=MAX_SESSION_TIMEOUT_MS,
         max_client_connections=0,
+        super_digest=SUPER_DIGEST,
     )
 
 

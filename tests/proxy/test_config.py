@@ -12,6 +12,7 @@ import pytest
 
 from proxy.config import Config, parse
 
+_SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 # option -> (the field or fields, what is written, what it means)
 _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "listen": ("host port", "0.0.0.0:2182", ("0.0.0.0", 2182)),
@@ -33,6 +34,7 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "etcd-key": ("etcd_key", __file__, __file__),
     "etcd-user": ("etcd_user", "root", "root"),
     "etcd-password": ("etcd_password", "word", "word"),
+    "super-digest": ("super_digest", _SUPER, _SUPER),
 }
 # Options that are refused one without the other.
 _PARTNERS = {

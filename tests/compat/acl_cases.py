@@ -1,0 +1,171 @@
+"""Scripts about who may do what: every scheme and permission against every operation, and the super user."""
+
+from tests.compat.generate import digest
+from tests.compat.script import (
+    OPEN,
+    SEQUENTIAL,
+    AddAuth,
+    Check,
+    Create,
+    Delete,
+    Exists,
+    GetAcl,
+    GetChildren,
+    GetData,
+    Multi,
+    Open,
+    Reopen,
+    Request,
+    Script,
+    SetAcl,
+    SetData,
+    SetWatches,
+    Sync,
+    call,
+)
+
+SUPER_DIGEST = digest("super:test")  # what both servers are started with
+SUPER = AddAuth("digest", b"super:test")
+AMY = AddAuth("digest", b"amy:secret")
+OWNER, STRANGER, ROOT = 0, 1, 2
+
+# ACL ids that mean, or do not mean, a client on 127.0.0.1 that is AMY
+_IDS = {
+    "world": ("world", "anyone"),
+    "auth": ("auth", ""),
+    "digest": ("digest", digest("amy:secret")),
+    "digest_of_another": ("digest", digest("bob:secret")),
+    "ip": ("ip", "127.0.0.1"),
+    "ip_network": ("ip", "126.0.0.0/7"),
+    "ip_of_another": ("ip", "127.0.0.2/32"),
+    "ip_of_all": ("ip", "10.9.8.7/0"),
+    "ip_6": ("ip", "::/0"),
+}
+_PERMISSIONS = (0, 1, 2, 4, 8, 16, 31, 31 & ~1, 31 & ~2, 31 & ~4, 31 & ~8, 31 & ~16, 1 << 5, -1)
+_BAD_IDS = (
+    *(("world", "nobody"), ("world", ""), ("auth", "amy"), ("super", ""), ("super", "x:y"), ("sasl", "amy")),
+    *(
+        ("x509", "CN=amy"),
+        ("", ""),
+        (" digest", "a:b"),
+        ("digest", "a"),
+        ("digest", "a:b:c"),
+        ("ip", "1.2.3"),
+    ),
+    *(("ip", "::1/129"), ("ip", "127.0.0.1/33"), ("ip", "localhost"), ("DIGEST", "a:b"), ("host", "a")),
+)
+
+
+def _attempts(path: str) -> list[Request]:
+    """Every operation on a node, alone and as a multi's part; what succeeds leaves the node as it was."""
+    child = path + "/c"
+    return [
+        Exists(path, True),
+        GetData(path, True),
+        GetChildren(path, True),
+        GetChildren(path, with_stat=True),
+        GetAcl(path),
+        Sync(path),
+        SetData(path, b"new"),
+        Create(child),
+        Exists(child, True),
+        Delete(child),
+        Create(child, flags=SEQUENTIAL, with_stat=True),
+        Multi((Check(path),)),
+        Multi((SetData(path, b"newer"), Check(path, 77))),
+        Multi((Create(child), SetData(child, b"1"), Delete(child))),
+        Multi((Create(path + "/d"), Create(path + "/d/e", acls=((1, "world", "anyone"),)))),
+        Multi((Delete(path + "/d/e"), Delete(path + "/d"))),
+        SetAcl(path, OPEN, 77),
+    ]
+
+
+def _matrix(identity: tuple[str, str]) -> Script:
+    """One node for each set of permissions, under every operation, by its owner and by somebody else."""
+    steps: Script = [Open(OWNER), Open(STRANGER), call(OWNER, AMY)]
+    for place, perms in enumerate(_PERMISSIONS):
+        path = f"/n{place}"
+        steps += [call(OWNER, Create(path, b"old", acls=((perms, *identity),)))]
+        for slot in (OWNER, STRANGER):
+            steps += [call(slot, request) for request in _attempts(path)]
+        steps += [call(STRANGER, SetAcl(path, OPEN)), call(OWNER, GetAcl(path)), call(OWNER, Delete(path))]
+    return steps
+
+
+def _super_matrix() -> Script:
+    """A node for which nobody has any permission, and one that is another's, under every operation."""
+    steps: Script = [Open(OWNER), Open(ROOT), call(OWNER, AMY), call(ROOT, SUPER)]
+    for path, acl in (("/none", (0, "world", "anyone")), ("/amys", (31, *_IDS["digest"]))):
+        steps += [call(OWNER, Create(path, acls=(acl,)))]
+        steps += [call(ROOT, request) for request in _attempts(path)]
+        steps += [call(ROOT, GetAcl(path)), call(ROOT, SetAcl(path, ((1, "auth", ""),)))]
+        steps += [call(slot, GetAcl(path)) for slot in (OWNER, ROOT)]
+        steps += [call(OWNER, SetAcl(path)), call(ROOT, SetAcl(path)), call(OWNER, GetAcl(path))]
+    return steps
+
+
+def _super_by_turns() -> Script:
+    """Super is the connection's: gone after a reconnect; a wrong password is another user."""
+    locked = Create("/locked", acls=((0, "world", "anyone"),))
+    return [
+        *(Open(OWNER), call(OWNER, locked), call(OWNER, GetData("/locked"))),
+        *(call(OWNER, AddAuth("digest", b"super:wrong")), call(OWNER, GetData("/locked"))),
+        *(call(OWNER, Create("/wrong", acls=((31, "auth", ""),))), call(OWNER, GetAcl("/wrong"))),
+        *(call(OWNER, SUPER), call(OWNER, GetData("/locked"))),
+        *(call(OWNER, Create("/both", acls=((31, "auth", ""),))), call(OWNER, GetAcl("/both"))),
+        *(Reopen(OWNER), call(OWNER, GetData("/locked")), call(OWNER, GetData("/wrong"))),
+        *(call(OWNER, SUPER, GetData("/locked"), SetData("/locked", b"1")), call(OWNER, AMY)),
+        *(call(OWNER, GetData("/locked")), call(OWNER, GetAcl("/wrong"))),
+    ]
+
+
+def _withheld() -> Script:
+    """A watch's event is withheld from who may not read the node by then; from super never."""
+    mine = ((31, *_IDS["digest"]),)
+    steps: Script = [Open(OWNER), Open(STRANGER), Open(ROOT), call(OWNER, AMY), call(ROOT, SUPER)]
+    look = (Exists("/w", True), GetChildren("", True))
+    for _ in range(2):
+        steps += [call(slot, request) for slot in (OWNER, STRANGER, ROOT) for request in look]
+        steps += [call(OWNER, Create("/w", acls=mine))]
+        steps += [call(slot, request) for slot in (OWNER, STRANGER, ROOT) for request in look]
+        steps += [call(OWNER, SetData("/w", b"1")), call(OWNER, Create("/w/c")), call(OWNER, Delete("/w/c"))]
+        steps += [call(OWNER, SetAcl("/w", ((30, "world", "anyone"), *mine)))]
+        steps += [call(slot, GetData("/w", True)) for slot in (OWNER, STRANGER, ROOT)]
+        steps += [call(OWNER, Multi((SetData("/w", b"2"), Delete("/w"))))]
+    gone = [call(STRANGER, Exists("/v", True)), call(OWNER, Create("/v", acls=mine))]
+    again = [Reopen(STRANGER), call(STRANGER, SetWatches("last", exist=("/v",), data=("/v",)))]
+    return [*steps, *gone, *again, call(OWNER, SetData("/v"))]
+
+
+def _bad_ids() -> Script:
+    steps: Script = [Open(OWNER), call(OWNER, AMY), call(OWNER, Create("/a"))]
+    for identity in _BAD_IDS:
+        for acls in (((1, *identity),), (*OPEN, (1, *identity))):
+            steps += [call(OWNER, Create("/b", acls=acls)), call(OWNER, SetAcl("/a", acls))]
+            steps += [call(OWNER, Multi((Create("/c", acls=acls),))), call(OWNER, Delete("/b"))]
+            steps += [call(OWNER, GetAcl("/a")), call(OWNER, SetAcl("/a", OPEN))]
+    return steps
+
+
+def _addauth(scheme: str | None, credentials: bytes | None) -> Script:
+    """An auth packet before other requests: who it makes the client, and whether what follows is heard."""
+    return [
+        Open(OWNER),
+        call(OWNER, Create("/a")),
+        call(OWNER, AddAuth(scheme, credentials), GetData("/a"), SetAcl("/a", ((31, "auth", ""),))),
+        call(OWNER, GetAcl("/a")),
+    ]
+
+
+ACL_CASES: dict[str, Script] = {
+    **{f"permissions_of_{name}": _matrix(identity) for name, identity in _IDS.items()},
+    "super": _super_matrix(),
+    "super_by_turns": _super_by_turns(),
+    "withheld_events": _withheld(),
+    "bad_ids": _bad_ids(),
+    **{
+        f"addauth_{scheme}_{number}": _addauth(scheme, credentials)
+        for scheme in ("digest", "ip", "world", "auth", "super", "x509", "sasl", "", None)
+        for number, credentials in enumerate((b"super:test", b"", None))
+    },
+}
