@@ -222,8 +222,7 @@ def _file(text: str) -> str:
 
 
 def _digest(text: str) -> str:
-    name, colon, digest = text.partition(":")
-    if text and not (colon and re.fullmatch(r"[A-Za-z0-9+/]{27}=", digest)):
+    if text and not re.fullmatch(r"[^:]*:[A-Za-z0-9+/]{27}=", text):
         raise configargparse.ArgumentTypeError(f"{text!r} is not USER:HASH, with the base64 of a SHA-1")
     return text
 

@@ -487,7 +487,7 @@ class Connection(asyncio.Protocol):
         return frame(xid, 0, ErrorCode.OK)
 
     def _prove(self, packet: bytes) -> bool | None:
-        """Take the identities that an auth packet proves; False if it proves none, None if it is cut short."""
+        """Take the identities that an auth packet proves; False if it proves none, None if cut short."""
         try:
             reader = Reader(packet, _HEADER_SIZE)
             reader.int()  # the type, always 0

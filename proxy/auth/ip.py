@@ -1,4 +1,4 @@
-"""Scheme `ip`: where a client connects from; an ACL's id is an address or a network (IPAuthenticationProvider)."""
+"""Scheme `ip`: whence a client comes; an ACL's id is an address or a network (IPAuthenticationProvider)."""
 
 import ipaddress
 import re

@@ -1,4 +1,4 @@
-"""Distinguished names as Java's X500Principal writes and reads them; x509 identities and ACLs are such text."""
+"""Distinguished names as Java's X500Principal writes and reads them: the ids of x509."""
 
 import re
 

@@ -1,4 +1,4 @@
-"""What an authentication scheme is: ZooKeeper's AuthenticationProvider. What one does lives in its own file."""
+"""What an authentication scheme is: ZooKeeper's AuthenticationProvider. Each has a file of its own."""
 
 from collections.abc import Callable
 from typing import NamedTuple
@@ -20,7 +20,10 @@ class Peer(NamedTuple):
 
 
 class Settings(NamedTuple):
-    """What the server's configuration says about schemes; None is nobody (a certificate may have no name at all)."""
+    """What the server's configuration says about schemes.
+
+    None is nobody; "" would be the owner of a certificate without a name.
+    """
 
     #: DigestAuthenticationProvider.superDigest: the digest identity that is the super user.
     super_digest: str | None = None

@@ -35,6 +35,6 @@ class Offer(NamedTuple):
         return SCHEMES[name].authenticate(credentials, peer, self.settings)
 
 
-def offer(extra: Iterable[str] = (), settings: Settings = Settings()) -> Offer:
+def offer(extra: Iterable[str], settings: Settings) -> Offer:
     """The schemes that every server has, and the `extra` ones that this one is configured for."""
     return Offer(ALWAYS | frozenset(extra), settings)

@@ -44,15 +44,15 @@ _IDS = {
 _PERMISSIONS = (0, 1, 2, 4, 8, 16, 31, 31 & ~1, 31 & ~2, 31 & ~4, 31 & ~8, 31 & ~16, 1 << 5, -1)
 _BAD_IDS = (
     *(("world", "nobody"), ("world", ""), ("auth", "amy"), ("super", ""), ("super", "x:y"), ("sasl", "amy")),
+    *(("x509", "CN=amy"), ("", ""), (" digest", "a:b"), ("digest", "a"), ("digest", "a:b:c")),
     *(
-        ("x509", "CN=amy"),
-        ("", ""),
-        (" digest", "a:b"),
-        ("digest", "a"),
-        ("digest", "a:b:c"),
         ("ip", "1.2.3"),
+        ("ip", "::1/129"),
+        ("ip", "127.0.0.1/33"),
+        ("ip", "localhost"),
+        ("DIGEST", "a:b"),
+        ("host", "a"),
     ),
-    *(("ip", "::1/129"), ("ip", "127.0.0.1/33"), ("ip", "localhost"), ("DIGEST", "a:b"), ("host", "a")),
 )
 
 
@@ -133,7 +133,7 @@ def _withheld() -> Script:
         steps += [call(slot, GetData("/w", True)) for slot in (OWNER, STRANGER, ROOT)]
         steps += [call(OWNER, Multi((SetData("/w", b"2"), Delete("/w"))))]
     gone = [call(STRANGER, Exists("/v", True)), call(OWNER, Create("/v", acls=mine))]
-    again = [Reopen(STRANGER), call(STRANGER, SetWatches("last", exist=("/v",), data=("/v",)))]
+    again: Script = [Reopen(STRANGER), call(STRANGER, SetWatches("last", exist=("/v",), data=("/v",)))]
     return [*steps, *gone, *again, call(OWNER, SetData("/v"))]
 
 

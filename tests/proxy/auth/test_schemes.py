@@ -30,7 +30,7 @@ def test_what_no_scheme_proves_fails() -> None:
 def test_a_scheme_that_is_not_offered_proves_nothing() -> None:
     assert Offer().identities(SECURE) == (ADDRESS,)
     assert Offer().authenticate("x509", None, SECURE) == ()
-    assert offer(["x509"]).identities(SECURE) == (ADDRESS, Identity("x509", "CN=amy"))
+    assert offer(["x509"], Settings()).identities(SECURE) == (ADDRESS, Identity("x509", "CN=amy"))
 
 
 def test_the_identities_of_every_scheme_match_their_own_entries() -> None:

@@ -39,7 +39,7 @@ def test_the_name_of_a_certificate() -> None:
     certificate = load_pem_x509_certificate(leaf.cert_chain_pems[0].bytes())
     told = subject_name(certificate.public_bytes(Encoding.DER))
     assert told.startswith("CN=amy,OU=")
-    assert told.endswith(",O=trustme v" + trustme.__version__)
+    assert ",O=trustme v" in told
 
 
 def test_a_name_that_is_none() -> None:
