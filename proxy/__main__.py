@@ -27,7 +27,6 @@ def main() -> int:
     logging.basicConfig(
         level=config.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
-    logging.getLogger("grpc").setLevel(logging.WARNING)
     try:
         # Before all else: who cannot have the port need not start an etcd and load a tree.
         with (

@@ -1,22 +1,20 @@
 """The gRPC client: calls and streams to one etcd cluster, fail-over, authentication, errors.
 
-The only file that imports grpc. What the bytes say is `proxy.etcd.wire`'s and what failures mean is
-`proxy.etcd.failures`'; nothing here knows znodes. No request is repeated here once etcd may have seen it: an
-unknown outcome goes to the caller, who alone can settle it.
+How a call gets to a member is `proxy.etcd.channel`'s, what its bytes say `proxy.etcd.wire`'s, what failures
+mean `proxy.etcd.failures`'; nothing here knows znodes. No request is repeated here once etcd may have seen
+it: an unknown outcome goes to the caller, who alone can settle it.
 """
 
 import asyncio
-import contextlib
+import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterator, Sequence
-from pathlib import Path
+from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
 from urllib.parse import urlsplit
-
-import grpc
-import grpc.aio
 
 from proxy.etcd import failures, wire
 from proxy.etcd import rpc_pb2 as pb
+from proxy.etcd.channel import Channel
+from proxy.etcd.http2 import Call, Metadata, RpcError
 from proxy.etcd.keeper import LeaseKeeper
 from proxy.etcd.model import (
     EtcdError,
@@ -44,74 +42,64 @@ _LEASE_KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
 _STATUS = "/etcdserverpb.Maintenance/Status"
 _AUTHENTICATE = "/etcdserverpb.Auth/Authenticate"
 
-_UNARY = (_TXN, _RANGE, _LEASE_GRANT, _LEASE_REVOKE, _LEASE_TIME_TO_LIVE, _STATUS, _AUTHENTICATE)
-_STREAMS = (_WATCH, _LEASE_KEEP_ALIVE)
-
-_OPTIONS = (
-    # A watch that catches up gets messages beyond gRPC's 4 MiB, and one revision may hold many MiB.
-    ("grpc.max_receive_message_length", -1),
-    ("grpc.max_send_message_length", -1),
-    # etcd closes connections that ping more often than --grpc-keepalive-min-time (5 s), or without a call.
-    ("grpc.keepalive_time_ms", 6000),
-    ("grpc.keepalive_timeout_ms", 3000),
-    # It is this one, 60 s by default, that ends a silent connection (seen with grpcio 1.85).
-    ("grpc.http2.ping_timeout_ms", 3000),
-    ("grpc.keepalive_permit_without_calls", 0),
-    ("grpc.http2.max_pings_without_data", 0),
-    # gRPC's own back-off grows to two minutes; an etcd that returns should be seen within a second.
-    ("grpc.initial_reconnect_backoff_ms", 100),
-    ("grpc.min_reconnect_backoff_ms", 5000),  # the time that one attempt to connect may take, TLS included
-    ("grpc.max_reconnect_backoff_ms", 1000),
-    # Whether a request may be repeated is decided above us (DESIGN 4.7), never by gRPC.
-    ("grpc.enable_retries", 0),
-    # A proxy named in the environment is for the web; etcd is near.
-    ("grpc.enable_http_proxy", 0),
-)
 # Without this a member that lost quorum keeps a stream open in silence for ever.
 _REQUIRE_LEADER = ("hasleader", "true")
 _STREAM_ENDED = "the stream was ended"
 
-_Metadata = tuple[tuple[str, str], ...]
-_StreamCall = grpc.aio.StreamStreamCall[bytes, bytes]
-
 
 class Tls:
-    """Keys and certificates for https endpoints, read from PEM files here and now; "" leaves one out."""
+    """Keys and certificates for https endpoints, in PEM files; "" leaves one out."""
 
     def __init__(
         self, ca_file: str = "", cert_file: str = "", key_file: str = "", server_name: str = ""
     ) -> None:
-        """Without `ca_file` gRPC's built-in roots are trusted. `cert_file` and `key_file` go together.
+        """Without `ca_file` the system's roots are trusted. `cert_file` and `key_file` go together.
 
         `server_name` is what the server's certificate must be for, if not the endpoint's host. Blocks to read
         the files. Raises OSError, and ValueError for a certificate without key or the reverse.
         """
         if bool(cert_file) != bool(key_file):
             raise ValueError("a client certificate and its key are needed together")
-        ca, key, cert = (Path(name).read_bytes() if name else None for name in (ca_file, key_file, cert_file))
-        self.credentials = grpc.ssl_channel_credentials(ca, key, cert)
-        self.options = (("grpc.ssl_target_name_override", server_name),) if server_name else ()
+        self._files = (ca_file, cert_file, key_file)
+        self.server_name = server_name
+        self.context()
+
+    def context(self) -> ssl.SSLContext:
+        """The files as they are now: renewed ones serve the next connections. Blocks; raises OSError."""
+        ca_file, cert_file, key_file = self._files
+        for name in filter(None, self._files):
+            with open(name, "rb"):  # ssl's own error would not name the file
+                pass
+        context = ssl.create_default_context(cafile=ca_file or None)
+        if cert_file:
+            context.load_cert_chain(cert_file, key_file)
+        context.set_alpn_protocols(["h2"])
+        return context
 
 
 class Stream:
     """One open bidirectional call. Ends by an EtcdError from `read` or `write`, or by `close`."""
 
-    def __init__(self, call: _StreamCall, client: "EtcdClient", member: "_Member") -> None:
+    def __init__(self, call: Call, client: "EtcdClient", member: "_Member") -> None:
         self._call = call
         self._client = client
         self._member = member
 
     async def write(self, request: bytes) -> None:
         """Send one message. Raises EtcdUnknown or EtcdRefused if the stream is broken."""
-        with self._translated():
-            await self._call.write(request)
+        try:
+            self._call.write(request)
+        except RpcError as error:
+            raise self._client.failure(self._member, error.details) from None
 
     async def read(self) -> bytes:
         """The next message. Raises EtcdUnknown or EtcdRefused if the stream is broken."""
-        with self._translated():
+        try:
             message = await self._call.read()
-        if not isinstance(message, bytes):
-            raise EtcdUnknown(_STREAM_ENDED)  # grpc.aio.EOF
+        except RpcError as error:
+            raise self._client.failure(self._member, error.details) from None
+        if message is None:
+            raise EtcdUnknown("the stream was ended")
         self._client.last_contact = time.monotonic()
         return message
 
@@ -121,28 +109,12 @@ class Stream:
 
     def close(self) -> None:
         """End the call; whoever waits in `read` or `write` gets EtcdUnknown."""
-        self._call.cancel()
         self._client.forget(self)
-
-    @contextlib.contextmanager
-    def _translated(self) -> Iterator[None]:
-        try:
-            yield
-        except grpc.aio.AioRpcError as error:
-            raise self._client.failure(self._member, error.details() or str(error.code())) from None
-        except asyncio.InvalidStateError:
-            # grpc.aio's way to say that the call was over already when it was written to.
-            raise EtcdUnknown(_STREAM_ENDED) from None
-        except asyncio.CancelledError:
-            task = asyncio.current_task()
-            if task is not None and task.cancelling():
-                raise
-            # Not this task but the call was cancelled, by close().
-            raise EtcdUnknown(_STREAM_ENDED) from None
+        self._call.cancel()
 
 
 class _Member:
-    """The channel to one endpoint and its methods."""
+    """The channel to one endpoint."""
 
     def __init__(self, endpoint: str, tls: Tls | None) -> None:
         url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
@@ -150,17 +122,9 @@ class _Member:
             raise ValueError(
                 f"not an etcd endpoint: {endpoint!r} (expected http://HOST:PORT or https://HOST:PORT)"
             )
-        host = f"[{url.hostname}]" if ":" in url.hostname else url.hostname
-        self.address = f"{host}:{url.port or 2379}"
-        if url.scheme == "https":
-            tls = tls or Tls()
-            options = (*_OPTIONS, *tls.options)
-            self.channel = grpc.aio.secure_channel(self.address, tls.credentials, options=options)
-        else:
-            self.channel = grpc.aio.insecure_channel(self.address, options=_OPTIONS)
-        # No serializers: bytes in, bytes out.
-        self.unary = {method: self.channel.unary_unary(method, None, None) for method in _UNARY}
-        self.streams = {method: self.channel.stream_stream(method, None, None) for method in _STREAMS}
+        secure = (tls or Tls()) if url.scheme == "https" else None
+        self.channel = Channel(url.hostname, url.port or 2379, secure)
+        self.address = self.channel.address
 
 
 class EtcdClient:
@@ -182,7 +146,7 @@ class EtcdClient:
         self._user = user
         self._password = password
         self._token = ""
-        self._metadata: _Metadata = ()
+        self._metadata: Metadata = ()
         self._authenticating = asyncio.Lock()
         self._streams: set[Stream] = set()
         self._tasks = Tasks()
@@ -314,7 +278,7 @@ class EtcdClient:
         for stream in list(self._streams):
             stream.close()
         for member in self._members:
-            await member.channel.close(None)
+            await member.channel.close()
 
     async def _call(self, method: str, request: bytes, timeout: float) -> bytes:
         if self._user and not self._token:
@@ -331,9 +295,9 @@ class EtcdClient:
     async def _attempt(self, method: str, request: bytes, timeout: float) -> bytes:
         member = self._member
         try:
-            response: bytes = await member.unary[method](request, timeout=timeout, metadata=self._metadata)
-        except grpc.aio.AioRpcError as error:
-            raise self.failure(member, error.details() or str(error.code())) from None
+            response = await member.channel.unary(method, request, timeout, self._metadata)
+        except RpcError as error:
+            raise self.failure(member, error.details) from None
         self.last_contact = time.monotonic()
         return response
 
@@ -360,7 +324,11 @@ class EtcdClient:
             await self._authenticate("", 5.0)
         metadata = (*self._metadata, _REQUIRE_LEADER)
         member = self._member
-        stream = Stream(member.streams[method](None, metadata=metadata), self, member)
+        try:
+            call = await member.channel.stream(method, metadata)
+        except RpcError as error:
+            raise self.failure(member, error.details) from None
+        stream = Stream(call, self, member)
         self._streams.add(stream)
         return stream
 

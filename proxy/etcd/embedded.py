@@ -283,8 +283,7 @@ class EmbeddedEtcd:
 async def _serves(port: int) -> bool:
     """Whether etcd answers a linearizable read, as it does even when its quota is used up (unlike /health).
 
-    Asked through its JSON gateway: a gRPC client made for this alone would block the loop when it is dropped,
-    since grpc.aio joins its poller thread with the last channel.
+    Asked through its JSON gateway, so that starting an etcd needs none of its client.
     """
     try:
         async with asyncio.timeout(_ANSWER_TIMEOUT):

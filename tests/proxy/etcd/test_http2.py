@@ -1,0 +1,369 @@
+"""The HTTP/2 side of calls, against another implementation of HTTP/2 (the h2 library) as the server."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any, cast
+
+import h2.config
+import h2.connection
+import h2.events
+import h2.settings
+import hpack
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from proxy.etcd.http2 import Call, Connection, RpcError, request_headers
+
+OK = [("grpc-status", "0")]
+HEAD = [(":status", "200"), ("content-type", "application/grpc")]
+PATIENCE = 5.0
+
+
+def message(data: bytes, compressed: int = 0) -> bytes:
+    """A gRPC message on the wire."""
+    return bytes([compressed]) + len(data).to_bytes(4, "big") + data
+
+
+class Wire(asyncio.Transport):
+    """A transport whose other end the test reads."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.written = bytearray()
+        self.aborted = False
+
+    def write(self, data: Any) -> None:
+        self.written += data
+
+    def abort(self) -> None:
+        self.aborted = True
+
+
+class Server:
+    """A connection under test, and its server."""
+
+    def __init__(self, window: int = 65_535) -> None:
+        self.connection = Connection(asyncio.get_running_loop(), "etcd:2379")
+        self.wire = Wire()
+        self.h2 = h2.connection.H2Connection(
+            h2.config.H2Configuration(client_side=False, header_encoding="utf-8")
+        )
+        initial = {h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: window}
+        self.h2.local_settings = h2.settings.Settings(client=False, initial_values=initial)
+        self.h2.initiate_connection()
+        self.bodies: dict[int, bytearray] = {}
+        self.requests: dict[int, dict[str, str]] = {}
+        self.ended: list[int] = []
+        self.reset: list[int] = []
+        self.pongs = 0
+        self.connection.connection_made(self.wire)
+
+    def exchange(self, feed: Callable[[bytes], None] | None = None, *, read: bool = True) -> None:
+        """Let both sides say all they have to say. With `read` the server makes room for what it got."""
+        while True:
+            sent = bytes(self.wire.written)
+            self.wire.written.clear()
+            for event in self.h2.receive_data(sent) if sent else ():
+                self._see(event, read)
+            answer = self.h2.data_to_send()
+            if not sent and not answer:
+                return
+            if answer:
+                (feed or self.connection.data_received)(answer)
+
+    def _see(self, event: h2.events.Event, read: bool) -> None:
+        if isinstance(event, h2.events.RequestReceived):
+            self.requests[event.stream_id] = dict(cast(Any, event.headers))
+        elif isinstance(event, h2.events.DataReceived):
+            self.bodies.setdefault(event.stream_id, bytearray()).extend(event.data)
+            if read:
+                self.h2.acknowledge_received_data(event.flow_controlled_length, event.stream_id)
+        elif isinstance(event, h2.events.StreamEnded):
+            self.ended.append(event.stream_id)
+        elif isinstance(event, h2.events.StreamReset):
+            self.reset.append(event.stream_id)
+        elif isinstance(event, h2.events.PingAckReceived):
+            self.pongs += 1
+
+    def call(self, request: bytes = b"", *, last: bool = True) -> Call:
+        """Send a request."""
+        call = self.connection.open(request_headers("http", "etcd:2379", "/a/B", 5.0, (("token", "x"),)))
+        self.connection.send(call, request, last=last)
+        return call
+
+    def answer(self, call: Call, *messages: bytes, padding: int | None = None) -> None:
+        """Answer a call with success."""
+        self.h2.send_headers(call.stream, HEAD)
+        for data in messages:
+            self.h2.send_data(call.stream, message(data), pad_length=padding)
+        self.h2.send_headers(call.stream, OK, end_stream=True)
+
+
+async def test_a_request_is_what_grpc_prescribes() -> None:
+    server = Server()
+    call = server.call(b"request")
+    server.exchange()
+    assert server.requests[call.stream] == {
+        ":method": "POST",
+        ":scheme": "http",
+        ":path": "/a/B",
+        ":authority": "etcd:2379",
+        "content-type": "application/grpc",
+        "te": "trailers",
+        "grpc-timeout": "5000m",
+        "token": "x",
+    }
+    assert bytes(server.bodies[call.stream]) == message(b"request")
+    assert server.ended == [call.stream]
+    server.answer(call, b"answer")
+    server.exchange()
+    assert await call.result(PATIENCE) == b"answer"
+    assert not server.connection.busy
+    assert not server.reset
+
+
+@given(value=st.text(st.characters(codec="ascii", min_codepoint=33), max_size=20_000))
+def test_long_values_of_fields(value: str) -> None:
+    block = request_headers("https", "a", "/p", None, (("token", value),))
+    fields = dict(hpack.Decoder(max_header_list_size=1 << 20).decode(block, raw=True))
+    assert fields[b"token"] == value.encode()
+    assert fields[b":scheme"] == b"https"
+
+
+@settings(max_examples=50)
+@given(data=st.data())
+async def test_answers_in_any_pieces(data: st.DataObject) -> None:
+    server = Server()
+    calls = [server.call(b"%d" % number) for number in range(3)]
+    server.exchange()
+    texts = [data.draw(st.binary(max_size=40_000)) for _ in calls]
+    for call, text in zip(calls, texts, strict=True):
+        server.h2.send_headers(call.stream, HEAD)
+        body = message(text)
+        cut = data.draw(st.integers(0, len(body)))
+        for begin, end in ((0, cut), (cut, len(body))):
+            for at in range(begin, end, 16_000):
+                padding = data.draw(st.sampled_from((None, 0, 7)))
+                server.h2.send_data(call.stream, body[at : min(end, at + 16_000)], pad_length=padding)
+        server.h2.send_headers(call.stream, OK, end_stream=True)
+
+    def piecewise(stream: bytes) -> None:
+        position = 0
+        while position < len(stream):
+            size = data.draw(st.integers(1, 20_000))
+            server.connection.data_received(stream[position : position + size])
+            position += size
+
+    server.exchange(piecewise)
+    assert [await call.result(PATIENCE) for call in calls] == texts
+
+
+async def test_every_split_of_an_answer() -> None:
+    server = Server()
+    first = server.call()
+    server.exchange()
+    server.answer(first, b"answer")
+    stream = server.h2.data_to_send()
+    for cut in range(len(stream)):
+        other = Server()
+        call = other.call()
+        other.exchange()
+        other.connection.data_received(stream[:cut])
+        other.connection.data_received(stream[cut:])
+        assert await call.result(PATIENCE) == b"answer"
+
+
+@pytest.mark.parametrize("window", [1, 1000, 65_535, 1 << 20])
+async def test_a_large_request_waits_for_room(window: int) -> None:
+    server = Server(window=window)
+    server.exchange()  # the settings
+    size = 3_000 if window == 1 else 300_000
+    requests = [bytes([number]) * size for number in range(2)]
+    calls = [server.call(request) for request in requests]
+    server.exchange(read=False)
+    assert all(len(body) <= window for body in server.bodies.values())
+    assert sum(map(len, server.bodies.values())) <= 65_535, "the connection has a window of its own"
+    for stream, body in server.bodies.items():
+        if body:
+            server.h2.acknowledge_received_data(len(body), stream)
+    server.exchange()
+    assert [bytes(server.bodies[call.stream]) for call in calls] == [message(text) for text in requests]
+    assert server.ended == [call.stream for call in calls]
+
+
+async def test_windows_that_shrink_and_grow() -> None:
+    server = Server()
+    server.exchange()
+    call = server.call(bytes(100_000))
+    server.exchange(read=False)
+    assert len(server.bodies[call.stream]) == 65_535
+    server.h2.update_settings({h2.settings.SettingCodes.INITIAL_WINDOW_SIZE: 100})
+    server.exchange()
+    server.h2.acknowledge_received_data(65_535, call.stream)
+    server.exchange()
+    assert len(server.bodies[call.stream]) == 100_005
+
+
+async def test_what_is_received_is_made_room_for() -> None:
+    server = Server()
+    call = server.call(last=False)
+    server.exchange()
+    server.h2.send_headers(call.stream, HEAD)
+    chunk = message(bytes(15_000))
+    for _ in range(3 * (64 << 20) // len(chunk)):
+        server.h2.send_data(call.stream, chunk)
+        if server.h2.local_flow_control_window(call.stream) < 16_384:
+            server.exchange()
+    server.exchange()
+    assert len(await call.read() or b"") == 15_000
+
+
+async def test_messages_of_a_stream_come_one_by_one() -> None:
+    server = Server()
+    call = server.call(b"one", last=False)
+    call.write(b"two")
+    server.exchange()
+    assert bytes(server.bodies[call.stream]) == message(b"one") + message(b"two")
+    assert not server.ended
+    waiting = asyncio.get_running_loop().create_task(call.read())
+    await asyncio.sleep(0)
+    server.h2.send_headers(call.stream, HEAD)
+    server.h2.send_data(call.stream, message(b"a") + message(b"") + message(b"c"))
+    server.exchange()
+    assert [await waiting, await call.read(), await call.read()] == [b"a", b"", b"c"]
+    server.h2.send_headers(call.stream, OK, end_stream=True)
+    server.exchange()
+    assert await call.read() is None
+    with pytest.raises(RpcError, match="ended"):
+        call.write(b"three")
+    assert server.reset == [call.stream], "the server is told that nothing more comes"
+
+
+@pytest.mark.parametrize(
+    ("headers", "words"),
+    [
+        ([("grpc-status", "8"), ("grpc-message", "etcdserver: too many%3A 100%25 r%C3%A9sum")], "100% résum"),
+        ([("grpc-status", "14")], "gRPC status 14"),
+        ([("x-other", "1")], "without a gRPC status"),
+    ],
+)
+async def test_refusals(headers: list[tuple[str, str]], words: str) -> None:
+    server = Server()
+    trailers_only, after_headers = server.call(), server.call()
+    server.exchange()
+    server.h2.send_headers(trailers_only.stream, HEAD + headers, end_stream=True)
+    server.h2.send_headers(after_headers.stream, HEAD)
+    server.h2.send_headers(after_headers.stream, headers, end_stream=True)
+    server.exchange()
+    for call in (trailers_only, after_headers):
+        with pytest.raises(RpcError, match=words):
+            await call.result(PATIENCE)
+
+
+async def test_a_refusal_before_the_request_is_through() -> None:
+    server = Server()
+    server.exchange()
+    call = server.call(bytes(1_000_000))
+    server.exchange(read=False)
+    server.h2.send_headers(
+        call.stream, [*HEAD, ("grpc-status", "8"), ("grpc-message", "no")], end_stream=True
+    )
+    server.exchange()
+    with pytest.raises(RpcError, match="no"):
+        await call.result(PATIENCE)
+    assert server.reset == [call.stream]
+    assert not server.connection.busy
+
+
+async def test_ends_of_calls_leave_the_connection_alone() -> None:
+    server = Server()
+    late, cancelled, reset, other = (server.call() for _ in range(4))
+    server.exchange()
+    with pytest.raises(RpcError, match="deadline exceeded"):
+        await late.result(0)
+    waiting = asyncio.get_running_loop().create_task(cancelled.result(PATIENCE))
+    await asyncio.sleep(0)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    server.exchange()
+    assert server.reset == [late.stream, cancelled.stream]
+    server.h2.reset_stream(reset.stream, error_code=7)
+    server.answer(other, b"answer")
+    server.exchange()
+    with pytest.raises(RpcError, match="reset by the server, code 7"):
+        await reset.result(PATIENCE)
+    assert await other.result(PATIENCE) == b"answer"
+    assert server.connection.usable
+
+
+async def test_a_server_that_goes_away_finishes_what_it_has_seen() -> None:
+    server = Server()
+    seen, unseen = server.call(), server.call()
+    server.exchange()
+    server.connection.data_received(b"\0\0\x08\x07\0\0\0\0\0" + seen.stream.to_bytes(4, "big") + bytes(4))
+    assert not server.connection.usable
+    with pytest.raises(RpcError, match="goes away"):
+        await unseen.result(PATIENCE)
+    with pytest.raises(RpcError, match="no connection"):
+        server.call()
+    server.answer(seen, b"answer")
+    server.exchange()
+    assert await seen.result(PATIENCE) == b"answer"
+
+
+async def test_pings_are_answered_and_a_lost_connection_fails_its_calls() -> None:
+    server = Server()
+    call = server.call()
+    server.h2.ping(b"12345678")
+    server.exchange()
+    assert server.pongs == 1
+    server.connection.connection_lost(ConnectionResetError("reset"))
+    with pytest.raises(RpcError, match="etcd:2379: reset"):
+        await call.result(PATIENCE)
+    assert not server.connection.usable
+
+
+@pytest.mark.parametrize(
+    ("frames", "words"),
+    [
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "frame of"),
+        (b"\0\0\x05\0\0\0\0\0\x01" + message(b"", compressed=1), "compressed"),
+        (b"\0\0\x01\x01\x04\0\0\0\x01\xff", "not understood"),
+        (b"\0\0\x01\x01\x00\0\0\0\x01\x88" + b"\0\0\0\0\0\0\0\0\x01", "headers without their end"),
+        (b"\0\0\0\x09\0\0\0\0\x01", "a continuation of nothing"),
+        (b"\0\0\x01\x08\0\0\0\0\x01\0", "not understood"),
+    ],
+)
+async def test_garbage_ends_the_connection(frames: bytes, words: str) -> None:
+    server = Server()
+    call = server.call()
+    server.connection.data_received(frames)
+    with pytest.raises(RpcError, match=words):
+        await call.result(PATIENCE)
+    assert server.wire.aborted
+
+
+@given(st.binary(max_size=200))
+async def test_noise_is_an_error_or_nothing(noise: bytes) -> None:
+    server = Server()
+    call = server.call()
+    server.connection.data_received(noise)
+    server.connection.connection_lost(None)
+    with pytest.raises(RpcError):
+        await call.result(PATIENCE)
+
+
+async def test_headers_in_pieces() -> None:
+    server = Server()
+    call = server.call()
+    server.exchange()
+    block = hpack.Encoder().encode([*HEAD, ("grpc-status", "5"), ("grpc-message", "pieces")], huffman=False)
+    stream = call.stream.to_bytes(4, "big")
+    parts = [block[at : at + 7] for at in range(0, len(block), 7)]
+    for number, part in enumerate(parts):
+        kind, flags = (1, 1) if number == 0 else (9, 4 if number == len(parts) - 1 else 0)
+        server.connection.data_received(len(part).to_bytes(3, "big") + bytes((kind, flags)) + stream + part)
+    with pytest.raises(RpcError, match="pieces"):
+        await call.result(PATIENCE)
