@@ -138,10 +138,10 @@ class Reader:
         raw = self.buffer()
         return None if raw is None else to_text(raw)
 
-    def string_vector(self) -> list[str] | None:
-        """Strings after their count. A null element is malformed: ZooKeeper answers alike (setWatches)."""
+    def strings(self) -> list[str | None] | None:
+        """Strings after their count, each of which may be null, as the whole."""
         count = self.count()
-        return None if count is None else [self._element() for _ in range(count)]
+        return None if count is None else [self.string() for _ in range(count)]
 
     def acls(self) -> list[Acl] | None:
         """ACL entries after their count. A null id is malformed where ZooKeeper would stumble over it."""
@@ -162,12 +162,6 @@ class Reader:
                 raise MalformedPacket("the id of an ACL is null")
             identity = ""
         return Acl(perms, scheme, identity)
-
-    def _element(self) -> str:
-        value = self.string()
-        if value is None:
-            raise MalformedPacket("an element is null")
-        return value
 
     def text(self) -> str:
         """A string that must be there. Raises NullString for null."""

@@ -4,16 +4,16 @@ Pure. `add` evaluates one request and keeps it if the whole still fits into one 
 turns the batch into that Txn.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
-from codec.constants import ErrorCode, EventType
+from codec.constants import ErrorCode
 from proxy.acl import Caller
 from proxy.draft import CHANGE, PENDING, Draft, Entry, SessionChange, SessionRecord
 from proxy.operation import WriteOperation
 from proxy.refusal import Refusal
 from proxy.tree import Tree
-from schema.paths import parent_of
+from proxy.watches import HeldWatches
 from schema.values import TreeEvent
 
 # Room in one Txn, so that its outer level, one component and its chunks of puts stay below etcd's
@@ -125,28 +125,12 @@ _MOST_COPIES = 6
 _ENTRY_BYTES = 160  # what a path costs besides itself: prefix, header, protobuf around key, value and guards
 
 
-WatchedPaths = tuple[Collection[str], Collection[str]]
-_NO_WATCHES: WatchedPaths = ((), ())
-
-
 class Later(Exception):
     """The request fires a watch of its own session, which has an earlier request in this batch.
 
     The event has to come after the reply to that one, so it goes into a later batch: all events of one Txn
     come before all its replies.
     """
-
-
-def _tells(
-    events: Iterable[TreeEvent], data_watches: Collection[str], child_watches: Collection[str]
-) -> bool:
-    """Whether one of the events fires one of the watches."""
-    for kind, path, _ in events:
-        if path in data_watches or (kind == EventType.NODE_DELETED and path in child_watches):
-            return True
-        if kind != EventType.NODE_DATA_CHANGED and parent_of(path) in child_watches:
-            return True
-    return False
 
 
 class Batch:
@@ -174,11 +158,11 @@ class Batch:
         incarnation: str,
         revision: int,
         now: int,
-        watches_of: Callable[[int], WatchedPaths] = lambda _: ((), ()),
+        watches_of: Callable[[int], HeldWatches | None] = lambda _: None,
     ) -> None:
         """`revision`: the etcd revision that the tree and sessions show. `now`: ms since 1970.
 
-        `watches_of`: the paths on which a session itself has data watches, and child watches.
+        `watches_of`: what a session itself watches.
         """
         self.draft = Draft(tree, sessions, locks, now)
         self.revision = revision
@@ -211,14 +195,13 @@ class Batch:
             len(self._components) + self._load + _MOST_OF_ONE > WIDTH
             or self._size + _MOST_COPIES * request.size + 4 * _ENTRY_BYTES > MAX_BYTES
         )
-        data_watches, child_watches = _NO_WATCHES
+        watches = None
         if request.of_session and request.caller.session_id in self._by_session:
-            data_watches, child_watches = self._watches_of(request.caller.session_id)
-        watching = bool(data_watches or child_watches)
-        draft.begin(undoable=crowded or watching or not request.operation.checks_first)
+            watches = self._watches_of(request.caller.session_id)
+        draft.begin(undoable=crowded or watches is not None or not request.operation.checks_first)
         try:
             self._evaluate(request)
-            if watching and _tells(draft.request_events, data_watches, child_watches):
+            if watches is not None and watches.tell(draft.request_events):
                 raise Later
         except Refusal as refusal:
             draft.rollback()

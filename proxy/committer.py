@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from codec.constants import ErrorCode
 from proxy import plan
-from proxy.batch import Batch, Component, Later, Request, WatchedPaths
+from proxy.batch import Batch, Component, Later, Request
 from proxy.draft import Held
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
@@ -35,6 +35,7 @@ from proxy.mirror import Mirror
 from proxy.ops.session import END, END_IF_GONE, TAKE_OVER
 from proxy.ops.sync import SYNC
 from proxy.tasks import Tasks
+from proxy.watches import HeldWatches
 from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
@@ -149,10 +150,10 @@ class Committer:
         keys: Keyspace,
         incarnation: str,
         tasks: Tasks,
-        watches_of: Callable[[int], WatchedPaths] = lambda _: ((), ()),
+        watches_of: Callable[[int], HeldWatches | None] = lambda _: None,
         lanes: int = LANES,
     ) -> None:
-        """`watches_of`: the paths on which a session itself has data watches, and child watches."""
+        """`watches_of`: what a session itself watches."""
         self._watches_of = watches_of
         self._mirror = mirror
         self._etcd = etcd

@@ -14,7 +14,7 @@ from typing import NamedTuple, Protocol, cast
 from codec.constants import ErrorCode, KeeperState, OpCode, Perms, Xid
 from codec.errors import FrameTooLong, MalformedPacket, NullString
 from codec.framing import Framer
-from codec.jute import INT, Acl, Reader
+from codec.jute import INT, NULL, Acl, Reader
 from codec.packets import (
     REQUEST_HEADER,
     ConnectRequest,
@@ -334,7 +334,7 @@ class Connection(asyncio.Protocol):
         try:
             return frame(xid, host.zxid, 0, READS[opcode](host.reading, self, packet, _HEADER_SIZE))
         except Refusal as refusal:
-            return frame(xid, host.zxid, refusal.code)
+            return frame(xid, host.zxid, refusal.code, refusal.body)
         except MalformedPacket:
             return frame(xid, host.zxid, ErrorCode.MARSHALLING_ERROR)
 
@@ -467,6 +467,9 @@ class Connection(asyncio.Protocol):
             elif item.opcode == OpCode.AUTH:
                 if not self._prove(item.packet):
                     return  # what follows a failed auth is not heard
+            elif item.opcode == OpCode.SASL:
+                if _sasl_token(item.packet) is None:
+                    return
             elif item.opcode not in READS and item.opcode != OpCode.PING:
                 return  # nor what follows an unknown request
 
@@ -476,8 +479,17 @@ class Connection(asyncio.Protocol):
             return frame(Xid.PING, self._host.zxid, 0)
         if opcode == OpCode.AUTH:
             return self._authenticate(xid, packet)
+        if opcode == OpCode.SASL:
+            return self._sasl(xid, packet)
         self._end()
         return frame(xid, -1, ErrorCode.UNIMPLEMENTED)  # ZooKeeper's request has no zxid yet
+
+    def _sasl(self, xid: int, packet: bytes) -> bytes:
+        """What ZooKeeper without a SASL login answers: success and no token (ZooKeeperServer.processSasl)."""
+        if _sasl_token(packet) is None:
+            self._end()
+            return b""
+        return frame(xid, 0, ErrorCode.OK, NULL)
 
     def _authenticate(self, xid: int, packet: bytes) -> bytes:
         proven = self._prove(packet)
@@ -545,6 +557,14 @@ def _subject(transport: asyncio.BaseTransport) -> str | None:
     tls = transport.get_extra_info("ssl_object")
     certificate = None if tls is None else tls.getpeercert(binary_form=True)
     return None if certificate is None else subject_name(certificate)
+
+
+def _sasl_token(packet: bytes) -> bytes | None:
+    """The token of a sasl packet; None if it is null or cut short, at which ZooKeeper closes."""
+    try:
+        return Reader(packet, _HEADER_SIZE).buffer()
+    except MalformedPacket:
+        return None
 
 
 # Answers after which the connection has no session: the client reconnects and learns the rest.

@@ -4,8 +4,9 @@ from codec.constants import ErrorCode
 
 
 class Refusal(Exception):
-    """An operation's answer is an error code."""
+    """An operation's answer is an error code, seldom with a body."""
 
-    def __init__(self, code: ErrorCode) -> None:
+    def __init__(self, code: ErrorCode, body: bytes = b"") -> None:
         super().__init__(code)
         self.code = code
+        self.body = body

@@ -8,7 +8,7 @@ import secrets
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 
 from codec.packets import ConnectRequest
 from proxy.acl import Caller
@@ -31,7 +31,7 @@ from proxy.operation import Reading
 from proxy.ops.session import END, END_IF_GONE
 from proxy.sessions import Session, Sessions
 from proxy.tasks import Tasks
-from proxy.watches import WatchTable
+from proxy.watches import HeldWatches, WatchTable
 from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
@@ -202,11 +202,11 @@ class Server:
 
     # -- sessions ------------------------------------------------------------------------------------------
 
-    def _watches_of(self, session_id: int) -> tuple[Collection[str], Collection[str]]:
-        """The paths on which a session of this proxy has data watches, and child watches."""
+    def _watches_of(self, session_id: int) -> HeldWatches | None:
+        """What a session of this proxy watches."""
         session = self.sessions.get(session_id)
         if session is None or session.connection is None:
-            return (), ()
+            return None
         return self.watches.held_by(session.connection)
 
     def session_ended(self, session: Session, closer: Connection) -> None:

@@ -1,26 +1,43 @@
 """Who watches what, and whom a change notifies.
 
-Pure. One-shot watches by path, of two kinds as in ZooKeeper's DataTree: data watches (getData and exists) and
-child watches (getChildren). A watcher is a connection; firing yields notifications, sending is not done here.
+Pure. Watches by path, of the kinds and modes of ZooKeeper's DataTree: one-shot data watches (getData and
+exists) and child watches (getChildren); persistent ones, which are both and stay; recursive ones, which are
+data watches of a whole subtree and stay. A watcher is a connection; firing yields notifications, sending is
+not done here.
+
+ZooKeeper keeps two WatchManagers, for data and children, each with all modes. Here every mode has a table of
+its own, so that the plain case stays plain: a persistent watch always stands in both managers, a recursive
+one in that of data alone.
 """
 
-from collections.abc import Collection, Iterable, Sequence
-from typing import Protocol
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple, Protocol
 
-from codec.constants import EventType
+from codec.constants import EventType, WatcherType
 from codec.jute import Acl
-from schema.paths import parent_of
+from schema.paths import ROOT, parent_of
+from schema.values import TreeEvent
+
+# The key of a null path, which ZooKeeper's tables hold like any other; no node has it, so it never fires.
+_NULL = "null"
 
 
 class Watcher(Protocol):
     """A connection as the watch table sees it."""
 
+    @property
+    def session_id(self) -> int:
+        """The connection's session."""
+
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
         """Send one watch event, unless the ACL withholds the node from this client."""
 
 
+_NOBODY: Mapping[Watcher, None] = {}
+
+
 class _Table:
-    """Watches of one kind, found by path and by watcher."""
+    """Watches of one kind and mode, found by path and by watcher."""
 
     __slots__ = ("by_path", "by_watcher")
 
@@ -32,17 +49,25 @@ class _Table:
         self.by_path.setdefault(path, {})[watcher] = None
         self.by_watcher.setdefault(watcher, set()).add(path)
 
-    def take(self, path: str) -> Iterable[Watcher]:
+    def take(self, path: str) -> Mapping[Watcher, None]:
         """The watchers of a path, whose watches are used up thereby."""
         watchers = self.by_path.pop(path, None)
         if watchers is None:
-            return ()
+            return _NOBODY
         for watcher in watchers:
-            paths = self.by_watcher[watcher]
-            paths.discard(path)
-            if not paths:
-                del self.by_watcher[watcher]
+            self._unlist(path, watcher)
         return watchers
+
+    def remove(self, path: str, watcher: Watcher) -> bool:
+        """Take one watch away; whether it was there."""
+        watchers = self.by_path.get(path)
+        if watchers is None or watcher not in watchers:
+            return False
+        del watchers[watcher]
+        if not watchers:
+            del self.by_path[path]
+        self._unlist(path, watcher)
+        return True
 
     def drop(self, watcher: Watcher) -> None:
         for path in self.by_watcher.pop(watcher, ()):
@@ -51,28 +76,88 @@ class _Table:
             if not watchers:
                 del self.by_path[path]
 
+    def _unlist(self, path: str, watcher: Watcher) -> None:
+        paths = self.by_watcher[watcher]
+        paths.discard(path)
+        if not paths:
+            del self.by_watcher[watcher]
+
+
+class HeldWatches(NamedTuple):
+    """The paths that one connection watches, by kind and mode."""
+
+    data: Collection[str]
+    children: Collection[str]
+    persistent: Collection[str]
+    recursive: Collection[str]
+
+    def tell(self, events: Iterable[TreeEvent]) -> bool:
+        """Whether one of the events fires one of the watches."""
+        data, children, persistent, recursive = self
+        for kind, path, _ in events:
+            if path in data or path in persistent or (kind == EventType.NODE_DELETED and path in children):
+                return True
+            if kind != EventType.NODE_DATA_CHANGED:
+                parent = parent_of(path)
+                if parent in children or parent in persistent:
+                    return True
+            if recursive and any(step in recursive for step in _upwards(path)):
+                return True
+        return False
+
 
 class WatchTable:
     """All watches of one proxy."""
 
-    __slots__ = ("children", "data")
+    __slots__ = ("_all", "_by_type", "children", "data", "persistent", "recursive")
 
     def __init__(self) -> None:
         self.data = _Table()
         self.children = _Table()
+        self.persistent = _Table()
+        self.recursive = _Table()
+        self._all = (self.data, self.children, self.persistent, self.recursive)
+        self._by_type = {
+            WatcherType.CHILDREN: (self.children,),
+            WatcherType.DATA: (self.data,),
+            WatcherType.PERSISTENT: (self.persistent,),
+            WatcherType.PERSISTENT_RECURSIVE: (self.recursive,),
+            WatcherType.ANY: self._all,
+        }
 
     def __bool__(self) -> bool:
         """Whether anybody watches anything."""
-        return bool(self.data.by_path or self.children.by_path)
+        return any(table.by_path for table in self._all)
+
+    def add_lasting(self, path: str | None, watcher: Watcher, *, recursive: bool) -> None:
+        """Set a watch that stays: on a node and its children, or on all of a subtree (DataTree.addWatch)."""
+        (self.recursive if recursive else self.persistent).add(_key(path), watcher)
+
+    def holds(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
+        """Whether the connection has such a watch on exactly this path (DataTree.containsWatcher)."""
+        return any(watcher in table.by_path.get(_key(path), ()) for table in self._by_type[kind])
+
+    def remove(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
+        """Take the connection's watches of a type off a path; and say whether any was there (removeWatch)."""
+        removed = [table.remove(_key(path), watcher) for table in self._by_type[kind]]
+        return any(removed)
 
     def drop(self, watcher: Watcher) -> None:
         """Forget all watches of a connection that is gone."""
-        self.data.drop(watcher)
-        self.children.drop(watcher)
+        for table in self._all:
+            table.drop(watcher)
 
-    def held_by(self, watcher: Watcher) -> tuple[Collection[str], Collection[str]]:
-        """The paths on which a connection has data watches, and child watches."""
-        return self.data.by_watcher.get(watcher, ()), self.children.by_watcher.get(watcher, ())
+    def held_by(self, watcher: Watcher) -> HeldWatches | None:
+        """What a connection watches; None if nothing."""
+        data, children = self.data.by_watcher.get(watcher, ()), self.children.by_watcher.get(watcher, ())
+        persistent: Collection[str] = ()
+        recursive: Collection[str] = ()
+        if self.persistent.by_path or self.recursive.by_path:
+            persistent = self.persistent.by_watcher.get(watcher, ())
+            recursive = self.recursive.by_watcher.get(watcher, ())
+        if data or children or persistent or recursive:
+            return HeldWatches(data, children, persistent, recursive)
+        return None
 
     def fire(self, kind: int, path: str, zxid: int, acl: Sequence[Acl], parent_acl: Sequence[Acl]) -> None:
         """Notify whoever watches the change, in ZooKeeper's order (DataTree.createNode, deleteNode, setData).
@@ -80,27 +165,98 @@ class WatchTable:
         `acl` is the node's, `parent_acl` its parent's: a client that may not READ gets no event (3.9.3).
         """
         if kind == EventType.NODE_CHILDREN_CHANGED:  # all that is known after a gap in the stream
-            for watcher in self.children.take(path):
+            for watcher in self._take_children(path):
                 watcher.notify(kind, path, zxid, acl)
             return
-        told: Iterable[Watcher] = self.data.take(path)
+        told = self.data.take(path)
+        if self.persistent.by_path or self.recursive.by_path:
+            told = self._with_lasting(path, told)
         for watcher in told:
             watcher.notify(kind, path, zxid, acl)
         if kind == EventType.NODE_DATA_CHANGED:
             return
         if kind == EventType.NODE_DELETED:
-            for watcher in self.children.take(path):
+            for watcher in self._take_children(path):
                 if watcher not in told:
                     watcher.notify(kind, path, zxid, acl)
         parent = parent_of(path)
-        for watcher in self.children.take(parent):
+        for watcher in self._take_children(parent):
             watcher.notify(EventType.NODE_CHILDREN_CHANGED, parent, zxid, parent_acl)
+
+    def _with_lasting(self, path: str, told: Mapping[Watcher, None]) -> Mapping[Watcher, None]:
+        """Also the persistent watchers of a path, and the recursive ones of it and of all above it.
+
+        Each is told once, however many of its watches match (WatchManager.triggerWatch).
+        """
+        everyone = dict(told)
+        everyone.update(self.persistent.by_path.get(path, _NOBODY))
+        recursive = self.recursive.by_path
+        if recursive:
+            for step in _upwards(path):
+                everyone.update(recursive.get(step, _NOBODY))
+        return everyone
+
+    def _take_children(self, path: str) -> Mapping[Watcher, None]:
+        """Whoever watches the children of a path; recursive watches do not."""
+        told = self.children.take(path)
+        if self.persistent.by_path:
+            lasting = self.persistent.by_path.get(path)
+            if lasting:
+                return {**told, **lasting}
+        return told
+
+    # -- what administrators are told: all but `total` speak of data watches only, as ZooKeeper's do --------
 
     def counts(self) -> tuple[int, int, int]:
         """(connections that watch, paths watched, watches), as `wchs` tells them."""
-        watchers = self.data.by_watcher.keys() | self.children.by_watcher.keys()
-        paths = len(self.data.by_path) + len(self.children.by_path)
-        total = sum(
-            len(watchers) for table in (self.data, self.children) for watchers in table.by_path.values()
-        )
-        return len(watchers), paths, total
+        modes = self._data_modes()
+        watchers = set().union(*(table.by_watcher for table in modes))
+        paths = set().union(*(table.by_path for table in modes))
+        return len(watchers), len(paths), _pairs(modes)
+
+    def total(self) -> int:
+        """How many watches there are, of data and of children, as `mntr` tells it."""
+        return _pairs(self._data_modes()) + _pairs((self.children, self.persistent))
+
+    def paths_by_watcher(self) -> dict[Watcher, set[str]]:
+        """The paths that each connection watches, as `wchc` lists them."""
+        found: dict[Watcher, set[str]] = {}
+        for table in self._data_modes():
+            for watcher, paths in table.by_watcher.items():
+                found.setdefault(watcher, set()).update(paths)
+        return found
+
+    def watchers_by_path(self) -> dict[str, dict[Watcher, None]]:
+        """The connections that watch each path, as `wchp` lists them."""
+        found: dict[str, dict[Watcher, None]] = {}
+        for table in self._data_modes():
+            for path, watchers in table.by_path.items():
+                found.setdefault(path, {}).update(watchers)
+        return found
+
+    def _data_modes(self) -> tuple[_Table, ...]:
+        """The tables that are parts of ZooKeeper's `dataWatches`."""
+        return self.data, self.persistent, self.recursive
+
+
+def _pairs(tables: Iterable[_Table]) -> int:
+    """How many pairs of a connection and a path the tables hold together."""
+    used = [table for table in tables if table.by_watcher]
+    if len(used) == 1:
+        return sum(map(len, used[0].by_watcher.values()))
+    watchers = set().union(*(table.by_watcher for table in used))
+    return sum(
+        len(set().union(*(table.by_watcher.get(watcher, ()) for table in used))) for watcher in watchers
+    )
+
+
+def _key(path: str | None) -> str:
+    return _NULL if path is None else path
+
+
+def _upwards(path: str) -> Iterator[str]:
+    """The path, its parent, and so on up to the root (PathParentIterator)."""
+    yield path
+    while path != ROOT:
+        path = parent_of(path)
+        yield path

@@ -117,7 +117,7 @@ class FourLetterWords:
             "num_alive_connections": len(server.connections),
             "outstanding_requests": server.committer.outstanding,
             "znode_count": self._znodes(),
-            "watch_count": server.watches.counts()[2],
+            "watch_count": server.watches.total(),
             "ephemerals_count": sum(map(len, tree.ephemerals.values())),
             "approximate_data_size": tree.data_size,
             "open_file_descriptor_count": _open_files(),

@@ -27,7 +27,7 @@ PARTS = {
 }
 
 _CREATES = (OpCode.CREATE, OpCode.CREATE2)
-_END = MULTI_HEADER.pack(-1, True, -1)
+END_OF_PARTS = MULTI_HEADER.pack(-1, True, -1)
 
 
 class Part(NamedTuple):
@@ -60,18 +60,23 @@ def read(reader: Reader) -> list[Part]:
         opcode, done, _err = read_multi_header(reader)
         if done:
             return parts
-        operation = PARTS.get(opcode)  # type: ignore[call-overload]
-        if operation is None:
-            raise MalformedPacket(f"operation {opcode} in a multi")
-        fields = operation.read(reader)
-        if opcode in _CREATES:
-            _path, _data, acl, flags = fields
-            # MultiOperationRecord builds CreateOptions, which want an ACL, and for TTL modes a TTL
-            if acl is None or not 0 <= flags <= CreateMode.CONTAINER:
-                raise MalformedPacket("create options in a multi")
-            if flags == CreateMode.CONTAINER:
-                opcode, operation = OpCode.CREATE2, CREATE2  # Op.Create makes it a createContainer
-        parts.append(Part(opcode, operation, fields))
+        parts.append(read_part(reader, opcode))
+
+
+def read_part(reader: Reader, opcode: int) -> Part:
+    """The part behind a header. Raises MalformedPacket as `read` does."""
+    operation = PARTS.get(opcode)  # type: ignore[call-overload]
+    if operation is None:
+        raise MalformedPacket(f"operation {opcode} in a multi")
+    fields = operation.read(reader)
+    if opcode in _CREATES:
+        _path, _data, acl, flags = fields
+        # MultiOperationRecord builds CreateOptions, which want an ACL, and for TTL modes a TTL
+        if acl is None or not 0 <= flags <= CreateMode.CONTAINER:
+            raise MalformedPacket("create options in a multi")
+        if flags == CreateMode.CONTAINER:
+            opcode, operation = OpCode.CREATE2, CREATE2  # Op.Create makes it a createContainer
+    return Part(opcode, operation, fields)
 
 
 def decode(frame: bytes, position: int) -> list[Part]:
@@ -108,7 +113,7 @@ def reply(outcome: Outcome, zxid: int) -> bytes:
                 else ErrorCode.RUNTIME_INCONSISTENCY
             )
             body += (MULTI_HEADER.pack(OpCode.ERROR, False, err), INT.pack(err))
-    body.append(_END)
+    body.append(END_OF_PARTS)
     return b"".join(body)
 
 

@@ -1,4 +1,8 @@
-"""setWatches: a client back again sets its watches, and learns what it missed (DataTree.setWatches)."""
+"""setWatches and setWatches2: a client back again sets its watches, and learns what it missed.
+
+The rules are DataTree.setWatches's. A null list or path makes it stumble, but only at its turn: what came
+before is watched or told of.
+"""
 
 from codec.constants import EventType
 from codec.errors import MalformedPacket
@@ -6,15 +10,37 @@ from codec.jute import Reader
 from proxy.operation import Client, Reading
 from schema.paths import ROOT
 
+_Paths = list[str | None] | None
+
 
 def set_watches(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """Watches on nodes that changed after the client's last zxid fire at once, the others are set."""
+    """The one-shot watches of a client."""
     reader = Reader(frame, position)
     last_seen = reader.long()
-    data, exist, children = (reader.string_vector() for _ in range(3))
+    data, exist, children = (reader.strings() for _ in range(3))
+    _set_one_shot(reading, client, last_seen, data, exist, children)
+    return b""
+
+
+def set_watches2(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
+    """Also those that stay: they are only set, whatever was missed."""
+    reader = Reader(frame, position)
+    last_seen = reader.long()
+    data, exist, children, persistent, recursive = (reader.strings() for _ in range(5))
+    _set_one_shot(reading, client, last_seen, data, exist, children)
+    for paths, whole_subtree in ((persistent, False), (recursive, True)):
+        for path in _given(paths):
+            reading.watches.add_lasting(path, client, recursive=whole_subtree)
+    return b""
+
+
+def _set_one_shot(
+    reading: Reading, client: Client, last_seen: int, data: _Paths, exist: _Paths, children: _Paths
+) -> None:
+    """Watches on nodes that changed after the client's last zxid fire at once, the others are set."""
     nodes = reading.tree.nodes
     watches = reading.watches
-    for path in _given(data):
+    for path in map(_present, _given(data)):
         node = nodes.get(path or ROOT)
         if node is None:
             client.notify(EventType.NODE_DELETED, path, -1, ())
@@ -22,12 +48,12 @@ def set_watches(reading: Reading, client: Client, frame: bytes, position: int) -
             client.notify(EventType.NODE_DATA_CHANGED, path, -1, ())
         else:
             watches.data.add(path, client)
-    for path in _given(exist):
+    for path in map(_present, _given(exist)):
         if (path or ROOT) in nodes:
             client.notify(EventType.NODE_CREATED, path, -1, ())
         else:
             watches.data.add(path, client)
-    for path in _given(children):
+    for path in map(_present, _given(children)):
         node = nodes.get(path or ROOT)
         if node is None:
             client.notify(EventType.NODE_DELETED, path, -1, ())
@@ -35,11 +61,15 @@ def set_watches(reading: Reading, client: Client, frame: bytes, position: int) -
             client.notify(EventType.NODE_CHILDREN_CHANGED, path, -1, ())
         else:
             watches.children.add(path, client)
-    return b""
 
 
-def _given(paths: list[str] | None) -> list[str]:
-    """The paths. Raises MalformedPacket for null, over which ZooKeeper stumbles too, but only at its turn."""
+def _given(paths: _Paths) -> list[str | None]:
     if paths is None:
-        raise MalformedPacket("a vector of watches is null")
+        raise MalformedPacket("a list of watches is null")
     return paths
+
+
+def _present(path: str | None) -> str:
+    if path is None:
+        raise MalformedPacket("the path of a watch is null")
+    return path

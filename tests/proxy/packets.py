@@ -63,6 +63,11 @@ def auth(scheme: str, credentials: bytes) -> bytes:
     return request(-4, OpCode.AUTH, struct.pack(">i", 0) + pack_string(scheme) + pack_buffer(credentials))
 
 
+def sasl(token: bytes | None) -> bytes:
+    """sasl, with xid 7."""
+    return request(7, OpCode.SASL, pack_buffer(token))
+
+
 def ping() -> bytes:
     """ping."""
     return request(-2, OpCode.PING)

@@ -11,10 +11,11 @@ from codec.constants import ErrorCode
 from codec.jute import Acl
 from proxy import batch as batch_module
 from proxy.acl import Caller
-from proxy.batch import MAX_BYTES, MAX_REQUESTS, Batch, Request
+from proxy.batch import MAX_BYTES, MAX_REQUESTS, Batch, Later, Request
 from proxy.draft import Held
 from proxy.etcd.model import TxnResult, chain_cost
 from proxy.ops import WRITES
+from proxy.watches import HeldWatches
 from schema.values import SessionValue, encode_session
 from tests.proxy import naive
 from tests.proxy.naive import Create, Delete, Multi, SetData
@@ -122,6 +123,33 @@ def test_a_path_that_a_txn_in_flight_changes_is_held() -> None:
     assert batch.requests == []
     assert _add(batch, 1, Create("/b/x")).refusal is None
     assert batch.changed_paths() == ["/b", "/b/x"]
+
+
+@pytest.mark.parametrize(
+    ("watches", "later"),
+    [
+        (HeldWatches(("/b",), (), (), ()), False),
+        (HeldWatches(("/a",), (), (), ()), True),
+        (HeldWatches((), (), ("/a",), ()), True),
+        (HeldWatches((), (), (), ("/",)), True),
+    ],
+)
+def test_what_fires_a_watch_of_its_own_session_waits_for_what_went_before(
+    watches: HeldWatches, later: bool
+) -> None:
+    proxy = _proxy("/a", "/b")
+    mirror = proxy.mirror
+    held = {1: watches}
+    batch = Batch(mirror.tree, mirror.sessions, {}, "cafe", mirror.revision, 1, held.get)
+    _add(batch, 2, SetData("/a"))  # another session's
+    assert batch.add(request_of(1, SetData("/b")))
+    request = request_of(1, SetData("/a"))
+    if later:
+        with pytest.raises(Later):
+            batch.add(request)
+        assert len(batch.requests) == 2
+        batch = Batch(mirror.tree, mirror.sessions, {}, "cafe", mirror.revision, 1, held.get)
+    assert batch.add(request)
 
 
 def test_a_request_on_its_own_shares_no_batch() -> None:

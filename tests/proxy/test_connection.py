@@ -495,7 +495,7 @@ def test_a_lost_connection_still_runs_each_write_once(client: Client) -> None:
         client.commit(1)
     tree = client.host.proxy.mirror.tree
     assert tree.nodes["/a"].children == {"s0000000000", "s0000000001"}
-    assert client.host.proxy.watches.counts() == (0, 0, 0)
+    assert client.host.proxy.watches.total() == 0
     assert client.replies() == []
     assert client.host.connections == 0
     assert client.session.connection is None
@@ -522,9 +522,9 @@ def test_a_lost_connection_leaves_a_newer_one_its_session(client: Client) -> Non
 
 def test_a_lost_connection_forgets_its_watches(client: Client) -> None:
     client.send(packets.get(1, "/a", watch=True) + packets.read(2, OpCode.GET_CHILDREN, "/a", watch=True))
-    assert client.host.proxy.watches.counts() == (1, 2, 2)
+    assert client.host.proxy.watches.total() == 2
     client.lose()
-    assert client.host.proxy.watches.counts() == (0, 0, 0)
+    assert client.host.proxy.watches.total() == 0
 
 
 def test_a_client_with_many_requests_waiting_is_not_read_from(client: Client) -> None:
@@ -610,6 +610,38 @@ def test_a_client_proves_who_it_is(client: Client) -> None:
         (-4, 0),
     ]
     assert len(client.connection.identities) == 2
+
+
+def test_sasl_gets_no_token_and_the_connection_lives_on(client: Client) -> None:
+    client.send(packets.put(1, "/a", b"1") + packets.sasl(b"token") + packets.get(2, "/a"))
+    client.commit()
+    first, token, last = client.replies()
+    assert (first.xid, last.xid, last.data) == (1, 2, b"1")
+    assert token == Reply(7, 0, 0, b"\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize("token", [None, b"cut"])
+def test_sasl_without_a_token_ends_the_connection(client: Client, token: bytes | None) -> None:
+    whole = packets.sasl(token)
+    client.send(whole if token is None else packets.framed(whole[4:-1]))
+    client.send(packets.get(2, "/a"))
+    assert client.replies() == []
+    assert client.transport.is_closed()
+
+
+@pytest.mark.parametrize("token", [None, b"token"])
+def test_what_follows_sasl_on_a_lost_connection(client: Client, token: bytes | None) -> None:
+    client.send(packets.put(1, "/a", b"1") + packets.sasl(token) + packets.put(2, "/a", b"2"))
+    client.lose()
+    assert len(client.host.pending) == (1 if token is None else 2)
+
+
+def test_an_error_may_have_a_body(client: Client) -> None:
+    null_path = struct.pack(">i?i", OpCode.GET_DATA, False, -1) + b"\xff\xff\xff\xff\0"
+    end = struct.pack(">i?i", -1, True, -1)
+    client.send(packets.request(1, OpCode.MULTI_READ, null_path + end))
+    (reply,) = client.replies()
+    assert (reply.err, reply.body) == (ErrorCode.MARSHALLING_ERROR, end)
 
 
 def test_writes_behind_an_auth_are_those_of_the_new_identity(client: Client) -> None:

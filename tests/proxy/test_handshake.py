@@ -21,6 +21,8 @@ _NEW = ConnectRequest(0, 0, 5000, 0, bytes(16), False)
 class Guest:
     """A connection that wants a session."""
 
+    session_id = 0
+
     def __init__(self) -> None:
         self.session: Session | None = None
         self.password = b""

@@ -15,6 +15,8 @@ from tests.proxy.world import INCARNATION, KEYS, Proxy, Store
 
 
 class Connection:
+    session_id = 1
+
     def __init__(self) -> None:
         self._closed = False
         self.is_held_up = False

@@ -5,26 +5,16 @@ from proxy.ops import READS, WRITES
 from proxy.ops.multi import PARTS
 
 # The connection's own business.
-_CONNECTION = {OpCode.PING, OpCode.AUTH, OpCode.CLOSE_SESSION}
+_CONNECTION = {OpCode.PING, OpCode.AUTH, OpCode.SASL, OpCode.CLOSE_SESSION}
 # No request of a client.
 _NO_REQUEST = {OpCode.NOTIFICATION, OpCode.CREATE_SESSION, OpCode.ERROR}
 # Part of a multi only.
 _MULTI_ONLY = {OpCode.CHECK}
 # Not offered yet.
 _LATER = {
-    OpCode.RECONFIG,
-    OpCode.CHECK_WATCHES,
-    OpCode.REMOVE_WATCHES,
     OpCode.CREATE_CONTAINER,
     OpCode.DELETE_CONTAINER,
     OpCode.CREATE_TTL,
-    OpCode.MULTI_READ,
-    OpCode.SASL,
-    OpCode.GET_EPHEMERALS,
-    OpCode.GET_ALL_CHILDREN_NUMBER,
-    OpCode.SET_WATCHES2,
-    OpCode.ADD_WATCH,
-    OpCode.WHO_AM_I,
 }
 
 

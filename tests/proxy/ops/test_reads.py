@@ -48,7 +48,7 @@ def test_what_is_refused(opcode: OpCode, path: str, code: ErrorCode) -> None:
         _read(proxy, opcode, path, client, watch=True)
     assert refusal.value.code is code
     # exists alone watches what is not there
-    assert proxy.watches.counts()[2] == (opcode == OpCode.EXISTS and path == "/missing")
+    assert proxy.watches.total() == (opcode == OpCode.EXISTS and path == "/missing")
 
 
 @pytest.mark.parametrize("opcode", _ALL)
@@ -58,8 +58,8 @@ def test_a_watch_is_set_if_asked_for(opcode: OpCode, watch: bool) -> None:
     client = Client()
     _read(proxy, opcode, "/open", client, watch=watch)
     on_children = opcode in (OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
-    data, children = proxy.watches.held_by(client)
-    assert (len(data), len(children)) == (watch and not on_children, watch and on_children)
+    assert (client in proxy.watches.data.by_watcher) is (watch and not on_children)
+    assert (client in proxy.watches.children.by_watcher) is (watch and on_children)
 
 
 def test_answers() -> None:

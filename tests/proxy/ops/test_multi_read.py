@@ -1,0 +1,92 @@
+"""multiRead: each part answered by itself."""
+
+import pytest
+
+from codec.constants import ErrorCode, OpCode
+from codec.errors import MalformedPacket
+from codec.jute import INT, NULL, pack_buffer, pack_string, pack_strings
+from codec.packets import MULTI_HEADER
+from proxy.operation import Reading
+from proxy.ops.multi_read import multi_read
+from proxy.refusal import Refusal
+from tests.proxy.ops.room import room
+from tests.proxy.ops.test_reads import Client
+from tests.proxy.world import Proxy
+
+_END = MULTI_HEADER.pack(-1, True, -1)
+
+
+def _part(opcode: int, path: str | None, rest: bytes = b"\1") -> bytes:
+    return MULTI_HEADER.pack(opcode, False, -1) + pack_string(path) + rest
+
+
+def _get(path: str | None) -> bytes:
+    return _part(OpCode.GET_DATA, path)
+
+
+def _children(path: str | None) -> bytes:
+    return _part(OpCode.GET_CHILDREN, path)
+
+
+def _ask(proxy: Proxy, *parts: bytes) -> bytes:
+    reading = Reading(proxy.mirror.tree, proxy.watches)
+    return multi_read(reading, Client(), b"head" + b"".join(parts), 4)
+
+
+def _result(opcode: int, body: bytes) -> bytes:
+    return MULTI_HEADER.pack(opcode, False, 0) + body
+
+
+def _error(code: ErrorCode) -> bytes:
+    return MULTI_HEADER.pack(-1, False, code) + INT.pack(code)
+
+
+def test_results_in_order_and_no_watch() -> None:
+    proxy = room()
+    data = pack_buffer(b"") + proxy.mirror.tree.nodes["/open"].stat()
+    assert _ask(proxy, _END) == _END
+    assert _ask(
+        proxy, _get("/open"), _children("/missing"), _get("/closed"), _children("/open"), _END
+    ) == b"".join(
+        (
+            _result(OpCode.GET_DATA, data),
+            _error(ErrorCode.NO_NODE),
+            _error(ErrorCode.NO_AUTH),
+            _result(OpCode.GET_CHILDREN, pack_strings(["child"])),
+            _END,
+        )
+    )
+    assert proxy.watches.total() == 0
+
+
+def test_a_null_path_ends_it_with_the_results_so_far() -> None:
+    with pytest.raises(Refusal) as refusal:
+        _ask(room(), _children("/open/child"), _get(None), _get("/open"), _END)
+    assert refusal.value.code is ErrorCode.MARSHALLING_ERROR
+    assert refusal.value.body == _result(OpCode.GET_CHILDREN, pack_strings([])) + _END
+
+
+@pytest.mark.parametrize("path", ["/open/child", None])
+def test_writes_are_refused_with_an_empty_result(path: str | None) -> None:
+    proxy = room()
+    with pytest.raises(Refusal) as refusal:
+        _ask(proxy, _part(OpCode.DELETE, path, INT.pack(-1)), _END)
+    assert (refusal.value.code, refusal.value.body) == (ErrorCode.MARSHALLING_ERROR, _END)
+    assert "/open/child" in proxy.mirror.tree.nodes
+
+
+@pytest.mark.parametrize(
+    "parts",
+    [
+        (),
+        (_get("/open"),),
+        (_get("/open"), _part(OpCode.DELETE, "/open/child", INT.pack(-1)), _END),
+        (_part(OpCode.DELETE, "/open/child", INT.pack(-1)), _get("/open"), _END),
+        (_part(OpCode.EXISTS, "/open"), _END),
+        (_get("/open")[:-1],),
+        (_get("/open"), NULL),
+    ],
+)
+def test_what_is_malformed(parts: tuple[bytes, ...]) -> None:
+    with pytest.raises(MalformedPacket):
+        _ask(room(), *parts)
