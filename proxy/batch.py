@@ -12,6 +12,7 @@ from proxy.acl import Caller
 from proxy.draft import CHANGE, PENDING, Draft, Entry, SessionChange, SessionRecord
 from proxy.operation import WriteOperation
 from proxy.refusal import Refusal
+from proxy.rules import DEFAULT_RULES, Rules
 from proxy.tree import Tree
 from proxy.watches import HeldWatches
 from schema.values import TreeEvent
@@ -159,12 +160,13 @@ class Batch:
         revision: int,
         now: int,
         watches_of: Callable[[int], HeldWatches | None] = lambda _: None,
+        rules: Rules = DEFAULT_RULES,
     ) -> None:
         """`revision`: the etcd revision that the tree and sessions show. `now`: ms since 1970.
 
         `watches_of`: what a session itself watches.
         """
-        self.draft = Draft(tree, sessions, locks, now)
+        self.draft = Draft(tree, sessions, locks, now, rules)
         self.revision = revision
         self.requests: list[Request] = []
         self.wide = False  # one request that needs more guards than a Txn has room for

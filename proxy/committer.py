@@ -34,6 +34,7 @@ from proxy.etcd.model import (
 from proxy.mirror import Mirror
 from proxy.ops.session import END, END_IF_GONE, TAKE_OVER
 from proxy.ops.sync import SYNC
+from proxy.rules import DEFAULT_RULES, Rules
 from proxy.tasks import Tasks
 from proxy.watches import HeldWatches
 from schema.keys import Keyspace
@@ -152,9 +153,11 @@ class Committer:
         tasks: Tasks,
         watches_of: Callable[[int], HeldWatches | None] = lambda _: None,
         lanes: int = LANES,
+        rules: Rules = DEFAULT_RULES,
     ) -> None:
         """`watches_of`: what a session itself watches."""
         self._watches_of = watches_of
+        self._rules = rules
         self._mirror = mirror
         self._etcd = etcd
         self._keys = keys
@@ -308,6 +311,7 @@ class Committer:
             mirror.revision,
             time.time_ns() // 1_000_000,
             self._watches_of,
+            self._rules,
         )
         taken: dict[_Queue, None] = {}
         again: deque[_Queue] = deque()  # had their turn and have more

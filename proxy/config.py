@@ -33,6 +33,10 @@ class Config:
     max_session_timeout: int
     max_client_connections: int
     max_frame: int
+    extended_types: bool
+    container_check_interval: int
+    container_max_per_minute: int
+    container_max_never_used: int
     log_level: str
     etcd_ca: str
     etcd_cert: str
@@ -69,6 +73,10 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         max_session_timeout=high,
         max_client_connections=given.max_client_connections,
         max_frame=given.max_frame,
+        extended_types=given.extended_types_enabled,
+        container_check_interval=given.container_check_interval,
+        container_max_per_minute=given.container_max_per_minute,
+        container_max_never_used=given.container_max_never_used,
         log_level=given.log_level,
         etcd_ca=given.etcd_ca,
         etcd_cert=given.etcd_cert,
@@ -142,6 +150,35 @@ def _parser() -> Any:
         default=DEFAULT_MAX_FRAME,
         metavar="BYTES",
         help="largest request (jute.maxbuffer)",
+    )
+    add(
+        "--extended-types-enabled",
+        type=_truth,
+        default="true",
+        metavar="BOOL",
+        help="whether TTL nodes may be created (zookeeper.extendedTypesEnabled)",
+    )
+    add(
+        "--container-check-interval",
+        type=_positive,
+        default=60000,
+        metavar="MS",
+        help="how often containers and TTL nodes are looked through (znode.container.checkIntervalMs)",
+    )
+    add(
+        "--container-max-per-minute",
+        type=_positive,
+        default=10000,
+        metavar="N",
+        help="how many of them are deleted in a minute at most (znode.container.maxPerMinute)",
+    )
+    add(
+        "--container-max-never-used",
+        type=_not_negative,
+        default=0,
+        metavar="MS",
+        help="how long a container may wait for its first child, 0 for ever "
+        "(znode.container.maxNeverUsedIntervalMs)",
     )
     add("--log-level", type=str.upper, choices=_LEVELS, default="INFO", help="how much is logged, on stderr")
     add(
@@ -231,6 +268,12 @@ def _positive(text: str) -> int:
     if not text.isdigit() or int(text) < 1 or int(text) >= 1 << 31:
         raise configargparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
     return int(text)
+
+
+def _truth(text: str) -> bool:
+    if text.lower() not in ("true", "false"):
+        raise configargparse.ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
 
 
 def _timeout(text: str) -> str:

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from codec.constants import EventType
 from codec.jute import Acl
+from proxy.rules import DEFAULT_RULES, Rules
 from proxy.tree import Node, Tree, session_of, wrap_int
 from schema.paths import parent_of
 from schema.values import OPEN_ACL, SessionValue, TreeEvent
@@ -210,12 +211,18 @@ class Draft:
         "footprint",
         "now",
         "request_events",
+        "rules",
         "session_changes",
         "session_guards",
     )
 
     def __init__(
-        self, tree: Tree, sessions: Mapping[int, SessionRecord], locks: Mapping[str, object], now: int
+        self,
+        tree: Tree,
+        sessions: Mapping[int, SessionRecord],
+        locks: Mapping[str, object],
+        now: int,
+        rules: Rules = DEFAULT_RULES,
     ) -> None:
         """`locks`: paths that Txns in flight change, each with its holder. `now`: ms since 1970."""
         self._tree = tree
@@ -226,6 +233,7 @@ class Draft:
         self._undoable = True
         self._journal: list[tuple[Entry, tuple[Any, ...]]] = []
         self.now = now
+        self.rules = rules
         self.entries: dict[str, Entry] = {}
         self.footprint: list[tuple[Entry, int]] = []
         self.request_events: list[TreeEvent] = []

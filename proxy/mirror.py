@@ -24,7 +24,6 @@ from schema.values import (
     decode_node,
     decode_session,
     decode_tree,
-    zxid_of,
 )
 
 # Plain numbers: looking up an enum's member costs more than the comparison.
@@ -81,12 +80,18 @@ class Mirror:
         if revision >= self._offset_from:
             return revision + self._offset
         assert self.record is not None
-        return zxid_of(self.record.offsets, revision)
+        offset = 0
+        for first, value in self.record.offsets:
+            if first > revision:
+                break
+            offset = value
+        return revision + offset
 
     def unload(self) -> None:
         """Forget a first load that broke off: what it brought may be gone when the next one looks."""
         self.tree.nodes.clear()
         self.tree.ephemerals.clear()
+        self.tree.mortal.clear()
         self.sessions.clear()
         self.proxies.clear()
         self.markers.clear()

@@ -29,6 +29,8 @@ from proxy.leases import OUTAGE, Leases
 from proxy.mirror import Mirror
 from proxy.operation import Reading
 from proxy.ops.session import END, END_IF_GONE
+from proxy.reaper import Pace, Reaper
+from proxy.rules import Rules
 from proxy.sessions import Session, Sessions
 from proxy.tasks import Tasks
 from proxy.watches import HeldWatches, WatchTable
@@ -76,7 +78,15 @@ class Server:
         self.auth = offer((), Settings(config.super_digest or None))
         self.reading = Reading(self.mirror.tree, self.watches)
         self.sessions = Sessions(config.min_session_timeout, config.max_session_timeout)
-        self.committer = Committer(self.mirror, etcd, keys, self.incarnation, self._tasks, self._watches_of)
+        self.committer = Committer(
+            self.mirror,
+            etcd,
+            keys,
+            self.incarnation,
+            self._tasks,
+            self._watches_of,
+            rules=Rules(extended_types=config.extended_types),
+        )
         self.feed = Feed(etcd, keys, self.mirror)
         self._leases = Leases(
             etcd,
@@ -87,6 +97,16 @@ class Server:
             config.tick_time,
             self._expire,
             self._tasks,
+        )
+        self._reaper = Reaper(
+            self.mirror,
+            self.committer,
+            self.incarnation,
+            Pace(
+                config.container_check_interval,
+                config.container_max_per_minute,
+                config.container_max_never_used,
+            ),
         )
         self._handshake = Handshake(
             self.mirror, self.committer, etcd, self.sessions, self.incarnation, self._loop
@@ -125,6 +145,7 @@ class Server:
         await self._leases.sweep()
         await asyncio.gather(*(self._clean_up(session_id) for session_id in self._orphans()))
         self._caring = self._tasks.start(self._leases.run(), "look after the sessions")
+        self._reaping = self._tasks.start(self._reaper.run(), "reap containers and TTL nodes")
         self._listening = await self._loop.create_server(
             lambda: Connection(self, self._loop, self.config.max_frame),
             sock=listener or bound_socket(self.config.host, self.config.port),
@@ -141,13 +162,16 @@ class Server:
     async def failed(self) -> BaseException:
         """Wait for a fault that the server cannot go on with."""
         # Not awaited itself: whoever gives up waiting for a failure must not end the feed by that.
-        ended, _ = await asyncio.wait((self._feeding, self._caring), return_when=asyncio.FIRST_COMPLETED)
+        ended, _ = await asyncio.wait(
+            (self._feeding, self._caring, self._reaping), return_when=asyncio.FIRST_COMPLETED
+        )
         task = ended.pop()
         return task.exception() or RuntimeError(f"the task to {task.get_name()} ended")
 
     async def stop(self) -> None:
         """Stop accepting, finish what is in flight, close the connections. Sessions stay alive for others."""
         self._draining = True
+        self._reaping.cancel()
         if self._listening is not None:
             self._listening.close()
         for connection in list(self.connections):

@@ -11,8 +11,9 @@ from codec.packets import STAT
 from schema.paths import ROOT, split
 
 # ZooKeeper keeps a node's kind in ephemeralOwner (EphemeralType): the lowest long is a container, a top
-# byte of 0xff is a TTL node; clients see 0 for both.
+# byte of 0xff is a TTL node, its five lowest bytes the TTL in milliseconds; clients see 0 for both.
 CONTAINER_OWNER = -(1 << 63)
+MAX_TTL = (1 << 40) - 1
 _TTL_TOP = -(1 << 56)
 _MAX_INT = (1 << 31) - 1
 
@@ -22,6 +23,16 @@ def session_of(owner: int) -> int:
     if owner == CONTAINER_OWNER or _TTL_TOP <= owner < 0:
         return 0
     return owner
+
+
+def ttl_owner(ttl: int) -> int:
+    """The ephemeralOwner of a TTL node; `ttl` in milliseconds, from 1 to MAX_TTL."""
+    return _TTL_TOP | ttl
+
+
+def ttl_of(owner: int) -> int:
+    """The TTL in milliseconds of a TTL node's ephemeralOwner; 0 for any other."""
+    return owner & MAX_TTL if _TTL_TOP <= owner < 0 else 0
 
 
 def wrap_int(value: int) -> int:
@@ -88,13 +99,14 @@ class Node:
 
 
 class Tree:
-    """All znodes by path, and the ephemerals by session."""
+    """All znodes by path, the ephemerals by session, and the nodes that go by themselves."""
 
-    __slots__ = ("data_size", "ephemerals", "nodes")
+    __slots__ = ("data_size", "ephemerals", "mortal", "nodes")
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.ephemerals: dict[int, set[str]] = {}
+        self.mortal: set[str] = set()  # container and TTL nodes
         self.data_size = 0  # bytes of all data, and characters of all paths
 
     def attach(self, path: str, node: Node) -> None:
@@ -116,11 +128,13 @@ class Tree:
                 parent.children.add(name)
 
     def index_owner(self, path: str, node: Node) -> None:
-        """Make an ephemeral known to its session."""
+        """Make an ephemeral known to its session, a container or TTL node to whoever reaps them."""
         if node.owner:
             session = session_of(node.owner)
             if session:
                 self.ephemerals.setdefault(session, set()).add(path)
+            else:
+                self.mortal.add(path)
 
     def detach(self, path: str) -> Node | None:
         """Take a node out; None if it was not there."""
@@ -138,8 +152,9 @@ class Tree:
         return node
 
     def forget_owner(self, path: str, node: Node) -> None:
-        """Take an ephemeral from its session."""
+        """The reverse of `index_owner`."""
         if node.owner:
+            self.mortal.discard(path)
             session = session_of(node.owner)
             owned = self.ephemerals.get(session)
             if owned is not None:

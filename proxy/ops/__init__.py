@@ -8,8 +8,9 @@ from codec.constants import OpCode
 from proxy.operation import ReadOperation, WriteOperation
 from proxy.ops.add_watch import add_watch
 from proxy.ops.check_watches import check_watches
-from proxy.ops.create import CREATE, CREATE2
+from proxy.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL
 from proxy.ops.delete import DELETE
+from proxy.ops.delete_container import DELETE_CONTAINER
 from proxy.ops.get_all_children_number import get_all_children_number
 from proxy.ops.get_ephemerals import get_ephemerals
 from proxy.ops.multi import MULTI
@@ -44,7 +45,10 @@ READS: dict[int, ReadOperation] = {
 WRITES: dict[int, WriteOperation] = {
     OpCode.CREATE: CREATE,
     OpCode.CREATE2: CREATE2,
+    OpCode.CREATE_CONTAINER: CREATE_CONTAINER,
+    OpCode.CREATE_TTL: CREATE_TTL,
     OpCode.DELETE: DELETE,
+    OpCode.DELETE_CONTAINER: DELETE_CONTAINER,
     OpCode.SET_DATA: SET_DATA,
     OpCode.SET_ACL: SET_ACL,
     OpCode.MULTI: MULTI,

@@ -1,31 +1,41 @@
-"""create and create2: PrepRequestProcessor.pRequest2TxnCreate."""
+"""create, create2, createContainer and createTTL: PrepRequestProcessor.pRequest2TxnCreate."""
 
 from codec.constants import CreateMode, ErrorCode, Perms
 from codec.errors import NullString
 from codec.jute import Acl, Reader, pack_string
-from codec.packets import decode_create, read_create
+from codec.packets import decode_create, read_create, read_create_ttl
 from proxy.acl import Caller, demand, expand
 from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft, Entry, StatFields
 from proxy.operation import WriteOperation
 from proxy.ops.stats import pack_stat
 from proxy.refusal import Refusal
-from proxy.tree import session_of
+from proxy.rules import Rules
+from proxy.tree import CONTAINER_OWNER, MAX_TTL, session_of, ttl_owner
 from schema.paths import ROOT, is_valid
 from schema.values import OPEN_ACL
 
 Fields = tuple[str | None, bytes | None, list[Acl] | None, int]
+TtlFields = tuple[str | None, bytes | None, list[Acl] | None, int, int]
 PathAndStat = tuple[str, StatFields]
 
 _EPHEMERAL = 1
 _SEQUENTIAL = 2
+# Modes with a TTL, and what they are without it.
+TTL_MODES: dict[int, int] = {
+    CreateMode.PERSISTENT_WITH_TTL: CreateMode.PERSISTENT,
+    CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL: CreateMode.PERSISTENT_SEQUENTIAL,
+}
 _CHILD_COMES = GUARD_NODE | GUARD_COUNTER | CHANGE
 
 
-def create(draft: Draft, caller: Caller, fields: Fields) -> Entry:
-    """Create the node; the checks come in ZooKeeper's order, for the first one that fails is the answer."""
+def create(draft: Draft, caller: Caller, fields: Fields, owner: int = 0) -> Entry:
+    """Create the node; the checks come in ZooKeeper's order, for the first one that fails is the answer.
+
+    `owner` is a container's or TTL node's, whatever the flags say.
+    """
     path, data, sent_acl, flags = fields
     if flags:
-        _check_mode(flags)
+        _check_mode(flags, draft.rules)
     if path is None:
         raise Refusal(ErrorCode.MARSHALLING_ERROR)  # where ZooKeeper stumbles over it
     slash = path.rfind("/")
@@ -37,11 +47,10 @@ def create(draft: Draft, caller: Caller, fields: Fields) -> Entry:
         raise Refusal(ErrorCode.NO_NODE)
     if parent.acl is not OPEN_ACL:
         demand(parent.acl, Perms.CREATE, caller.identities)
-    owner = 0
     if flags and flags != CreateMode.CONTAINER:
         if flags & _SEQUENTIAL:
             path = f"{path}{parent.created:010d}"
-        if flags & _EPHEMERAL:
+        if flags & _EPHEMERAL and not owner:
             owner = caller.session_id
     if not is_valid(path):
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
@@ -65,10 +74,19 @@ def _decode(frame: bytes, position: int) -> Fields:
         return reader.string(), reader.buffer(), reader.acls(), reader.int()
 
 
-def _check_mode(flags: int) -> None:
-    """Flags that ZooKeeper refuses first: CreateMode.fromFlag, then TTLs without extendedTypesEnabled."""
-    if flags in (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL):
-        raise Refusal(ErrorCode.UNIMPLEMENTED)
+def _decode_ttl(frame: bytes, position: int) -> TtlFields:
+    """The fields, the path perhaps null, as with `_decode`."""
+    try:
+        return read_create_ttl(Reader(frame, position))
+    except NullString:
+        reader = Reader(frame, position)
+        return reader.string(), reader.buffer(), reader.acls(), reader.int(), reader.long()
+
+
+def _check_mode(flags: int, rules: Rules) -> None:
+    """Flags that ZooKeeper refuses first: CreateMode.fromFlag, then a TTL mode where there is no TTL."""
+    if flags in TTL_MODES:
+        raise Refusal(ErrorCode.BAD_ARGUMENTS if rules.extended_types else ErrorCode.UNIMPLEMENTED)
     if not 0 <= flags <= CreateMode.CONTAINER:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
 
@@ -82,6 +100,26 @@ def _for_path_and_stat(draft: Draft, caller: Caller, fields: Fields) -> PathAndS
     return entry.path, entry.stat()
 
 
+def _container(draft: Draft, caller: Caller, fields: Fields) -> PathAndStat:
+    entry = create(draft, caller, fields, CONTAINER_OWNER)
+    return entry.path, entry.stat()
+
+
+def _ttl(draft: Draft, caller: Caller, fields: TtlFields) -> PathAndStat:
+    """Create a TTL node, after EphemeralType.validateTTL.
+
+    A mode without TTL goes with no TTL at all there, and a negative one then ends the whole server: it is
+    refused here like the others.
+    """
+    path, data, sent_acl, flags, ttl = fields
+    if flags in TTL_MODES and not draft.rules.extended_types:
+        raise Refusal(ErrorCode.UNIMPLEMENTED)
+    if flags not in TTL_MODES or not 0 < ttl <= MAX_TTL:
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    entry = create(draft, caller, (path, data, sent_acl, TTL_MODES[flags]), ttl_owner(ttl))
+    return entry.path, entry.stat()
+
+
 def _path(path: str, _zxid: int) -> bytes:
     return pack_string(path)
 
@@ -92,3 +130,5 @@ def _path_and_stat(created: PathAndStat, zxid: int) -> bytes:
 
 CREATE = WriteOperation(read_create, _decode, _for_path, _path)
 CREATE2 = WriteOperation(read_create, _decode, _for_path_and_stat, _path_and_stat)
+CREATE_CONTAINER = WriteOperation(read_create, _decode, _container, _path_and_stat)
+CREATE_TTL = WriteOperation(read_create_ttl, _decode_ttl, _ttl, _path_and_stat)

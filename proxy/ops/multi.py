@@ -13,7 +13,7 @@ from proxy.acl import Caller
 from proxy.draft import Draft
 from proxy.operation import WriteOperation
 from proxy.ops.check import CHECK
-from proxy.ops.create import CREATE, CREATE2
+from proxy.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL, TTL_MODES
 from proxy.ops.delete import DELETE
 from proxy.ops.set_data import SET_DATA
 from proxy.refusal import Refusal
@@ -21,19 +21,23 @@ from proxy.refusal import Refusal
 PARTS = {
     OpCode.CREATE: CREATE,
     OpCode.CREATE2: CREATE2,
+    OpCode.CREATE_CONTAINER: CREATE_CONTAINER,
+    OpCode.CREATE_TTL: CREATE_TTL,
     OpCode.DELETE: DELETE,
     OpCode.SET_DATA: SET_DATA,
     OpCode.CHECK: CHECK,
 }
 
-_CREATES = (OpCode.CREATE, OpCode.CREATE2)
+_CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER)
+# Parts whose results have a Stat, all of which MultiResponse sends under one type.
+_WITH_STAT = (OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
 END_OF_PARTS = MULTI_HEADER.pack(-1, True, -1)
 
 
 class Part(NamedTuple):
     """One operation of a multi with its fields."""
 
-    opcode: int
+    opcode: int  # of its result
     operation: WriteOperation
     fields: Any
 
@@ -74,8 +78,15 @@ def read_part(reader: Reader, opcode: int) -> Part:
         # MultiOperationRecord builds CreateOptions, which want an ACL, and for TTL modes a TTL
         if acl is None or not 0 <= flags <= CreateMode.CONTAINER:
             raise MalformedPacket("create options in a multi")
-        if flags == CreateMode.CONTAINER:
-            opcode, operation = OpCode.CREATE2, CREATE2  # Op.Create makes it a createContainer
+        if flags == CreateMode.CONTAINER:  # Op.Create goes by the mode
+            opcode, operation = OpCode.CREATE_CONTAINER, CREATE_CONTAINER
+    elif opcode == OpCode.CREATE_TTL and fields[3] not in TTL_MODES:
+        opcode, operation = OpCode.CREATE, CREATE  # and so it does here
+        if fields[3] == CreateMode.CONTAINER:
+            opcode, operation = OpCode.CREATE_CONTAINER, CREATE_CONTAINER
+        fields = fields[:4]
+    if opcode in _WITH_STAT:
+        opcode = OpCode.CREATE2
     return Part(opcode, operation, fields)
 
 

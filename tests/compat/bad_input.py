@@ -13,7 +13,10 @@ from tests.compat.script import (
     Call,
     Check,
     Create,
+    CreateContainer,
+    CreateTtl,
     Delete,
+    DeleteContainer,
     Exists,
     GetAcl,
     GetChildren,
@@ -43,6 +46,9 @@ _LITERAL = "@" + NODE
 SAMPLES: dict[str, Request] = {
     "create": Create(_LITERAL + "/x", b"data", acls=(*OPEN, (1, "ip", "127.0.0.1"))),
     "create2": Create(_LITERAL + "/x", b"data", with_stat=True),
+    "createContainer": CreateContainer(_LITERAL + "/c", b"data"),
+    "createTTL": CreateTtl(_LITERAL + "/t", b"data"),
+    "deleteContainer": DeleteContainer(_LITERAL),
     "delete": Delete(_LITERAL + "/x", 3),
     "exists": Exists(_LITERAL, True),
     "getData": GetData(_LITERAL, True),
@@ -61,7 +67,7 @@ SAMPLES: dict[str, Request] = {
 }
 
 # Opcodes that ZooKeeper knows and that have scripts of their own, or none yet.
-_OTHER_OPERATIONS = {16, 17, 18, 19, 20, 21, 22, 102, 103, 104, 105, 106, 107, -10}
+_OTHER_OPERATIONS = {16, 17, 18, 22, 102, 103, 104, 105, 106, 107, -10}
 
 
 def sample(name: str) -> bytes:

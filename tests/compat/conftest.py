@@ -1,7 +1,7 @@
 """The two servers of the differential tests."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
 import pytest
 
@@ -11,10 +11,14 @@ from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
 
 TICK_TIME_MS = 200
 MAX_SESSION_TIMEOUT_MS = 60000
+NEVER_MS = 1_000_000_000  # until containers are looked at: neither side may be the first to reap one
 
 
-def real_zookeeper() -> ZooKeeperServer:
-    """Return a ZooKeeper with short ticks that waits for no disk and logs no stack trace per bad request."""
+def real_zookeeper(properties: Mapping[str, str] | None = None) -> ZooKeeperServer:
+    """Return a ZooKeeper with short ticks that waits for no disk and logs no stack trace per bad request.
+
+    `properties` are added to its system properties.
+    """
     return ZooKeeperServer(
         tick_time=TICK_TIME_MS,
         max_session_timeout=MAX_SESSION_TIMEOUT_MS,
@@ -23,12 +27,15 @@ def real_zookeeper() -> ZooKeeperServer:
             "zookeeper.forceSync": "no",
             "org.apache.logging.log4j.level": "OFF",
             "zookeeper.DigestAuthenticationProvider.superDigest": SUPER_DIGEST,
+            "zookeeper.extendedTypesEnabled": "true",  # zketcd's default
+            "znode.container.checkIntervalMs": str(NEVER_MS),
+            **(properties or {}),
         },
     )
 
 
-def zketcd_proxy(etcd: EtcdServer, prefix: str) -> ZketcdServer:
-    """Return a proxy with the same ticks and limits."""
+def zketcd_proxy(etcd: EtcdServer, prefix: str, **options: object) -> ZketcdServer:
+    """Return a proxy with the same ticks and limits, and other options."""
     return ZketcdServer(
         etcd.endpoint,
         prefix=f"{prefix}-{os.getpid()}",
@@ -36,6 +43,8 @@ def zketcd_proxy(etcd: EtcdServer, prefix: str) -> ZketcdServer:
         max_session_timeout=MAX_SESSION_TIMEOUT_MS,
         max_client_connections=0,
         super_digest=SUPER_DIGEST,
+        container_check_interval=NEVER_MS,
+        **options,  # type: ignore[arg-type]
     )
 
 

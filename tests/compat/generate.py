@@ -7,17 +7,22 @@ import hashlib
 from random import Random
 
 from tests.compat.script import (
+    CONTAINER,
     EPHEMERAL,
     EPHEMERAL_SEQUENTIAL,
     OPEN,
     PERSISTENT,
     SEQUENTIAL,
+    SEQUENTIAL_WITH_TTL,
+    WITH_TTL,
     AclList,
     AddAuth,
     Call,
     Check,
     Close,
     Create,
+    CreateContainer,
+    CreateTtl,
     Delete,
     Drop,
     Exists,
@@ -64,6 +69,8 @@ _BAD_PATHS = (
     "/\uf8ff",
     None,
 )
+_TTL_FLAGS = (WITH_TTL, SEQUENTIAL_WITH_TTL)
+_GOOD_TTLS = (3_600_000, 3_600_000, 3_600_000, 90_000_000, (1 << 40) - 1)
 _GOOD_ODD_PATHS = ("/ü", "/a b", "/...", "/.a", "/a\u3000", "/\U0001f600", "/%2F", "/a.b")
 _FIXED = ("@/", "@/zookeeper", "@/zookeeper/config", "@/zookeeper/quota", "@/zookeeper/missing")
 
@@ -151,7 +158,8 @@ class Generator:
     def _write(self) -> Request:
         # After a setACL in a burst ZooKeeper judges by the old or the new ACL, as it happens.
         acl = 0 if self._bursts else 1
-        kind = self._random.choices(("create", "delete", "set", "acl"), (8, 3, 6, acl))[0]
+        kinds = ("create", "mortal", "delete", "set", "acl")
+        kind = self._random.choices(kinds, (14, 2, 6, 12, 2 * acl))[0]
         if kind == "acl":
             return SetAcl(self._path(), self._acls(), self._version(None))
         return self._change(kind)
@@ -165,6 +173,8 @@ class Generator:
     def _draw(self, kind: str) -> Request:
         if kind == "create":
             return self._create()
+        if kind == "mortal":
+            return self._create_mortal()
         path = self._path(leaf=kind == "delete")
         version = self._version(path)
         if kind == "delete":
@@ -188,6 +198,11 @@ class Generator:
                 guess[path] = 0
                 if flags == EPHEMERAL:
                     self._ephemerals[path] = self._slot
+            case CreateContainer(path, data, flags) | CreateTtl(path, data, _, flags):
+                if isinstance(request, CreateTtl) and (flags not in _TTL_FLAGS or request.ttl <= 0):
+                    return False
+                sequential = flags in (SEQUENTIAL, SEQUENTIAL_WITH_TTL)
+                return self._succeeds(Create(path, data, SEQUENTIAL if sequential else PERSISTENT))
             case Delete(str() as path, version):
                 has_children = any(other.startswith(path + "/") for other in guess)
                 if has_children or version not in (-1, guess.get(path)) or path == "":
@@ -214,6 +229,18 @@ class Generator:
             path = self._random.choice(("/q", "/a/q", "/a/"))
         acls = self._acls() if self._random.random() < 0.1 else OPEN
         return Create(path, self._data(), flags, acls, self._random.random() < 0.4)
+
+    def _create_mortal(self) -> CreateContainer | CreateTtl:
+        """Return the creation of a container or TTL node, which stays for as long as any test takes."""
+        path = self._path() if self._random.random() < 0.2 else self._free_path()
+        acls = self._acls() if self._random.random() < 0.1 else OPEN
+        if self._random.random() < 0.5:
+            flags = self._random.choice((CONTAINER, CONTAINER, PERSISTENT, SEQUENTIAL, WITH_TTL, 7))
+            return CreateContainer(path, self._data(), flags, acls)
+        flags = self._random.choice((WITH_TTL, WITH_TTL, SEQUENTIAL_WITH_TTL, PERSISTENT, SEQUENTIAL, 7))
+        # A TTL below 0 of any other mode ends the whole ZooKeeper.
+        ttls = (*_GOOD_TTLS, 0, -1, 1 << 40, -(1 << 63)) if flags in _TTL_FLAGS else _GOOD_TTLS
+        return CreateTtl(path, self._data(), self._random.choice(ttls), flags, acls)
 
     def _read(self) -> Request:
         watch = self._random.random() < 0.5
@@ -246,7 +273,9 @@ class Generator:
         """Return an operation, most often one that may succeed, and whether it may."""
         tries = 5 if self._random.random() < 0.93 else 1
         while True:
-            request = self._draw(self._random.choices(("create", "delete", "set", "check"), (9, 5, 6, 4))[0])
+            request = self._draw(
+                self._random.choices(("create", "mortal", "delete", "set", "check"), (8, 1, 5, 6, 4))[0]
+            )
             if self._random.random() < 0.001:
                 request = GetData(self._path())
             succeeds = self._succeeds(request)

@@ -12,12 +12,12 @@ import struct
 from typing import NamedTuple
 
 from tests.compat import wire
-from tests.compat.wire import Cursor, pack_acls, pack_buffer, pack_int, pack_string, pack_strings
+from tests.compat.wire import Cursor, pack_acls, pack_buffer, pack_int, pack_long, pack_string, pack_strings
 
 AclList = tuple[tuple[int, str, str], ...]
 OPEN: AclList = ((31, "world", "anyone"),)
 
-PERSISTENT, EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL = range(4)
+PERSISTENT, EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL, CONTAINER, WITH_TTL, SEQUENTIAL_WITH_TTL = range(7)
 
 
 class Create(NamedTuple):
@@ -28,6 +28,31 @@ class Create(NamedTuple):
     flags: int = 0
     acls: AclList | None = OPEN
     with_stat: bool = False
+
+
+class CreateContainer(NamedTuple):
+    """createContainer; the flags are those of create, and ZooKeeper's own clients send CONTAINER."""
+
+    path: str | None
+    data: bytes | None = b""
+    flags: int = CONTAINER
+    acls: AclList | None = OPEN
+
+
+class CreateTtl(NamedTuple):
+    """createTTL; `ttl` in milliseconds."""
+
+    path: str | None
+    data: bytes | None = b""
+    ttl: int = 3_600_000
+    flags: int = WITH_TTL
+    acls: AclList | None = OPEN
+
+
+class DeleteContainer(NamedTuple):
+    """deleteContainer, which servers send to themselves."""
+
+    path: str | None
 
 
 class Delete(NamedTuple):
@@ -128,6 +153,9 @@ class Payload(NamedTuple):
 
 Request = (
     Create
+    | CreateContainer
+    | CreateTtl
+    | DeleteContainer
     | Delete
     | Exists
     | GetData
@@ -223,6 +251,9 @@ def opcode(request: Request) -> int:
 
 
 _OPCODES: dict[type, int] = {
+    CreateContainer: wire.CREATE_CONTAINER,
+    CreateTtl: wire.CREATE_TTL,
+    DeleteContainer: wire.DELETE_CONTAINER,
     Delete: wire.DELETE,
     Exists: wire.EXISTS,
     GetData: wire.GET_DATA,
@@ -246,7 +277,9 @@ _SPECIAL_XIDS: dict[type, int] = {
 
 def writes(request: Request) -> bool:
     """Return whether success of the request makes a new zxid."""
-    return isinstance(request, Create | Delete | SetData | SetAcl | Multi)
+    return isinstance(
+        request, Create | CreateContainer | CreateTtl | DeleteContainer | Delete | SetData | SetAcl | Multi
+    )
 
 
 def rooted(path: str | None, root: str) -> str | None:
@@ -274,8 +307,13 @@ def encode(request: Request, xid: int, root: str, zxids: dict[str, int]) -> byte
 def encode_body(request: Request, root: str, zxids: dict[str, int]) -> bytes:
     """Return what follows the request header."""
     match request:
-        case Create(path, data, flags, acls):
+        case Create(path, data, flags, acls) | CreateContainer(path, data, flags, acls):
             return pack_string(rooted(path, root)) + pack_buffer(data) + pack_acls(acls) + pack_int(flags)
+        case CreateTtl(path, data, ttl, flags, acls):
+            node = pack_string(rooted(path, root)) + pack_buffer(data) + pack_acls(acls) + pack_int(flags)
+            return node + pack_long(ttl)
+        case DeleteContainer(path):
+            return pack_string(rooted(path, root))
         case Delete(path, version) | Check(path, version):
             return pack_string(rooted(path, root)) + pack_int(version)
         case Exists(path, watch) | GetData(path, watch) | GetChildren(path, watch):
@@ -293,7 +331,7 @@ def encode_body(request: Request, root: str, zxids: dict[str, int]) -> bytes:
             return pack_int(0) + pack_string(scheme) + pack_buffer(auth)
         case SetWatches(since, data_paths, exist, child):
             vectors = ([str(rooted(path, root)) for path in paths] for paths in (data_paths, exist, child))
-            return struct.pack(">q", zxids[since]) + b"".join(map(pack_strings, vectors))
+            return pack_long(zxids[since]) + b"".join(map(pack_strings, vectors))
         case Payload(data):
             return data
         case Ping():
@@ -319,7 +357,7 @@ def decode(code: int, body: bytes, root: str) -> tuple[Value, ...]:
 def _fields(code: int, cursor: Cursor, root: str) -> tuple[Value, ...]:
     if code in (wire.CREATE, wire.SYNC):
         return (unrooted(cursor.string(), root),)
-    if code == wire.CREATE2:
+    if code in (wire.CREATE2, wire.CREATE_CONTAINER, wire.CREATE_TTL):
         return (unrooted(cursor.string(), root), cursor.stat())
     if code in (wire.EXISTS, wire.SET_DATA, wire.SET_ACL):
         return (cursor.stat(),)

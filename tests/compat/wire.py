@@ -16,6 +16,7 @@ Acls = Sequence[tuple[int, str, str]]
 
 CREATE, DELETE, EXISTS, GET_DATA, SET_DATA, GET_ACL, SET_ACL, GET_CHILDREN, SYNC = range(1, 10)
 PING, GET_CHILDREN2, CHECK, MULTI, CREATE2 = 11, 12, 13, 14, 15
+CREATE_CONTAINER, DELETE_CONTAINER, CREATE_TTL = 19, 20, 21
 AUTH, SET_WATCHES, SET_WATCHES2 = 100, 101, 105
 CLOSE_SESSION = -11
 ERROR = -1
@@ -85,6 +86,11 @@ class Session(NamedTuple):
 def pack_int(value: int) -> bytes:
     """Return a jute int."""
     return _INT.pack(value)
+
+
+def pack_long(value: int) -> bytes:
+    """Return a jute long."""
+    return struct.pack(">q", value)
 
 
 def pack_buffer(value: bytes | None) -> bytes:

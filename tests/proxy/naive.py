@@ -21,9 +21,23 @@ class Create(NamedTuple):
     flags: int = 0
 
 
+class CreateMortal(NamedTuple):
+    """createContainer (`ttl` None) or createTTL."""
+
+    path: str
+    ttl: int | None = None
+    data: bytes | None = b""
+    acl: Acls = (Acl(31, "world", "anyone"),)
+    sequential: bool = False
+
+
 class Delete(NamedTuple):
     path: str
     version: int = -1
+
+
+class DeleteContainer(NamedTuple):
+    path: str
 
 
 class SetData(NamedTuple):
@@ -44,19 +58,20 @@ class Check(NamedTuple):
 
 
 class Multi(NamedTuple):
-    parts: tuple[Create | Delete | SetData | Check, ...]
+    parts: tuple[Create | CreateMortal | Delete | SetData | Check, ...]
 
 
 class CloseSession(NamedTuple):
     pass
 
 
-Single = Create | Delete | SetData | SetAcl | Check
+Single = Create | CreateMortal | Delete | DeleteContainer | SetData | SetAcl | Check
 Asked = Single | Multi | CloseSession
 
-OPCODES: dict[type[Single], OpCode] = {
+_OPCODES: dict[type[Single], OpCode] = {
     Create: OpCode.CREATE2,
     Delete: OpCode.DELETE,
+    DeleteContainer: OpCode.DELETE_CONTAINER,
     SetData: OpCode.SET_DATA,
     SetAcl: OpCode.SET_ACL,
     Check: OpCode.CHECK,
@@ -82,6 +97,7 @@ class Znode:
     version: int = 0
     created: int = 0
     aversion: int = 0
+    mortal: bool = False  # a container or TTL node
 
 
 # What clients see of a node, in the order of ZooKeeper's Stat.
@@ -163,6 +179,12 @@ class NaiveZooKeeper:
     def _single(self, session: int, asked: Single, zxid: int, now: int) -> Answer:
         if isinstance(asked, Create):
             return self._create(session, asked, zxid, now)
+        if isinstance(asked, CreateMortal):
+            plain = Create(asked.path, asked.data, asked.acl, 2 if asked.sequential else 0)
+            answer = self._create(session, plain, zxid, now)
+            assert answer.path is not None
+            self.nodes[answer.path].mortal = True
+            return answer
         if isinstance(asked, Delete):
             parent = self._need(_parent(asked.path))
             _permit(parent, Perms.DELETE)
@@ -173,6 +195,14 @@ class NaiveZooKeeper:
             self._remove(asked.path, zxid)
             return Answer()
         node = self._need(asked.path)
+        if isinstance(asked, DeleteContainer):
+            if self.children(asked.path):
+                raise Refused(ErrorCode.NOT_EMPTY)
+            if node.owner:
+                raise Refused(ErrorCode.BAD_VERSION)
+            _permit(self._need(_parent(asked.path)), Perms.DELETE)  # which ZooKeeper does not ask for
+            self._remove(asked.path, zxid)
+            return Answer()
         if isinstance(asked, Check):
             _permit(node, Perms.READ)
             _match(asked.version, node.version)
@@ -216,6 +246,13 @@ class NaiveZooKeeper:
         if node is None:
             raise Refused(ErrorCode.NO_NODE)
         return node
+
+
+def opcode(asked: Single) -> OpCode:
+    """What a request goes under."""
+    if isinstance(asked, CreateMortal):
+        return OpCode.CREATE_CONTAINER if asked.ttl is None else OpCode.CREATE_TTL
+    return _OPCODES[type(asked)]
 
 
 def _parent(path: str) -> str:

@@ -26,11 +26,19 @@ creates = st.builds(
     _ACLS,
     st.sampled_from([0, 0, 0, 1, 2, 3]),
 )
+mortals = st.builds(
+    naive.CreateMortal,
+    st.sampled_from(["/a", "/b", "/a/x", "/a/y", "/a/s"]),
+    st.sampled_from([None, 1, 60_000]),
+    _DATA,
+    _ACLS,
+    st.booleans(),
+)
 deletes = st.builds(naive.Delete, _PATHS, _VERSIONS)
 sets = st.builds(naive.SetData, _PATHS, _DATA, _VERSIONS)
 acls = st.builds(naive.SetAcl, _PATHS, _ACLS, _VERSIONS)
 checks = st.builds(naive.Check, _PATHS, _VERSIONS)
-parts = st.one_of(creates, creates, deletes, sets, checks)
+parts = st.one_of(creates, creates, mortals, deletes, sets, checks)
 multis = st.builds(naive.Multi, st.lists(parts, max_size=6).map(tuple))
 # Multis about two nodes alone: delete and create again, in all orders.
 rebirths = st.builds(
@@ -49,7 +57,16 @@ rebirths = st.builds(
     ).map(tuple),
 )
 requests: st.SearchStrategy[naive.Asked] = st.one_of(
-    creates, creates, deletes, sets, acls, multis, rebirths, st.builds(naive.CloseSession)
+    creates,
+    creates,
+    mortals,
+    deletes,
+    st.builds(naive.DeleteContainer, _PATHS),
+    sets,
+    acls,
+    multis,
+    rebirths,
+    st.builds(naive.CloseSession),
 )
 # (session, request) pairs, in batches
 batches = st.lists(st.lists(st.tuples(st.sampled_from(SESSIONS), requests), max_size=6), max_size=6)

@@ -28,6 +28,10 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "max-session-timeout": ("max_session_timeout", "90000", 90000),
     "max-client-connections": ("max_client_connections", "0", 0),
     "max-frame": ("max_frame", "4194304", 4194304),
+    "extended-types-enabled": ("extended_types", "false", False),
+    "container-check-interval": ("container_check_interval", "1000", 1000),
+    "container-max-per-minute": ("container_max_per_minute", "5", 5),
+    "container-max-never-used": ("container_max_never_used", "7000", 7000),
     "log-level": ("log_level", "debug", "DEBUG"),
     "etcd-ca": ("etcd_ca", __file__, __file__),
     "etcd-cert": ("etcd_cert", __file__, __file__),
@@ -105,9 +109,10 @@ def test_each_option_in_a_file(option: str, tmp_path: Path) -> None:
 
 def test_numbers_in_a_file_need_no_quotes(tmp_path: Path) -> None:
     file = tmp_path / "zketcd.toml"
-    file.write_text("[zketcd]\ntick-time = 700\nmax-client-connections = 5\n")
+    file.write_text("[zketcd]\ntick-time = 700\nmax-client-connections = 5\nextended-types-enabled = false\n")
     config = parse(["--config", str(file)])
     assert (config.tick_time, config.max_client_connections) == (700, 5)
+    assert config.extended_types is False
 
 
 def test_the_file_may_be_named_by_the_environment(tmp_path: Path) -> None:
@@ -153,6 +158,10 @@ _WRONG = [
     ("max-client-connections", "many"),
     ("max-frame", "0"),
     ("max-frame", "1M"),
+    ("extended-types-enabled", "perhaps"),
+    ("container-check-interval", "0"),
+    ("container-max-per-minute", "0"),
+    ("container-max-never-used", "-1"),
     ("log-level", "loud"),
 ]
 

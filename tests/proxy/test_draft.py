@@ -11,7 +11,7 @@ from proxy.acl import Caller
 from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft, Held
 from proxy.ops.session import END
 from proxy.refusal import Refusal
-from proxy.tree import Node, Tree
+from proxy.tree import Node, Tree, session_of
 from schema.values import OPEN_ACL, SessionValue
 from tests.proxy import naive
 from tests.proxy.requests import SESSIONS, requests
@@ -25,7 +25,7 @@ _STEPS = st.lists(st.tuples(st.sampled_from(SESSIONS), requests, st.booleans()),
 
 def _shown(draft: Draft, path: str) -> object:
     entry = draft.look(path, 0)
-    return (entry.stat(), entry.data, entry.acl, entry.owner) if entry.exists else None
+    return (entry.stat(), entry.data, entry.acl, session_of(entry.owner)) if entry.exists else None
 
 
 @given(_STEPS)

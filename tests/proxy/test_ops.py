@@ -10,16 +10,10 @@ _CONNECTION = {OpCode.PING, OpCode.AUTH, OpCode.SASL, OpCode.CLOSE_SESSION}
 _NO_REQUEST = {OpCode.NOTIFICATION, OpCode.CREATE_SESSION, OpCode.ERROR}
 # Part of a multi only.
 _MULTI_ONLY = {OpCode.CHECK}
-# Not offered yet.
-_LATER = {
-    OpCode.CREATE_CONTAINER,
-    OpCode.DELETE_CONTAINER,
-    OpCode.CREATE_TTL,
-}
 
 
 def test_every_opcode_has_its_place() -> None:
-    places = (READS, WRITES, _CONNECTION, _NO_REQUEST, _MULTI_ONLY, _LATER)
+    places = (READS, WRITES, _CONNECTION, _NO_REQUEST, _MULTI_ONLY)
     assert sorted(int(opcode) for place in places for opcode in place) == sorted(map(int, OpCode))
 
 

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.packets import STAT
-from proxy.tree import CONTAINER_OWNER, Node, Tree, session_of, wrap_int
+from proxy.tree import CONTAINER_OWNER, MAX_TTL, Node, Tree, session_of, ttl_of, ttl_owner, wrap_int
 from schema.values import OPEN_ACL
 
 
@@ -95,6 +95,27 @@ def test_links_and_owners_follow_the_nodes(steps: list[tuple[bool, str, int]]) -
     owners = {owner: {path for path in plain if plain[path] == owner} for owner in set(plain.values()) - {0}}
     assert tree.ephemerals == owners
     assert tree.orphans([1]) == set(owners) - {1}
+
+
+@pytest.mark.parametrize("ttl", [1, 5000, MAX_TTL])
+def test_a_ttl_lies_in_the_owner(ttl: int) -> None:
+    assert ttl_owner(ttl) & 0xFFFFFFFFFFFFFFFF == 0xFF << 56 | ttl
+    assert ttl_of(ttl_owner(ttl)) == ttl
+    assert session_of(ttl_owner(ttl)) == 0
+
+
+def test_other_owners_have_no_ttl() -> None:
+    assert [ttl_of(owner) for owner in (0, 5, CONTAINER_OWNER, (1 << 63) - 1)] == [0, 0, 0, 0]
+
+
+def test_containers_and_ttl_nodes_are_known_while_they_are_there() -> None:
+    tree = Tree()
+    for path, owner in {"/": 0, "/c": CONTAINER_OWNER, "/t": ttl_owner(5), "/e": 77, "/p": 0}.items():
+        tree.attach(path, _node(owner))
+    assert tree.mortal == {"/c", "/t"}
+    for path in ("/c", "/e", "/p"):
+        tree.detach(path)
+    assert (tree.mortal, tree.ephemerals) == ({"/t"}, {})
 
 
 def test_a_child_may_come_before_its_parent() -> None:

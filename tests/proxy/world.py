@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from codec.constants import ErrorCode
+from codec.constants import CreateMode, ErrorCode
 from codec.jute import Acl
 from codec.packets import STAT
 from proxy import plan
@@ -130,16 +130,23 @@ def operation_of(asked: naive.Asked) -> tuple[WriteOperation, Any]:
         return MULTI, parts
     if isinstance(asked, naive.Check):
         return CHECK, _fields(asked)
-    return WRITES[naive.OPCODES[type(asked)]], _fields(asked)
+    return WRITES[naive.opcode(asked)], _fields(asked)
 
 
 def _opcodes(multi: naive.Multi) -> list[tuple[naive.Single, Any]]:
-    return [(part, naive.OPCODES[type(part)]) for part in multi.parts]
+    return [(part, naive.opcode(part)) for part in multi.parts]
 
 
 def _fields(asked: naive.Single) -> Any:
     if isinstance(asked, naive.Create):
         return asked.path, asked.data, list(asked.acl), asked.flags
+    if isinstance(asked, naive.CreateMortal):
+        flags = 2 if asked.sequential else CreateMode.CONTAINER
+        if asked.ttl is None:
+            return asked.path, asked.data, list(asked.acl), flags
+        return asked.path, asked.data, list(asked.acl), 6 if asked.sequential else 5, asked.ttl
+    if isinstance(asked, naive.DeleteContainer):
+        return asked.path
     if isinstance(asked, naive.SetAcl):
         return asked.path, list(asked.acl), asked.version
     return tuple(asked)
@@ -205,5 +212,6 @@ def assert_same_tree(proxy: Proxy, model: naive.NaiveZooKeeper) -> None:
         if expected.owner:
             owned.setdefault(expected.owner, set()).add(path)
     assert tree.ephemerals == owned
+    assert tree.mortal == {path for path, node in model.nodes.items() if node.mortal}
     assert tree.data_size == sum(len(path) + len(node.data or b"") for path, node in tree.nodes.items())
     assert set(proxy.mirror.sessions) == model.sessions

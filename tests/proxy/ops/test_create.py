@@ -3,9 +3,17 @@
 import pytest
 
 from codec.constants import CreateMode, ErrorCode
+from codec.jute import INT, OPEN_ACLS, Acl, pack_buffer, pack_string
 from codec.packets import STAT
-from proxy.ops.create import CREATE, CREATE2
+from proxy.acl import Caller
+from proxy.draft import Draft
+from proxy.operation import WriteOperation
+from proxy.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL
 from proxy.ops.stats import pack_stat
+from proxy.refusal import Refusal
+from proxy.rules import DEFAULT_RULES, Rules
+from proxy.tree import CONTAINER_OWNER, MAX_TTL, Tree, session_of, ttl_owner
+from schema.values import OPEN_ACL as OPEN_ACL_TUPLE
 from tests.proxy.naive import Create, Delete
 from tests.proxy.ops.room import BAD, do, refusal, room
 
@@ -44,9 +52,81 @@ def test_unknown_flags(flags: int) -> None:
     assert do(room(), Create("/new", flags=flags)) == [ErrorCode.BAD_ARGUMENTS]
 
 
-@pytest.mark.parametrize("flags", [CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL])
-def test_time_to_live_is_not_switched_on(flags: int) -> None:
-    assert do(room(), Create("/new", flags=flags)) == [ErrorCode.UNIMPLEMENTED]
+TTL_FLAGS = (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL)
+OPEN_ACL = [Acl(31, "world", "anyone")]
+
+
+def ask(
+    operation: WriteOperation, *fields: object, rules: Rules = DEFAULT_RULES
+) -> ErrorCode | tuple[str, int]:
+    """The refusal, or the path and owner of what is created in a tree with a root and the container /c."""
+    tree = Tree()
+    draft = Draft(tree, {}, {}, 5, rules)
+    draft.begin()
+    root = draft.look("/", 0)
+    root.exists = True
+    draft.create(root, draft.look("/c", 0), b"", OPEN_ACL_TUPLE, CONTAINER_OWNER)
+    try:
+        path, stat = operation.apply(draft, Caller(7, ()), fields)
+    except Refusal as refusal:
+        return refusal.code
+    assert stat[7] == session_of(draft.entries[path].owner)
+    return path, draft.entries[path].owner
+
+
+@pytest.mark.parametrize("flags", TTL_FLAGS)
+def test_a_mode_with_a_ttl_wants_one(flags: int) -> None:
+    for operation in (CREATE2, CREATE_CONTAINER):
+        assert ask(operation, "/new", b"", OPEN_ACL, flags) == ErrorCode.BAD_ARGUMENTS
+        assert (
+            ask(operation, "/new", b"", OPEN_ACL, flags, rules=Rules(extended_types=False))
+            == ErrorCode.UNIMPLEMENTED
+        )
+
+
+@pytest.mark.parametrize(
+    ("path", "flags", "ttl", "answer"),
+    [
+        ("/new", 5, 1, ("/new", ttl_owner(1))),
+        ("/c/new", 6, MAX_TTL, ("/c/new0000000000", ttl_owner(MAX_TTL))),
+        ("/new", 5, 0, ErrorCode.BAD_ARGUMENTS),
+        ("/new", 5, -1, ErrorCode.BAD_ARGUMENTS),
+        ("/new", 5, MAX_TTL + 1, ErrorCode.BAD_ARGUMENTS),
+        ("/new", 0, 5, ErrorCode.BAD_ARGUMENTS),
+        ("/new", 0, -1, ErrorCode.BAD_ARGUMENTS),
+        ("/new", 7, 5, ErrorCode.BAD_ARGUMENTS),
+        (None, 5, 0, ErrorCode.BAD_ARGUMENTS),
+        (None, 5, 5, ErrorCode.MARSHALLING_ERROR),
+        ("/c", 5, 5, ErrorCode.NODE_EXISTS),
+    ],
+)
+def test_ttl_nodes(path: str | None, flags: int, ttl: int, answer: object) -> None:
+    assert ask(CREATE_TTL, path, b"", OPEN_ACL, flags, ttl) == answer
+
+
+def test_ttl_nodes_can_be_switched_off() -> None:
+    off = Rules(extended_types=False)
+    assert ask(CREATE_TTL, None, b"", None, 5, 0, rules=off) == ErrorCode.UNIMPLEMENTED
+    assert ask(CREATE_TTL, "/new", b"", OPEN_ACL, 0, 5, rules=off) == ErrorCode.BAD_ARGUMENTS
+
+
+@pytest.mark.parametrize(
+    ("flags", "answer"),
+    [
+        (4, ("/c/x", CONTAINER_OWNER)),
+        (0, ("/c/x", CONTAINER_OWNER)),
+        (1, ("/c/x", CONTAINER_OWNER)),  # the opcode says what it is
+        (2, ("/c/x0000000000", CONTAINER_OWNER)),
+        (7, ErrorCode.BAD_ARGUMENTS),
+    ],
+)
+def test_containers(flags: int, answer: object) -> None:
+    assert ask(CREATE_CONTAINER, "/c/x", b"", OPEN_ACL, flags) == answer
+
+
+def test_a_null_path_of_a_ttl_node_can_be_read() -> None:
+    raw = b"head" + pack_string(None) + pack_buffer(b"d") + OPEN_ACLS + INT.pack(5) + b"\0" * 7 + b"\7"
+    assert CREATE_TTL.decode(raw, 4) == (None, b"d", OPEN_ACL, 5, 7)
 
 
 def test_a_sequential_name_counts_all_children_that_ever_were() -> None:

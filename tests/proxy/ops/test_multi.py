@@ -6,6 +6,8 @@ from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, OPEN_ACLS, Reader, pack_buffer, pack_string
 from codec.packets import MULTI_HEADER
+from proxy.operation import WriteOperation
+from proxy.ops.create import CREATE, CREATE_CONTAINER, CREATE_TTL
 from proxy.ops.multi import MULTI, PARTS, Failure, Outcome, Part
 from tests.proxy.naive import Create, Delete, Multi, MultiAnswer, SetData
 from tests.proxy.ops.room import do, room
@@ -105,9 +107,28 @@ def test_a_multi_is_read_whole() -> None:
             MULTI.read(Reader(raw[:size]))
 
 
-def test_a_container_of_a_multi_is_answered_as_create2() -> None:
-    raw = MULTI_HEADER.pack(OpCode.CREATE, False, -1) + _create(CreateMode.CONTAINER) + _END
-    assert [part.opcode for part in MULTI.read(Reader(raw))] == [OpCode.CREATE2]
+@pytest.mark.parametrize(
+    ("opcode", "flags", "operation", "answered"),
+    [
+        (OpCode.CREATE, CreateMode.CONTAINER, CREATE_CONTAINER, OpCode.CREATE2),
+        (OpCode.CREATE2, CreateMode.CONTAINER, CREATE_CONTAINER, OpCode.CREATE2),
+        (OpCode.CREATE_CONTAINER, CreateMode.CONTAINER, CREATE_CONTAINER, OpCode.CREATE2),
+        (OpCode.CREATE_CONTAINER, CreateMode.PERSISTENT, CREATE_CONTAINER, OpCode.CREATE2),
+        (OpCode.CREATE_TTL, CreateMode.PERSISTENT_WITH_TTL, CREATE_TTL, OpCode.CREATE2),
+        (OpCode.CREATE_TTL, CreateMode.CONTAINER, CREATE_CONTAINER, OpCode.CREATE2),
+        (OpCode.CREATE_TTL, CreateMode.EPHEMERAL, CREATE, OpCode.CREATE),
+        (OpCode.CREATE_TTL, 99, CREATE, OpCode.CREATE),
+    ],
+)
+def test_what_a_create_in_a_multi_turns_out_to_be(
+    opcode: OpCode, flags: int, operation: WriteOperation, answered: OpCode
+) -> None:
+    ttl = b"\0" * 7 + b"\5" if opcode == OpCode.CREATE_TTL else b""
+    raw = MULTI_HEADER.pack(opcode, False, -1) + _create(flags) + ttl + _END
+    (part,) = MULTI.read(Reader(raw))
+    assert part.operation is operation
+    assert part.opcode == answered
+    assert len(part.fields) == (5 if operation is CREATE_TTL else 4)
 
 
 @pytest.mark.parametrize("opcode", [OpCode.GET_DATA, OpCode.SET_ACL, OpCode.MULTI, OpCode.SYNC, 0, 99, -1])

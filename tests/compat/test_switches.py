@@ -1,0 +1,29 @@
+"""What ZooKeeper's system properties switch, on real ZooKeeper and zketcd set alike."""
+
+import pytest
+
+from tests.compat.cases import CASES
+from tests.compat.conftest import real_zookeeper, zketcd_proxy
+from tests.compat.runner import describe, run
+from tests.compat.script import Script
+from tests.compat.side import Server
+from tests.harness import EtcdServer
+
+pytestmark = pytest.mark.real
+
+
+def check(script: Script, oracle: Server, subject: Server) -> None:
+    found = run(script, oracle, subject)
+    if found is not None:
+        pytest.fail(describe(found, script[: found.place + 1], oracle, subject), pytrace=False)
+
+
+def test_without_extended_types(etcd_server: EtcdServer) -> None:
+    """ZooKeeper's default: no TTL nodes, containers all the same."""
+    with (
+        real_zookeeper({"zookeeper.extendedTypesEnabled": "false"}) as zookeeper,
+        zketcd_proxy(etcd_server, "/switches", extended_types_enabled="false") as proxy,
+    ):
+        sides = Server("zookeeper", (zookeeper.port,)), Server("zketcd", (proxy.port,))
+        for name in ("containers", "ttl_nodes", "mortal_nodes_in_multi", "multi_with_flags_6"):
+            check(CASES[name], *sides)

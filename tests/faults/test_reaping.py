@@ -1,0 +1,120 @@
+"""Containers and TTL nodes go by themselves: as on real ZooKeeper, and whoever of several proxies dies."""
+
+from collections.abc import Sequence
+
+from tests.compat import wire
+from tests.conftest import TICK_TIME_MS
+from tests.faults import client as zk
+from tests.faults.client import CHILDREN, DELETED, Client, Request, events_of
+from tests.faults.conftest import Start
+from tests.faults.tools import count_keys, end_lease_of, keys_of
+from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
+
+_INTERVAL_MS = 100
+_NEVER_USED_MS = 300
+_OPEN_ACL = wire.pack_acls([(31, "world", "anyone")])
+
+
+def container(path: str) -> Request:
+    """Make a request for a container."""
+    node = wire.pack_string(path) + wire.pack_buffer(b"") + _OPEN_ACL + wire.pack_int(4)
+    return Request(wire.CREATE_CONTAINER, node)
+
+
+def ttl_node(path: str, ttl_ms: int) -> Request:
+    """Make a request for a TTL node."""
+    node = wire.pack_string(path) + wire.pack_buffer(b"") + _OPEN_ACL + wire.pack_int(5)
+    return Request(wire.CREATE_TTL, node + wire.pack_long(ttl_ms))
+
+
+def with_child(request: Request, path: str) -> Sequence[Request]:
+    """A multi's parts: a node that is due once its child is gone."""
+    return request, zk.create(f"{path}/x")
+
+
+def story(port: int) -> list[object]:
+    """What a client sees of nodes that are due one after another, and of those that are not."""
+    told: list[object] = []
+    with Client(port) as writer, Client(port) as watcher:
+        writer.transact(with_child(container("/full"), "/full"))
+        writer.call(ttl_node("/long", 3_600_000))
+        writer.transact(with_child(ttl_node("/kept", 1), "/kept"))
+        for request in (container("/due"), ttl_node("/due", 1)):
+            writer.transact(with_child(request, "/due"))
+            watcher.stat("/due", watch=True)
+            watcher.children("/due", watch=True)
+            watcher.children("/", watch=True)
+            watcher.events.clear()
+            writer.call(zk.delete("/due/x"))
+            told.append(events_of(watcher, 3))
+        writer.call(container("/unused"))
+        watcher.events.clear()
+        if watcher.stat("/unused", watch=True) is not None:
+            told.append(events_of(watcher, 1))
+        names, stat = writer.children("/")
+        told.append((sorted(names), stat.version, stat.cversion, stat.num_children))
+    return told
+
+
+def test_as_on_real_zookeeper(start: Start, etcd_server: EtcdServer, etcd_prefix: str) -> None:
+    settings = {
+        "znode.container.checkIntervalMs": str(_INTERVAL_MS),
+        "znode.container.maxNeverUsedIntervalMs": str(_NEVER_USED_MS),
+        "zookeeper.extendedTypesEnabled": "true",
+    }
+    proxy = start(
+        etcd_server,
+        prefix=etcd_prefix,
+        container_check_interval=_INTERVAL_MS,
+        container_max_never_used=_NEVER_USED_MS,
+    )
+    with ZooKeeperServer(tick_time=TICK_TIME_MS, system_properties=settings) as zookeeper:
+        expected = story(zookeeper.port)
+    assert story(proxy.port) == expected
+    assert expected[0] == [(CHILDREN, "/due"), (DELETED, "/due"), (CHILDREN, "/")]
+    assert expected[2] == [(DELETED, "/unused")]
+
+
+def test_two_proxies_of_which_the_one_in_charge_dies(
+    start: Start, etcd_server: EtcdServer, etcd_prefix: str
+) -> None:
+    """Under load from both sides nothing that is due stays, nothing else goes, and the counters are right."""
+    options = {"prefix": etcd_prefix, "container_check_interval": _INTERVAL_MS}
+    proxies: dict[str, ZketcdServer] = {}
+    for _ in range(2):
+        proxy = start(etcd_server, **options)
+        (name,) = set(keys_of(etcd_server, f"{etcd_prefix}/proxy/")) - set(proxies)
+        proxies[name] = proxy
+    in_charge = min(proxies)
+    first, second = proxies[in_charge], proxies[max(proxies)]
+    count = 150
+    with Client(first.port) as doomed, Client(second.port) as survivor, Client(second.port) as observer:
+        survivor.create("/d")
+        doomed.sync()
+        for client, kind in ((doomed, "a"), (survivor, "b")):
+            client.send(
+                *(
+                    zk.multi(with_child(container(f"/d/{kind}{number}"), f"/d/{kind}{number}"))
+                    for number in range(count)
+                ),
+                *(ttl_node(f"/d/t{kind}{number}", 1) for number in range(count)),
+                *(container(f"/d/unused{kind}{number}") for number in range(10)),
+                *(zk.delete(f"/d/{kind}{number}/x") for number in range(count)),
+            )
+        wait_until(lambda: (stat := observer.stat("/d")) and stat.cversion > stat.num_children, "a deletion")
+        for _ in range(3 * count + 10):
+            doomed.receive()
+        first.kill()
+        for _ in range(3 * count + 10):
+            survivor.receive()
+        end_lease_of(etcd_server, in_charge)
+        expected = {f"unused{kind}{number}" for kind in "ab" for number in range(10)}
+        wait_until(lambda: observer.children("/d")[0] == expected, "all that is due gone", interval=0.2)
+        stat = observer.children("/d")[1]
+        created = 2 * (2 * count + 10)
+        assert (stat.cversion, stat.num_children) == (2 * created - len(expected), len(expected))
+        refused = [
+            message for client in (doomed, survivor) for message in client.log if getattr(message, "err", 0)
+        ]
+        assert refused == []
+    assert count_keys(etcd_server, f"{etcd_prefix}/node/d//") == len(expected)

@@ -1,1 +1,0 @@
-"""The data pipeline: moved trees are compared with what they were."""

@@ -1,1 +1,0 @@
-"""Tests of `pipeline.etcd`, on the fake etcd."""

@@ -1,1 +1,0 @@
-"""Tests of `pipeline.sources`, on a real Spark."""
