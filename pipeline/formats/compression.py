@@ -1,0 +1,190 @@
+"""Plain, gzip and snappy files behind one reader: a buffer that grows on demand.
+
+The name's last part says the codec, not the content, as SnapStream does. gzip may have several members;
+snappy is snappy-java's stream of blocks (xerial), not the framing format.
+"""
+
+import mmap
+import struct
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import BinaryIO, Protocol, TypeAlias
+
+import cramjam
+
+from pipeline.formats.errors import BadFile
+
+CHUNK = 4 << 20
+_INT = struct.Struct(">i")
+SNAPPY_HEADER = b"\x82SNAPPY\x00" + struct.pack(">ii", 1, 1)
+_SNAPPY_BLOCK = 32 << 10  # snappy-java's default
+_SNAPPY_MAGIC = _INT.unpack(SNAPPY_HEADER[:4])[0]
+
+
+Buffer: TypeAlias = bytes | mmap.mmap
+
+
+class Source(Protocol):
+    """Uncompressed bytes: `buffer[0]` is the file's byte `base`."""
+
+    buffer: Buffer
+    base: int
+
+    def more(self, position: int) -> bool:
+        """Forget what is before `position` in the buffer and append more. False (nothing done) at the end."""
+        ...
+
+
+class _Mapped:
+    """A plain file, mapped whole."""
+
+    def __init__(self, buffer: Buffer) -> None:
+        self.buffer = buffer
+        self.base = 0
+
+    def more(self, position: int) -> bool:
+        """There is no more."""
+        return False
+
+
+class _Streamed:
+    """A compressed file, read a chunk at a time."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self.buffer: Buffer = b""
+        self.base = 0
+        self._chunks = chunks
+
+    def more(self, position: int) -> bool:
+        """As Source.more."""
+        chunk = next(self._chunks, None)
+        if chunk is None:
+            return False
+        self.buffer = self.buffer[position:] + chunk
+        self.base += position
+        return True
+
+
+def codec_of(name: str) -> str:
+    """ "gz", "snappy" or "": what a file's name says of its compression."""
+    suffix = name.rpartition(".")[2]
+    return suffix if suffix in ("gz", "snappy") else ""
+
+
+@contextmanager
+def opened(path: str) -> Iterator[Source]:
+    """A file to read. Raises BadFile while reading what does not decompress, OSError as open() does."""
+    with Path(path).open("rb") as file:
+        if codec_of(path):
+            yield _Streamed(_uncompressed(file, path))
+            return
+        if Path(path).stat().st_size == 0:
+            yield _Mapped(b"")  # an empty file cannot be mapped
+            return
+        with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
+            yield _Mapped(mapped)
+
+
+def chunks(path: str) -> Iterator[bytes]:
+    """A file's uncompressed bytes, in pieces. Raises BadFile, OSError."""
+    with Path(path).open("rb") as file:
+        yield from _uncompressed(file, path)
+
+
+def _uncompressed(file: BinaryIO, path: str) -> Iterator[bytes]:
+    codec = codec_of(path)
+    if codec == "gz":
+        yield from _gunzip(file, path)
+    elif codec == "snappy":
+        yield from _unsnap(file, path)
+    else:
+        while chunk := file.read(CHUNK):
+            yield chunk
+
+
+def _gunzip(file: BinaryIO, path: str) -> Iterator[bytes]:
+    inflate = None
+    raw = b""
+    while raw := raw or file.read(1 << 18):
+        if inflate is None:
+            inflate = zlib.decompressobj(31)
+        try:
+            chunk = inflate.decompress(raw, CHUNK)
+        except zlib.error as error:
+            raise BadFile(path, None, f"is no proper gzip file: {error}") from error
+        if chunk:
+            yield chunk
+        if inflate.eof:
+            raw = inflate.unused_data
+            inflate = None
+        else:
+            raw = inflate.unconsumed_tail
+    if inflate is not None:
+        # Output that the limit held back may wait without any input.
+        yield inflate.flush()
+        if not inflate.eof:
+            raise BadFile(path, None, "is cut short: its gzip stream does not end")
+
+
+def _unsnap(file: BinaryIO, path: str) -> Iterator[bytes]:
+    if file.read(len(SNAPPY_HEADER)) != SNAPPY_HEADER:
+        raise BadFile(path, 0, "is no snappy-java stream: another header")
+    pieces: list[bytes] = []
+    size = 0
+    while head := file.read(4):
+        length = _INT.unpack(head)[0] if len(head) == 4 else -1
+        if length == _SNAPPY_MAGIC:  # a stream behind a stream
+            file.read(len(SNAPPY_HEADER) - 4)
+            continue
+        block = file.read(length) if length >= 0 else b""
+        if length < 0 or len(block) != length:
+            raise BadFile(path, None, f"is cut short in the snappy block at compressed byte {file.tell()}")
+        try:
+            piece = bytes(cramjam.snappy.decompress_raw(block))
+        except cramjam.DecompressionError as error:
+            raise BadFile(
+                path, None, f"has a broken snappy block before compressed byte {file.tell()}"
+            ) from error
+        pieces.append(piece)
+        size += len(piece)
+        if size >= CHUNK:
+            yield b"".join(pieces)
+            pieces, size = [], 0
+    if pieces:
+        yield b"".join(pieces)
+
+
+class Compressor:
+    """Compresses a part of a file: gzip members, or snappy blocks without the stream's header."""
+
+    def __init__(self, codec: str) -> None:
+        """`codec` as of codec_of."""
+        self._codec = codec
+        self._gzip = zlib.compressobj(6, zlib.DEFLATED, 31) if codec == "gz" else None
+        self._waiting = bytearray()
+
+    def add(self, raw: bytes) -> bytes:
+        """What can be written now."""
+        if self._gzip is not None:
+            return self._gzip.compress(raw)
+        if self._codec != "snappy":
+            return raw
+        self._waiting += raw
+        whole = len(self._waiting) // _SNAPPY_BLOCK * _SNAPPY_BLOCK
+        out = _blocks(bytes(self._waiting[:whole]))
+        del self._waiting[:whole]
+        return out
+
+    def end(self) -> bytes:
+        """The part's last bytes; the compressor is used up."""
+        return self._gzip.flush() if self._gzip is not None else _blocks(bytes(self._waiting))
+
+
+def _blocks(raw: bytes) -> bytes:
+    out = []
+    for start in range(0, len(raw), _SNAPPY_BLOCK):
+        block = bytes(cramjam.snappy.compress_raw(raw[start : start + _SNAPPY_BLOCK]))
+        out += [_INT.pack(len(block)), block]
+    return b"".join(out)

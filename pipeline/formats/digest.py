@@ -1,0 +1,43 @@
+"""The tree's digest, version 2: what ZooKeeper's DigestCalculator sums up.
+
+Each node's crc32 over its path, its data and 60 bytes of its stat; the sum modulo 2^64, so that parts add up.
+"""
+
+import struct
+import zlib
+
+VERSION = 2
+_STAT = struct.Struct(">qqqqqiiiq")
+_PROC = b"/zookeeper/"
+
+
+def of_node(
+    path: bytes,
+    data: bytes | None,
+    czxid: int,
+    mzxid: int,
+    pzxid: int,
+    ctime: int,
+    mtime: int,
+    version: int,
+    created: int,
+    aversion: int,
+    owner: int,
+) -> int:
+    """One node's share. `path` is b"" for the root; what lies below /zookeeper counts nothing.
+
+    A server whose locale is not UTF-8 sums other bytes: each character beyond ASCII is "?" then.
+    """
+    if path.startswith(_PROC):
+        return 0
+    crc = zlib.crc32(path)
+    if data is not None:
+        crc = zlib.crc32(data, crc)
+    stat = _STAT.pack(czxid, mzxid, pzxid, ctime, mtime, version, created, aversion, owner)
+    return zlib.crc32(stat, crc)
+
+
+def signed(total: int) -> int:
+    """A sum of shares as the signed long that files hold."""
+    total &= (1 << 64) - 1
+    return total - (1 << 64) if total >> 63 else total

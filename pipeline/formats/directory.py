@@ -1,0 +1,366 @@
+"""A data directory: which snapshot and which logs count, and what they lead to.
+
+As FileTxnSnapLog.restore does it, with one difference: ZooKeeper starts on whatever it can read; we refuse
+what would be a smaller tree than there was, unless `repair` allows it by name.
+"""
+
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from itertools import groupby, pairwise
+from operator import attrgetter
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.constants import OpCode
+from pipeline.formats import log, snapshot, transactions
+from pipeline.formats.compression import codec_of, opened
+from pipeline.formats.errors import BadFile
+from pipeline.formats.replay import Replay, parent_of, sessions_after, touched
+from pipeline.formats.snapshot import Checked, SnapshotReader
+from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
+
+# What `repair` may allow.
+TAIL = "tail"  # the last log counts up to its first damage, as ZooKeeper takes it when it starts
+GAP = "gap"  # transactions are missing between two logs, or a snapshot and a log
+REPAIRS = frozenset({TAIL, GAP})
+
+
+class Rejected(NamedTuple):
+    """A snapshot that was passed over."""
+
+    file: str
+    reason: str
+
+
+class Log(NamedTuple):
+    """A log as far as it counts. `first` and `last` are zxids, None in a log without any entry."""
+
+    file: str
+    first: int | None
+    last: int | None
+    entries: int
+    end: int  # the byte behind the last entry that counts
+
+
+class Survey(NamedTuple):
+    """What a data directory holds."""
+
+    snapshot: str  # the file
+    snapshot_zxid: int
+    checked: Checked
+    rejected: tuple[Rejected, ...]
+    logs: tuple[Log, ...]  # those that hold transactions behind the snapshot, and the one before
+    last_zxid: int
+    transactions: int  # behind the snapshot
+    sessions: tuple[SessionRow, ...]  # at last_zxid
+    digest: int | None  # that the tree should have at last_zxid; None where the files do not say
+    notes: tuple[str, ...]  # what was found and allowed
+
+    @property
+    def fuzzy(self) -> bool:
+        """Whether the snapshot tells that it holds some of the transactions behind its name."""
+        return self.checked.digest is not None and self.checked.digest[0] > self.snapshot_zxid
+
+
+def files(path: str, log_path: str | None = None) -> tuple[list[str], list[str]]:
+    """Snapshots and logs of a directory, each ascending by zxid. `path` is dataDir or its version-2.
+
+    Raises BadFile where there is no such directory.
+    """
+    folder = _version_folder(path)
+    log_folder = _version_folder(log_path) if log_path else folder
+    snapshots = _by_zxid(folder, snapshot.zxid_of)
+    return snapshots, _by_zxid(log_folder, log.zxid_of)
+
+
+def survey(
+    path: str,
+    log_path: str | None = None,
+    *,
+    chosen: str | None = None,
+    repair: frozenset[str] = frozenset(),
+) -> Survey:
+    """Read what is needed to know a directory's state, without its nodes: seals, sums, headers.
+
+    `chosen` names a snapshot to start from instead of the newest valid one; `repair` is of REPAIRS. The time
+    goes into one pass over the snapshot's bytes and the logs behind it. Raises BadFile.
+    """
+    snapshots, logs = files(path, log_path)
+    file, checked, rejected = _choose(path, snapshots, chosen)
+    zxid = _zxid(file)
+    with opened(file) as source:
+        sessions = SnapshotReader(source, file).head().sessions
+    notes: list[str] = []
+    state = _LogState(zxid, repair, notes)
+    counting = _counting(logs, zxid)
+    read = tuple(state.read(name, last=name is counting[-1]) for name in counting)
+    for other in rejected:
+        if _zxid(other.file) > state.zxid:
+            raise BadFile(
+                other.file,
+                None,
+                f"is not usable ({other.reason}), and the logs end before it, at zxid {state.zxid:#x}; "
+                f"option snapshot={Path(file).name} accepts the older tree",
+            )
+    if not state.count:
+        digest = checked.digest[1] if checked.digest is not None and checked.digest[0] == zxid else None
+    else:
+        digest = state.digest
+    return Survey(
+        file,
+        zxid,
+        checked,
+        tuple(rejected),
+        read,
+        state.zxid,
+        state.count,
+        tuple(sessions_after(sessions, state.session_rows)),
+        digest,
+        tuple(notes),
+    )
+
+
+class Run(NamedTuple):
+    """A run of a snapshot's nodes."""
+
+    start: int
+    end: int | None  # None: to the mark of the end, which compressed files have to be read up to
+    left_out: tuple[int, ...]  # records that the logs touch, ascending
+
+
+class Plan(NamedTuple):
+    """How to read the tree at a survey's last zxid."""
+
+    acls: dict[int, tuple[AclRow, ...]]
+    runs: tuple[Run, ...]
+    nodes: tuple[ZnodeRow, ...]  # those that the logs touch, as they are afterwards
+
+
+def plan(found: Survey, step: int) -> Plan:
+    """Apply the logs to the nodes that they touch, and cut the snapshot into runs of about `step` bytes.
+
+    One walk over the snapshot, two over the logs; memory grows with the nodes that the logs touch, not with
+    the tree. Raises BadFile.
+    """
+    behind = found.snapshot_zxid + 1
+    need = touched(read_transactions(found.logs, behind))
+    splits = not codec_of(found.snapshot)
+    with opened(found.snapshot) as source:
+        reader = SnapshotReader(source, found.snapshot)
+        head = reader.head()
+        base = _Base(dict(head.acls))
+        bounds = [head.nodes_at]
+        if splits or need.paths or need.closed:
+            wanted = {_raw(path) for path in need.paths}
+            owners = {owner.to_bytes(8, "big", signed=True) for owner in need.closed}
+            bounds = reader.hop(wanted, owners, base.add, step)
+            if found.checked.end not in (None, bounds[-1]):
+                raise BadFile(found.snapshot, bounds[-1], "the nodes end here, but more than seals follows")
+    strangers = {_raw(parent_of(path)) for path in base.nodes} - {_raw(path) for path in base.nodes}
+    if strangers:  # parents of ephemerals that go with a session whose end does not name them
+        with opened(found.snapshot) as source:
+            reader = SnapshotReader(source, found.snapshot)
+            reader.head()
+            reader.hop(strangers, (), base.add, step)
+    replay = Replay(base.nodes)
+    for _, rows in groupby(read_transactions(found.logs, behind), attrgetter("zxid")):
+        replay.apply(rows)
+    for path, number in base.unknown_acls.items():
+        node = replay.nodes.get(path)
+        if node is not None and node.acl is _UNKNOWN_ACL:
+            raise BadFile(
+                found.snapshot, base.offsets[path], f"{path} has ACL {number}, which the file lacks"
+            )
+    left_out = sorted(base.offsets.values())
+    if not splits:
+        return Plan(base.acls, (Run(head.nodes_at, None, tuple(left_out)),), tuple(replay.nodes.values()))
+    runs = tuple(
+        Run(start, end, tuple(left_out[bisect_left(left_out, start) : bisect_left(left_out, end)]))
+        for start, end in pairwise(bounds)
+    )
+    return Plan(base.acls, runs, tuple(replay.nodes.values()))
+
+
+def read_transactions(logs: Sequence[Log], first: int = 0) -> Iterator[TransactionRow]:
+    """The transactions of logs from zxid `first` on, in order. Raises BadFile."""
+    for found in logs:
+        if found.last is None or found.last < first:
+            continue
+        name = Path(found.file).name
+        with opened(found.file) as source:
+            for entry in log.entries(source, found.file, log.HEADER_SIZE, found.end):
+                if log.zxid_at(entry.body) >= first:
+                    yield from transactions.rows(entry, found.file, name)
+
+
+def read_log(
+    file: str,
+    last: bool,
+    repair: frozenset[str] = frozenset(),
+    notes: list[str] | None = None,
+    visit: Callable[[log.Entry, str], None] | None = None,
+) -> Log:
+    """How far a log counts, after a look at every entry's sum, and at `visit`, if given, for each.
+
+    `last` is whether no other log follows: only then may it be empty, or damaged where `repair` says so. What
+    was allowed is added to `notes`. Raises BadFile, and what `visit` raises.
+    """
+    notes = [] if notes is None else notes
+    if Path(file).stat().st_size == 0:
+        if not last:
+            raise BadFile(file, 0, "is empty, and other logs follow")
+        notes.append(f"{file}: is empty, as a server leaves it that ends as it begins a log")
+        return Log(file, None, None, 0, 0)
+    first = zxid = None
+    count, end = 0, log.HEADER_SIZE
+    with opened(file) as source:
+        log.check_header(source, file)
+        try:
+            for entry in log.entries(source, file, log.HEADER_SIZE):
+                zxid = log.zxid_at(entry.body)
+                first = zxid if first is None else first
+                if visit is not None:
+                    visit(entry, file)
+                count += 1
+                end = entry.offset + log.entry_size(entry.body)
+        except log.BadSum as error:
+            if not last or TAIL not in repair:
+                raise
+            notes.append(f"{error}; the log counts up to there")
+            return Log(file, first, zxid, count, end)
+        how = log.end_of(source, end)
+    if how.torn is not None:
+        # A server that died while it wrote leaves such an end, and so does a copy that is not whole.
+        if last and TAIL not in repair:
+            raise BadFile(file, how.offset, f"{how.torn}; option repair=tail takes the log up to there")
+        notes.append(f"{BadFile(file, how.offset, how.torn)}; the log counts up to there")
+    elif last and not how.padded:
+        notes.append(f"{file}: ends without padding, right behind an entry")
+    return Log(file, first, zxid, count, end)
+
+
+# A node of the fuzzy range may name an ACL that the file's table, written before, does not hold yet; then one
+# of the transactions to come gives it anew.
+_UNKNOWN_ACL = (AclRow(0, "", ""),)
+
+
+class _Base:
+    """The nodes of a snapshot that the logs touch."""
+
+    def __init__(self, acls: dict[int, tuple[AclRow, ...]]) -> None:
+        self.acls = acls
+        self.nodes: dict[str, ZnodeRow] = {}
+        self.offsets: dict[str, int] = {}
+        self.unknown_acls: dict[str, int] = {}
+
+    def add(self, offset: int, node: ZnodeRow, acl_id: int) -> None:
+        """Take a node in."""
+        acl = None if acl_id == snapshot.OPEN_ACL_ID else self.acls.get(acl_id, _UNKNOWN_ACL)
+        if acl is _UNKNOWN_ACL:
+            self.unknown_acls[node.path] = acl_id
+        self.nodes[node.path] = node._replace(acl=acl)
+        self.offsets[node.path] = offset
+
+
+class _LogState:
+    """Goes through logs, one after another, and sees to it that nothing is missing between them."""
+
+    def __init__(self, zxid: int, repair: frozenset[str], notes: list[str]) -> None:
+        self.zxid = zxid
+        self.count = 0
+        self.digest: int | None = None
+        self.session_rows: list[TransactionRow] = []
+        self._start = zxid
+        self._repair = repair
+        self._notes = notes
+        self._previous: int | None = None  # the last zxid seen, whether it counts or not
+
+    def read(self, file: str, last: bool) -> Log:
+        """One log; `last` is whether no other follows."""
+        return read_log(file, last, self._repair, self._notes, self._visit)
+
+    def _visit(self, entry: log.Entry, file: str) -> None:
+        zxid = log.zxid_at(entry.body)
+        self._follows(file, entry.offset, zxid)
+        if zxid > self._start:
+            self._take(entry, file)
+
+    def _follows(self, file: str, offset: int, zxid: int) -> None:
+        before = self._previous
+        self._previous = zxid
+        if zxid <= self._start:
+            if before is not None and zxid <= before:
+                raise BadFile(file, offset, f"zxid {zxid:#x} comes after {before:#x}")
+            return
+        expected = max(self._start, before or 0)
+        if zxid <= expected:
+            raise BadFile(file, offset, f"zxid {zxid:#x} comes after {expected:#x}")
+        # A new leader counts from 1 again under its own epoch.
+        follows = zxid == expected + 1 or (zxid >> 32 > expected >> 32 and zxid & 0xFFFFFFFF == 1)
+        if not follows:
+            flaw = BadFile(
+                file, offset, f"transactions {expected + 1:#x} to {zxid - 1:#x} are missing before this"
+            )
+            if GAP not in self._repair:
+                raise flaw
+            self._notes.append(str(flaw))
+
+    def _take(self, entry: log.Entry, file: str) -> None:
+        self.zxid = log.zxid_at(entry.body)
+        self.count += 1
+        kind = transactions.kind_of(entry, file)
+        if kind == OpCode.ERROR:
+            return  # changes nothing, and carries no digest
+        self.digest = transactions.digest_of(entry, file)
+        if kind in (OpCode.CREATE_SESSION, OpCode.CLOSE_SESSION):
+            self.session_rows += transactions.rows(entry, file, Path(file).name)
+
+
+def _choose(path: str, snapshots: list[str], chosen: str | None) -> tuple[str, Checked, list[Rejected]]:
+    if chosen is not None:
+        for file in snapshots:
+            if Path(file).name == chosen:
+                return file, snapshot.check_seal(file), []
+        raise BadFile(path, None, f"holds no snapshot {chosen}")
+    rejected: list[Rejected] = []
+    for file in reversed(snapshots):
+        try:
+            return file, snapshot.check_seal(file), rejected
+        except BadFile as error:
+            rejected.append(Rejected(file, str(error)))
+    if rejected:
+        raise BadFile(path, None, "holds no valid snapshot: " + "; ".join(other.reason for other in rejected))
+    raise BadFile(path, None, "holds no snapshot")
+
+
+def _counting(logs: list[str], zxid: int) -> list[str]:
+    """The logs behind `zxid`: the last one whose name is not above it, and all later ones."""
+    start = 0
+    for position, file in enumerate(logs):
+        if (log.zxid_of(Path(file).name) or 0) <= zxid + 1:
+            start = position
+    return logs[start:]
+
+
+def _version_folder(path: str) -> Path:
+    folder = Path(path)
+    if (folder / "version-2").is_dir():
+        return folder / "version-2"
+    if not folder.is_dir():
+        raise BadFile(path, None, "is no directory")
+    return folder
+
+
+def _by_zxid(folder: Path, zxid_of: Callable[[str], int | None]) -> list[str]:
+    found = [(zxid, str(file)) for file in folder.iterdir() if (zxid := zxid_of(file.name)) is not None]
+    return [file for _, file in sorted(found)]
+
+
+def _zxid(file: str) -> int:
+    zxid = snapshot.zxid_of(Path(file).name)
+    assert zxid is not None
+    return zxid
+
+
+def _raw(path: str) -> bytes:
+    return b"" if path == "/" else path.encode()

@@ -1,0 +1,146 @@
+"""A transaction log's entries: FileTxnLog's framing. What the entries say is in transactions.py."""
+
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from pipeline.formats.compression import Buffer, Source
+from pipeline.formats.errors import BadFile
+
+MAGIC = 0x5A4B4C47
+PREFIX = "log."
+HEADER_SIZE = 16
+_HEAD = struct.Struct(">qi")
+_INT = struct.Struct(">i")
+_ZXID = struct.Struct(">q")
+_ZXID_AT = 12  # of an entry's body: session, cxid, zxid
+_MARK = 0x42  # "B", behind each entry
+
+
+class BadSum(BadFile):
+    """An entry's bytes are not those that were written."""
+
+
+class Entry(NamedTuple):
+    """One entry of a log."""
+
+    offset: int  # of the entry in its file
+    body: bytes
+
+
+class End(NamedTuple):
+    """How a log ends."""
+
+    offset: int  # behind the last entry
+    torn: str | None  # what is wrong with what follows; None: padding, or nothing at all
+    padded: bool  # whether zeros follow, as in every log that a server preallocated
+
+
+def zxid_of(name: str) -> int | None:
+    """The zxid in a log's name; None for other files."""
+    if not name.startswith(PREFIX):
+        return None
+    try:
+        return int(name.removeprefix(PREFIX), 16)
+    except ValueError:
+        return None
+
+
+def check_header(source: Source, file: str) -> None:
+    """Raises BadFile where the file is no log."""
+    head = bytes(source.buffer[:HEADER_SIZE])
+    if len(head) < HEADER_SIZE:
+        raise BadFile(file, 0, f"is cut short in its header: {len(head)} bytes")
+    if head[:4] != _INT.pack(MAGIC):
+        raise BadFile(file, 0, f"is no transaction log: it begins with {head[:4].hex()}")
+
+
+def splits(source: Source, start: int, step: int, end: int) -> list[int]:
+    """Where runs of about `step` bytes of whole entries begin, from `start` on; `end` is the last number."""
+    found, due, at = [start], start + step, start
+    while at < end:
+        if at >= due:
+            found.append(at)
+            due = at + step
+        following = _following(source.buffer, at)
+        if following is None:
+            break
+        at = following
+    return [*found, end]
+
+
+def end_of(source: Source, start: int) -> End:
+    """How the log ends, walking from the entry at `start`."""
+    buffer = source.buffer
+    at = start
+    while (following := _following(buffer, at)) is not None:
+        at = following
+    rest = bytes(buffer[at:])
+    if not rest.strip(b"\0"):
+        return End(at, None, len(rest) >= _HEAD.size)
+    return End(at, _flaw(rest), False)
+
+
+def entries(source: Source, file: str, start: int, end: int | None = None) -> Iterator[Entry]:
+    """The entries from byte `start` (HEADER_SIZE, or one of `splits`) to `end`, or to where the log ends.
+
+    Raises BadFile for a wrong checksum.
+    """
+    buffer = source.buffer
+    at = start
+    while end is None or at < end:
+        following = _following(buffer, at)
+        if following is None:
+            return
+        told, _ = _HEAD.unpack_from(buffer, at)
+        body = bytes(buffer[at + _HEAD.size : following - 1])
+        adler = zlib.adler32(body)
+        if adler != told:
+            raise BadSum(file, at, f"the entry's checksum is {adler:08x}, but the log says {told:08x}")
+        yield Entry(at, body)
+        at = following
+
+
+def zxid_at(body: bytes) -> int:
+    """An entry's zxid."""
+    zxid: int = _ZXID.unpack_from(body, _ZXID_AT)[0]
+    return zxid
+
+
+def entry_size(body: bytes) -> int:
+    """How many bytes an entry takes in its file."""
+    return _HEAD.size + len(body) + 1
+
+
+def pack_header() -> bytes:
+    """A log's first bytes."""
+    return struct.pack(">iiq", MAGIC, 2, 0)
+
+
+def pack_entry(body: bytes) -> bytes:
+    """One entry."""
+    return _HEAD.pack(zlib.adler32(body), len(body)) + body + bytes((_MARK,))
+
+
+def _following(buffer: Buffer, at: int) -> int | None:
+    """Where the next entry begins; None if there is no whole one at `at`."""
+    try:
+        _, length = _HEAD.unpack_from(buffer, at)
+        following: int = at + _HEAD.size + length + 1
+        if length <= 0 or buffer[following - 1] != _MARK:
+            return None
+    except (struct.error, IndexError):
+        return None
+    return following
+
+
+def _flaw(rest: bytes) -> str:
+    if len(rest) < _HEAD.size:
+        return f"{len(rest)} bytes follow that are no entry"
+    _, length = _HEAD.unpack_from(rest)
+    if not length > 0:
+        return f"an entry of length {length}, and more behind it"
+    if len(rest) < _HEAD.size + length + 1:
+        return f"an entry of {length} bytes is cut short after {len(rest) - _HEAD.size}"
+    return f"an entry of {length} bytes does not end with its mark"

@@ -1,0 +1,41 @@
+"""Seals: Adler-32 over all that stands before them in the uncompressed file, and how parts' sums combine."""
+
+import zlib
+
+from codec.jute import pack_string
+
+# long adler32, ustring "/" (SnapStream.sealStream)
+SEAL_SIZE = 13
+_MODULUS = 65521
+_MARK = pack_string("/")
+
+
+def adler32_combine(first: int, second: int, second_length: int) -> int:
+    """Adler-32 of two byte strings, one behind the other, of their own sums (as zlib's function)."""
+    low = ((first & 0xFFFF) + (second & 0xFFFF) - 1) % _MODULUS
+    high = ((first >> 16) + (second >> 16) + second_length * ((first & 0xFFFF) - 1)) % _MODULUS
+    return high << 16 | low
+
+
+def seal(adler: int) -> bytes:
+    """The seal's bytes."""
+    return adler.to_bytes(8, "big") + _MARK
+
+
+def sealed(raw: bytes) -> int | None:
+    """The sum that a seal's 13 bytes hold; None where they are no seal."""
+    return int.from_bytes(raw[:8], "big") if len(raw) == SEAL_SIZE and raw[8:] == _MARK else None
+
+
+def sealed_tail(adler: int, trailers: list[bytes]) -> bytes:
+    """All that follows the nodes: a seal behind them, and one behind each trailer.
+
+    `adler` is the sum of all bytes before.
+    """
+    tail = b""
+    for trailer in [b"", *trailers]:
+        adler = zlib.adler32(trailer, adler)
+        mark = seal(adler)
+        adler = zlib.adler32(mark, adler)
+        tail += trailer + mark
+    return tail

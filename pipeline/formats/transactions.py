@@ -1,0 +1,266 @@
+"""What a log's entries say: TxnHeader, the transactions' records, TxnDigest, as rows of table.py and back."""
+
+import struct
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from codec import jute
+from codec.constants import OpCode
+from codec.errors import MalformedPacket, NullString
+from codec.jute import Reader
+from pipeline.formats.errors import BadFile
+from pipeline.formats.log import Entry
+from pipeline.formats.text import decode
+from pipeline.table import AclRow, TransactionRow
+
+CONTAINER_OWNER = -(1 << 63)
+_TTL_MARK = 0xFF << 56
+_TTL_BITS = (1 << 40) - 1
+_HEADER = struct.Struct(">qiqqi")
+_DIGEST = struct.Struct(">iq")
+_DIGEST_VERSION = 2
+
+
+def ttl_owner(ttl_ms: int) -> int:
+    """The ephemeralOwner that marks a node with a time to live (EphemeralType.TTL)."""
+    return (_TTL_MARK | ttl_ms & _TTL_BITS) - (1 << 64)
+
+
+def is_ttl(owner: int) -> bool:
+    """Whether an ephemeralOwner is a TTL node's, where the server has extended types enabled."""
+    return owner < 0 and owner >> 56 & 0xFF == 0xFF
+
+
+def is_session(owner: int) -> bool:
+    """Whether an ephemeralOwner is a session's."""
+    return owner not in (0, CONTAINER_OWNER) and not is_ttl(owner)
+
+
+def rows(entry: Entry, file: str, name: str) -> Iterator[TransactionRow]:
+    """One entry's transaction, a multi's parts each by itself. `name` is what the rows give for the file.
+
+    Raises BadFile for an unknown type, or a record that is cut short.
+    """
+    reader = Reader(entry.body)
+    parts: list[dict[str, Any]] = []
+    try:
+        session, cxid, zxid, time, kind = _HEADER.unpack_from(entry.body)
+        reader.position = _HEADER.size
+        common = {"zxid": zxid, "session_id": session, "cxid": cxid, "time": time}
+        common |= {"file": name, "offset": entry.offset}
+        if kind == OpCode.MULTI:
+            for part in range(reader.count() or 0):
+                part_kind = reader.int()
+                body = reader.buffer() or b""
+                parts.append(
+                    {"part": part, "type": part_kind, **_body(part_kind, Reader(body), session, True)}
+                )
+            parts = parts or [{"part": -1, "type": kind}]
+        else:
+            parts.append({"part": -1, "type": kind, **_body(kind, reader, session, False)})
+        digest = _digest(reader)
+    except (MalformedPacket, NullString, struct.error, UnicodeDecodeError) as error:
+        raise BadFile(file, entry.offset, f"the transaction in this entry is broken: {error}") from error
+    except KeyError as error:
+        raise BadFile(file, entry.offset, f"a transaction of the unknown type {error}") from None
+    parts[-1]["digest"] = digest
+    for fields in parts:
+        yield TransactionRow(**{**_NOTHING, **common, **fields})
+
+
+def kind_of(entry: Entry, file: str) -> int:
+    """A transaction's type. Raises BadFile for an unknown one."""
+    try:
+        kind: int = _HEADER.unpack_from(entry.body)[4]
+    except struct.error as error:
+        raise BadFile(file, entry.offset, "an entry is shorter than a transaction's header") from error
+    if kind != OpCode.MULTI and (kind not in _BODIES or kind == OpCode.CHECK):
+        raise BadFile(file, entry.offset, f"a transaction of the unknown type {kind}")
+    return kind
+
+
+def digest_of(entry: Entry, file: str) -> int | None:
+    """The tree's digest behind a transaction; None where the log does not say. Raises BadFile."""
+    return list(rows(entry, file, ""))[-1].digest
+
+
+_NOTHING: Mapping[str, Any] = dict.fromkeys(TransactionRow._fields)
+
+
+def _body(kind: int, reader: Reader, session: int, in_multi: bool) -> dict[str, Any]:
+    if in_multi and kind not in _IN_MULTI:
+        raise KeyError(kind)
+    if not in_multi and kind == OpCode.CHECK:
+        raise KeyError(kind)
+    return _BODIES[kind](reader, session)
+
+
+def _path(reader: Reader) -> str:
+    raw = reader.buffer()
+    if raw is None:
+        raise MalformedPacket("a path is null")
+    return raw.decode()
+
+
+def _acl(reader: Reader) -> tuple[AclRow, ...] | None:
+    count = reader.count()
+    if count is None:
+        return None
+    return tuple(
+        AclRow(reader.int(), decode(reader.buffer() or b""), decode(reader.buffer() or b""))
+        for _ in range(count)
+    )
+
+
+def _create(reader: Reader, session: int) -> dict[str, Any]:
+    path, data, acl = _path(reader), reader.buffer(), _acl(reader)
+    owner = session if reader.boolean() else 0
+    # CreateTxnV0, up to 3.3, ends here.
+    counter = reader.int() if reader.remaining >= 4 else None
+    return {
+        "path": path,
+        "data": data,
+        "acl": acl,
+        "owner": owner,
+        "parent_cversion": None if counter == -1 else counter,
+    }
+
+
+def _create_container(reader: Reader, session: int) -> dict[str, Any]:
+    path, data, acl, counter = _path(reader), reader.buffer(), _acl(reader), reader.int()
+    return {
+        "path": path,
+        "data": data,
+        "acl": acl,
+        "owner": CONTAINER_OWNER,
+        "parent_cversion": None if counter == -1 else counter,
+    }
+
+
+def _create_ttl(reader: Reader, session: int) -> dict[str, Any]:
+    return {**_create_container(reader, session), "owner": ttl_owner(reader.long())}
+
+
+def _delete(reader: Reader, session: int) -> dict[str, Any]:
+    return {"path": _path(reader)}
+
+
+def _set_data(reader: Reader, session: int) -> dict[str, Any]:
+    return {"path": _path(reader), "data": reader.buffer(), "version": reader.int()}
+
+
+def _set_acl(reader: Reader, session: int) -> dict[str, Any]:
+    return {"path": _path(reader), "acl": _acl(reader), "version": reader.int()}
+
+
+def _check(reader: Reader, session: int) -> dict[str, Any]:
+    return {"path": _path(reader), "version": reader.int()}
+
+
+def _create_session(reader: Reader, session: int) -> dict[str, Any]:
+    return {"timeout_ms": reader.int()}
+
+
+def _close_session(reader: Reader, session: int) -> dict[str, Any]:
+    rest = reader.remaining
+    # Before 3.6, or with closeSessionTxn.enabled=false, the log does not say what goes with a session. Twelve
+    # bytes that begin with 2 are a digest: two paths need sixteen.
+    if not rest or (
+        rest == _DIGEST.size and int.from_bytes(reader.data[-rest:][:4], "big") == _DIGEST_VERSION
+    ):
+        return {}
+    return {"paths": tuple(_path(reader) for _ in range(reader.count() or 0))}
+
+
+def _error(reader: Reader, session: int) -> dict[str, Any]:
+    return {"error": reader.int()}
+
+
+_BODIES: Mapping[int, Callable[[Reader, int], dict[str, Any]]] = {
+    OpCode.CREATE: _create,
+    OpCode.CREATE2: _create,
+    OpCode.CREATE_CONTAINER: _create_container,
+    OpCode.CREATE_TTL: _create_ttl,
+    OpCode.DELETE: _delete,
+    OpCode.DELETE_CONTAINER: _delete,
+    OpCode.SET_DATA: _set_data,
+    OpCode.RECONFIG: _set_data,
+    OpCode.SET_ACL: _set_acl,
+    OpCode.CHECK: _check,
+    OpCode.CREATE_SESSION: _create_session,
+    OpCode.CLOSE_SESSION: _close_session,
+    OpCode.ERROR: _error,
+}
+# What DataTree.processTxn takes in a multi.
+_IN_MULTI = frozenset(
+    {
+        OpCode.CREATE,
+        OpCode.CREATE2,
+        OpCode.CREATE_CONTAINER,
+        OpCode.CREATE_TTL,
+        OpCode.DELETE,
+        OpCode.DELETE_CONTAINER,
+        OpCode.SET_DATA,
+        OpCode.CHECK,
+        OpCode.ERROR,
+    }
+)
+
+
+def _digest(reader: Reader) -> int | None:
+    """The TxnDigest behind a record: absent with digests off, before 3.6, and behind errors."""
+    if reader.remaining < _DIGEST.size:
+        return None
+    version, total = _DIGEST.unpack_from(reader.data, reader.position)
+    return int(total) if version == _DIGEST_VERSION else None
+
+
+# Writing, for tests and for whoever makes logs by hand.
+
+
+def pack(parts: Sequence[TransactionRow]) -> bytes:
+    """The entry's body of one transaction, its rows in order; a multi where `part` is not -1.
+
+    An error's record is written short; a TTL of the owner's 40 bits.
+    """
+    first = parts[0]
+    multi = first.part >= 0 or first.type == OpCode.MULTI
+    kind = OpCode.MULTI if multi else first.type
+    head = _HEADER.pack(first.session_id, first.cxid, first.zxid, first.time, kind)
+    if multi:
+        subs = [part for part in parts if part.part >= 0]
+        body = jute.INT.pack(len(subs)) + b"".join(
+            jute.INT.pack(part.type) + jute.pack_buffer(_pack_body(part)) for part in subs
+        )
+    else:
+        body = _pack_body(first)
+    digest = parts[-1].digest
+    return head + body + (b"" if digest is None else _DIGEST.pack(_DIGEST_VERSION, digest))
+
+
+def _pack_body(row: TransactionRow) -> bytes:
+    kind = row.type
+    if kind == OpCode.CREATE_SESSION:
+        return jute.INT.pack(row.timeout_ms or 0)
+    if kind == OpCode.CLOSE_SESSION:
+        return b"" if row.paths is None else jute.pack_strings(row.paths)
+    if kind == OpCode.ERROR:
+        return jute.INT.pack(row.error or 0)
+    path = jute.pack_string(row.path)
+    version = jute.INT.pack(row.version or 0)
+    acl = jute.NULL if row.acl is None else jute.pack_acls([jute.Acl(*entry) for entry in row.acl])
+    counter = jute.INT.pack(-1 if row.parent_cversion is None else row.parent_cversion)
+    start = path + jute.pack_buffer(row.data)
+    if kind in (OpCode.CREATE, OpCode.CREATE2):
+        return start + acl + bytes((row.owner == row.session_id and row.owner != 0,)) + counter
+    if kind == OpCode.CREATE_CONTAINER:
+        return start + acl + counter
+    if kind == OpCode.CREATE_TTL:
+        return start + acl + counter + jute.LONG.pack((row.owner or 0) & _TTL_BITS)
+    if kind in (OpCode.SET_DATA, OpCode.RECONFIG):
+        return start + version
+    if kind == OpCode.SET_ACL:
+        return path + acl + version
+    if kind == OpCode.CHECK:
+        return path + version
+    return path

@@ -1,0 +1,43 @@
+"""The Spark session of the commands: one that spark-submit has prepared, or a local one.
+
+Spark's Python workers are processes of their own: they need our interpreter and our modules.
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from pipeline.sources import register
+
+_ROOT = str(Path(__file__).resolve().parents[1])
+_UNDER_SPARK_SUBMIT = "PYSPARK_GATEWAY_PORT"  # spark-submit has started the JVM, with settings of its own
+# A task that fails is run again, which local[*] alone never does.
+_LOCAL = "local[*,4]"
+
+
+def session(name: str, **settings: str) -> SparkSession:
+    """A session with our data sources. `settings` are Spark's, with underscores for dots, for a local one."""
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    _lead_workers_to_our_modules()
+    builder = SparkSession.builder.appName(name)
+    if _UNDER_SPARK_SUBMIT not in os.environ:
+        local = {
+            "spark_master": _LOCAL,
+            "spark_ui_enabled": "false",
+            "spark_ui_showConsoleProgress": "false",
+            "spark_log_level": "ERROR",
+            **settings,
+        }
+        for setting, value in local.items():
+            builder = builder.config(setting.replace("_", "."), value)
+    spark = builder.getOrCreate()
+    register(spark)
+    return spark
+
+
+def _lead_workers_to_our_modules() -> None:
+    paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if _ROOT not in paths:
+        os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (_ROOT, *paths) if path)

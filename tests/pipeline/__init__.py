@@ -1,0 +1,1 @@
+"""The data pipeline: moved trees are compared with what they were."""

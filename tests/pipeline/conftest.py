@@ -1,0 +1,24 @@
+"""One small Spark for all tests of the pipeline: starting it costs more than most of them."""
+
+from collections.abc import Iterator
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.spark import session
+from tests.harness.zookeeper import java_program
+
+
+@pytest.fixture(scope="session")
+def spark() -> Iterator[SparkSession]:
+    """A local session with our data sources. Its tasks are run again where they fail."""
+    java_program()  # BinaryMissing is a skip
+    made = session(
+        "tests",
+        spark_master="local[2,4]",
+        spark_driver_memory="768m",
+        spark_sql_shuffle_partitions="4",
+        spark_driver_extraJavaOptions="-XX:+UseSerialGC -XX:TieredStopAtLevel=1",
+    )
+    yield made
+    made.stop()

@@ -1,0 +1,1 @@
+"""Tests of `pipeline.sources`, on a real Spark."""

@@ -1,0 +1,203 @@
+"""Trees to compare with: samples of real servers, and trees read by pipeline.formats alone, without Spark."""
+
+import base64
+import gzip
+import json
+import zlib
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+from codec.constants import OpCode
+from pipeline.formats import digest, directory, log, snapshot, transactions
+from pipeline.formats.compression import opened
+from pipeline.formats.directory import Survey
+from pipeline.formats.replay import parent_of
+from pipeline.formats.seal import sealed_tail
+from pipeline.formats.snapshot import SnapshotReader, pack_head, pack_node
+from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
+
+SAMPLES = Path(__file__).parent / "samples"
+NAMES = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())
+# Changed by servers without a word in the log.
+STATS = "/zookeeper/quota/misc/zookeeper_stats"
+OPEN = (AclRow(31, "world", "anyone"),)
+
+
+class Seen(NamedTuple):
+    """A node as clients see it."""
+
+    data: bytes | None
+    acl: tuple[AclRow, ...]
+    czxid: int
+    mzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    cversion: int
+    aversion: int
+    owner: int
+    data_length: int
+    num_children: int
+    pzxid: int
+
+
+def expected(name: str) -> dict[str, Seen]:
+    """What clients of a sample's server saw."""
+    with gzip.open(SAMPLES / name / "expected.json.gz") as file:
+        nodes = json.load(file)["nodes"]
+    fields = (
+        *("czxid", "mzxid", "ctime", "mtime", "version", "cversion", "aversion", "ephemeralOwner"),
+        *("dataLength", "numChildren", "pzxid"),
+    )
+    return {
+        node["path"]: Seen(
+            None if node["data_b64"] is None else base64.b64decode(node["data_b64"]),
+            tuple(AclRow(*entry) for entry in node["acl"]),
+            *(node["stat"][field] for field in fields),
+        )
+        for node in nodes
+    }
+
+
+def seen(nodes: Iterable[ZnodeRow]) -> dict[str, Seen]:
+    """What clients of a server with these nodes see; each path must occur once."""
+    nodes = list(nodes)
+    children = Counter(parent_of(node.path) for node in nodes if node.path != "/")
+    table = {
+        node.path: Seen(
+            node.data,
+            OPEN if node.acl is None else node.acl,
+            node.czxid,
+            node.mzxid,
+            node.ctime,
+            node.mtime,
+            node.version,
+            2 * node.created - children[node.path],
+            node.aversion,
+            node.owner if transactions.is_session(node.owner) else 0,
+            len(node.data or b""),
+            children[node.path],
+            node.pzxid,
+        )
+        for node in nodes
+    }
+    assert len(table) == len(nodes)
+    return table
+
+
+def without_stats(table: Mapping[str, Seen]) -> dict[str, Seen]:
+    """All but the quota's counters."""
+    return {path: node for path, node in table.items() if path != STATS}
+
+
+def read(path: Path, step: int = 20_000, chosen: str | None = None) -> tuple[Survey, list[ZnodeRow]]:
+    """A directory's survey and nodes, by pipeline.formats alone."""
+    found = directory.survey(str(path), chosen=chosen)
+    plan = directory.plan(found, step)
+    nodes = list(plan.nodes)
+    for run in plan.runs:
+        with opened(found.snapshot) as source:
+            reader = SnapshotReader(source, found.snapshot, 0 if run.end is None else run.start)
+            if run.end is None:
+                reader.head()
+            while True:
+                part = reader.nodes(run.end, most=100)
+                for offset, raw, data, fixed in zip(
+                    part.offsets, part.paths, part.data, part.fixed, strict=True
+                ):
+                    if offset not in run.left_out:
+                        number = int(fixed["acl"])
+                        nodes.append(
+                            ZnodeRow(
+                                snapshot.path_text(raw, found.snapshot, offset),
+                                data,
+                                None if number == snapshot.OPEN_ACL_ID else plan.acls[number],
+                                *(int(fixed[name]) for name in ZnodeRow._fields[3:]),
+                            )
+                        )
+                if part.last or (run.end is not None and part.end >= run.end):
+                    break
+    return found, nodes
+
+
+def digest_of(nodes: Iterable[ZnodeRow]) -> int:
+    """The tree's digest."""
+    return digest.signed(
+        sum(
+            digest.of_node(
+                b"" if node.path == "/" else node.path.encode(),
+                node.data,
+                node.czxid,
+                node.mzxid,
+                node.pzxid,
+                node.ctime,
+                node.mtime,
+                node.version,
+                node.created,
+                node.aversion,
+                node.owner,
+            )
+            for node in nodes
+        )
+    )
+
+
+def node(path: str, zxid: int = 1, **fields: object) -> ZnodeRow:
+    """A node as a create makes it, but for `fields`."""
+    plain = ZnodeRow(path, b"", None, zxid, zxid, zxid, 1000, 1000, 0, 0, 0, 0)
+    return plain._replace(**fields)  # type: ignore[arg-type]
+
+
+def write_snapshot(
+    folder: Path,
+    zxid: int,
+    nodes: Iterable[ZnodeRow],
+    sessions: Iterable[SessionRow] = (),
+    trailers: Iterable[bytes] = (),
+) -> Path:
+    """A plain snapshot, byte by byte as FORMATS has it: a second writer to hold the sink's against."""
+    nodes = list(nodes)
+    acls = {acl: number for number, acl in enumerate(dict.fromkeys(n.acl for n in nodes if n.acl), 1)}
+    raw = pack_head(sessions, {number: acl for acl, number in acls.items()})
+    raw += b"".join(pack_node(n, acls[n.acl] if n.acl else -1) for n in nodes) + snapshot.END
+    folder.mkdir(parents=True, exist_ok=True)
+    file = folder / f"snapshot.{zxid:x}"
+    file.write_bytes(raw + sealed_tail(zlib.adler32(raw), list(trailers)))
+    return file
+
+
+def transaction(zxid: int, kind: OpCode, path: str | None = None, **fields: object) -> TransactionRow:
+    """A transaction, by default of session 1 at `zxid` ms."""
+    plain = TransactionRow(
+        zxid,
+        -1,
+        1,
+        0,
+        zxid,
+        kind,
+        path,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        None,
+        "",
+        0,
+    )
+    return plain._replace(**fields)  # type: ignore[arg-type]
+
+
+def write_log(folder: Path, *txns: Iterable[TransactionRow], padding: int = 100) -> Path:
+    """A log of transactions, each given as its rows; named after the first."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = [list(txn) for txn in txns]
+    file = folder / f"log.{rows[0][0].zxid:x}"
+    entries = b"".join(log.pack_entry(transactions.pack(parts)) for parts in rows)
+    file.write_bytes(log.pack_header() + entries + bytes(padding))
+    return file
