@@ -16,11 +16,12 @@ class FrameTooLong(MalformedPacket):
     """A frame announces a length below 0 or above the limit.
 
     `frames` holds the complete frames that came before it in the same chunk: ZooKeeper has taken them in
-    by the time it meets the bad length and drops the connection.
+    by the time it meets the bad length and drops the connection. `rest` is what follows that length in it.
     """
 
-    def __init__(self, length: int, limit: int, frames: list[bytes]) -> None:
+    def __init__(self, length: int, limit: int, frames: list[bytes], rest: bytes = b"") -> None:
         super().__init__(f"frame length {length} is not within 0..{limit}")
         self.length = length
         self.limit = limit
         self.frames = frames
+        self.rest = rest

@@ -49,7 +49,7 @@ class Framer:
         while position <= last:
             (length,) = _int_at(data, position)
             if length < 0 or length > limit:
-                raise FrameTooLong(length, limit, frames)
+                raise FrameTooLong(length, limit, frames, data[position + 4 :])
             start = position + 4
             end = start + length
             if end > size:

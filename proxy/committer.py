@@ -107,6 +107,7 @@ class _Flight:
     """A batch under way: its lane, its sessions and who waits for it."""
 
     __slots__ = (
+        "answered",
         "batch",
         "ended",
         "history",
@@ -127,6 +128,7 @@ class _Flight:
         self.marker = lane.key
         self.value = b""  # what its Txn puts at the lane's marker
         self.history: object = None  # see Committer._history
+        self.answered = 0.0  # time.monotonic() of the RPC's answer
         self.since = 0  # the mirror's revision when its Txn was sent
         self.ended = False  # answered; the RPC may still be under way
         self.result: tuple[int, list[bool]] | None = None  # revision, and which components were applied
@@ -190,6 +192,14 @@ class Committer:
         return sum(len(queue.requests) for queue in self._queues.values()) + sum(
             len(flight.batch.requests) for flight in self._flights
         )
+
+    def lag(self) -> tuple[int, float]:
+        """How far the mirror is behind what etcd has answered to this proxy: in revisions, and in seconds."""
+        if not self._arrived:
+            return 0, 0.0
+        newest = max(flight.result[0] for flight in self._arrived if flight.result is not None)
+        oldest = min(flight.answered for flight in self._arrived)
+        return max(0, newest - self._mirror.revision), time.monotonic() - oldest
 
     def submit(self, request: Request) -> None:
         """Take a write; its `done` is called, in the order of the session, when it is known to be durable."""
@@ -429,6 +439,7 @@ class Committer:
         elif self._mirror.revision >= outcome[0] > flight.since:
             self._finish(flight)
         else:
+            flight.answered = time.monotonic()
             self._arrived.append(flight)
 
     def _outcome(self, flight: _Flight, answer: TxnResult) -> tuple[int, list[bool]] | None:

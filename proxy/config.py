@@ -10,6 +10,7 @@ from typing import Any
 import configargparse
 
 from codec.framing import DEFAULT_MAX_FRAME
+from proxy.admin import words
 from schema.keys import Keyspace
 
 _DESCRIPTION = """A server that ZooKeeper clients take for ZooKeeper, with all state in etcd. Without --etcd
@@ -37,6 +38,7 @@ class Config:
     container_check_interval: int
     container_max_per_minute: int
     container_max_never_used: int
+    four_letter_words: frozenset[str]
     log_level: str
     etcd_ca: str
     etcd_cert: str
@@ -77,6 +79,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         container_check_interval=given.container_check_interval,
         container_max_per_minute=given.container_max_per_minute,
         container_max_never_used=given.container_max_never_used,
+        four_letter_words=given.four_letter_words,
         log_level=given.log_level,
         etcd_ca=given.etcd_ca,
         etcd_cert=given.etcd_cert,
@@ -180,6 +183,13 @@ def _parser() -> Any:
         help="how long a container may wait for its first child, 0 for ever "
         "(znode.container.maxNeverUsedIntervalMs)",
     )
+    add(
+        "--four-letter-words",
+        type=_words,
+        default=words.DEFAULT,
+        metavar="WORDS",
+        help="four-letter words that are answered, separated by commas, * for all (4lw.commands.whitelist)",
+    )
     add("--log-level", type=str.upper, choices=_LEVELS, default="INFO", help="how much is logged, on stderr")
     add(
         "--etcd-ca",
@@ -262,6 +272,13 @@ def _digest(text: str) -> str:
     if text and not re.fullmatch(r"[^:]*:[A-Za-z0-9+/]{27}=", text):
         raise configargparse.ArgumentTypeError(f"{text!r} is not USER:HASH, with the base64 of a SHA-1")
     return text
+
+
+def _words(text: str) -> frozenset[str]:
+    try:
+        return words.parse(text)
+    except ValueError as error:
+        raise configargparse.ArgumentTypeError(str(error)) from error
 
 
 def _positive(text: str) -> int:

@@ -9,6 +9,7 @@ import asyncio
 import logging
 from collections import deque
 from collections.abc import Sequence
+from time import perf_counter_ns, time
 from typing import NamedTuple, Protocol, cast
 
 from codec.constants import ErrorCode, KeeperState, OpCode, Perms, Xid
@@ -29,8 +30,9 @@ from proxy.auth.scheme import Identity, Peer
 from proxy.auth.schemes import Offer
 from proxy.auth.x509 import subject_name
 from proxy.batch import Request
-from proxy.latency import Latency
-from proxy.operation import Reading
+from proxy.counters import Counters
+from proxy.latency import ConnectionLatency, Latency
+from proxy.operation import Reading, ReadOperation
 from proxy.ops import READS, WRITES
 from proxy.ops.session import END
 from proxy.refusal import Refusal
@@ -59,6 +61,7 @@ class Host(Protocol):
     reading: Reading
     latency: Latency
     auth: Offer
+    counters: Counters
 
     @property
     def zxid(self) -> int:
@@ -73,8 +76,8 @@ class Host(Protocol):
     def session_ended(self, session: Session, closer: "Connection") -> None:
         """A client has closed its session, by this connection."""
 
-    def four_letter_word(self, word: bytes) -> bytes | None:
-        """The answer to a four-letter word, None if it is none."""
+    def four_letter_word(self, word: bytes, rest: bytes) -> bytes | None:
+        """The answer to a four-letter word and what came with it, None if it is none."""
 
     def opened(self, connection: "Connection") -> bool:
         """A connection has come; False if there are too many from its address."""
@@ -86,12 +89,13 @@ class Host(Protocol):
 class _Write(Request):
     """A write of this connection, with the committer or answered."""
 
-    __slots__ = ("closes", "received", "reply", "xid")
+    __slots__ = ("closes", "opcode", "received", "reply", "xid")
 
     xid: int
+    opcode: int
     reply: bytes | None  # until it is this one's turn
     closes: bool  # it is a closeSession
-    received: float  # the loop's time of its receipt
+    received: int  # perf_counter_ns of its receipt
 
 
 class _Unreadable(NamedTuple):
@@ -107,6 +111,7 @@ class _Waiting(NamedTuple):
     xid: int
     opcode: int
     packet: bytes
+    received: int  # perf_counter_ns of its receipt
 
     @property
     def is_write(self) -> bool:
@@ -128,6 +133,7 @@ class Connection(asyncio.Protocol):
         self._barriers = 0  # items in the queue that are no writes
         self._backlog: list[bytes] = []  # frames that came before the session was there
         self._greeting: ConnectRequest | None = None
+        self._greeted = 0  # perf_counter_ns of the connect request
         self._ended = False  # close after what is to be sent; take no more requests
         self._paused = False  # nothing is read from the client
         self._deaf = False  # the client reads nothing
@@ -142,6 +148,8 @@ class Connection(asyncio.Protocol):
         self._caller = Caller(0, ())
         self.received = 0
         self.sent = 0
+        self.since = time()  # when it came, in seconds since 1970
+        self.latency = ConnectionLatency(host.latency)
 
     # -- asyncio's side ------------------------------------------------------------------------------------
 
@@ -160,6 +168,7 @@ class Connection(asyncio.Protocol):
         self.identities = self._host.auth.identities(self._peer)
         if not self._host.opened(self) or peer is None:  # None: the client has reset the connection already
             self._end()
+        self._opened = self._loop.time()
         self._patience = self._loop.call_later(_SESSIONLESS_TIMEOUT, self._give_up)
 
     def data_received(self, data: bytes) -> None:
@@ -224,6 +233,9 @@ class Connection(asyncio.Protocol):
         self._patience.cancel()
         self._resume()
         self._caller = Caller(session.id, self.identities, self._host.auth.names)
+        if self._greeting.session_id == 0:
+            zxid = self._host.zxid
+            self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, self._greeted, perf_counter_ns())
         self._out.append(
             encode_connect_response(session.timeout_ms, session.id, password, self._read_only_byte())
         )
@@ -254,6 +266,14 @@ class Connection(asyncio.Protocol):
             self.close()
 
     @property
+    def due(self) -> float:
+        """The loop's time when it is closed if nothing more is heard of the client."""
+        session = self.session
+        if session is None:
+            return self._opened + _SESSIONLESS_TIMEOUT
+        return session.heard + session.timeout_ms / 1000
+
+    @property
     def is_closed(self) -> bool:
         """Whether the connection is closed or about to be."""
         return self._ended
@@ -271,6 +291,7 @@ class Connection(asyncio.Protocol):
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
         """Send one watch event, unless the ACL withholds the node (NIOServerCnxn.process)."""
         if acl is OPEN_ACL or permits(acl, Perms.READ, self.identities):
+            self._host.counters.notifications += 1
             self._out.append(encode_event(kind, KeeperState.SYNC_CONNECTED, path, zxid))
             self._schedule_flush()
 
@@ -281,7 +302,8 @@ class Connection(asyncio.Protocol):
         if self._greeting is None:
             if not frames:
                 if broken is not None:
-                    answer = self._host.four_letter_word(INT.pack(broken.length))
+                    self.received += 1  # before the answer, which may tell of this very connection
+                    answer = self._host.four_letter_word(INT.pack(broken.length), broken.rest)
                     if answer is not None:
                         self._out.append(answer)
                         self._end()
@@ -292,6 +314,8 @@ class Connection(asyncio.Protocol):
                 log.info("closing %s: connect request %s", self.address, error)
                 self._end()
                 return
+            self._greeted = perf_counter_ns()
+            self._host.counters.connect_requests += 1
             # As ZooKeeper does, read no more until the session is there.
             self._pause()
             self._host.attach(self, self._greeting)
@@ -301,6 +325,7 @@ class Connection(asyncio.Protocol):
     def _give_up(self) -> None:
         """The client has sent no connect request in time."""
         if self._greeting is None:
+            self._host.counters.sessionless_expired += 1
             log.info("closing %s: no connect request in %d s", self.address, _SESSIONLESS_TIMEOUT)
             self._end()
 
@@ -312,49 +337,78 @@ class Connection(asyncio.Protocol):
         out = self._out
         queue = self._queue
         header = REQUEST_HEADER.unpack_from
+        started = perf_counter_ns()
         self.received += len(frames)
-        for packet in frames:
+        # Reads mostly come in runs of one opcode: who counts runs takes next to nothing of a read's time.
+        runs: list[tuple[int, int]] = []
+        run = first = xid = 0
+        operation: ReadOperation | None = None
+        for place, packet in enumerate(frames):
             if len(packet) < _HEADER_SIZE:
                 log.info("closing %s: a packet without a whole header", self.address)
                 self._end()
                 return
             xid, opcode = header(packet)
-            if opcode in READS and not queue and not self._deaf:
-                reply = self._read(xid, opcode, packet)
+            if opcode != run:
+                if operation is not None and place > first:
+                    runs.append((run, place - first))
+                run = opcode
+                first = place
+                operation = READS.get(opcode)
+            if operation is not None and not queue and not self._deaf:
+                reply = self._read(xid, operation, packet)
                 out.append(reply)
                 if len(reply) > _LARGE_REPLY:
                     self._flush()
             else:
-                self._take(xid, opcode, packet)
+                if operation is not None and place > first:
+                    runs.append((run, place - first))
+                first = place + 1
+                self._take(xid, opcode, packet, started)
                 if self._ended:
                     return
+        count = len(frames) - first
+        if count:
+            now = perf_counter_ns()
+            self.latency.note(run, count, xid, self._host.zxid, started, now)
+            if runs:
+                self.latency.note_earlier(runs, now - started)
+        elif runs:
+            self._note_runs(runs, started)
 
-    def _read(self, xid: int, opcode: int, packet: bytes) -> bytes:
+    def _note_runs(self, runs: list[tuple[int, int]], started: int) -> None:
+        """Note the reads of a chunk that ends with something else."""
+        now = perf_counter_ns()
+        opcode, count = runs.pop()
+        self.latency.note(opcode, count, -1, self._host.zxid, started, now)
+        self.latency.note_earlier(runs, now - started)
+
+    def _read(self, xid: int, operation: ReadOperation, packet: bytes) -> bytes:
         host = self._host
         try:
-            return frame(xid, host.zxid, 0, READS[opcode](host.reading, self, packet, _HEADER_SIZE))
+            return frame(xid, host.zxid, 0, operation(host.reading, self, packet, _HEADER_SIZE))
         except Refusal as refusal:
             return frame(xid, host.zxid, refusal.code, refusal.body)
         except MalformedPacket:
             return frame(xid, host.zxid, ErrorCode.MARSHALLING_ERROR)
 
-    def _take(self, xid: int, opcode: int, packet: bytes) -> None:
+    def _take(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
         """A write, or anything that waits for one."""
         queue = self._queue
         self._queued += len(packet)
         operation = WRITES.get(opcode)
         if operation is not None or opcode == OpCode.CLOSE_SESSION:
             if self._barriers:
-                queue.append(_Waiting(xid, opcode, packet))
+                queue.append(_Waiting(xid, opcode, packet, received))
             else:
-                item = self._submit(xid, opcode, packet)
+                item = self._submit(xid, opcode, packet, received)
                 queue.append(item)
                 if isinstance(item, _Unreadable):
                     self._queued -= len(packet)
                     if len(queue) == 1:
                         self._advance()
         elif queue or self._deaf:
-            queue.append(_Waiting(xid, opcode, packet))
+            queue.append(_Waiting(xid, opcode, packet, received))
             self._barriers += 1
         else:
             self._queued -= len(packet)
@@ -363,7 +417,7 @@ class Connection(asyncio.Protocol):
         if len(queue) >= _MAX_QUEUE or self._queued >= _MAX_QUEUED_BYTES:
             self._pause()
 
-    def _submit(self, xid: int, opcode: int, packet: bytes) -> _Write | _Unreadable:
+    def _submit(self, xid: int, opcode: int, packet: bytes, received: int) -> _Write | _Unreadable:
         """Give a write to the committer, unless it cannot be read."""
         operation = WRITES.get(opcode)
         fields = None
@@ -379,9 +433,10 @@ class Connection(asyncio.Protocol):
                 return _Unreadable(xid, ErrorCode.BAD_ARGUMENTS if checked else ErrorCode.MARSHALLING_ERROR)
         write = _Write(operation, fields, self._caller, len(packet), self._done)
         write.xid = xid
+        write.opcode = opcode
         write.closes = operation is END
         write.reply = None
-        write.received = self._loop.time()
+        write.received = received
         self._host.submit(write)
         return write
 
@@ -389,7 +444,7 @@ class Connection(asyncio.Protocol):
         """The committer has the answer to a write."""
         assert isinstance(write, _Write)
         now = self._host.zxid
-        self._host.latency.note(self._loop.time() - write.received)
+        self.latency.note(write.opcode, 1, write.xid, now, write.received, perf_counter_ns())
         if write.refusal is not None:
             write.reply = frame(write.xid, now, write.refusal)
             if write.refusal in _FATAL:
@@ -425,13 +480,16 @@ class Connection(asyncio.Protocol):
             elif item.is_write:
                 self._submit_run()
             else:
-                xid, opcode, packet = item
+                xid, opcode, packet, received = item
                 queue.popleft()
                 self._queued -= len(packet)
                 self._barriers -= 1
-                reply = (
-                    self._read(xid, opcode, packet) if opcode in READS else self._answer(xid, opcode, packet)
-                )
+                operation = READS.get(opcode)
+                if operation is not None:
+                    reply = self._read(xid, operation, packet)
+                    self.latency.note(opcode, 1, xid, self._host.zxid, received, perf_counter_ns())
+                else:
+                    reply = self._answer(xid, opcode, packet)
                 self._out.append(reply)
                 if len(reply) > _LARGE_REPLY:
                     self._flush()
@@ -476,6 +534,8 @@ class Connection(asyncio.Protocol):
     def _answer(self, xid: int, opcode: int, packet: bytes) -> bytes:
         """Requests that concern the connection alone."""
         if opcode == OpCode.PING:
+            now = perf_counter_ns()
+            self.latency.note(opcode, 1, Xid.PING, self._host.zxid, now, now)
             return frame(Xid.PING, self._host.zxid, 0)
         if opcode == OpCode.AUTH:
             return self._authenticate(xid, packet)
@@ -494,6 +554,7 @@ class Connection(asyncio.Protocol):
     def _authenticate(self, xid: int, packet: bytes) -> bytes:
         proven = self._prove(packet)
         if not proven:
+            self._host.counters.auth_failed += 1
             self._end()
             return b"" if proven is None else frame(xid, 0, ErrorCode.AUTH_FAILED)
         return frame(xid, 0, ErrorCode.OK)

@@ -1,29 +1,198 @@
-"""How long requests take from their receipt to their answer. Pure; times are arguments, in seconds."""
+"""How many requests there were and how long they took, by operation and by connection.
+
+Pure; all times are nanoseconds of one monotonic clock, as arguments. Reads are noted once for each chunk of
+requests that came together, with the time from the chunk's receipt to its replies, so that a read in a long
+chunk pays nothing; writes one by one. Counts only grow: a reset (srst) remembers where they stood.
+"""
+
+from collections.abc import Iterable, Sequence
+
+from codec.constants import OpCode
+
+BUCKETS = 64
+"""Bucket n of a histogram counts what took less than 2 ** n nanoseconds, but not less than half of that."""
+MILLISECOND = 1_000_000
+# Reads to ZooKeeper's ServerStats.updateLatency, which counts as an update what has a transaction of its own.
+NOT_UPDATES = frozenset(
+    {
+        OpCode.EXISTS,
+        OpCode.GET_DATA,
+        OpCode.GET_ACL,
+        OpCode.GET_CHILDREN,
+        OpCode.SYNC,
+        OpCode.PING,
+        OpCode.GET_CHILDREN2,
+        OpCode.CHECK_WATCHES,
+        OpCode.REMOVE_WATCHES,
+        OpCode.MULTI_READ,
+        OpCode.SET_WATCHES,
+        OpCode.GET_EPHEMERALS,
+        OpCode.GET_ALL_CHILDREN_NUMBER,
+        OpCode.SET_WATCHES2,
+        OpCode.ADD_WATCH,
+        OpCode.WHO_AM_I,
+    }
+)
+# What every connection may be noted with, beside the operations of `ops`.
+OF_SESSIONS = (OpCode.CREATE_SESSION, OpCode.CLOSE_SESSION, OpCode.PING)
+_NEVER = 1 << 62
 
 
-class Latency:
-    """Minimum, average and maximum in milliseconds, as ZooKeeper's ServerStats keeps them since the start."""
+class Histogram:
+    """Times of one kind of request."""
 
-    __slots__ = ("_count", "_total", "high", "low")
+    __slots__ = ("buckets", "nanos")
 
     def __init__(self) -> None:
-        self._count = 0
-        self._total = 0
-        self.low = 0
+        self.buckets = [0] * BUCKETS
+        self.nanos = 0
+
+    def note(self, nanos: int, count: int = 1) -> None:
+        """`count` requests took so long each."""
+        self.buckets[nanos.bit_length()] += count
+        self.nanos += nanos * count
+
+    @property
+    def count(self) -> int:
+        """How many there were."""
+        return sum(self.buckets)
+
+    def plus(self, other: "Histogram") -> "Histogram":
+        """Both as one."""
+        made = Histogram()
+        made.buckets = [one + two for one, two in zip(self.buckets, other.buckets, strict=True)]
+        made.nanos = self.nanos + other.nanos
+        return made
+
+    def since(self, earlier: "Histogram") -> "Histogram":
+        """What has come since it was like `earlier`."""
+        made = Histogram()
+        made.buckets = [now - then for now, then in zip(self.buckets, earlier.buckets, strict=True)]
+        made.nanos = self.nanos - earlier.nanos
+        return made
+
+    def quantile(self, share: float) -> int:
+        """The end of the bucket within which `share` (0 to 1) of the requests ended; 0 for none."""
+        wanted = share * self.count
+        seen = 0
+        for place, count in enumerate(self.buckets):
+            seen += count
+            if count and seen >= wanted:
+                return 1 << place
+        return 0
+
+
+class _Extremes:
+    """The shortest and the longest, until forgotten."""
+
+    __slots__ = ("high", "low")
+
+    def __init__(self) -> None:
+        self.low = _NEVER
         self.high = 0
 
-    def note(self, seconds: float) -> None:
-        """One write has been answered."""
-        milliseconds = int(seconds * 1000)
-        self.low = milliseconds if self._count == 0 else min(self.low, milliseconds)
-        self.high = max(self.high, milliseconds)
-        self._count += 1
-        self._total += milliseconds
+    @property
+    def minimum(self) -> int:
+        """Whole milliseconds; 0 if there was none."""
+        return 0 if self.low == _NEVER else self.low // MILLISECOND
 
-    def average(self, requests: int) -> float:
-        """Over all of `requests` answered; those that were not noted, reads, took less than a millisecond."""
-        return round(self._total / requests, 4) if requests else 0.0
+    @property
+    def maximum(self) -> int:
+        """Whole milliseconds."""
+        return self.high // MILLISECOND
 
-    def minimum(self, requests: int) -> int:
-        """The shortest of all `requests`: 0 as soon as there was a read."""
-        return 0 if requests > self._count else self.low
+
+class Latency(_Extremes):
+    """All requests of one server: ZooKeeper's ServerStats and its read and update latency."""
+
+    __slots__ = ("_before", "by_opcode")
+
+    def __init__(self, opcodes: Iterable[int]) -> None:
+        """`opcodes` are all that will be noted, beside those of sessions."""
+        super().__init__()
+        self.by_opcode = {opcode: Histogram() for opcode in (*opcodes, *OF_SESSIONS)}
+        self._before = (Histogram(), Histogram())
+
+    def reset(self) -> None:
+        """Start anew for what ZooKeeper's own words tell (srst); `by_opcode` goes on."""
+        self._before = (self.total(updates=False), self.total(updates=True))
+        self.low = _NEVER
+        self.high = 0
+
+    def total(self, *, updates: bool) -> Histogram:
+        """All updates, or all reads, since the start."""
+        made = Histogram()
+        for opcode, histogram in self.by_opcode.items():
+            if (opcode not in NOT_UPDATES) is updates:
+                made = made.plus(histogram)
+        return made
+
+    def recent(self, *, updates: bool) -> Histogram:
+        """All updates, or all reads, since the last reset."""
+        return self.total(updates=updates).since(self._before[updates])
+
+    @property
+    def average(self) -> float:
+        """The mean of all requests since the last reset, in milliseconds; 0 if there was none."""
+        every = self.recent(updates=False).plus(self.recent(updates=True))
+        count = every.count
+        return round(every.nanos / count / MILLISECOND, 4) if count else 0.0
+
+
+class ConnectionLatency(_Extremes):
+    """The requests of one connection: what `cons` tells (ServerCnxn.updateStatsForResponse)."""
+
+    __slots__ = ("_by_opcode", "_server", "count", "last", "last_xid", "nanos")
+
+    # Opcode, zxid, duration and end of the last request; a request of the client's own has an xid from 0 up.
+    last: tuple[int | None, int, int, int]
+    last_xid: int
+
+    def __init__(self, server: Latency) -> None:
+        super().__init__()
+        self._server = server
+        self._by_opcode = server.by_opcode
+        self.reset()
+
+    def reset(self) -> None:
+        """Forget all (crst). The server's figures stay."""
+        self.low = _NEVER
+        self.high = self.count = self.nanos = 0
+        self.last = (None, -1, 0, 0)
+        self.last_xid = -1
+
+    @property
+    def average(self) -> int:
+        """The mean, in whole milliseconds; 0 if there was none."""
+        return self.nanos // self.count // MILLISECOND if self.count else 0
+
+    def note(self, opcode: int, count: int, xid: int, zxid: int, started: int, now: int) -> None:
+        """`count` requests of one kind came at `started` and are answered `now`; `xid` is the last one's."""
+        nanos = now - started
+        histogram = self._by_opcode[opcode]
+        histogram.buckets[nanos.bit_length()] += count
+        histogram.nanos += nanos * count
+        server = self._server
+        if nanos < server.low:
+            server.low = nanos
+        if nanos > server.high:
+            server.high = nanos
+        if nanos < self.low:
+            self.low = nanos
+        if nanos > self.high:
+            self.high = nanos
+        self.count += count
+        self.nanos += nanos * count
+        self.last = (opcode, zxid, nanos, now)
+        if xid >= 0:
+            self.last_xid = xid
+
+    def note_earlier(self, runs: Sequence[tuple[int, int]], nanos: int) -> None:
+        """Pairs of an opcode and a count of requests of the same chunk, of which `note` has told the last."""
+        bucket = nanos.bit_length()
+        for opcode, count in runs:
+            histogram = self._by_opcode[opcode]
+            histogram.buckets[bucket] += count
+            histogram.nanos += nanos * count
+            self.count += count
+            self.nanos += nanos * count

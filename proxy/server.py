@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from codec.packets import ConnectRequest
 from proxy.acl import Caller
+from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
 from proxy.auth.scheme import Settings
 from proxy.auth.schemes import offer
@@ -19,15 +20,18 @@ from proxy.batch import Request
 from proxy.committer import Committer
 from proxy.config import Config
 from proxy.connection import Connection
+from proxy.counters import Counters
 from proxy.draft import SessionRecord
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
+from proxy.etcd.pulse import Pulse
 from proxy.feed import Feed
 from proxy.handshake import Handshake
 from proxy.latency import Latency
 from proxy.leases import OUTAGE, Leases
 from proxy.mirror import Mirror
 from proxy.operation import Reading
+from proxy.ops import READS, WRITES
 from proxy.ops.session import END, END_IF_GONE
 from proxy.reaper import Pace, Reaper
 from proxy.rules import Rules
@@ -74,8 +78,9 @@ class Server:
         keys = Keyspace(config.prefix)
         self.watches = WatchTable()
         self.mirror = Mirror(keys, self.watches, self)
-        self.latency = Latency()
         self.auth = offer((), Settings(config.super_digest or None))
+        self.latency = Latency((*READS, *WRITES))
+        self.counters = Counters()
         self.reading = Reading(self.mirror.tree, self.watches)
         self.sessions = Sessions(config.min_session_timeout, config.max_session_timeout)
         self.committer = Committer(
@@ -111,7 +116,7 @@ class Server:
         self._handshake = Handshake(
             self.mirror, self.committer, etcd, self.sessions, self.incarnation, self._loop
         )
-        self._words = FourLetterWords(self)
+        self.pulse = Pulse(etcd)
         self.connections: set[Connection] = set()
         self._addresses: Counter[str] = Counter()
         self._listening: asyncio.Server | None = None
@@ -120,6 +125,8 @@ class Server:
         self.received = 0  # of connections that are gone; the living count their own
         self.sent = 0
         self.submit = self.committer.submit
+        self.facts = Facts(self)
+        self._words = FourLetterWords(self.facts, config.four_letter_words)
 
     @property
     def zxid(self) -> int:
@@ -146,6 +153,7 @@ class Server:
         await asyncio.gather(*(self._clean_up(session_id) for session_id in self._orphans()))
         self._caring = self._tasks.start(self._leases.run(), "look after the sessions")
         self._reaping = self._tasks.start(self._reaper.run(), "reap containers and TTL nodes")
+        self._tasks.start(self.pulse.run(), "ask etcd how it is")
         self._listening = await self._loop.create_server(
             lambda: Connection(self, self._loop, self.config.max_frame),
             sock=listener or bound_socket(self.config.host, self.config.port),
@@ -201,6 +209,7 @@ class Server:
         self._addresses[connection.address] += 1
         limit = self.config.max_client_connections
         if limit and self._addresses[connection.address] > limit:
+            self.counters.rejected += 1
             log.warning("too many connections from %s: more than %d", connection.address, limit)
             return False
         return not self._draining
@@ -220,9 +229,9 @@ class Server:
         """Find or make the session of a connection."""
         self._tasks.start(self._handshake.greet(connection, request), "greet a client")
 
-    def four_letter_word(self, word: bytes) -> bytes | None:
-        """The answer to a four-letter word, None if it is none."""
-        return self._words.answer(word)
+    def four_letter_word(self, word: bytes, rest: bytes) -> bytes | None:
+        """The answer to a four-letter word and what came with it, None if it is none."""
+        return self._words.answer(word, rest)
 
     # -- sessions ------------------------------------------------------------------------------------------
 
@@ -241,6 +250,7 @@ class Server:
         self._tasks.start(self._revoke(session.id), "revoke a lease")
 
     def _expire(self, session: Session) -> None:
+        self.counters.sessions_expired += 1
         log.info("session 0x%x expired", session.id)
         self._tasks.start(self._end(session), "end a session")
 

@@ -1,144 +1,221 @@
-"""ZooKeeper's four-letter words, with the fields and units of its own output (package server.command)."""
+"""ZooKeeper's four-letter words, with the fields and units of its own output (package server.command).
 
-import os
-import platform
-import socket
-import sys
+What they tell is `facts`'; here it gets ZooKeeper's form. Keeper's own words are in `keeper_words`.
+"""
+
 import time
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from proxy.connection import Connection
-    from proxy.server import Server
+from proxy.admin.facts import STATE, VERSION, Facts
+from proxy.admin.keeper_words import KeeperWords
+from proxy.admin.words import KNOWN
 
 # What ZooKeeper says when it is up but has no quorum (AbstractFourLetterCommand).
-_NOT_SERVING = "This ZooKeeper instance is not currently serving requests\n"
-VERSION = "3.9.3-zketcd-0.1.0, built on 2026-11-21 00:00 UTC"
+NOT_SERVING = "This ZooKeeper instance is not currently serving requests\n"
+# What a telnet sends when it ends; ZooKeeper knows it as a word that it never executes.
+_TELNET_CLOSE = b"\xff\xf4\xff\xfd"
 
 
 class FourLetterWords:
     """Answers four-letter words about one server."""
 
-    def __init__(self, server: "Server") -> None:
-        self._server = server
-        self._words: dict[bytes, Callable[[], Iterator[str]]] = {
-            b"ruok": self._ruok,
-            b"srvr": self._srvr,
-            b"stat": self._stat,
-            b"mntr": self._mntr,
-            b"isro": self._isro,
-            b"conf": self._conf,
-            b"cons": self._cons,
-            b"wchs": self._wchs,
-            b"envi": self._envi,
+    def __init__(self, facts: Facts, allowed: frozenset[str]) -> None:
+        """`allowed` are the words that may be asked."""
+        self._facts = facts
+        self._allowed = allowed
+        self._words: dict[str, Callable[[], Iterator[str]]] = {
+            "conf": self._conf,
+            "cons": self._cons,
+            "crst": self._crst,
+            "dirs": self._dirs,
+            "dump": self._dump,
+            "envi": self._envi,
+            "gtmk": self._gtmk,
+            "hash": self._hash,
+            "isro": self._isro,
+            "mntr": self._mntr,
+            "ruok": self._ruok,
+            "srst": self._srst,
+            "srvr": self._srvr,
+            "stat": self._stat,
+            "wchc": self._wchc,
+            "wchp": self._wchp,
+            "wchs": self._wchs,
+            **KeeperWords(facts).words,
         }
 
-    def answer(self, word: bytes) -> bytes | None:
-        """The answer to a word; None if it is none of ours."""
-        command = self._words.get(word)
-        return None if command is None else "".join(command()).encode()
+    def answer(self, word: bytes, rest: bytes = b"") -> bytes | None:
+        """The answer to a word and what came with it; None if it is none that ZooKeeper or Keeper knows."""
+        if word == _TELNET_CLOSE:
+            if self._allowed == KNOWN:
+                return None
+            return b"telnet close is not executed because it is not in the whitelist.\n"
+        name = word.decode("latin-1")
+        if name not in KNOWN:
+            return None
+        if name not in self._allowed:
+            return f"{name} is not executed because it is not in the whitelist.\n".encode()
+        if name == "stmk":
+            return self._stmk(rest)
+        return "".join(self._words[name]()).encode()
+
+    # -- health --------------------------------------------------------------------------------------------
 
     def _ruok(self) -> Iterator[str]:
-        yield "imok" if self._server.in_touch else _NOT_SERVING
+        yield "imok" if self._facts.in_touch else NOT_SERVING
 
     def _isro(self) -> Iterator[str]:
-        yield "rw" if self._server.in_touch else "null"
+        yield "rw" if self._facts.in_touch else "null"
 
-    def _znodes(self) -> int:
-        """ZooKeeper counts its root twice: DataTree holds it as "" and as "/"."""
-        return len(self._server.mirror.tree.nodes) + 1
-
-    def _packets(self) -> tuple[int, int]:
-        server = self._server
-        received = server.received + sum(connection.received for connection in server.connections)
-        return received, server.sent + sum(connection.sent for connection in server.connections)
+    # -- figures -------------------------------------------------------------------------------------------
 
     def _srvr(self) -> Iterator[str]:
         yield f"Zookeeper version: {VERSION}\n"
         yield from self._figures()
 
-    def _figures(self) -> Iterator[str]:
-        server = self._server
-        received, sent = self._packets()
-        latency = server.latency
-        yield f"Latency min/avg/max: {latency.minimum(sent)}/{latency.average(sent)}/{latency.high}\n"
-        yield f"Received: {received}\nSent: {sent}\n"
-        yield f"Connections: {len(server.connections)}\n"
-        yield f"Outstanding: {server.committer.outstanding}\n"
-        yield f"Zxid: 0x{server.zxid:x}\nMode: standalone\n"
-        yield f"Node count: {self._znodes()}\n"
-
     def _stat(self) -> Iterator[str]:
         yield f"Zookeeper version: {VERSION}\nClients:\n"
-        for connection in self._server.connections:
-            yield f" {_describe(connection)}\n"
+        for connection in self._facts.connections(brief=True):
+            yield f" {_connection(connection)})\n"
         yield "\n"
         yield from self._figures()
 
-    def _cons(self) -> Iterator[str]:
-        for connection in self._server.connections:
-            session = connection.session
-            details = "" if session is None else f",sid=0x{session.id:x},to={session.timeout_ms}"
-            yield f" {_describe(connection)[:-1]}{details})\n"
-        yield "\n"
-
-    def _conf(self) -> Iterator[str]:
-        config = self._server.config
-        yield f"clientPort={self._server.port}\n"
-        yield f"dataDir={config.data_dir}\ndataLogDir={config.data_dir}\n"
-        yield f"tickTime={config.tick_time}\nmaxClientCnxns={config.max_client_connections}\n"
-        yield f"minSessionTimeout={config.min_session_timeout}\n"
-        yield f"maxSessionTimeout={config.max_session_timeout}\n"
-        yield f"clientPortListenBacklog=-1\nserverId=0\nprefix={config.prefix}\n"
-
-    def _envi(self) -> Iterator[str]:
-        """What clients ask for the version (kazoo's server_version); there is no JVM to tell of."""
-        yield f"Environment:\nzookeeper.version={VERSION}\nhost.name={socket.gethostname()}\n"
-        yield f"os.name={platform.system()}\nos.arch={platform.machine()}\nos.version={platform.release()}\n"
-        yield f"user.dir={os.getcwd()}\npython.version={platform.python_version()}\n"
-
-    def _wchs(self) -> Iterator[str]:
-        connections, paths, watches = self._server.watches.counts()
-        yield f"{connections} connections watching {paths} paths\nTotal watches:{watches}\n"
+    def _figures(self) -> Iterator[str]:
+        stats = self._facts.statistics()
+        yield (
+            "Latency min/avg/max: {min_latency}/{avg_latency}/{max_latency}\n"
+            "Received: {packets_received}\nSent: {packets_sent}\n"
+            "Connections: {num_alive_client_connections}\nOutstanding: {outstanding_requests}\n"
+            "Zxid: 0x{last_processed_zxid:x}\n"
+        ).format(**stats)
+        yield f"Mode: {STATE}\nNode count: {self._facts.znodes}\n"
 
     def _mntr(self) -> Iterator[str]:
-        server = self._server
-        tree = server.mirror.tree
-        received, sent = self._packets()
-        figures: dict[str, object] = {
-            "version": VERSION,
-            "server_state": "standalone",
-            "avg_latency": server.latency.average(sent),
-            "max_latency": server.latency.high,
-            "min_latency": server.latency.minimum(sent),
-            "packets_received": received,
-            "packets_sent": sent,
-            "num_alive_connections": len(server.connections),
-            "outstanding_requests": server.committer.outstanding,
-            "znode_count": self._znodes(),
-            "watch_count": server.watches.total(),
-            "ephemerals_count": sum(map(len, tree.ephemerals.values())),
-            "approximate_data_size": tree.data_size,
-            "open_file_descriptor_count": _open_files(),
-            "uptime": int((time.time() - server.started) * 1000),
-            "etcd_in_touch": int(server.in_touch),
-            "etcd_txns": server.committer.txns,
-            "etcd_committed_requests": server.committer.committed,
-            "etcd_conflicts": server.committer.conflicts,
-            "etcd_revision": server.mirror.revision,
-            "mirror_reloads": server.feed.reloads,
-        }
-        for name, value in figures.items():
+        for name, value in self._facts.monitor().items():
             yield f"zk_{name}\t{value}\n"
 
+    def _srst(self) -> Iterator[str]:
+        self._facts.reset_server()
+        yield "Server stats reset.\n"
 
-def _describe(connection: "Connection") -> str:
-    counts = f"queued={connection.outstanding},recved={connection.received},sent={connection.sent}"
-    return f"/{connection.address}:{connection.port}[{int(not connection.is_closed)}]({counts})"
+    def _crst(self) -> Iterator[str]:
+        self._facts.reset_connections()
+        yield "Connection stats reset.\n"
+
+    # -- settings ------------------------------------------------------------------------------------------
+
+    def _conf(self) -> Iterator[str]:
+        conf = self._facts.configuration()
+        size = self._facts.data_size
+        yield f"clientPort={conf['client_port']}\nsecureClientPort=-1\n"
+        yield f"dataDir={conf['data_dir']}\ndataDirSize={size}\n"
+        yield f"dataLogDir={conf['data_log_dir']}\ndataLogSize={size}\n"
+        yield f"tickTime={conf['tick_time']}\nmaxClientCnxns={conf['max_client_cnxns']}\n"
+        yield f"minSessionTimeout={conf['min_session_timeout']}\n"
+        yield f"maxSessionTimeout={conf['max_session_timeout']}\n"
+        yield f"clientPortListenBacklog={conf['client_port_listen_backlog']}\n"
+        yield f"serverId={conf['server_id']}\nprefix={self._facts.prefix}\n"
+
+    def _envi(self) -> Iterator[str]:
+        """What clients ask for the version (kazoo's server_version)."""
+        yield "Environment:\n"
+        for name, value in self._facts.environment().items():
+            yield f"{name}={value}\n"
+
+    def _dirs(self) -> Iterator[str]:
+        yield f"datadir_size: {self._facts.data_size}\nlogdir_size: {self._facts.data_size}\n"
+
+    def _gtmk(self) -> Iterator[str]:
+        yield str(self._facts.trace_mask)
+
+    def _stmk(self, rest: bytes) -> bytes:
+        """Eight bytes behind the word are the new mask; ZooKeeper says nothing where they are missing."""
+        if len(rest) < 8:
+            return b""
+        self._facts.trace_mask = int.from_bytes(rest[:8], "big", signed=True)
+        return str(self._facts.trace_mask).encode()
+
+    def _hash(self) -> Iterator[str]:
+        """No line, as from a ZooKeeper that has not come to its first digest: no digests are kept here."""
+        yield ""
+
+    # -- connections, sessions, watches --------------------------------------------------------------------
+
+    def _cons(self) -> Iterator[str]:
+        for connection in self._facts.connections(brief=False):
+            yield f" {_connection(connection)}{_details(connection)})\n"
+        yield "\n"
+
+    def _dump(self) -> Iterator[str]:
+        facts = self._facts
+        yield "SessionTracker dump:\n"
+        sessions = {
+            due: [f"0x{session:x}" for session in found] for due, found in facts.session_expiry().items()
+        }
+        yield from _sets("Session", sessions)
+        ephemerals = facts.ephemerals()
+        yield f"ephemeral nodes dump:\nSessions with Ephemerals ({len(ephemerals)}):\n"
+        for session, paths in ephemerals.items():
+            yield f"0x{session:x}:\n"
+            yield from (f"\t{path}\n" for path in paths)
+        yield "Connections dump:\n"
+        connections = {
+            due: [f"ip: /{one.address}:{one.port} sessionId: 0x{one.session_id:x}" for one in found]
+            for due, found in facts.connection_expiry().items()
+        }
+        yield from _sets("Connections", connections)
+
+    def _wchs(self) -> Iterator[str]:
+        connections, paths, watches = self._facts.watch_summary()
+        yield f"{connections} connections watching {paths} paths\nTotal watches:{watches}\n"
+
+    def _wchc(self) -> Iterator[str]:
+        for session, paths in self._facts.watches_by_session().items():
+            yield f"0x{session:x}\n"
+            yield from (f"\t{path}\n" for path in paths)
+        yield "\n"
+
+    def _wchp(self) -> Iterator[str]:
+        for path, sessions in self._facts.watches_by_path().items():
+            yield f"{path}\n"
+            yield from (f"\t0x{session:x}\n" for session in sessions)
+        yield "\n"
 
 
-def _open_files() -> int:
-    if sys.platform != "linux":
-        return -1
-    return len(os.listdir("/proc/self/fd"))
+def _connection(info: Mapping[str, Any]) -> str:
+    """The part of a connection's line that `stat` and `cons` share (ServerCnxn.dumpConnectionInfo)."""
+    return (
+        "/{remote_socket_address}[{interest_ops}](queued={outstanding_requests},"
+        "recved={packets_received},sent={packets_sent}"
+    ).format(**info)
+
+
+def _details(info: Mapping[str, Any]) -> str:
+    """What `cons` tells besides, of connections with a session."""
+    if not info["session_id"]:
+        return ""
+    xid = f",lcxid=0x{info['last_cxid']:x}" if info["last_cxid"] >= 0 else ""
+    zxid = info["last_zxid"] & 0xFFFFFFFFFFFFFFFF
+    return (
+        ",sid=0x{session_id:x},lop={last_operation},est={established},to={session_timeout}{xid}"
+        ",lzxid=0x{zxid:x},lresp={last_response_time},llat={last_latency},minlat={min_latency}"
+        ",avglat={avg_latency},maxlat={max_latency}"
+    ).format(**info, xid=xid, zxid=zxid)
+
+
+def _sets(what: str, sets: Mapping[int, list[str]]) -> Iterator[str]:
+    """ExpiryQueue.dump: what expires when; the keys are milliseconds of the monotonic clock."""
+    yield f"{what} Sets ({len(sets)})/({sum(map(len, sets.values()))}):\n"
+    offset = time.time() - time.monotonic()
+    for due, elements in sets.items():
+        yield f"{len(elements)} expire at {_date(due / 1000 + offset)}:\n"
+        yield from (f"\t{element}\n" for element in elements)
+
+
+def _date(seconds: float) -> str:
+    """java.util.Date.toString, whatever the locale."""
+    day = time.gmtime(seconds)
+    name = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[day.tm_wday]
+    months = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
+    return f"{name} {months[day.tm_mon - 1]} {time.strftime('%d %H:%M:%S UTC %Y', day)}"

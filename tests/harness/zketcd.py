@@ -37,6 +37,7 @@ class ZketcdServer(ServerProcess):
     def command(self) -> Sequence[str]:
         """The command line of `python -m proxy`."""
         command = [sys.executable, "-m", "proxy", "--listen", self.address, "--data-dir", str(self.data_dir)]
+        command += ["--four-letter-words", "*"]
         if self._etcd_endpoint is not None:
             command += ["--etcd", self._etcd_endpoint]
         for option, value in self._options.items():

@@ -32,6 +32,7 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "container-check-interval": ("container_check_interval", "1000", 1000),
     "container-max-per-minute": ("container_max_per_minute", "5", 5),
     "container-max-never-used": ("container_max_never_used", "7000", 7000),
+    "four-letter-words": ("four_letter_words", "ruok, mntr", frozenset({"srvr", "ruok", "mntr"})),
     "log-level": ("log_level", "debug", "DEBUG"),
     "etcd-ca": ("etcd_ca", __file__, __file__),
     "etcd-cert": ("etcd_cert", __file__, __file__),

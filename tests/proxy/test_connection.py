@@ -14,8 +14,10 @@ from proxy.auth.digest import digest_identity
 from proxy.auth.schemes import Offer
 from proxy.batch import Request
 from proxy.connection import Connection
+from proxy.counters import Counters
 from proxy.latency import Latency
 from proxy.operation import Reading
+from proxy.ops import READS, WRITES
 from proxy.sessions import Session
 from tests.proxy import packets
 from tests.proxy.packets import Reply
@@ -111,8 +113,9 @@ class PaperHost:
     def __init__(self) -> None:
         self.proxy = Proxy(Store([SESSION]))
         self.reading = Reading(self.proxy.mirror.tree, self.proxy.watches)
-        self.latency = Latency()
         self.auth = Offer()
+        self.latency = Latency((*READS, *WRITES))
+        self.counters = Counters()
         self.pending: list[Request] = []
         self.attached: list[ConnectRequest] = []
         self.ended: list[int] = []
@@ -132,8 +135,8 @@ class PaperHost:
     def session_ended(self, session: Session, _closer: object) -> None:
         self.ended.append(session.id)
 
-    def four_letter_word(self, word: bytes) -> bytes | None:
-        return b"imok" if word == b"ruok" else None
+    def four_letter_word(self, word: bytes, rest: bytes) -> bytes | None:
+        return b"imok" + rest if word == b"ruok" else None
 
     def opened(self, connection: Connection) -> bool:
         self.connections += 1
@@ -441,7 +444,7 @@ def test_four_letter_words() -> None:
     for chunks in ([b"ruok"], [b"r", b"uo", b"k"], [b"ruok\n"]):
         client = Client()
         client.send(*chunks)
-        assert client.transport.writes == [b"imok"]
+        assert client.transport.writes == [b"imok" + chunks[-1][4:]]  # what follows a word is handed on
         assert client.transport.is_closed()
 
 
@@ -681,3 +684,48 @@ def test_acls_are_sent_as_they_are_to_those_who_may_see_them(client: Client) -> 
     client.send(packets.request(1, OpCode.GET_ACL, pack_string("/a")))
     (reply,) = client.replies()
     assert reply.body.startswith(pack_acls([Acl(31, "world", "anyone")]))
+
+
+def _counts(client: Client) -> dict[int, int]:
+    by_opcode = client.host.latency.by_opcode
+    return {opcode: histogram.count for opcode, histogram in by_opcode.items() if histogram.count}
+
+
+def test_the_requests_of_a_chunk_are_counted_by_their_operation(client: Client) -> None:
+    before = _counts(client)
+    client.send(
+        packets.get(1, "/a")
+        + packets.get(2, "/missing")
+        + packets.read(3, OpCode.EXISTS, "/a")
+        + packets.get(4, "/a")
+        + packets.ping()
+        + packets.get(5, "/a")
+        + packets.put(6, "/a", b"")
+        + packets.get(7, "/a")  # waits for the write
+        + packets.ping()
+    )
+    client.commit()
+    assert len(client.received()) == 9
+    after = _counts(client)
+    assert {opcode: count - before.get(opcode, 0) for opcode, count in after.items()} == {
+        OpCode.CREATE: 0,
+        OpCode.CREATE_SESSION: 0,
+        OpCode.GET_DATA: 5,
+        OpCode.EXISTS: 1,
+        OpCode.SET_DATA: 1,
+        OpCode.PING: 2,
+    }
+    assert client.connection.latency.count == sum(after.values())
+    assert client.connection.latency.last_xid == 7
+    assert client.connection.latency.last[0] == OpCode.PING
+
+
+def test_a_run_of_reads_is_counted_though_something_else_ends_it(client: Client) -> None:
+    for end in (packets.ping(), packets.put(9, "/a", b"")):
+        before = _counts(client).get(OpCode.GET_DATA, 0)
+        client.send(packets.get(1, "/a") + packets.get(2, "/a") + end)
+        client.commit()
+        assert _counts(client)[OpCode.GET_DATA] - before == 2
+    assert client.connection.latency.last[0] == OpCode.SET_DATA
+    client.send(packets.get(3, "/a"))
+    assert client.connection.latency.last[:2] == (OpCode.GET_DATA, client.host.zxid)

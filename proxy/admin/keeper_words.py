@@ -1,0 +1,62 @@
+"""The four-letter words that ClickHouse Keeper has beside ZooKeeper's (its FourLetterCommand.cpp).
+
+Those about its own consensus say where that is here: in etcd.
+"""
+
+from collections.abc import Callable, Iterator
+
+from proxy.admin.facts import Facts
+
+# KeeperApiVersion::WITH_MULTI_READ is 1; 0 is ZooKeeper's protocol and nothing else.
+_API_VERSION = 0
+_NO_MEANING = {
+    "rcvr": "there is nothing to recover by force: state lives in etcd, whose members recover by themselves "
+    "or from `etcdctl snapshot restore`",
+    "csnp": "Failed to schedule snapshot creation task. State lives in etcd: `etcdctl snapshot save` "
+    "takes one",
+    "rqld": "Failed to send leadership request to leader. No proxy leads: `etcdctl move-leader` moves etcd's",
+    "clrs": "there are no caches to clear",
+}
+
+
+class KeeperWords:
+    """Keeper's own words by their names."""
+
+    def __init__(self, facts: Facts) -> None:
+        self._facts = facts
+        self.words: dict[str, Callable[[], Iterator[str]]] = {
+            "apiv": self._apiv,
+            "ftfl": self._ftfl,
+            "lgif": self._lgif,
+            "rclc": self._rclc,
+            **{word: lambda text=text: iter((f"{text}.\n",)) for word, text in _NO_MEANING.items()},  # type: ignore[misc]
+        }
+
+    def _apiv(self) -> Iterator[str]:
+        yield str(_API_VERSION)
+
+    def _ftfl(self) -> Iterator[str]:
+        """One line for each feature flag that clients are told of: none so far."""
+        yield ""
+
+    def _rclc(self) -> Iterator[str]:
+        """Keeper adds up the sizes of its nodes anew; here they are always exact."""
+        yield "ok"
+
+    def _lgif(self) -> Iterator[str]:
+        """etcd's log, as far as this proxy knows it: indexes are revisions, terms raft's."""
+        status = self._facts.etcd
+        term = 0 if status is None else status.raft_term
+        last = max(self._facts.revision, 0 if status is None else status.revision)
+        figures = {
+            "first_log_idx": 1,
+            "first_log_term": 1,
+            "last_log_idx": last,
+            "last_log_term": term,
+            "last_committed_log_idx": self._facts.revision,
+            "leader_committed_log_idx": last,
+            "target_committed_log_idx": last,
+            "last_snapshot_idx": 0,
+        }
+        for name, value in figures.items():
+            yield f"{name}\t{value}\n"

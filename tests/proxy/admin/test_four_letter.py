@@ -1,0 +1,57 @@
+"""Four-letter words of a server on the fake etcd: what they keep; their forms are in tests/compat."""
+
+import pytest
+
+from proxy.admin import words
+from proxy.admin.four_letter import FourLetterWords
+from tests.fakes.etcd import FakeEtcd
+from tests.proxy import packets
+from tests.proxy.test_server import Client, serving
+
+
+async def test_every_word_that_is_known_has_an_answer() -> None:
+    async with serving(FakeEtcd()) as server:
+        client = await Client.connected(server)
+        client.send(packets.create(1, "/e", flags=1), packets.get(2, "/e", watch=True))
+        await client.reply()
+        await client.reply()
+        answers = {word: server.four_letter_word(word.encode(), bytes(8)) for word in words.KNOWN}
+        assert {word for word, answer in answers.items() if not answer} == {"ftfl", "hash"}
+        assert server.four_letter_word(b"abcd", b"") is None
+
+
+async def test_words_that_are_not_on_the_list_are_refused() -> None:
+    async with serving(FakeEtcd()) as server:
+        asked = FourLetterWords(server.facts, words.parse("ruok"))
+        assert asked.answer(b"ruok") == b"imok"
+        assert asked.answer(b"mntr") == b"mntr is not executed because it is not in the whitelist.\n"
+        assert asked.answer(b"\xff\xf4\xff\xfd") == (
+            b"telnet close is not executed because it is not in the whitelist.\n"
+        )
+
+
+@pytest.mark.parametrize("rest", [b"", b"\0" * 7])
+async def test_a_trace_mask_cut_short_changes_nothing(rest: bytes) -> None:
+    async with serving(FakeEtcd()) as server:
+        assert server.four_letter_word(b"stmk", rest) == b""
+        assert server.four_letter_word(b"gtmk", b"") == b"306"
+
+
+async def test_what_was_counted_before_a_reset_of_connections_stays_with_the_server() -> None:
+    async with serving(FakeEtcd()) as server:
+        client = await Client.connected(server)
+        client.send(*(packets.get(number, "/") for number in range(5)))
+        for _ in range(5):
+            await client.reply()
+        before = server.facts.packets()
+        server.facts.reset_connections()
+        assert server.facts.packets() == before
+        (connection,) = server.connections
+        assert (connection.received, connection.sent, connection.latency.count) == (0, 0, 0)
+        server.facts.reset_server()
+        assert server.facts.packets() == (0, 0)
+        assert server.facts.monitor()["cnt_readlatency"] == 0
+        client.send(packets.get(6, "/"))
+        await client.reply()
+        assert server.facts.packets() == (1, 1)
+        assert server.facts.monitor()["cnt_readlatency"] == 1

@@ -1,0 +1,29 @@
+"""The status that is asked for now and then."""
+
+import asyncio
+from unittest import mock
+
+from proxy.etcd.pulse import Pulse
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
+
+
+async def test_the_last_answer_is_kept_when_etcd_is_gone() -> None:
+    client = FakeEtcdClient(FakeEtcd())
+    client.unreachable = True
+    pulse = Pulse(client)
+    with mock.patch("proxy.etcd.pulse._INTERVAL", 0.0):
+        task = asyncio.get_running_loop().create_task(pulse.run())
+        for _ in range(5):
+            await asyncio.sleep(0)
+            assert not pulse.status
+        client.unreachable = False
+        async with asyncio.timeout(10):
+            while not pulse.status:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        found = pulse.status
+        client.unreachable = True
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert pulse.status is found
+        assert not task.done()
+        task.cancel()
