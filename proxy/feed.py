@@ -8,7 +8,6 @@ import logging
 import time
 from collections.abc import Callable, Sequence
 
-from codec.jute import Acl
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
     Compare,
@@ -23,23 +22,14 @@ from proxy.etcd.model import (
 )
 from proxy.mirror import Mirror
 from proxy.repeated import Repeated
+from schema.fixed import FIXED_NODES
 from schema.keys import Keyspace
-from schema.paths import CONFIG, QUOTA, ROOT, ZOOKEEPER
-from schema.values import OPEN_ACL, TreeRecord, decode_tree, encode_node, encode_tree
+from schema.values import TreeRecord, decode_tree, encode_tree
 
 log = logging.getLogger(__name__)
 
 _TIMEOUT = 10.0
 _RETRY = 0.2  # seconds before a broken stream or load is tried again
-_READ_ONLY_ACL = (Acl(1, "world", "anyone"),)
-# The nodes that every ZooKeeper has from the start, with zxid and times 0 (DataTree's constructor and
-# addConfigNode, whose setACL leaves aversion -1).
-_FIXED_NODES = {
-    ROOT: encode_node(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0),
-    ZOOKEEPER: encode_node(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0),
-    QUOTA: encode_node(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0),
-    CONFIG: encode_node(b"", _READ_ONLY_ACL, 0, 0, 0, 0, -1, 0, 0),
-}
 
 
 class TreeNotServable(Exception):
@@ -168,7 +158,7 @@ class Feed:
         if not (await self._etcd.range(Get(keys.tree), _TIMEOUT)).kvs:
             record = TreeRecord(True, ((0, 0),), cluster_id)
             writes = [Put(keys.tree, encode_tree(record))]
-            writes += [Put(keys.node(path), value) for path, value in _FIXED_NODES.items()]
+            writes += [Put(keys.node(path), value) for path, value in FIXED_NODES.items()]
             answer = await self._etcd.txn(Txn((Compare(keys.tree, 0),), writes), _TIMEOUT)
             if answer.succeeded:
                 log.info("made a new tree under %s", keys.prefix)

@@ -24,6 +24,7 @@ from schema.values import (
     decode_node,
     decode_session,
     decode_tree,
+    zxid_of,
 )
 
 # Plain numbers: looking up an enum's member costs more than the comparison.
@@ -80,12 +81,7 @@ class Mirror:
         if revision >= self._offset_from:
             return revision + self._offset
         assert self.record is not None
-        offset = 0
-        for first, value in self.record.offsets:
-            if first > revision:
-                break
-            offset = value
-        return revision + offset
+        return zxid_of(self.record.offsets, revision)
 
     def unload(self) -> None:
         """Forget a first load that broke off: what it brought may be gone when the next one looks."""

@@ -210,6 +210,16 @@ def decode_tree(value: bytes) -> TreeRecord:
     return found
 
 
+def zxid_of(offsets: Sequence[tuple[int, int]], revision: int) -> int:
+    """The zxid that a tree record's `offsets` make of an etcd revision."""
+    offset = 0
+    for first, value in offsets:
+        if first > revision:
+            break
+        offset = value
+    return revision + offset
+
+
 def _json(value: bytes, what: str) -> dict[str, Any]:
     try:
         record = json.loads(value)

@@ -17,7 +17,14 @@ from blockbuster import BlockBuster, blockbuster_ctx
 from tests.harness import BinaryMissing, EtcdServer, ZketcdServer, ZooKeeperServer
 from tests.harness.process import closed_logs, recent_logs
 
-REAL_FIXTURES = {"etcd_server", "own_etcd_server", "zookeeper_server", "zketcd_server", "zketcd_pair"}
+REAL_FIXTURES = {
+    "spark",
+    "etcd_server",
+    "own_etcd_server",
+    "zookeeper_server",
+    "zketcd_server",
+    "zketcd_pair",
+}
 
 # Short ticks keep tests of session expiry short; both servers get the same one.
 TICK_TIME_MS = 500

@@ -2,9 +2,10 @@
 
 from pyspark.sql import SparkSession
 
+from pipeline.sources.zketcd import ZketcdSource
 from pipeline.sources.zookeeper import ZooKeeperSource
 
-SOURCES = (ZooKeeperSource,)
+SOURCES = (ZketcdSource, ZooKeeperSource)
 
 
 def register(spark: SparkSession) -> None:

@@ -1,0 +1,61 @@
+"""How to reach etcd and which prefix: the same names on the command line, in the environment and for Spark.
+
+The names are those of `python -m proxy`. A command line's `--etcd-ca` is the data source's option `etcd-ca`.
+"""
+
+import contextlib
+from collections.abc import AsyncIterator, Mapping
+from typing import NamedTuple
+
+from proxy.etcd.client import EtcdClient, Tls
+from schema.keys import Keyspace
+
+
+class Connection(NamedTuple):
+    """Where a tree lies in etcd, and how to get there. Of strings only, so that any process can use it."""
+
+    etcd: str  # endpoints, separated by commas
+    prefix: str = "/zketcd"
+    etcd_ca: str = ""
+    etcd_cert: str = ""
+    etcd_key: str = ""
+    etcd_user: str = ""
+    etcd_password: str = ""
+
+    @classmethod
+    def from_options(cls, options: Mapping[str, str]) -> "Connection":
+        """From Spark's options. Raises ValueError for a missing or wrong one."""
+        names = {name.replace("_", "-"): name for name in cls._fields}
+        given = {name: options[option] for option, name in names.items() if option in options}
+        if not given.get("etcd"):
+            raise ValueError("the option etcd is missing: etcd's client URLs, separated by commas")
+        if bool(given.get("etcd_cert")) != bool(given.get("etcd_key")):
+            raise ValueError("etcd-cert and etcd-key go together")
+        if bool(given.get("etcd_user")) != bool(given.get("etcd_password")):
+            raise ValueError("etcd-user and etcd-password go together")
+        connection = cls(**given)
+        Keyspace(connection.prefix)
+        return connection
+
+    def options(self) -> dict[str, str]:
+        """Spark's options for the same."""
+        return {name.replace("_", "-"): value for name, value in self._asdict().items() if value}
+
+    @property
+    def keys(self) -> Keyspace:
+        """The keys of the tree."""
+        return Keyspace(self.prefix)
+
+    @contextlib.asynccontextmanager
+    async def client(self) -> AsyncIterator[EtcdClient]:
+        """A client in the running loop. Raises ValueError for a bad endpoint, OSError for a missing file."""
+        client = EtcdClient(
+            [endpoint.strip() for endpoint in self.etcd.split(",")],
+            tls=Tls(self.etcd_ca, self.etcd_cert, self.etcd_key),
+            user=self.etcd_user,
+            password=self.etcd_password,
+        )
+        try:
+            yield client
+        finally:
+            await client.close()

@@ -1,0 +1,1 @@
+"""Tests of `pipeline.etcd`, on the fake etcd."""

@@ -1,0 +1,61 @@
+"""An etcd prefix as Spark's tables, and a guarded load of one."""
+
+import pytest
+from pyspark.errors import PySparkException
+from pyspark.sql import SparkSession
+
+from pipeline.table import ZNODES, AclRow, ZnodeRow
+from tests.harness import EtcdServer
+
+ROWS = [
+    ZnodeRow("/", b"", None, 0, 0, 9, 0, 0, 0, 2, 0, 0),
+    ZnodeRow("/a", None, None, 1, 2, 8, 5, 6, 7, 300, 8, 0),
+    ZnodeRow(
+        "/b", b"", (AclRow(31, "digest", "u:p"), AclRow(1, "world", "anyone")), 3, 4, 3, 5, 6, 7, 0, 8, 0
+    ),
+    *(ZnodeRow(f"/a/n{number:05}", b"%d" % number, None, 5, 6, 5, 1, 2, 0, 0, 0, 0) for number in range(300)),
+    ZnodeRow("/zookeeper", b"", None, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    ZnodeRow("/zookeeper/quota", b"", None, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    ZnodeRow("/zookeeper/config", b"", (AclRow(1, "world", "anyone"),), 0, 0, 0, 0, 0, 0, 0, -1, 0),
+    ZnodeRow("/ttl", b"x", None, 5, 6, 5, 1, 2, 0, 0, 0, -(1 << 56) + 1000),
+]
+
+
+@pytest.fixture
+def target(etcd_server: EtcdServer, etcd_prefix: str) -> dict[str, str]:
+    return {"etcd": etcd_server.endpoint, "prefix": etcd_prefix}
+
+
+def read(spark: SparkSession, target: dict[str, str], **options: str) -> list[ZnodeRow]:
+    frame = spark.read.format("zketcd").options(**target, **options).load()
+    assert frame.schema == ZNODES
+    rows = []
+    for row in frame.collect():
+        fields = row.asDict()
+        fields["data"] = None if row.data is None else bytes(row.data)
+        fields["acl"] = None if row.acl is None else tuple(AclRow(*entry) for entry in row.acl)
+        rows.append(ZnodeRow(**fields))
+    return sorted(rows)
+
+
+def test_what_is_written_is_read(spark: SparkSession, target: dict[str, str]) -> None:
+    frame = spark.createDataFrame(ROWS, ZNODES)
+    frame.repartition(3).write.format("zketcd").options(**target).mode("append").save()
+    assert read(spark, target, **{"partition-size": "50"}) == sorted(ROWS)
+
+    with pytest.raises(PySparkException, match=r"holds 3\d\d keys already"):
+        frame.write.format("zketcd").options(**target).mode("append").save()
+    frame.write.format("zketcd").options(**target).mode("overwrite").save()
+    assert read(spark, target) == sorted(ROWS)
+
+
+def test_a_load_that_fails_is_not_served_and_may_be_repeated(
+    spark: SparkSession, target: dict[str, str]
+) -> None:
+    twice = spark.createDataFrame([*ROWS, ROWS[-1]], ZNODES)
+    with pytest.raises(PySparkException, match="more than once"):
+        twice.write.format("zketcd").options(**target).mode("append").save()
+    with pytest.raises(PySparkException, match="not complete"):
+        read(spark, target)
+    spark.createDataFrame(ROWS, ZNODES).write.format("zketcd").options(**target).mode("append").save()
+    assert read(spark, target) == sorted(ROWS)
