@@ -10,8 +10,10 @@ from tests.compat import script, wire
 from tests.compat.script import (
     OPEN,
     AddAuth,
+    AddWatch,
     Call,
     Check,
+    CheckWatches,
     Create,
     CreateContainer,
     CreateTtl,
@@ -19,21 +21,29 @@ from tests.compat.script import (
     DeleteContainer,
     Exists,
     GetAcl,
+    GetAllChildrenNumber,
     GetChildren,
     GetData,
+    GetEphemerals,
     Handshake,
     Junk,
     Multi,
+    MultiRead,
     Open,
     Payload,
     Ping,
+    Reconfig,
+    RemoveWatches,
     Reopen,
     Request,
+    Sasl,
     Script,
     SetAcl,
     SetData,
     SetWatches,
+    SetWatches2,
     Sync,
+    WhoAmI,
     call,
 )
 
@@ -64,10 +74,20 @@ SAMPLES: dict[str, Request] = {
     "auth": AddAuth("digest", b"amy:secret"),
     "setWatches": SetWatches("zero", (_LITERAL, "@/x"), (_LITERAL,), ("@/y",)),
     "ping": Ping(),
+    "setWatches2": SetWatches2("zero", (_LITERAL, "@/x"), (_LITERAL,), ("@/y",), (_LITERAL,), ("@/x",)),
+    "addWatch": AddWatch(_LITERAL, 1),
+    "checkWatches": CheckWatches(_LITERAL),
+    "removeWatches": RemoveWatches(_LITERAL),
+    "multiRead": MultiRead((GetData(_LITERAL), GetChildren(_LITERAL), GetData("@/missing"))),
+    "getEphemerals": GetEphemerals("@/"),
+    "getAllChildrenNumber": GetAllChildrenNumber(_LITERAL),
+    "whoAmI": WhoAmI(),
+    "reconfig": Reconfig("server.1=a:1:2", None, "", 3),
+    "sasl": Sasl(b"token"),
 }
 
-# Opcodes that ZooKeeper knows and that have scripts of their own, or none yet.
-_OTHER_OPERATIONS = {16, 17, 18, 22, 102, 103, 104, 105, 106, 107, -10}
+# createSession, which only servers send another. ZooKeeper takes it from a client too, and greets it again.
+_NO_CLIENTS_OPERATION = -10
 
 
 def sample(name: str) -> bytes:
@@ -151,9 +171,10 @@ def length_script() -> Script:
                 call(0, Payload(whole[:offset] + struct.pack(">i", length) + whole[offset + 4 :])),
                 Reopen(0),
             ]
-    whole = sample("setWatches")
-    for length in (-1, -2, 0, 1, 3, 2**31 - 1):
-        steps += [call(0, Payload(whole[:16] + struct.pack(">i", length) + whole[20:])), Reopen(0)]
+    for name in ("setWatches", "setWatches2"):
+        whole = sample(name)
+        for length in (-1, -2, 0, 1, 3, 2**31 - 1):
+            steps += [call(0, Payload(whole[:16] + struct.pack(">i", length) + whole[20:])), Reopen(0)]
     return steps + _end()
 
 
@@ -188,17 +209,16 @@ def multi_header_script() -> Script:
         b"\0\0\0\1\0\0\0\0\x05" + create + done[:-1],
         *(
             struct.pack(">i?i", code, False, -1) + create + done
-            for code in range(-12, 24)
-            if code not in _OTHER_OPERATIONS
+            for code in (*range(-12, 24), 100, 101, 105, 999)
         ),
-        *(struct.pack(">i?i", code, False, -1) + create + done for code in (100, 101, 105, 999)),
     )
     for body in bodies:
-        steps += [
-            call(0, Payload(struct.pack(">ii", 4, wire.MULTI) + body)),
-            call(0, Delete("@/bad-input/m")),
-            Reopen(0),
-        ]
+        for code in (wire.MULTI, wire.MULTI_READ):
+            steps += [
+                call(0, Payload(struct.pack(">ii", 4, code) + body)),
+                call(0, Delete("@/bad-input/m")),
+                Reopen(0),
+            ]
     return steps + _end()
 
 
@@ -214,7 +234,7 @@ def mutated_script(seed: int, count: int) -> Script:
         for _ in range(random.choice((1, 1, 1, 2, 3))):
             _mutate(payload, random)
         code = int.from_bytes(payload[4:8], "big", signed=True)
-        if code not in _OTHER_OPERATIONS:
+        if code != _NO_CLIENTS_OPERATION:
             steps += [Call(0, (Payload(bytes(payload)),)), Open(0)]
     return steps + _end()
 

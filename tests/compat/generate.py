@@ -17,8 +17,10 @@ from tests.compat.script import (
     WITH_TTL,
     AclList,
     AddAuth,
+    AddWatch,
     Call,
     Check,
+    CheckWatches,
     Close,
     Create,
     CreateContainer,
@@ -28,19 +30,27 @@ from tests.compat.script import (
     Exists,
     Expire,
     GetAcl,
+    GetAllChildrenNumber,
     GetChildren,
     GetData,
+    GetEphemerals,
     Multi,
+    MultiRead,
     Open,
     Ping,
+    Reconfig,
+    RemoveWatches,
     Reopen,
     Request,
+    Sasl,
     Script,
     SetAcl,
     SetData,
     SetWatches,
+    SetWatches2,
     Step,
     Sync,
+    WhoAmI,
 )
 
 SLOTS = 4
@@ -148,12 +158,18 @@ class Generator:
             return self._write()
         if chance < 0.50:
             return self._multi()
-        if chance < 0.94:
+        if chance < 0.84:
             return self._read()
+        if chance < 0.90:
+            return self._lasting()
+        if chance < 0.94:
+            return self._of_session()
         if chance < 0.97:
             return self._set_watches()
         # ZooKeeper answers auth packets at once, out of turn: in a burst the order would be a race.
-        return self._auth() if auth else Ping()
+        if not auth:
+            return Ping()
+        return self._auth() if self._random.random() < 0.9 else Sasl(self._data())
 
     def _write(self) -> Request:
         # After a setACL in a burst ZooKeeper judges by the old or the new ACL, as it happens.
@@ -256,6 +272,31 @@ class Generator:
             return GetAcl(path)
         return Sync(path)
 
+    def _lasting(self) -> Request:
+        """Return a request about watches that last, or about any watch there is."""
+        path = self._path() if self._random.random() < 0.8 else self._random.choice(("@/", ""))
+        kind = self._random.choices(("add", "remove", "check"), (4, 3, 2))[0]
+        if kind == "add":
+            return AddWatch(path, self._random.choices((0, 1, 2), (10, 10, 1))[0])
+        watches = self._random.choices(range(7), (1, 4, 4, 8, 6, 6, 1))[0]
+        return RemoveWatches(path, watches) if kind == "remove" else CheckWatches(path, watches)
+
+    def _of_session(self) -> Request:
+        """Return one of the reads that concern a session, many nodes or the whole server."""
+        kind = self._random.randrange(6)
+        if kind == 0:
+            return GetEphemerals(self._random.choice((None, "", "@/", "/a", "/b/", self._path())))
+        if kind == 1:
+            return GetAllChildrenNumber(self._path())
+        if kind == 2:
+            return WhoAmI()
+        if kind == 3:
+            return Reconfig(None, "1")
+        count = self._random.randrange(6)
+        return MultiRead(
+            tuple(self._random.choice((GetData, GetChildren))(self._path()) for _ in range(count))
+        )
+
     def _multi(self) -> Multi:
         count = self._random.choices(range(11), (1, 4, 8, 8, 6, 4, 3, 2, 2, 2, 2))[0]
         before = dict(self._guess), dict(self._ephemerals)
@@ -283,9 +324,12 @@ class Generator:
             if succeeds or not tries:
                 return request, succeeds
 
-    def _set_watches(self) -> SetWatches:
+    def _set_watches(self) -> SetWatches | SetWatches2:
         since = self._random.choices(("last", "zero", "future"), (4, 1, 1))[0]
-        return SetWatches(since, self._good_paths(), self._good_paths(), self._good_paths())
+        one_shot = self._good_paths(), self._good_paths(), self._good_paths()
+        if self._random.random() < 0.4:
+            return SetWatches(since, *one_shot)
+        return SetWatches2(since, *one_shot, self._good_paths(), self._good_paths())
 
     def _good_paths(self) -> tuple[str, ...]:
         return tuple(self._good_path() for _ in range(self._random.randrange(4)))

@@ -141,6 +141,75 @@ class SetWatches(NamedTuple):
     child: tuple[str, ...] = ()
 
 
+class SetWatches2(NamedTuple):
+    """setWatches2; `since` as in SetWatches."""
+
+    since: str
+    data: tuple[str, ...] = ()
+    exist: tuple[str, ...] = ()
+    child: tuple[str, ...] = ()
+    persistent: tuple[str | None, ...] = ()
+    recursive: tuple[str | None, ...] = ()
+
+
+class AddWatch(NamedTuple):
+    """addWatch; mode 0 is persistent, 1 persistent and recursive."""
+
+    path: str | None
+    mode: int = 0
+
+
+class CheckWatches(NamedTuple):
+    """checkWatches; kind 1 is children, 2 data, 3 any, 4 persistent, 5 persistent and recursive."""
+
+    path: str | None
+    kind: int = 3
+
+
+class RemoveWatches(NamedTuple):
+    """removeWatches; kinds as in CheckWatches."""
+
+    path: str | None
+    kind: int = 3
+
+
+class MultiRead(NamedTuple):
+    """multiRead."""
+
+    ops: tuple[Request, ...] = ()
+
+
+class GetEphemerals(NamedTuple):
+    """getEphemerals."""
+
+    prefix: str | None
+
+
+class GetAllChildrenNumber(NamedTuple):
+    """getAllChildrenNumber."""
+
+    path: str | None
+
+
+class WhoAmI(NamedTuple):
+    """whoAmI."""
+
+
+class Reconfig(NamedTuple):
+    """reconfig."""
+
+    joining: str | None = None
+    leaving: str | None = None
+    members: str | None = None
+    version: int = -1
+
+
+class Sasl(NamedTuple):
+    """The sasl packet."""
+
+    token: bytes | None
+
+
 class Ping(NamedTuple):
     """ping."""
 
@@ -168,6 +237,16 @@ Request = (
     | Multi
     | AddAuth
     | SetWatches
+    | SetWatches2
+    | AddWatch
+    | CheckWatches
+    | RemoveWatches
+    | MultiRead
+    | GetEphemerals
+    | GetAllChildrenNumber
+    | WhoAmI
+    | Reconfig
+    | Sasl
     | Ping
     | Payload
 )
@@ -265,12 +344,23 @@ _OPCODES: dict[type, int] = {
     Multi: wire.MULTI,
     AddAuth: wire.AUTH,
     SetWatches: wire.SET_WATCHES,
+    SetWatches2: wire.SET_WATCHES2,
+    AddWatch: wire.ADD_WATCH,
+    CheckWatches: wire.CHECK_WATCHES,
+    RemoveWatches: wire.REMOVE_WATCHES,
+    MultiRead: wire.MULTI_READ,
+    GetEphemerals: wire.GET_EPHEMERALS,
+    GetAllChildrenNumber: wire.GET_ALL_CHILDREN_NUMBER,
+    WhoAmI: wire.WHO_AM_I,
+    Reconfig: wire.RECONFIG,
+    Sasl: wire.SASL,
     Ping: wire.PING,
 }
 
 _SPECIAL_XIDS: dict[type, int] = {
     AddAuth: wire.AUTH_XID,
     SetWatches: wire.SET_WATCHES_XID,
+    SetWatches2: wire.SET_WATCHES_XID,
     Ping: wire.PING_XID,
 }
 
@@ -320,21 +410,28 @@ def encode_body(request: Request, root: str, zxids: dict[str, int]) -> bytes:
             return pack_string(rooted(path, root)) + bytes([watch])
         case SetData(path, data, version):
             return pack_string(rooted(path, root)) + pack_buffer(data) + pack_int(version)
-        case GetAcl(path) | Sync(path):
+        case GetAcl(path) | Sync(path) | GetEphemerals(path) | GetAllChildrenNumber(path):
             return pack_string(rooted(path, root))
+        case AddWatch(path, number) | CheckWatches(path, number) | RemoveWatches(path, number):
+            return pack_string(rooted(path, root)) + pack_int(number)
         case SetAcl(path, acls, version):
             return pack_string(rooted(path, root)) + pack_acls(acls) + pack_int(version)
-        case Multi(ops):
+        case Multi(ops) | MultiRead(ops):
             parts = (pack_int(opcode(op)) + b"\0" + pack_int(-1) + encode_body(op, root, zxids) for op in ops)
             return b"".join(parts) + pack_int(-1) + b"\1" + pack_int(-1)
         case AddAuth(scheme, auth):
             return pack_int(0) + pack_string(scheme) + pack_buffer(auth)
-        case SetWatches(since, data_paths, exist, child):
-            vectors = ([str(rooted(path, root)) for path in paths] for paths in (data_paths, exist, child))
+        case SetWatches() | SetWatches2():
+            since, *lists = request
+            vectors = ([rooted(path, root) for path in paths] for paths in lists)
             return pack_long(zxids[since]) + b"".join(map(pack_strings, vectors))
+        case Reconfig(joining, leaving, members, version):
+            return b"".join(map(pack_string, (joining, leaving, members))) + pack_long(version)
+        case Sasl(token):
+            return pack_buffer(token)
         case Payload(data):
             return data
-        case Ping():
+        case Ping() | WhoAmI():
             return b""
 
 
@@ -369,8 +466,16 @@ def _fields(code: int, cursor: Cursor, root: str) -> tuple[Value, ...]:
         return (_sorted(cursor),)
     if code == wire.GET_CHILDREN2:
         return (_sorted(cursor), cursor.stat())
-    if code == wire.MULTI:
+    if code in (wire.MULTI, wire.MULTI_READ):
         return _multi_fields(cursor, root)
+    if code in (wire.ADD_WATCH, wire.GET_ALL_CHILDREN_NUMBER):
+        return (cursor.integer(),)
+    if code == wire.GET_EPHEMERALS:
+        return tuple(sorted(str(unrooted(path, root)) for path in cursor.strings()))
+    if code == wire.WHO_AM_I:  # in the order of a hash set
+        return tuple(sorted((cursor.string(), cursor.string()) for _ in range(cursor.integer())))
+    if code == wire.SASL:
+        return (cursor.buffer(),)
     raise IndexError(f"no layout for opcode {code}")
 
 

@@ -16,8 +16,10 @@ Acls = Sequence[tuple[int, str, str]]
 
 CREATE, DELETE, EXISTS, GET_DATA, SET_DATA, GET_ACL, SET_ACL, GET_CHILDREN, SYNC = range(1, 10)
 PING, GET_CHILDREN2, CHECK, MULTI, CREATE2 = 11, 12, 13, 14, 15
-CREATE_CONTAINER, DELETE_CONTAINER, CREATE_TTL = 19, 20, 21
-AUTH, SET_WATCHES, SET_WATCHES2 = 100, 101, 105
+RECONFIG, CHECK_WATCHES, REMOVE_WATCHES = 16, 17, 18
+CREATE_CONTAINER, DELETE_CONTAINER, CREATE_TTL, MULTI_READ = 19, 20, 21, 22
+AUTH, SET_WATCHES, SASL, GET_EPHEMERALS, GET_ALL_CHILDREN_NUMBER = range(100, 105)
+SET_WATCHES2, ADD_WATCH, WHO_AM_I = 105, 106, 107
 CLOSE_SESSION = -11
 ERROR = -1
 
@@ -103,7 +105,7 @@ def pack_string(value: str | None) -> bytes:
     return pack_buffer(None if value is None else value.encode("utf-8", "surrogatepass"))
 
 
-def pack_strings(values: Iterable[str]) -> bytes:
+def pack_strings(values: Iterable[str | None]) -> bytes:
     """Return a jute vector of strings."""
     items = list(values)
     return _INT.pack(len(items)) + b"".join(map(pack_string, items))
