@@ -52,8 +52,8 @@ setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs: S
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
-setup-test: setup setup-dev .cache/kazoo.stamp ## Install what all tests need as well: Java, ClickHouse, kazoo's suite
-	@tools/install_system_packages.sh java clickhouse
+setup-test: setup setup-dev .cache/kazoo.stamp ## Install what all tests need as well: Java, ClickHouse, the C client, kazoo's suite
+	@tools/install_system_packages.sh java clickhouse c-client
 
 # Use
 

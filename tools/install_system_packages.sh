@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install the programs that zketcd runs beside itself, from Debian's packages.
 #
-#   tools/install_system_packages.sh etcd java clickhouse venv
+#   tools/install_system_packages.sh etcd java clickhouse c-client venv
 #
 # What is there already is left alone. apt is used only by root on a system that has it; otherwise this says what is
 # missing, why it was not installed and how to get it, and ends well: whoever needs the program says so again.
@@ -17,6 +17,7 @@ present() {
     etcd) "$here/etcd_usable.sh" ;;
     java) command -v java >/dev/null ;;
     clickhouse) command -v clickhouse-server >/dev/null && command -v clickhouse-client >/dev/null ;;
+    c-client) ldconfig -p | grep 'libzookeeper_mt\.so\.2' >/dev/null && [ -x /usr/lib/zookeeper/bin/cli_mt ] ;;
     venv) "${PYTHON:-python3}" -c 'import ensurepip' 2>/dev/null ;;
     *) echo "unknown program: $1" >&2 && exit 2 ;;
     esac
@@ -27,6 +28,7 @@ packages_of() {
     etcd) echo etcd-server ;;
     java) echo default-jre-headless ;;
     clickhouse) echo clickhouse-server clickhouse-client ;;
+    c-client) echo zookeeper-bin ;; # and with it libzookeeper-mt2
     venv) echo python3-venv ;;
     esac
 }

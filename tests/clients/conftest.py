@@ -16,6 +16,9 @@ from tests.harness.process import ServerProcess
 _VARIABLE = "ZKETCD_TEST_SERVER"
 ON_ZOOKEEPER = os.environ.get(_VARIABLE, "zketcd") == "zookeeper"
 
+# Containers and nodes with a time to live are looked for every half second, not every minute.
+_REAPING_MS = 500
+
 # Clients reconnect when a server dies: their sessions have to live for longer than the server takes to start.
 _MAX_SESSION_TIMEOUT_MS = 30_000
 
@@ -29,15 +32,24 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @contextmanager
-def two_servers(etcd: EtcdServer, prefix: str) -> Iterator[tuple[ServerProcess, ServerProcess]]:
-    """Two proxies on this etcd; on real ZooKeeper one server, twice."""
+def two_servers(
+    etcd: EtcdServer, prefix: str, max_session_timeout: int = _MAX_SESSION_TIMEOUT_MS
+) -> Iterator[tuple[ServerProcess, ServerProcess]]:
+    """Two proxies on this etcd; on real ZooKeeper one server, twice.
+
+    No session may be silent for longer than `max_session_timeout` milliseconds.
+    """
     with ExitStack() as stack:
         if ON_ZOOKEEPER:
             server = stack.enter_context(
                 ZooKeeperServer(
                     tick_time=TICK_TIME_MS,
-                    max_session_timeout=_MAX_SESSION_TIMEOUT_MS,
+                    max_session_timeout=max_session_timeout,
                     max_client_connections=0,
+                    system_properties={
+                        "zookeeper.extendedTypesEnabled": "true",  # zketcd's default
+                        "znode.container.checkIntervalMs": str(_REAPING_MS),
+                    },
                 )
             )
             yield server, server
@@ -48,8 +60,9 @@ def two_servers(etcd: EtcdServer, prefix: str) -> Iterator[tuple[ServerProcess, 
                         etcd.endpoint,
                         prefix=prefix,
                         tick_time=TICK_TIME_MS,
-                        max_session_timeout=_MAX_SESSION_TIMEOUT_MS,
+                        max_session_timeout=max_session_timeout,
                         max_client_connections=0,
+                        container_check_interval=_REAPING_MS,
                     )
                 )
                 for _ in range(2)

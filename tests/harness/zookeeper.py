@@ -36,7 +36,8 @@ _JARS = (
 _ADVICE = "make setup-dev installs it"
 
 
-def _jar_folder() -> Path:
+def jar_folder() -> Path:
+    """Where the pyspark wheel keeps its jars. Raises BinaryMissing."""
     spec = importlib.util.find_spec("pyspark")
     if spec is None or not spec.submodule_search_locations:
         raise BinaryMissing(f"pyspark, whose wheel holds the ZooKeeper jars, is not installed: {_ADVICE}")
@@ -45,7 +46,7 @@ def _jar_folder() -> Path:
 
 def zookeeper_classpath() -> str:
     """The class path of the ZooKeeper server and its command line client. Raises BinaryMissing."""
-    jars = sorted(path for path in _jar_folder().glob("*.jar") if path.name.startswith(_JARS))
+    jars = sorted(path for path in jar_folder().glob("*.jar") if path.name.startswith(_JARS))
     if not any(path.name.startswith("zookeeper-3") for path in jars):
         raise BinaryMissing(f"the pyspark wheel holds no ZooKeeper jar: {_ADVICE}")
     return os.pathsep.join(map(str, jars))

@@ -1,0 +1,113 @@
+"""Spark's standalone master and worker, from the jars of the pyspark wheel. ZooKeeper elects the leader."""
+
+import json
+import os
+import urllib.request
+from collections.abc import Mapping, Sequence
+
+from tests.harness.ports import free_port
+from tests.harness.process import ServerProcess
+from tests.harness.zookeeper import jar_folder, java_program
+
+# What Spark's launcher gives every JVM of Java 17.
+_OPENED = ("java.lang", "java.net", "java.nio", "java.util", "java.util.concurrent")
+
+_JAVA_OPTIONS = (
+    *("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Djdk.reflect.useDirectMethodHandle=false"),
+    *(f"--add-opens=java.base/{package}=ALL-UNNAMED" for package in (*_OPENED, "sun.nio.ch")),
+)
+
+
+class _SparkServer(ServerProcess):
+    """A server of Spark with a page that tells its state. `properties` are Spark's."""
+
+    main = ""
+
+    def __init__(self, properties: Mapping[str, str]) -> None:
+        super().__init__(start_timeout=90)
+        self.page_port = free_port()
+        self._properties = properties
+
+    def arguments(self) -> Sequence[str]:
+        """The program's own arguments."""
+        raise NotImplementedError
+
+    def command(self) -> Sequence[str]:
+        """The java command line."""
+        return [
+            *(java_program(), *_JAVA_OPTIONS, "-cp", f"{jar_folder()}/*"),
+            *(f"-D{name}={value}" for name, value in self._properties.items()),
+            *(self.main, "--host", "127.0.0.1", "--webui-port", str(self.page_port), *self.arguments()),
+        ]
+
+    def environment(self) -> Mapping[str, str]:
+        """Where the worker finds what its executors run."""
+        return {
+            "SPARK_HOME": str(jar_folder().parent),
+            "SPARK_LOCAL_IP": "127.0.0.1",
+            "SPARK_SCALA_VERSION": "2.13",  # else the worker looks for a build's folders
+        }
+
+    def state(self) -> dict[str, object]:
+        """What its page tells. Raises OSError."""
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.page_port}/json/", timeout=10) as answer:
+            state: dict[str, object] = json.load(answer)
+        return state
+
+    def serves(self) -> bool:
+        """Whether the page is there."""
+        try:
+            return bool(self.state())
+        except OSError:
+            return False
+
+
+class SparkMaster(_SparkServer):
+    """One of the masters that ZooKeeper's servers at `addresses` let elect a leader."""
+
+    kind = "spark-master"
+    main = "org.apache.spark.deploy.master.Master"
+
+    def __init__(self, addresses: str, folder: str) -> None:
+        """`folder` is the znode below which they meet."""
+        super().__init__(
+            {
+                "spark.deploy.recoveryMode": "ZOOKEEPER",
+                "spark.deploy.zookeeper.url": addresses,
+                "spark.deploy.zookeeper.dir": folder,
+                "spark.worker.timeout": "20",
+            }
+        )
+
+    def arguments(self) -> Sequence[str]:
+        """The port for workers and drivers."""
+        return ["--port", str(self.port)]
+
+    @property
+    def status(self) -> str:
+        """STANDBY, RECOVERING, COMPLETING_RECOVERY or ALIVE."""
+        return str(self.state()["status"])
+
+    def known(self, kind: str) -> set[tuple[str, str]]:
+        """(id, state) of its `workers` or `activeapps`."""
+        things = self.state()[kind]
+        assert isinstance(things, list)
+        return {(thing["id"], thing["state"]) for thing in things}
+
+
+class SparkWorker(_SparkServer):
+    """A worker with one core that goes to whichever of the masters leads."""
+
+    kind = "spark-worker"
+    main = "org.apache.spark.deploy.worker.Worker"
+
+    def __init__(self, masters: str) -> None:
+        super().__init__({})
+        self._masters = masters
+
+    def arguments(self) -> Sequence[str]:
+        """What it offers, and where the masters are."""
+        return [
+            *("--port", str(self.port), "--cores", "1", "--memory", "600m"),
+            *("--work-dir", os.fspath(self.data_dir), self._masters),
+        ]
