@@ -41,6 +41,57 @@ class OpCode(IntEnum):
     ERROR = -1
 
 
+class KeeperOpCode(IntEnum):
+    """Request types that ClickHouse Keeper adds to ZooKeeper's, by its own names."""
+
+    FILTERED_LIST = 500
+    CHECK_NOT_EXISTS = 501
+    CREATE_IF_NOT_EXISTS = 502
+    REMOVE_RECURSIVE = 503
+    CHECK_STAT = 504
+    TRY_REMOVE = 505
+    LIST_WITH_STAT_AND_DATA = 506
+    LIST_RECURSIVE = 507
+
+
+class KeeperFeature(IntEnum):
+    """Bits of Keeper's /keeper/feature_flags, counted from the highest bit of the first byte."""
+
+    FILTERED_LIST = 0
+    MULTI_READ = 1
+    CHECK_NOT_EXISTS = 2
+    CREATE_IF_NOT_EXISTS = 3
+    REMOVE_RECURSIVE = 4
+    MULTI_WATCHES = 5
+    CHECK_STAT = 6
+    PERSISTENT_WATCHES = 7
+    CREATE_WITH_STATS = 8
+    TRY_REMOVE = 9
+    LIST_WITH_STAT_AND_DATA = 10
+    LIST_RECURSIVE = 11
+    CREATE_TTL = 12
+    CREATE_CONTAINER = 13
+    MAX_REQUEST_SIZE = 14
+
+
+class ListFilter(IntEnum):
+    """Which children FILTERED_LIST and LIST_WITH_STAT_AND_DATA tell: Keeper's ListRequestType."""
+
+    ALL = 0
+    PERSISTENT = 1
+    EPHEMERAL = 2
+
+
+class ProtocolVersion(IntEnum):
+    """`protocolVersion` of the handshake: ZooKeeper knows 0 alone, the others are Keeper's."""
+
+    ZOOKEEPER = 0
+    COMPRESSION = 10
+    WIDE_XIDS = 11
+    TRACING = 12
+    REJECTED = 42  # in a response only: try another server
+
+
 class ErrorCode(IntEnum):
     """Values of a reply's `err`: ZooKeeper's KeeperException.Code."""
 

@@ -214,10 +214,10 @@ def decode_connect(frame: bytes) -> ConnectRequest:
 
 
 def encode_connect_response(
-    timeout_ms: int, session_id: int, password: bytes, read_only: bool | None
+    timeout_ms: int, session_id: int, password: bytes, read_only: bool | None, version: int = 0
 ) -> bytes:
     """A whole ConnectResponse, its length included; `read_only` None leaves the byte out, for old clients."""
-    body = _CONNECT_RESPONSE_HEAD.pack(0, timeout_ms, session_id) + pack_buffer(password)
+    body = _CONNECT_RESPONSE_HEAD.pack(version, timeout_ms, session_id) + pack_buffer(password)
     if read_only is not None:
         body += b"\x01" if read_only else b"\x00"
     return INT.pack(len(body)) + body

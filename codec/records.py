@@ -5,15 +5,28 @@ functions that use them; they serve rare requests, tools and tests. The hot path
 
 MultiOperationRecord, MultiResponse and DeleteContainerRequest are not in zookeeper.jute but hand-written
 classes of ZooKeeper. ConnectRequest and ConnectResponse may lack `readOnly` (ZooKeeper's ProtocolManager).
+At the end stand the records of ClickHouse Keeper's extensions, which are in no jute file.
 """
 
 from collections.abc import Mapping
 from typing import Any, BinaryIO
 
 import construct
-from construct import Construct, Flag, If, Int32sb, Int64sb, RepeatUntil, Struct, Switch, this
+from construct import (
+    Construct,
+    Flag,
+    If,
+    Int8ub,
+    Int32sb,
+    Int32ub,
+    Int64sb,
+    RepeatUntil,
+    Struct,
+    Switch,
+    this,
+)
 
-from codec.constants import OpCode
+from codec.constants import KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import from_text, to_text
 
@@ -76,6 +89,8 @@ class IfPresent(construct.Subconstruct):  # type: ignore[misc]
 int_ = Int32sb
 long = Int64sb
 boolean = Flag  # any byte but 0 is true, as for java.io.DataInput.readBoolean
+byte = Int8ub  # Keeper's alone
+unsigned = Int32ub  # Keeper's alone
 buffer = _Buffer()
 ustring = _Text(buffer)
 
@@ -280,6 +295,56 @@ RESPONSES: Mapping[OpCode, Construct] = {
     OpCode.ADD_WATCH: ErrorResponse,
     OpCode.WHO_AM_I: WhoAmIResponse,
     OpCode.CLOSE_SESSION: Nothing,
+}
+
+
+# ClickHouse Keeper's extensions
+
+WideRequestHeader = Struct("xid" / long, "type" / int_)
+WideReplyHeader = Struct("xid" / long, "zxid" / long, "err" / int_)
+# Of protocol version 11, whose frame length says one byte less.
+WideConnectRequest = Struct(
+    "protocolVersion" / int_,
+    "useCompression" / boolean,
+    "lastZxidSeen" / long,
+    "timeOut" / int_,
+    "sessionId" / long,
+    "passwd" / buffer,
+    "readOnly" / boolean,
+)
+FilteredListRequest = Struct("path" / ustring, "watch" / boolean, "filter" / byte)
+CheckNotExistsRequest = Struct("path" / ustring, "version" / int_)
+RemoveRecursiveRequest = Struct("path" / ustring, "limit" / unsigned)
+CheckStatRequest = Struct("path" / ustring, "version" / int_, "stat" / Stat)
+TryRemoveRequest = Struct("path" / ustring, "version" / int_)
+ListWithStatAndDataRequest = Struct(
+    "path" / ustring, "watch" / boolean, "filter" / byte, "withStat" / boolean, "withData" / boolean
+)
+ListWithStatAndDataResponse = Struct(
+    "children" / Vector(ustring), "stat" / Stat, "stats" / Vector(Stat), "data" / Vector(buffer)
+)
+ListRecursiveRequest = Struct("path" / ustring, "limit" / unsigned)
+ListRecursiveResponse = Struct("paths" / Vector(ustring))
+
+KEEPER_REQUESTS: Mapping[KeeperOpCode, Construct] = {
+    KeeperOpCode.FILTERED_LIST: FilteredListRequest,
+    KeeperOpCode.CHECK_NOT_EXISTS: CheckNotExistsRequest,
+    KeeperOpCode.CREATE_IF_NOT_EXISTS: CreateRequest,
+    KeeperOpCode.REMOVE_RECURSIVE: RemoveRecursiveRequest,
+    KeeperOpCode.CHECK_STAT: CheckStatRequest,
+    KeeperOpCode.TRY_REMOVE: TryRemoveRequest,
+    KeeperOpCode.LIST_WITH_STAT_AND_DATA: ListWithStatAndDataRequest,
+    KeeperOpCode.LIST_RECURSIVE: ListRecursiveRequest,
+}
+KEEPER_RESPONSES: Mapping[KeeperOpCode, Construct] = {
+    KeeperOpCode.FILTERED_LIST: GetChildren2Response,
+    KeeperOpCode.CHECK_NOT_EXISTS: Nothing,
+    KeeperOpCode.CREATE_IF_NOT_EXISTS: CreateResponse,
+    KeeperOpCode.REMOVE_RECURSIVE: Nothing,
+    KeeperOpCode.CHECK_STAT: Nothing,
+    KeeperOpCode.TRY_REMOVE: Nothing,
+    KeeperOpCode.LIST_WITH_STAT_AND_DATA: ListWithStatAndDataResponse,
+    KeeperOpCode.LIST_RECURSIVE: ListRecursiveResponse,
 }
 
 

@@ -16,6 +16,7 @@ from schema.keys import Keyspace
 _DESCRIPTION = """A server that ZooKeeper clients take for ZooKeeper, with all state in etcd. Without --etcd
 it starts a single-node etcd of its own, for a trial or a single machine."""
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
+_SWITCH = ("on", "off")
 DEFAULT_EMBEDDED = "embedded"
 _TABLE = "zketcd"  # of the configuration file
 
@@ -39,6 +40,9 @@ class Config:
     container_max_per_minute: int
     container_max_never_used: int
     four_letter_words: frozenset[str]
+    keeper_extensions: bool
+    availability_zone: str
+    read_only_mode: bool
     log_level: str
     etcd_ca: str
     etcd_cert: str
@@ -80,6 +84,9 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         container_max_per_minute=given.container_max_per_minute,
         container_max_never_used=given.container_max_never_used,
         four_letter_words=given.four_letter_words,
+        keeper_extensions=given.keeper_extensions == "on",
+        availability_zone=given.availability_zone,
+        read_only_mode=given.read_only_mode == "on",
         log_level=given.log_level,
         etcd_ca=given.etcd_ca,
         etcd_cert=given.etcd_cert,
@@ -189,6 +196,24 @@ def _parser() -> Any:
         default=words.DEFAULT,
         metavar="WORDS",
         help="four-letter words that are answered, separated by commas, * for all (4lw.commands.whitelist)",
+    )
+    add(
+        "--keeper-extensions",
+        choices=_SWITCH,
+        default="on",
+        help="answer what ClickHouse Keeper has beyond ZooKeeper, and tell of it below /keeper",
+    )
+    add(
+        "--availability-zone",
+        default="",
+        metavar="NAME",
+        help="what /keeper/availability_zone tells, by which a ClickHouse chooses the nearest server",
+    )
+    add(
+        "--read-only-mode",
+        choices=_SWITCH,
+        default="off",
+        help="serve clients that allow it read-only while etcd is out of reach (readonlymode.enabled)",
     )
     add("--log-level", type=str.upper, choices=_LEVELS, default="INFO", help="how much is logged, on stderr")
     add(

@@ -12,18 +12,12 @@ from collections.abc import Sequence
 from time import perf_counter_ns, time
 from typing import NamedTuple, Protocol, cast
 
-from codec.constants import ErrorCode, KeeperState, OpCode, Perms, Xid
+from codec.constants import ErrorCode, KeeperState, OpCode, Perms, ProtocolVersion, Xid
 from codec.errors import FrameTooLong, MalformedPacket, NullString
 from codec.framing import Framer
 from codec.jute import INT, NULL, Acl, Reader
-from codec.packets import (
-    REQUEST_HEADER,
-    ConnectRequest,
-    decode_connect,
-    encode_connect_response,
-    encode_event,
-    frame,
-)
+from codec.keeper import OpeningFramer, decode_wide_connect
+from codec.packets import ConnectRequest, decode_connect, encode_connect_response
 from proxy.acl import Caller, permits
 from proxy.auth.ip import java_address
 from proxy.auth.scheme import Identity, Peer
@@ -32,16 +26,16 @@ from proxy.auth.x509 import subject_name
 from proxy.batch import Request
 from proxy.counters import Counters
 from proxy.latency import ConnectionLatency, Latency
-from proxy.operation import Reading, ReadOperation
-from proxy.ops import READS, WRITES
+from proxy.operation import Operations, Reading, ReadOperation
+from proxy.ops import reads_alone
 from proxy.ops.session import END
 from proxy.refusal import Refusal
 from proxy.sessions import PASSWORD_BYTES, Session
+from proxy.wire import NARROW, WIDE
 from schema.values import OPEN_ACL
 
 log = logging.getLogger(__name__)
 
-_HEADER_SIZE = REQUEST_HEADER.size
 # A client that sends more than this many requests without waiting is not read from until half are answered.
 _MAX_QUEUE = 1000
 _MAX_QUEUED_BYTES = 16 << 20
@@ -62,6 +56,7 @@ class Host(Protocol):
     latency: Latency
     auth: Offer
     counters: Counters
+    operations: Operations
 
     @property
     def zxid(self) -> int:
@@ -112,11 +107,7 @@ class _Waiting(NamedTuple):
     opcode: int
     packet: bytes
     received: int  # perf_counter_ns of its receipt
-
-    @property
-    def is_write(self) -> bool:
-        """Whether it goes to the committer."""
-        return self.opcode in WRITES or self.opcode == OpCode.CLOSE_SESSION
+    is_write: bool  # it goes to the committer
 
 
 class Connection(asyncio.Protocol):
@@ -125,7 +116,14 @@ class Connection(asyncio.Protocol):
     def __init__(self, host: Host, loop: asyncio.AbstractEventLoop, max_frame: int) -> None:
         self._host = host
         self._loop = loop
-        self._framer = Framer(max_frame)
+        self._framer: Framer | OpeningFramer = (
+            OpeningFramer(max_frame) if host.operations.extended else Framer(max_frame)
+        )
+        self._wire = NARROW
+        self._frame = NARROW.frame
+        self._body = NARROW.body
+        self._reads = host.operations.reads
+        self._writes = host.operations.writes
         self._transport: asyncio.Transport | None = None
         self._out: list[bytes] = []
         self._flush_scheduled = False
@@ -145,6 +143,7 @@ class Connection(asyncio.Protocol):
         self.port = 0
         self._peer = Peer("")
         self.identities: tuple[Identity, ...] = ()
+        self.knows_keeper = False  # the client has read which of Keeper's extensions there are
         self._caller = Caller(0, ())
         self.received = 0
         self.sent = 0
@@ -224,9 +223,14 @@ class Connection(asyncio.Protocol):
         """The session's id; 0 while there is none."""
         return 0 if self.session is None else self.session.id
 
-    def established(self, session: Session, password: bytes) -> None:
-        """The session is there: tell the client, and take its requests."""
+    def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
+        """The session is there: tell the client, and take its requests.
+
+        A session that is `read_only` is this server's own affair: its writes are refused.
+        """
         assert self._greeting is not None
+        if read_only:
+            self._reads, self._writes, _ = reads_alone(self._host.operations)
         session.connection = self
         session.heard = self._loop.time()
         self.session = session
@@ -237,7 +241,13 @@ class Connection(asyncio.Protocol):
             zxid = self._host.zxid
             self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, self._greeted, perf_counter_ns())
         self._out.append(
-            encode_connect_response(session.timeout_ms, session.id, password, self._read_only_byte())
+            encode_connect_response(
+                session.timeout_ms,
+                session.id,
+                password,
+                self._read_only_byte(read_only=read_only),
+                self._wire.version,
+            )
         )
         backlog, self._backlog = self._backlog, []
         self._handle(backlog)
@@ -245,9 +255,20 @@ class Connection(asyncio.Protocol):
 
     def refuse(self) -> None:
         """There is no such session (any more): the client has to start anew."""
-        self._out.append(encode_connect_response(0, 0, bytes(PASSWORD_BYTES), self._read_only_byte()))
+        self._out.append(
+            encode_connect_response(
+                0, 0, bytes(PASSWORD_BYTES), self._read_only_byte(read_only=False), self._wire.version
+            )
+        )
         self._end()
         self._flush()
+
+    def turn_away(self) -> None:
+        """Not with this server now: Keeper's clients are told to try another one, others are closed."""
+        if self.is_keepers:
+            response = encode_connect_response(0, 0, bytes(PASSWORD_BYTES), False, ProtocolVersion.REJECTED)
+            self._out.append(response)
+        self.close()
 
     def close(self) -> None:
         """Close after what is to be sent; the session lives on, and its writes go on at once.
@@ -274,6 +295,11 @@ class Connection(asyncio.Protocol):
         return session.heard + session.timeout_ms / 1000
 
     @property
+    def is_keepers(self) -> bool:
+        """Whether the handshake was one of Keeper's: only a ClickHouse can have sent it."""
+        return self._wire is WIDE
+
+    @property
     def is_closed(self) -> bool:
         """Whether the connection is closed or about to be."""
         return self._ended
@@ -288,11 +314,15 @@ class Connection(asyncio.Protocol):
         """Requests without an answer so far."""
         return len(self._queue)
 
+    def farewell(self) -> None:
+        """The client has closed a session that is this server's own affair."""
+        self._end()
+
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
         """Send one watch event, unless the ACL withholds the node (NIOServerCnxn.process)."""
         if acl is OPEN_ACL or permits(acl, Perms.READ, self.identities):
             self._host.counters.notifications += 1
-            self._out.append(encode_event(kind, KeeperState.SYNC_CONNECTED, path, zxid))
+            self._out.append(self._wire.event(kind, KeeperState.SYNC_CONNECTED, path, zxid))
             self._schedule_flush()
 
     # -- requests ------------------------------------------------------------------------------------------
@@ -308,19 +338,43 @@ class Connection(asyncio.Protocol):
                         self._out.append(answer)
                         self._end()
                 return
+            if isinstance(self._framer, OpeningFramer):
+                self._framer = self._framer.rest
             try:
-                self._greeting = decode_connect(frames[0])
+                greeting, understood = self._understand(frames[0])
             except MalformedPacket as error:
                 log.info("closing %s: connect request %s", self.address, error)
                 self._end()
                 return
+            self._greeting = greeting
             self._greeted = perf_counter_ns()
             self._host.counters.connect_requests += 1
+            if not understood:
+                self.refuse()
+                return
             # As ZooKeeper does, read no more until the session is there.
             self._pause()
             self._host.attach(self, self._greeting)
             frames = frames[1:]
         self._backlog += frames
+
+    def _understand(self, packet: bytes) -> tuple[ConnectRequest, bool]:
+        """Read the connect request, and tell whether the way to talk that it asks for is offered.
+
+        A ClickHouse that wanted compression connects again without; others say in their log what is wrong.
+        """
+        version = INT.unpack_from(packet)[0] if len(packet) >= INT.size else ProtocolVersion.ZOOKEEPER
+        if version == ProtocolVersion.ZOOKEEPER or not self._host.operations.extended:
+            return decode_connect(packet), True
+        if version == ProtocolVersion.WIDE_XIDS:
+            greeting, compressed = decode_wide_connect(packet)
+            if not compressed:
+                self._wire, self._frame, self._body = WIDE, WIDE.frame, WIDE.body
+                return greeting, True
+        else:
+            greeting = ConnectRequest(version, 0, 0, 0, None, read_only=False)
+        log.info("%s asks for protocol version %d, which is not offered", self.address, version)
+        return greeting, False
 
     def _give_up(self) -> None:
         """The client has sent no connect request in time."""
@@ -329,14 +383,16 @@ class Connection(asyncio.Protocol):
             log.info("closing %s: no connect request in %d s", self.address, _SESSIONLESS_TIMEOUT)
             self._end()
 
-    def _read_only_byte(self) -> bool | None:
+    def _read_only_byte(self, *, read_only: bool) -> bool | None:
         assert self._greeting is not None
-        return None if self._greeting.read_only is None else False
+        return None if self._greeting.read_only is None else read_only
 
     def _handle(self, frames: list[bytes]) -> None:
         out = self._out
         queue = self._queue
-        header = REQUEST_HEADER.unpack_from
+        header = self._wire.header
+        reads = self._reads
+        body = self._body
         started = perf_counter_ns()
         self.received += len(frames)
         # Reads mostly come in runs of one opcode: who counts runs takes next to nothing of a read's time.
@@ -344,7 +400,7 @@ class Connection(asyncio.Protocol):
         run = first = xid = 0
         operation: ReadOperation | None = None
         for place, packet in enumerate(frames):
-            if len(packet) < _HEADER_SIZE:
+            if len(packet) < body:
                 log.info("closing %s: a packet without a whole header", self.address)
                 self._end()
                 return
@@ -354,7 +410,7 @@ class Connection(asyncio.Protocol):
                     runs.append((run, place - first))
                 run = opcode
                 first = place
-                operation = READS.get(opcode)
+                operation = reads.get(opcode)
             if operation is not None and not queue and not self._deaf:
                 reply = self._read(xid, operation, packet)
                 out.append(reply)
@@ -386,20 +442,20 @@ class Connection(asyncio.Protocol):
     def _read(self, xid: int, operation: ReadOperation, packet: bytes) -> bytes:
         host = self._host
         try:
-            return frame(xid, host.zxid, 0, operation(host.reading, self, packet, _HEADER_SIZE))
+            return self._frame(xid, host.zxid, 0, operation(host.reading, self, packet, self._body))
         except Refusal as refusal:
-            return frame(xid, host.zxid, refusal.code, refusal.body)
+            return self._frame(xid, host.zxid, refusal.code, refusal.body)
         except MalformedPacket:
-            return frame(xid, host.zxid, ErrorCode.MARSHALLING_ERROR)
+            return self._frame(xid, host.zxid, ErrorCode.MARSHALLING_ERROR)
 
     def _take(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
         """A write, or anything that waits for one."""
         queue = self._queue
         self._queued += len(packet)
-        operation = WRITES.get(opcode)
+        operation = self._writes.get(opcode)
         if operation is not None or opcode == OpCode.CLOSE_SESSION:
             if self._barriers:
-                queue.append(_Waiting(xid, opcode, packet, received))
+                queue.append(_Waiting(xid, opcode, packet, received, is_write=True))
             else:
                 item = self._submit(xid, opcode, packet, received)
                 queue.append(item)
@@ -408,7 +464,7 @@ class Connection(asyncio.Protocol):
                     if len(queue) == 1:
                         self._advance()
         elif queue or self._deaf:
-            queue.append(_Waiting(xid, opcode, packet, received))
+            queue.append(_Waiting(xid, opcode, packet, received, is_write=False))
             self._barriers += 1
         else:
             self._queued -= len(packet)
@@ -419,7 +475,7 @@ class Connection(asyncio.Protocol):
 
     def _submit(self, xid: int, opcode: int, packet: bytes, received: int) -> _Write | _Unreadable:
         """Give a write to the committer, unless it cannot be read."""
-        operation = WRITES.get(opcode)
+        operation = self._writes.get(opcode)
         fields = None
         if operation is None:
             if self.session is not None:
@@ -427,7 +483,7 @@ class Connection(asyncio.Protocol):
             operation = END
         else:
             try:
-                fields = operation.decode(packet, _HEADER_SIZE)
+                fields = operation.decode(packet, self._body)
             except MalformedPacket as error:
                 checked = isinstance(error, NullString) and opcode in _PATH_CHECKED_FIRST
                 return _Unreadable(xid, ErrorCode.BAD_ARGUMENTS if checked else ErrorCode.MARSHALLING_ERROR)
@@ -446,11 +502,11 @@ class Connection(asyncio.Protocol):
         now = self._host.zxid
         self.latency.note(write.opcode, 1, write.xid, now, write.received, perf_counter_ns())
         if write.refusal is not None:
-            write.reply = frame(write.xid, now, write.refusal)
+            write.reply = self._frame(write.xid, now, write.refusal)
             if write.refusal in _FATAL:
                 self._end()
         else:
-            write.reply = frame(write.xid, now, 0, write.operation.reply(write.result, zxid))
+            write.reply = self._frame(write.xid, now, 0, write.operation.reply(write.result, zxid))
         if write.closes and self.session is not None:
             if write.refusal is None:
                 self._host.session_ended(self.session, self)
@@ -475,16 +531,16 @@ class Connection(asyncio.Protocol):
                     self._end()
                     return
             elif isinstance(item, _Unreadable):
-                self._out.append(frame(item.xid, self._host.zxid, item.code))
+                self._out.append(self._frame(item.xid, self._host.zxid, item.code))
                 queue.popleft()
             elif item.is_write:
                 self._submit_run()
             else:
-                xid, opcode, packet, received = item
+                xid, opcode, packet, received, _ = item
                 queue.popleft()
                 self._queued -= len(packet)
                 self._barriers -= 1
-                operation = READS.get(opcode)
+                operation = self._reads.get(opcode)
                 if operation is not None:
                     reply = self._read(xid, operation, packet)
                     self.latency.note(opcode, 1, xid, self._host.zxid, received, perf_counter_ns())
@@ -510,7 +566,7 @@ class Connection(asyncio.Protocol):
             if isinstance(item, _Waiting):
                 if not item.is_write:
                     return
-                queue[place] = submitted = self._submit(*item)
+                queue[place] = submitted = self._submit(*item[:4])
                 if isinstance(submitted, _Unreadable):
                     self._queued -= len(item.packet)
 
@@ -521,14 +577,14 @@ class Connection(asyncio.Protocol):
         self._barriers = self._queued = 0
         for item in left:
             if item.is_write:
-                self._submit(*item)
+                self._submit(*item[:4])
             elif item.opcode == OpCode.AUTH:
                 if not self._prove(item.packet):
                     return  # what follows a failed auth is not heard
             elif item.opcode == OpCode.SASL:
-                if _sasl_token(item.packet) is None:
+                if _sasl_token(item.packet, self._body) is None:
                     return
-            elif item.opcode not in READS and item.opcode != OpCode.PING:
+            elif item.opcode not in self._reads and item.opcode != OpCode.PING:
                 return  # nor what follows an unknown request
 
     def _answer(self, xid: int, opcode: int, packet: bytes) -> bytes:
@@ -536,33 +592,33 @@ class Connection(asyncio.Protocol):
         if opcode == OpCode.PING:
             now = perf_counter_ns()
             self.latency.note(opcode, 1, Xid.PING, self._host.zxid, now, now)
-            return frame(Xid.PING, self._host.zxid, 0)
+            return self._frame(Xid.PING, self._host.zxid, 0)
         if opcode == OpCode.AUTH:
             return self._authenticate(xid, packet)
         if opcode == OpCode.SASL:
             return self._sasl(xid, packet)
         self._end()
-        return frame(xid, -1, ErrorCode.UNIMPLEMENTED)  # ZooKeeper's request has no zxid yet
+        return self._frame(xid, -1, ErrorCode.UNIMPLEMENTED)  # ZooKeeper's request has no zxid yet
 
     def _sasl(self, xid: int, packet: bytes) -> bytes:
         """What ZooKeeper without a SASL login answers: success and no token (ZooKeeperServer.processSasl)."""
-        if _sasl_token(packet) is None:
+        if _sasl_token(packet, self._body) is None:
             self._end()
             return b""
-        return frame(xid, 0, ErrorCode.OK, NULL)
+        return self._frame(xid, 0, ErrorCode.OK, NULL)
 
     def _authenticate(self, xid: int, packet: bytes) -> bytes:
         proven = self._prove(packet)
         if not proven:
             self._host.counters.auth_failed += 1
             self._end()
-            return b"" if proven is None else frame(xid, 0, ErrorCode.AUTH_FAILED)
-        return frame(xid, 0, ErrorCode.OK)
+            return b"" if proven is None else self._frame(xid, 0, ErrorCode.AUTH_FAILED)
+        return self._frame(xid, 0, ErrorCode.OK)
 
     def _prove(self, packet: bytes) -> bool | None:
         """Take the identities that an auth packet proves; False if it proves none, None if cut short."""
         try:
-            reader = Reader(packet, _HEADER_SIZE)
+            reader = Reader(packet, self._body)
             reader.int()  # the type, always 0
             proven = self._host.auth.authenticate(reader.string(), reader.buffer(), self._peer)
         except MalformedPacket:
@@ -620,10 +676,10 @@ def _subject(transport: asyncio.BaseTransport) -> str | None:
     return None if certificate is None else subject_name(certificate)
 
 
-def _sasl_token(packet: bytes) -> bytes | None:
+def _sasl_token(packet: bytes, body: int) -> bytes | None:
     """The token of a sasl packet; None if it is null or cut short, at which ZooKeeper closes."""
     try:
-        return Reader(packet, _HEADER_SIZE).buffer()
+        return Reader(packet, body).buffer()
     except MalformedPacket:
         return None
 

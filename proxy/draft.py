@@ -277,6 +277,39 @@ class Draft:
         self.footprint.append((entry, flags))
         return entry
 
+    def reserves(self, path: str) -> bool:
+        """Whether a path, at which nothing is, belongs to the server itself (see Tree.reserves)."""
+        return self._tree.reserves(path)
+
+    def unchanged_since(self, place: int) -> None:
+        """What was looked at from that place of the footprint on has not been changed after all."""
+        self.footprint[place:] = [(entry, flags & ~CHANGE) for entry, flags in self.footprint[place:]]
+
+    def subtree(self, path: str, limit: int) -> tuple[list[str], bool]:
+        """A node and what is below it at this point of the batch, parents first, and whether that is all.
+
+        Not if it were more than `limit` nodes: then it ends before the children that are too many.
+        """
+        prefix = path + "/"
+        drafted: dict[str, list[Entry]] = {}
+        for entry in self.entries.values():
+            if entry.path.startswith(prefix):
+                drafted.setdefault(parent_of(entry.path), []).append(entry)
+        found = [path]
+        for parent in found:
+            node = self._tree.nodes.get(parent)
+            names = node.children if node is not None and node.children else ()
+            children = {f"{parent}/{name}" for name in names}
+            for entry in drafted.get(parent, ()):
+                if entry.exists:
+                    children.add(entry.path)
+                else:
+                    children.discard(entry.path)
+            if len(found) + len(children) > limit:
+                return found, False
+            found += sorted(children)
+        return found, limit > 0
+
     def _change(self, entry: Entry) -> None:
         if self._undoable and entry.saved_by != self._serial:
             self._journal.append((entry, entry.save()))

@@ -7,7 +7,7 @@ chunk pays nothing; writes one by one. Counts only grow: a reset (srst) remember
 
 from collections.abc import Iterable, Sequence
 
-from codec.constants import OpCode
+from codec.constants import KeeperOpCode, OpCode
 
 BUCKETS = 64
 """Bucket n of a histogram counts what took less than 2 ** n nanoseconds, but not less than half of that."""
@@ -31,6 +31,9 @@ NOT_UPDATES = frozenset(
         OpCode.SET_WATCHES2,
         OpCode.ADD_WATCH,
         OpCode.WHO_AM_I,
+        KeeperOpCode.FILTERED_LIST,
+        KeeperOpCode.LIST_WITH_STAT_AND_DATA,
+        KeeperOpCode.LIST_RECURSIVE,
     }
 )
 # What every connection may be noted with, beside the operations of `ops`.

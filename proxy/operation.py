@@ -26,6 +26,11 @@ class Client(Watcher, Protocol):
     def identities(self) -> tuple[Identity, ...]:
         """Who the connection has shown to be."""
 
+    knows_keeper: bool  # it has read which of Keeper's extensions there are
+
+    def farewell(self) -> None:
+        """The client has closed a session that no other server knows of: close after the reply."""
+
 
 class Reading(NamedTuple):
     """What a read works on."""
@@ -36,6 +41,14 @@ class Reading(NamedTuple):
 
 # (what it reads, who asks, frame, position of the body) -> the reply's body. Raises Refusal, MalformedPacket.
 ReadOperation = Callable[[Reading, Client, bytes, int], bytes]
+
+
+class Operations(NamedTuple):
+    """The requests that a server, or one of its connections, answers, by opcode."""
+
+    reads: dict[int, ReadOperation]
+    writes: dict[int, "WriteOperation"]
+    extended: bool  # with Keeper's handshake and operations
 
 
 class WriteOperation(NamedTuple):

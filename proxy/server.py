@@ -31,8 +31,10 @@ from proxy.latency import Latency
 from proxy.leases import OUTAGE, Leases
 from proxy.mirror import Mirror
 from proxy.operation import Reading
-from proxy.ops import READS, WRITES
+from proxy.ops import EXTENDED, FEATURES, PLAIN
+from proxy.ops.features import system_nodes
 from proxy.ops.session import END, END_IF_GONE
+from proxy.read_only import ReadOnlySessions
 from proxy.reaper import Pace, Reaper
 from proxy.rules import Rules
 from proxy.sessions import Session, Sessions
@@ -79,9 +81,12 @@ class Server:
         self.watches = WatchTable()
         self.mirror = Mirror(keys, self.watches, self)
         self.auth = offer((), Settings(config.super_digest or None))
-        self.latency = Latency((*READS, *WRITES))
         self.counters = Counters()
         self.reading = Reading(self.mirror.tree, self.watches)
+        self.operations = EXTENDED if config.keeper_extensions else PLAIN
+        self.latency = Latency((*self.operations.reads, *self.operations.writes))
+        if config.keeper_extensions:
+            self.mirror.tree.system.update(system_nodes(FEATURES, config.max_frame, config.availability_zone))
         self.sessions = Sessions(config.min_session_timeout, config.max_session_timeout)
         self.committer = Committer(
             self.mirror,
@@ -117,6 +122,9 @@ class Server:
             self.mirror, self.committer, etcd, self.sessions, self.incarnation, self._loop
         )
         self.pulse = Pulse(etcd)
+        self._read_only = ReadOnlySessions(
+            self.sessions, config.tick_time, lambda: self.mirror.zxid, lambda: self.in_touch
+        )
         self.connections: set[Connection] = set()
         self._addresses: Counter[str] = Counter()
         self._listening: asyncio.Server | None = None
@@ -154,6 +162,7 @@ class Server:
         self._caring = self._tasks.start(self._leases.run(), "look after the sessions")
         self._reaping = self._tasks.start(self._reaper.run(), "reap containers and TTL nodes")
         self._tasks.start(self.pulse.run(), "ask etcd how it is")
+        self._tasks.start(self._read_only.run(), "look after the read-only sessions")
         self._listening = await self._loop.create_server(
             lambda: Connection(self, self._loop, self.config.max_frame),
             sock=listener or bound_socket(self.config.host, self.config.port),
@@ -226,7 +235,18 @@ class Server:
         self.sent += connection.sent
 
     def attach(self, connection: Connection, request: ConnectRequest) -> None:
-        """Find or make the session of a connection."""
+        """Find or make the session of a connection.
+
+        While etcd is out of reach a client without a session is sent to look elsewhere, as by a ZooKeeper
+        without a quorum, unless it may be served read-only.
+        """
+        if not self.in_touch:
+            if self.config.read_only_mode and request.read_only and not connection.is_keepers:
+                self._read_only.serve(connection, request)
+                return
+            if request.session_id == 0:
+                connection.turn_away()
+                return
         self._tasks.start(self._handshake.greet(connection, request), "greet a client")
 
     def four_letter_word(self, word: bytes, rest: bytes) -> bytes | None:

@@ -16,6 +16,7 @@ CONTAINER_OWNER = -(1 << 63)
 MAX_TTL = (1 << 40) - 1
 _TTL_TOP = -(1 << 56)
 _MAX_INT = (1 << 31) - 1
+SYSTEM = "keeper"  # the name below the root that ClickHouse Keeper keeps for itself
 
 
 def session_of(owner: int) -> int:
@@ -101,13 +102,19 @@ class Node:
 class Tree:
     """All znodes by path, the ephemerals by session, and the nodes that go by themselves."""
 
-    __slots__ = ("data_size", "ephemerals", "mortal", "nodes")
+    __slots__ = ("data_size", "ephemerals", "mortal", "nodes", "system")
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
+        # Found where `nodes` has nothing, but no part of the tree: what the server says of itself, as Keeper.
+        self.system: dict[str, Node] = {}
         self.ephemerals: dict[int, set[str]] = {}
         self.mortal: set[str] = set()  # container and TTL nodes
         self.data_size = 0  # bytes of all data, and characters of all paths
+
+    def reserves(self, path: str) -> bool:
+        """Whether a path belongs to the server itself: none of a tree that has a node there of its own."""
+        return bool(self.system) and path.split("/", 2)[1:2] == [SYSTEM] and f"/{SYSTEM}" not in self.nodes
 
     def attach(self, path: str, node: Node) -> None:
         """Enter a node that was not there, below its parent."""

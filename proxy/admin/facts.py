@@ -75,6 +75,11 @@ class Facts:
         return self._server.in_touch
 
     @property
+    def read_only_mode(self) -> bool:
+        """Whether clients may be served read-only while etcd is out of reach."""
+        return self._server.config.read_only_mode
+
+    @property
     def zxid(self) -> int:
         """The zxid that the mirror has reached."""
         return self._server.zxid

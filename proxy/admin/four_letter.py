@@ -66,7 +66,8 @@ class FourLetterWords:
         yield "imok" if self._facts.in_touch else NOT_SERVING
 
     def _isro(self) -> Iterator[str]:
-        yield "rw" if self._facts.in_touch else "null"
+        facts = self._facts
+        yield "rw" if facts.in_touch else "ro" if facts.read_only_mode else "null"
 
     # -- figures -------------------------------------------------------------------------------------------
 

@@ -4,24 +4,34 @@ Ping, auth, sasl and closeSession concern the connection or the session rather t
 `sessions` answer those.
 """
 
-from codec.constants import OpCode
-from proxy.operation import ReadOperation, WriteOperation
+from collections.abc import Mapping
+
+from codec.constants import KeeperFeature, KeeperOpCode, OpCode
+from proxy.operation import Operations, ReadOperation, WriteOperation
 from proxy.ops.add_watch import add_watch
+from proxy.ops.check_not_exists import CHECK_NOT_EXISTS
+from proxy.ops.check_stat import CHECK_STAT
 from proxy.ops.check_watches import check_watches
 from proxy.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL
+from proxy.ops.create_if_not_exists import CREATE_IF_NOT_EXISTS
 from proxy.ops.delete import DELETE
 from proxy.ops.delete_container import DELETE_CONTAINER
 from proxy.ops.get_all_children_number import get_all_children_number
 from proxy.ops.get_ephemerals import get_ephemerals
-from proxy.ops.multi import MULTI
+from proxy.ops.keeper_lists import filtered_list, list_recursive, list_with_stat_and_data
+from proxy.ops.keeper_multi_read import keeper_multi_read
+from proxy.ops.multi import MULTI, PARTS, multi_of
 from proxy.ops.multi_read import multi_read
+from proxy.ops.read_only import close_session, not_read_only
 from proxy.ops.reads import exists, get_acl, get_children, get_children2, get_data
 from proxy.ops.reconfig import reconfig
+from proxy.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.ops.remove_watches import remove_watches
 from proxy.ops.set_acl import SET_ACL
 from proxy.ops.set_data import SET_DATA
 from proxy.ops.set_watches import set_watches, set_watches2
 from proxy.ops.sync import SYNC
+from proxy.ops.try_remove import TRY_REMOVE
 from proxy.ops.who_am_i import who_am_i
 
 READS: dict[int, ReadOperation] = {
@@ -54,3 +64,37 @@ WRITES: dict[int, WriteOperation] = {
     OpCode.MULTI: MULTI,
     OpCode.SYNC: SYNC,
 }
+
+# What ClickHouse Keeper adds.
+
+_KEEPER_READS: Mapping[int, ReadOperation] = {
+    OpCode.MULTI_READ: keeper_multi_read,
+    KeeperOpCode.FILTERED_LIST: filtered_list,
+    KeeperOpCode.LIST_WITH_STAT_AND_DATA: list_with_stat_and_data,
+    KeeperOpCode.LIST_RECURSIVE: list_recursive,
+}
+_KEEPER_WRITES: Mapping[int, WriteOperation] = {
+    KeeperOpCode.CHECK_NOT_EXISTS: CHECK_NOT_EXISTS,
+    KeeperOpCode.CREATE_IF_NOT_EXISTS: CREATE_IF_NOT_EXISTS,
+    KeeperOpCode.REMOVE_RECURSIVE: REMOVE_RECURSIVE,
+    KeeperOpCode.CHECK_STAT: CHECK_STAT,
+    KeeperOpCode.TRY_REMOVE: TRY_REMOVE,
+}
+
+# What /keeper/feature_flags tells: all that Keeper has.
+FEATURES: frozenset[KeeperFeature] = frozenset(KeeperFeature)
+
+PLAIN = Operations(READS, WRITES, extended=False)
+EXTENDED = Operations(
+    {**READS, **_KEEPER_READS},
+    {**WRITES, **_KEEPER_WRITES, OpCode.MULTI: multi_of({**PARTS, **_KEEPER_WRITES})},
+    extended=True,
+)
+
+
+def reads_alone(operations: Operations) -> Operations:
+    """The same for a session that may only read: its writes come as reads, which are refused."""
+    refused = dict.fromkeys(operations.writes, not_read_only)
+    return Operations(
+        {**operations.reads, **refused, OpCode.CLOSE_SESSION: close_session}, {}, operations.extended
+    )

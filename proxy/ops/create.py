@@ -7,6 +7,7 @@ from codec.packets import decode_create, read_create, read_create_ttl
 from proxy.acl import Caller, demand, expand
 from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft, Entry, StatFields
 from proxy.operation import WriteOperation
+from proxy.ops.missing import missing
 from proxy.ops.stats import pack_stat
 from proxy.refusal import Refusal
 from proxy.rules import Rules
@@ -19,7 +20,7 @@ TtlFields = tuple[str | None, bytes | None, list[Acl] | None, int, int]
 PathAndStat = tuple[str, StatFields]
 
 _EPHEMERAL = 1
-_SEQUENTIAL = 2
+SEQUENTIAL = 2
 # Modes with a TTL, and what they are without it.
 TTL_MODES: dict[int, int] = {
     CreateMode.PERSISTENT_WITH_TTL: CreateMode.PERSISTENT,
@@ -44,11 +45,11 @@ def create(draft: Draft, caller: Caller, fields: Fields, owner: int = 0) -> Entr
     acl = expand(sent_acl, caller)
     parent = draft.look(path[:slash] or ROOT, _CHILD_COMES)
     if not parent.exists:
-        raise Refusal(ErrorCode.NO_NODE)
+        raise missing(draft, path)
     if parent.acl is not OPEN_ACL:
         demand(parent.acl, Perms.CREATE, caller.identities)
     if flags and flags != CreateMode.CONTAINER:
-        if flags & _SEQUENTIAL:
+        if flags & SEQUENTIAL:
             path = f"{path}{parent.created:010d}"
         if flags & _EPHEMERAL and not owner:
             owner = caller.session_id
@@ -57,6 +58,8 @@ def create(draft: Draft, caller: Caller, fields: Fields, owner: int = 0) -> Entr
     # Present or absent, the node needs no guard of its own: its parent's counter tells of each child's coming
     # and going.
     entry = draft.look(path, CHANGE)
+    if not slash and draft.reserves(path):
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
     if entry.exists:
         raise Refusal(ErrorCode.NODE_EXISTS)
     if parent.owner and session_of(parent.owner):

@@ -5,6 +5,7 @@ from codec.packets import decode_path_version, read_path_version
 from proxy.acl import Caller, demand
 from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft
 from proxy.operation import WriteOperation
+from proxy.ops.missing import missing
 from proxy.ops.stats import nothing
 from proxy.refusal import Refusal
 from schema.paths import ROOT, SPECIAL_PATHS
@@ -18,12 +19,12 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, int]) -> None:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     parent = draft.look(path[:slash] or ROOT, GUARD_NODE | GUARD_COUNTER | CHANGE)
     if not parent.exists:
-        raise Refusal(ErrorCode.NO_NODE)
+        raise missing(draft, path)
     demand(parent.acl, Perms.DELETE, caller.identities)
     # That the node is there, its parent's counter says; the node itself matters for its version only.
     node = draft.look(path, CHANGE | GUARD_COUNTER if version == -1 else CHANGE | GUARD_COUNTER | GUARD_NODE)
     if not node.exists:
-        raise Refusal(ErrorCode.NO_NODE)
+        raise missing(draft, path)
     if version not in (-1, node.version):
         raise Refusal(ErrorCode.BAD_VERSION)
     if node.child_count > 0:

@@ -3,6 +3,7 @@
 Each part is the single operation itself, applied one after another on the same draft.
 """
 
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from codec.constants import CreateMode, ErrorCode, OpCode
@@ -18,7 +19,7 @@ from proxy.ops.delete import DELETE
 from proxy.ops.set_data import SET_DATA
 from proxy.refusal import Refusal
 
-PARTS = {
+PARTS: dict[int, WriteOperation] = {
     OpCode.CREATE: CREATE,
     OpCode.CREATE2: CREATE2,
     OpCode.CREATE_CONTAINER: CREATE_CONTAINER,
@@ -57,19 +58,22 @@ class Outcome(NamedTuple):
     failure: Failure | None
 
 
-def read(reader: Reader) -> list[Part]:
-    """The parts. Raises MalformedPacket for an operation that a multi cannot hold, as ZooKeeper does."""
+def read(reader: Reader, operations: Mapping[int, WriteOperation] = PARTS) -> list[Part]:
+    """The parts. Raises MalformedPacket for an operation that a multi cannot hold, as ZooKeeper does.
+
+    `operations`: those that it can.
+    """
     parts: list[Part] = []
     while True:
         opcode, done, _err = read_multi_header(reader)
         if done:
             return parts
-        parts.append(read_part(reader, opcode))
+        parts.append(read_part(reader, opcode, operations))
 
 
-def read_part(reader: Reader, opcode: int) -> Part:
+def read_part(reader: Reader, opcode: int, operations: Mapping[int, WriteOperation] = PARTS) -> Part:
     """The part behind a header. Raises MalformedPacket as `read` does."""
-    operation = PARTS.get(opcode)  # type: ignore[call-overload]
+    operation = operations.get(opcode)
     if operation is None:
         raise MalformedPacket(f"operation {opcode} in a multi")
     fields = operation.read(reader)
@@ -126,6 +130,18 @@ def reply(outcome: Outcome, zxid: int) -> bytes:
             body += (MULTI_HEADER.pack(OpCode.ERROR, False, err), INT.pack(err))
     body.append(END_OF_PARTS)
     return b"".join(body)
+
+
+def multi_of(operations: Mapping[int, WriteOperation]) -> WriteOperation:
+    """multi with other parts than ZooKeeper's."""
+
+    def read_parts(reader: Reader) -> list[Part]:
+        return read(reader, operations)
+
+    def decode_parts(frame: bytes, position: int) -> list[Part]:
+        return read(Reader(frame, position), operations)
+
+    return WriteOperation(read_parts, decode_parts, apply, reply, checks_first=False)
 
 
 MULTI = WriteOperation(read, decode, apply, reply, checks_first=False)

@@ -8,6 +8,7 @@ from codec.jute import INT, NULL, pack_acls, pack_strings
 from codec.packets import decode_path, decode_path_watch
 from proxy.acl import demand, masked, permits
 from proxy.operation import Client, Reading
+from proxy.ops.features import TELLING
 from proxy.refusal import Refusal
 from proxy.tree import Node
 from schema.paths import ROOT
@@ -16,7 +17,7 @@ from schema.values import OPEN_ACL
 
 def find(reading: Reading, path: str) -> Node:
     """The node. Raises NONODE. ZooKeeper's tree holds its root under the empty path too."""
-    node = reading.tree.nodes.get(path or ROOT)
+    node = reading.tree.nodes.get(path or ROOT) or reading.tree.system.get(path)
     if node is None:
         raise Refusal(ErrorCode.NO_NODE)
     return node
@@ -28,6 +29,8 @@ def get_data(reading: Reading, client: Client, frame: bytes, position: int) -> b
     node = reading.tree.nodes.get(path)
     if node is None:
         node = find(reading, path)
+        if path in TELLING:
+            client.knows_keeper = True
     if node.acl is not OPEN_ACL:
         demand(node.acl, Perms.READ, client.identities)
     if watch:
@@ -41,7 +44,7 @@ def exists(reading: Reading, client: Client, frame: bytes, position: int) -> byt
     path, watch = decode_path_watch(frame, position)
     if "\0" in path:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
-    node = reading.tree.nodes.get(path or ROOT)
+    node = reading.tree.nodes.get(path or ROOT) or reading.tree.system.get(path)
     if node is not None:
         demand(node.acl, Perms.READ, client.identities)
     if watch:

@@ -6,6 +6,7 @@ from codec.packets import decode_set_acl, read_set_acl
 from proxy.acl import Caller, demand, expand
 from proxy.draft import CHANGE, GUARD_NODE, Draft, StatFields
 from proxy.operation import WriteOperation
+from proxy.ops.missing import missing
 from proxy.ops.stats import pack_stat
 from proxy.refusal import Refusal
 from schema.paths import is_valid
@@ -19,7 +20,7 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, list[Acl] | None, int
     acl = expand(sent_acl, caller)
     node = draft.look(path, GUARD_NODE | CHANGE)
     if not node.exists:
-        raise Refusal(ErrorCode.NO_NODE)
+        raise missing(draft, path)
     demand(node.acl, Perms.ADMIN, caller.identities)
     if version not in (-1, node.aversion):
         raise Refusal(ErrorCode.BAD_VERSION)

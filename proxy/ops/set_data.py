@@ -5,6 +5,7 @@ from codec.packets import decode_set_data, read_set_data
 from proxy.acl import Caller, demand
 from proxy.draft import CHANGE, GUARD_NODE, Draft, StatFields
 from proxy.operation import WriteOperation
+from proxy.ops.missing import missing
 from proxy.ops.stats import pack_stat
 from proxy.refusal import Refusal
 from schema.paths import is_valid
@@ -17,7 +18,7 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, bytes | None, int]) -
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     node = draft.look(path, GUARD_NODE | CHANGE)
     if not node.exists:
-        raise Refusal(ErrorCode.NO_NODE)
+        raise missing(draft, path)
     demand(node.acl, Perms.WRITE, caller.identities)
     if version not in (-1, node.version):
         raise Refusal(ErrorCode.BAD_VERSION)

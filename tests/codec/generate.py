@@ -40,6 +40,8 @@ def values(record: Construct) -> st.SearchStrategy[Any]:
         records.int_: INTS,
         records.long: LONGS,
         records.boolean: st.booleans(),
+        records.byte: st.integers(0, 255),
+        records.unsigned: st.integers(0, 2**32 - 1),
         records.buffer: st.one_of(st.none(), BUFFERS),
         records.ustring: st.one_of(st.none(), TEXTS),
     }[record]

@@ -1,14 +1,15 @@
 """ZooKeeper's tree in the plainest way: one dict, one request after another, a copy to go back to.
 
 Written from PrepRequestProcessor and DataTree, not from proxy/; it knows no batches, no etcd and no guards.
-Permissions are those of world:anyone only. Requests are told apart by their class.
+Permissions are those of world:anyone only. Requests are told apart by their class; `Keepers` are what
+ClickHouse Keeper adds.
 """
 
 import copy
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from codec.constants import ErrorCode, EventType, OpCode, Perms
+from codec.constants import ErrorCode, EventType, KeeperOpCode, OpCode, Perms
 from codec.jute import Acl
 
 Acls = tuple[Acl, ...]
@@ -57,24 +58,60 @@ class Check(NamedTuple):
     version: int = -1
 
 
+class CheckNotExists(NamedTuple):
+    path: str
+    version: int = -1
+
+
+class CreateIfNotExists(NamedTuple):
+    path: str
+    data: bytes | None = b""
+    acl: Acls = (Acl(31, "world", "anyone"),)
+    flags: int = 0
+
+
+class RemoveRecursive(NamedTuple):
+    path: str
+    limit: int = 1000
+
+
+class CheckStat(NamedTuple):
+    path: str
+    version: int = -1
+    stat: tuple[int, ...] = (-1,) * 11
+
+
+class TryRemove(NamedTuple):
+    path: str
+    version: int = -1
+
+
+Keepers = CheckNotExists | CreateIfNotExists | RemoveRecursive | CheckStat | TryRemove
+
+
 class Multi(NamedTuple):
-    parts: tuple[Create | CreateMortal | Delete | SetData | Check, ...]
+    parts: tuple[Create | CreateMortal | Delete | SetData | Check | Keepers, ...]
 
 
 class CloseSession(NamedTuple):
     pass
 
 
-Single = Create | CreateMortal | Delete | DeleteContainer | SetData | SetAcl | Check
+Single = Create | CreateMortal | Delete | DeleteContainer | SetData | SetAcl | Check | Keepers
 Asked = Single | Multi | CloseSession
 
-_OPCODES: dict[type[Single], OpCode] = {
+_OPCODES: dict[type[Single], int] = {
     Create: OpCode.CREATE2,
     Delete: OpCode.DELETE,
     DeleteContainer: OpCode.DELETE_CONTAINER,
     SetData: OpCode.SET_DATA,
     SetAcl: OpCode.SET_ACL,
     Check: OpCode.CHECK,
+    CheckNotExists: KeeperOpCode.CHECK_NOT_EXISTS,
+    CreateIfNotExists: KeeperOpCode.CREATE_IF_NOT_EXISTS,
+    RemoveRecursive: KeeperOpCode.REMOVE_RECURSIVE,
+    CheckStat: KeeperOpCode.CHECK_STAT,
+    TryRemove: KeeperOpCode.TRY_REMOVE,
 }
 
 
@@ -194,6 +231,8 @@ class NaiveZooKeeper:
                 raise Refused(ErrorCode.NOT_EMPTY)
             self._remove(asked.path, zxid)
             return Answer()
+        if isinstance(asked, Keepers):
+            return self._keepers(session, asked, zxid, now)
         node = self._need(asked.path)
         if isinstance(asked, DeleteContainer):
             if self.children(asked.path):
@@ -220,6 +259,47 @@ class NaiveZooKeeper:
         node.mzxid, node.mtime = zxid, now
         self.events.append((EventType.NODE_DATA_CHANGED, asked.path))
         return Answer(stat=self.stat(asked.path))
+
+    def _keepers(self, session: int, asked: Keepers, zxid: int, now: int) -> Answer:
+        above = self.nodes.get(_parent(asked.path))
+        if isinstance(asked, CheckNotExists):
+            if above is not None:
+                _permit(above, Perms.READ)
+            node = self.nodes.get(asked.path)
+            if node is not None and asked.version in (-1, node.version):
+                raise Refused(ErrorCode.NODE_EXISTS)
+        elif isinstance(asked, CheckStat):
+            node = self._need(asked.path)
+            _permit(node, Perms.READ)
+            _match(asked.version, node.version)
+            for wanted, value in zip(asked.stat, self.stat(asked.path), strict=True):
+                _match(wanted, value)
+        elif isinstance(asked, CreateIfNotExists):
+            if asked.flags & 2:
+                raise Refused(ErrorCode.BAD_ARGUMENTS)
+            try:
+                self._create(session, Create(*asked), zxid, now)
+            except Refused as refused:
+                if refused.code != ErrorCode.NODE_EXISTS:
+                    raise
+            return Answer(asked.path)
+        elif isinstance(asked, TryRemove):
+            try:
+                return self._single(session, Delete(*asked), zxid, now)
+            except Refused as refused:
+                if refused.code == ErrorCode.NO_AUTH:
+                    raise
+        elif above is not None:
+            _permit(above, Perms.DELETE)
+            self._need(asked.path)
+            below = [path for path in self.nodes if path.startswith(asked.path + "/")]
+            if len(below) >= asked.limit:
+                raise Refused(ErrorCode.NOT_EMPTY)
+            for path in (asked.path, *below):
+                _permit(self.nodes[path], Perms.DELETE)
+            for path in sorted((asked.path, *below), key=_steps, reverse=True):
+                self._remove(path, zxid)
+        return Answer()
 
     def _create(self, session: int, asked: Create, zxid: int, now: int) -> Answer:
         parent = self._need(_parent(asked.path))
@@ -248,7 +328,7 @@ class NaiveZooKeeper:
         return node
 
 
-def opcode(asked: Single) -> OpCode:
+def opcode(asked: Single) -> int:
     """What a request goes under."""
     if isinstance(asked, CreateMortal):
         return OpCode.CREATE_CONTAINER if asked.ttl is None else OpCode.CREATE_TTL
@@ -257,6 +337,10 @@ def opcode(asked: Single) -> OpCode:
 
 def _parent(path: str) -> str:
     return path[: path.rfind("/")] or "/"
+
+
+def _steps(path: str) -> tuple[int, list[str]]:
+    return path.count("/"), path.split("/")
 
 
 def _permit(node: Znode, permission: int) -> None:

@@ -38,7 +38,15 @@ deletes = st.builds(naive.Delete, _PATHS, _VERSIONS)
 sets = st.builds(naive.SetData, _PATHS, _DATA, _VERSIONS)
 acls = st.builds(naive.SetAcl, _PATHS, _ACLS, _VERSIONS)
 checks = st.builds(naive.Check, _PATHS, _VERSIONS)
-parts = st.one_of(creates, creates, mortals, deletes, sets, checks)
+_STATS = st.sampled_from([(-1,) * 11, (-1, -1, -1, -1, 0, -1, -1, -1, -1, 1, -1)])
+keepers = st.one_of(
+    st.builds(naive.CheckNotExists, _PATHS, _VERSIONS),
+    st.builds(naive.CreateIfNotExists, _PATHS, _DATA, _ACLS, st.sampled_from([0, 0, 0, 1, 2])),
+    st.builds(naive.RemoveRecursive, _PATHS, st.sampled_from([1000, 1000, 2, 1, 0])),
+    st.builds(naive.CheckStat, _PATHS, _VERSIONS, _STATS),
+    st.builds(naive.TryRemove, _PATHS, _VERSIONS),
+)
+parts = st.one_of(creates, creates, mortals, deletes, sets, checks, keepers)
 multis = st.builds(naive.Multi, st.lists(parts, max_size=6).map(tuple))
 # Multis about two nodes alone: delete and create again, in all orders.
 rebirths = st.builds(
@@ -66,6 +74,7 @@ requests: st.SearchStrategy[naive.Asked] = st.one_of(
     acls,
     multis,
     rebirths,
+    keepers,
     st.builds(naive.CloseSession),
 )
 # (session, request) pairs, in batches

@@ -17,7 +17,7 @@ from proxy.connection import Connection
 from proxy.counters import Counters
 from proxy.latency import Latency
 from proxy.operation import Reading
-from proxy.ops import READS, WRITES
+from proxy.ops import EXTENDED
 from proxy.sessions import Session
 from tests.proxy import packets
 from tests.proxy.packets import Reply
@@ -114,7 +114,8 @@ class PaperHost:
         self.proxy = Proxy(Store([SESSION]))
         self.reading = Reading(self.proxy.mirror.tree, self.proxy.watches)
         self.auth = Offer()
-        self.latency = Latency((*READS, *WRITES))
+        self.operations = EXTENDED
+        self.latency = Latency((*EXTENDED.reads, *EXTENDED.writes))
         self.counters = Counters()
         self.pending: list[Request] = []
         self.attached: list[ConnectRequest] = []

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Any
 
-from codec.constants import CreateMode, ErrorCode
+from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.jute import Acl
 from codec.packets import STAT
 from proxy import plan
@@ -13,9 +13,10 @@ from proxy.draft import SessionRecord
 from proxy.etcd.model import Put, Txn, TxnResult, chain_cost
 from proxy.mirror import Mirror
 from proxy.operation import WriteOperation
-from proxy.ops import WRITES
+from proxy.ops import EXTENDED, FEATURES
 from proxy.ops.check import CHECK
-from proxy.ops.multi import MULTI, PARTS, Outcome, Part
+from proxy.ops.features import system_nodes
+from proxy.ops.multi import MULTI, Outcome, Part
 from proxy.ops.session import END
 from proxy.watches import WatchTable
 from schema.keys import Keyspace
@@ -27,6 +28,7 @@ from tests.proxy import naive
 KEYS = Keyspace("/test")
 INCARNATION = "cafe"
 MARKER = KEYS.marker(INCARNATION, 1)
+_OPERATIONS = {**EXTENDED.writes, OpCode.CHECK: CHECK}
 IDENTITIES: tuple[Any, ...] = ()
 
 
@@ -94,6 +96,11 @@ class Proxy:
         return self.store.txn(self.plan(batch))
 
 
+def with_keeper(proxy: Proxy) -> None:
+    """Let the proxy tell of Keeper's extensions."""
+    proxy.mirror.tree.system.update(system_nodes(FEATURES, 1000, ""))
+
+
 class Store(FakeEtcd):
     """A fake etcd with a tree that holds the root alone, and living sessions."""
 
@@ -126,11 +133,9 @@ def operation_of(asked: naive.Asked) -> tuple[WriteOperation, Any]:
     if isinstance(asked, naive.CloseSession):
         return END, None
     if isinstance(asked, naive.Multi):
-        parts = [Part(opcode, PARTS[opcode], _fields(part)) for part, opcode in _opcodes(asked)]
+        parts = [Part(opcode, _OPERATIONS[opcode], _fields(part)) for part, opcode in _opcodes(asked)]
         return MULTI, parts
-    if isinstance(asked, naive.Check):
-        return CHECK, _fields(asked)
-    return WRITES[naive.opcode(asked)], _fields(asked)
+    return _OPERATIONS[naive.opcode(asked)], _fields(asked)
 
 
 def _opcodes(multi: naive.Multi) -> list[tuple[naive.Single, Any]]:
@@ -138,7 +143,7 @@ def _opcodes(multi: naive.Multi) -> list[tuple[naive.Single, Any]]:
 
 
 def _fields(asked: naive.Single) -> Any:
-    if isinstance(asked, naive.Create):
+    if isinstance(asked, naive.Create | naive.CreateIfNotExists):
         return asked.path, asked.data, list(asked.acl), asked.flags
     if isinstance(asked, naive.CreateMortal):
         flags = 2 if asked.sequential else CreateMode.CONTAINER
@@ -181,6 +186,8 @@ def answer_of(request: Request, zxid: int) -> Any:
 def _answer(result: Any, zxid: int) -> naive.Answer:
     if result is None:
         return naive.Answer()
+    if isinstance(result, str):
+        return naive.Answer(result)
     path, stat = result if len(result) == 2 else (None, result)
     known = list(stat)
     for place in (0, 1, 10):

@@ -4,7 +4,7 @@ from codec.constants import ErrorCode
 from codec.jute import Acl
 from proxy.ops.multi import Outcome
 from tests.proxy.naive import Asked, Create, Multi
-from tests.proxy.world import Proxy, Store, answer_of, request_of
+from tests.proxy.world import Proxy, Store, answer_of, request_of, with_keeper
 
 CLOSED = (Acl(0, "world", "anyone"),)
 READ_ONLY = (Acl(1, "world", "anyone"),)
@@ -31,12 +31,22 @@ def do(proxy: Proxy, *asked: Asked, session: int = 1) -> list[object]:
     return [answer_of(request, zxid) for request in requests]
 
 
-def refusal(asked: Asked) -> ErrorCode | None:
-    """The code that refuses a request in the room, by itself and as part of a multi; None if it is done."""
-    (answer,) = do(room(), asked)
+def _prepared(*, keeper: bool) -> Proxy:
+    proxy = room()
+    if keeper:
+        with_keeper(proxy)
+    return proxy
+
+
+def refusal(asked: Asked, *, keeper: bool = False) -> ErrorCode | None:
+    """The code that refuses a request in the room, by itself and as part of a multi; None if it is done.
+
+    With `keeper` the server keeps /keeper for itself.
+    """
+    (answer,) = do(_prepared(keeper=keeper), asked)
     single = answer if isinstance(answer, ErrorCode) else None
     if not isinstance(asked, Multi):
-        batch = room().batch(50)
+        batch = _prepared(keeper=keeper).batch(50)
         request = request_of(1, Multi((asked,)))  # type: ignore[arg-type]
         assert batch.add(request)
         assert isinstance(request.result, Outcome)

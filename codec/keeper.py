@@ -1,0 +1,134 @@
+"""ClickHouse Keeper's extensions to the protocol: its long handshake, 64-bit xids, and its own requests.
+
+Twins of what records.py declares, as in packets.py and with the same errors. Here is only what Keeper adds;
+nothing here knows what a server answers.
+"""
+
+from struct import Struct
+from struct import error as StructError
+from typing import NamedTuple, TypeAlias
+
+from codec.constants import ProtocolVersion
+from codec.errors import FrameTooLong, MalformedPacket, NullString
+from codec.framing import Framer
+from codec.jute import INT, Reader, from_text
+from codec.packets import STAT, ConnectRequest
+
+WIDE_REQUEST_HEADER = Struct(">qi")  # xid, opcode
+_pack_reply = Struct(">iqqi").pack  # length, xid, zxid, err
+_pack_event = Struct(">iqqiiii").pack  # length, reply header, type, state, length of the path
+
+StatValues: TypeAlias = tuple[int, int, int, int, int, int, int, int, int, int, int]
+
+# What a handshake says is its length, and the bytes that come beyond that, by its version.
+_HANDSHAKE_LENGTH = 45
+_BEYOND = {ProtocolVersion.WIDE_XIDS: 1, ProtocolVersion.TRACING: 2}
+
+
+class OpeningFramer:
+    """The frames of a connection whose first one may be Keeper's handshake, longer than it says.
+
+    Once the first frame is there, `rest` frames all that follows and may be used in its place.
+    """
+
+    __slots__ = ("_held", "_max_frame", "rest")
+
+    def __init__(self, max_frame: int) -> None:
+        self._held: bytearray | None = bytearray()
+        self._max_frame = max_frame
+        self.rest = Framer(max_frame)
+
+    def feed(self, data: bytes) -> list[bytes]:
+        """As Framer.feed, and with its errors."""
+        held = self._held
+        if held is None:
+            return self.rest.feed(data)
+        held += data
+        if len(held) < INT.size:
+            return []
+        (length,) = INT.unpack_from(held)
+        if not 0 <= length <= self._max_frame:
+            raise FrameTooLong(length, self._max_frame, [], bytes(held[INT.size :]))
+        end = INT.size + length
+        if len(held) < end:
+            return []
+        if length == _HANDSHAKE_LENGTH:
+            end += _BEYOND.get(INT.unpack_from(held, INT.size)[0], 0)
+            if len(held) < end:
+                return []
+        first, rest = bytes(held[INT.size : end]), bytes(held[end:])
+        self._held = None
+        try:
+            return [first, *self.rest.feed(rest)]
+        except FrameTooLong as error:
+            raise FrameTooLong(error.length, error.limit, [first, *error.frames], error.rest) from None
+
+
+class WideConnectRequest(NamedTuple):
+    """The handshake of protocol version 11, which asks for 64-bit xids."""
+
+    request: ConnectRequest
+    use_compression: bool
+
+
+def decode_wide_connect(frame: bytes) -> WideConnectRequest:
+    """The handshake of protocol version 11. Raises MalformedPacket."""
+    reader = Reader(frame)
+    version, compression = reader.int(), reader.boolean()
+    last_zxid, timeout, session_id = reader.long(), reader.int(), reader.long()
+    password, read_only = reader.buffer(), reader.boolean()
+    return WideConnectRequest(
+        ConnectRequest(version, last_zxid, timeout, session_id, password, read_only), compression
+    )
+
+
+def wide_frame(xid: int, zxid: int, err: int, body: bytes = b"") -> bytes:
+    """packets.frame with a 64-bit xid."""
+    return _pack_reply(20 + len(body), xid, zxid, err) + body
+
+
+def wide_event(event_type: int, state: int, path: str, zxid: int) -> bytes:
+    """packets.encode_event with a 64-bit xid."""
+    raw = from_text(path)
+    size = len(raw)
+    return _pack_event(32 + size, -1, zxid, 0, event_type, state, size) + raw
+
+
+def read_filtered_list(reader: Reader) -> tuple[str, bool, int]:
+    """Path, watch and filter (a ListFilter, or what nobody knows) of FILTERED_LIST."""
+    path, watch, only = reader.string(), reader.boolean(), _unsigned_byte(reader)
+    return _present(path), watch, only
+
+
+def read_path_limit(reader: Reader) -> tuple[str, int]:
+    """Path and limit, an unsigned number of nodes, of REMOVE_RECURSIVE and LIST_RECURSIVE."""
+    path, limit = reader.string(), reader.int() & 0xFFFFFFFF
+    return _present(path), limit
+
+
+def read_check_stat(reader: Reader) -> tuple[str, int, StatValues]:
+    """Path, version and Stat, in the order of the record, of CHECK_STAT."""
+    path, version = reader.string(), reader.int()
+    try:
+        stat: StatValues = STAT.unpack_from(reader.data, reader.position)
+    except StructError:
+        raise MalformedPacket("cut within a Stat") from None
+    reader.position += STAT.size
+    return _present(path), version, stat
+
+
+def read_list_with_stat_and_data(reader: Reader) -> tuple[str, bool, int, bool, bool]:
+    """Path, watch, filter, and whether Stats and data are wanted, of LIST_WITH_STAT_AND_DATA."""
+    path, watch, only = reader.string(), reader.boolean(), _unsigned_byte(reader)
+    with_stat, with_data = reader.boolean(), reader.boolean()
+    return _present(path), watch, only, with_stat, with_data
+
+
+def _unsigned_byte(reader: Reader) -> int:
+    return reader.byte() & 0xFF
+
+
+def _present(path: str | None) -> str:
+    if path is None:
+        raise NullString("the path is null")
+    return path

@@ -1,0 +1,42 @@
+"""createIfNotExists: create, content with a node that is there already."""
+
+import pytest
+
+from codec.constants import ErrorCode
+from tests.proxy.naive import Answer, CreateIfNotExists, SetData
+from tests.proxy.ops.room import BAD, do, refusal, room
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (CreateIfNotExists("/new"), None),
+        (CreateIfNotExists("/open"), None),
+        (CreateIfNotExists("/closed"), None),
+        (CreateIfNotExists("/brief", flags=1), None),
+        (CreateIfNotExists("/missing/x"), ErrorCode.NO_NODE),
+        (CreateIfNotExists("/closed/x"), ErrorCode.NO_AUTH),
+        (CreateIfNotExists("/brief/x"), ErrorCode.NO_CHILDREN_FOR_EPHEMERALS),
+        (CreateIfNotExists("/new", acl=BAD), ErrorCode.INVALID_ACL),
+        (CreateIfNotExists("/new", flags=2), ErrorCode.BAD_ARGUMENTS),
+        (CreateIfNotExists("/open", flags=3), ErrorCode.BAD_ARGUMENTS),
+        (CreateIfNotExists("/new", flags=9), ErrorCode.BAD_ARGUMENTS),
+        (CreateIfNotExists("/keeper"), ErrorCode.BAD_ARGUMENTS),
+        (CreateIfNotExists("nowhere"), ErrorCode.BAD_ARGUMENTS),
+    ],
+)
+def test_what_is_refused(asked: CreateIfNotExists, code: ErrorCode | None) -> None:
+    assert refusal(asked, keeper=True) == code
+
+
+def test_what_is_there_stays_as_it_is() -> None:
+    proxy = room()
+    do(proxy, SetData("/open", b"old"))
+    before = proxy.mirror.tree.nodes["/open"].stat()
+    assert do(proxy, CreateIfNotExists("/open", b"new"), CreateIfNotExists("/new", b"new")) == [
+        Answer("/open"),
+        Answer("/new"),
+    ]
+    nodes = proxy.mirror.tree.nodes
+    assert (nodes["/open"].data, nodes["/open"].stat()) == (b"old", before)
+    assert nodes["/new"].data == b"new"

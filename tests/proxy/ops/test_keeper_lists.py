@@ -1,0 +1,137 @@
+"""Keeper's lists, against their declarations."""
+
+from typing import Any
+
+import pytest
+
+from codec import records
+from codec.constants import ErrorCode, KeeperOpCode, ListFilter
+from codec.packets import STAT
+from proxy.operation import Reading
+from proxy.ops import EXTENDED
+from proxy.refusal import Refusal
+from tests.codec.generate import plain
+from tests.proxy.naive import Create, SetData
+from tests.proxy.ops.room import CLOSED, do, room
+from tests.proxy.ops.test_reads import Client
+from tests.proxy.world import Proxy
+
+
+def _ask(proxy: Proxy, code: KeeperOpCode, client: Client | None = None, **fields: Any) -> Any:
+    request = records.encode(records.KEEPER_REQUESTS[code], fields)
+    reading = Reading(proxy.mirror.tree, proxy.watches)
+    reply = EXTENDED.reads[code](reading, client or Client(), b"head" + request, 4)
+    decoded = records.decode(records.KEEPER_RESPONSES[code], reply)
+    assert records.encode(records.KEEPER_RESPONSES[code], decoded) == reply
+    return plain(decoded)
+
+
+def _filtered(
+    proxy: Proxy, path: str, only: int, *, watch: bool = False, client: Client | None = None
+) -> Any:
+    return _ask(proxy, KeeperOpCode.FILTERED_LIST, client, path=path, watch=watch, filter=only)
+
+
+def _stat(proxy: Proxy, path: str) -> tuple[int, ...]:
+    return STAT.unpack(proxy.mirror.tree.nodes[path].stat())
+
+
+def test_children_of_one_kind() -> None:
+    proxy = room()
+    everything = _filtered(proxy, "/", ListFilter.ALL)
+    assert tuple(everything["stat"].values()) == _stat(proxy, "/")
+    assert sorted(everything["children"]) == ["brief", "closed", "open", "read-only"]
+    assert _filtered(proxy, "/", ListFilter.EPHEMERAL)["children"] == ["brief"]
+    assert sorted(_filtered(proxy, "/", ListFilter.PERSISTENT)["children"]) == ["closed", "open", "read-only"]
+    assert _filtered(proxy, "/open/child", ListFilter.EPHEMERAL)["children"] == []
+
+
+@pytest.mark.parametrize(
+    ("path", "only", "code"),
+    [
+        ("/missing", 0, ErrorCode.NO_NODE),
+        ("/closed", 0, ErrorCode.NO_AUTH),
+        ("/open", 3, ErrorCode.BAD_ARGUMENTS),
+    ],
+)
+def test_what_is_refused(path: str, only: int, code: ErrorCode) -> None:
+    proxy = room()
+    client = Client()
+    with pytest.raises(Refusal) as refusal:
+        _filtered(proxy, path, only, watch=True, client=client)
+    assert refusal.value.code is code
+    with pytest.raises(Refusal) as refusal:
+        _with_more(proxy, path, only, client=client, watch=True)
+    assert refusal.value.code is code
+    assert proxy.watches.total() == 0
+
+
+def _with_more(proxy: Proxy, path: str, only: int, **options: Any) -> Any:
+    asked = {"watch": False, "withStat": True, "withData": True, **options}
+    client = asked.pop("client", None)
+    fields = {"path": path, "watch": asked.pop("watch"), "filter": only, **asked}
+    return _ask(proxy, KeeperOpCode.LIST_WITH_STAT_AND_DATA, client, **fields)
+
+
+def test_stats_and_data_stand_in_the_order_of_the_names() -> None:
+    proxy = room()
+    do(proxy, Create("/open/empty", None), Create("/open/other", b"o"), SetData("/open/child", b"c"))
+    answer = _with_more(proxy, "/open", ListFilter.ALL)
+    expected = {"child": b"c", "other": b"o", "empty": None}
+    assert dict(zip(answer["children"], answer["data"], strict=True)) == expected
+    for name, stat in zip(answer["children"], answer["stats"], strict=True):
+        assert tuple(stat.values()) == _stat(proxy, f"/open/{name}")
+    assert tuple(answer["stat"].values()) == _stat(proxy, "/open")
+
+
+@pytest.mark.parametrize("with_stat", [False, True])
+@pytest.mark.parametrize("with_data", [False, True])
+def test_what_is_not_asked_for_is_empty(with_stat: bool, with_data: bool) -> None:
+    proxy = room()
+    answer = _with_more(proxy, "/open", ListFilter.ALL, withStat=with_stat, withData=with_data)
+    assert (len(answer["stats"]), len(answer["data"])) == (int(with_stat), int(with_data))
+
+
+def test_a_child_that_may_not_be_read() -> None:
+    proxy = room()
+    names = _with_more(proxy, "/", ListFilter.ALL, withStat=False, withData=False)["children"]
+    assert "closed" in names
+    for options in ({"withStat": False}, {"withData": False}):
+        with pytest.raises(Refusal) as refusal:
+            _with_more(proxy, "/", ListFilter.ALL, **options)
+        assert refusal.value.code is ErrorCode.NO_AUTH
+    assert _with_more(proxy, "/", ListFilter.EPHEMERAL)["children"] == ["brief"]
+
+
+def test_the_watch_is_one_on_children() -> None:
+    proxy = room()
+    first, second = Client(), Client()
+    _filtered(proxy, "/open", ListFilter.EPHEMERAL, watch=True, client=first)
+    _with_more(proxy, "/", ListFilter.EPHEMERAL, watch=True, client=second)
+    for client, path in ((first, "/open"), (second, "/")):
+        held = proxy.watches.held_by(client)
+        assert held is not None
+        assert [set(paths) for paths in held] == [set(), {path}, set(), set()]
+
+
+def _below(proxy: Proxy, path: str, limit: int) -> Any:
+    return _ask(proxy, KeeperOpCode.LIST_RECURSIVE, None, path=path, limit=limit)["paths"]
+
+
+def test_everything_below_a_node() -> None:
+    proxy = room()
+    do(proxy, Create("/open/child/x"), Create("/open/a"))
+    everything = ["/open/a", "/open/child", "/open/child/x"]
+    for limit in (0, 1, 2, 3, 1000, 2**32 - 1):
+        assert _below(proxy, "/open", limit) == everything[:limit]
+    assert _below(proxy, "/open/child/x", 10) == []
+    assert set(_below(proxy, "/", 100)) == set(proxy.mirror.tree.nodes) - {"/"}
+    do(proxy, Create("/open/child/locked"), Create("/open/a/closed", acl=CLOSED))
+    assert len(_below(proxy, "/open", 100)) == 5
+
+
+@pytest.mark.parametrize(("path", "code"), [("/missing", ErrorCode.NO_NODE), ("/closed", ErrorCode.NO_AUTH)])
+def test_what_cannot_be_listed(path: str, code: ErrorCode) -> None:
+    with pytest.raises(Refusal) as refusal:
+        _below(room(), path, 10)
+    assert refusal.value.code is code
