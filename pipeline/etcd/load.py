@@ -84,6 +84,20 @@ async def look(etcd: Etcd, keys: Keyspace) -> Target:
     )
 
 
+def refusal(target: Target, keys: Keyspace, *, overwrite: bool) -> str | None:
+    """Why a load may not begin; None if it may."""
+    if not target.is_empty and not overwrite:
+        return (
+            f"{keys.prefix!r} holds {target.keys} keys already, {target.nodes} of them znodes: take another"
+            " prefix, or say that they may go (--overwrite)"
+        )
+    if target.proxies:
+        return (
+            f"{keys.prefix!r} is served by {target.proxies} zketcd: stop them first (the dead count for 15 s)"
+        )
+    return None
+
+
 async def count(etcd: Etcd, start: bytes, end: bytes, revision: int = 0) -> int:
     """The number of keys in [start, end)."""
     get = Get(start, end, revision, keys_only=True, limit=1)
@@ -100,16 +114,9 @@ async def begin(
     """
     while True:
         target = await look(etcd, keys)
-        if not target.is_empty and not overwrite:
-            raise LoadRefused(
-                f"{keys.prefix!r} holds {target.keys} keys already, {target.nodes} of them znodes:"
-                " take another prefix, or say that they may go (--overwrite)"
-            )
-        if target.proxies:
-            raise LoadRefused(
-                f"{keys.prefix!r} is served by {target.proxies} zketcd: stop them first"
-                " (one that died counts for 15 s)"
-            )
+        reason = refusal(target, keys, overwrite=overwrite)
+        if reason is not None:
+            raise LoadRefused(reason)
         cluster_id = (await insist(lambda: etcd.status(_TIMEOUT))).cluster_id
         record = encode_tree(TreeRecord(False, _LOWEST_OFFSET, cluster_id))
         guards = (Compare(keys.tree, target.record_mod), _no_proxies(keys))

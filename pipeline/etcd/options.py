@@ -3,7 +3,9 @@
 The names are those of `python -m proxy`. A command line's `--etcd-ca` is the data source's option `etcd-ca`.
 """
 
+import argparse
 import contextlib
+import os
 from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 
@@ -37,6 +39,12 @@ class Connection(NamedTuple):
         Keyspace(connection.prefix)
         return connection
 
+    @classmethod
+    def from_arguments(cls, arguments: argparse.Namespace) -> "Connection":
+        """From a command line that has the options of `add_arguments`. Raises ValueError."""
+        options = {name.replace("_", "-"): getattr(arguments, name) for name in cls._fields}
+        return cls.from_options({name: value for name, value in options.items() if value})
+
     def options(self) -> dict[str, str]:
         """Spark's options for the same."""
         return {name.replace("_", "-"): value for name, value in self._asdict().items() if value}
@@ -59,3 +67,24 @@ class Connection(NamedTuple):
             yield client
         finally:
             await client.close()
+
+
+_HELP = {
+    "etcd": ("ENDPOINTS", "etcd's client URLs, separated by commas"),
+    "prefix": ("PREFIX", "etcd prefix of the tree"),
+    "etcd_ca": ("FILE", "PEM file of the CA that etcd's certificate is signed by"),
+    "etcd_cert": ("FILE", "PEM file of the client certificate for etcd"),
+    "etcd_key": ("FILE", "PEM file of the client certificate's key"),
+    "etcd_user": ("NAME", "etcd user, where etcd has authentication on"),
+    "etcd_password": ("WORD", "its password; better set by the environment, ZKETCD_ETCD_PASSWORD"),
+}
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """The options of `python -m proxy` that say where the tree lies, and its environment ZKETCD_..."""
+    for name, (metavar, text) in _HELP.items():
+        default = os.environ.get(f"ZKETCD_{name.upper()}", Connection._field_defaults.get(name, ""))
+        shown = "" if name == "etcd_password" or not default else f" (default: {default})"
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", metavar=metavar, default=default, help=text + shown
+        )

@@ -7,7 +7,7 @@ nothing about its past.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from codec.jute import Acl
+from codec.jute import Acl, pack_acls
 from pipeline.table import AclRow, ZnodeRow
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, KeyValue, Put, op_size
 from proxy.tree import CONTAINER_OWNER, session_of
@@ -17,6 +17,7 @@ from schema.values import OPEN_ACL, decode_counter, decode_node, encode_counter,
 
 # What a Txn needs besides its one largest put: its own guard, and those that a later setData will have.
 _ROOM_FOR_GUARDS = 4096
+_LARGEST_HEADER = 64  # of a znode's value, without its ACL
 
 
 class Counter(NamedTuple):
@@ -99,10 +100,9 @@ def obstacle_to(
     """Why a znode cannot be held by zketcd, in words; None if it can. `data_size` in bytes."""
     if not is_valid(path):
         return "ZooKeeper allows no such path"
-    header = encode_node(
-        b"", OPEN_ACL if acl is None else tuple(Acl(*entry) for entry in acl), 1, 0, 0, 0, 0, 0, 0
-    )
-    size = data_size + op_size(Put(keys.node(path), header)) + _ROOM_FOR_GUARDS
+    size = data_size + op_size(Put(keys.node(path), b"")) + _LARGEST_HEADER + _ROOM_FOR_GUARDS
+    if acl is not None:
+        size += len(pack_acls([Acl(*entry) for entry in acl]))
     if size > max_request_bytes:
         return f"its {data_size} bytes of data exceed etcd's limit of {max_request_bytes} bytes a request"
     return None

@@ -1,0 +1,59 @@
+"""The snapshot that ZooKeeper 3.9's admin server gives away: everything, as a file of its own format.
+
+The endpoint wants an identity that has all permissions on the root, and serves once in five minutes.
+"""
+
+import shutil
+import urllib.error
+import urllib.parse
+import urllib.request
+from pathlib import Path
+
+_PATH = "/commands/snapshot?streaming=true"
+_TIMEOUT = 600.0  # seconds: the server writes the whole snapshot before it answers
+_LAST_ZXID = "last_zxid"
+# The file comes as it lies on the server; the name's ending says how it is packed (FileSnap, SnapStream).
+_ENDINGS = {b"\x1f\x8b": ".gz", b"\x82SNAPPY\0": ".snappy", b"ZKSN": ""}
+_REASONS = {
+    401: "it wants an identity with all permissions on the root: --auth digest:USER:PASSWORD",
+    403: "the identity lacks permissions on the root",
+    429: "it gives one snapshot in five minutes (zookeeper.admin.rateLimiterIntervalInMS)",
+    404: "there is no such command: ZooKeeper before 3.9, or another server",
+    503: "the command is switched off (zookeeper.admin.snapshot.enabled)",
+}
+
+
+class NoSnapshot(Exception):
+    """The admin server gives none; the message says why."""
+
+
+def download(url: str, folder: Path, authorization: str = "") -> Path:
+    """Fetch a snapshot from the admin server at `url` (http://HOST:8080) into `folder`; returns the file.
+
+    `authorization` is the header's value, `digest USER:PASSWORD`. Blocks. Raises NoSnapshot.
+    """
+    request = urllib.request.Request(urllib.parse.urljoin(url, _PATH))
+    if authorization:
+        request.add_header("Authorization", authorization)
+    try:
+        with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
+            zxid = response.headers.get(_LAST_ZXID, "")
+            part = folder / "snapshot.part"
+            with part.open("wb") as file:
+                shutil.copyfileobj(response, file, 1 << 20)
+    except urllib.error.HTTPError as error:
+        with error:
+            reason = _REASONS.get(error.code, f"it answers {error.code} {error.reason}")
+        raise NoSnapshot(f"{url}: {reason}") from error
+    except OSError as error:
+        raise NoSnapshot(f"{url}: {getattr(error, 'reason', error)}") from error
+    try:
+        number = int(zxid, 16)
+    except ValueError:
+        raise NoSnapshot(f"{url}: the answer names no zxid: not ZooKeeper's admin server?") from None
+    with part.open("rb") as file:
+        head = file.read(8)
+    for magic, ending in _ENDINGS.items():
+        if head.startswith(magic):
+            return part.rename(folder / f"snapshot.{number:x}{ending}")
+    raise NoSnapshot(f"{url}: the answer is no snapshot")

@@ -1,0 +1,201 @@
+"""The walk: every node of a running ensemble, read as any client reads it.
+
+What the wire does not tell: which nodes are containers or have a TTL (they come as persistent ones), the
+sessions' timeouts, and a state at one moment: the walk says whether the tree changed under it.
+"""
+
+import asyncio
+import contextlib
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from typing import NamedTuple
+
+from codec.constants import ErrorCode, OpCode
+from codec.errors import FrameTooLong, MalformedPacket
+from codec.framing import Framer
+from codec.jute import Acl
+from pipeline.live import wire
+from pipeline.live.wire import Acls, Children, Data, Reply
+from pipeline.table import AclRow, ZnodeRow
+from proxy.tree import wrap_int
+from schema.paths import ROOT, join
+from schema.values import OPEN_ACL
+
+#: What a walk cannot bring along.
+LOSSES = (
+    "container and TTL nodes come as persistent nodes: the wire does not tell them apart",
+    "sessions and their timeouts cannot be seen: ephemerals are dropped",
+)
+
+_TIMEOUT_MS = 30_000
+_CONNECT_S = 10.0
+_WINDOW = 300  # requests on their way
+_LARGEST_FRAME = (1 << 31) - 1  # whatever jute.maxbuffer the server has
+_CHUNK = 1 << 18
+_ROWS = 4096  # in one page
+
+
+class WalkFailed(Exception):
+    """The ensemble cannot be read, or not wholly; the message says why."""
+
+
+class Identity(NamedTuple):
+    """What proves who we are, e.g. scheme digest, identity user:password."""
+
+    scheme: str
+    identity: bytes
+
+
+class Walk:
+    """One walk; after `rows` is exhausted the other attributes tell how it went."""
+
+    def __init__(self, servers: Sequence[tuple[str, int]], identities: Sequence[Identity] = ()) -> None:
+        """`servers` are tried in turn."""
+        self._servers = servers
+        self._identities = identities
+        self.first_zxid = 0  # the server's last one when the walk began
+        self.last_zxid = 0  # and when it ended
+        self.newest = 0  # the largest zxid in any node's Stat
+        self.vanished = 0  # nodes that were deleted under it
+
+    @property
+    def changed(self) -> bool:
+        """Whether the tree changed under the walk, so that what was read never was."""
+        return self.newest > self.first_zxid or self.vanished > 0
+
+    async def rows(self) -> AsyncIterator[list[ZnodeRow]]:
+        """All nodes, page by page, each parent before its children. Raises WalkFailed."""
+        connection = await _connect(self._servers, self._identities)
+        try:
+            self.first_zxid = (await connection.ask_one(OpCode.SYNC, ROOT)).zxid
+            page: list[ZnodeRow] = []
+            async for row in self._nodes(connection):
+                page.append(row)
+                if len(page) == _ROWS:
+                    yield page
+                    page = []
+            yield page
+            self.last_zxid = (await connection.ask_one(OpCode.SYNC, ROOT)).zxid
+        except (OSError, TimeoutError, MalformedPacket, FrameTooLong, EOFError) as error:
+            raise WalkFailed(f"{connection.address} broke off: {error or type(error).__name__}") from error
+        finally:
+            await connection.close()
+
+    async def _nodes(self, connection: "_Connection") -> AsyncIterator[ZnodeRow]:
+        waiting = [ROOT]  # the deepest last, so that few wait
+        asked: deque[str] = deque()
+        while waiting or asked:
+            while waiting and len(asked) * 3 < _WINDOW:
+                path = waiting.pop()
+                for operation in (OpCode.GET_DATA, OpCode.GET_ACL, OpCode.GET_CHILDREN2):
+                    connection.ask(operation, path)
+                asked.append(path)
+            path = asked.popleft()
+            replies = [await connection.answer() for _ in range(3)]
+            errors = {reply.error for reply in replies} - {0}
+            if ErrorCode.NO_NODE in errors:
+                self.vanished += 1
+                continue
+            if errors:
+                name = wire.name_of(errors.pop())
+                raise WalkFailed(f"{path} cannot be read: {name}. An identity that may is given by --auth")
+            data, acls, children = replies
+            row, names = _row(
+                path, wire.data_of(data.body), wire.acls_of(acls.body), wire.children_of(children.body)
+            )
+            self.newest = max(self.newest, row.czxid, row.mzxid, row.pzxid)
+            waiting += [join(path, name) for name in names]
+            yield row
+
+
+def _row(path: str, data: Data, acls: Acls, children: Children) -> tuple[ZnodeRow, list[str]]:
+    stat = children.stat  # the last of the three: a change between them shows in its zxids
+    acl: tuple[Acl, ...] = tuple(acls.acl)
+    row = ZnodeRow(
+        path,
+        data.data,
+        None if acl == OPEN_ACL else tuple(AclRow(*entry) for entry in acl),
+        stat.czxid,
+        stat.mzxid,
+        stat.pzxid,
+        stat.ctime,
+        stat.mtime,
+        stat.version,
+        # ZooKeeper makes cversion from it: 2 * created - numChildren.
+        wrap_int(stat.cversion + stat.num_children) // 2,
+        stat.aversion,
+        stat.owner,
+    )
+    return row, children.names
+
+
+class _Connection:
+    """A session whose requests are answered in the order they are sent in."""
+
+    def __init__(self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.address = address
+        self._reader = reader
+        self._writer = writer
+        self._framer = Framer(_LARGEST_FRAME)
+        self._frames: deque[bytes] = deque()
+        self._xid = 0
+
+    async def greet(self, identities: Sequence[Identity]) -> None:
+        """Open the session, and prove who we are. Raises WalkFailed."""
+        self._writer.write(wire.connect(_TIMEOUT_MS))
+        session, _ = wire.session_of(await self._frame())
+        if not session:
+            raise WalkFailed(f"{self.address} gives no session")
+        for scheme, identity in identities:
+            self._writer.write(wire.auth(scheme, identity))
+            if wire.reply(await self._frame()).error:
+                raise WalkFailed(f"{self.address} does not accept the identity of scheme {scheme}")
+
+    def ask(self, operation: OpCode, path: str) -> None:
+        """Send a request."""
+        self._xid += 1
+        self._writer.write(wire.ask(self._xid, operation, path))
+
+    async def answer(self) -> Reply:
+        """The reply to the oldest request without one."""
+        while True:
+            reply = wire.reply(await self._frame())
+            if reply.xid > 0:
+                return reply
+
+    async def ask_one(self, operation: OpCode, path: str) -> Reply:
+        """Send a request and wait for its reply."""
+        self.ask(operation, path)
+        return await self.answer()
+
+    async def close(self) -> None:
+        """End the session, if the server still listens."""
+        with contextlib.suppress(OSError):
+            self._writer.write(wire.goodbye(self._xid + 1))
+            await self._writer.drain()
+            self._writer.close()
+            await self._writer.wait_closed()
+
+    async def _frame(self) -> bytes:
+        while not self._frames:
+            await self._writer.drain()
+            async with asyncio.timeout(_TIMEOUT_MS / 1000):
+                chunk = await self._reader.read(_CHUNK)
+            if not chunk:
+                raise EOFError("the server closed the connection")
+            self._frames.extend(self._framer.feed(chunk))
+        return self._frames.popleft()
+
+
+async def _connect(servers: Sequence[tuple[str, int]], identities: Sequence[Identity]) -> _Connection:
+    reasons = []
+    for host, port in servers:
+        address = f"{host}:{port}"
+        try:
+            async with asyncio.timeout(_CONNECT_S):
+                connection = _Connection(address, *await asyncio.open_connection(host, port))
+                await connection.greet(identities)
+                return connection
+        except (OSError, TimeoutError, EOFError) as error:
+            reasons.append(f"{address}: {error or type(error).__name__}")
+    raise WalkFailed("no server answers: " + "; ".join(reasons))
