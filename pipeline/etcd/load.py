@@ -92,9 +92,7 @@ def refusal(target: Target, keys: Keyspace, *, overwrite: bool) -> str | None:
             " prefix, or say that they may go (--overwrite)"
         )
     if target.proxies:
-        return (
-            f"{keys.prefix!r} is served by {target.proxies} zketcd: stop them first (the dead count for 15 s)"
-        )
+        return f"{keys.prefix!r} is served by {target.proxies} zketcd: stop them first (the dead count 15 s)"
     return None
 
 

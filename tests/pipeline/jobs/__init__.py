@@ -1,0 +1,1 @@
+"""Tests of `pipeline.jobs`: the commands, on real servers."""

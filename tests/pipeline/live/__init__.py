@@ -1,0 +1,1 @@
+"""Tests of `pipeline.live`, on a real ZooKeeper."""
