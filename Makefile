@@ -54,6 +54,7 @@ setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
 setup-test: setup setup-dev .cache/kazoo.stamp ## Install what all tests need as well: Java, ClickHouse, the C client, kazoo's suite
 	@tools/install_system_packages.sh java clickhouse c-client
+	@tools/fetch_debian_zookeeper.sh
 
 # Use
 

@@ -28,12 +28,17 @@ def of_node(
 
     A server whose locale is not UTF-8 sums other bytes: each character beyond ASCII is "?" then.
     """
+    stat = _STAT.pack(czxid, mzxid, pzxid, ctime, mtime, version, created, aversion, owner)
+    return of_packed(path, data, stat)
+
+
+def of_packed(path: bytes, data: bytes | None, stat: bytes) -> int:
+    """As `of_node`; `stat` is the 60 bytes, big-endian, in the order of its arguments."""
     if path.startswith(_PROC):
         return 0
     crc = zlib.crc32(path)
     if data is not None:
         crc = zlib.crc32(data, crc)
-    stat = _STAT.pack(czxid, mzxid, pzxid, ctime, mtime, version, created, aversion, owner)
     return zlib.crc32(stat, crc)
 
 

@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 import pyarrow
-from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
+from pyspark.sql.datasource import DataSource, DataSourceReader, DataSourceWriter, InputPartition
 from pyspark.sql.types import StructType
 
 from pipeline.formats import directory, log, transactions
@@ -27,6 +27,8 @@ from pipeline.formats.compression import opened
 from pipeline.formats.directory import REPAIRS, Survey
 from pipeline.formats.snapshot import SnapshotReader
 from pipeline.sources.batches import NodeBatches, of_rows
+from pipeline.sources.zookeeper_sink import ZooKeeperWriter
+from pipeline.sources.zookeeper_sink import options_of as sink_options_of
 from pipeline.table import SESSIONS, TRANSACTIONS, ZNODES, AclRow, TransactionRow, ZnodeRow
 
 SPLIT_BYTES = 16 << 20
@@ -101,6 +103,13 @@ class ZooKeeperSource(DataSource):
         if options.table == "transactions":
             return _TransactionReader(options)
         return _ZnodeReader(options)
+
+    def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
+        """Writes a snapshot (zookeeper_sink)."""
+        if "path" not in self.options:
+            raise ValueError('the format "zookeeper" needs a directory: .save("/path")')
+        folder = local_path(self.options["path"])
+        return ZooKeeperWriter(sink_options_of(self.options, folder, overwrite), schema)
 
 
 class _Run(InputPartition):

@@ -9,7 +9,12 @@ from tests.harness.ports import free_port
 from tests.harness.process import BinaryMissing, ServerProcess, StartFailed
 from tests.harness.waiting import eventually, wait_until
 from tests.harness.zketcd import ZketcdServer
-from tests.harness.zookeeper import ZooKeeperServer, zookeeper_classpath, zookeeper_jar_version
+from tests.harness.zookeeper import (
+    ZooKeeperServer,
+    debian_zookeeper_classpath,
+    zookeeper_classpath,
+    zookeeper_jar_version,
+)
 
 __all__ = [
     "BinaryMissing",
@@ -18,6 +23,7 @@ __all__ = [
     "StartFailed",
     "ZketcdServer",
     "ZooKeeperServer",
+    "debian_zookeeper_classpath",
     "eventually",
     "free_port",
     "wait_until",

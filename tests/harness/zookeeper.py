@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from tests.harness.four_letter import four_letter_word
-from tests.harness.process import BinaryMissing, ServerProcess, find_program
+from tests.harness.process import REPOSITORY, BinaryMissing, ServerProcess, find_program
 
 # What the standalone server and zkCli load, found with `java -verbose:class`.
 _JARS = (
@@ -52,6 +52,18 @@ def zookeeper_classpath() -> str:
     return os.pathsep.join(map(str, jars))
 
 
+def debian_zookeeper_classpath() -> str:
+    """The class path of Debian's ZooKeeper 3.8, with what it needs beside it. Raises BinaryMissing."""
+    folder = REPOSITORY / ".cache" / "zookeeper-debian"
+    jars = sorted(folder.glob("zookeeper*.jar"))
+    if not jars:
+        raise BinaryMissing("Debian's ZooKeeper is not there: make setup-test fetches it where there is apt")
+    others = zookeeper_classpath().split(os.pathsep)
+    return os.pathsep.join(
+        [*map(str, jars), *(jar for jar in others if not Path(jar).name.startswith("zookeeper"))]
+    )
+
+
 def zookeeper_jar_version() -> str:
     """The version of the ZooKeeper jar, e.g. "3.9.5". Raises BinaryMissing."""
     found = re.search(r"zookeeper-(3[^/]*)\.jar", zookeeper_classpath())
@@ -86,10 +98,13 @@ class ZooKeeperServer(ServerProcess):
         settings: Mapping[str, str] | None = None,
         system_properties: Mapping[str, str] | None = None,
         java_options: Sequence[str] = ("-Xmx512m",),
+        classpath: str | None = None,
         port: int | None = None,
         start_timeout: float = 90.0,
     ) -> None:
-        """`settings` are further lines of zoo.cfg, `system_properties` become -D options of java."""
+        """`settings` are further lines of zoo.cfg, `system_properties` become -D options of java;
+        `classpath` is another ZooKeeper's than the newest one's.
+        """
         super().__init__(port=port, start_timeout=start_timeout)
         self._settings = {
             "tickTime": str(tick_time),
@@ -107,6 +122,7 @@ class ZooKeeperServer(ServerProcess):
         if jute_max_buffer is not None:
             self._properties["jute.maxbuffer"] = str(jute_max_buffer)
         self._java_options = java_options
+        self._classpath = classpath
 
     def command(self) -> Sequence[str]:
         """The java command line; writes the configuration file that it names."""
@@ -117,7 +133,7 @@ class ZooKeeperServer(ServerProcess):
             *self._java_options,
             *(f"-D{key}={value}" for key, value in self._properties.items()),
             "-cp",
-            zookeeper_classpath(),
+            self._classpath or zookeeper_classpath(),
             # As zkServer.sh does: this entry point falls back to standalone mode.
             "org.apache.zookeeper.server.quorum.QuorumPeerMain",
             str(configuration),
