@@ -66,6 +66,10 @@ run: setup ## Serve ZooKeeper clients on 127.0.0.1:2181 with an embedded etcd; i
 bench: setup-test ## Measure zketcd beside real ZooKeeper and raw etcd transactions
 	@exec $(VENV)/python -m bench $(ARGS)
 
+.PHONY: scenarios
+scenarios: setup-test ## Measure what takes longer: crowds, a million znodes, a far etcd, overload
+	@exec $(VENV)/python -m bench.scenarios $(ARGS)
+
 # Checks
 
 .PHONY: test unit lint format

@@ -10,6 +10,8 @@ Way of one measurement:
   part only, verifies the effects and cleans up;
 * `summary` takes medians over the rounds, `report` prints them.
 
+`scenarios` holds what is no plain load: crowds of sessions, a million znodes, a far etcd, overload.
+
 The load generator trusts nothing: every reply's length, xid and error field is checked, and afterwards the
 tree must hold exactly what the counted replies promised. A run that fails either is invalid, never a number.
 

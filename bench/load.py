@@ -139,15 +139,16 @@ class Connection:
 
 
 @contextmanager
-def connected(port: int, streams: Sequence[Stream]) -> Iterator[list[Connection]]:
-    """One new session for each stream; ends them all afterwards."""
-    sockets = [_connect(port) for _ in streams]
+def open_sessions(port: int, count: int) -> Iterator[list[socket.socket]]:
+    """The sockets of `count` new sessions; ends them all afterwards."""
+    sockets: list[socket.socket] = []
     try:
-        for sock in sockets:
-            sock.sendall(wire.connect_packet(SESSION_TIMEOUT_MS))
+        for _ in range(count):
+            sockets.append(_connect(port))
+            sockets[-1].sendall(wire.connect_packet(SESSION_TIMEOUT_MS))
         for sock in sockets:
             _accept_session(_receive_exactly(sock, wire.INT.unpack(_receive_exactly(sock, 4))[0]), prefix=0)
-        yield [Connection(sock, stream) for sock, stream in zip(sockets, streams, strict=True)]
+        yield sockets
         for sock in sockets:
             sock.settimeout(STALL_SECONDS)
             sock.sendall(wire.packet(1, wire.CLOSE_SESSION))
@@ -158,6 +159,13 @@ def connected(port: int, streams: Sequence[Stream]) -> Iterator[list[Connection]
     finally:
         for sock in sockets:
             sock.close()
+
+
+@contextmanager
+def connected(port: int, streams: Sequence[Stream]) -> Iterator[list[Connection]]:
+    """One new session for each stream; ends them all afterwards."""
+    with open_sessions(port, len(streams)) as sockets:
+        yield [Connection(sock, stream) for sock, stream in zip(sockets, streams, strict=True)]
 
 
 def drive(connections: Sequence[Connection], depth: int, seconds: float) -> Timing:
