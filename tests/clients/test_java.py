@@ -87,6 +87,31 @@ SCRIPT = [
     Step("get -w /a/later"),
     Step("ls -w /a/later"),
     Step("delete /a/later", events=1),
+    # Watches that last, and their removal, of which the client itself makes events
+    Step("addWatch -m PERSISTENT /a"),
+    Step("set /a once", events=1),
+    Step("set /a twice", events=1),
+    Step("create /a/new", events=1),
+    Step("set /a/new untold"),
+    Step("addWatch -m PERSISTENT_RECURSIVE /a"),
+    Step("set /a/new told", events=1),
+    Step("create /a/new/deeper", events=1),
+    Step("get -w /a/new"),
+    Step("removewatches /a/new -d", events=1),
+    Step("removewatches /a/new -d"),
+    Step("deleteall /a/new", events=3),
+    Step("removewatches /nothing"),
+    Step("removewatches /a", events=1),
+    Step("set /a unwatched"),
+    # The session and the server
+    Step("getEphemerals /a/e"),
+    Step("getEphemerals /nothing"),
+    Step("getAllChildrenNumber /"),
+    Step("getAllChildrenNumber /a"),
+    Step("getAllChildrenNumber /nothing"),
+    Step("whoami"),
+    Step("config"),
+    Step("reconfig -remove 2"),
     # Permissions
     Step("getAcl /a"),
     Step("getAcl -s /a"),
@@ -270,6 +295,8 @@ def test_a_zkcli_session_reads_as_on_real_zookeeper(pair: tuple[ServerProcess, S
 def test_watches_move_with_their_session_to_another_server(pair: tuple[ServerProcess, ServerProcess]) -> None:
     with _zkcli(*pair) as session:
         session.ask_connected("create /watched data")
+        session.ask_connected("create /lasting data")
+        session.ask_connected("addWatch -m PERSISTENT_RECURSIVE /lasting")
         # zkCli is connected to one of the two, so it has to move once.
         for dying, other in (pair, reversed(pair)):
             session.ask_connected("get -w /watched")
@@ -288,6 +315,10 @@ def test_watches_move_with_their_session_to_another_server(pair: tuple[ServerPro
                     "NodeCreated /absent",
                     "NodeDataChanged /watched",
                 ]
+                session.ask_connected("stat /watched")
+                writer.create("/lasting/child-", b"", SEQUENTIAL)
+                (event,) = session.watched(1)
+                assert event.startswith("NodeCreated /lasting/child-")
                 writer.close()
             if other is not dying:
                 dying.start()
