@@ -10,7 +10,7 @@ its own, so that the plain case stays plain: a persistent watch always stands in
 one in that of data alone.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from codec.constants import EventType, WatcherType
@@ -33,9 +33,6 @@ class Watcher(Protocol):
         """Send one watch event, unless the ACL withholds the node from this client."""
 
 
-_NOBODY: Mapping[Watcher, None] = {}
-
-
 class _Table:
     """Watches of one kind and mode, found by path and by watcher."""
 
@@ -49,13 +46,16 @@ class _Table:
         self.by_path.setdefault(path, {})[watcher] = None
         self.by_watcher.setdefault(watcher, set()).add(path)
 
-    def take(self, path: str) -> Mapping[Watcher, None]:
+    def take(self, path: str) -> Collection[Watcher]:
         """The watchers of a path, whose watches are used up thereby."""
         watchers = self.by_path.pop(path, None)
         if watchers is None:
-            return _NOBODY
+            return ()
         for watcher in watchers:
-            self._unlist(path, watcher)
+            paths = self.by_watcher[watcher]
+            paths.discard(path)
+            if not paths:
+                del self.by_watcher[watcher]
         return watchers
 
     def remove(self, path: str, watcher: Watcher) -> bool:
@@ -66,7 +66,10 @@ class _Table:
         del watchers[watcher]
         if not watchers:
             del self.by_path[path]
-        self._unlist(path, watcher)
+        paths = self.by_watcher[watcher]
+        paths.discard(path)
+        if not paths:
+            del self.by_watcher[watcher]
         return True
 
     def drop(self, watcher: Watcher) -> None:
@@ -75,12 +78,6 @@ class _Table:
             del watchers[watcher]
             if not watchers:
                 del self.by_path[path]
-
-    def _unlist(self, path: str, watcher: Watcher) -> None:
-        paths = self.by_watcher[watcher]
-        paths.discard(path)
-        if not paths:
-            del self.by_watcher[watcher]
 
 
 class HeldWatches(NamedTuple):
@@ -109,13 +106,14 @@ class HeldWatches(NamedTuple):
 class WatchTable:
     """All watches of one proxy."""
 
-    __slots__ = ("_all", "_by_type", "children", "data", "persistent", "recursive")
+    __slots__ = ("_all", "_by_type", "_some_last", "children", "data", "persistent", "recursive")
 
     def __init__(self) -> None:
         self.data = _Table()
         self.children = _Table()
         self.persistent = _Table()
         self.recursive = _Table()
+        self._some_last = False  # whether there is anything in the last two
         self._all = (self.data, self.children, self.persistent, self.recursive)
         self._by_type = {
             WatcherType.CHILDREN: (self.children,),
@@ -132,6 +130,7 @@ class WatchTable:
     def add_lasting(self, path: str | None, watcher: Watcher, *, recursive: bool) -> None:
         """Set a watch that stays: on a node and its children, or on all of a subtree (DataTree.addWatch)."""
         (self.recursive if recursive else self.persistent).add(_key(path), watcher)
+        self._some_last = True
 
     def holds(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
         """Whether the connection has such a watch on exactly this path (DataTree.containsWatcher)."""
@@ -140,19 +139,21 @@ class WatchTable:
     def remove(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
         """Take the connection's watches of a type off a path; and say whether any was there (removeWatch)."""
         removed = [table.remove(_key(path), watcher) for table in self._by_type[kind]]
+        self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
         return any(removed)
 
     def drop(self, watcher: Watcher) -> None:
         """Forget all watches of a connection that is gone."""
         for table in self._all:
             table.drop(watcher)
+        self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
 
     def held_by(self, watcher: Watcher) -> HeldWatches | None:
         """What a connection watches; None if nothing."""
         data, children = self.data.by_watcher.get(watcher, ()), self.children.by_watcher.get(watcher, ())
         persistent: Collection[str] = ()
         recursive: Collection[str] = ()
-        if self.persistent.by_path or self.recursive.by_path:
+        if self._some_last:
             persistent = self.persistent.by_watcher.get(watcher, ())
             recursive = self.recursive.by_watcher.get(watcher, ())
         if data or children or persistent or recursive:
@@ -164,12 +165,13 @@ class WatchTable:
 
         `acl` is the node's, `parent_acl` its parent's: a client that may not READ gets no event (3.9.3).
         """
+        some_last = self._some_last
         if kind == EventType.NODE_CHILDREN_CHANGED:  # all that is known after a gap in the stream
             for watcher in self._take_children(path):
                 watcher.notify(kind, path, zxid, acl)
             return
         told = self.data.take(path)
-        if self.persistent.by_path or self.recursive.by_path:
+        if some_last:
             told = self._with_lasting(path, told)
         for watcher in told:
             watcher.notify(kind, path, zxid, acl)
@@ -180,30 +182,28 @@ class WatchTable:
                 if watcher not in told:
                     watcher.notify(kind, path, zxid, acl)
         parent = parent_of(path)
-        for watcher in self._take_children(parent):
+        for watcher in self._take_children(parent) if some_last else self.children.take(parent):
             watcher.notify(EventType.NODE_CHILDREN_CHANGED, parent, zxid, parent_acl)
 
-    def _with_lasting(self, path: str, told: Mapping[Watcher, None]) -> Mapping[Watcher, None]:
+    def _with_lasting(self, path: str, told: Collection[Watcher]) -> Collection[Watcher]:
         """Also the persistent watchers of a path, and the recursive ones of it and of all above it.
 
         Each is told once, however many of its watches match (WatchManager.triggerWatch).
         """
-        everyone = dict(told)
-        everyone.update(self.persistent.by_path.get(path, _NOBODY))
+        everyone = dict.fromkeys(told)
+        everyone.update(self.persistent.by_path.get(path, {}))
         recursive = self.recursive.by_path
         if recursive:
             for step in _upwards(path):
-                everyone.update(recursive.get(step, _NOBODY))
+                if step in recursive:
+                    everyone.update(recursive[step])
         return everyone
 
-    def _take_children(self, path: str) -> Mapping[Watcher, None]:
+    def _take_children(self, path: str) -> Collection[Watcher]:
         """Whoever watches the children of a path; recursive watches do not."""
         told = self.children.take(path)
-        if self.persistent.by_path:
-            lasting = self.persistent.by_path.get(path)
-            if lasting:
-                return {**told, **lasting}
-        return told
+        lasting = self.persistent.by_path.get(path) if self._some_last else None
+        return dict.fromkeys((*told, *lasting)) if lasting else told
 
     # -- what administrators are told: all but `total` speak of data watches only, as ZooKeeper's do --------
 

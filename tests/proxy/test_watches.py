@@ -120,6 +120,21 @@ def test_children_that_came_and_went_in_a_gap_are_told_of_alone(room: Room) -> N
     assert table.total() == 1
 
 
+def test_after_a_gap_a_persistent_watch_hears_of_children_and_a_recursive_one_does_not() -> None:
+    table = WatchTable()
+    told: list[tuple[str, int, str]] = []
+
+    class Gap(Client):
+        def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+            self.told.append((self.name, kind, path))
+
+    table.add_lasting("/p", Gap("a", told), recursive=False)
+    table.add_lasting("/p", Gap("b", told), recursive=True)
+    for _ in range(2):
+        table.fire(CHILDREN, "/p", 7, NODE_ACL, PARENT_ACL)
+    assert told == [("a", CHILDREN, "/p")] * 2
+
+
 def test_a_client_that_is_gone_is_forgotten(room: Room) -> None:
     for path in ("/p", "/p/n", "/q"):
         room.table.data.add(path, room.a)
