@@ -6,10 +6,11 @@ import logging
 import signal
 import socket
 import sys
-from contextlib import AsyncExitStack
+from contextlib import AsyncExitStack, nullcontext
 
 import uvloop
 
+from proxy.certificates import TlsContext
 from proxy.config import Config, parse
 from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
@@ -28,18 +29,26 @@ def main() -> int:
         level=config.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
     try:
+        tls = TlsContext(config.tls) if config.tls.cert else None
+    except ValueError as error:
+        print(f"zketcd: {error}", file=sys.stderr)
+        return 2
+    try:
         # Before all else: who cannot have the port need not start an etcd and load a tree.
         with (
             bound_socket(config.host, config.port) as listener,
+            bound_socket(*config.tls.secure) if config.tls.secure else nullcontext() as secure,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            return runner.run(_run(config, listener))
+            return runner.run(_run(config, tls, listener, secure))
     except (EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, OSError, ValueError) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 1
 
 
-async def _run(config: Config, listener: socket.socket) -> int:
+async def _run(
+    config: Config, tls: TlsContext | None, listener: socket.socket, secure: socket.socket | None
+) -> int:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -57,8 +66,8 @@ async def _run(config: Config, listener: socket.socket) -> int:
             password=config.etcd_password,
         )
         stack.push_async_callback(etcd.close)
-        server = Server(config, etcd)
-        started = loop.create_task(server.start(_tell, listener))
+        server = Server(config, etcd, tls)
+        started = loop.create_task(server.start(_tell, listener, secure))
         waiting = loop.create_task(stopped.wait())
         lost = loop.create_task(_end_of(embedded))
         await asyncio.wait((started, waiting, lost), return_when=asyncio.FIRST_COMPLETED)

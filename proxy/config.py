@@ -10,6 +10,7 @@ from typing import Any
 import configargparse
 
 from codec.framing import DEFAULT_MAX_FRAME
+from proxy import tls_options
 from proxy.admin import words
 from schema.keys import Keyspace
 
@@ -34,6 +35,7 @@ class Config:
     min_session_timeout: int
     max_session_timeout: int
     max_client_connections: int
+    max_connections: int
     max_frame: int
     extended_types: bool
     container_check_interval: int
@@ -50,6 +52,7 @@ class Config:
     etcd_user: str
     etcd_password: str
     super_digest: str
+    tls: tls_options.ClientTls
 
 
 def parse(arguments: Sequence[str] | None = None) -> Config:
@@ -68,6 +71,11 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         parser.error("--etcd-cert and --etcd-key go together")
     if bool(given.etcd_user) != bool(given.etcd_password):
         parser.error("--etcd-user and --etcd-password go together")
+    try:
+        tls = tls_options.read(given)
+    except ValueError as error:
+        parser.error(str(error))
+        raise
     return Config(
         host=host,
         port=port,
@@ -78,6 +86,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         min_session_timeout=low,
         max_session_timeout=high,
         max_client_connections=given.max_client_connections,
+        max_connections=given.max_connections,
         max_frame=given.max_frame,
         extended_types=given.extended_types_enabled,
         container_check_interval=given.container_check_interval,
@@ -94,6 +103,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         etcd_user=given.etcd_user,
         etcd_password=given.etcd_password,
         super_digest=given.super_digest,
+        tls=tls,
     )
 
 
@@ -149,13 +159,23 @@ def _parser() -> Any:
     )
     add(
         "--max-client-connections",
+        "--max-client-cnxns",
         type=_not_negative,
         default=60,
         metavar="N",
         help="connections from one address, 0 for no limit (maxClientCnxns)",
     )
     add(
+        "--max-connections",
+        "--max-cnxns",
+        type=_not_negative,
+        default=0,
+        metavar="N",
+        help="connections in all, 0 for no limit (maxCnxns)",
+    )
+    add(
         "--max-frame",
+        "--jute-maxbuffer",
         type=_positive,
         default=DEFAULT_MAX_FRAME,
         metavar="BYTES",
@@ -241,6 +261,7 @@ def _parser() -> Any:
         help="who may do all: user and base64 of the SHA-1 of `user:password`"
         " (zookeeper.DigestAuthenticationProvider.superDigest)",
     )
+    tls_options.add_options(add, _file, _address)
     return parser
 
 

@@ -141,6 +141,7 @@ class Connection(asyncio.Protocol):
         self.session: Session | None = None
         self.address = ""
         self.port = 0
+        self.admitted = False  # whether it has a place, which is to be given back
         self._peer = Peer("")
         self.identities: tuple[Identity, ...] = ()
         self.knows_keeper = False  # the client has read which of Keeper's extensions there are

@@ -16,11 +16,14 @@ from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
 from proxy.auth.scheme import Settings
 from proxy.auth.schemes import offer
+from proxy.auth.x509 import X509
 from proxy.batch import Request
+from proxy.certificates import TlsContext
 from proxy.committer import Committer
 from proxy.config import Config
 from proxy.connection import Connection
 from proxy.counters import Counters
+from proxy.door import Door
 from proxy.draft import SessionRecord
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
@@ -36,6 +39,7 @@ from proxy.ops.features import system_nodes
 from proxy.ops.session import END, END_IF_GONE
 from proxy.read_only import ReadOnlySessions
 from proxy.reaper import Pace, Reaper
+from proxy.repeated import Repeated
 from proxy.rules import Rules
 from proxy.sessions import Session, Sessions
 from proxy.tasks import Tasks
@@ -70,7 +74,8 @@ def bound_socket(host: str, port: int) -> socket.socket:
 class Server:
     """One proxy. Connections see it as their `Host`, the mirror as its `Listener`."""
 
-    def __init__(self, config: Config, etcd: Etcd) -> None:
+    def __init__(self, config: Config, etcd: Etcd, tls: TlsContext | None = None) -> None:
+        """`tls`: for clients, if there is any."""
         self.config = config
         self.incarnation = secrets.token_hex(8)
         self.started = time.time()
@@ -80,8 +85,12 @@ class Server:
         keys = Keyspace(config.prefix)
         self.watches = WatchTable()
         self.mirror = Mirror(keys, self.watches, self)
-        self.auth = offer((), Settings(config.super_digest or None))
         self.counters = Counters()
+        self._tls = tls
+        self.auth = offer(
+            () if tls is None else (X509.name,),
+            Settings(config.super_digest or None, config.tls.super_user or None),
+        )
         self.reading = Reading(self.mirror.tree, self.watches)
         self.operations = EXTENDED if config.keeper_extensions else PLAIN
         self.latency = Latency((*self.operations.reads, *self.operations.writes))
@@ -127,7 +136,10 @@ class Server:
         )
         self.connections: set[Connection] = set()
         self._addresses: Counter[str] = Counter()
-        self._listening: asyncio.Server | None = None
+        self._places = 0  # taken by connections and by clients that are about to be one
+        self._crowd = Repeated(log)
+        self._listening: list[asyncio.Server | Door] = []
+        self.port = 0  # that of --listen, once it is open
         self._draining = False
         self._all_gone = asyncio.Event()
         self.received = 0  # of connections that are gone; the living count their own
@@ -148,10 +160,16 @@ class Server:
 
     # -- life ----------------------------------------------------------------------------------------------
 
-    async def start(self, progress: Callable[[int], None], listener: socket.socket | None = None) -> None:
+    async def start(
+        self,
+        progress: Callable[[int], None],
+        listener: socket.socket | None = None,
+        secure: socket.socket | None = None,
+    ) -> None:
         """Load the tree, follow etcd, end sessions that ran out while no proxy lived, then listen.
 
-        `listener`: a bound socket to listen on, in place of one for the configured address.
+        `listener`: a bound socket to listen on, in place of one for the configured address; `secure`: one for
+        TLS alone.
         """
         await self.feed.load(progress)
         self._feeding = self._tasks.start(self.feed.run(), "follow etcd")
@@ -163,18 +181,29 @@ class Server:
         self._reaping = self._tasks.start(self._reaper.run(), "reap containers and TTL nodes")
         self._tasks.start(self.pulse.run(), "ask etcd how it is")
         self._tasks.start(self._read_only.run(), "look after the read-only sessions")
-        self._listening = await self._loop.create_server(
-            lambda: Connection(self, self._loop, self.config.max_frame),
-            sock=listener or bound_socket(self.config.host, self.config.port),
-            backlog=1024,
-        )
+        listener = listener or bound_socket(self.config.host, self.config.port)
+        self.port = listener.getsockname()[1]
+        if self._tls is None or self.config.tls.listen == "off":
+            self._listening.append(
+                await self._loop.create_server(lambda: self.connection(False), sock=listener, backlog=1024)
+            )
+        else:
+            self._open_door(self._tls, listener, plain=self.config.tls.listen == "detect")
+        if self._tls is not None:
+            self._tasks.start(self._tls.follow(), "follow the certificates")
+            if secure is not None:
+                self._open_door(self._tls, secure, plain=False)
 
-    @property
-    def port(self) -> int:
-        """The port that the server listens on."""
-        assert self._listening is not None
-        port: int = self._listening.sockets[0].getsockname()[1]
-        return port
+    def connection(self, admitted: bool) -> Connection:
+        """A connection to be; `admitted`: it has its place already."""
+        connection = Connection(self, self._loop, self.config.max_frame)
+        connection.admitted = admitted
+        return connection
+
+    def _open_door(self, tls: TlsContext, listener: socket.socket, *, plain: bool) -> None:
+        door = Door(self, self._loop, self._tasks, lambda: tls.current, plain=plain)
+        door.open(listener)
+        self._listening.append(door)
 
     async def failed(self) -> BaseException:
         """Wait for a fault that the server cannot go on with."""
@@ -189,8 +218,8 @@ class Server:
         """Stop accepting, finish what is in flight, close the connections. Sessions stay alive for others."""
         self._draining = True
         self._reaping.cancel()
-        if self._listening is not None:
-            self._listening.close()
+        for listening in self._listening:
+            listening.close()
         for connection in list(self.connections):
             connection.drain()
         try:
@@ -212,25 +241,42 @@ class Server:
 
     # -- connections ---------------------------------------------------------------------------------------
 
-    def opened(self, connection: Connection) -> bool:
-        """Count a new connection; False if its address has too many (maxClientCnxns)."""
-        self.connections.add(connection)
-        self._addresses[connection.address] += 1
+    def admit(self, address: str) -> bool:
+        """Give one more client from an address its place, unless that is one too many (maxClientCnxns)."""
         limit = self.config.max_client_connections
-        if limit and self._addresses[connection.address] > limit:
+        if limit and self._addresses[address] >= limit:
             self.counters.rejected += 1
-            log.warning("too many connections from %s: more than %d", connection.address, limit)
+            self._crowd.warn("too many connections from %s: more than %d", address, limit)
             return False
-        return not self._draining
+        limit = self.config.max_connections
+        if limit and self._places >= limit:
+            self.counters.rejected += 1
+            self._crowd.warn("too many connections: more than %d", limit)
+            return False
+        self._addresses[address] += 1
+        self._places += 1
+        return True
+
+    def release(self, address: str) -> None:
+        """Take back what `admit` gave."""
+        self._places -= 1
+        self._addresses[address] -= 1
+        if not self._addresses[address]:
+            del self._addresses[address]
+
+    def opened(self, connection: Connection) -> bool:
+        """Count a new connection; False if there are too many, or the server stops."""
+        self.connections.add(connection)
+        connection.admitted = connection.admitted or self.admit(connection.address)
+        return connection.admitted and not self._draining
 
     def gone(self, connection: Connection) -> None:
         """Forget a connection."""
         self.connections.discard(connection)
         if self._draining and not self.connections:
             self._all_gone.set()
-        self._addresses[connection.address] -= 1
-        if not self._addresses[connection.address]:
-            del self._addresses[connection.address]
+        if connection.admitted:
+            self.release(connection.address)
         self.received += connection.received
         self.sent += connection.sent
 

@@ -24,11 +24,11 @@ _READ = frozenset(
         *("EMAIL", "EMAILADDRESS", "SERIALNUMBER"),
     )
 )
-# Types of strings whose text is told: UTF8, Printable, T61, IA5, General, BMP, Universal (AVA.isDerString).
-_TEXT = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E, 0x1C))
+# Types of strings whose text is told: UTF8, Printable, T61, IA5, General, BMP (AVA.isDerString).
+_TEXT = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
 _ESCAPED = re.compile(r'([,=+<>#;"\\])')
 _PADDING = re.compile(r"^[ \r]+|[ \r]+$")
-_OID = re.compile(r"(OID\.)?[0-2](\.(0|[1-9]\d*))+", re.IGNORECASE)
+_OID = re.compile(r"(OID\.)?([01]\.[1-3]?\d|2\.(0|[1-9]\d*))(\.(0|[1-9]\d*))*", re.IGNORECASE)
 
 
 def java_name(name: Name) -> str:
@@ -63,7 +63,8 @@ def _split(text: str, separators: str) -> list[str]:
     return parts
 
 
-_VALUE = re.compile(r'(\\([,=+<>#;"\\\s]|[0-9a-fA-F]{2})|[^\\"])*', re.S)
+# Unescaped, a value may hold none of AVA.escapedDefault.
+_VALUE = re.compile(r'(\\([,=+<>#;"\\\s]|[0-9a-fA-F]{2})|[^\\",+<>;])*', re.S)
 _QUOTED = re.compile(r'"(\\([,=+<>#;"\\\s]|[0-9a-fA-F]{2})|[^\\"])*"\s*', re.S)
 _HEX = re.compile(r"#([0-9a-fA-F]{2})+\s*")
 

@@ -20,6 +20,7 @@ from tests.clients.conftest import ON_ZOOKEEPER
 from tests.harness import BinaryMissing, EtcdServer, ZketcdServer, ZooKeeperServer
 from tests.harness.four_letter import four_letter_word
 from tests.harness.process import REPOSITORY, ServerProcess
+from tests.harness.tls import Authority
 
 _RECONFIG = "members are etcd's business; a standalone ZooKeeper refuses reconfig as well"
 _SASL = "SASL is not offered yet"
@@ -29,7 +30,6 @@ EXCEPTIONS = {
     "kazoo.tests.test_client.TestReconfig.test_no_super_auth": _RECONFIG,
     "kazoo.tests.test_client.TestReconfig.test_bad_input": _RECONFIG,
     "kazoo.tests.test_client.TestReconfig.test_add_remove_observer": _RECONFIG,
-    "kazoo.tests.test_client.TestSSLClient.test_create": "TLS for clients is not offered yet",
     "kazoo.tests.test_sasl.TestLegacySASLDigestAuthentication.test_connect_sasl_auth": _SASL,
     "kazoo.tests.test_sasl.TestLegacySASLDigestAuthentication.test_invalid_sasl_auth": _SASL,
     "kazoo.tests.test_sasl.TestSASLDigestAuthentication.test_connect_sasl_auth": _SASL,
@@ -42,6 +42,7 @@ EXCEPTIONS = {
 }
 if ON_ZOOKEEPER:  # as one server: what needs several is not run
     del EXCEPTIONS[_READ_ONLY]
+    EXCEPTIONS["kazoo.tests.test_client.TestSSLClient.test_create"] = "it needs Netty as its factory"
 
 # The suite is run in parts side by side, each with servers of its own, which its tests may stop. These tests
 # need several servers; of the time that the others take, about half goes into the files of _SECOND.
@@ -80,6 +81,7 @@ class _Part:
             "PYTHONPATH": str(REPOSITORY),
             "KAZOO_SUITE_PORTS": ",".join(str(server.port) for server in self.servers),
             "KAZOO_SUITE_CONTROL": str(control_port),
+            **({} if ON_ZOOKEEPER else {"KAZOO_SUITE_TLS": str(self._report.parent)}),
             # Makes kazoo compare the version that it reads of the server with the next line.
             "CI": "true",
             "ZOOKEEPER_VERSION": told[1],
@@ -116,14 +118,26 @@ def source() -> Path:
 
 
 @pytest.fixture
-def servers(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[list[ServerProcess]]:
+def tls(tmp_path: Path) -> Authority:
+    """The CA of the servers and their clients; `servers` and `kazoo` are issued."""
+    authority = Authority(tmp_path)
+    authority.issue("kazoo")
+    return authority
+
+
+@pytest.fixture
+def servers(etcd_server: EtcdServer, etcd_prefix: str, tls: Authority) -> Iterator[list[ServerProcess]]:
     """Servers for the parts: all serve one tree on zketcd, each its own on real ZooKeeper."""
+    pair = tls.issue("servers", "127.0.0.1", "localhost")
+    files = ["--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--tls-ca", str(tls.ca)]
     with ExitStack() as stack:
         yield [
             stack.enter_context(
                 ZooKeeperServer(max_client_connections=0)
                 if ON_ZOOKEEPER
-                else ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, max_client_connections=0)
+                else ZketcdServer(
+                    etcd_server.endpoint, prefix=etcd_prefix, max_client_connections=0, arguments=files
+                )
             )
             for _ in range(2 if ON_ZOOKEEPER else 5)
         ]

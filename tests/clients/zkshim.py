@@ -5,12 +5,14 @@ given. Not here: which tests have to pass (test_kazoo_suite.py).
 
   KAZOO_SUITE_PORTS    the servers' ports on 127.0.0.1, with commas between
   KAZOO_SUITE_CONTROL  port of test_kazoo_suite.py's control, which stops and starts servers
+  KAZOO_SUITE_TLS      folder with ca.pem, kazoo.cert.pem and kazoo.key.pem, if the ports take TLS clients too
 """
 
 import os
 import socket
 import sys
 import types
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +25,6 @@ from kazoo.testing import harness  # noqa: E402 - needs the stand-ins above
 _CONTROL_TIMEOUT_S = 120.0
 
 _NOT_GIVEN = {
-    "TestSSLClient": "the servers have no TLS listener",
     "TestLegacySASLDigestAuthentication": "the servers know no SASL user",
     "TestSASLDigestAuthentication": "the servers know no SASL user",
     "TestSASLGSSAPIAuthentication": "there is no Kerberos",
@@ -74,10 +75,19 @@ class Cluster(list[Server]):
     def terminate(self) -> None:
         """After each class of tests: the servers stay for the next one."""
 
+    def get_ssl_client_configuration(self) -> dict[str, bytes]:
+        """What a client needs for TLS, in PEM."""
+        folder = Path(os.environ["KAZOO_SUITE_TLS"])
+        files = {"client_key": "kazoo.key.pem", "client_cert": "kazoo.cert.pem", "ca_cert": "ca.pem"}
+        return {name: (folder / file).read_bytes() for name, file in files.items()}
+
     def get_logs(self) -> list[str]:
         """The servers' logs are shown by those who started them."""
         return []
 
+
+if "KAZOO_SUITE_TLS" not in os.environ:
+    _NOT_GIVEN["TestSSLClient"] = "the servers have no TLS listener"
 
 _cluster = Cluster(Server(int(port)) for port in os.environ["KAZOO_SUITE_PORTS"].split(","))
 harness.get_global_cluster = lambda: _cluster

@@ -80,7 +80,7 @@ def _attempts(path: str) -> list[Request]:
     ]
 
 
-def _matrix(identity: tuple[str, str]) -> Script:
+def matrix(identity: tuple[str, str]) -> Script:
     """One node for each set of permissions, under every operation, by its owner and by somebody else."""
     steps: Script = [Open(OWNER), Open(STRANGER), call(OWNER, AMY)]
     for place, perms in enumerate(_PERMISSIONS):
@@ -158,7 +158,7 @@ def _addauth(scheme: str | None, credentials: bytes | None) -> Script:
 
 
 ACL_CASES: dict[str, Script] = {
-    **{f"permissions_of_{name}": _matrix(identity) for name, identity in _IDS.items()},
+    **{f"permissions_of_{name}": matrix(identity) for name, identity in _IDS.items()},
     "super": _super_matrix(),
     "super_by_turns": _super_by_turns(),
     "withheld_events": _withheld(),

@@ -6,6 +6,7 @@ the records is `compare`'s.
 
 from __future__ import annotations
 
+import ssl
 import time
 from typing import NamedTuple
 
@@ -23,10 +24,14 @@ _PROBE_XID = 0x7FFFFF00
 
 
 class Server(NamedTuple):
-    """One server, or several that serve one tree: a name for reports, and the ports on 127.0.0.1."""
+    """One server, or several that serve one tree: a name for reports, and the ports on 127.0.0.1.
+
+    Where there are contexts, sessions use TLS: the session in slot n the n-th, in turn.
+    """
 
     name: str
     ports: tuple[int, ...]
+    tls: tuple[ssl.SSLContext, ...] = ()
 
 
 class _Slot:
@@ -137,7 +142,9 @@ class Side:
 
     def _connect(self, number: int) -> Connection:
         """Return a new connection; slots are spread over the servers, and move at each reopening."""
-        return Connection(self.server.ports[number % len(self.server.ports)])
+        contexts = self.server.tls
+        tls = contexts[number % len(contexts)] if contexts else None
+        return Connection(self.server.ports[number % len(self.server.ports)], tls=tls)
 
     def _connection(self, number: int) -> Connection | None:
         slot = self._slots.get(number)

@@ -7,6 +7,7 @@ reconnects by itself. Layouts follow ZooKeeper 3.9's zookeeper.jute. What reques
 from __future__ import annotations
 
 import socket
+import ssl
 import struct
 import time
 from collections.abc import Iterable, Sequence
@@ -190,10 +191,12 @@ def pack_connect(
 class Connection:
     """One TCP connection to a ZooKeeper server; every wait ends after `patience` seconds."""
 
-    def __init__(self, port: int, patience: float = 10.0) -> None:
+    def __init__(self, port: int, patience: float = 10.0, tls: ssl.SSLContext | None = None) -> None:
         self.patience = patience
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=patience)
         self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        if tls is not None:
+            self._socket = tls.wrap_socket(self._socket, server_hostname="127.0.0.1")
         self._pending = bytearray()
         self._ended = False
 

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from operator import attrgetter
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -11,6 +12,7 @@ from unittest import mock
 import pytest
 
 from proxy.config import Config, parse
+from proxy.tls_options import ClientTls
 
 _SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 # option -> (the field or fields, what is written, what it means)
@@ -27,6 +29,7 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "min-session-timeout": ("min_session_timeout", "100", 100),
     "max-session-timeout": ("max_session_timeout", "90000", 90000),
     "max-client-connections": ("max_client_connections", "0", 0),
+    "max-connections": ("max_connections", "900", 900),
     "max-frame": ("max_frame", "4194304", 4194304),
     "extended-types-enabled": ("extended_types", "false", False),
     "container-check-interval": ("container_check_interval", "1000", 1000),
@@ -43,13 +46,28 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "etcd-user": ("etcd_user", "root", "root"),
     "etcd-password": ("etcd_password", "word", "word"),
     "super-digest": ("super_digest", _SUPER, _SUPER),
+    "tls-cert": ("tls.cert", __file__, __file__),
+    "tls-key": ("tls.key", __file__, __file__),
+    "tls-key-password": ("tls.key_password", "word", "word"),
+    "tls-ca": ("tls.ca", __file__, __file__),
+    "tls-client-auth": ("tls.client_auth", "want", "want"),
+    "tls-min-version": ("tls.min_version", "1.3", "1.3"),
+    "tls-ciphers": ("tls.ciphers", "ECDHE+AESGCM", "ECDHE+AESGCM"),
+    "listen-tls": ("tls.listen", "only", "only"),
+    "secure-listen": ("tls.secure", "[::]:2281", ("::", 2281)),
+    "x509-super-user": ("tls.super_user", "CN=admin,O=Example", "CN=admin,O=Example"),
 }
 # Options that are refused one without the other.
+_TLS = ("tls-cert", "tls-key", "tls-ca")
 _PARTNERS = {
-    "etcd-cert": "etcd-key",
-    "etcd-key": "etcd-cert",
-    "etcd-user": "etcd-password",
-    "etcd-password": "etcd-user",
+    "etcd-cert": ("etcd-key",),
+    "etcd-key": ("etcd-cert",),
+    "etcd-user": ("etcd-password",),
+    "etcd-password": ("etcd-user",),
+    **dict.fromkeys(_TLS, _TLS),
+    **dict.fromkeys(
+        ("tls-key-password", "tls-ciphers", "listen-tls", "secure-listen", "x509-super-user"), _TLS
+    ),
 }
 
 
@@ -63,19 +81,20 @@ def _no_environment() -> Iterator[None]:
 
 def _given(option: str) -> dict[str, str]:
     """The option, with the one that goes with it."""
-    names = [option, *([_PARTNERS[option]] if option in _PARTNERS else [])]
+    names = (option, *_PARTNERS.get(option, ()))
     return {name: _OPTIONS[name][1] for name in names}
 
 
 def _found(config: Config, option: str) -> Any:
     names = _OPTIONS[option][0].split()
-    values = tuple(getattr(config, name) for name in names)
+    values = tuple(attrgetter(name)(config) for name in names)
     return values if len(values) > 1 else values[0]
 
 
 def test_every_setting_has_its_option() -> None:
     named = {name for option in _OPTIONS.values() for name in option[0].split()}
-    assert named == {field.name for field in fields(Config)}
+    nested = {f"tls.{name}" for name in ClientTls._fields}
+    assert named == {field.name for field in fields(Config)} - {"tls"} | nested
 
 
 def test_defaults() -> None:
@@ -160,6 +179,15 @@ _WRONG = [
     ("max-session-timeout", "1.5"),
     ("max-client-connections", "-1"),
     ("max-client-connections", "many"),
+    ("max-connections", "-1"),
+    ("super-digest", "super"),
+    ("super-digest", "super:password"),
+    ("tls-cert", "no such file"),
+    ("tls-client-auth", "maybe"),
+    ("tls-min-version", "1.1"),
+    ("listen-tls", "yes"),
+    ("secure-listen", "2281"),
+    ("x509-super-user", "admin"),
     ("max-frame", "0"),
     ("max-frame", "1M"),
     ("extended-types-enabled", "perhaps"),
@@ -218,13 +246,25 @@ def test_a_file_that_is_not_there_or_no_toml(capsys: pytest.CaptureFixture[str],
 def test_options_that_go_together(option: str, capsys: pytest.CaptureFixture[str]) -> None:
     said = _complaint([f"--{option}", "x"], capsys)
     assert f"--{option}" in said
-    assert f"--{_PARTNERS[option]}" in said
+    assert all(f"--{partner}" in said for partner in _PARTNERS[option])
 
 
 def test_a_shortest_timeout_above_the_longest(capsys: pytest.CaptureFixture[str]) -> None:
     said = _complaint(["--min-session-timeout", "5000", "--max-session-timeout", "4000"], capsys)
     assert "5000" in said
     assert "4000" in said
+
+
+def test_zookeepers_names_of_limits() -> None:
+    config = parse(["--max-client-cnxns", "7", "--max-cnxns", "8", "--jute-maxbuffer", "9"])
+    assert (config.max_client_connections, config.max_connections, config.max_frame) == (7, 8, 9)
+
+
+def test_zookeepers_names_of_limits_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "zketcd.toml"
+    file.write_text("[zketcd]\nmax-client-cnxns = 7\nmax-cnxns = 8\njute-maxbuffer = 9\n")
+    config = parse(["--config", str(file)])
+    assert (config.max_client_connections, config.max_connections, config.max_frame) == (7, 8, 9)
 
 
 def test_an_address_of_ipv6() -> None:

@@ -1,0 +1,217 @@
+"""TLS as clients see it: kazoo and the Java client, on the port of all others and on one of its own."""
+
+import contextlib
+import socket
+import ssl
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from kazoo.client import KazooClient
+from kazoo.protocol.states import WatchedEvent
+from kazoo.security import ACL, Id
+
+from tests.harness import EtcdServer, ZketcdServer, free_port, wait_until, zookeeper_classpath
+from tests.harness.four_letter import four_letter_word
+from tests.harness.process import REPOSITORY
+from tests.harness.tls import Authority, Pair
+from tests.harness.zookeeper import java_program
+
+_PATIENCE = 15.0
+
+
+class Secure(ZketcdServer):
+    """One proxy with TLS on both of its ports, and all that its clients need."""
+
+    def __init__(self, etcd: EtcdServer, prefix: str, folder: Path) -> None:
+        self.secure_port = free_port()
+        self.authority = Authority(folder)
+        self.amy = self.authority.issue("amy", common_name="amy")
+        self.files = self.authority.issue("server", "127.0.0.1", "localhost")
+        super().__init__(
+            etcd.endpoint,
+            prefix=prefix,
+            max_client_connections=0,
+            tls_cert=self.files.cert,
+            tls_key=self.files.key,
+            tls_ca=self.authority.ca,
+            secure_listen=f"127.0.0.1:{self.secure_port}",
+        )
+
+    @contextlib.contextmanager
+    def kazoo(self, pair: Pair, port: int | None = None) -> Iterator[KazooClient]:
+        """A kazoo over TLS with a certificate."""
+        client = KazooClient(
+            f"127.0.0.1:{port or self.port}",
+            use_ssl=True,
+            ca=str(self.authority.ca),
+            certfile=str(pair.cert),
+            keyfile=str(pair.key),
+        )
+        try:
+            yield client
+        finally:
+            client.stop()
+            client.close()
+
+    def shown(self) -> str:
+        """The serial number of the certificate that a new client is shown."""
+        context = self.authority.client_context(self.amy)
+        with (
+            socket.create_connection(("127.0.0.1", self.port), _PATIENCE) as sock,
+            context.wrap_socket(sock, server_hostname="127.0.0.1") as secure,
+        ):
+            return str((secure.getpeercert() or {})["serialNumber"])
+
+
+@pytest.fixture(scope="module")
+def server(etcd_server: EtcdServer, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Secure]:
+    """A proxy that all of this file shares."""
+    with Secure(etcd_server, "/clients-tls", tmp_path_factory.mktemp("tls")) as server:
+        yield server
+
+
+@pytest.mark.parametrize("secure_port", [False, True])
+def test_kazoo(server: Secure, secure_port: bool) -> None:
+    port = server.secure_port if secure_port else server.port
+    path = f"/kazoo-{secure_port}"
+    events: list[WatchedEvent] = []
+    with server.kazoo(server.amy, port=port) as client:
+        client.start(_PATIENCE)
+        client.create(path, b"one")
+        client.get(path, watch=events.append)
+        client.set(path, b"two")
+        wait_until(lambda: events, "the watch fires")
+        assert client.get(path)[0] == b"two"
+        subject = "CN=amy,OU="
+        client.set_acls(path, [ACL(31, Id("auth", ""))])
+        assert client.get_acls(path)[0][0].id.id.startswith(subject)
+
+
+def test_a_plain_client_beside_one_with_tls(server: Secure) -> None:
+    plain = KazooClient(server.address)
+    with server.kazoo(server.amy) as secure:
+        secure.start(_PATIENCE)
+        plain.start(_PATIENCE)
+        secure.create("/both", b"secret")
+        assert plain.get("/both")[0] == b"secret"
+        told = four_letter_word(server.port, "cons")
+        assert len([line for line in told.splitlines() if "/127.0.0.1:" in line]) == 3
+        plain.stop()
+        plain.close()
+
+
+def _greeted(server: Secure, context: ssl.SSLContext) -> bytes:
+    """What ruok is answered over TLS; nothing, or SSLError or ConnectionError, where nobody is let in."""
+    with (
+        socket.create_connection(("127.0.0.1", server.port), _PATIENCE) as sock,
+        context.wrap_socket(sock, server_hostname="127.0.0.1") as secure,
+    ):
+        secure.sendall(b"ruok")
+        return secure.recv(100)
+
+
+def test_who_has_no_certificate_or_a_foreign_one_is_not_let_in(server: Secure, tmp_path: Path) -> None:
+    eve = Authority(tmp_path, "stranger").issue("eve", common_name="amy")
+    assert _greeted(server, server.authority.client_context(server.amy)) == b"imok"
+    for pair in (None, eve):
+        with contextlib.suppress(ssl.SSLError, ConnectionError):
+            assert _greeted(server, server.authority.client_context(pair)) == b""
+    wait_until(lambda: "cannot let 127.0.0.1 in" in server.log_text(), "the server says why")
+
+
+def test_who_does_not_trust_the_server_stays_away(server: Secure, tmp_path: Path) -> None:
+    context = Authority(tmp_path, "other").client_context(server.amy)
+    with pytest.raises(ssl.SSLCertVerificationError):
+        _greeted(server, context)
+
+
+def test_without_tls_the_secure_port_answers_nothing(server: Secure) -> None:
+    with pytest.raises((OSError, AssertionError)):
+        assert "imok" in four_letter_word(server.secure_port, "ruok")
+
+
+def test_much_data_both_ways(server: Secure) -> None:
+    with server.kazoo(server.amy) as client:
+        client.start(_PATIENCE)
+        client.ensure_path("/much")
+        data = bytes(range(256)) * 2000
+        for place in range(6):
+            client.create(f"/much/{place}", data)
+        asked = [client.get_async(f"/much/{place % 6}") for place in range(60)]
+        assert all(one.get(timeout=60)[0] == data for one in asked)
+
+
+def test_a_session_goes_on_over_a_new_connection(server: Secure) -> None:
+    with server.kazoo(server.amy) as client:
+        client.start(_PATIENCE)
+        client.create("/mine", ephemeral=True)
+        session, _password = client.client_id or (0, b"")
+        assert client.exists("/mine").ephemeralOwner == session
+        client._connection._socket.shutdown(socket.SHUT_RDWR)
+        assert client.retry(client.exists, "/mine").ephemeralOwner == session
+        assert (client.client_id or (0,))[0] == session
+
+
+def test_renewed_certificates_are_shown_to_new_clients_and_bad_ones_are_not(server: Secure) -> None:
+    with server.kazoo(server.amy) as client:
+        client.start(_PATIENCE)
+        before = server.shown()
+        server.files.cert.write_text("no certificate")
+        wait_until(lambda: "holds no certificate in PEM" in server.log_text(), "the server says so")
+        assert server.shown() == before
+        server.files = server.authority.issue("server", "127.0.0.1", "localhost")
+        wait_until(lambda: server.shown() != before, "the new certificate is shown")
+        assert client.exists("/")
+        assert client.client_state == "CONNECTED"
+
+
+def _java(port: int, pair: Pair, ca: Path, *command: str) -> str:
+    done = subprocess.run(
+        [
+            java_program(),
+            "-Dorg.apache.logging.log4j.level=WARN",
+            "-Dzookeeper.client.secure=true",
+            "-Dzookeeper.clientCnxnSocket=org.apache.zookeeper.ClientCnxnSocketNetty",
+            f"-Dzookeeper.ssl.keyStore.location={pair.both}",
+            "-Dzookeeper.ssl.keyStore.type=PEM",
+            f"-Dzookeeper.ssl.trustStore.location={ca}",
+            "-Dzookeeper.ssl.trustStore.type=PEM",
+            *("-cp", zookeeper_classpath(), "org.apache.zookeeper.ZooKeeperMain"),
+            *("-server", f"127.0.0.1:{port}", *command),
+        ],
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    return done.stdout + done.stderr
+
+
+def test_the_java_client(server: Secure) -> None:
+    ports = (server.port, server.secure_port)
+    for number, port in enumerate(ports):
+        made = _java(port, server.amy, server.authority.ca, "create", f"/java{number}", "", "auth::crwda")
+        assert f"Created /java{number}" in made
+        told = _java(port, server.amy, server.authority.ca, "getAcl", f"/java{number}")
+        assert "'x509,'CN=amy%2COU=" in told
+
+
+def test_wrong_files_end_the_start(etcd_server: EtcdServer, tmp_path: Path) -> None:
+    authority = Authority(tmp_path)
+    pair, other = authority.issue("one"), authority.issue("two")
+    command = [sys.executable, "-m", "proxy", "--etcd", etcd_server.endpoint, "--tls-client-auth", "none"]
+    done = subprocess.run(
+        [*command, "--tls-cert", pair.cert, "--tls-key", other.key],
+        cwd=REPOSITORY,
+        capture_output=True,
+        text=True,
+        timeout=60,
+        check=False,
+    )
+    assert done.returncode == 2
+    assert done.stderr.strip() == (
+        f"zketcd: the certificate {pair.cert} with the key {other.key}: key values mismatch"
+    )
