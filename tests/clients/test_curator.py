@@ -209,6 +209,32 @@ def test_mutex_is_asked_to_yield(jvm: Jvm, clients: tuple[Client, Client], path:
     one.release()
 
 
+def test_mutex_outlives_its_server(
+    jvm: Jvm, connect: Connect, servers: tuple[ServerProcess, ServerProcess], path: str
+) -> None:
+    holder, other = connect(0, 1), connect(1, 0)
+    one, two = (recipe(jvm, "locks.InterProcessMutex")(client, path) for client in (holder, other))
+    assert one.acquire(PATIENCE_S, seconds(jvm))
+    session = holder.getZookeeperClient().getZooKeeper().getSessionId()
+    with ThreadPoolExecutor(1) as threads:
+
+        def wait_in_line() -> bool:
+            got: bool = two.acquire(2 * PATIENCE_S, seconds(jvm))
+            two.release()
+            return got
+
+        waiting = threads.submit(wait_in_line)
+        wait_until(lambda: len(children(other, path)) == 2, "the other waits in line")
+        for server in dict.fromkeys(servers):
+            server.kill()
+            server.start()
+        assert len(children(holder, path)) == 2
+        assert holder.getZookeeperClient().getZooKeeper().getSessionId() == session
+        assert not waiting.done()
+        one.release()
+        assert waiting.result()
+
+
 def test_read_write_lock(jvm: Jvm, clients: tuple[Client, Client], path: str) -> None:
     one, two = (recipe(jvm, "locks.InterProcessReadWriteLock")(client, path) for client in clients)
     assert one.readLock().acquire(0, seconds(jvm))
