@@ -18,6 +18,7 @@ from tests.harness import BinaryMissing, EtcdServer, ZketcdServer, ZooKeeperServ
 from tests.harness.process import closed_logs, recent_logs
 
 REAL_FIXTURES = {
+    "origin",
     "spark",
     "etcd_server",
     "own_etcd_server",

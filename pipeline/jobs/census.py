@@ -6,6 +6,7 @@ ephemerals' paths.
 
 from collections import Counter
 from collections.abc import Iterator
+from operator import attrgetter
 from typing import NamedTuple
 
 import pyarrow as pa
@@ -14,13 +15,18 @@ from pyspark.sql import DataFrame
 from pipeline.batches import rows_of
 from pipeline.etcd.records import kind_of, obstacle_to
 from pipeline.formats import digest
-from pipeline.table import ZnodeRow
+from pipeline.table import AclRow, ZnodeRow
 from proxy.tree import session_of
 from schema.keys import Keyspace
 from schema.paths import ROOT
+from schema.values import OPEN_ACL
 
 _SCHEMA = "kind string, text string, number long"
 _ARROW = pa.schema([("kind", pa.string()), ("text", pa.string()), ("number", pa.int64())])
+_OPEN = tuple(AclRow(*entry) for entry in OPEN_ACL)
+_digested = attrgetter(
+    "data", "czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion", "owner"
+)
 _MOST_TOLD = 100  # obstacles of one batch that are told by their paths
 
 Finding = tuple[str, str, int]
@@ -48,7 +54,7 @@ class Census(NamedTuple):
     kinds: dict[str, int]  # persistent, ephemeral, container, ttl
     with_acl: int  # nodes with another ACL than the open one
     max_zxid: int
-    digest: int  # ZooKeeper's, version 2
+    digests: frozenset[int]  # ZooKeeper's, version 2, and what a server makes of it whose locale is ASCII
     ephemerals: list[Ephemeral]
     obstacles: list[Obstacle]  # some of them
     obstacle_count: int
@@ -84,7 +90,7 @@ def take(frame: DataFrame, keys: Keyspace, max_request_bytes: int) -> Census:
         kinds={kind: sums[f"is {kind}"] for kind in ("persistent", "ephemeral", "container", "ttl")},
         with_acl=sums["acl"],
         max_zxid=max_zxid,
-        digest=digest.signed(sums["digest"]),
+        digests=frozenset(digest.signed(sums[name]) for name in ("digest", "narrow digest")),
         ephemerals=sorted(ephemerals),
         obstacles=sorted(obstacles)[:_MOST_TOLD],
         obstacle_count=sums["obstacles"],
@@ -100,20 +106,14 @@ def _findings(rows: Iterator[ZnodeRow], keys: Keyspace, max_request_bytes: int) 
         size = len(row.data or b"")
         sums["nodes"] += 1
         sums["bytes"] += size
-        sums["acl"] += row.acl is not None
-        sums["digest"] += digest.of_node(
-            b"" if row.path == ROOT else row.path.encode(),
-            row.data,
-            row.czxid,
-            row.mzxid,
-            row.pzxid,
-            row.ctime,
-            row.mtime,
-            row.version,
-            row.created,
-            row.aversion,
-            row.owner,
-        )
+        sums["acl"] += row.acl is not None and row.acl != _OPEN
+        path = b"" if row.path == ROOT else row.path.encode()
+        stat = _digested(row)
+        share = digest.of_node(path, *stat)
+        sums["digest"] += share
+        # A server whose locale is not UTF-8 has summed a "?" for each character beyond ASCII.
+        narrow = path if path.isascii() else row.path.encode("ascii", "replace")
+        sums["narrow digest"] += share if narrow is path else digest.of_node(narrow, *stat)
         kind = kind_of(row.owner)
         kinds[kind] += 1
         if kind == "ephemeral":

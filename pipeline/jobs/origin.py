@@ -70,7 +70,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--accept-changes",
         action="store_true",
-        help="go on though a running ensemble was written to meanwhile: a rehearsal, not a move",
+        help="go on though the digest differs, or a running ensemble was written to meanwhile: a rehearsal",
     )
     add("--work-dir", metavar="DIR", help="where what comes from a running ensemble is kept meanwhile")
 

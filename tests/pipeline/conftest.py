@@ -7,6 +7,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.spark import session
 from tests.harness.zookeeper import java_program
+from tests.pipeline.ensembles import Origin, make_origin
 
 
 @pytest.fixture(scope="session")
@@ -22,3 +23,9 @@ def spark() -> Iterator[SparkSession]:
     )
     yield made
     made.stop()
+
+
+@pytest.fixture(scope="session")
+def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
+    """What a real ZooKeeper has left behind; not to be changed."""
+    return make_origin(tmp_path_factory.mktemp("origin"))

@@ -1,6 +1,8 @@
 """A ZooKeeper with one of everything in it, and how a server looks to a client that sees all."""
 
+import shutil
 from collections.abc import Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from tests.compat import script, wire
@@ -11,6 +13,8 @@ from tests.harness import ZketcdServer, ZooKeeperServer
 
 TIMEOUT_MS = 30_000
 _WINDOW = 100  # nodes asked for at once
+#: Sequential creates by which counters are compared.
+COUNTED = ("/seq/n-", "/seq-/x", "/container/n-", "/locks/lock-", "/gone/q", "/wide/s", "/s")
 _READ_ONLY = ((1, "world", "anyone"),)
 
 
@@ -21,6 +25,18 @@ class Node(NamedTuple):
     acl: tuple[tuple[int, str | None, str | None], ...]
     stat: Stat
     children: tuple[str, ...]
+
+
+class Origin(NamedTuple):
+    """A ZooKeeper that was stopped while a client had ephemerals."""
+
+    files: Path
+    before: dict[str, Node]  # the client's session alive
+    after: dict[str, Node]  # once ZooKeeper had closed it
+    session: Session
+    ephemerals: list[str]
+    next_names: dict[str, str]  # what the next sequential creates were called
+    last_zxid: int
 
 
 class Client:
@@ -133,7 +149,7 @@ def populate(client: Client) -> None:
         script.Create("/äöü ☃", b"unicode"),
         script.Create("/acl", b"x", acls=_READ_ONLY),
         script.Create("/acl2", b"x"),
-        script.SetAcl("/acl2", ((31, "digest", "u:hash"), (1, "ip", "127.0.0.1")), 0),
+        script.SetAcl("/acl2", ((31, "digest", "u:hash"), (17, "ip", "127.0.0.1")), 0),
         script.SetAcl("/acl2", ((31, "world", "anyone"),), 1),
         script.CreateContainer("/container", b"c"),
         script.CreateTtl("/ttl", b"t", 3_600_000),
@@ -173,3 +189,33 @@ def ephemerals(client: Client) -> list[str]:
         client.create("/locks/lock-", b"", script.EPHEMERAL_SEQUENTIAL),
         client.create("/locks/lock-", b"", script.EPHEMERAL_SEQUENTIAL),
     ]
+
+
+def make_origin(folder: Path) -> Origin:
+    """Populate a ZooKeeper, stop it amid a session, and note what it shows before and after that one ends."""
+    with zookeeper() as server:
+        client = Client(server.port)
+        populate(client)
+        client.leave()
+        server.restart()  # it makes a snapshot: what follows is in the log only
+        client = Client(server.port, client.session.id, client.session.password)
+        paths = ephemerals(client)
+        before = view(server.port)
+        zxid = client.last_zxid
+        client.leave()
+        server.kill()
+        shutil.copytree(server.data_dir, folder / "data")
+        server.start()
+        client = Client(server.port, client.session.id, client.session.password)
+        session = client.session
+        client.close()
+        after = view(server.port)
+        client = Client(server.port)
+        names = {path: client.create(path, b"", script.SEQUENTIAL) for path in COUNTED}
+        client.close()
+    return Origin(folder / "data", before, after, session, paths, names, zxid)
+
+
+def max_zxid(nodes: dict[str, Node]) -> int:
+    """The largest zxid in any Stat."""
+    return max(max(node.stat.czxid, node.stat.mzxid, node.stat.pzxid) for node in nodes.values())

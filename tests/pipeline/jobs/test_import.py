@@ -1,58 +1,12 @@
 """Real ZooKeeper -> import -> zketcd: every node is the same to a client, and what comes next as well."""
 
-import shutil
-from pathlib import Path
-from typing import NamedTuple
-
 import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.__main__ import main
 from tests.compat import script
-from tests.compat.wire import Session
 from tests.harness import EtcdServer
-from tests.pipeline.ensembles import Client, Node, ephemerals, populate, view, zketcd, zookeeper
-
-
-class Origin(NamedTuple):
-    """A ZooKeeper that was stopped while a client had ephemerals."""
-
-    files: Path
-    before: dict[str, Node]  # the client's session alive
-    after: dict[str, Node]  # once ZooKeeper had closed it
-    session: Session
-    ephemerals: list[str]
-    next_names: dict[str, str]  # what the next sequential creates were called
-    last_zxid: int
-
-
-COUNTED = ("/seq/n-", "/seq-/x", "/container/n-", "/locks/lock-", "/gone/q", "/wide/s", "/s")
-
-
-@pytest.fixture(scope="module")
-def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
-    folder = tmp_path_factory.mktemp("origin")
-    with zookeeper() as server:
-        client = Client(server.port)
-        populate(client)
-        client.leave()
-        server.restart()  # it makes a snapshot: what follows is in the log only
-        client = Client(server.port, client.session.id, client.session.password)
-        paths = ephemerals(client)
-        before = view(server.port)
-        zxid = client.last_zxid
-        client.leave()
-        server.kill()
-        shutil.copytree(server.data_dir, folder / "data")
-        server.start()
-        client = Client(server.port, client.session.id, client.session.password)
-        session = client.session
-        client.close()
-        after = view(server.port)
-        client = Client(server.port)
-        names = {path: client.create(path, b"", script.SEQUENTIAL) for path in COUNTED}
-        client.close()
-    return Origin(folder / "data", before, after, session, paths, names, zxid)
+from tests.pipeline.ensembles import COUNTED, Client, Origin, max_zxid, view, zketcd
 
 
 @pytest.fixture
@@ -131,8 +85,3 @@ def test_what_is_there_or_served_stays(
     assert main(["import", str(origin.files), *options, "--overwrite"]) == 0
     with zketcd(etcd_server.endpoint, etcd_prefix) as server:
         assert view(server.port).keys() == origin.after.keys()
-
-
-def max_zxid(nodes: dict[str, Node]) -> int:
-    """The largest zxid in any Stat."""
-    return max(max(node.stat.czxid, node.stat.mzxid, node.stat.pzxid) for node in nodes.values())

@@ -1,0 +1,61 @@
+"""What a command tells its user at the end, on stdout, a fact a line."""
+
+import argparse
+from collections.abc import Iterable
+
+from pipeline.jobs.census import Census
+from pipeline.jobs.ephemerals import Kept
+
+_LISTED = 50
+
+
+def say(text: str) -> None:
+    """One line."""
+    print(text, flush=True)
+
+
+def say_each(what: str, items: Iterable[str], most: int) -> None:
+    """A line for each of the first `most` items."""
+    for number, item in enumerate(items):
+        if number == most:
+            say(f"{what}: ... and more (--list)")
+            return
+        say(f"{what}: {item}")
+
+
+def say_tree(counted: Census, kept: Kept, most: int) -> None:
+    """What moves, and which ephemerals do not."""
+    kinds = counted.kinds
+    say(f"znodes: {counted.nodes}, {counted.data_bytes} bytes of data")
+    say(f"containers: {kinds['container']}, TTL nodes: {kinds['ttl']}, nodes with an ACL: {counted.with_acl}")
+    say(
+        f"ephemerals: {kinds['ephemeral'] - len(kept.dropped_paths)} kept with {len(kept.sessions)} sessions,"
+        f" {len(kept.dropped_paths)} dropped"
+    )
+    say_each("dropped", kept.dropped_paths, most)
+
+
+def add_list_argument(parser: argparse.ArgumentParser) -> None:
+    """--list."""
+    parser.add_argument(
+        "--list",
+        dest="listed",
+        type=number,
+        default=_LISTED,
+        metavar="N",
+        help=f"how many paths of each kind are told (default: {_LISTED})",
+    )
+
+
+def number(text: str) -> int:
+    """A whole number from 0 up, of the command line."""
+    if not text.isdigit():
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
+    return int(text)
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 up, of the command line."""
+    if not number(text):
+        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+    return int(text)

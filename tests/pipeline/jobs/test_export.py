@@ -1,0 +1,82 @@
+"""zketcd -> export -> real ZooKeeper: every node is the same to a client, and sessions that can go on do."""
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.__main__ import main
+from tests.compat import script
+from tests.harness import EtcdServer
+from tests.pipeline.ensembles import (
+    COUNTED,
+    Client,
+    Origin,
+    ephemerals,
+    max_zxid,
+    populate,
+    view,
+    zketcd,
+    zookeeper,
+)
+
+
+@pytest.fixture
+def options(etcd_server: EtcdServer, etcd_prefix: str) -> list[str]:
+    return ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+
+
+def test_a_tree_born_in_etcd(
+    spark: SparkSession,
+    options: list[str],
+    etcd_server: EtcdServer,
+    etcd_prefix: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    target = zookeeper()
+    with zketcd(etcd_server.endpoint, etcd_prefix) as server:
+        client = Client(server.port)
+        populate(client)
+        paths = ephemerals(client)
+        assert main(["export", str(target.data_dir), *options]) == 0
+        told = capsys.readouterr().out
+        assert all(f"dropped: {path}" in told for path in paths)
+        assert "1 zketcd serve it" in told
+        client.close()  # so that zketcd shows what the export has
+        after = view(server.port)
+        client = Client(server.port)
+        names = {path: client.create(path, b"", script.SEQUENTIAL) for path in COUNTED}
+        client.close()
+        last = client.last_zxid
+    with target:
+        found = view(target.port)
+        for path in ("/eph", "/locks"):
+            assert found[path].stat.pzxid > max_zxid(after) - 100
+            stat = found[path].stat._replace(pzxid=after[path].stat.pzxid)
+            found[path] = found[path]._replace(stat=stat)
+        assert found == after
+        client = Client(target.port, last_zxid=last)
+        assert {path: client.create(path, b"", script.SEQUENTIAL) for path in COUNTED} == names
+        assert client.last_zxid > last
+        client.close()
+
+
+def test_there_and_back_with_a_session(
+    spark: SparkSession, origin: Origin, options: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    keep = ["--keep-sessions"]
+    assert main(["import", str(origin.files), *options, *keep, "--hold-sessions", "0"]) == 0
+    target = zookeeper()
+    assert main(["export", str(target.data_dir), *options, *keep]) == 0
+    assert "3 kept with 1 sessions" in capsys.readouterr().out
+    with target:
+        assert view(target.port) == origin.before
+        client = Client(target.port, origin.session.id, origin.session.password, origin.last_zxid)
+        assert client.session.id == origin.session.id
+        client.close()
+        assert view(target.port).keys() == origin.after.keys()
+
+
+def test_nothing_to_export(
+    options: list[str], tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["export", str(tmp_path_factory.mktemp("none")), *options]) == 1
+    assert "there is no tree" in capsys.readouterr().err
