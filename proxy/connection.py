@@ -374,7 +374,8 @@ class Connection(asyncio.Protocol):
                 return greeting, True
         else:
             greeting = ConnectRequest(version, 0, 0, 0, None, read_only=False)
-        log.info("%s asks for protocol version %d, which is not offered", self.address, version)
+        wish = "OpenTelemetry contexts" if version == ProtocolVersion.TRACING else "compressed packets"
+        log.info("%s asks for %s (protocol version %d): not offered", self.address, wish, version)
         return greeting, False
 
     def _give_up(self) -> None:

@@ -16,7 +16,7 @@ from proxy.batch import Request
 from proxy.connection import Connection
 from proxy.counters import Counters
 from proxy.latency import Latency
-from proxy.operation import Reading
+from proxy.operation import Operations, Reading
 from proxy.ops import EXTENDED
 from proxy.sessions import Session
 from tests.proxy import packets
@@ -110,12 +110,12 @@ class PaperTransport(asyncio.Transport):
 class PaperHost:
     """A server whose commits happen when the test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, operations: Operations = EXTENDED) -> None:
         self.proxy = Proxy(Store([SESSION]))
         self.reading = Reading(self.proxy.mirror.tree, self.proxy.watches)
         self.auth = Offer()
-        self.operations = EXTENDED
-        self.latency = Latency((*EXTENDED.reads, *EXTENDED.writes))
+        self.operations = operations
+        self.latency = Latency((*operations.reads, *operations.writes))
         self.counters = Counters()
         self.pending: list[Request] = []
         self.attached: list[ConnectRequest] = []
@@ -164,9 +164,9 @@ class PaperHost:
 class Client:
     """A connection, its host and what it has been sent so far."""
 
-    def __init__(self) -> None:
+    def __init__(self, operations: Operations = EXTENDED) -> None:
         self.loop = PaperLoop()
-        self.host = PaperHost()
+        self.host = PaperHost(operations)
         self.transport = PaperTransport()
         self.connection = Connection(self.host, cast(asyncio.AbstractEventLoop, self.loop), MAX_FRAME)
         self.transport.protocol = self.connection

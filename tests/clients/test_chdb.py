@@ -1,0 +1,86 @@
+"""A ClickHouse of today (26.9, embedded in chdb): what it keeps in ZooKeeper, with and without extensions."""
+
+from pathlib import Path
+
+import pytest
+
+from codec.constants import KeeperOpCode, OpCode, ProtocolVersion
+from tests.clients.chdb_server import ClickHouse
+from tests.clients.conftest import ON_ZOOKEEPER
+from tests.clients.relay import Relay
+from tests.harness import EtcdServer, ZketcdServer
+
+pytestmark = pytest.mark.skipif(ON_ZOOKEEPER, reason="ZooKeeper has nothing of Keeper's")
+
+# What ClickHouse 26.9 asks of a ZooKeeper, and what more of a Keeper.
+_PLAIN = {
+    *(OpCode.CREATE, OpCode.DELETE, OpCode.EXISTS, OpCode.GET_DATA, OpCode.SET_DATA, OpCode.SYNC),
+    *(OpCode.PING, OpCode.GET_CHILDREN2, OpCode.CHECK, OpCode.MULTI, OpCode.CLOSE_SESSION),
+}
+
+_ROWS = 300
+# query -> its answer
+_SCRIPT = (
+    ("SELECT generateSerialID('a')", "0"),
+    ("SELECT generateSerialID('a')", "1"),
+    ("CREATE TABLE t (k UInt64, v String) ENGINE = KeeperMap('/t') PRIMARY KEY k", ""),
+    (f"INSERT INTO t SELECT number, toString(number) FROM numbers({_ROWS})", ""),
+    ("SELECT count(), sum(k), max(v) FROM t", f'{_ROWS},{_ROWS * (_ROWS - 1) // 2},"99"'),
+    ("SELECT v FROM t WHERE k IN (7, 12345)", '"7"'),
+    ("ALTER TABLE t UPDATE v = 'new' WHERE k < 5", ""),
+    ("ALTER TABLE t DELETE WHERE k >= 200", ""),
+    ("SELECT count(), countIf(v = 'new') FROM t", "200,5"),
+    ("CREATE TABLE same (k UInt64, v String) ENGINE = KeeperMap('/t') PRIMARY KEY k", ""),
+    ("DROP TABLE t SYNC", ""),
+    ("SELECT count() FROM same", "200"),
+    ("TRUNCATE TABLE same", ""),
+    ("SELECT count() FROM same", "0"),
+    ("DROP TABLE same SYNC", ""),
+    ("CREATE FUNCTION twice AS (x) -> x * 2", ""),
+    ("CREATE OR REPLACE FUNCTION twice AS (x) -> x + x + 1", ""),
+    ("SELECT twice(4)", "9"),
+    ("DROP FUNCTION twice", ""),
+    ("CREATE NAMED COLLECTION c AS a = 1, b = 'x'", ""),
+    ("ALTER NAMED COLLECTION c SET b = 'y'", ""),
+    ("SELECT name FROM system.named_collections", '"c"'),
+    ("DROP NAMED COLLECTION c", ""),
+    ("CREATE WORKLOAD everything", ""),
+    ("DROP WORKLOAD everything", ""),
+)
+
+
+@pytest.mark.parametrize(
+    ("extensions", "options", "versions"),
+    [
+        ("off", "", {ProtocolVersion.ZOOKEEPER}),
+        ("on", "", {ProtocolVersion.ZOOKEEPER}),
+        (
+            "on",
+            "<use_xid_64>1</use_xid_64><use_compression>1</use_compression>",
+            {ProtocolVersion.WIDE_XIDS},
+        ),
+    ],
+    ids=["plain", "extended", "wide"],
+)
+def test_clickhouse_keeps_its_things(
+    extensions: str,
+    options: str,
+    versions: set[int],
+    etcd_server: EtcdServer,
+    etcd_prefix: str,
+    tmp_path: Path,
+) -> None:
+    with (
+        ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, keeper_extensions=extensions) as server,
+        Relay(server.port) as relay,
+        ClickHouse(tmp_path, relay.port, options) as clickhouse,
+    ):
+        assert [clickhouse.query(query) for query, _ in _SCRIPT] == [answer for _, answer in _SCRIPT]
+    assert set(relay.versions) == versions
+    asked = set(relay.opcodes) - _PLAIN
+    if extensions == "off":
+        assert asked == set()
+    else:
+        # The rest of what is told waits for what only a whole server does, as replicated tables.
+        assert asked >= {OpCode.MULTI_READ, KeeperOpCode.CREATE_IF_NOT_EXISTS}
+        assert asked <= {OpCode.MULTI_READ, *KeeperOpCode}
