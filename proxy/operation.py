@@ -19,10 +19,6 @@ class Client(Watcher, Protocol):
     """What a read may know of the connection it answers."""
 
     @property
-    def session_id(self) -> int:
-        """The connection's session."""
-
-    @property
     def identities(self) -> tuple[Identity, ...]:
         """Who the connection has shown to be."""
 

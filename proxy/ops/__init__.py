@@ -94,7 +94,7 @@ EXTENDED = Operations(
 
 def reads_alone(operations: Operations) -> Operations:
     """The same for a session that may only read: its writes come as reads, which are refused."""
-    refused = dict.fromkeys(operations.writes, not_read_only)
+    refused = dict.fromkeys((*operations.writes, OpCode.RECONFIG), not_read_only)
     return Operations(
         {**operations.reads, **refused, OpCode.CLOSE_SESSION: close_session}, {}, operations.extended
     )

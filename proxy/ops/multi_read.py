@@ -1,11 +1,6 @@
-"""multiRead: several reads in one request, each answered by itself (FinalRequestProcessor, case multiRead).
-
-A form says which reads there may be and how one that is refused is told of; here is ZooKeeper's.
-"""
+"""multiRead: several reads in one request, each answered by itself (FinalRequestProcessor)."""
 
 import contextlib
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
 
 from codec.constants import ErrorCode, OpCode, Perms
 from codec.errors import MalformedPacket, NullString
@@ -16,17 +11,6 @@ from proxy.operation import Client, Reading
 from proxy.ops.multi import END_OF_PARTS, read_part
 from proxy.ops.reads import find
 from proxy.refusal import Refusal
-
-# (what it reads, who asks, path) -> the body of the part's result. Raises Refusal.
-ReadPart = Callable[[Reading, Client, str], bytes]
-
-
-class Form(NamedTuple):
-    """A dialect of multiRead."""
-
-    parts: Mapping[int, ReadPart]
-    # The whole result, header included, of a part that was refused, given its opcode.
-    refused: Callable[[int, ErrorCode], bytes]
 
 
 def _get_data(reading: Reading, client: Client, path: str) -> bytes:
@@ -41,33 +25,28 @@ def _get_children(reading: Reading, client: Client, path: str) -> bytes:
     return pack_strings(node.children or ())
 
 
-def _refused(_opcode: int, code: ErrorCode) -> bytes:
-    return MULTI_HEADER.pack(OpCode.ERROR, False, code) + INT.pack(code)
-
-
-ZOOKEEPER = Form({OpCode.GET_DATA: _get_data, OpCode.GET_CHILDREN: _get_children}, _refused)
+_PARTS = {int(OpCode.GET_DATA): _get_data, int(OpCode.GET_CHILDREN): _get_children}
 
 
 def multi_read(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The results in order. Parts set no watch, whatever they say (Op.GetData, Op.GetChildren)."""
-    form = ZOOKEEPER
     body: list[bytes] = []
-    for opcode, path in _read(Reader(frame, position), form):
-        operation = form.parts.get(opcode)
+    for opcode, path in _read(Reader(frame, position)):
+        operation = _PARTS.get(opcode)
         if operation is None or path is None:
             # A multi of writes, or a null path: ZooKeeper stumbles, but sends the results so far.
             raise Refusal(ErrorCode.MARSHALLING_ERROR, b"".join(body) + END_OF_PARTS)
         try:
             result = operation(reading, client, path)
         except Refusal as refusal:
-            body.append(form.refused(opcode, refusal.code))
+            body += (MULTI_HEADER.pack(OpCode.ERROR, False, refusal.code), INT.pack(refusal.code))
         else:
             body += (MULTI_HEADER.pack(opcode, False, ErrorCode.OK), result)
     body.append(END_OF_PARTS)
     return b"".join(body)
 
 
-def _read(reader: Reader, form: Form) -> list[tuple[int, str | None]]:
+def _read(reader: Reader) -> list[tuple[int, str | None]]:
     """Opcode and path of each part. Raises MalformedPacket; also if reads and writes are mixed."""
     parts: list[tuple[int, str | None]] = []
     reads = 0
@@ -77,7 +56,7 @@ def _read(reader: Reader, form: Form) -> list[tuple[int, str | None]]:
             if 0 < reads < len(parts):
                 raise MalformedPacket("reads and writes in one request")
             return parts
-        if opcode in form.parts:
+        if opcode in _PARTS:
             parts.append((opcode, reader.string()))
             reader.boolean()  # whether to watch
             reads += 1
