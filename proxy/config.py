@@ -38,6 +38,7 @@ class Config:
     max_connections: int
     max_frame: int
     extended_types: bool
+    enforce_quota: bool
     container_check_interval: int
     container_max_per_minute: int
     container_max_never_used: int
@@ -89,6 +90,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         max_connections=given.max_connections,
         max_frame=given.max_frame,
         extended_types=given.extended_types_enabled,
+        enforce_quota=given.enforce_quota,
         container_check_interval=given.container_check_interval,
         container_max_per_minute=given.container_max_per_minute,
         container_max_never_used=given.container_max_never_used,
@@ -187,6 +189,13 @@ def _parser() -> Any:
         default="true",
         metavar="BOOL",
         help="whether TTL nodes may be created (zookeeper.extendedTypesEnabled)",
+    )
+    add(
+        "--enforce-quota",
+        type=_truth,
+        default="false",
+        metavar="BOOL",
+        help="whether the hard limits of quotas refuse what exceeds them (zookeeper.enforceQuota)",
     )
     add(
         "--container-check-interval",

@@ -210,6 +210,7 @@ class Draft:
         "entries",
         "footprint",
         "now",
+        "quotas",
         "request_events",
         "rules",
         "session_changes",
@@ -234,6 +235,7 @@ class Draft:
         self._journal: list[tuple[Entry, tuple[Any, ...]]] = []
         self.now = now
         self.rules = rules
+        self.quotas = tree.quotas  # as of what is applied: what this draft would make of them does not count
         self.entries: dict[str, Entry] = {}
         self.footprint: list[tuple[Entry, int]] = []
         self.request_events: list[TreeEvent] = []

@@ -88,6 +88,8 @@ class Mirror:
         self.tree.nodes.clear()
         self.tree.ephemerals.clear()
         self.tree.mortal.clear()
+        self.tree.quotas.clear()
+        self.tree.data_size = 0
         self.sessions.clear()
         self.proxies.clear()
         self.markers.clear()
@@ -103,6 +105,7 @@ class Mirror:
         for path in self.tree.nodes:
             if path != "/":
                 self.tree.link(path)  # children may have come before their parents
+        self.tree.data_size += self.tree.quotas.settle()
         self._counters.clear()
         self._reach(revision)
 
@@ -215,6 +218,8 @@ class Mirror:
         for event in events:
             covered = self._apply(event, fired, covered, sessions)
         fired += missed
+        if self.tree.quotas.stale:
+            self.tree.data_size += self.tree.quotas.settle()
         self._reach(revision)
         if fired and self._watches:
             self._fire(fired)
@@ -334,6 +339,8 @@ class Mirror:
             # A new ACL leaves mzxid as it was; after a gap in the stream the data may have changed before it.
             kind = _NONE if mzxid == node.mzxid else _DATA_CHANGED
             self.tree.data_size += len(data or b"") - len(node.data or b"")
+            if self.tree.quotas:
+                self.tree.quotas.changed(path, node.data, data)
             node.data = data
         node.acl = acl
         node.czxid = czxid

@@ -104,7 +104,7 @@ class Server:
             self.incarnation,
             self._tasks,
             self._watches_of,
-            rules=Rules(extended_types=config.extended_types),
+            rules=Rules(config.extended_types, config.enforce_quota, self._quota_exceeded),
         )
         self.feed = Feed(etcd, keys, self.mirror)
         self._leases = Leases(
@@ -146,6 +146,7 @@ class Server:
         self.sent = 0
         self.submit = self.committer.submit
         self.facts = Facts(self)
+        self._over_quota: dict[str, Repeated] = {}  # by the quota's path
         self._words = FourLetterWords(self.facts, config.four_letter_words)
 
     @property
@@ -298,6 +299,12 @@ class Server:
     def four_letter_word(self, word: bytes, rest: bytes) -> bytes | None:
         """The answer to a four-letter word and what came with it, None if it is none."""
         return self._words.answer(word, rest)
+
+    def _quota_exceeded(self, path: str, message: str) -> None:
+        trouble = self._over_quota.get(path)
+        if trouble is None:
+            trouble = self._over_quota[path] = Repeated(log)
+        trouble.warn("quota of %s exceeded: %s", path, message)
 
     # -- sessions ------------------------------------------------------------------------------------------
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 
 from codec.jute import Acl
 from codec.packets import STAT
+from proxy.quotas import QUOTA_PATHS, Quotas
 from schema.paths import ROOT, split
 
 # ZooKeeper keeps a node's kind in ephemeralOwner (EphemeralType): the lowest long is a container, a top
@@ -100,9 +101,9 @@ class Node:
 
 
 class Tree:
-    """All znodes by path, the ephemerals by session, and the nodes that go by themselves."""
+    """All znodes by path, the ephemerals by session, the nodes that go by themselves, and the quotas."""
 
-    __slots__ = ("data_size", "ephemerals", "mortal", "nodes", "system")
+    __slots__ = ("data_size", "ephemerals", "mortal", "nodes", "quotas", "system")
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
@@ -110,6 +111,7 @@ class Tree:
         self.system: dict[str, Node] = {}
         self.ephemerals: dict[int, set[str]] = {}
         self.mortal: set[str] = set()  # container and TTL nodes
+        self.quotas = Quotas(self.nodes)
         self.data_size = 0  # bytes of all data, and characters of all paths
 
     def reserves(self, path: str) -> bool:
@@ -123,6 +125,8 @@ class Tree:
         self.index_owner(path, node)
         if path != ROOT:
             self.link(path)
+        if self.quotas or path.startswith(QUOTA_PATHS):
+            self.quotas.came(path, node)
 
     def link(self, path: str) -> None:
         """Make a node known to its parent, if that is there."""
@@ -150,6 +154,8 @@ class Tree:
             return None
         self.data_size -= len(path) + len(node.data or b"")
         self.forget_owner(path, node)
+        if self.quotas:
+            self.quotas.went(path, node)
         above, name = split(path)
         parent = self.nodes.get(above)
         if parent is not None and parent.children is not None:

@@ -9,6 +9,7 @@ from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft, Entry, StatFie
 from proxy.operation import WriteOperation
 from proxy.ops.missing import missing
 from proxy.ops.stats import pack_stat
+from proxy.quotas import check
 from proxy.refusal import Refusal
 from proxy.rules import Rules
 from proxy.tree import CONTAINER_OWNER, MAX_TTL, session_of, ttl_owner
@@ -64,6 +65,8 @@ def create(draft: Draft, caller: Caller, fields: Fields, owner: int = 0) -> Entr
         raise Refusal(ErrorCode.NODE_EXISTS)
     if parent.owner and session_of(parent.owner):
         raise Refusal(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
+    if draft.quotas:
+        check(draft.quotas, draft.rules, path, 1, len(data or b""))
     draft.create(parent, entry, data, acl, owner)
     return entry
 

@@ -107,6 +107,8 @@ def apply(draft: Draft, caller: Caller, parts: list[Part]) -> Outcome:
             results.append(part.operation.apply(draft, caller, part.fields))
         except Refusal as refusal:
             draft.rollback()
+            if refusal.code == ErrorCode.MARSHALLING_ERROR:
+                raise  # no KeeperException there, but what ends the whole request
             return Outcome(parts, [], Failure(position, refusal.code))
     return Outcome(parts, results, None)
 

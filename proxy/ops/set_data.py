@@ -7,6 +7,7 @@ from proxy.draft import CHANGE, GUARD_NODE, Draft, StatFields
 from proxy.operation import WriteOperation
 from proxy.ops.missing import missing
 from proxy.ops.stats import pack_stat
+from proxy.quotas import check
 from proxy.refusal import Refusal
 from schema.paths import is_valid
 
@@ -20,6 +21,8 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, bytes | None, int]) -
     if not node.exists:
         raise missing(draft, path)
     demand(node.acl, Perms.WRITE, caller.identities)
+    if draft.quotas:
+        check(draft.quotas, draft.rules, path, 0, len(data or b"") - len(node.data or b""))
     if version not in (-1, node.version):
         raise Refusal(ErrorCode.BAD_VERSION)
     draft.set_data(node, data)

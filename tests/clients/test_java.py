@@ -156,6 +156,49 @@ SCRIPT = [
     Step("create /tree/x/y"),
     Step("setAcl -R /tree world:anyone:cdrwa,ip:127.0.0.1:r"),
     Step("getAcl /tree/x/y"),
+    # Nodes that go by themselves
+    Step("create -c /container data"),
+    Step("create -c /container again"),
+    Step("create -c -s /container/x"),
+    Step("stat /container"),
+    Step("create -t 100000 /container/ttl data"),
+    Step("create -t 100000 -s /container/ttl data"),
+    Step("create -t 0 /container/none"),
+    Step("create -t 1099511627776 /container/long"),
+    Step("create -e -t 5 /container/both"),
+    Step("get -s /container/ttl"),
+    # Quotas
+    Step("create /limited 12345"),
+    Step("create /limited/x 12"),
+    Step("listquota /limited"),
+    Step("setquota -n 4 /limited"),
+    Step("listquota /limited"),
+    Step("create /limited/y"),
+    Step("setquota -b 5 /limited"),
+    Step("setquota -N 9 /limited"),
+    Step("setquota -B 99 /limited"),
+    Step("listquota /limited"),
+    Step("create /limited/z"),
+    Step("create /limited/zz"),
+    Step("set /limited x"),
+    Step("delete /limited/z"),
+    Step("listquota /limited"),
+    Step("get -s /zookeeper/quota/limited/zookeeper_stats"),
+    Step("get -s /zookeeper/quota/limited/zookeeper_limits"),
+    Step("setquota -n 1 /limited"),
+    Step("setquota -n 5 /limited/x"),
+    Step("setquota -n 5 /"),
+    Step("setquota -n 0 /limited"),
+    Step("setquota -n 5 /nothing"),
+    Step("setquota -n 5 /zookeeper/quota/limited"),
+    Step("ls -R /zookeeper/quota"),
+    Step("delquota -n /limited"),
+    Step("listquota /limited"),
+    Step("delquota /limited"),
+    Step("listquota /limited"),
+    Step("delquota /limited"),
+    Step("ls -R /zookeeper"),
+    Step("deleteall /limited"),
     # The rest
     Step("sync /a"),
     Step("sync /nothing"),
@@ -284,8 +327,9 @@ def _comparable(transcript: list[str], server: ServerProcess) -> list[str]:
 
 def test_a_zkcli_session_reads_as_on_real_zookeeper(pair: tuple[ServerProcess, ServerProcess]) -> None:
     transcripts = []
+    extended = {"zookeeper.extendedTypesEnabled": "true"}  # zketcd's default
     with ExitStack() as stack:
-        oracle = stack.enter_context(ZooKeeperServer(tick_time=TICK_TIME_MS))
+        oracle = stack.enter_context(ZooKeeperServer(tick_time=TICK_TIME_MS, system_properties=extended))
         for server in (oracle, pair[0]):
             session = stack.enter_context(_zkcli(server))
             transcripts.append(_comparable(session.play(SCRIPT), server))

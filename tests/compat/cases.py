@@ -66,6 +66,12 @@ def _state(slot: int, *paths: str) -> Script:
     return steps
 
 
+def _with_stats(quota: str, *requests: Request) -> Script:
+    """Return one step for each request, and what the quota's stats say after it."""
+    stats = f"~{quota}/zookeeper_stats"
+    return _one(0, *(step for request in requests for step in (request, GetData(stats))))
+
+
 def _multi_script(
     *ops: Request, before: tuple[Request, ...] = (), look: tuple[str, ...] = ("", "/a")
 ) -> Script:
@@ -337,6 +343,68 @@ CASES: dict[str, Script] = {
             *(DeleteContainer(path) for path in (None, "@/", "@/zookeeper", "@", "@nope", "/p\0", "/p/")),
         ),
         *_state(1, "", "/p"),
+    ],
+    # The same with hard limits enforced or not: see test_switches.
+    "quotas": [
+        Open(0),
+        Open(1),
+        *_one(0, Create("/a", b"12345"), Create("/a/b", b"123"), Create("~"), Create("~/a")),
+        *_one(0, Create("~/a/zookeeper_limits", b"count=3,bytes=20=;byteHardLimit=25;countHardLimit=4")),
+        *_one(0, Create("/a/early", b"1"), Create("~/a/zookeeper_stats", b"count=0,bytes=0", with_stat=True)),
+        *_one(1, *_watched("~/a/zookeeper_stats"), Exists("~/a/zookeeper_stats")),
+        *_with_stats(
+            "/a",
+            Create("/a/c", b"1"),
+            Create("/a/d"),  # beyond the count
+            Create("/a/d/e"),
+            Create("/a/b"),
+            Create("/a/e/f"),
+            Create("/a/x", acls=None),
+            SetData("/a", b"x" * 12, 9),
+            SetData("/a", b"x" * 40, 9),
+            SetData("/a/missing", b"x" * 40),
+            SetData("/a", b"x" * 12),
+            SetData("/a", b"x" * 40),
+            SetData("/a", None),
+            Multi((Delete("/a/c"), Create("/a/c2"))),
+            Delete("/a/early"),
+            Create("/a/eph", flags=EPHEMERAL),
+            CreateContainer("/a/con"),
+            CreateTtl("/a/ttl"),
+            SetData("~/a/zookeeper_limits", b"countHardLimit=8"),
+            Multi(tuple(Create(f"/a/m{place}") for place in range(9))),
+            Create("/a/more"),
+            Create("/ab"),
+            Multi((Check("/a"), Create("/a/more"))),
+            SetData("~/a/zookeeper_limits", b"garbage"),
+            Create("/a/g", b"1234"),
+            SetData("/a", b"1"),
+            Multi((SetData("/a", b"2"),)),
+            SetData("~/a/zookeeper_limits", None),
+            SetData("/a", b"3"),
+            SetData("~/a/zookeeper_limits", b""),
+            SetData("/a", b"12345"),
+            SetData("~/a/zookeeper_limits", b"byteHardLimit=0"),
+            SetData("/a", b"123456"),
+            SetData("/a", b"1234"),
+            SetData("/a", b"54321"),
+            Create("/a/empty"),
+            SetAcl("~/a/zookeeper_stats", OPEN),
+            Delete("/a/empty"),
+        ),
+        call(
+            0, Create("/a/p"), GetData("~/a/zookeeper_stats"), Delete("/a/p"), GetData("~/a/zookeeper_stats")
+        ),
+        *_one(0, Delete("~/a/zookeeper_stats"), Create("/a/unseen", b"12")),
+        *_one(0, Create("~/a/zookeeper_stats", b"anything"), GetData("~/a/zookeeper_stats")),
+        *_one(0, Delete("~/a/zookeeper_limits"), GetData("~/a/zookeeper_stats"), Create("/a/free", b"12345")),
+        *_one(0, Delete("~/a/zookeeper_stats"), Delete("~/a"), Create("/a/freer", b"12345")),
+    ],
+    "quotas_of_what_is_not_there": [
+        Open(0),
+        *_one(0, Create("~"), Create("~/n"), Create("~/n/zookeeper_limits", b"count=1")),
+        *_one(0, Create("~/n/zookeeper_stats", b"x")),
+        *_with_stats("/n", Create("/n", b"data"), Create("/n/x"), Delete("/n/x"), Delete("/n")),
     ],
     "bad_paths": _paths_script(
         "@", "@a", "@a/b", "/", "/a/", "//", "/a//b", "/.", "/..", "/./a", "/a/.", "/a/../b", None

@@ -79,6 +79,8 @@ _BAD_PATHS = (
     "/\uf8ff",
     None,
 )
+_LIMITS, _STATS = "~/a/zookeeper_limits", "~/a/zookeeper_stats"
+_QUOTA = (Create("~"), Create("~/a"), Create(_LIMITS, b"countHardLimit=5"), Create(_STATS))
 _TTL_FLAGS = (WITH_TTL, SEQUENTIAL_WITH_TTL)
 _GOOD_TTLS = (3_600_000, 3_600_000, 3_600_000, 90_000_000, (1 << 40) - 1)
 _GOOD_ODD_PATHS = ("/ü", "/a b", "/...", "/.a", "/a\u3000", "/\U0001f600", "/%2F", "/a.b")
@@ -98,8 +100,9 @@ class Generator:
     right.
     """
 
-    def __init__(self, seed: int, bursts: bool = False) -> None:
+    def __init__(self, seed: int, bursts: bool = False, quotas: bool = False) -> None:
         self._random = Random(seed)
+        self._quotas = quotas
         self._bursts = bursts
         self._guess: dict[str, int] = {"": 0}
         self._ephemerals: dict[str, int] = {}
@@ -113,6 +116,8 @@ class Generator:
         for path in ("/a", "/b", "/a/a"):
             self._guess[path] = 0
             steps.append(Call(0, (Create(path),)))
+        if self._quotas:
+            steps += [Call(0, (request,)) for request in _QUOTA]
         steps += [self._step() for _ in range(length)]
         return steps
 
@@ -153,6 +158,9 @@ class Generator:
         return Call(slot, (self._request(auth=True),))
 
     def _request(self, auth: bool) -> Request:
+        if self._quotas and self._random.random() < 0.2:
+            looks = (GetData(_STATS), GetData(_STATS, True), Exists(_STATS))
+            return self._set_limits() if self._random.random() < 0.2 else self._random.choice(looks)
         chance = self._random.random()
         if chance < 0.36:
             return self._write()
@@ -257,6 +265,11 @@ class Generator:
         # A TTL below 0 of any other mode ends the whole ZooKeeper.
         ttls = (*_GOOD_TTLS, 0, -1, 1 << 40, -(1 << 63)) if flags in _TTL_FLAGS else _GOOD_TTLS
         return CreateTtl(path, self._data(), self._random.choice(ttls), flags, acls)
+
+    def _set_limits(self) -> SetData:
+        names = ("count", "bytes", "countHardLimit", "byteHardLimit")
+        limits = (f"{name}={self._random.choice((-1, 2, 5, 100, 2000))}" for name in names)
+        return SetData(_LIMITS, ";".join(limits).encode())
 
     def _read(self) -> Request:
         watch = self._random.random() < 0.5

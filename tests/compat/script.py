@@ -2,7 +2,8 @@
 
 A script is a list of steps. Every step and request is a NamedTuple whose repr is Python, so that a shrunk
 script can be pasted into `cases`. Paths are relative to a root node that the runner makes for each run: "" is
-that root, "/a" a child of it. A path that starts with "@" is sent as it stands, without the "@".
+that root, "/a" a child of it. A path that starts with "@" is sent as it stands, without the "@"; one that
+starts with "~" lies where the quotas of that root and of what is below it do.
 """
 
 from __future__ import annotations
@@ -372,10 +373,15 @@ def writes(request: Request) -> bool:
     )
 
 
+_QUOTAS = "/zookeeper/quota"
+
+
 def rooted(path: str | None, root: str) -> str | None:
-    """Return the path to send: below `root`, or literal after "@"."""
+    """Return the path to send: below `root` or its quotas, or literal after "@"."""
     if path is None:
         return None
+    if path.startswith("~"):
+        return _QUOTAS + root + path[1:]
     return path[1:] if path.startswith("@") else root + path
 
 
@@ -383,6 +389,8 @@ def unrooted(path: str | None, root: str) -> str | None:
     """Return a server's path as scripts write it; the inverse of `rooted`."""
     if path is None:
         return None
+    if path.startswith(_QUOTAS + root):
+        return "~" + path[len(_QUOTAS + root) :]
     return path[len(root) :] if path.startswith(root) else "@" + path
 
 

@@ -46,3 +46,9 @@ def test_no_difference(oracle: Server, subject: Server, seed: int, bursts: bool)
 @pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 3])
 def test_no_difference_over_two_proxies(pair_oracle: Server, pair: Server, seed: int, bursts: bool) -> None:
     check(seed, Generator(seed + 1_000_000, bursts).script(STEPS), pair_oracle, pair)
+
+
+@pytest.mark.parametrize("bursts", [False, True], ids=["lockstep", "pipelined"])
+@pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 8])
+def test_no_difference_in_what_quotas_count(oracle: Server, subject: Server, seed: int, bursts: bool) -> None:
+    check(seed, Generator(seed + 2_000_000, bursts, quotas=True).script(STEPS), oracle, subject)

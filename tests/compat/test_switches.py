@@ -4,6 +4,7 @@ import pytest
 
 from tests.compat.cases import CASES
 from tests.compat.conftest import real_zookeeper, zketcd_proxy
+from tests.compat.generate import Generator
 from tests.compat.runner import describe, run
 from tests.compat.script import Script
 from tests.compat.side import Server
@@ -16,6 +17,21 @@ def check(script: Script, oracle: Server, subject: Server) -> None:
     found = run(script, oracle, subject)
     if found is not None:
         pytest.fail(describe(found, script[: found.place + 1], oracle, subject), pytrace=False)
+
+
+QUOTAS = ("quotas", "quotas_of_what_is_not_there")
+
+
+def test_enforced_quotas(etcd_server: EtcdServer) -> None:
+    with (
+        real_zookeeper({"zookeeper.enforceQuota": "true"}) as zookeeper,
+        zketcd_proxy(etcd_server, "/enforced", enforce_quota="true") as proxy,
+    ):
+        sides = Server("zookeeper", (zookeeper.port,)), Server("zketcd", (proxy.port,))
+        for name in QUOTAS:
+            check(CASES[name], *sides)
+        for seed in range(6):
+            check(Generator(seed, quotas=True).script(200), *sides)
 
 
 def test_without_extended_types(etcd_server: EtcdServer) -> None:

@@ -28,6 +28,7 @@ from schema.values import (
 )
 from tests.fakes.etcd import FakeEvent
 from tests.proxy import naive
+from tests.proxy.ops.room import do, with_quota
 from tests.proxy.requests import SESSIONS, batches
 from tests.proxy.world import KEYS, Proxy, Store, assert_same_tree, naive_answer, naive_tree, request_of
 
@@ -325,6 +326,31 @@ def test_an_imported_node_keeps_the_zxids_that_its_header_names() -> None:
     assert [what for kind, what in listening.told if kind == "fired"] == [
         (EventType.NODE_CREATED, "/a", store.revision)
     ]
+
+
+def test_a_quotas_numbers_are_the_same_however_a_mirror_came_to_them() -> None:
+    proxy = with_quota("/open", b"count=1")
+    stats = "/zookeeper/quota/open/zookeeper_stats"
+    behind = Proxy(proxy.store)
+    do(proxy, naive.Create("/open/x", b"12345"), naive.SetData("/open", b"678"), naive.Create("/open/y"))
+    do(proxy, naive.Delete("/open/y"), naive.SetData(stats, b"count=9,bytes=9"))
+    expected = b"count=3,bytes=8"
+    pairs = proxy.store.snapshot()
+    random.Random(5).shuffle(pairs)
+    loaded = Proxy(proxy.store, load=False)
+    loaded.mirror.load(pairs)
+    loaded.mirror.loaded(proxy.store.revision)
+    behind.mirror.replace(pairs, proxy.store.revision)
+    for one in (proxy, loaded, behind):
+        node = one.mirror.tree.nodes[stats]
+        assert (node.data, node.version) == (expected, 1)
+        nodes = one.mirror.tree.nodes
+        assert one.mirror.tree.data_size == sum(
+            len(path) + len(node.data or b"") for path, node in nodes.items()
+        )
+    loaded.mirror.unload()
+    assert not loaded.mirror.tree.quotas
+    assert loaded.mirror.tree.data_size == 0
 
 
 def test_keys_of_nobody_are_passed_over() -> None:

@@ -18,6 +18,7 @@ from proxy.ops.check import CHECK
 from proxy.ops.features import system_nodes
 from proxy.ops.multi import MULTI, Outcome, Part
 from proxy.ops.session import END
+from proxy.rules import DEFAULT_RULES
 from proxy.watches import WatchTable
 from schema.keys import Keyspace
 from schema.paths import ROOT
@@ -52,6 +53,7 @@ class Proxy:
 
     def __init__(self, store: "Store", *, load: bool = True) -> None:
         self.store = store
+        self.rules = DEFAULT_RULES
         self.watches = RecordingWatches()
         self.mirror = Mirror(KEYS, self.watches, self)
         self.sessions_changed: list[int] = []
@@ -82,7 +84,7 @@ class Proxy:
     def batch(self, now: int) -> Batch:
         """An empty batch on what the mirror shows."""
         mirror = self.mirror
-        return Batch(mirror.tree, mirror.sessions, {}, INCARNATION, mirror.revision, now)
+        return Batch(mirror.tree, mirror.sessions, {}, INCARNATION, mirror.revision, now, rules=self.rules)
 
     def plan(self, batch: Batch) -> Txn:
         """The Txn of a batch, as it may go out; a lane of its own makes its marker's guard hold."""

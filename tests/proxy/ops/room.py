@@ -3,6 +3,7 @@
 from codec.constants import ErrorCode
 from codec.jute import Acl
 from proxy.ops.multi import Outcome
+from proxy.rules import Rules
 from tests.proxy.naive import Asked, Create, Multi
 from tests.proxy.world import Proxy, Store, answer_of, request_of, with_keeper
 
@@ -17,6 +18,16 @@ def room() -> Proxy:
     proxy = Proxy(Store((1, 2)))
     do(proxy, Create("/open"), Create("/open/child"), Create("/brief", flags=1))
     do(proxy, Create("/closed", acl=CLOSED), Create("/read-only", acl=READ_ONLY))
+    return proxy
+
+
+def with_quota(path: str, limits: bytes) -> Proxy:
+    """The room with a quota on a path, whose hard limits are enforced."""
+    proxy = room()
+    proxy.rules = Rules(enforce_quota=True)
+    quota = f"/zookeeper/quota{path}"
+    do(proxy, Create("/zookeeper"), Create("/zookeeper/quota"), Create(quota))
+    do(proxy, Create(f"{quota}/zookeeper_limits", limits), Create(f"{quota}/zookeeper_stats"))
     return proxy
 
 

@@ -14,8 +14,8 @@ from proxy.refusal import Refusal
 from proxy.rules import DEFAULT_RULES, Rules
 from proxy.tree import CONTAINER_OWNER, MAX_TTL, Tree, session_of, ttl_owner
 from schema.values import OPEN_ACL as OPEN_ACL_TUPLE
-from tests.proxy.naive import Create, Delete
-from tests.proxy.ops.room import BAD, do, refusal, room
+from tests.proxy.naive import Create, CreateMortal, Delete, Multi
+from tests.proxy.ops.room import BAD, do, refusal, room, with_quota
 
 
 @pytest.mark.parametrize(
@@ -154,3 +154,29 @@ def test_the_answers_on_the_wire() -> None:
     assert CREATE.reply("/a", 9) == path
     assert CREATE2.reply(("/a", stat), 9) == path + STAT.pack(9, 9, 5, 5, 0, 0, 0, 0, 3, 0, 9)
     assert pack_stat((1, -1, 5, 5, 0, 0, 0, 0, 3, 0, 2), 9) == STAT.pack(1, 9, 5, 5, 0, 0, 0, 0, 3, 0, 2)
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (Create("/open/x"), ErrorCode.QUOTA_EXCEEDED),
+        (CreateMortal("/open/x"), ErrorCode.QUOTA_EXCEEDED),
+        (CreateMortal("/open/x", ttl=5), ErrorCode.QUOTA_EXCEEDED),
+        (Create("/open/child"), ErrorCode.NODE_EXISTS),
+        (Create("/open/none/x"), ErrorCode.NO_NODE),
+        (Create("/open/x", acl=BAD), ErrorCode.INVALID_ACL),
+        (Create("/x"), None),
+    ],
+)
+def test_a_quota_comes_last(asked: Create | CreateMortal, code: ErrorCode | None) -> None:
+    (answer,) = do(with_quota("/open", b"countHardLimit=2"), asked)
+    assert (answer if isinstance(answer, ErrorCode) else None) == code
+
+
+def test_a_multi_is_judged_by_what_is_applied() -> None:
+    """As in ZooKeeper, so that it may go beyond a quota once."""
+    proxy = with_quota("/open", b"countHardLimit=3")
+    answers = do(proxy, Multi((Create("/open/1"), Create("/open/2"))), Create("/open/3"))
+    assert [answer for answer in answers if isinstance(answer, ErrorCode)] == []
+    assert proxy.mirror.tree.nodes["/zookeeper/quota/open/zookeeper_stats"].data == b"count=5,bytes=0"
+    assert do(proxy, Create("/open/4")) == [ErrorCode.QUOTA_EXCEEDED]

@@ -3,8 +3,8 @@
 import pytest
 
 from codec.constants import ErrorCode
-from tests.proxy.naive import SetData
-from tests.proxy.ops.room import do, refusal, room
+from tests.proxy.naive import Check, Multi, MultiAnswer, SetData
+from tests.proxy.ops.room import do, refusal, room, with_quota
 
 
 @pytest.mark.parametrize(
@@ -31,3 +31,28 @@ def test_null_is_not_empty() -> None:
     assert proxy.mirror.tree.nodes["/open"].data is None
     do(proxy, SetData("/open", b""))
     assert proxy.mirror.tree.nodes["/open"].data == b""
+
+
+@pytest.mark.parametrize(
+    ("asked", "code"),
+    [
+        (SetData("/open", b"12345"), None),
+        (SetData("/open", b"123456"), ErrorCode.QUOTA_EXCEEDED),
+        (SetData("/open", b"123456", 7), ErrorCode.QUOTA_EXCEEDED),  # before the version
+        (SetData("/open/none", b"123456"), ErrorCode.NO_NODE),
+        (SetData("/read-only", b"123456", 7), ErrorCode.NO_AUTH),
+        (SetData("/closed", b"123456"), ErrorCode.NO_AUTH),
+        (
+            Multi((Check("/open"), SetData("/open", b"123456"))),
+            MultiAnswer([], 1, ErrorCode.QUOTA_EXCEEDED),
+        ),
+    ],
+)
+def test_a_quota_is_looked_at_before_the_version(asked: SetData | Multi, code: object) -> None:
+    (answer,) = do(with_quota("/open", b"byteHardLimit=5"), asked)
+    assert answer == code or (code is None and not isinstance(answer, ErrorCode))
+
+
+def test_limits_that_cannot_be_read_end_a_whole_multi() -> None:
+    asked = SetData("/open", b"1"), Multi((Check("/open"), SetData("/open", b"1")))
+    assert do(with_quota("/open", b"?"), *asked) == [ErrorCode.MARSHALLING_ERROR] * 2
