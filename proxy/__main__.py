@@ -6,10 +6,13 @@ import logging
 import signal
 import socket
 import sys
-from contextlib import AsyncExitStack, nullcontext
+from collections.abc import Iterator
+from contextlib import AsyncExitStack, contextmanager, nullcontext
 
 import uvloop
 
+from proxy.admin.commands import Commands
+from proxy.admin.http import AdminServer
 from proxy.certificates import TlsContext
 from proxy.config import Config, parse
 from proxy.etcd.client import EtcdClient, Tls
@@ -38,16 +41,41 @@ def main() -> int:
         with (
             bound_socket(config.host, config.port) as listener,
             bound_socket(*config.tls.secure) if config.tls.secure else nullcontext() as secure,
+            _admin_socket(config) as admin,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            return runner.run(_run(config, tls, listener, secure))
+            return runner.run(_run(config, tls, listener, secure, admin))
     except (EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, OSError, ValueError) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 1
 
 
+@contextmanager
+def _admin_socket(config: Config) -> Iterator[socket.socket | None]:
+    """The socket of the admin HTTP server; None if there is to be none, or its default port is taken."""
+    if config.admin is None:
+        yield None
+        return
+    host, port = config.admin
+    try:
+        listener = bound_socket(host, port)
+        listener.listen()  # at once: two that are bound but do not listen would not notice each other
+    except OSError as error:
+        if config.admin_is_wished:
+            raise
+        log.warning("no admin HTTP server: %s; --admin-listen gives it another address", error)
+        yield None
+        return
+    with listener:
+        yield listener
+
+
 async def _run(
-    config: Config, tls: TlsContext | None, listener: socket.socket, secure: socket.socket | None
+    config: Config,
+    tls: TlsContext | None,
+    listener: socket.socket,
+    secure: socket.socket | None,
+    admin_listener: socket.socket | None,
 ) -> int:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -67,6 +95,11 @@ async def _run(
         )
         stack.push_async_callback(etcd.close)
         server = Server(config, etcd, tls)
+        if admin_listener is not None:
+            admin = AdminServer(server.facts, Commands(server.facts, server.auth))
+            await admin.start(admin_listener)
+            # The last to end: it says that this proxy is not ready while it drains.
+            stack.push_async_callback(admin.stop)
         started = loop.create_task(server.start(_tell, listener, secure))
         waiting = loop.create_task(stopped.wait())
         lost = loop.create_task(_end_of(embedded))
@@ -84,7 +117,8 @@ async def _run(
         gc.set_threshold(100_000, 50, 1000)
         print(
             f"ready: serving ZooKeeper clients on {config.host}:{server.port},"
-            f" etcd at {','.join(endpoints)}, prefix {config.prefix}, {len(server.mirror.tree.nodes)} znodes",
+            f" etcd at {','.join(endpoints)}, prefix {config.prefix}, {len(server.mirror.tree.nodes)} znodes,"
+            f" {_told(admin_listener)}",
             flush=True,
         )
         failed = loop.create_task(server.failed())
@@ -104,6 +138,13 @@ async def _end_of(embedded: EmbeddedEtcd | None) -> EmbeddedEtcdError:
         await asyncio.get_running_loop().create_future()
     status = await embedded.wait()
     return EmbeddedEtcdError(f"the embedded etcd ended with status {status}; see {embedded.log_path}")
+
+
+def _told(admin_listener: socket.socket | None) -> str:
+    if admin_listener is None:
+        return "no admin HTTP server"
+    host, port = admin_listener.getsockname()[:2]
+    return f"admin HTTP server on {host}:{port}"
 
 
 def _tell(count: int) -> None:

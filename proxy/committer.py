@@ -31,6 +31,7 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
+from proxy.latency import Histogram
 from proxy.mirror import Mirror
 from proxy.ops.session import END, END_IF_GONE, TAKE_OVER
 from proxy.ops.sync import SYNC
@@ -181,6 +182,9 @@ class Committer:
         self.txns = 0
         self.committed = 0
         self.conflicts = 0
+        self.unknown = 0  # Txns whose answer was lost
+        self.refused = 0  # Txns that etcd refused for certain
+        self.batch_sizes = Histogram()  # of requests
 
     def _new_lane(self) -> _Lane:
         self._lane_count += 1
@@ -192,6 +196,11 @@ class Committer:
         return sum(len(queue.requests) for queue in self._queues.values()) + sum(
             len(flight.batch.requests) for flight in self._flights
         )
+
+    @property
+    def is_full(self) -> bool:
+        """Whether etcd's quota was used up when last asked."""
+        return self._full
 
     def lag(self) -> tuple[int, float]:
         """How far the mirror is behind what etcd has answered to this proxy: in revisions, and in seconds."""
@@ -402,6 +411,7 @@ class Committer:
         metered = not (first.solo and first.operation in _UNMETERED)
         txn = plan.build(batch, self._keys, lane.key, lane.mod, value, metered=metered)
         self.txns += 1
+        self.batch_sizes.note(len(batch.requests))
         flight.history = self._history()
         flight.since = self._mirror.revision
         self._by_marker[flight.marker] = flight
@@ -413,6 +423,7 @@ class Committer:
         except EtcdUnknown as unknown:
             if flight.over():
                 return
+            self.unknown += 1
             no_space = isinstance(unknown, EtcdNoSpace)
             level = logging.DEBUG if no_space else logging.WARNING
             log.log(level, "outcome of a Txn of %d requests is unknown: %s", len(batch.requests), unknown)
@@ -542,6 +553,7 @@ class Committer:
 
     def _refused(self, flight: _Flight, refused: EtcdRefused) -> None:
         """etcd refused the Txn for certain: isolate whoever is to blame, and answer it."""
+        self.refused += 1
         requests = flight.batch.requests
         if len(requests) > 1:
             for request in requests:

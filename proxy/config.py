@@ -19,6 +19,9 @@ it starts a single-node etcd of its own, for a trial or a single machine."""
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _SWITCH = ("on", "off")
 DEFAULT_EMBEDDED = "embedded"
+# ZooKeeper's admin.serverPort, but for this machine alone.
+_DEFAULT_ADMIN = ("127.0.0.1", 8080)
+_NO_ADMIN = ("", -1)
 _TABLE = "zketcd"  # of the configuration file
 
 
@@ -28,6 +31,8 @@ class Config:
 
     host: str
     port: int
+    admin: tuple[str, int] | None  # the admin HTTP server's address; None for none
+    admin_is_wished: bool  # it was asked for, so that we do not serve without
     etcd: tuple[str, ...]  # empty: embedded
     data_dir: str
     prefix: str
@@ -80,6 +85,8 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
     return Config(
         host=host,
         port=port,
+        admin=given.admin_listen or _DEFAULT_ADMIN if given.admin_listen != _NO_ADMIN else None,
+        admin_is_wished=given.admin_listen is not None,
         etcd=given.etcd,
         data_dir=given.data_dir,
         prefix=given.prefix,
@@ -128,6 +135,13 @@ def _parser() -> Any:
     )
     add(
         "--listen", type=_address, default="127.0.0.1:2181", metavar="HOST:PORT", help="where clients connect"
+    )
+    add(
+        "--admin-listen",
+        type=_admin,
+        metavar="HOST:PORT",
+        help="where the admin HTTP server answers (/commands, /ready, /live, /metrics), 'none' for nowhere;"
+        f" {_DEFAULT_ADMIN[0]}:{_DEFAULT_ADMIN[1]} unless somebody else is there (admin.serverPort)",
     )
     add(
         "--etcd",
@@ -287,6 +301,10 @@ def _address(text: str) -> tuple[str, int]:
     if not colon or not port.isdigit() or int(port) > 65535:
         raise configargparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
     return host.strip("[]"), int(port)
+
+
+def _admin(text: str) -> tuple[str, int]:
+    return _NO_ADMIN if text == "none" else _address(text)
 
 
 def _endpoints(text: str) -> tuple[str, ...]:

@@ -25,6 +25,7 @@ from proxy.connection import Connection
 from proxy.counters import Counters
 from proxy.door import Door
 from proxy.draft import SessionRecord
+from proxy.etcd.calls import Calls
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
 from proxy.etcd.pulse import Pulse
@@ -157,7 +158,22 @@ class Server:
     @property
     def in_touch(self) -> bool:
         """Whether etcd has been heard of lately; what we know may be old otherwise, and writes wait."""
-        return self._loop.time() - self._etcd.last_contact <= OUTAGE
+        return self.silence <= OUTAGE
+
+    @property
+    def silence(self) -> float:
+        """Seconds since etcd was last heard of."""
+        return max(0.0, self._loop.time() - self._etcd.last_contact)
+
+    @property
+    def etcd_calls(self) -> Calls:
+        """How etcd answers."""
+        return self._etcd.calls
+
+    @property
+    def serving(self) -> bool:
+        """Whether the tree is loaded and clients are let in."""
+        return bool(self._listening) and not self._draining
 
     # -- life ----------------------------------------------------------------------------------------------
 

@@ -40,8 +40,9 @@ _prefix_numbers = itertools.count(1)
 def nothing_blocks_the_loop() -> Iterator[BlockBuster]:
     """Any call from proxy's code on an event loop that would block it raises BlockingError."""
     with blockbuster_ctx("proxy") as guard:
-        # mntr counts open files in /proc, for which no disk is asked.
+        # Open files and memory are read from /proc, for which no disk is asked.
         guard.functions["os.listdir"].can_block_in("proxy/admin/facts.py", "_open_files")
+        guard.functions["os.read"].can_block_in("proxy/admin/prometheus.py", "_resident_bytes")
         yield guard
 
 

@@ -9,11 +9,15 @@ import platform
 import resource
 import socket
 import time
+from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
-from codec.constants import OpCode
+from codec.constants import KeeperFeature, OpCode
+from codec.jute import Acl
 from proxy.etcd.model import Status
 from proxy.latency import MILLISECOND, Histogram
+from proxy.ops import FEATURES
+from schema.paths import ROOT
 
 if TYPE_CHECKING:
     from proxy.connection import Connection
@@ -62,7 +66,7 @@ class Facts:
     """All that operators may ask of one server."""
 
     def __init__(self, server: "Server") -> None:
-        self._server = server
+        self.server = server
         # ZooTrace's default. Kept and told, as ZooKeeper's, but zketcd logs nothing by it.
         self.trace_mask = 306
         self._counted_before = dict.fromkeys(self._counted(), 0)
@@ -72,32 +76,52 @@ class Facts:
     @property
     def in_touch(self) -> bool:
         """Whether etcd has been heard of lately."""
-        return self._server.in_touch
+        return self.server.in_touch
 
     @property
-    def read_only_mode(self) -> bool:
-        """Whether clients may be served read-only while etcd is out of reach."""
-        return self._server.config.read_only_mode
+    def serving(self) -> bool:
+        """Whether the tree is loaded and clients are let in."""
+        return self.server.serving
+
+    @property
+    def ready(self) -> bool:
+        """Whether clients should come here."""
+        return self.serving and self.in_touch
+
+    @property
+    def root_acl(self) -> Sequence[Acl]:
+        """Who may do what with the root node."""
+        return self.server.mirror.tree.nodes[ROOT].acl
+
+    @property
+    def read_only(self) -> bool:
+        """Whether etcd is out of reach and clients are served read-only meanwhile."""
+        return self.server.config.read_only_mode and not self.in_touch
+
+    @property
+    def features(self) -> Collection[KeeperFeature]:
+        """Those of ClickHouse Keeper that clients are offered."""
+        return FEATURES if self.server.operations.extended else ()
 
     @property
     def zxid(self) -> int:
         """The zxid that the mirror has reached."""
-        return self._server.zxid
+        return self.server.zxid
 
     @property
     def revision(self) -> int:
         """The etcd revision that the mirror has reached."""
-        return self._server.mirror.revision
+        return self.server.mirror.revision
 
     @property
     def znodes(self) -> int:
         """ZooKeeper counts its root twice: DataTree holds it as "" and as "/"."""
-        return len(self._server.mirror.tree.nodes) + 1
+        return len(self.server.mirror.tree.nodes) + 1
 
     @property
     def ephemerals_count(self) -> int:
         """Ephemeral nodes of all sessions."""
-        return sum(map(len, self._server.mirror.tree.ephemerals.values()))
+        return sum(map(len, self.server.mirror.tree.ephemerals.values()))
 
     @property
     def data_size(self) -> int:
@@ -108,17 +132,17 @@ class Facts:
     @property
     def etcd(self) -> Status | None:
         """What etcd said of itself some seconds ago; None before it has."""
-        return self._server.pulse.status
+        return self.server.pulse.status
 
     def packets(self) -> tuple[int, int]:
         """(received, sent) since the start or the last `srst`."""
-        server = self._server
+        server = self.server
         received = server.received + sum(connection.received for connection in server.connections)
         return received, server.sent + sum(connection.sent for connection in server.connections)
 
     def reset_server(self) -> None:
         """Start the server's statistics anew (srst: ServerStats.reset)."""
-        server = self._server
+        server = self.server
         received, sent = self.packets()
         server.received -= received
         server.sent -= sent
@@ -127,7 +151,7 @@ class Facts:
 
     def reset_connections(self) -> None:
         """Start the statistics of the connections anew (crst: ServerCnxn.resetStats); the server's go on."""
-        server = self._server
+        server = self.server
         for connection in server.connections:
             server.received += connection.received
             server.sent += connection.sent
@@ -136,7 +160,7 @@ class Facts:
 
     def statistics(self) -> dict[str, Any]:
         """ServerStats as the HTTP commands give it."""
-        server = self._server
+        server = self.server
         received, sent = self.packets()
         latency = server.latency
         return {
@@ -166,7 +190,7 @@ class Facts:
 
     def monitor(self) -> dict[str, int | float | str]:
         """What `mntr` tells, in ZooKeeper's names where they mean the same, without the prefix "zk_"."""
-        server = self._server
+        server = self.server
         tree = server.mirror.tree
         received, sent = self.packets()
         latency = server.latency
@@ -200,7 +224,7 @@ class Facts:
 
     def _counted(self) -> dict[str, int]:
         """ZooKeeper's counters that mean something here, since the start."""
-        counters = self._server.counters
+        counters = self.server.counters
         return {
             "connection_rejected": counters.rejected,
             "connection_request_count": counters.connect_requests,
@@ -208,7 +232,7 @@ class Facts:
         }
 
     def _own(self) -> dict[str, int]:
-        server = self._server
+        server = self.server
         committer = server.committer
         revisions, seconds = committer.lag()
         return {
@@ -223,29 +247,29 @@ class Facts:
         }
 
     def _uptime(self) -> int:
-        return int((time.time() - self._server.started) * 1000)
+        return int((time.time() - self.server.started) * 1000)
 
     # -- connections and sessions --------------------------------------------------------------------------
 
     def connections(self, *, brief: bool) -> list[dict[str, Any]]:
         """Every connection as ServerCnxn.getConnectionInfo has it."""
-        return [_connection(connection, brief=brief) for connection in self._server.connections]
+        return [_connection(connection, brief=brief) for connection in self.server.connections]
 
     def session_expiry(self) -> dict[int, list[int]]:
         """This server's sessions by the time when they expire if nothing is heard (ms of a monotonic clock).
 
         Rounded up to the next tick, as ZooKeeper's ExpiryQueue has them.
         """
-        tick = self._server.config.tick_time
+        tick = self.server.config.tick_time
         expiry: dict[int, list[int]] = {}
-        for session in self._server.sessions:
+        for session in self.server.sessions:
             due = int(session.heard * 1000) + session.timeout_ms
             expiry.setdefault((due // tick + 1) * tick, []).append(session.id)
         return dict(sorted(expiry.items()))
 
     def connection_expiry(self) -> dict[int, list["Connection"]]:
         """The connections by the time when they are closed if nothing is heard, in the same manner."""
-        server = self._server
+        server = self.server
         tick = server.config.tick_time
         expiry: dict[int, list[Connection]] = {}
         for connection in server.connections:
@@ -254,29 +278,29 @@ class Facts:
 
     def ephemerals(self) -> dict[int, list[str]]:
         """The ephemeral nodes of every session of the tree, also of other proxies."""
-        return {session: sorted(paths) for session, paths in self._server.mirror.tree.ephemerals.items()}
+        return {session: sorted(paths) for session, paths in self.server.mirror.tree.ephemerals.items()}
 
     # -- watches -------------------------------------------------------------------------------------------
 
     def watch_summary(self) -> tuple[int, int, int]:
         """(connections, paths, watches), of data watches only, as ZooKeeper's words have it."""
-        return self._server.watches.counts()
+        return self.server.watches.counts()
 
     def watches_by_session(self) -> dict[int, list[str]]:
         """The paths that each session has data watches on."""
-        held = self._server.watches.paths_by_watcher()
+        held = self.server.watches.paths_by_watcher()
         return {watcher.session_id: sorted(paths) for watcher, paths in held.items()}
 
     def watches_by_path(self) -> dict[str, list[int]]:
         """The sessions with data watches on each path."""
-        held = self._server.watches.watchers_by_path()
+        held = self.server.watches.watchers_by_path()
         return {path: [watcher.session_id for watcher in watchers] for path, watchers in held.items()}
 
     # -- settings ------------------------------------------------------------------------------------------
 
     def configuration(self) -> dict[str, int | str]:
         """ZooKeeperServerConf, in the HTTP command's names and order."""
-        server = self._server
+        server = self.server
         config = server.config
         return {
             "client_port": server.port,
@@ -291,9 +315,15 @@ class Facts:
         }
 
     @property
+    def secure_port(self) -> int:
+        """The port that is for TLS alone; -1 if there is none."""
+        secure = self.server.config.tls.secure
+        return secure[1] if secure else -1
+
+    @property
     def prefix(self) -> str:
         """Where the tree lies in etcd."""
-        return self._server.config.prefix
+        return self.server.config.prefix
 
     def environment(self) -> dict[str, str]:
         """Environment.list, as far as there is such a thing without a JVM."""

@@ -67,16 +67,22 @@ class FourLetterWords:
 
     def _isro(self) -> Iterator[str]:
         facts = self._facts
-        yield "rw" if facts.in_touch else "ro" if facts.read_only_mode else "null"
+        yield "rw" if facts.in_touch else "ro" if facts.read_only else "null"
 
     # -- figures -------------------------------------------------------------------------------------------
 
-    def _srvr(self) -> Iterator[str]:
+    def _head(self) -> Iterator[str]:
         yield f"Zookeeper version: {VERSION}\n"
+        if self._facts.read_only:
+            yield "READ-ONLY mode; serving only read-only clients\n"
+
+    def _srvr(self) -> Iterator[str]:
+        yield from self._head()
         yield from self._figures()
 
     def _stat(self) -> Iterator[str]:
-        yield f"Zookeeper version: {VERSION}\nClients:\n"
+        yield from self._head()
+        yield "Clients:\n"
         for connection in self._facts.connections(brief=True):
             yield f" {_connection(connection)})\n"
         yield "\n"
@@ -109,7 +115,7 @@ class FourLetterWords:
     def _conf(self) -> Iterator[str]:
         conf = self._facts.configuration()
         size = self._facts.data_size
-        yield f"clientPort={conf['client_port']}\nsecureClientPort=-1\n"
+        yield f"clientPort={conf['client_port']}\nsecureClientPort={self._facts.secure_port}\n"
         yield f"dataDir={conf['data_dir']}\ndataDirSize={size}\n"
         yield f"dataLogDir={conf['data_log_dir']}\ndataLogSize={size}\n"
         yield f"tickTime={conf['tick_time']}\nmaxClientCnxns={conf['max_client_cnxns']}\n"

@@ -5,10 +5,11 @@ Those about its own consensus say where that is here: in etcd.
 
 from collections.abc import Callable, Iterator
 
+from codec.constants import KeeperFeature
 from proxy.admin.facts import Facts
+from proxy.ops.features import API_VERSION as KEEPER_API_VERSION
 
-# KeeperApiVersion::WITH_MULTI_READ is 1; 0 is ZooKeeper's protocol and nothing else.
-_API_VERSION = 0
+_ZOOKEEPER_ALONE = "0"  # KeeperApiVersion::ZOOKEEPER_COMPATIBLE
 _NO_MEANING = {
     "rcvr": "there is nothing to recover by force: state lives in etcd, whose members recover by themselves "
     "or from `etcdctl snapshot restore`",
@@ -33,11 +34,13 @@ class KeeperWords:
         }
 
     def _apiv(self) -> Iterator[str]:
-        yield str(_API_VERSION)
+        """What /keeper/api_version says, where there is such a node."""
+        yield KEEPER_API_VERSION if self._facts.features else _ZOOKEEPER_ALONE
 
     def _ftfl(self) -> Iterator[str]:
-        """One line for each feature flag that clients are told of: none so far."""
-        yield ""
+        """One line for each of the features that /keeper/feature_flags can tell of."""
+        for feature in KeeperFeature:
+            yield f"{feature.name.lower()}\t{int(feature in self._facts.features)}\n"
 
     def _rclc(self) -> Iterator[str]:
         """Keeper adds up the sizes of its nodes anew; here they are always exact."""

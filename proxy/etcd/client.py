@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 
 from proxy.etcd import failures, wire
 from proxy.etcd import rpc_pb2 as pb
+from proxy.etcd.calls import Calls
 from proxy.etcd.channel import Channel
 from proxy.etcd.http2 import Call, Metadata, RpcError
 from proxy.etcd.keeper import LeaseKeeper
@@ -152,6 +153,8 @@ class EtcdClient:
         self._tasks = Tasks()
         #: time.monotonic() of the last answer that etcd gave to a request or sent on a stream.
         self.last_contact = time.monotonic()
+        #: How long calls took, and which failed.
+        self.calls = Calls()
 
     @property
     def endpoint(self) -> str:
@@ -294,11 +297,15 @@ class EtcdClient:
 
     async def _attempt(self, method: str, request: bytes, timeout: float) -> bytes:
         member = self._member
+        asked = time.monotonic_ns()
         try:
             response = await member.channel.unary(method, request, timeout, self._metadata)
         except RpcError as error:
-            raise self.failure(member, error.details) from None
+            failure = self.failure(member, error.details)
+            self.calls.failed(method.rpartition("/")[2], failure)
+            raise failure from None
         self.last_contact = time.monotonic()
+        self.calls.answered(method.rpartition("/")[2], time.monotonic_ns() - asked)
         return response
 
     async def _authenticate(self, stale: str, timeout: float) -> None:

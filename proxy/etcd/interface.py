@@ -6,6 +6,7 @@ No implementation lives here; each method's contract is told in `proxy.etcd.clie
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
 from typing import Protocol
 
+from proxy.etcd.calls import Calls
 from proxy.etcd.model import Get, KeyValue, Lease, RangeResult, Status, Txn, TxnResult, WatchMessage
 
 
@@ -20,6 +21,7 @@ class Etcd(Protocol):
     """One etcd cluster, seen by one proxy."""
 
     last_contact: float
+    calls: Calls
 
     @property
     def endpoint(self) -> str:

@@ -19,7 +19,7 @@ _AVAILABILITY_ZONE = f"{_FOLDER}/availability_zone"
 # Whoever has read one of these knows that there are extensions.
 TELLING = frozenset((_FLAGS, _API_VERSION))
 # What a client that knows no flags is told: filtered lists, multiRead and checkNotExists (KeeperApiVersion).
-_VERSION = b"3"
+API_VERSION = "3"
 
 
 def feature_flags(features: Iterable[KeeperFeature]) -> bytes:
@@ -36,7 +36,7 @@ def system_nodes(
     """The nodes by path. `max_request_size` in bytes; an empty `availability_zone` is none."""
     data = {
         _FLAGS: feature_flags(features),
-        _API_VERSION: _VERSION,
+        _API_VERSION: API_VERSION.encode(),
         _MAX_REQUEST_SIZE: str(max_request_size).encode(),
     }
     if availability_zone:

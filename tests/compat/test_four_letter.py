@@ -84,7 +84,7 @@ def _without_sets(dump: str) -> str:
 
 @pytest.mark.parametrize("word", [b"srvr", b"stat", b"cons", b"dirs", b"dump", b"wchs", b"wchc", b"wchp"])
 def test_equal_but_for_numbers(pair_oracle: Server, pair: Server, word: bytes) -> None:
-    answers = []
+    answers: list[list[str]] = []
     for server in (pair, pair_oracle):
         client = Connection(server.ports[0])
         assert isinstance(client.connect(), Session)
@@ -96,7 +96,7 @@ def test_equal_but_for_numbers(pair_oracle: Server, pair: Server, word: bytes) -
         ):
             client.send(frame(pack_int(xid) + pack_int(opcode) + body))
             assert isinstance(client.receive(), Reply)
-        answers.append(_without_sets(masked(ask(server, word))))
+        answers.append(sorted(_without_sets(masked(ask(server, word))).splitlines()))  # in no order
         client.send(frame(pack_int(5) + pack_int(CLOSE_SESSION)))
         client.receive_rest()
         client.close()
@@ -154,7 +154,7 @@ def test_what_the_list_leaves_out_is_refused(etcd_server: EtcdServer, etcd_prefi
 def test_keepers_words_have_an_answer(pair: Server, word: str) -> None:
     answer = ask(pair, word.encode())
     assert "not in the whitelist" not in answer
-    assert answer or word == "ftfl"
+    assert answer
     if word == "lgif":
         assert re.fullmatch(r"(\w+_(idx|term)\t\d+\n){8}", answer)
 

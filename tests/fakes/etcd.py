@@ -13,6 +13,7 @@ from enum import Enum, auto
 from typing import NamedTuple
 
 from proxy.etcd import wire
+from proxy.etcd.calls import Calls
 from proxy.etcd.model import (
     DEFAULT_MAX_REQUEST_BYTES,
     DEFAULT_MAX_TXN_OPS,
@@ -348,6 +349,7 @@ class FakeEtcdClient:
         #: While set, every request fails as unknown, and so do open watches.
         self.unreachable = False
         self.last_contact = 0.0
+        self.calls = Calls()
         self._watchers: set[_Watcher] = set()
 
     @property

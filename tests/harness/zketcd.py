@@ -26,7 +26,8 @@ class ZketcdServer(ServerProcess):
     ) -> None:
         """Start on `etcd_endpoint` (None: the embedded etcd, its data in this server's folder).
 
-        `options` are the command line's: tick_time=500 becomes --tick-time 500; `arguments` go as they are.
+        `options` are the command line's: tick_time=500 becomes --tick-time 500, None leaves one out;
+        `arguments` go as they are.
         """
         super().__init__(port=port, start_timeout=start_timeout)
         self._etcd_endpoint = etcd_endpoint
@@ -40,7 +41,10 @@ class ZketcdServer(ServerProcess):
         command += ["--four-letter-words", "*"]
         if self._etcd_endpoint is not None:
             command += ["--etcd", self._etcd_endpoint]
-        for option, value in self._options.items():
+        # Many run side by side, and the default port of the admin server is one.
+        for option, value in {"admin_listen": "none", **self._options}.items():
+            if value is None:
+                continue
             command += ["--" + option.replace("_", "-"), str(value)]
         return [*command, *self._arguments]
 

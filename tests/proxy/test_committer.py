@@ -33,6 +33,9 @@ async def test_an_answer_comes_when_the_mirror_shows_it_and_its_watches_have_fir
         for _ in range(10):
             await asyncio.sleep(0)
         assert shell.answers == []
+        revisions, seconds = shell.committer.lag()
+        assert revisions == store.revision - shell.mirror.revision > 0
+        assert seconds >= 0
         fired: list[tuple[int, str]] = []
         answer = request.done
 
@@ -45,16 +48,19 @@ async def test_an_answer_comes_when_the_mirror_shows_it_and_its_watches_have_fir
         shell.following.set()
         await shell.settle()
         assert fired == [(1, "/a/x")]
+        assert shell.committer.lag() == (0, 0.0)
 
 
 async def test_writes_of_many_sessions_share_a_txn() -> None:
     async with shells() as (_, (shell,)):
         before = shell.committer.txns
+        sizes = shell.committer.batch_sizes.nanos
         for session in SESSIONS:
             for _ in range(20):
                 shell.submit(session, Create("/a/s", flags=2))
         await shell.settle()
         assert shell.committer.txns - before == 1
+        assert shell.committer.batch_sizes.nanos - sizes == 160
         assert len(shell.answers) == 160
         names = {request.result[0] for _, _, request in shell.answers}
         assert names == {f"/a/s{number:010d}" for number in range(160)}
@@ -172,6 +178,7 @@ async def test_a_txn_that_arrives_behind_its_fence_does_nothing() -> None:
         await shell.settle()
         (late,) = store.apply_late()
         assert not late.succeeded
+        assert (shell.committer.unknown, shell.committer.refused) == (1, 0)
         await until(lambda: shell.mirror.revision == store.revision)
         assert shell.mirror.tree.nodes["/a"].children == {"s0000000000"}
 
@@ -255,6 +262,7 @@ async def test_a_request_too_large_for_etcd_is_told_so_and_alone() -> None:
         small = shell.submit(2, SetData("/", b"small"))
         await shell.settle()
         assert large.refusal is ErrorCode.BAD_ARGUMENTS
+        assert (shell.committer.unknown, shell.committer.refused) == (0, 2)  # with the other, then alone
         assert small.refusal is None
         assert shell.mirror.tree.nodes["/a"].version == 0
 

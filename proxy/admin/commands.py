@@ -1,0 +1,183 @@
+"""The commands of ZooKeeper's AdminServer (Commands.java): their names, who may run them, what they answer.
+
+Values only: HTTP and JSON are `http`'s. A response always has "command" and "error" (CommandResponse.toMap).
+"""
+
+from collections.abc import Callable, Mapping
+from http import HTTPStatus
+from typing import Any, NamedTuple
+
+from proxy.acl import permits
+from proxy.admin.facts import VERSION, Facts
+from proxy.auth.scheme import Identities, Peer
+from proxy.auth.schemes import Offer
+
+Body = dict[str, Any]
+Arguments = Mapping[str, str]
+
+NOT_SERVING = "This ZooKeeper instance is not currently serving requests"
+_ALL_PERMISSIONS = 31
+_LONG = range(-(1 << 63), 1 << 63)
+
+
+class Response(NamedTuple):
+    """An HTTP status and a JSON object."""
+
+    status: HTTPStatus
+    body: Body
+
+
+class _Command(NamedTuple):
+    names: tuple[str, ...]  # the first is the one that the list of all commands has
+    run: Callable[[Arguments], Body]
+    needs_server: bool = True  # it has an answer only while clients are served
+    method: str = "GET"
+    guarded: bool = False  # needs all permissions on the root node
+    missing: str = ""  # why it cannot be had here
+
+
+class Commands:
+    """All commands about one server."""
+
+    def __init__(self, facts: Facts, auth: Offer) -> None:
+        self._facts = facts
+        self._auth = auth
+        commands = (
+            _Command(("configuration", "conf", "config"), lambda _: facts.configuration()),
+            _Command(("connection_stat_reset", "crst"), self._reset_connections),
+            _Command(("connections", "cons"), lambda _: _connections(facts, brief=False)),
+            _Command(("dirs",), lambda _: {"datadir_size": facts.data_size, "logdir_size": facts.data_size}),
+            _Command(("dump",), self._dump),
+            _Command(("environment", "env", "envi"), lambda _: facts.environment(), needs_server=False),
+            _Command(
+                ("get_trace_mask", "gtmk"), lambda _: {"tracemask": facts.trace_mask}, needs_server=False
+            ),
+            _Command(("hash",), lambda _: {"digests": []}),  # none are kept
+            _Command(("initial_configuration", "icfg"), lambda _: {"initial_configuration": ""}),
+            _Command(("is_read_only", "isro"), lambda _: {"read_only": facts.read_only}),
+            # As a ZooKeeper that has taken none yet: etcd takes them.
+            _Command(("last_snapshot", "lsnp"), lambda _: {"zxid": "f" * 16, "timestamp": -1}),
+            # As a standalone ZooKeeper.
+            _Command(("leader", "lead"), lambda _: {"error": "server is not initialized"}),
+            _Command(("monitor", "mntr"), lambda _: facts.monitor(), needs_server=False),
+            _Command(("observer_connection_stat_reset", "orst"), lambda _: {}),  # there are no observers
+            _Command(("observers", "obsr"), lambda _: {"synced_observers": 0, "observers": []}),
+            _Command(
+                ("restore", "rest"),
+                lambda _: {},
+                method="POST",
+                guarded=True,
+                missing="state lives in etcd: restore its members by etcdctl snapshot restore",
+            ),
+            _Command(("ruok",), lambda _: {}),
+            _Command(("server_stats", "srvr"), lambda _: self._statistics()),
+            _Command(("set_trace_mask", "stmk"), self._set_trace_mask, needs_server=False),
+            _Command(
+                ("snapshot", "snap"),
+                lambda _: {},
+                guarded=True,
+                missing="state lives in etcd: take a snapshot by etcdctl snapshot save",
+            ),
+            _Command(("stat_reset", "srst"), self._reset_server),
+            _Command(("stats", "stat"), lambda _: self._statistics() | _connections(facts, brief=True)),
+            # There is no JVM that could have any.
+            _Command(("system_properties", "sysp"), lambda _: {}, needs_server=False),
+            _Command(("voting_view",), lambda _: {"current_config": {}}),
+            _Command(("watch_summary", "wchs"), self._watch_summary),
+            _Command(
+                ("watches", "wchc"), lambda _: {"session_id_to_watched_paths": facts.watches_by_session()}
+            ),
+            _Command(("watches_by_path", "wchp"), lambda _: {"path_to_session_ids": facts.watches_by_path()}),
+            _Command(("zabstate",), lambda _: {"voting": False, "zabstate": ""}, needs_server=False),
+        )
+        self._by_name = {name: command for command in commands for name in command.names}
+
+    @property
+    def primary_names(self) -> list[str]:
+        """The commands' first names, sorted."""
+        return sorted({command.names[0] for command in self._by_name.values()})
+
+    def run(
+        self, method: str, name: str, arguments: Arguments, authorization: str | None, address: str
+    ) -> Response:
+        """Run a command. `authorization` is the header of that name, `address` the client's."""
+        command = self._by_name.get(name)
+        if command is None:
+            return _failed(HTTPStatus.OK, name, f"Unknown command: {name}")
+        if command.needs_server and not self._facts.serving:
+            return _failed(HTTPStatus.OK, name, NOT_SERVING)
+        if command.guarded:
+            refused = self._refused(name, authorization, address)
+            if refused is not None:
+                return refused
+        if method != command.method:
+            return _failed(
+                HTTPStatus.METHOD_NOT_ALLOWED, name, f"{command.names[0]} is asked for by {command.method}"
+            )
+        if command.missing:
+            return _failed(HTTPStatus.SERVICE_UNAVAILABLE, command.names[0], command.missing)
+        body = command.run(arguments)
+        return Response(HTTPStatus.OK, {**body, "command": command.names[0], "error": body.get("error")})
+
+    def _refused(self, name: str, authorization: str | None, address: str) -> Response | None:
+        """Who may not run a guarded command (Commands.handleAuthentication and handleAuthorization)."""
+        if authorization is None:
+            return _failed(HTTPStatus.UNAUTHORIZED, name, "Auth info is missing for the command")
+        scheme, _, credentials = authorization.rstrip(" ").partition(" ")
+        identities: Identities = ()
+        if " " not in credentials:
+            identities = self._auth.authenticate(scheme, credentials.encode() or None, Peer(address))
+        if not identities:
+            return _failed(HTTPStatus.UNAUTHORIZED, name, "Not authenticated")
+        acl = self._facts.root_acl
+        if not all(permits(acl, 1 << bit, identities) for bit in range(_ALL_PERMISSIONS.bit_length())):
+            return _failed(HTTPStatus.FORBIDDEN, name, "Not authorized")
+        return None
+
+    def _reset_connections(self, _: Arguments) -> Body:
+        self._facts.reset_connections()
+        return {}
+
+    def _reset_server(self, _: Arguments) -> Body:
+        self._facts.reset_server()
+        return {}
+
+    def _dump(self, _: Arguments) -> Body:
+        return {
+            "expiry_time_to_session_ids": self._facts.session_expiry(),
+            "session_id_to_ephemeral_paths": self._facts.ephemerals(),
+        }
+
+    def _statistics(self) -> Body:
+        return {
+            "version": VERSION,
+            "read_only": self._facts.read_only,
+            "server_stats": self._facts.statistics(),
+            "client_response": self._facts.response_sizes(),
+            "node_count": self._facts.znodes,
+        }
+
+    def _set_trace_mask(self, arguments: Arguments) -> Body:
+        text = arguments.get("traceMask")
+        if text is None:
+            return {"error": "setTraceMask requires long traceMask argument"}
+        try:
+            mask = int(text)
+        except ValueError:
+            mask = _LONG.stop
+        if mask not in _LONG:
+            return {"error": f"setTraceMask requires long traceMask argument, got {text}"}
+        self._facts.trace_mask = mask
+        return {"tracemask": mask}
+
+    def _watch_summary(self, _: Arguments) -> Body:
+        names = ("num_connections", "num_paths", "num_total_watches")
+        return dict(zip(names, self._facts.watch_summary(), strict=True))
+
+
+def _connections(facts: Facts, *, brief: bool) -> Body:
+    return {"connections": facts.connections(brief=brief), "secure_connections": []}
+
+
+def _failed(status: HTTPStatus, name: str, error: str) -> Response:
+    return Response(status, {"command": name, "error": error})

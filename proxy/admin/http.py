@@ -1,0 +1,134 @@
+"""The admin HTTP server: ZooKeeper's /commands, /ready and /live for orchestrators, /metrics for Prometheus.
+
+Runs in the proxy's loop, on a port of its own. What is answered is decided in `commands` and `prometheus`;
+here are routes, statuses and JSON only.
+"""
+
+import json
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from http import HTTPStatus
+
+from aiohttp import web
+
+from proxy.admin.commands import Commands, Response
+from proxy.admin.facts import STATE, Facts
+from proxy.admin.prometheus import CONTENT_TYPE, Exposition
+
+log = logging.getLogger(__name__)
+
+_IDLE_TIMEOUT = 30.0  # seconds, as admin.idleTimeout
+_CLOSE_TIMEOUT = 1.0  # seconds for requests under way when the server stops
+_JSON = "application/json"
+
+_Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
+
+
+class AdminServer:
+    """One HTTP server about one proxy."""
+
+    def __init__(self, facts: Facts, commands: Commands) -> None:
+        self._facts = facts
+        self._commands = commands
+        self._exposition = Exposition(facts)
+        application = web.Application(middlewares=[_guarded])
+        application.add_routes(
+            [
+                web.get("/", self._index),
+                web.get("/commands", self._links),
+                web.get("/commands/", self._links),
+                web.post("/commands", self._links),
+                web.post("/commands/", self._links),
+                web.route("*", "/commands/{name:.+}", self._command),
+                web.get("/live", self._live),
+                web.get("/ready", self._ready),
+                web.get("/metrics", self._metrics),
+            ]
+        )
+        self._runner = web.AppRunner(
+            application,
+            access_log=None,
+            keepalive_timeout=_IDLE_TIMEOUT,
+            shutdown_timeout=_CLOSE_TIMEOUT,
+            logger=_QUIET,
+        )
+
+    async def start(self, listener: socket.socket) -> None:
+        """Answer on a socket that listens already."""
+        await self._runner.setup()
+        await web.SockSite(self._runner, listener).start()
+
+    async def stop(self) -> None:
+        """Answer what is under way, then close."""
+        await self._runner.cleanup()
+
+    async def _index(self, _: web.Request) -> web.Response:
+        return _html(("commands", "live", "metrics", "ready"), "")
+
+    async def _links(self, _: web.Request) -> web.Response:
+        """JettyAdminServer's answer where no command is named."""
+        return _html(self._commands.primary_names, "commands/")
+
+    async def _command(self, request: web.Request) -> web.Response:
+        arguments = {name: request.query.getall(name)[0] for name in request.query}
+        method = "GET" if request.method == "HEAD" else request.method
+        response = self._commands.run(
+            method,
+            request.match_info["name"],
+            arguments,
+            request.headers.get("Authorization"),
+            request.remote or "",
+        )
+        return _json(response)
+
+    async def _live(self, _: web.Request) -> web.Response:
+        """Whoever answers lives: an etcd out of reach is no reason to start the proxy again."""
+        return _json(Response(HTTPStatus.OK, {"status": "ok"}))
+
+    async def _ready(self, _: web.Request) -> web.Response:
+        """Whether clients should come here, in the form of Keeper's /ready."""
+        facts = self._facts
+        is_ready = facts.serving and facts.in_touch
+        return _json(
+            Response(
+                HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE,
+                {
+                    "status": "ok" if is_ready else "fail",
+                    "details": {"role": STATE, "hasLeader": facts.in_touch, "serving": facts.serving},
+                },
+            )
+        )
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        return web.Response(body=self._exposition.text(), headers={"Content-Type": CONTENT_TYPE})
+
+
+# aiohttp tells of every request that it cannot read with a traceback; the client has its 400.
+_QUIET = logging.getLogger(f"{__name__}.aiohttp")
+_QUIET.setLevel(logging.CRITICAL)
+
+
+@web.middleware
+async def _guarded(request: web.Request, handler: _Handler) -> web.StreamResponse:
+    """Errors in the form of all other answers; a fault of ours is logged and told without its traceback."""
+    try:
+        return await handler(request)
+    except web.HTTPException as error:
+        return _json(Response(HTTPStatus(error.status), {"command": None, "error": error.reason}))
+    except Exception:
+        log.exception("%s %s could not be answered", request.method, request.path)
+        return _json(
+            Response(HTTPStatus.INTERNAL_SERVER_ERROR, {"command": None, "error": "an error of the server"})
+        )
+
+
+def _json(response: Response) -> web.Response:
+    """As Jackson writes it with INDENT_OUTPUT, so that it can be compared by eye."""
+    text = json.dumps(response.body, indent=2, separators=(",", " : "))
+    return web.Response(status=response.status, text=text, content_type=_JSON)
+
+
+def _html(names: tuple[str, ...] | list[str], folder: str) -> web.Response:
+    lines = (f'<a href="/{folder}{name}">{name}</a>\n<br/>\n' for name in names)
+    return web.Response(text="".join(lines), content_type="text/html")

@@ -1,0 +1,157 @@
+"""The admin HTTP server on a real socket, about a whole server on the fake etcd."""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from typing import Any
+from unittest import mock
+
+import aiohttp
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from proxy.admin.commands import Commands
+from proxy.admin.http import AdminServer
+from proxy.server import Server, bound_socket
+from tests.fakes.etcd import FakeEtcd
+from tests.proxy import packets
+from tests.proxy.test_server import Client, serving
+
+
+class Browser:
+    """Asks one admin server."""
+
+    def __init__(self, session: aiohttp.ClientSession, port: int) -> None:
+        self._session = session
+        self.port = port
+
+    async def ask(self, path: str, method: str = "GET", **more: Any) -> tuple[int, str, str]:
+        """(status, content type, body)."""
+        url = f"http://127.0.0.1:{self.port}{path}"
+        async with self._session.request(method, url, **more) as answer:
+            return answer.status, answer.content_type, await answer.text()
+
+    async def json(self, path: str, method: str = "GET", **more: Any) -> tuple[int, Any]:
+        """(status, object)."""
+        status, kind, text = await self.ask(path, method, **more)
+        assert kind == "application/json"
+        return status, json.loads(text)
+
+
+@asynccontextmanager
+async def browsing(server: Server) -> AsyncIterator[Browser]:
+    listener = bound_socket("127.0.0.1", 0)
+    listener.listen()
+    admin = AdminServer(server.facts, Commands(server.facts, server.auth))
+    await admin.start(listener)
+    try:
+        async with aiohttp.ClientSession() as session:
+            yield Browser(session, listener.getsockname()[1])
+    finally:
+        await admin.stop()
+
+
+@pytest.mark.parametrize("path", ["/commands", "/commands/"])
+async def test_the_list_of_commands(path: str) -> None:
+    async with serving(FakeEtcd()) as server, browsing(server) as browser:
+        status, _, text = await browser.ask(path)
+        assert status == 200
+        assert text.startswith('<a href="/commands/configuration">configuration</a>\n<br/>\n')
+        for line in text.splitlines()[::2]:
+            _, address, _ = line.split('"')
+            assert (await browser.ask(address))[0] in (200, 401)
+
+
+@pytest.mark.parametrize("name", ["stats", "stat", "monitor", "connections", "watches_by_path", "dump"])
+async def test_a_command_answers_json(name: str) -> None:
+    async with serving(FakeEtcd()) as server, browsing(server) as browser:
+        client = await Client.connected(server)
+        client.send(packets.create(1, "/e", flags=1), packets.get(2, "/e", watch=True))
+        await client.reply()
+        await client.reply()
+        status, body = await browser.json(f"/commands/{name}")
+        assert status == 200
+        assert body["error"] is None
+        assert len(body) > 2
+
+
+async def test_an_argument_reaches_the_command() -> None:
+    async with serving(FakeEtcd()) as server, browsing(server) as browser:
+        assert (await browser.json("/commands/stmk?traceMask=7&traceMask=8"))[1]["tracemask"] == 7
+        assert (await browser.json("/commands/gtmk"))[1]["tracemask"] == 7
+
+
+async def test_what_is_not_there_is_said_in_json() -> None:
+    async with serving(FakeEtcd()) as server, browsing(server) as browser:
+        assert await browser.json("/commands/nothing") == (
+            200,
+            {"command": "nothing", "error": "Unknown command: nothing"},
+        )
+        assert (await browser.json("/nothing"))[0] == 404
+        assert (await browser.json("/ready", "POST"))[0] == 405
+        assert (await browser.json("/commands/ruok", "POST"))[0] == 405
+        assert (await browser.json("/commands/ruok", "TRACE"))[0] == 405
+
+
+async def test_bad_requests_harm_nobody() -> None:
+    async with serving(FakeEtcd()) as server, browsing(server) as browser:
+        for rude in (b"\0\1\2\3" * 100, b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 100_000, b"ruok"):
+            reader, writer = await asyncio.open_connection("127.0.0.1", browser.port)
+            writer.write(rude)
+            writer.write_eof()
+            async with asyncio.timeout(10):
+                answer = await reader.read()
+            assert not answer or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.0 400", b"HTTP/1.1 505"))
+            assert b"Traceback" not in answer
+            writer.close()
+            await writer.wait_closed()
+        assert (await browser.json("/live"))[0] == 200
+
+
+async def test_a_fault_of_ours_is_told_without_its_traceback() -> None:
+    async with serving(FakeEtcd()) as server, browsing(server) as browser:
+        with mock.patch.object(server.facts, "statistics", side_effect=ZeroDivisionError):
+            status, body = await browser.json("/commands/srvr")
+        assert (status, body["error"]) == (500, "an error of the server")
+        assert (await browser.json("/commands/srvr"))[0] == 200
+
+
+async def test_ready_only_while_clients_are_served() -> None:
+    async with serving(FakeEtcd()) as server, browsing(server) as browser:
+        assert await browser.json("/ready") == (
+            200,
+            {"status": "ok", "details": {"role": "standalone", "hasLeader": True, "serving": True}},
+        )
+        with mock.patch("proxy.server.OUTAGE", -1.0):
+            status, body = await browser.json("/ready")
+            assert (status, body["status"], body["details"]["hasLeader"]) == (503, "fail", False)
+            assert (await browser.json("/live"))[0] == 200
+        await server.stop()
+        status, body = await browser.json("/ready")
+        assert (status, body["details"]["serving"]) == (503, False)
+        assert (await browser.json("/commands/conf"))[1]["error"] == (
+            "This ZooKeeper instance is not currently serving requests"
+        )
+        assert (await browser.json("/commands/environment"))[1]["error"] is None
+        assert (await browser.ask("/metrics"))[0] == 200
+
+
+async def test_metrics_can_be_parsed() -> None:
+    async with serving(FakeEtcd()) as server, browsing(server) as browser:
+        client = await Client.connected(server)
+        client.send(packets.create(1, "/a"), packets.get(2, "/a"))
+        await client.reply()
+        await client.reply()
+        status, kind, text = await browser.ask("/metrics")
+        assert (status, kind) == (200, "text/plain")
+        values = {
+            (sample.name, *sorted(sample.labels.items())): sample.value
+            for family in text_string_to_metric_families(text)
+            for sample in family.samples
+        }
+    assert values["znode_count",] == len(server.mirror.tree.nodes) + 1
+    assert values["zketcd_request_seconds_count", ("operation", "get_data")] == 1
+    assert values["zketcd_request_seconds_bucket", ("le", "+Inf"), ("operation", "get_data")] == 1
+    assert values["zketcd_txns_total",] >= 2
+    assert values["updatelatency_count",] == 2
