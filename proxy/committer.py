@@ -10,12 +10,13 @@ import logging
 import random
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, cast
 
 from codec.constants import ErrorCode
 from proxy import plan
 from proxy.batch import Batch, Component, Later, Request
+from proxy.courtesy import Courtesy, Hold
 from proxy.draft import Held
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
@@ -45,7 +46,8 @@ log = logging.getLogger(__name__)
 LANES = 4
 TXN_TIMEOUT = 5.0  # seconds until the outcome of a Txn counts as unknown
 QUANTUM = 64  # requests of one session before another has its turn
-_BACKOFF = 0.002  # seconds; doubled with each lost race of a request, with jitter
+_AT_ONCE = 4  # lost races of a request after each of which it is tried again at once: winners take turns
+_BACKOFF = 0.002  # seconds; doubled with each race lost after these, with jitter
 _MAX_BACKOFF = 0.25
 _NO_SPACE_PAUSE = 1.0  # seconds between tries to end a session while etcd is full and takes not even that
 _RETRY = 0.05  # seconds between tries to learn what became of a Txn
@@ -116,6 +118,7 @@ class _Flight:
         "marker",
         "queues",
         "result",
+        "sent",
         "since",
         "value",
         "waiting",
@@ -129,6 +132,7 @@ class _Flight:
         self.marker = lane.key
         self.value = b""  # what its Txn puts at the lane's marker
         self.history: object = None  # see Committer._history
+        self.sent = 0.0  # time.monotonic()
         self.answered = 0.0  # time.monotonic() of the RPC's answer
         self.since = 0  # the mirror's revision when its Txn was sent
         self.ended = False  # answered; the RPC may still be under way
@@ -174,7 +178,8 @@ class Committer:
         self._arrived: list[_Flight] = []  # answered by etcd, not yet seen by the mirror
         self._by_marker: dict[bytes, _Flight] = {}  # flights under way by their lane's key
         self._marked: list[_Flight] = []  # their marker is in the revision that the mirror is applying
-        self._locks: dict[str, _Flight] = {}
+        self._locks: dict[str, _Flight | Hold] = {}
+        self._courtesy = Courtesy(mirror, self._locks, self._go_on)
         self._pump_scheduled = False
         self._draining = False  # a request that needs the proxy's Txns to itself comes next or is under way
         self._idle: list[asyncio.Future[None]] = []
@@ -244,8 +249,14 @@ class Committer:
         if flight is not None and flight.value == value and flight.result is None:
             self._marked.append(flight)
 
+    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
+        """The revision that the mirror is applying tells of a lost race."""
+        if incarnation != self._incarnation:
+            self._courtesy.lost(paths)
+
     def applied(self, revision: int) -> None:
         """The mirror has applied `revision` and fired its watches: answer what was committed up to there."""
+        self._courtesy.applied()
         if self._marked:
             marked, self._marked = self._marked, []
             for flight in marked:
@@ -366,7 +377,7 @@ class Committer:
             except Held as held:
                 if queue not in taken:
                     queue.state = _State.WAITING
-                    cast(_Flight, held.holder).waiting.append(queue)
+                    cast(_Flight | Hold, held.holder).waiting.append(queue)
                 return _Turn.OVER
             except Exception:
                 # A fault of ours, of which nobody else has to suffer; PrepRequestProcessor answers so too.
@@ -409,11 +420,14 @@ class Committer:
         value = flight.value = lane.next_value("txn")
         first = batch.requests[0]
         metered = not (first.solo and first.operation in _UNMETERED)
-        txn = plan.build(batch, self._keys, lane.key, lane.mod, value, metered=metered)
+        # Alone, a proxy loses no race but by its own restart.
+        loser = self._incarnation if len(self._mirror.proxies) > 1 else ""
+        txn = plan.build(batch, self._keys, lane.key, lane.mod, value, metered=metered, loser=loser)
         self.txns += 1
         self.batch_sizes.note(len(batch.requests))
         flight.history = self._history()
         flight.since = self._mirror.revision
+        flight.sent = time.monotonic()
         self._by_marker[flight.marker] = flight
         try:
             answer = await self._etcd.txn(txn, TXN_TIMEOUT)
@@ -621,6 +635,8 @@ class Committer:
             for request in winners:
                 request.refusal = ErrorCode.CONNECTION_LOSS
         self.committed += len(winners)
+        if winners:
+            self._courtesy.won(flight.result[0], time.monotonic() - flight.sent)
         if self._full and any(request.operation not in _UNMETERED for request in winners):
             self._full = False
             log.warning("etcd has space again: writes go on")
@@ -633,8 +649,8 @@ class Committer:
                 request.attempts += 1
                 self._queues[request.caller.session_id].requests.appendleft(request)
             attempts = max(request.attempts for request in losers)
-            if attempts > 1:
-                pause = min(_MAX_BACKOFF, _BACKOFF * 2 ** min(attempts, 10)) * random.random()
+            if attempts > _AT_ONCE:
+                pause = min(_MAX_BACKOFF, _BACKOFF * 2 ** min(attempts - _AT_ONCE, 10)) * random.random()
         # Answer before the sessions' next writes are evaluated, and in the order of the batch.
         for request in winners:
             _tell(request, zxid)
@@ -646,8 +662,10 @@ class Committer:
         self._by_marker.pop(flight.marker, None)
         self._flights.discard(flight)
         self._free.append(flight.lane)
-        for path in flight.batch.changed_paths():
+        paths = flight.batch.changed_paths()
+        for path in paths:
             del self._locks[path]
+        self._courtesy.released(paths)
         flight.batch.dissolve()
         for queue in (*flight.queues, *flight.waiting):
             if not queue.requests:
@@ -658,6 +676,14 @@ class Committer:
             else:
                 self._make_ready(queue)
         self._schedule()
+
+    def _go_on(self, queues: Iterable[_Queue]) -> None:
+        """What these sessions waited for is over."""
+        for queue in queues:
+            if queue.requests:
+                self._make_ready(queue)
+            else:
+                self._retire(queue)
 
     def _retire(self, queue: _Queue) -> None:
         """Forget a session that has no requests."""

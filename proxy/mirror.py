@@ -21,6 +21,7 @@ from schema.values import (
     TreeRecord,
     decode_counter,
     decode_events,
+    decode_loss,
     decode_node,
     decode_session,
     decode_tree,
@@ -41,6 +42,9 @@ class Listener(Protocol):
 
     def marked(self, marker: bytes, value: bytes) -> None:
         """The revision being applied puts this marker."""
+
+    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
+        """A Txn of some proxy has lost a race for one of these paths, or more."""
 
     def applied(self, revision: int) -> None:
         """Everything up to `revision` is applied, and the watches of it have fired."""
@@ -285,6 +289,8 @@ class Mirror:
                 self.gone = True
         elif kind is Kind.PROXY:
             _keep(self.proxies, name, event.type == PUT)
+        elif kind is Kind.LOSS and event.type == PUT and sessions is not None:
+            self._listener.lost(*decode_loss(kv.value))
         elif kind is Kind.MARKER:
             _keep(self.markers, name, event.type == PUT)
             if event.type == PUT and sessions is not None:

@@ -11,16 +11,27 @@ from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, PENDING, Entry
 from proxy.etcd.model import DEFAULT_MAX_TXN_OPS, Compare, Delete, Get, Op, Put, Txn
 from schema.keys import Keyspace
 from schema.paths import ROOT, is_valid, parent_of
-from schema.values import encode_counter, encode_events, encode_node, encode_session
+from schema.values import encode_counter, encode_events, encode_loss, encode_node, encode_session
+
+# Of a component that loses its race, as many paths are told.
+_PATHS_TOLD = 8
 
 
 def build(
-    batch: Batch, keys: Keyspace, marker: bytes, marker_mod: int, marker_value: bytes, *, metered: bool = True
+    batch: Batch,
+    keys: Keyspace,
+    marker: bytes,
+    marker_mod: int,
+    marker_value: bytes,
+    *,
+    metered: bool = True,
+    loser: str = "",
 ) -> Txn:
     """The Txn of a batch: responses are the marker's, then one nested result for each component in order.
 
     `marker_mod`: the mod_revision that the lane's marker has unless this proxy was fenced off. With `metered`
-    an etcd whose quota is used up refuses it; else not (see `unmetered`).
+    an etcd whose quota is used up refuses it; else not (see `unmetered`). `loser` is the proxy's incarnation
+    if a component that loses its race is to say so (see `proxy.courtesy`), else empty.
     """
     components = batch.components
     outer: list[Op] = [Put(marker, marker_value) if metered else unmetered(Put(marker, marker_value))]
@@ -30,8 +41,15 @@ def build(
         if batch.wide:
             guards = _widened(component, keys, guards, batch.revision, room // 2)
         writes = _writes(component, keys, index)
-        outer.append(Txn(guards, _nested(writes, len(guards), room)))
+        failure = _loss(component, keys, index, loser) if loser else ()
+        outer.append(Txn(guards, _nested(writes, len(guards), room), failure))
     return Txn((Compare(marker, marker_mod),), outer, (Get(marker),))
+
+
+def _loss(component: Component, keys: Keyspace, index: int, loser: str) -> Sequence[Op]:
+    """What a component puts if its guards do not hold: the paths of others that it wanted to change."""
+    paths = [entry.path for entry in component.entries if entry.flags & CHANGE and entry.mod]
+    return (Put(keys.loss(index), encode_loss(loser, paths[:_PATHS_TOLD])),) if paths else ()
 
 
 def unmetered(put: Put) -> Txn:

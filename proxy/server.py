@@ -8,7 +8,7 @@ import secrets
 import socket
 import time
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from codec.packets import ConnectRequest
 from proxy.acl import Caller
@@ -400,6 +400,10 @@ class Server:
     def marked(self, marker: bytes, value: bytes) -> None:
         """A Txn's marker has come; whose it is, the committer knows."""
         self.committer.marked(marker, value)
+
+    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
+        """A Txn of some proxy has lost a race."""
+        self.committer.lost(incarnation, paths)
 
     def applied(self, revision: int) -> None:
         """The mirror has applied a revision."""

@@ -21,6 +21,7 @@ class Kind(enum.Enum):
     SESSION = "session"
     MARKER = "marker"
     EVENTS = "events"
+    LOSS = "lost"
     PROXY = "proxy"
     TREE = "tree"
 
@@ -43,6 +44,7 @@ class Keyspace:
         "counters",
         "end",
         "events",
+        "losses",
         "markers",
         "nodes",
         "prefix",
@@ -65,6 +67,7 @@ class Keyspace:
         self.sessions = base + b"/session/"
         self.markers = base + b"/marker/"
         self.events = base + b"/events/"
+        self.losses = base + b"/lost/"
         self.proxies = base + b"/proxy/"
         self.tree = base + b"/tree"
 
@@ -91,6 +94,10 @@ class Keyspace:
         """The key for a component's ordered events where the net effect would hide some."""
         return self.events + b"%d" % component
 
+    def loss(self, component: int) -> bytes:
+        """The key by which a component says that it has lost its race."""
+        return self.losses + b"%d" % component
+
     def proxy(self, incarnation: str) -> bytes:
         """The key by which a living proxy is known; it hangs on the proxy's own lease."""
         return self.proxies + incarnation.encode()
@@ -115,6 +122,7 @@ class Keyspace:
             (Kind.SESSION, self.sessions),
             (Kind.MARKER, self.markers),
             (Kind.EVENTS, self.events),
+            (Kind.LOSS, self.losses),
             (Kind.PROXY, self.proxies),
         ):
             if key.startswith(space):

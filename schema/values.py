@@ -241,6 +241,17 @@ class TreeEvent(NamedTuple):
 _EVENT = struct.Struct(">BII")  # type, length of the path, length of the ACL (0: the open one)
 
 
+def encode_loss(incarnation: str, paths: Iterable[str]) -> bytes:
+    """What the component of a Txn puts that loses its race: whose it was, and the paths that it was for."""
+    return "\n".join((incarnation, *paths)).encode()  # no path holds a line's end
+
+
+def decode_loss(value: bytes) -> tuple[str, list[str]]:
+    """The proxy's incarnation and the paths."""
+    incarnation, *paths = value.decode(errors="replace").split("\n")
+    return incarnation, paths
+
+
 def encode_events(events: Iterable[TreeEvent]) -> bytes:
     """An ordered list of events, put where a Txn's net effect would hide some of them."""
     parts = [bytes((VERSION,))]

@@ -1,7 +1,7 @@
 """A committer with its mirror on the fake etcd, following the watch stream: a proxy without clients."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -66,6 +66,9 @@ class Shell:
 
     def session_changed(self, session_id: int, record: SessionRecord | None) -> None:
         pass
+
+    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
+        self.committer.lost(incarnation, paths)
 
     def marked(self, marker: bytes, value: bytes) -> None:
         self.committer.marked(marker, value)

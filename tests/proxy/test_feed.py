@@ -1,7 +1,7 @@
 """Loading the mirror and keeping it level, on a fake etcd that breaks off, compacts and is restored."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from unittest import mock
 
@@ -38,6 +38,9 @@ class Fed:
         self.tasks = Tasks()
 
     def session_changed(self, session_id: int, record: SessionRecord | None) -> None:
+        pass
+
+    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
         pass
 
     def marked(self, marker: bytes, value: bytes) -> None:

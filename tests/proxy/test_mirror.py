@@ -22,6 +22,7 @@ from schema.values import (
     TreeRecord,
     encode_counter,
     encode_events,
+    encode_loss,
     encode_node,
     encode_session,
     encode_tree,
@@ -131,6 +132,9 @@ class Listening:
 
     def session_changed(self, session_id: int, record: SessionRecord | None) -> None:
         self.told.append(("session", session_id if record is not None else -session_id))
+
+    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
+        self.told.append(("lost", (incarnation, list(paths))))
 
     def marked(self, marker: bytes, value: bytes) -> None:
         self.told.append(("marked", value))
@@ -368,6 +372,13 @@ def test_a_node_of_another_version_is_refused() -> None:
     store, listening, _ = _store_and_mirror()
     with pytest.raises(BadValue, match="version 9"):
         _feed(store, listening, [Put(KEYS.node("/a"), b"\x09" + _PLAIN[1:])])
+
+
+def test_a_loss_is_told_and_changes_nothing() -> None:
+    store, listening, _ = _store_and_mirror()
+    listening.told.clear()
+    _feed(store, listening, [Put(KEYS.loss(1), encode_loss("cafe", ["/a"]))])
+    assert ("lost", ("cafe", ["/a"])) in listening.told
 
 
 def test_proxies_and_markers_come_and_go() -> None:

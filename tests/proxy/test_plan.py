@@ -157,3 +157,17 @@ def test_ranges_of_guards_say_as_much_as_single_ones(
         won = _race(before, asked, foreign, moved, wide=True)
     if not foreign and not moved:
         assert all(won)
+
+
+def test_a_component_that_loses_its_race_says_so() -> None:
+    store = Store(SESSIONS)
+    proxy, other = Proxy(store), Proxy(store)
+    model = naive_tree(SESSIONS)
+    _run([other, proxy], model, [(1, Create("/a")), (2, Create("/b"))], 1000)
+    batch = proxy.batch(2000)
+    assert batch.add(request_of(1, SetData("/a")))
+    assert batch.add(request_of(2, SetData("/b")))
+    txn = proxy.plan(batch)
+    _run([other], model, [(3, SetData("/b"))], 1500)
+    store.txn(Txn((Compare(MARKER, store.range_now(MARKER)),), txn.success, txn.failure))
+    assert [store.range_now(KEYS.loss(index)) > 0 for index in range(2)] == [False, True]

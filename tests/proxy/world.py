@@ -74,6 +74,10 @@ class Proxy:
         assert self.mirror.sessions.get(session_id) == record
         self.sessions_changed.append(session_id)
 
+    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
+        assert incarnation
+        assert paths
+
     def marked(self, marker: bytes, value: bytes) -> None:
         assert marker.startswith(KEYS.markers)
 
@@ -89,7 +93,8 @@ class Proxy:
     def plan(self, batch: Batch) -> Txn:
         """The Txn of a batch, as it may go out; a lane of its own makes its marker's guard hold."""
         marker = self.store.range_now(MARKER)
-        txn = plan.build(batch, KEYS, MARKER, marker, b"txn %d" % self.store.revision)
+        value = b"txn %d" % self.store.revision
+        txn = plan.build(batch, KEYS, MARKER, marker, value, loser=INCARNATION)
         assert chain_cost(txn) <= 128
         return txn
 

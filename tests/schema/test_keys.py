@@ -82,6 +82,7 @@ def test_a_sessions_key_is_taken_apart_again(session_id: int) -> None:
         (KEYS.marker("cafe", 3), ParsedKey(Kind.MARKER, "cafe/3")),
         (KEYS.event_list(7), ParsedKey(Kind.EVENTS, "7")),
         (KEYS.proxy("cafe"), ParsedKey(Kind.PROXY, "cafe")),
+        (KEYS.loss(7), ParsedKey(Kind.LOSS, "7")),
         (KEYS.tree, ParsedKey(Kind.TREE, "")),
         (KEYS.node("/"), ParsedKey(Kind.NODE, "/")),
         (KEYS.counter("/"), ParsedKey(Kind.COUNTER, "/")),

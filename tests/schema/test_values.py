@@ -18,11 +18,13 @@ from schema.values import (
     TreeRecord,
     decode_counter,
     decode_events,
+    decode_loss,
     decode_node,
     decode_session,
     decode_tree,
     encode_counter,
     encode_events,
+    encode_loss,
     encode_node,
     encode_session,
     encode_tree,
@@ -202,6 +204,11 @@ _EVENTS = st.lists(st.builds(TreeEvent, st.integers(1, 4), _TEXTS, _ACLS), max_s
 @given(_EVENTS)
 def test_events_come_back_in_their_order(events: list[TreeEvent]) -> None:
     assert decode_events(encode_events(events)) == events
+
+
+@pytest.mark.parametrize("paths", [[], ["/a"], ["/a/b", "/ü"]])
+def test_a_loss_tells_whose_it_was_and_for_what(paths: list[str]) -> None:
+    assert decode_loss(encode_loss("cafe", paths)) == ("cafe", paths)
 
 
 @given(_EVENTS.filter(bool), st.integers(min_value=0))

@@ -1,6 +1,7 @@
 """The load: unserved until it is finished, fenced against writers of another one, to be repeated at will."""
 
 import asyncio
+from collections.abc import Sequence
 
 import pytest
 
@@ -24,6 +25,9 @@ PUTS = [put for row in ROWS for put in puts_of(KEYS, row)]
 
 class _Nobody:
     def session_changed(self, session_id: int, record: object) -> None:
+        """Not asked."""
+
+    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
         """Not asked."""
 
     def marked(self, marker: bytes, value: bytes) -> None:
