@@ -169,7 +169,8 @@ def check(quotas: Quotas, rules: Rules, path: str, count: int, size: int) -> Non
                 raise Refusal(ErrorCode.QUOTA_EXCEEDED)
 
 
-_NUMBER = re.compile(r"[+-]?\d+")
+# Long.parseLong's, with no more digits than it can mean: Python's int() raises for very many.
+_NUMBER = re.compile(r"([+-]?)0*(\d{1,19})")
 
 
 def read_limits(data: bytes | None) -> Limits | None:
@@ -183,10 +184,11 @@ def read_limits(data: bytes | None) -> Limits | None:
         parts = pair.rstrip("=").split("=")
         if len(parts) < 2:
             return None
-        number = parts[1] or "-1"
-        if not _NUMBER.fullmatch(number) or not -(1 << 63) <= int(number) < 1 << 63:
+        match = _NUMBER.fullmatch(parts[1] or "-1")
+        number = None if match is None else int(match[1] + match[2])
+        if number is None or not -(1 << 63) <= number < 1 << 63:
             return None
-        found[parts[0]] = int(number)
+        found[parts[0]] = number
     return Limits(
         found.get("count", -1),
         found.get("bytes", -1),

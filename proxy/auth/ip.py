@@ -20,7 +20,8 @@ def java_address(text: str) -> str:
     return ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":")) + percent + scope
 
 
-_INTEGER = re.compile(r"[+-]?\d+")
+# Integer.parseInt's, with no more digits than it can mean: Python's int() raises for very many.
+_INTEGER = re.compile(r"([+-]?)0*(\d{1,10})")
 _SEGMENT = re.compile(r"[+-]?[0-9a-fA-F]+")
 
 
@@ -32,10 +33,13 @@ def _address(text: str) -> bytes | None:
     if ":" in text:
         return _ipv6(text)
     parts = text.split(".")
-    if len(parts) != 4 or not all(map(_INTEGER.fullmatch, parts)):
-        return None
-    values = [int(part) for part in parts]
-    return bytes(values) if all(0 <= value <= 255 for value in values) else None
+    values = [value for part in parts if (value := _integer(part)) is not None and 0 <= value <= 255]
+    return bytes(values) if len(values) == len(parts) == 4 else None
+
+
+def _integer(text: str) -> int | None:
+    match = _INTEGER.fullmatch(text)
+    return None if match is None else int(match[1] + match[2])
 
 
 def _ipv6(text: str) -> bytes | None:
@@ -58,9 +62,10 @@ def _network(pattern: str) -> tuple[bytes, int] | None:
         return None
     bits = len(address) * 8
     if slash:
-        if not _INTEGER.fullmatch(length) or not 0 <= int(length) <= bits:
+        given = _integer(length)
+        if given is None or not 0 <= given <= bits:
             return None
-        bits = int(length)
+        bits = given
     return address, bits
 
 

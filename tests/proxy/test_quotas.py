@@ -150,7 +150,10 @@ def test_the_numbers_are_right_whatever_comes_and_goes(steps: list[tuple[str, by
         (b"count=x", None),
         (b"count=4 ", None),
         (b"count=4.5", None),
+        (b"count=9223372036854775807", Limits((1 << 63) - 1)),
         (b"count=9223372036854775808", None),
+        (b"count=" + b"9" * 5000, None),
+        (b"count=-" + b"0" * 5000 + b"7", Limits(-7)),
         (b"\xff", None),
     ],
 )
