@@ -1,0 +1,151 @@
+"""docs/compatibility.md, held to the code: what the protocol has stands there, and what it says is so."""
+
+import re
+from collections.abc import Iterable
+from enum import Enum
+from functools import cache
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+from codec.constants import (
+    AddWatchMode,
+    CreateMode,
+    ErrorCode,
+    EventType,
+    KeeperOpCode,
+    OpCode,
+    Perms,
+    ProtocolVersion,
+    WatcherType,
+)
+from proxy.admin import words
+from proxy.auth.schemes import SCHEMES
+from proxy.ops import EXTENDED, PLAIN
+from proxy.ops.multi import PARTS
+from tests.compat.acl_cases import ACL_CASES
+from tests.compat.cases import CASES
+from tests.compat.watch_cases import WATCH_CASES
+
+REPOSITORY = Path(__file__).parents[1]
+PAGE = REPOSITORY / "docs" / "compatibility.md"
+
+# `compat/test_cases.py[flags]`, `proxy/ops/test_check.py`, `faults/test_order.py::test_something`
+_TEST = re.compile(r"`([\w/]+\.py)(?:::(\w+))?(?:\[(\w+)\])?`")
+_SCRIPTS = {
+    "compat/test_acl.py": ACL_CASES,
+    "compat/test_cases.py": CASES,
+    "compat/test_watches.py": WATCH_CASES,
+}
+# Requests that no operation answers, but the connection itself.
+_OF_THE_CONNECTION = {OpCode.PING, OpCode.AUTH, OpCode.SASL, OpCode.CLOSE_SESSION}
+# Who these are is told by no scheme's provider: ACLs know them themselves.
+_OF_ACLS = {"world", "auth", "super"}
+
+
+class Row(NamedTuple):
+    """One line of a table: its cells by the table's heading."""
+
+    heading: str  # of the first column
+    name: str
+    cells: dict[str, str]
+
+    @property
+    def is_answered(self) -> bool:
+        return self.cells["zketcd"].partition(":")[0] == "yes"
+
+
+@cache
+def rows() -> list[Row]:
+    found: list[Row] = []
+    columns: list[str] = []
+    for line in PAGE.read_text().splitlines():
+        if not line.startswith("|"):
+            columns = []
+            continue
+        cells = [cell.strip() for cell in line.strip("|").split("|")]
+        if not columns:
+            columns = cells
+        elif not set(cells[0]) <= set("-: ") or not cells[0]:
+            assert len(cells) == len(columns), line
+            found.append(Row(columns[0], cells[0].strip("`"), dict(zip(columns, cells, strict=True))))
+    return found
+
+
+def table(heading: str) -> dict[str, Row]:
+    """The rows of the tables whose first column has this heading."""
+    found = [row for row in rows() if row.heading == heading]
+    by_name = {row.name: row for row in found}
+    assert len(by_name) == len(found), "a name stands once"
+    return by_name
+
+
+def test_every_row_says_yes_or_no_and_names_a_test() -> None:
+    assert len(rows()) > 120
+    for row in rows():
+        assert row.cells["zketcd"].partition(":")[0] in {"yes", "no"}, row
+        assert all(row.cells[column] or not column for column in row.cells if column != "Keeper"), row
+        assert _TEST.search(row.cells["shown by"]), row
+        assert not _TEST.sub("", row.cells["shown by"]).strip(), row
+
+
+def test_every_test_that_is_named_exists() -> None:
+    for row in rows():
+        for path, function, case in _TEST.findall(row.cells["shown by"]):
+            file = REPOSITORY / "tests" / path
+            assert file.is_file(), row
+            if function:
+                assert re.search(rf"^(async )?def {function}\(", file.read_text(), re.MULTILINE), row
+            if case:
+                assert case in _SCRIPTS[path], row
+
+
+@pytest.mark.parametrize(
+    ("heading", "members"),
+    [
+        ("request", [*OpCode, *KeeperOpCode]),
+        ("error", ErrorCode),
+        ("create mode", CreateMode),
+        ("mode of addWatch", AddWatchMode),
+        ("type in checkWatches, removeWatches", WatcherType),
+        ("event", EventType),
+        ("permission", Perms),
+        ("protocol version", ProtocolVersion),
+    ],
+)
+def test_every_number_of_the_protocol_has_its_row(heading: str, members: Iterable[Enum]) -> None:
+    assert {name: row.cells["number"] for name, row in table(heading).items()} == {
+        member.name: str(member.value) for member in members
+    }
+
+
+def test_the_requests_that_are_answered() -> None:
+    connection = (REPOSITORY / "proxy" / "connection.py").read_text()
+    assert all(f"OpCode.{opcode.name}" in connection for opcode in _OF_THE_CONNECTION)
+    answered = EXTENDED.reads.keys() | EXTENDED.writes.keys() | PARTS.keys() | _OF_THE_CONNECTION
+    assert {name for name, row in table("request").items() if row.is_answered} == {
+        opcode.name for opcode in (*OpCode, *KeeperOpCode) if opcode in answered
+    }
+
+
+def test_what_zookeeper_does_not_have_is_keepers_alone() -> None:
+    plain = PLAIN.reads.keys() | PLAIN.writes.keys()
+    assert plain.isdisjoint(KeeperOpCode)
+
+
+def test_the_errors_that_are_sent() -> None:
+    sources = "\n".join(path.read_text() for path in (REPOSITORY / "proxy").rglob("*.py"))
+    sent = set(re.findall(r"\bErrorCode\.([A-Z_]+)\b", sources))
+    assert {name for name, row in table("error").items() if row.is_answered} == sent
+
+
+def test_the_schemes() -> None:
+    assert {name for name, row in table("scheme").items() if row.is_answered} == SCHEMES.keys() | _OF_ACLS
+
+
+def test_the_words() -> None:
+    answered = {name for name, row in table("word").items() if row.is_answered}
+    assert answered == words.KNOWN
+    of_zookeeper = {name for name, row in table("word").items() if row.cells["ZooKeeper 3.9"] == "yes"}
+    assert of_zookeeper == words.ZOOKEEPER
