@@ -309,6 +309,10 @@ async def test_tls(tmp_path: Path) -> None:
             watch = client.watch(KEY, b"", 2)
             assert [len((await anext(watch)).events), len((await anext(watch)).events)] == [0, 1]
             await watch.aclose()
+            # Another authority, in files of the same names: read for the next connection.
+            await asyncio.to_thread(make_certificates, tmp_path)
+            await asyncio.to_thread(server.restart)
+            await try_until_it_works(client, put())
         named = await asyncio.to_thread(Tls, ca, cert, key, "etcd.test")
         async with connected(https, tls=named) as client:
             await client.txn(put(), LONG)
