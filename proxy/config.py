@@ -41,6 +41,7 @@ class Config:
     max_session_timeout: int
     max_client_connections: int
     max_connections: int
+    global_outstanding_limit: int
     max_frame: int
     extended_types: bool
     enforce_quota: bool
@@ -95,6 +96,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         max_session_timeout=high,
         max_client_connections=given.max_client_connections,
         max_connections=given.max_connections,
+        global_outstanding_limit=given.global_outstanding_limit,
         max_frame=given.max_frame,
         extended_types=given.extended_types_enabled,
         enforce_quota=given.enforce_quota,
@@ -188,6 +190,14 @@ def _parser() -> Any:
         default=0,
         metavar="N",
         help="connections in all, 0 for no limit (maxCnxns)",
+    )
+    add(
+        "--global-outstanding-limit",
+        type=_positive,
+        default=1000,
+        metavar="N",
+        help="requests of all clients that may wait, beyond which those who wait are not read from"
+        " (globalOutstandingLimit)",
     )
     add(
         "--max-frame",

@@ -26,6 +26,7 @@ from proxy.auth.x509 import subject_name
 from proxy.batch import Request
 from proxy.counters import Counters
 from proxy.latency import ConnectionLatency, Latency
+from proxy.load import Load
 from proxy.operation import Operations, Reading, ReadOperation
 from proxy.ops import reads_alone
 from proxy.ops.session import END
@@ -57,6 +58,7 @@ class Host(Protocol):
     auth: Offer
     counters: Counters
     operations: Operations
+    load: Load
 
     @property
     def zxid(self) -> int:
@@ -137,6 +139,8 @@ class Connection(asyncio.Protocol):
         self._deaf = False  # the client reads nothing
         self._draining = False
         self._queued = 0  # bytes of requests that wait for their answers
+        self._load = host.load
+        self._weight = (0, 0)  # requests and bytes by which the server's load counts this connection
         self._last_wait: asyncio.TimerHandle | None = None
         self.session: Session | None = None
         self.address = ""
@@ -190,6 +194,10 @@ class Connection(asyncio.Protocol):
         if broken is not None and not self._ended:
             log.info("closing %s: %s", self.address, broken)
             self._end()
+        if self._queue:
+            self._weigh()
+            if self._load.is_too_much:
+                self._pause()  # until all is answered, or less waits in all
         self._flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -204,12 +212,14 @@ class Connection(asyncio.Protocol):
         if self.session is not None and self.session.connection is self:
             self.session.connection = None
         self._submit_rest()
+        self._weigh()
         self._host.gone(self)
 
     def pause_writing(self) -> None:
         """The client does not read: do not read from it either."""
         self._deaf = True
         self._pause()
+        self._weigh()
 
     def resume_writing(self) -> None:
         """The client reads again."""
@@ -554,8 +564,9 @@ class Connection(asyncio.Protocol):
                 if self._ended:  # what follows a failed auth or an unknown request is not heard
                     queue.clear()
                     return
-            if self._paused and len(queue) <= _MAX_QUEUE // 2:
-                self._resume()
+        self._weigh()
+        if self._paused and len(queue) <= _MAX_QUEUE // 2:
+            self._resume()
         if self._draining and not queue:
             self._end()
         self._schedule_flush()
@@ -666,9 +677,19 @@ class Connection(asyncio.Protocol):
     def _resume(self) -> None:
         if not self._paused or self._transport is None or self._ended or self._draining:
             return
-        if not self._deaf and len(self._queue) < _MAX_QUEUE and self._queued < _MAX_QUEUED_BYTES:
-            self._paused = False
-            self._transport.resume_reading()
+        if self._deaf or len(self._queue) >= _MAX_QUEUE or self._queued >= _MAX_QUEUED_BYTES:
+            return
+        if self._queue and self._load.is_too_much:
+            return
+        self._paused = False
+        self._transport.resume_reading()
+
+    def _weigh(self) -> None:
+        """Let the server's load count what waits here; not for a client that does not take its answers."""
+        requests, size = self._weight
+        self._weight = now = (0 if self._deaf else len(self._queue)), self._queued
+        self._load.requests += now[0] - requests
+        self._load.size += now[1] - size
 
 
 def _subject(transport: asyncio.BaseTransport) -> str | None:

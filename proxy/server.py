@@ -33,6 +33,7 @@ from proxy.feed import Feed
 from proxy.handshake import Handshake
 from proxy.latency import Latency
 from proxy.leases import OUTAGE, Leases
+from proxy.load import Load
 from proxy.mirror import Mirror
 from proxy.operation import Reading
 from proxy.ops import EXTENDED, FEATURES, PLAIN
@@ -87,6 +88,7 @@ class Server:
         self.watches = WatchTable()
         self.mirror = Mirror(keys, self.watches, self)
         self.counters = Counters()
+        self.load = Load(config.global_outstanding_limit)
         self._tls = tls
         self.auth = offer(
             () if tls is None else (X509.name,),

@@ -16,6 +16,7 @@ from proxy.batch import Request
 from proxy.connection import Connection
 from proxy.counters import Counters
 from proxy.latency import Latency
+from proxy.load import Load
 from proxy.operation import Operations, Reading
 from proxy.ops import EXTENDED
 from proxy.sessions import Session
@@ -117,6 +118,7 @@ class PaperHost:
         self.operations = operations
         self.latency = Latency((*operations.reads, *operations.writes))
         self.counters = Counters()
+        self.load = Load(100_000)
         self.pending: list[Request] = []
         self.attached: list[ConnectRequest] = []
         self.ended: list[int] = []
@@ -581,6 +583,64 @@ def test_a_client_that_reads_again_is_not_read_from_while_its_queue_is_full(clie
     assert not client.transport.is_read()
     client.commit()
     assert client.transport.is_read()
+
+
+def _elsewhere(client: Client, requests: int, size: int = 0) -> None:
+    """So much more, or less, waits on other connections."""
+    client.host.load.requests += requests
+    client.host.load.size += size
+
+
+@pytest.mark.parametrize(("requests", "size"), [(100_000, 0), (0, 1 << 28)])
+def test_when_much_waits_in_all_who_waits_is_not_read_from(client: Client, requests: int, size: int) -> None:
+    _elsewhere(client, requests, size)
+    client.send(packets.get(1, "/a"))
+    assert client.transport.is_read()  # who waits for nothing may go on
+    client.send(packets.put(2, "/a", b""), packets.put(3, "/a", b""))
+    assert not client.transport.is_read()
+    client.commit(1)
+    assert not client.transport.is_read()
+    client.commit()
+    assert client.transport.is_read()
+    assert [reply.xid for reply in client.replies()] == [1, 2, 3]
+
+
+def test_when_less_waits_in_all_the_next_answer_wakes_who_waits(client: Client) -> None:
+    _elsewhere(client, 100_000)
+    client.send(packets.put(1, "/a", b"") + packets.put(2, "/a", b""))
+    assert not client.transport.is_read()
+    _elsewhere(client, -100_000)
+    client.commit(1)
+    assert client.transport.is_read()
+    client.commit()
+
+
+def test_the_load_is_what_waits(client: Client) -> None:
+    load = client.host.load
+    request = packets.put(1, "/a", b"")
+    client.send(request + packets.get(2, "/a"), request + packets.framed(b"\0\0\0\4\0\0\0\5"))
+    assert load.requests == 4
+    assert load.size > len(request)
+    client.connection.pause_writing()  # a client that does not take its answers holds nobody up
+    assert load.requests == 0
+    client.connection.resume_writing()
+    assert load.requests == 4
+    client.commit()
+    client.loop.run()
+    client.commit()
+    assert (load.requests, load.size) == (0, 0)
+
+
+@pytest.mark.parametrize("how", ["lost", "closed", "auth failed"])
+def test_a_connection_that_ends_is_no_load_any_more(client: Client, how: str) -> None:
+    client.send(packets.put(1, "/a", b"") + packets.get(2, "/a"))
+    if how == "closed":
+        client.connection.close()
+    if how == "auth failed":
+        client.send(packets.auth("nonsense", b""), packets.get(3, "/a"))
+        client.commit()
+    client.lose()
+    assert (client.host.load.requests, client.host.load.size) == (0, 0)
 
 
 def test_draining_answers_what_is_here_and_closes(client: Client) -> None:
