@@ -90,6 +90,11 @@ def get_children(path: str, watch: bool = False) -> Request:
     return Request(wire.GET_CHILDREN2, wire.pack_string(path) + bytes([watch]))
 
 
+def add_watch(path: str, *, recursive: bool) -> Request:
+    """Make a request for a watch that lasts."""
+    return Request(wire.ADD_WATCH, wire.pack_string(path) + wire.pack_int(recursive))
+
+
 def multi(parts: Sequence[Request]) -> Request:
     """Make one request of several."""
     packed = (wire.pack_int(opcode) + b"\0" + wire.pack_int(-1) + arguments for opcode, arguments in parts)

@@ -78,6 +78,44 @@ def test_events_of_a_gap_in_the_stream_fire(start: Start, own_etcd_server: EtcdS
             assert events_of(watcher, 9)[8] == (CHANGED, "/same")
 
 
+def test_lasting_watches_outlive_a_gap(start: Start, own_etcd_server: EtcdServer) -> None:
+    with Link(own_etcd_server.port) as link:
+        cut_off, other = start(link.endpoint), start(own_etcd_server)
+        with Client(cut_off.port) as watcher, Client(other.port) as writer:
+            for name in ("deleted", "changed", "reborn", "parent"):
+                writer.create(f"/{name}")
+            watcher.sync()
+            watcher.call(zk.add_watch("/", recursive=True))
+            watcher.call(zk.add_watch("/parent", recursive=False))
+            link.block()
+            writer.call(zk.delete("/deleted"))
+            writer.write("/changed", b"1")
+            writer.write("/changed", b"2")
+            writer.transact([zk.delete("/reborn"), zk.create("/reborn", b"again")])
+            writer.create("/parent/new")
+            compact(own_etcd_server)
+            link.unblock()
+            # The net change of each node: what became of it in between, nobody can tell any more.
+            missed = [
+                (DELETED, "/deleted"),
+                (CHANGED, "/changed"),
+                (DELETED, "/reborn"),
+                (CREATED, "/reborn"),
+                (CREATED, "/parent/new"),
+                (CHILDREN, "/parent"),
+            ]
+            assert sorted(events_of(watcher, 6)) == sorted(missed)
+            writer.write("/parent/new", b"1")
+            writer.call(zk.delete("/parent/new"))
+            watcher.sync()
+            assert events_of(watcher, 9)[6:] == [
+                (CHANGED, "/parent/new"),
+                (DELETED, "/parent/new"),
+                (CHILDREN, "/parent"),
+            ]
+            assert len(watcher.events) == 9
+
+
 def test_a_client_of_a_proxy_that_is_cut_off_goes_on_at_another(
     start: Start, own_etcd_server: EtcdServer
 ) -> None:

@@ -1,5 +1,7 @@
 """What clients of several proxies see, and in which order: events, replies, zxids."""
 
+from contextlib import ExitStack
+
 import pytest
 
 from tests.compat import wire
@@ -161,3 +163,41 @@ def test_events_come_before_what_was_read_behind_them(pair: Pair, elsewhere: boo
         assert kinds == [(CHANGED, "/first")] * 100
         zxids = [message.zxid for message in reader.log]
         assert zxids == sorted(zxids)
+
+
+def test_a_lasting_watch_misses_no_change_of_many_writers(pair: Pair) -> None:
+    """Also where writes of several sessions share a Txn, whose net effect shows only the last."""
+    with ExitStack() as stack:
+        writers = [stack.enter_context(Client(pair[number % 2].port)) for number in range(6)]
+        watchers = [stack.enter_context(Client(proxy.port)) for proxy in pair]
+        writers[0].create("/hot")
+        for watcher in watchers:
+            watcher.sync()
+            watcher.call(zk.add_watch("/", recursive=True))
+            watcher.call(zk.add_watch("/hot", recursive=False))
+        rounds = 40
+        sent = []
+        for number, writer in enumerate(writers):
+            for count in range(rounds):
+                name = f"/hot/{number}-{count}"
+                sent += [
+                    (writer, xid)
+                    for xid in writer.send(zk.set_data("/hot", b""), zk.create(name), zk.delete(name))
+                ]
+        for writer, xid in sent:
+            writer.result(xid)
+        changes = len(writers) * rounds
+        told = [events_of(watcher, 5 * changes) for watcher in watchers]
+        for watcher, events in zip(watchers, told, strict=True):
+            watcher.sync()
+            assert len(watcher.events) == 5 * changes
+            assert events.count((CHANGED, "/hot")) == changes
+            assert events.count((CHILDREN, "/hot")) == 2 * changes
+            for number in range(len(writers)):
+                own = [event for event in events if event[1].startswith(f"/hot/{number}-")]
+                assert own == [
+                    (kind, f"/hot/{number}-{count}") for count in range(rounds) for kind in (CREATED, DELETED)
+                ]
+            zxids = [event.zxid for event in watcher.events]
+            assert zxids == sorted(zxids)
+        assert told[0] == told[1]
