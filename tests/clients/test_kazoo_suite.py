@@ -24,7 +24,6 @@ from tests.harness.tls import Authority
 
 _RECONFIG = "members are etcd's business; a standalone ZooKeeper refuses reconfig as well"
 _SASL = "SASL is not offered yet"
-_READ_ONLY = "kazoo.tests.test_connection.TestReadOnlyMode.test_read_only"
 
 EXCEPTIONS = {
     "kazoo.tests.test_client.TestReconfig.test_no_super_auth": _RECONFIG,
@@ -36,17 +35,14 @@ EXCEPTIONS = {
     "kazoo.tests.test_sasl.TestSASLDigestAuthentication.test_invalid_sasl_auth": _SASL,
     "kazoo.tests.test_sasl.TestSASLGSSAPIAuthentication.test_connect_gssapi_auth": _SASL,
     "kazoo.tests.test_sasl.TestSASLGSSAPIAuthentication.test_invalid_gssapi_auth": _SASL,
-    _READ_ONLY: (
-        "it stops two of three servers; one proxy alone still serves writes, since the quorum is etcd's"
-    ),
 }
-if ON_ZOOKEEPER:  # as one server: what needs several is not run
-    del EXCEPTIONS[_READ_ONLY]
+if ON_ZOOKEEPER:
     EXCEPTIONS["kazoo.tests.test_client.TestSSLClient.test_create"] = "it needs Netty as its factory"
 
 # The suite is run in parts side by side, each with servers of its own, which its tests may stop. These tests
 # need several servers; of the time that the others take, about half goes into the files of _SECOND.
 _SEVERAL_SERVERS = "test_update_host_list or test_read_only"
+_ALONE = 2  # servers for the parts that need but one
 _SECOND = {"test_client", "test_connection", "test_eventlet_handler", "test_gevent_handler", "test_lock"}
 
 _TEST_TIMEOUT_S = 60
@@ -126,8 +122,10 @@ def tls(tmp_path: Path) -> Authority:
 
 
 @pytest.fixture
-def servers(etcd_server: EtcdServer, etcd_prefix: str, tls: Authority) -> Iterator[list[ServerProcess]]:
-    """Servers for the parts: all serve one tree on zketcd, each its own on real ZooKeeper."""
+def servers(
+    etcd_server: EtcdServer, etcd_prefix: str, own_etcd_server: EtcdServer, tls: Authority
+) -> Iterator[list[ServerProcess]]:
+    """Servers for the parts, the last three with an etcd of their own; each has its own tree on ZooKeeper."""
     pair = tls.issue("servers", "127.0.0.1", "localhost")
     files = ["--tls-cert", str(pair.cert), "--tls-key", str(pair.key), "--tls-ca", str(tls.ca)]
     with ExitStack() as stack:
@@ -136,11 +134,46 @@ def servers(etcd_server: EtcdServer, etcd_prefix: str, tls: Authority) -> Iterat
                 ZooKeeperServer(max_client_connections=0)
                 if ON_ZOOKEEPER
                 else ZketcdServer(
-                    etcd_server.endpoint, prefix=etcd_prefix, max_client_connections=0, arguments=files
+                    (etcd_server if number < _ALONE else own_etcd_server).endpoint,
+                    prefix=etcd_prefix,
+                    max_client_connections=0,
+                    read_only_mode="on",
+                    arguments=files,
                 )
             )
-            for _ in range(2 if ON_ZOOKEEPER else 5)
+            for number in range(_ALONE if ON_ZOOKEEPER else 5)
         ]
+
+
+class _Quorum:
+    """The ensemble's etcd, which is silent while most of the ensemble is stopped.
+
+    A test that stops two of three ZooKeepers wants the third to have no quorum. Here the quorum is etcd's.
+    """
+
+    def __init__(self, ensemble: Sequence[ServerProcess], etcd: EtcdServer) -> None:
+        self._etcd = etcd
+        self._running = set(ensemble)
+        self._enough = len(ensemble) // 2 + 1
+        self._silent = False
+
+    def stopped(self, server: ServerProcess) -> None:
+        """A server has been stopped."""
+        if server in self._running:
+            self._running.remove(server)
+            if self._running and len(self._running) < self._enough:
+                self._silent = True
+                self._etcd.pause()
+
+    def starts(self) -> None:
+        """A stopped server is about to start, for which it needs etcd."""
+        if self._silent:
+            self._silent = False
+            self._etcd.resume()
+
+    def started(self, server: ServerProcess) -> None:
+        """It has started."""
+        self._running.add(server)
 
 
 class _Control(socketserver.TCPServer):
@@ -152,17 +185,21 @@ class _Control(socketserver.TCPServer):
 
     timeout = 0.1
 
-    def __init__(self, servers: Sequence[ServerProcess]) -> None:
+    def __init__(self, servers: Sequence[ServerProcess], quorum: _Quorum) -> None:
         by_port = {server.port: server for server in servers}
 
         class Handler(socketserver.StreamRequestHandler):
             def handle(self) -> None:
                 action, port = self.rfile.readline().decode().split()
                 try:
+                    server = by_port[int(port)]
                     if action == "start":
-                        by_port[int(port)].start()
+                        quorum.starts()
+                        server.start()
+                        quorum.started(server)
                     else:
-                        by_port[int(port)].stop()
+                        server.stop()
+                        quorum.stopped(server)
                 except Exception as error:  # noqa: BLE001 - the test that asked for it fails with this
                     self.wfile.write(f"{error!r}\n".encode())
                 else:
@@ -172,7 +209,9 @@ class _Control(socketserver.TCPServer):
 
 
 @pytest.mark.timeout(_SUITE_TIMEOUT_S + 60)
-def test_kazoo_suite(source: Path, servers: list[ServerProcess], tmp_path: Path) -> None:
+def test_kazoo_suite(
+    source: Path, servers: list[ServerProcess], own_etcd_server: EtcdServer, tmp_path: Path
+) -> None:
     files = {path.stem: f"kazoo/tests/{path.name}" for path in (source / "kazoo/tests").glob("test_*.py")}
     assert files.keys() > _SECOND
     alone = ["-k", f"not ({_SEVERAL_SERVERS})"]
@@ -185,10 +224,11 @@ def test_kazoo_suite(source: Path, servers: list[ServerProcess], tmp_path: Path)
         ),
         _Part(tmp_path, "second", servers[1:2], [*alone, *(files[name] for name in sorted(_SECOND))]),
     ]
-    if len(servers) > len(parts):
-        parts.append(_Part(tmp_path, "third", servers[2:], ["-k", _SEVERAL_SERVERS, "kazoo/tests"]))
+    ensemble = servers[_ALONE:]
+    if ensemble:
+        parts.append(_Part(tmp_path, "third", ensemble, ["-k", _SEVERAL_SERVERS, "kazoo/tests"]))
     deadline = time.monotonic() + _SUITE_TIMEOUT_S
-    with _Control(servers) as control, ExitStack() as stack:
+    with _Control(servers, _Quorum(ensemble, own_etcd_server)) as control, ExitStack() as stack:
         port = control.server_address[1]
         processes = [stack.enter_context(part.running(source, port)) for part in parts]
         while any(process.poll() is None for process in processes):

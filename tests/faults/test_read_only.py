@@ -1,0 +1,61 @@
+"""etcd is silent: clients that allow it are served read-only, a ClickHouse is sent on; then all goes on."""
+
+import socket
+import struct
+from contextlib import ExitStack
+
+import pytest
+from kazoo.client import KazooClient, KazooState, KeeperState
+from kazoo.exceptions import NotReadOnlyCallError
+
+from tests.faults.client import EPHEMERAL, Client, Disconnected
+from tests.faults.conftest import Start
+from tests.harness import EtcdServer, ZketcdServer, wait_until
+from tests.harness.four_letter import four_letter_word
+
+_WIDE = struct.pack(">iibqiqi", 45, 11, 0, 0, 4000, 0, 16) + bytes(16) + b"\1"
+
+
+def _version(proxy: ZketcdServer) -> int:
+    """The protocol version that a ClickHouse with 64-bit xids is answered."""
+    with socket.create_connection(("127.0.0.1", proxy.port), 10) as connection:
+        connection.sendall(_WIDE)
+        version: int = struct.unpack(">ii", connection.recv(8, socket.MSG_WAITALL))[1]
+    return version
+
+
+def _is(proxy: ZketcdServer, word: str) -> bool:
+    return four_letter_word(proxy.port, "isro") == word
+
+
+def test_reads_go_on_and_writes_come_back(start: Start, own_etcd_server: EtcdServer) -> None:
+    proxy = start(own_etcd_server, read_only_mode="on")
+    with ExitStack() as stack:
+        writer = stack.enter_context(Client(proxy.port))
+        writer.create("/a", b"data")
+        writer.create("/mine", b"", EPHEMERAL)
+        assert _version(proxy) == 11
+        own_etcd_server.pause()
+        stack.callback(own_etcd_server.resume)
+        wait_until(lambda: _is(proxy, "ro"), "the proxy knows that etcd is silent")
+        assert _version(proxy) == 42
+        with pytest.raises(Disconnected):
+            Client(proxy.port)
+        reader = KazooClient(f"127.0.0.1:{proxy.port}", read_only=True, timeout=4)
+        stack.callback(reader.close)
+        stack.callback(reader.stop)
+        states: list[str] = []
+        reader.add_listener(states.append)
+        reader.start()
+        assert reader.client_state == KeeperState.CONNECTED_RO
+        assert reader.get("/a")[0] == b"data"
+        with pytest.raises(NotReadOnlyCallError):
+            reader.set("/a", b"new")
+        own_etcd_server.resume()
+        wait_until(lambda: reader.client_state == KeeperState.CONNECTED, "the reader may write")
+        assert KazooState.LOST in states  # its read-only session was this server's own affair
+        assert reader.set("/a", b"new").version == 1
+        assert _version(proxy) == 11
+        # The session of before has lost nothing.
+        assert writer.read("/a")[0] == b"new"
+        assert writer.stat("/mine") is not None
