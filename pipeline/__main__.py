@@ -13,7 +13,7 @@ from pyspark.errors import PySparkException
 from pipeline.etcd.load import LoadRefused
 from pipeline.etcd.read import NotReadable
 from pipeline.formats.errors import BadFile
-from pipeline.jobs import export, import_
+from pipeline.jobs import export, import_, inspect, verify
 from pipeline.jobs.failure import Failure, Usage, reason_of
 from pipeline.live.admin import NoSnapshot
 from pipeline.live.walk import WalkFailed
@@ -21,7 +21,12 @@ from proxy.etcd.model import EtcdError
 from schema.values import BadValue
 
 #: A module a command: SUMMARY, add_arguments(parser), run(arguments) -> exit code.
-COMMANDS: dict[str, ModuleType] = {"import": import_, "export": export}
+COMMANDS: dict[str, ModuleType] = {
+    "import": import_,
+    "export": export,
+    "verify": verify,
+    "inspect": inspect,
+}
 
 _EXPECTED = (
     BadFile,

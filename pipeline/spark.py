@@ -27,7 +27,7 @@ def session(name: str, **settings: str) -> SparkSession:
             "spark_master": _LOCAL,
             "spark_ui_enabled": "false",
             "spark_ui_showConsoleProgress": "false",
-            "spark_log_level": "ERROR",
+            "spark_log_level": "FATAL",
             **settings,
         }
         for setting, value in local.items():

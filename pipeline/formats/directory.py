@@ -15,9 +15,10 @@ from codec.constants import OpCode
 from pipeline.formats import log, snapshot, transactions
 from pipeline.formats.compression import codec_of, opened
 from pipeline.formats.errors import BadFile
-from pipeline.formats.replay import Replay, parent_of, sessions_after, touched
+from pipeline.formats.replay import Replay, sessions_after, touched
 from pipeline.formats.snapshot import Checked, SnapshotReader
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
+from schema.paths import parent_of
 
 # What `repair` may allow.
 TAIL = "tail"  # the last log counts up to its first damage, as ZooKeeper takes it when it starts

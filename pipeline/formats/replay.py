@@ -11,6 +11,7 @@ from typing import NamedTuple
 from codec.constants import OpCode
 from pipeline.formats.transactions import is_session
 from pipeline.table import SessionRow, TransactionRow, ZnodeRow
+from schema.paths import parent_of
 
 _CREATES = frozenset({OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL})
 _DELETES = frozenset({OpCode.DELETE, OpCode.DELETE_CONTAINER})
@@ -21,11 +22,6 @@ class Touched(NamedTuple):
 
     paths: frozenset[str]
     closed: frozenset[int]  # sessions that end: their ephemerals, and the parents of those, are looked at too
-
-
-def parent_of(path: str) -> str:
-    """The parent's path; the root's is the root."""
-    return path[: path.rfind("/")] or "/"
 
 
 def touched(transactions: Iterable[TransactionRow]) -> Touched:

@@ -20,15 +20,15 @@ from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.batches import batch_of
 from pipeline.formats import directory
-from pipeline.formats.directory import REPAIRS, Survey
+from pipeline.formats.directory import Survey
+from pipeline.jobs import tables
 from pipeline.jobs.failure import Failure, Usage
 from pipeline.jobs.progress import tell
 from pipeline.live import admin
 from pipeline.live.walk import LOSSES, Identity, Walk
-from pipeline.table import ZNODES, SessionRow
+from pipeline.table import SessionRow
 
 _TOLD_EVERY = 50_000  # znodes of a walk
-_PARQUET = "parquet:"
 _WIRE = "zk://"
 _ADMIN = ("http://", "https://")
 
@@ -51,17 +51,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="a data directory of ZooKeeper, parquet:DIRECTORY, zk://HOST:PORT[,HOST:PORT] (a walk over a"
         " running ensemble) or http://HOST:PORT (the admin server of a running 3.9)",
     )
-    add("--data-log-dir", metavar="DIR", help="ZooKeeper's dataLogDir, if its logs lie elsewhere")
-    add("--snapshot", metavar="NAME", help="start from this snapshot instead of the newest valid one")
-    add(
-        "--repair",
-        default="",
-        metavar="WHAT",
-        help=f"damage of files to accept, separated by commas: {', '.join(sorted(REPAIRS))}",
-    )
+    tables.add_arguments(parser)
     add(
         "--auth",
-        type=_identity,
+        type=identity_of,
         action="append",
         default=[],
         metavar="SCHEME:ID",
@@ -79,8 +72,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def opened(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[Origin]:
     """The origin that the command line names. Raises Failure, Usage, BadFile, WalkFailed, NoSnapshot."""
     source: str = arguments.source
-    if source.startswith(_PARQUET):
-        yield _parquet(spark, source.removeprefix(_PARQUET))
+    if source.startswith(tables.PARQUET):
+        yield Origin(tables.of_parquet(spark, source), 0, None, None, ())
         return
     if source.startswith(_WIRE):
         with TemporaryDirectory(prefix="zketcd-walk-", dir=arguments.work_dir) as folder:
@@ -94,17 +87,7 @@ def opened(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[Origi
 
 
 def _files(spark: SparkSession, arguments: argparse.Namespace, path: str) -> Origin:
-    repair = frozenset(filter(None, arguments.repair.split(",")))
-    if repair - REPAIRS:
-        raise Usage(f"--repair is of {', '.join(sorted(REPAIRS))}, not {', '.join(sorted(repair - REPAIRS))}")
-    found = directory.survey(path, arguments.data_log_dir, chosen=arguments.snapshot, repair=repair)
-    options = {
-        "dataLogDir": arguments.data_log_dir,
-        "snapshot": arguments.snapshot,
-        "repair": arguments.repair,
-    }
-    given = {name: value for name, value in options.items() if value}
-    frame = spark.read.format("zookeeper").options(**given).load(str(Path(path).absolute()))
+    found, frame = tables.of_directory(spark, path, arguments)
     return Origin(frame, found.last_zxid, found.sessions, found.digest, (_described(found), *found.notes))
 
 
@@ -115,16 +98,8 @@ def _described(found: Survey) -> str:
     return f"{name} and {found.transactions} transactions behind it, last zxid 0x{found.last_zxid:x}"
 
 
-def _parquet(spark: SparkSession, path: str) -> Origin:
-    frame = spark.read.parquet(path)
-    missing = [field.name for field in ZNODES if field.name not in frame.columns]
-    if missing:
-        raise Failure(f"{path} is no table of znodes: the columns {', '.join(missing)} are missing")
-    return Origin(frame.select(ZNODES.fieldNames()), 0, None, None, ())
-
-
 def _walked(spark: SparkSession, arguments: argparse.Namespace, folder: Path) -> Origin:
-    walk = Walk(_servers(arguments.source.removeprefix(_WIRE)), arguments.auth)
+    walk = Walk(servers_of(arguments.source.removeprefix(_WIRE)), arguments.auth)
     asyncio.run(_keep(walk, folder / "znodes.parquet"))
     notes = [f"a walk over {arguments.source}, last zxid 0x{walk.last_zxid:x}", *LOSSES]
     if walk.changed:
@@ -180,7 +155,8 @@ def _downloaded(spark: SparkSession, arguments: argparse.Namespace, folder: Path
     return Origin(frame, found.last_zxid, found.sessions, digest, tuple(notes))
 
 
-def _servers(text: str) -> Sequence[tuple[str, int]]:
+def servers_of(text: str) -> Sequence[tuple[str, int]]:
+    """Servers as HOST:PORT, separated by commas. Raises Usage."""
     servers = []
     for part in text.rstrip("/").split(","):
         found = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^/:\s]+)(?::(\d{1,5}))?", part.strip())
@@ -190,7 +166,8 @@ def _servers(text: str) -> Sequence[tuple[str, int]]:
     return servers
 
 
-def _identity(text: str) -> Identity:
+def identity_of(text: str) -> Identity:
+    """SCHEME:ID, for argparse."""
     scheme, colon, identity = text.partition(":")
     if not colon or not scheme:
         raise argparse.ArgumentTypeError(f"{text!r} is not SCHEME:ID")

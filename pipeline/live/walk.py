@@ -49,10 +49,18 @@ class Identity(NamedTuple):
 class Walk:
     """One walk; after `rows` is exhausted the other attributes tell how it went."""
 
-    def __init__(self, servers: Sequence[tuple[str, int]], identities: Sequence[Identity] = ()) -> None:
-        """`servers` are tried in turn."""
+    def __init__(
+        self,
+        servers: Sequence[tuple[str, int]],
+        identities: Sequence[Identity] = (),
+        roots: Sequence[str] = (ROOT,),
+        levels: int | None = None,
+    ) -> None:
+        """`servers` are tried in turn. Of a part of the tree: what is below `roots`, so many levels of it."""
         self._servers = servers
         self._identities = identities
+        self._roots = roots
+        self._levels = levels
         self.first_zxid = 0  # the server's last one when the walk began
         self.last_zxid = 0  # and when it ended
         self.newest = 0  # the largest zxid in any node's Stat
@@ -82,15 +90,16 @@ class Walk:
             await connection.close()
 
     async def _nodes(self, connection: "_Connection") -> AsyncIterator[ZnodeRow]:
-        waiting = [ROOT]  # the deepest last, so that few wait
-        asked: deque[str] = deque()
+        # With how many levels there are to go; the deepest last, so that few wait.
+        waiting = [(path, self._levels) for path in reversed(self._roots)]
+        asked: deque[tuple[str, int | None]] = deque()
         while waiting or asked:
             while waiting and len(asked) * 3 < _WINDOW:
-                path = waiting.pop()
+                path, levels = waiting.pop()
                 for operation in (OpCode.GET_DATA, OpCode.GET_ACL, OpCode.GET_CHILDREN2):
                     connection.ask(operation, path)
-                asked.append(path)
-            path = asked.popleft()
+                asked.append((path, levels))
+            path, levels = asked.popleft()
             replies = [await connection.answer() for _ in range(3)]
             errors = {reply.error for reply in replies} - {0}
             if ErrorCode.NO_NODE in errors:
@@ -104,7 +113,8 @@ class Walk:
                 path, wire.data_of(data.body), wire.acls_of(acls.body), wire.children_of(children.body)
             )
             self.newest = max(self.newest, row.czxid, row.mzxid, row.pzxid)
-            waiting += [join(path, name) for name in names]
+            if levels != 0:
+                waiting += [(join(path, name), levels and levels - 1) for name in names]
             yield row
 
 

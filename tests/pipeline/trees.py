@@ -13,10 +13,10 @@ from codec.constants import OpCode
 from pipeline.formats import digest, directory, log, snapshot, transactions
 from pipeline.formats.compression import opened
 from pipeline.formats.directory import Survey
-from pipeline.formats.replay import parent_of
 from pipeline.formats.seal import sealed_tail
 from pipeline.formats.snapshot import SnapshotReader, pack_head, pack_node
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
+from schema.paths import parent_of
 
 SAMPLES = Path(__file__).parent / "samples"
 NAMES = sorted(path.name for path in SAMPLES.iterdir() if path.is_dir())

@@ -1,1 +1,1 @@
-"""Tests of `pipeline.jobs`: the commands, on real servers."""
+"""Tests of the commands."""

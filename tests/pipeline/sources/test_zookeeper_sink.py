@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
+from pipeline.__main__ import main
 from pipeline.formats import snapshot
 from pipeline.sources.batches import of_rows
 from pipeline.sources.zookeeper_sink import TRAILERS, ZooKeeperWriter, acl_number, options_of
@@ -183,10 +184,15 @@ PROPERTIES = {
     ("form", "version"), [("plain", "3.9"), ("full", "3.9"), ("plain", "3.8"), ("digest", "3.8")]
 )
 def test_real_zookeeper_serves_what_was_written(exported: Path, form: str, version: str) -> None:
+    sample = str(SAMPLES / "zk39-plain")
     classpath = debian_zookeeper_classpath() if version == "3.8" else None
     server = ZooKeeperServer(system_properties=PROPERTIES, classpath=classpath)
     shutil.copytree(exported / form / "version-2", server.data_dir / "version-2")
     with server:
+        if (form, version) == ("plain", "3.9"):
+            where = f"zk://{server.address}"
+            assert main(["verify", sample, where, "--auth", "digest:super:secret"]) == 0
+            assert main(["verify", where, sample]) == 1  # ACLs forbid us to look
         assert server.version().startswith(version)
         client = KazooClient(server.address)
         client.start()

@@ -1,0 +1,65 @@
+"""Data directories and Parquet tables as frames of znodes, with the options of the command line for them."""
+
+import argparse
+from pathlib import Path
+from typing import NamedTuple
+
+from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+
+from pipeline.formats import directory
+from pipeline.formats.directory import REPAIRS, Survey
+from pipeline.jobs.failure import Failure, Usage
+from pipeline.table import ZNODES
+
+PARQUET = "parquet:"
+
+
+class Directory(NamedTuple):
+    """A data directory."""
+
+    survey: Survey
+    znodes: DataFrame
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """How to read a directory."""
+    add = parser.add_argument
+    add("--data-log-dir", metavar="DIR", help="ZooKeeper's dataLogDir, if its logs lie elsewhere")
+    add("--snapshot", metavar="NAME", help="start from this snapshot instead of the newest valid one")
+    add(
+        "--repair",
+        default="",
+        metavar="WHAT",
+        help=f"damage of files to accept, separated by commas: {', '.join(sorted(REPAIRS))}",
+    )
+
+
+def of_directory(spark: SparkSession, path: str, arguments: argparse.Namespace) -> Directory:
+    """A directory's state and nodes. Raises BadFile, Usage."""
+    repair = frozenset(filter(None, arguments.repair.split(",")))
+    if repair - REPAIRS:
+        unknown = ", ".join(sorted(repair - REPAIRS))
+        raise Usage(f"--repair is of {', '.join(sorted(REPAIRS))}, not {unknown}")
+    survey = directory.survey(path, arguments.data_log_dir, chosen=arguments.snapshot, repair=repair)
+    return Directory(survey, directory_reader(spark, arguments).load(str(Path(path).absolute())))
+
+
+def of_parquet(spark: SparkSession, name: str) -> DataFrame:
+    """The table that `parquet:DIRECTORY` names. Raises Failure."""
+    path = name.removeprefix(PARQUET)
+    frame = spark.read.parquet(path)
+    missing = [field.name for field in ZNODES if field.name not in frame.columns]
+    if missing:
+        raise Failure(f"{path} is no table of znodes: the columns {', '.join(missing)} are missing")
+    return frame.select(ZNODES.fieldNames())
+
+
+def directory_reader(spark: SparkSession, arguments: argparse.Namespace) -> DataFrameReader:
+    """A reader of directories as the command line wants them."""
+    options = {
+        "dataLogDir": arguments.data_log_dir,
+        "snapshot": arguments.snapshot,
+        "repair": arguments.repair,
+    }
+    given = {option: value for option, value in options.items() if value}
+    return spark.read.format("zookeeper").options(**given)

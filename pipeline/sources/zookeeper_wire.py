@@ -1,0 +1,106 @@
+"""The format "zookeeper" on a running ensemble: `load("zk://host:2181,host:2181")`, walked in parallel.
+
+Each partition is a session of its own that walks some subtrees. Option `auth` is a JSON list of pairs, scheme
+and identity; `walkers` is how many partitions (8). A tree that is written to meanwhile is read as it never
+was: compare the largest zxid read with that before (pipeline.jobs.verify does). What the wire does not tell:
+pipeline.live.walk.LOSSES.
+"""
+
+import asyncio
+import json
+from collections.abc import AsyncIterator, Iterator, MutableMapping, Sequence
+from typing import NamedTuple
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+
+from pipeline.live.walk import Identity, Walk
+from pipeline.sources.batches import of_rows
+from pipeline.table import ZNODES, ZnodeRow
+from schema.paths import ROOT
+
+SCHEMES = ("zk://", "zookeeper://")
+_WALKERS = 8
+_DEEPEST = 4  # levels that are looked at for subtrees to share out
+
+
+class Ensemble(NamedTuple):
+    """A running ensemble and who we are to it."""
+
+    servers: tuple[tuple[str, int], ...]
+    identities: tuple[Identity, ...] = ()
+    walkers: int = _WALKERS
+
+
+def is_url(path: str) -> bool:
+    """Whether a path means a running ensemble."""
+    return path.startswith(SCHEMES)
+
+
+def ensemble_of(given: MutableMapping[str, str]) -> Ensemble:
+    """Raises ValueError for what cannot be."""
+    servers = []
+    for server in given["path"].partition("://")[2].rstrip("/").split(","):
+        host, _, port = server.rpartition(":")
+        if not host or not port.isdecimal():
+            raise ValueError(f"{server!r} is not HOST:PORT")
+        servers.append((host.strip("[]"), int(port)))
+    walkers = int(given.get("walkers", _WALKERS))
+    if walkers <= 0:
+        raise ValueError("walkers must be above 0")
+    identities = tuple(
+        Identity(scheme, identity.encode()) for scheme, identity in json.loads(given.get("auth", "[]"))
+    )
+    return Ensemble(tuple(servers), identities, walkers)
+
+
+class _Subtrees(InputPartition):
+    """What one session walks."""
+
+    def __init__(self, roots: Sequence[str], levels: int | None) -> None:
+        self.roots = roots
+        self.levels = levels
+
+
+class WireReader(DataSourceReader):
+    """Reads an ensemble's znodes."""
+
+    def __init__(self, ensemble: Ensemble) -> None:
+        self._ensemble = ensemble
+
+    def partitions(self) -> Sequence[InputPartition]:
+        """Subtrees shared out among the sessions, and the nodes above them. Raises WalkFailed."""
+        paths = [ROOT]
+        subtrees = [ROOT]
+        for levels in range(1, _DEEPEST + 1):
+            paths = [row.path for row in self._rows([ROOT], levels)]
+            subtrees = [path for path in paths if path != ROOT and path.count("/") == levels]
+            if len(subtrees) >= 4 * self._ensemble.walkers or not subtrees:
+                break
+        deepest = set(subtrees)
+        shares = [subtrees[start :: self._ensemble.walkers] for start in range(self._ensemble.walkers)]
+        return [
+            _Subtrees([path for path in paths if path not in deepest], 0),
+            *(_Subtrees(share, None) for share in shares if share),
+        ]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """One share's nodes. Raises WalkFailed."""
+        assert isinstance(partition, _Subtrees)
+        return of_rows(self._rows(partition.roots, partition.levels), ZNODES)
+
+    def _rows(self, roots: Sequence[str], levels: int | None) -> Iterator[ZnodeRow]:
+        walk = Walk(self._ensemble.servers, self._ensemble.identities, roots, levels)
+        yield from _pages(walk)
+
+
+def _pages(walk: Walk) -> Iterator[ZnodeRow]:
+    """The rows of a walk: Spark wants a plain iterator."""
+    pages = walk.rows()
+    with asyncio.Runner() as runner:
+        while (page := runner.run(_next(pages))) is not None:
+            yield from page
+
+
+async def _next(pages: AsyncIterator[list[ZnodeRow]]) -> list[ZnodeRow] | None:
+    return await anext(pages, None)

@@ -1,0 +1,94 @@
+"""inspect counts rightly, and knows a wrong digest."""
+
+import json
+import shutil
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.__main__ import main
+from pipeline.formats.snapshot import pack_digest
+from tests.pipeline.trees import SAMPLES, digest_of, node, write_snapshot
+
+pytestmark = pytest.mark.real
+
+
+def inspect(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
+    code = main(["inspect", "--json", *words])
+    report: dict[str, object] = json.loads(capsys.readouterr().out)
+    assert code == (1 if "WRONG" in str(report.get("digest")) else 0)
+    return report
+
+
+def test_a_sample(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    report = inspect(capsys, str(SAMPLES / "zk39-plain"), "--top", "2", "--depth", "2")
+    told = {name: value for name, value in report.items() if not isinstance(value, list)}
+    assert told == {
+        "snapshot": "snapshot.1f3, 96433 bytes uncompressed",
+        "logs behind it": "log.1f4, 83 transactions",
+        "zxid": "0x1f3 to 0x246",
+        "sessions": 2,
+        "nodes": 532,
+        "bytes of data": 23616,
+        "nodes with null data": 1,
+        "depth": 8,
+        "largest zxid in a node": "0x246",
+        "persistent nodes": 438,
+        "ephemeral nodes": 90,
+        "container nodes": 2,
+        "ttl nodes": 2,
+        "digest": "0x10af776b237, as the files promise",
+        "transactions in logs": 582,
+        "seconds": 4,
+        "transactions per second": 145.5,
+        "in the busiest second": 490,
+        "sessions opened": 3,
+        "sessions closed": 1,
+    }
+    assert report["largest data"] == [
+        {"path": "/misc/big", "bytes": 6000},
+        {"path": "/misc/binary", "bytes": 256},
+    ]
+    assert report["largest lists of children"] == [
+        {"parent": "/clickhouse/tables/01/db.table_0/log", "children": 70, "bytes of names": 1260},
+        {"parent": "/clickhouse/tables/01/db.table_0/blocks", "children": 40, "bytes of names": 1913},
+    ]
+    assert report["parts of multis"] == [{"parts": 2, "multis": 80}, {"parts": 3, "multis": 1}]
+    assert report["errors"] == [{"error": "no_node", "times": 3}, {"error": "bad_version", "times": 2}]
+    prefixes = report["prefixes"]
+    assert isinstance(prefixes, list)
+    assert prefixes[0]["prefix"] == "/clickhouse/tables"
+
+
+def test_the_locale_of_a_server_is_told(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    report = inspect(capsys, str(SAMPLES / "zk39-posixlocale"), "--no-logs")
+    assert "whose locale knew ASCII only" in str(report["digest"])
+    assert "seconds" not in report
+
+
+def test_a_wrong_digest_is_told(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    nodes = [node("/", 0), node("/é", owner=77, aversion=-1), node("/zookeeper/x")]
+    right = digest_of(nodes)
+    write_snapshot(tmp_path / "right", 5, nodes, trailers=[pack_digest(5, right)])
+    report = inspect(capsys, str(tmp_path / "right"))
+    assert (report["digest"], report["transactions in logs"]) == (f"{right:#x}, as the files promise", 0)
+    write_snapshot(tmp_path / "wrong", 5, nodes, trailers=[pack_digest(5, right + 1)])
+    assert (
+        inspect(capsys, str(tmp_path / "wrong"))["digest"]
+        == f"WRONG: {right:#x}, but the files promise {right + 1:#x}"
+    )
+
+
+def test_the_report_is_readable(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    shutil.copytree(SAMPLES / "zk39-gz", tmp_path / "zk")
+    snapshot = next((tmp_path / "zk" / "version-2").glob("snapshot.1f3*"))
+    snapshot.write_bytes(snapshot.read_bytes()[:-5])
+    assert main(["inspect", str(tmp_path / "zk"), "--no-logs"]) == 0
+    lines = capsys.readouterr().out.splitlines()
+    assert "nodes                      532" in lines
+    assert any(line.startswith("  ") and "is cut short" in line for line in lines)

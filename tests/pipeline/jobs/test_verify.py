@@ -1,0 +1,132 @@
+"""verify finds every kind of difference, and nothing where there is none."""
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from pipeline.__main__ import main
+from pipeline.jobs.sides import Side
+from pipeline.jobs.verify import FIELDS, KINDS, compare
+from pipeline.table import ZNODES, AclRow, ZnodeRow
+from tests.pipeline.trees import OPEN, SAMPLES, node, write_snapshot
+
+pytestmark = pytest.mark.real
+
+STATS = "/zookeeper/quota/a/zookeeper_stats"
+TTL = -(1 << 56) + 1000
+LEFT = [
+    node("/", 0),
+    node("/same", acl=None, data=None),
+    node("/gone"),
+    node("/data", data=b"1"),
+    node("/null", data=None),
+    node("/acl", acl=(AclRow(1, "ip", "10.0.0.1"),)),
+    node("/counter", created=3),
+    node("/stat", 5),
+    node("/container", owner=-(1 << 63)),
+    node("/ttl", owner=TTL),
+    node("/ephemeral", owner=77),
+    node(STATS, data=b"count=1"),
+]
+RIGHT = [
+    node("/", 0),
+    node("/same", acl=OPEN, data=None),
+    node("/more"),
+    node("/data", data=b"2"),
+    node("/null", data=b""),
+    node("/acl", acl=(AclRow(1, "ip", "10.0.0.2"),)),
+    node("/counter", created=4),
+    node("/stat", 5, mtime=1001),
+    node("/container"),
+    node("/ttl"),
+    node("/more/deep"),
+    node(STATS, data=b"count=2"),
+]
+
+
+@pytest.fixture
+def trees(spark: SparkSession) -> tuple[Side, Side]:
+    frames = [spark.createDataFrame(rows, ZNODES) for rows in (LEFT, RIGHT)]
+    return Side("left", frames[0], False, None, None), Side("right", frames[1], False, None, None)
+
+
+def test_every_kind_of_difference_is_found_and_shown(trees: tuple[Side, Side]) -> None:
+    found = compare(*trees)
+    assert (found.left, found.right, found.equal) == (12, 12, False)
+    assert found.counts == {"missing": 2, "extra": 2, "data": 2, "acl": 1, "counter": 1, "stat": 3}
+    shown = {(one.kind, one.path): one.fields for one in found.samples}
+    assert set(shown) == {
+        ("missing", "/ephemeral"),
+        ("missing", "/gone"),
+        ("extra", "/more"),
+        ("extra", "/more/deep"),
+        ("data", "/data"),
+        ("data", "/null"),
+        ("acl", "/acl"),
+        ("counter", "/counter"),
+        ("stat", "/stat"),
+        ("stat", "/container"),
+        ("stat", "/ttl"),
+    }
+    assert shown["counter", "/counter"] == {"created": ("3", "4")}
+    assert shown["stat", "/stat"] == {"mtime": ("1000", "1001")}
+    assert shown["data", "/null"] == {"data": ("null", "d41d8cd98f00b204e9800998ecf8427e of 0 bytes")}
+
+
+def test_what_may_differ_can_be_left_out(trees: tuple[Side, Side]) -> None:
+    left, right = trees
+    found = compare(
+        left, right._replace(on_the_wire=True), ignored=["/more", "/data"], ephemerals=False, samples=0
+    )
+    assert found.counts == {"missing": 1, "extra": 0, "data": 1, "acl": 1, "counter": 1, "stat": 1}
+    assert found.samples == ()
+
+
+def test_a_tree_that_was_written_to_while_it_was_walked_is_told(trees: tuple[Side, Side]) -> None:
+    left, _ = trees
+    found = compare(left._replace(zxid=4), left._replace(zxid=5))
+    assert found.equal
+    assert [note.split()[0] for note in found.notes] == ["left"]
+
+
+def test_the_command(tmp_path: Path, spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    rows = [node("/", 0), node("/a", data=b"x")]
+    write_snapshot(tmp_path / "one", 5, rows)
+    write_snapshot(tmp_path / "two", 5, [*rows, node("/b")])
+    spark.createDataFrame(rows, ZNODES).write.parquet(str(tmp_path / "table"))
+    assert main(["verify", str(tmp_path / "one"), f"parquet:{tmp_path}/table"]) == 0
+    assert capsys.readouterr().out.endswith("equal\n")
+    assert main(["verify", str(tmp_path / "one"), str(tmp_path / "two"), "--json"]) == 1
+    told = json.loads(capsys.readouterr().out)
+    assert told["equal"] is False
+    assert told["counts"] == {kind: int(kind == "extra") for kind in KINDS}
+    assert told["samples"] == [["/b", "extra", {}]]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "reason"),
+    [
+        (["ftp://x", "y"], 2, "ftp://x is none of"),
+        (["etcd://host:1", "y"], 2, "is not etcd://HOST:PORT/PREFIX"),
+        (["zk://host", "y"], 2, "'host' is not HOST:PORT"),
+        (["zk://127.0.0.1:1", "y"], 1, "no server answers: 127.0.0.1:1"),
+        (["/nowhere", "y"], 1, "/nowhere: is no directory"),
+        ([str(SAMPLES), "y"], 1, "holds no snapshot"),
+        ([str(SAMPLES / "zk39-gz"), "y", "--repair", "all"], 2, "--repair is of gap, tail, not all"),
+    ],
+)
+def test_what_goes_wrong_is_said_in_one_line(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str], words: list[str], code: int, reason: str
+) -> None:
+    assert main(["verify", *words]) == code
+    message = capsys.readouterr().err
+    assert reason in message
+    assert "Traceback" not in message
+
+
+def test_rows_are_compared_as_wide_as_they_are() -> None:
+    """A field that verify forgets would be a difference that nobody sees."""
+    compared = {"path", *(name for names in FIELDS.values() for name in names)}
+    assert compared == set(ZnodeRow._fields)
