@@ -405,6 +405,9 @@ class Connection(asyncio.Protocol):
         header = self._wire.header
         reads = self._reads
         body = self._body
+        frame_of = self._frame
+        reading = self._host.reading
+        zxid = self._host.zxid  # nothing moves the mirror on while these frames are handled
         started = perf_counter_ns()
         self.received += len(frames)
         # Reads mostly come in runs of one opcode: who counts runs takes next to nothing of a read's time.
@@ -424,7 +427,10 @@ class Connection(asyncio.Protocol):
                 first = place
                 operation = reads.get(opcode)
             if operation is not None and not queue and not self._deaf:
-                reply = self._read(xid, operation, packet)
+                try:
+                    reply = frame_of(xid, zxid, 0, operation(reading, self, packet, body))
+                except (Refusal, MalformedPacket) as error:
+                    reply = self._refused(xid, error)
                 out.append(reply)
                 if len(reply) > _LARGE_REPLY:
                     self._flush()
@@ -455,10 +461,14 @@ class Connection(asyncio.Protocol):
         host = self._host
         try:
             return self._frame(xid, host.zxid, 0, operation(host.reading, self, packet, self._body))
-        except Refusal as refusal:
-            return self._frame(xid, host.zxid, refusal.code, refusal.body)
-        except MalformedPacket:
-            return self._frame(xid, host.zxid, ErrorCode.MARSHALLING_ERROR)
+        except (Refusal, MalformedPacket) as error:
+            return self._refused(xid, error)
+
+    def _refused(self, xid: int, error: Refusal | MalformedPacket) -> bytes:
+        zxid = self._host.zxid
+        if isinstance(error, Refusal):
+            return self._frame(xid, zxid, error.code, error.body)
+        return self._frame(xid, zxid, ErrorCode.MARSHALLING_ERROR)
 
     def _take(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
         """A write, or anything that waits for one."""

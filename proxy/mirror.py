@@ -357,6 +357,7 @@ class Mirror:
         node.aversion = aversion
         node.mod = mod
         node.explicit_czxid = explicit
+        node.changed()
         return None if kind == _NONE else TreeEvent(kind, path, acl)
 
     def _delete_node(self, path: str) -> TreeEvent | None:
@@ -372,6 +373,7 @@ class Mirror:
         node.created = created
         node.counter_mod = mod
         node.pzxid = self.zxid_of(mod) if pzxid is None else pzxid
+        node.changed()
 
     def _delete_counter(self, path: str) -> None:
         self._counters.pop(path, None)
@@ -379,6 +381,7 @@ class Mirror:
         if node is not None:
             node.created = node.counter_mod = 0
             node.pzxid = node.czxid
+            node.changed()
 
     def _fire(self, fired: Sequence[TreeEvent]) -> None:
         zxid = self.zxid

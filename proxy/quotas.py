@@ -81,6 +81,7 @@ class Quotas(dict[str, Quota]):
                 data = b"count=%d,bytes=%d" % (quota.count, quota.bytes)
                 growth += len(data) - len(node.data or b"")
                 node.data = data
+                node.changed()
         self.stale.clear()
         return growth
 

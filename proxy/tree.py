@@ -6,7 +6,7 @@ mirror's business; what may change is the draft's.
 
 from collections.abc import Iterable
 
-from codec.jute import Acl
+from codec.jute import Acl, pack_strings
 from codec.packets import STAT
 from proxy.quotas import QUOTA_PATHS, Quotas
 from schema.paths import ROOT, split
@@ -43,9 +43,14 @@ def wrap_int(value: int) -> int:
 
 
 class Node:
-    """One znode. `mod` and `counter_mod` are etcd's mod_revisions of its key and its counter (0: none)."""
+    """One znode. `mod` and `counter_mod` are etcd's mod_revisions of its key and its counter (0: none).
+
+    What reads send again and again is kept packed, so whoever changes a node says so by `changed`.
+    """
 
     __slots__ = (
+        "_names",
+        "_stat",
         "acl",
         "aversion",
         "children",
@@ -79,8 +84,30 @@ class Node:
     explicit_czxid: bool  # czxid stands in the header, since the key's create_revision is another
     children: set[str] | None
 
+    def __init__(self) -> None:
+        self._stat: bytes | None = None
+        self._names: bytes | None = None
+
+    def changed(self) -> None:
+        """A field has changed, or a child came or went."""
+        self._stat = self._names = None
+
     def stat(self) -> bytes:
-        """The node's Stat as ZooKeeper sends it; cversion by ZooKeeper's own formula."""
+        """The node's Stat as ZooKeeper sends it."""
+        packed = self._stat
+        if packed is None:
+            packed = self._stat = self._pack_stat()
+        return packed
+
+    def names(self) -> bytes:
+        """The names of its children, packed."""
+        packed = self._names
+        if packed is None:
+            packed = self._names = pack_strings(self.children or ())
+        return packed
+
+    def _pack_stat(self) -> bytes:
+        """cversion goes by ZooKeeper's own formula."""
         children = self.children
         count = len(children) if children else 0
         cversion = 2 * self.created - count
@@ -137,6 +164,7 @@ class Tree:
                 parent.children = {name}
             else:
                 parent.children.add(name)
+            parent.changed()
 
     def index_owner(self, path: str, node: Node) -> None:
         """Make an ephemeral known to its session, a container or TTL node to whoever reaps them."""
@@ -162,6 +190,7 @@ class Tree:
             parent.children.discard(name)
             if not parent.children:
                 parent.children = None
+            parent.changed()
         return node
 
     def forget_owner(self, path: str, node: Node) -> None:

@@ -4,7 +4,7 @@ import contextlib
 
 from codec.constants import ErrorCode, OpCode, Perms
 from codec.errors import MalformedPacket, NullString
-from codec.jute import INT, Reader, pack_buffer, pack_strings
+from codec.jute import INT, Reader, pack_buffer
 from codec.packets import MULTI_HEADER, read_multi_header
 from proxy.acl import demand
 from proxy.operation import Client, Reading
@@ -22,7 +22,7 @@ def _get_data(reading: Reading, client: Client, path: str) -> bytes:
 def _get_children(reading: Reading, client: Client, path: str) -> bytes:
     node = find(reading, path)
     demand(node.acl, Perms.READ, client.identities)
-    return pack_strings(node.children or ())
+    return node.names()
 
 
 _PARTS = {int(OpCode.GET_DATA): _get_data, int(OpCode.GET_CHILDREN): _get_children}

@@ -4,7 +4,7 @@ These run once per request and nothing else does, so they build bytes and no obj
 """
 
 from codec.constants import ErrorCode, Perms
-from codec.jute import INT, NULL, pack_acls, pack_strings
+from codec.jute import INT, NULL, pack_acls
 from codec.packets import decode_path, decode_path_watch
 from proxy.acl import demand, masked, permits
 from proxy.operation import Client, Reading
@@ -56,13 +56,13 @@ def exists(reading: Reading, client: Client, frame: bytes, position: int) -> byt
 
 def get_children(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The names of the children."""
-    return pack_strings(_children(reading, client, frame, position).children or ())
+    return _children(reading, client, frame, position).names()
 
 
 def get_children2(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The names of the children, and the Stat."""
     node = _children(reading, client, frame, position)
-    return pack_strings(node.children or ()) + node.stat()
+    return node.names() + node.stat()
 
 
 def _children(reading: Reading, client: Client, frame: bytes, position: int) -> Node:

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from codec.constants import CreateMode, ErrorCode, OpCode
-from codec.jute import Acl
+from codec.jute import Acl, pack_strings
 from codec.packets import STAT
 from proxy import plan
 from proxy.acl import Caller
@@ -223,6 +223,7 @@ def assert_same_tree(proxy: Proxy, model: naive.NaiveZooKeeper) -> None:
         assert STAT.unpack(node.stat()) == model.stat(path), path
         assert (node.data, node.acl) == (expected.data, expected.acl), path
         assert sorted(node.children or ()) == model.children(path), path
+        assert node.names() == pack_strings(node.children or ()), path
         if expected.owner:
             owned.setdefault(expected.owner, set()).add(path)
     assert tree.ephemerals == owned
