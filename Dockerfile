@@ -20,9 +20,11 @@ WORKDIR /opt/zketcd/app
 # A number, so that Kubernetes can see that it is not root; it owns nothing.
 USER 10001:10001
 ENV ZKETCD_LISTEN=0.0.0.0:2181 \
+    ZKETCD_ADMIN_LISTEN=0.0.0.0:8080 \
     PYTHONUNBUFFERED=1 \
     PYTHONDONTWRITEBYTECODE=1
-EXPOSE 2181
+# Clients; the admin HTTP server (/ready, /live, /metrics, /commands).
+EXPOSE 2181 8080
 # A big tree takes a while to load; what fails in that time does not count.
 HEALTHCHECK --interval=10s --timeout=5s --start-period=120s --retries=3 \
     CMD ["/opt/zketcd/bin/python", "/opt/zketcd/healthcheck.py"]

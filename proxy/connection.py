@@ -359,6 +359,7 @@ class Connection(asyncio.Protocol):
                 return
             self._greeting = greeting
             self._greeted = perf_counter_ns()
+            self.received += 1
             self._host.counters.connect_requests += 1
             if not understood:
                 self.refuse()

@@ -37,3 +37,16 @@ def test_each_clickhouse_is_given_the_variables_that_its_configuration_reads() -
         assert read <= set(re.findall(r"^      ([A-Z_]+):", server, re.MULTILINE))
     proxies = [re.findall(r"ZOOKEEPER_\w+: (\w+)", server) for server in servers]
     assert proxies == [["zketcd1", "zketcd2"], ["zketcd2", "zketcd1"]]
+
+
+def test_prometheus_asks_the_admin_port_of_each_proxy() -> None:
+    dockerfile = (REPOSITORY / "Dockerfile").read_text()
+    port = re.findall(r"ZKETCD_ADMIN_LISTEN=0\.0\.0\.0:(\d+)", dockerfile)
+    assert len(port) == 1
+    assert port[0] in re.findall(r"\d+", re.findall(r"^EXPOSE (.*)$", dockerfile, re.MULTILINE)[0])
+    compose = (REPOSITORY / "docker-compose.yml").read_text()
+    proxies = re.findall(r"^  (zketcd\d):\n((?:    .*\n)+)", compose, re.MULTILINE)
+    assert len(proxies) == 2
+    assert all(f':{port[0]}"' in settings for _, settings in proxies)
+    scraped = (REPOSITORY / "deploy" / "monitoring" / "prometheus.yml").read_text()
+    assert re.findall(r'"(\w+:\d+)"', scraped) == [f"{name}:{port[0]}" for name, _ in proxies]

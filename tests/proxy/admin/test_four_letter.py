@@ -1,5 +1,7 @@
 """Four-letter words of a server on the fake etcd: what they keep; their forms are in tests/compat."""
 
+import re
+
 import pytest
 
 from proxy.admin import words
@@ -55,3 +57,46 @@ async def test_what_was_counted_before_a_reset_of_connections_stays_with_the_ser
         await client.reply()
         assert server.facts.packets() == (1, 1)
         assert server.facts.monitor()["cnt_readlatency"] == 1
+
+
+async def _asked(word: bytes) -> str:
+    async with serving(FakeEtcd()) as server:
+        client = await Client.connected(server)
+        client.send(packets.create(1, "/a"), packets.get(2, "/a"))
+        await client.reply()
+        await client.reply()
+        answer = server.four_letter_word(word, b"")
+        assert answer is not None
+        return answer.decode()
+
+
+async def test_mntr_as_telegraf_and_exporters_read_it() -> None:
+    """Lines of telegraf's pattern; every value but version and state a number."""
+    fields: dict[str, str] = {}
+    for line in (await _asked(b"mntr")).splitlines():
+        found = re.match(r"^zk_(\w[\w\.\-]*)\s+([\w\.\-]+)", line)
+        assert found is not None, line
+        fields[found.group(1)] = found.group(2)
+    assert fields.pop("version").startswith("3.9.")
+    assert fields.pop("server_state") == "standalone"
+    for name, value in fields.items():
+        assert float(value) >= 0, name
+    assert (fields["znode_count"], fields["num_alive_connections"]) == ("6", "1")
+
+
+async def test_stat_as_datadogs_agent_reads_it() -> None:
+    """Line after line in this order: version, clients up to an empty line, then the figures."""
+    lines = iter((await _asked(b"stat")).splitlines())
+    assert re.search(r"\d+\.\d+\.\d+", next(lines))
+    assert next(lines) == "Clients:"
+    clients = list(iter(lambda: next(lines), ""))
+    assert len(clients) == 1
+    title, _, value = next(lines).partition(":")
+    assert title == "Latency min/avg/max"
+    low, mean, high = (float(part) for part in value.split("/"))
+    assert low <= mean <= high + 1
+    figures = dict(line.split(": ") for line in lines)
+    assert list(figures) == ["Received", "Sent", "Connections", "Outstanding", "Zxid", "Mode", "Node count"]
+    assert int(figures["Zxid"], 16) > 0
+    assert figures["Mode"] == "standalone"
+    assert [int(figures[name]) for name in ("Received", "Sent", "Connections", "Outstanding")] == [3, 3, 1, 0]

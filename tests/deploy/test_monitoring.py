@@ -1,0 +1,106 @@
+"""Alert rules, dashboard and docs/monitoring.md name metrics that there are, and the page all of them."""
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
+from codec.constants import OpCode
+from proxy.admin.prometheus import Exposition
+from proxy.etcd.model import EtcdUnknown
+from tests.fakes.etcd import FakeEtcd
+from tests.proxy.shell import until
+from tests.proxy.test_server import serving
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+FOLDER = REPOSITORY / "deploy" / "monitoring"
+# Prometheus's own metric about each target, and words of its language.
+OF_PROMETHEUS = {"up"}
+_WORD = re.compile(r"[a-z_][a-z0-9_]*")
+_IN_QUOTES = re.compile(r'"[^"]*"')
+_NO_METRICS = re.compile(r"\b(?:by|on|ignoring|without)\s*\([^)]*\)|\[[^]]*\]|\{[^}]*\}")
+_WORDS = {"and", "or", "by", "sum", "rate", "increase", "delta", "predict_linear", "histogram_quantile", "e"}
+
+
+@pytest.fixture
+async def families() -> dict[str, set[str]]:
+    """The names of all samples by the family that has them."""
+    async with serving(FakeEtcd()) as server:
+        await until(lambda: server.facts.etcd)
+        server.latency.by_opcode[OpCode.EXISTS].note(1000)
+        server.etcd_calls.answered("Txn", 1000)
+        server.etcd_calls.failed("Txn", EtcdUnknown("gone"))
+        text = Exposition(server.facts).text().decode()
+    found: dict[str, set[str]] = {}
+    for family in text_string_to_metric_families(text):
+        found[family.name] = {sample.name for sample in family.samples}
+    return found
+
+
+def named(expression: str) -> set[str]:
+    """The metrics that an expression of PromQL names."""
+    bare = _NO_METRICS.sub(" ", _IN_QUOTES.sub(" ", expression))
+    return set(_WORD.findall(re.sub(r"\b\d[\d.e]*\b", " ", bare))) - _WORDS
+
+
+def _rules() -> list[dict[str, str]]:
+    """The rules of alerts.yml: blocks that begin with `- alert:`, of lines `key: value`."""
+    text = (FOLDER / "alerts.yml").read_text()
+    return [
+        dict(re.findall(r"^\s+([a-z]+): (\S.*)$", "        alert: " + block, re.MULTILINE))
+        for block in re.split(r"^ +- alert: ", text, flags=re.MULTILINE)[1:]
+    ]
+
+
+def _expressions(panel: Any) -> list[str]:
+    return [target["expr"] for target in panel["targets"]]
+
+
+def test_the_names_in_an_expression_are_found() -> None:
+    assert named('sum by (a, le) (rate(b_total{c="d e"}[5m])) / 2e9 > 0.5 * f and g == 1') == {
+        "b_total",
+        "f",
+        "g",
+    }
+
+
+def test_every_alert_is_about_metrics_that_there_are(families: dict[str, set[str]]) -> None:
+    samples = set().union(*families.values())
+    rules = _rules()
+    assert len({rule["alert"] for rule in rules}) == len(rules) > 5
+    for rule in rules:
+        assert {"alert", "expr", "labels", "summary"} <= rule.keys(), rule
+        assert rule["expr"].count("(") == rule["expr"].count(")")
+        assert named(rule["expr"]) <= samples | OF_PROMETHEUS, rule["alert"]
+        assert named(rule["expr"])
+
+
+def test_every_panel_is_about_metrics_that_there_are(families: dict[str, set[str]]) -> None:
+    samples = set().union(*families.values())
+    dashboard = json.loads((FOLDER / "dashboard.json").read_text())
+    panels = dashboard["panels"]
+    assert len({panel["id"] for panel in panels}) == len(panels)
+    for panel in panels:
+        for expression in _expressions(panel):
+            assert named(expression), panel["title"]
+            assert named(expression) <= samples, panel["title"]
+    places = [(panel["gridPos"]["x"], panel["gridPos"]["y"]) for panel in panels]
+    assert len(set(places)) == len(places)
+
+
+def test_the_page_names_each_metric_and_alert_and_no_other(families: dict[str, set[str]]) -> None:
+    page = (REPOSITORY / "docs" / "monitoring.md").read_text()
+    tables = {
+        title: {name for row in rows.splitlines() if row.startswith("| `") for name in _names(row)}
+        for title, rows in re.findall(r"^## (.*)\n([^#]*(?:#[^#][^#]*)*)", page, re.MULTILINE)
+    }
+    assert tables["Metrics"] == set(families)
+    assert tables["Alerts"] == {rule["alert"] for rule in _rules()}
+
+
+def _names(row: str) -> list[str]:
+    """The names in a row's first cell."""
+    return re.findall(r"`([^`]+)`", row.split("|")[1])
