@@ -19,6 +19,6 @@ refusal     an error code that ZooKeeper answers; guarded like a success, so tha
 session     as in ZooKeeper; its id is an etcd lease, its record hangs on that lease
 caller      who asks: the session and the identities (auth) of its connection
 
-`tree`, `acl`, `draft`, `batch`, `plan`, `mirror`, `watches`, `sessions` and `ops` are pure: no I/O, no clock,
-no asyncio.
+`tree`, `quotas`, `acl`, `draft`, `batch`, `plan`, `mirror`, `watches`, `sessions`, `reaping` and `ops` are
+pure: no I/O, no clock, no asyncio.
 """

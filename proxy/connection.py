@@ -50,6 +50,10 @@ _SESSIONLESS_TIMEOUT = 10
 _PATH_CHECKED_FIRST = (OpCode.SET_DATA, OpCode.SET_ACL)
 
 
+# Versions of the handshake that ask for another way to talk than ZooKeeper's.
+_WAYS_OF_KEEPER = (ProtocolVersion.COMPRESSION, ProtocolVersion.WIDE_XIDS, ProtocolVersion.TRACING)
+
+
 class Host(Protocol):
     """The server, as a connection sees it."""
 
@@ -376,8 +380,8 @@ class Connection(asyncio.Protocol):
         A ClickHouse that wanted compression connects again without; others say in their log what is wrong.
         """
         version = INT.unpack_from(packet)[0] if len(packet) >= INT.size else ProtocolVersion.ZOOKEEPER
-        if version == ProtocolVersion.ZOOKEEPER or not self._host.operations.extended:
-            return decode_connect(packet), True
+        if version not in _WAYS_OF_KEEPER or not self._host.operations.extended:
+            return decode_connect(packet), True  # ZooKeeper takes any version for its own
         if version == ProtocolVersion.WIDE_XIDS:
             greeting, compressed = decode_wide_connect(packet)
             if not compressed:
