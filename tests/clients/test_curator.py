@@ -153,14 +153,12 @@ def test_leader_selector(jvm: Jvm, clients: tuple[Client, Client], path: str) ->
     with started(selectors[0]):
         leaders[0].taken.get(timeout=PATIENCE_S)
         with started(selectors[1]):
-            wait_until(lambda: len(children(clients[0], path)) == 2, "the other waits in line")
-            assert leaders[1].taken.empty()
-            leaders[0].resign.set()
-            leaders[1].taken.get(timeout=PATIENCE_S)
-            leaders[1].resign.set()
-            leaders[0].taken.get(timeout=PATIENCE_S)
-            leaders[0].resign.set()
-            leaders[1].taken.get(timeout=PATIENCE_S)
+            for leading, waiting in ((0, 1), (1, 0), (0, 1)):
+                # Who resigns stands in line again, behind the other only if that one has come meanwhile.
+                wait_until(lambda: len(children(clients[0], path)) == 2, "the other waits in line")
+                assert leaders[waiting].taken.empty()
+                leaders[leading].resign.set()
+                leaders[waiting].taken.get(timeout=PATIENCE_S)
             leaders[1].resign.set()
 
 
@@ -207,32 +205,6 @@ def test_mutex_is_asked_to_yield(jvm: Jvm, clients: tuple[Client, Client], path:
     recipe(jvm, "locks.Revoker").attemptRevoke(clients[1], f"{path}/{holder}")
     assert asked.event.wait(PATIENCE_S)
     one.release()
-
-
-def test_mutex_outlives_its_server(
-    jvm: Jvm, connect: Connect, servers: tuple[ServerProcess, ServerProcess], path: str
-) -> None:
-    holder, other = connect(0, 1), connect(1, 0)
-    one, two = (recipe(jvm, "locks.InterProcessMutex")(client, path) for client in (holder, other))
-    assert one.acquire(PATIENCE_S, seconds(jvm))
-    session = holder.getZookeeperClient().getZooKeeper().getSessionId()
-    with ThreadPoolExecutor(1) as threads:
-
-        def wait_in_line() -> bool:
-            got: bool = two.acquire(2 * PATIENCE_S, seconds(jvm))
-            two.release()
-            return got
-
-        waiting = threads.submit(wait_in_line)
-        wait_until(lambda: len(children(other, path)) == 2, "the other waits in line")
-        for server in dict.fromkeys(servers):
-            server.kill()
-            server.start()
-        assert len(children(holder, path)) == 2
-        assert holder.getZookeeperClient().getZooKeeper().getSessionId() == session
-        assert not waiting.done()
-        one.release()
-        assert waiting.result()
 
 
 def test_read_write_lock(jvm: Jvm, clients: tuple[Client, Client], path: str) -> None:
@@ -435,25 +407,6 @@ def test_cache_by_a_persistent_recursive_watch(jvm: Jvm, clients: tuple[Client, 
         ]
         assert cache.size() == 2
         assert bytes(cache.get(f"{path}/new").get().getData()) == b"3"
-
-
-def test_cache_outlives_its_server(
-    jvm: Jvm, connect: Connect, servers: tuple[ServerProcess, ServerProcess], path: str
-) -> None:
-    writer, reader = connect(1), connect(0, 1)
-    writer.create().forPath(path, b"0")
-    reader.sync().forPath(path)
-    events = Events()
-    with started(_cache(jvm, reader, path, events)):
-        assert [kind for kind, *_ in events.next(2)] == ["NODE_CREATED", "INITIALIZED"]
-        # The reader may be connected to either.
-        for number, server in enumerate(dict.fromkeys(servers), start=1):
-            server.kill()
-            server.start()
-            writer.setData().forPath(path, b"%d" % number)
-            # One that reconnects may be told more than once.
-            while events.told.get(timeout=PATIENCE_S) != ("NODE_CHANGED", path, b"%d" % number):
-                pass
 
 
 def test_caches_by_watches_that_fire_once(jvm: Jvm, clients: tuple[Client, Client], path: str) -> None:
@@ -718,3 +671,51 @@ def test_namespace_and_permissions(jvm: Jvm, connect: Connect, path: str) -> Non
     assert read(other, f"{path}/mine") == b"x"
     with refused("NoAuthException"):
         other.setData().forPath(f"{path}/mine")
+
+
+# Servers that die, last: whoever reaped containers is missed for a while
+
+
+def test_mutex_outlives_its_server(
+    jvm: Jvm, connect: Connect, servers: tuple[ServerProcess, ServerProcess], path: str
+) -> None:
+    holder, other = connect(0, 1), connect(1, 0)
+    one, two = (recipe(jvm, "locks.InterProcessMutex")(client, path) for client in (holder, other))
+    assert one.acquire(PATIENCE_S, seconds(jvm))
+    session = holder.getZookeeperClient().getZooKeeper().getSessionId()
+    with ThreadPoolExecutor(1) as threads:
+
+        def wait_in_line() -> bool:
+            got: bool = two.acquire(2 * PATIENCE_S, seconds(jvm))
+            two.release()
+            return got
+
+        waiting = threads.submit(wait_in_line)
+        wait_until(lambda: len(children(other, path)) == 2, "the other waits in line")
+        for server in dict.fromkeys(servers):
+            server.kill()
+            server.start()
+        assert len(children(holder, path)) == 2
+        assert holder.getZookeeperClient().getZooKeeper().getSessionId() == session
+        assert not waiting.done()
+        one.release()
+        assert waiting.result()
+
+
+def test_cache_outlives_its_server(
+    jvm: Jvm, connect: Connect, servers: tuple[ServerProcess, ServerProcess], path: str
+) -> None:
+    writer, reader = connect(1), connect(0, 1)
+    writer.create().forPath(path, b"0")
+    reader.sync().forPath(path)
+    events = Events()
+    with started(_cache(jvm, reader, path, events)):
+        assert [kind for kind, *_ in events.next(2)] == ["NODE_CREATED", "INITIALIZED"]
+        # The reader may be connected to either.
+        for number, server in enumerate(dict.fromkeys(servers), start=1):
+            server.kill()
+            server.start()
+            writer.setData().forPath(path, b"%d" % number)
+            # One that reconnects may be told more than once.
+            while events.told.get(timeout=PATIENCE_S) != ("NODE_CHANGED", path, b"%d" % number):
+                pass

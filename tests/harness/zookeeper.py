@@ -142,7 +142,8 @@ class ZooKeeperServer(ServerProcess):
     def serves(self) -> bool:
         """Whether `srvr` tells a mode; while it loads, the server answers that it does not serve requests."""
         try:
-            return "Mode:" in four_letter_word(self.port, "srvr")
+            # One that is just starting may take the connection and never answer: ask again soon.
+            return "Mode:" in four_letter_word(self.port, "srvr", timeout=1.0)
         except OSError:
             return False
 
