@@ -64,7 +64,9 @@ class Channel:
         connection = self._connection
         if connection is None or not connection.usable:
             connection = await self._connected(_CONNECT_TIMEOUT)
-        return connection.open(request_headers(self._scheme, self._authority, path, None, metadata))
+        call = connection.open(request_headers(self._scheme, self._authority, path, None, metadata))
+        connection.flush()
+        return call
 
     async def close(self) -> None:
         """Close all connections; calls under way fail."""

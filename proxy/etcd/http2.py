@@ -249,6 +249,7 @@ class Connection(asyncio.Protocol):
         self.usable = False
         self._address = address
         self._transport: asyncio.Transport | None = None
+        self._out: list[bytes] = []  # frames that leave in one write, for each costs a system call
         self._calls: dict[int, Call] = {}
         self._blocked: dict[int, Call] = {}  # calls with something to send that has not fit
         self._next_stream = _FIRST_STREAM
@@ -270,7 +271,10 @@ class Connection(asyncio.Protocol):
         return bool(self._calls)
 
     def open(self, headers: bytes) -> Call:
-        """Begin a call with a block of request headers. Raises RpcError if the connection is not usable."""
+        """Begin a call with a block of request headers, which leave with the first message or by `flush`.
+
+        Raises RpcError if the connection is not usable.
+        """
         if not self.usable:
             raise RpcError(f"no connection to {self._address}")
         stream = self._next_stream
@@ -287,12 +291,22 @@ class Connection(asyncio.Protocol):
         call.pending.append(memoryview(_MESSAGE.pack(0, len(message)) + message))
         self._blocked[call.stream] = call
         self._unblock()
+        self.flush()
 
     def reset(self, call: Call) -> None:
         """Tell the server that nobody waits for this call any more."""
         self._calls.pop(call.stream, None)
         self._blocked.pop(call.stream, None)
         self._write(_frame(_RST_STREAM, 0, call.stream, _WORD.pack(_CANCEL)))
+        self.flush()
+
+    def flush(self) -> None:
+        """Send what has gathered."""
+        out = self._out
+        if out:
+            self._out = []
+            if self._transport is not None:
+                self._transport.write(out[0] if len(out) == 1 else b"".join(out))
 
     def close(self) -> None:
         """Close at once; calls under way fail."""
@@ -334,6 +348,7 @@ class Connection(asyncio.Protocol):
             self._lose(f"not understood: {error}")
             return
         self._rest = data[position:]
+        self.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone, and with it every call."""
@@ -361,11 +376,11 @@ class Connection(asyncio.Protocol):
         if not self._pinged and self._calls and now - self._heard >= _PING_AFTER:
             self._pinged = now
             self._write(_frame(_PING, 0, 0, bytes(8)))
+            self.flush()
         self._watch = self.loop.call_later(_WATCH_INTERVAL, self._look)
 
     def _write(self, data: bytes) -> None:
-        if self._transport is not None:
-            self._transport.write(data)
+        self._out.append(data)
 
     # -- frames --------------------------------------------------------------------------------------------
 
