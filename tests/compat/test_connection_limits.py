@@ -1,0 +1,57 @@
+"""maxClientCnxns and maxCnxns on real ZooKeeper and zketcd: who is let in, and who is one too many."""
+
+import socket
+from collections.abc import Iterator
+
+import pytest
+
+from tests.compat import wire
+from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
+from tests.harness.process import ServerProcess
+
+pytestmark = pytest.mark.real
+
+_EACH = 3
+_ALL = 5
+
+
+@pytest.fixture(scope="module", params=["zookeeper", "zketcd"])
+def server(request: pytest.FixtureRequest, etcd_server: EtcdServer) -> Iterator[ServerProcess]:
+    """Each server with the same limits."""
+    with (
+        ZooKeeperServer(max_client_connections=_EACH, system_properties={"zookeeper.maxCnxns": str(_ALL)})
+        if request.param == "zookeeper"
+        else ZketcdServer(
+            etcd_server.endpoint,
+            prefix="/compat-limits",
+            max_client_connections=_EACH,
+            max_connections=_ALL,
+        )
+    ) as server:
+        yield server
+
+
+def _lets_in(server: ServerProcess, address: str, opened: list[socket.socket]) -> bool:
+    """Try to open a session from an address; the connection stays open."""
+    sock = socket.create_connection(("127.0.0.1", server.port), 10, (address, 0))
+    opened.append(sock)
+    try:
+        sock.sendall(wire.frame(wire.pack_connect(timeout_ms=10_000)))
+        return sock.recv(1) != b""
+    except ConnectionError:
+        return False
+
+
+def test_one_too_many_is_turned_away(server: ServerProcess) -> None:
+    opened: list[socket.socket] = []
+    try:
+        for address, room in (("127.0.0.1", _EACH), ("127.0.0.2", _ALL - _EACH)):
+            for _ in range(room):  # who asked whether the server serves may still be counted
+                wait_until(lambda: _lets_in(server, address, opened), "there is room")  # noqa: B023
+            assert not any(_lets_in(server, address, opened) for _ in range(3))
+        opened[0].close()
+        wait_until(lambda: _lets_in(server, "127.0.0.3", opened), "a place is free again")
+        assert not _lets_in(server, "127.0.0.3", opened)
+    finally:
+        for sock in opened:
+            sock.close()
