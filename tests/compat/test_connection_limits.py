@@ -33,11 +33,11 @@ def server(request: pytest.FixtureRequest, etcd_server: EtcdServer) -> Iterator[
 
 def _lets_in(server: ServerProcess, address: str, opened: list[socket.socket]) -> bool:
     """Try to open a session from an address; the connection stays open."""
-    sock = socket.create_connection(("127.0.0.1", server.port), 10, (address, 0))
-    opened.append(sock)
+    # One that is turned away may find out while it still connects.
     try:
-        sock.sendall(wire.frame(wire.pack_connect(timeout_ms=10_000)))
-        return sock.recv(1) != b""
+        opened.append(socket.create_connection(("127.0.0.1", server.port), 10, (address, 0)))
+        opened[-1].sendall(wire.frame(wire.pack_connect(timeout_ms=10_000)))
+        return opened[-1].recv(1) != b""
     except ConnectionError:
         return False
 
