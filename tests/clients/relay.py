@@ -16,7 +16,7 @@ from codec.constants import OpCode, ProtocolVersion
 from codec.errors import MalformedPacket
 from codec.jute import INT, Reader
 from codec.keeper import WIDE_REQUEST_HEADER, OpeningFramer
-from codec.packets import REQUEST_HEADER, read_multi_header
+from codec.packets import REQUEST_HEADER, decode_path_watch, read_multi_header
 from proxy.ops import EXTENDED
 
 _CHUNK = 1 << 16
@@ -30,6 +30,7 @@ class Relay:
 
     def __init__(self, port: int) -> None:
         self.opcodes: Counter[int] = Counter()  # parts of multi and multiRead count by themselves as well
+        self.read: set[str] = set()  # paths of getData
         self.versions: list[int] = []  # of the handshakes, in order
         self._target = port
         self._listening = socket.create_server(("127.0.0.1", 0))
@@ -98,7 +99,9 @@ class _Notes:
                 continue
             _, opcode = self._header.unpack_from(frame)
             self._relay.opcodes[opcode] += 1
-            if opcode == OpCode.MULTI_READ:
+            if opcode == OpCode.GET_DATA:
+                self._relay.read.add(decode_path_watch(frame, self._header.size)[0])
+            elif opcode == OpCode.MULTI_READ:
                 self._note_parts(Reader(frame, self._header.size))
             elif opcode == OpCode.MULTI:
                 parts = EXTENDED.writes[opcode].decode(frame, self._header.size)

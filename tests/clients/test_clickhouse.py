@@ -15,12 +15,20 @@ from functools import partial
 
 import pytest
 
+from codec.constants import OpCode
 from tests.clients.clickhouse import CLUSTER, ClickHouseServer, QueryRefused
+from tests.clients.relay import Relay
 from tests.harness import wait_until
 from tests.harness.process import ServerProcess
 
 Pair = tuple[ServerProcess, ServerProcess]
 Replicas = tuple[ClickHouseServer, ClickHouseServer]
+
+# All that this version asks for.
+_ASKED = {
+    *(OpCode.CREATE, OpCode.DELETE, OpCode.EXISTS, OpCode.GET_DATA, OpCode.SET_DATA, OpCode.GET_CHILDREN2),
+    *(OpCode.CHECK, OpCode.MULTI, OpCode.PING, OpCode.AUTH, OpCode.CLOSE_SESSION),
+}
 
 # Waits for the replicas to do their part of an ALTER, OPTIMIZE or DROP.
 ON_ALL = "2"
@@ -28,17 +36,21 @@ ON_ALL = "2"
 
 @pytest.fixture
 def replicas(pair: Pair) -> Iterator[Replicas]:
-    first, second = (
-        ClickHouseServer(server.port, replica=f"replica-{number}")
-        for number, server in enumerate(pair, start=1)
-    )
-    for replica in (first, second):
-        replica.join((first, second))
     with ExitStack() as stack:
+        relays = [stack.enter_context(Relay(server.port)) for server in pair]
+        first, second = (
+            ClickHouseServer(relay.port, replica=f"replica-{number}")
+            for number, relay in enumerate(relays, start=1)
+        )
+        for replica in (first, second):
+            replica.join((first, second))
         for replica in (first, second):
             stack.callback(replica.close)
             replica.start()
         yield first, second
+        for relay in relays:  # it knows nothing of Keeper
+            assert not any(path.startswith("/keeper") for path in relay.read)
+            assert relay.opcodes.keys() <= _ASKED
 
 
 def create_table(replica: ClickHouseServer, name: str) -> None:

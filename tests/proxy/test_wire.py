@@ -145,6 +145,13 @@ def test_without_extensions_the_version_says_nothing() -> None:
     assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.UNIMPLEMENTED)]
 
 
+@pytest.mark.parametrize("version", [-1, 1, 9, 13, 42, 2**31 - 1])
+def test_other_versions_are_not_looked_at(version: int) -> None:
+    client = Client()
+    client.send(_handshake(version))
+    assert client.host.attached == [ConnectRequest(version, 0, 4000, 0, bytes(16), True)]
+
+
 def test_who_is_turned_away_is_told_so_only_if_it_understands() -> None:
     client = Client()
     client.send(_handshake())

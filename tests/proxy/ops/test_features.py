@@ -25,7 +25,7 @@ _SAYS = {
     KeeperFeature.CREATE_WITH_STATS: OpCode.CREATE2,
     KeeperFeature.TRY_REMOVE: KeeperOpCode.TRY_REMOVE,
     KeeperFeature.LIST_WITH_STAT_AND_DATA: KeeperOpCode.LIST_WITH_STAT_AND_DATA,
-    KeeperFeature.LIST_RECURSIVE: KeeperOpCode.LIST_RECURSIVE,
+    KeeperFeature.GET_CHILDREN_RECURSIVE: KeeperOpCode.LIST_RECURSIVE,
     KeeperFeature.CREATE_TTL: OpCode.CREATE_TTL,
     KeeperFeature.CREATE_CONTAINER: OpCode.CREATE_CONTAINER,
 }
