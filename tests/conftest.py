@@ -19,6 +19,7 @@ from tests.harness.process import closed_logs, recent_logs
 
 REAL_FIXTURES = {
     "origin",
+    "live_server",
     "spark",
     "etcd_server",
     "own_etcd_server",

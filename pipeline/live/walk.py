@@ -55,9 +55,14 @@ class Walk:
         identities: Sequence[Identity] = (),
         roots: Sequence[str] = (ROOT,),
         levels: int | None = None,
+        page: int = _ROWS,
     ) -> None:
-        """`servers` are tried in turn. Of a part of the tree: what is below `roots`, so many levels of it."""
+        """`servers` are tried in turn; `page` rows come together.
+
+        Of a part of the tree: what is below `roots`, so many levels of it.
+        """
         self._servers = servers
+        self._page = page
         self._identities = identities
         self._roots = roots
         self._levels = levels
@@ -79,7 +84,7 @@ class Walk:
             page: list[ZnodeRow] = []
             async for row in self._nodes(connection):
                 page.append(row)
-                if len(page) == _ROWS:
+                if len(page) == self._page:
                     yield page
                     page = []
             yield page
@@ -201,11 +206,18 @@ async def _connect(servers: Sequence[tuple[str, int]], identities: Sequence[Iden
     reasons = []
     for host, port in servers:
         address = f"{host}:{port}"
+        connection = None
         try:
             async with asyncio.timeout(_CONNECT_S):
                 connection = _Connection(address, *await asyncio.open_connection(host, port))
                 await connection.greet(identities)
                 return connection
-        except (OSError, TimeoutError, EOFError) as error:
+        except (OSError, TimeoutError, EOFError, MalformedPacket, FrameTooLong) as error:
             reasons.append(f"{address}: {error or type(error).__name__}")
+        except WalkFailed:
+            assert connection is not None
+            await connection.close()
+            raise
+        if connection is not None:
+            await connection.close()
     raise WalkFailed("no server answers: " + "; ".join(reasons))

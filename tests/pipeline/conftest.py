@@ -6,8 +6,9 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.spark import session
+from tests.harness import ZooKeeperServer
 from tests.harness.zookeeper import java_program
-from tests.pipeline.ensembles import Origin, make_origin
+from tests.pipeline.ensembles import Client, Origin, make_origin, populate, zookeeper
 
 
 @pytest.fixture(scope="session")
@@ -29,3 +30,13 @@ def spark() -> Iterator[SparkSession]:
 def origin(tmp_path_factory: pytest.TempPathFactory) -> Origin:
     """What a real ZooKeeper has left behind; not to be changed."""
     return make_origin(tmp_path_factory.mktemp("origin"))
+
+
+@pytest.fixture(scope="session")
+def live_server() -> Iterator[ZooKeeperServer]:
+    """A running ZooKeeper with one of everything."""
+    with zookeeper() as server:
+        client = Client(server.port)
+        populate(client)
+        client.close()
+        yield server

@@ -5,8 +5,8 @@ from pyspark.sql import SparkSession
 
 from pipeline.__main__ import main
 from tests.compat import script
-from tests.harness import EtcdServer
-from tests.pipeline.ensembles import COUNTED, Client, Origin, max_zxid, view, zketcd
+from tests.harness import EtcdServer, ZooKeeperServer
+from tests.pipeline.ensembles import COUNTED, Client, Origin, ephemerals, max_zxid, view, zketcd
 
 
 @pytest.fixture
@@ -85,3 +85,34 @@ def test_what_is_there_or_served_stays(
     assert main(["import", str(origin.files), *options, "--overwrite"]) == 0
     with zketcd(etcd_server.endpoint, etcd_prefix) as server:
         assert view(server.port).keys() == origin.after.keys()
+
+
+def test_a_running_ensemble(
+    spark: SparkSession,
+    live_server: ZooKeeperServer,
+    options: list[str],
+    etcd_server: EtcdServer,
+    etcd_prefix: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    source = [f"zk://{live_server.address}", "--auth", "digest:super:test"]
+    assert main(["import", *source, *options, "--keep-sessions"]) == 1
+    assert "does not tell its sessions" in capsys.readouterr().err
+    client = Client(live_server.port)
+    gone = set(ephemerals(client))
+    assert main(["import", *source, *options]) == 0
+    told = capsys.readouterr().out
+    assert "3 dropped" in told
+    assert "TTL nodes come as persistent nodes" in told
+    before = view(live_server.port)
+    client.close()
+    with zketcd(etcd_server.endpoint, etcd_prefix) as server:
+        found = view(server.port)
+    assert found.keys() == before.keys() - gone
+    parents = {"/eph", "/locks"}
+    assert {path: found[path] for path in found.keys() - parents} == {
+        path: before[path] for path in before.keys() - parents - gone
+    }
+    for path in parents:  # one child fewer each counts as a change
+        lost = before[path].stat.num_children - found[path].stat.num_children
+        assert found[path].stat.cversion == before[path].stat.cversion + lost

@@ -1,0 +1,181 @@
+"""What cannot be moved is refused before anything is written; what was broken off is served by nobody."""
+
+import asyncio
+import os
+import shutil
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from pipeline.__main__ import main
+from pipeline.etcd.load import Target, look
+from pipeline.etcd.options import Connection
+from pipeline.table import ZNODES, SessionRow, ZnodeRow
+from proxy.etcd.model import Put, Txn
+from tests.compat import script
+from tests.harness import EtcdServer, StartFailed, wait_until
+from tests.harness.process import REPOSITORY
+from tests.pipeline.ensembles import Client, zketcd
+from tests.pipeline.trees import SAMPLES, node, write_snapshot
+
+ROOT = node("/", 0, created=1)
+
+
+@pytest.fixture
+def target(etcd_server: EtcdServer, etcd_prefix: str) -> Connection:
+    return Connection(etcd_server.endpoint, etcd_prefix)
+
+
+def run(source: str, target: Connection, *arguments: str) -> int:
+    return main(["import", source, "--etcd", target.etcd, "--prefix", target.prefix, *arguments])
+
+
+def state(target: Connection) -> Target:
+    """What lies under the prefix."""
+
+    async def ask() -> Target:
+        async with target.client() as etcd:
+            return await look(etcd, target.keys)
+
+    return asyncio.run(ask())
+
+
+def kept(frame: DataFrame, folder: Path) -> str:
+    """Keep a table of znodes; returns it as a source."""
+    frame.write.parquet(str(folder / "znodes"))
+    return f"parquet:{folder / 'znodes'}"
+
+
+def table(spark: SparkSession, folder: Path, *nodes: ZnodeRow) -> str:
+    return kept(spark.createDataFrame([ROOT, *nodes], ZNODES), folder)
+
+
+def test_nodes_that_zketcd_cannot_hold(
+    spark: SparkSession, target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    source = table(
+        spark, tmp_path, node("/large", data=bytes(1536 * 1024)), node("/a\u0001b"), node("/good", data=b"x")
+    )
+    assert run(source, target) == 1
+    told = capsys.readouterr().out
+    assert "refused: 2 znodes that zketcd cannot hold" in told
+    assert "refused: '/large': its 1572864 bytes of data exceed" in told
+    assert r"refused: '/a\x01b': ZooKeeper allows no such path" in told
+    assert state(target).keys == 0
+
+
+def test_a_path_that_comes_twice(
+    spark: SparkSession, target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(table(spark, tmp_path, node("/a"), node("/b"), node("/a")), target) == 1
+    assert "a path came more than once" in capsys.readouterr().err
+    found = state(target)
+    assert found.record is not None
+    assert not found.record.complete
+
+
+def test_a_digest_that_differs(
+    spark: SparkSession, target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    zxid, wrong = (0x20).to_bytes(8, "big"), bytes(7) + b"\1"
+    write_snapshot(tmp_path / "version-2", 0x20, [ROOT, node("/a")], trailers=[zxid + b"\0\0\0\2" + wrong])
+    assert run(str(tmp_path), target, "--dry-run") == 1
+    assert "refused: the tree's digest" in capsys.readouterr().out
+    assert run(str(SAMPLES / "zk39-posixlocale"), target, "--dry-run") == 0
+    assert "digest: equal" in capsys.readouterr().out
+
+
+def test_a_session_whose_id_is_taken(
+    spark: SparkSession, target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    session = SessionRow(0x100000000000000 + os.getpid(), 20_000)
+    write_snapshot(tmp_path / "version-2", 0x20, [ROOT, node("/e", owner=session.id)], [session])
+
+    async def take(lease: int) -> None:
+        async with target.client() as etcd:
+            await etcd.lease_grant(lease, 60)
+            await etcd.txn(Txn((), (Put(b"/another/tree" + target.prefix.encode(), b"", lease),)), 5)
+
+    asyncio.run(take(session.id))
+    assert run(str(tmp_path), target, "--keep-sessions") == 1
+    assert "refused: 1 sessions whose id is a lease" in capsys.readouterr().out
+    assert state(target).keys == 0
+
+
+def test_damaged_files(
+    spark: SparkSession, target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shutil.copytree(SAMPLES / "zk39-plain", tmp_path / "data")
+    (tmp_path / "data" / "version-2" / "snapshot.1f3").unlink()
+    (tmp_path / "data" / "version-2" / "log.1").unlink()
+    assert run(str(tmp_path / "data"), target) == 1
+    assert "log.1f4, byte 16: transactions 0x1 to 0x1f3 are missing" in capsys.readouterr().err
+    assert run(str(tmp_path / "nothing"), target) == 1
+    assert state(target).keys == 0
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["import", "/tmp"],
+        ["import", "/tmp", "--etcd", "ftp://x"],
+        ["import", "/tmp", "--etcd", "http://127.0.0.1:1", "--prefix", "bad//prefix"],
+        ["import", "/tmp", "--etcd", "http://127.0.0.1:1", "--etcd-user", "me"],
+        ["import", "--list", "some"],
+        ["nonsense"],
+    ],
+)
+def test_wrong_usage(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("ZKETCD_ETCD", raising=False)
+    try:
+        status = main(arguments)
+    except SystemExit as ended:
+        status = int(ended.code or 0)
+    assert status == 2
+
+
+_NODES = 12_000
+
+
+def test_an_import_that_is_killed(
+    spark: SparkSession, target: Connection, etcd_server: EtcdServer, tmp_path: Path
+) -> None:
+    numbered = spark.range(_NODES).selectExpr(
+        "concat('/n', id) path",
+        "cast(repeat('x', 300) as binary) data",
+        "cast(null as array<struct<perms: int, scheme: string, id: string>>) acl",
+        *(f"5L {name}" for name in ("czxid", "mzxid", "pzxid", "ctime", "mtime")),
+        *(f"0 {name}" for name in ("version", "created", "aversion")),
+        "0L owner",
+    )
+    source = kept(spark.createDataFrame([ROOT], ZNODES).union(numbered).repartition(2), tmp_path)
+    command = [sys.executable, "-m", "pipeline", "import", source, "--etcd", target.etcd]
+    with (tmp_path / "log").open("wb") as log:
+        running = subprocess.Popen(
+            [*command, "--prefix", target.prefix, "--max-txn-ops", "2"],  # one znode a Txn takes its time
+            cwd=REPOSITORY,
+            stdout=log,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            wait_until(lambda: state(target).nodes > 500, "some znodes are written", timeout=90)
+            running.kill()
+        finally:
+            os.killpg(running.pid, signal.SIGKILL)  # Spark's JVM, if we never got there
+            running.wait()
+    found = state(target)
+    assert found.record is not None
+    assert not found.record.complete
+    with pytest.raises(StartFailed, match="is not complete"), zketcd(target.etcd, target.prefix):
+        pass
+    assert run(source, target) == 0
+    assert state(target).nodes == _NODES + 3  # and the fixed nodes
+    with zketcd(target.etcd, target.prefix) as server:
+        client = Client(server.port)
+        client.do(script.GetData(f"/n{_NODES - 1}"))
+        client.close()

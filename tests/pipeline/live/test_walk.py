@@ -1,0 +1,68 @@
+"""A walk over a running ZooKeeper sees what any client sees, and tells when the tree changed under it."""
+
+import asyncio
+
+import pytest
+
+from pipeline.live.walk import Identity, Walk, WalkFailed
+from pipeline.table import ZnodeRow
+from tests.compat import script
+from tests.harness import ZooKeeperServer, free_port
+from tests.pipeline.ensembles import Client, view
+
+SUPER_USER = Identity("digest", b"super:test")
+
+
+async def walked(walk: Walk) -> dict[str, ZnodeRow]:
+    return {row.path: row async for page in walk.rows() for row in page}
+
+
+def test_every_node_with_its_counter(live_server: ZooKeeperServer) -> None:
+    walk = Walk([("127.0.0.1", free_port()), ("127.0.0.1", live_server.port)], [SUPER_USER])
+    rows = asyncio.run(walked(walk))
+    seen = view(live_server.port)
+    assert rows.keys() == seen.keys()
+    for path, row in rows.items():
+        node = seen[path]
+        assert row.data == node.data
+        assert (row.acl or ((31, "world", "anyone"),)) == node.acl
+        assert (row.czxid, row.mzxid, row.pzxid) == (node.stat.czxid, node.stat.mzxid, node.stat.pzxid)
+        assert 2 * row.created - len(node.children) == node.stat.cversion
+        assert (row.ctime, row.mtime, row.version, row.aversion, row.owner) == (
+            node.stat.ctime,
+            node.stat.mtime,
+            node.stat.version,
+            node.stat.aversion,
+            node.stat.ephemeral_owner,
+        )
+    assert not walk.changed
+    assert walk.last_zxid >= walk.newest
+
+
+async def test_a_change_under_the_walk_is_told(live_server: ZooKeeperServer) -> None:
+    walk = Walk([("127.0.0.1", live_server.port)], [SUPER_USER], page=10)
+    pages = walk.rows()
+    await anext(pages)
+    assert not walk.changed
+    # No more than some hundred nodes have been asked for: most of these are still to come.
+    client = Client(live_server.port)
+    client.do(*(script.SetData(f"/wide/{number:04}", b"new", -1) for number in range(400)))
+    client.close()
+    async for _ in pages:
+        pass
+    assert walk.changed
+
+
+def test_what_may_not_be_read_is_told(live_server: ZooKeeperServer) -> None:
+    client = Client(live_server.port)
+    client.do(script.Create("/secret", b"", acls=((8, "digest", "nobody:x"),)))
+    client.close()
+    with pytest.raises(WalkFailed, match="/secret cannot be read: NO_AUTH"):
+        asyncio.run(walked(Walk([("127.0.0.1", live_server.port)])))
+    with pytest.raises(WalkFailed, match="does not accept the identity"):
+        asyncio.run(walked(Walk([("127.0.0.1", live_server.port)], [Identity("unheard-of", b"x")])))
+
+
+def test_nobody_there() -> None:
+    with pytest.raises(WalkFailed, match="no server answers"):
+        asyncio.run(walked(Walk([("127.0.0.1", free_port())])))
