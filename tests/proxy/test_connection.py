@@ -408,10 +408,11 @@ def test_a_read_that_cannot_be_read_is_told_so(client: Client, opcode: OpCode) -
     ]
 
 
-def test_an_unknown_request_ends_the_connection_behind_what_came_before(client: Client) -> None:
+@pytest.mark.parametrize("opcode", [77, OpCode.CREATE_SESSION])
+def test_an_unknown_request_ends_the_connection_behind_what_came_before(client: Client, opcode: int) -> None:
     client.send(
         packets.put(1, "/a", b"1")
-        + packets.request(2, 77)
+        + packets.request(2, opcode)
         + packets.get(3, "/a")
         + packets.put(4, "/a", b"4")
     )
