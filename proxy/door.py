@@ -138,6 +138,7 @@ class Door:
     async def _let_in(
         self, visitor: socket.socket, address: str, context: ssl.SSLContext | None, patience: float
     ) -> None:
+        entered = False
         try:
             await self._loop.connect_accepted_socket(
                 lambda: self._host.connection(True),
@@ -145,11 +146,14 @@ class Door:
                 ssl=context,
                 ssl_handshake_timeout=None if context is None else max(patience, 0.001),
             )
+            entered = True
         except OSError as error:
-            visitor.close()
-            self._host.release(address)
             reason = getattr(error, "reason", None) or error.strerror or error or type(error).__name__
             self._trouble.warn("cannot let %s in: %s", address, reason)
+        finally:
+            if not entered:
+                visitor.close()
+                self._host.release(address)
 
     def _forget(self, visitor: socket.socket) -> tuple[asyncio.TimerHandle, str]:
         self._loop.remove_reader(visitor.fileno())

@@ -28,7 +28,7 @@ _READ = frozenset(
 _TEXT = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
 _ESCAPED = re.compile(r'([,=+<>#;"\\])')
 _PADDING = re.compile(r"^[ \r]+|[ \r]+$")
-_OID = re.compile(r"(OID\.)?([01]\.[1-3]?\d|2\.(0|[1-9]\d*))(\.(0|[1-9]\d*))*", re.IGNORECASE)
+_OID = re.compile(r"(?:OID\.)?(?:[01]\.[1-3]?\d|2\.(?:0|[1-9]\d*))(?:\.(?:0|[1-9]\d*))*+", re.IGNORECASE)
 
 
 def java_name(name: Name) -> str:
@@ -45,28 +45,37 @@ def _told(attribute: Attribute) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether `new X500Principal(text)` takes it (X500Name.parseDN)."""
+    """Whether `new X500Principal(text)` takes it (X500Name.parseDN); nothing longer than any name is."""
+    if len(text) > _LONGEST:
+        return False
     return not text or all(_is_pair(pair) for part in _split(text, ",;") for pair in _split(part, "+"))
+
+
+# Characters; reading a megabyte of them would hold everybody up for most of a second.
+_LONGEST = 1 << 14
+_MARK = re.compile(r'\\.|["+,;]', re.S)
 
 
 def _split(text: str, separators: str) -> list[str]:
     """The parts between separators that are neither quoted nor escaped."""
-    parts = [""]
-    quoted = escaped = False
-    for character in text:
-        if character in separators and not quoted and not escaped:
-            parts.append("")
-            continue
-        quoted ^= character == '"' and not escaped
-        escaped = character == "\\" and not escaped
-        parts[-1] += character
+    parts = []
+    start = 0
+    quoted = False
+    for found in _MARK.finditer(text):
+        mark = found[0]
+        if mark == '"':
+            quoted = not quoted
+        elif mark in separators and not quoted:
+            parts.append(text[start : found.start()])
+            start = found.end()
+    parts.append(text[start:])
     return parts
 
 
 # Unescaped, a value may hold none of AVA.escapedDefault.
-_VALUE = re.compile(r'(\\([,=+<>#;"\\\s]|[0-9a-fA-F]{2})|[^\\",+<>;])*', re.S)
-_QUOTED = re.compile(r'"(\\([,=+<>#;"\\\s]|[0-9a-fA-F]{2})|[^\\"])*"\s*', re.S)
-_HEX = re.compile(r"#([0-9a-fA-F]{2})+\s*")
+_VALUE = re.compile(r'(?:\\(?:[,=+<>#;"\\\s]|[0-9a-fA-F]{2})|[^\\",+<>;]++)*+', re.S)
+_QUOTED = re.compile(r'"(?:\\(?:[,=+<>#;"\\\s]|[0-9a-fA-F]{2})|[^\\"]++)*+"\s*', re.S)
+_HEX = re.compile(r"#(?:[0-9a-fA-F]{2})++\s*")
 
 
 def _is_pair(pair: str) -> bool:

@@ -63,6 +63,16 @@ def test_the_same_as_a_library_where_rfc_4514_and_rfc_2253_agree() -> None:
 @pytest.mark.parametrize(
     "text", ["", "CN=a", "cn = a ; o=b", "O=a+OU=b", "CN=", "1.2.3=a", 'CN="a,b"', "CN=#0c00"]
 )
+def test_names_of_any_sensible_length(text: str) -> None:
+    assert is_name(",".join([text or "CN=a"] * 500))
+
+
+@pytest.mark.parametrize("text", ["CN=a" + "a" * (1 << 14), "CN=a," * (1 << 12) + "CN=a"])
+def test_names_that_are_too_long(text: str) -> None:
+    assert not is_name(text)
+
+
+@pytest.mark.parametrize("text", ["", "CN=a", 'CN="a,b"', "CN=a\\,b+O=x", "CN=\\4a"])
 def test_names(text: str) -> None:
     assert is_name(text)
 
