@@ -62,6 +62,10 @@ setup-test: setup setup-dev .cache/kazoo.stamp ## Install what all tests need as
 run: setup ## Serve ZooKeeper clients on 127.0.0.1:2181 with an embedded etcd; its data stay in ./data
 	@exec $(VENV)/python -m proxy --data-dir data $(ARGS)
 
+.PHONY: pyfiles
+pyfiles: ## Write build/pyfiles.zip, our modules for spark-submit --py-files
+	@$(PYTHON) tools/make_pyfiles.py build/pyfiles.zip && echo build/pyfiles.zip
+
 .PHONY: bench
 bench: setup-test ## Measure zketcd beside real ZooKeeper and raw etcd transactions
 	@exec $(VENV)/python -m bench $(ARGS)

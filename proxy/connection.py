@@ -480,8 +480,7 @@ class Connection(asyncio.Protocol):
         queue = self._queue
         self._queued += len(packet)
         operation = self._writes.get(opcode)
-        # To a session that may only read, even its end is no write.
-        if operation is not None or (opcode == OpCode.CLOSE_SESSION and opcode not in self._reads):
+        if operation is not None or opcode == OpCode.CLOSE_SESSION:
             if self._barriers:
                 queue.append(_Waiting(xid, opcode, packet, received, is_write=True))
             else:

@@ -37,8 +37,8 @@ class Source(Protocol):
         ...
 
 
-class _Mapped:
-    """A plain file, mapped whole."""
+class BytesSource:
+    """A plain file, mapped or read whole."""
 
     def __init__(self, buffer: Buffer) -> None:
         self.buffer = buffer
@@ -81,10 +81,10 @@ def opened(path: str) -> Iterator[Source]:
             yield _Streamed(_uncompressed(file, path))
             return
         if Path(path).stat().st_size == 0:
-            yield _Mapped(b"")  # an empty file cannot be mapped
+            yield BytesSource(b"")  # an empty file cannot be mapped
             return
         with mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as mapped:
-            yield _Mapped(mapped)
+            yield BytesSource(mapped)
 
 
 def chunks(path: str) -> Iterator[bytes]:

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from pipeline.jobs import sides
@@ -20,7 +20,7 @@ from pipeline.spark import session
 
 SUMMARY = "compare two trees, node by node and field by field"
 
-KINDS = ("missing", "extra", "data", "acl", "counter", "stat")
+KINDS = ("missing", "extra", "duplicate", "data", "acl", "counter", "stat")
 _STAT = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "aversion", "owner")
 FIELDS = {"data": ("data",), "acl": ("acl",), "counter": ("created",), "stat": _STAT}
 _OPEN_ACL = '[{"perms":31,"scheme":"world","id":"anyone"}]'
@@ -106,7 +106,12 @@ def compare(
 ) -> Comparison:
     """Compare two trees. `ignored` are paths of subtrees to leave out."""
     on_the_wire = left.on_the_wire or right.on_the_wire
-    frames = [_prepared(side, on_the_wire, ignored, ephemerals) for side in (left, right)]
+    # How many rows go into the join: more come out of it where a path occurs twice.
+    rows = [Observation(), Observation()]
+    frames = [
+        _prepared(side, on_the_wire, ignored, ephemerals).observe(counted, F.count("*").alias("rows"))
+        for side, counted in zip((left, right), rows, strict=True)
+    ]
     joined = _joined(*frames)
     kinds = F.col("kinds")
     sums = [
@@ -119,13 +124,15 @@ def compare(
     total = joined.agg(*sums).first()
     assert total is not None
     counts = {kind: int(total[kind]) for kind in KINDS}
+    lefts, rights = (int(counted.get["rows"]) for counted in rows)
+    counts["duplicate"] = total["left"] - lefts + total["right"] - rights
     notes = [
         f"{side.name} was written to while it was walked: what was compared never was its tree"
         for side, newest in ((left, total["left_newest"]), (right, total["right_newest"]))
         if side.zxid is not None and (newest or 0) > side.zxid
     ]
     shown = [] if not any(counts.values()) else _samples(joined, counts, samples)
-    return Comparison(int(total["left"]), int(total["right"]), counts, tuple(shown), tuple(notes))
+    return Comparison(lefts, rights, counts, tuple(shown), tuple(notes))
 
 
 def _prepared(side: Side, on_the_wire: bool, ignored: Sequence[str], ephemerals: bool) -> DataFrame:
@@ -178,6 +185,12 @@ def _samples(joined: DataFrame, counts: dict[str, int], most: int) -> list[Diffe
     found = []
     for kind in KINDS:
         if not counts[kind]:
+            continue
+        if kind == "duplicate":
+            paths = joined.groupBy(F.coalesce("l.path", "r.path").alias("path")).count().filter("count > 1")
+            found += [
+                Difference(row["path"], kind, {}) for row in paths.orderBy("path").limit(most).collect()
+            ]
             continue
         names = FIELDS.get(kind, ())
         rows = (

@@ -55,7 +55,15 @@ def trees(spark: SparkSession) -> tuple[Side, Side]:
 def test_every_kind_of_difference_is_found_and_shown(trees: tuple[Side, Side]) -> None:
     found = compare(*trees)
     assert (found.left, found.right, found.equal) == (12, 12, False)
-    assert found.counts == {"missing": 2, "extra": 2, "data": 2, "acl": 1, "counter": 1, "stat": 3}
+    assert found.counts == {
+        "missing": 2,
+        "extra": 2,
+        "duplicate": 0,
+        "data": 2,
+        "acl": 1,
+        "counter": 1,
+        "stat": 3,
+    }
     shown = {(one.kind, one.path): one.fields for one in found.samples}
     assert set(shown) == {
         ("missing", "/ephemeral"),
@@ -80,8 +88,25 @@ def test_what_may_differ_can_be_left_out(trees: tuple[Side, Side]) -> None:
     found = compare(
         left, right._replace(on_the_wire=True), ignored=["/more", "/data"], ephemerals=False, samples=0
     )
-    assert found.counts == {"missing": 1, "extra": 0, "data": 1, "acl": 1, "counter": 1, "stat": 1}
+    assert found.counts == {
+        "missing": 1,
+        "extra": 0,
+        "duplicate": 0,
+        "data": 1,
+        "acl": 1,
+        "counter": 1,
+        "stat": 1,
+    }
     assert found.samples == ()
+
+
+def test_a_path_that_occurs_twice_is_a_difference(spark: SparkSession, trees: tuple[Side, Side]) -> None:
+    left, _ = trees
+    twice = left._replace(znodes=spark.createDataFrame([*LEFT, node("/gone")], ZNODES))
+    for pair in ((left, twice), (twice, left), (twice, twice)):
+        found = compare(*pair)
+        assert not found.equal
+        assert [one.path for one in found.samples if one.kind == "duplicate"] == ["/gone"]
 
 
 def test_a_tree_that_was_written_to_while_it_was_walked_is_told(trees: tuple[Side, Side]) -> None:

@@ -1,0 +1,47 @@
+"""A log's framing."""
+
+from itertools import pairwise
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.formats import log
+from pipeline.formats.compression import BytesSource
+
+bodies = st.lists(st.binary(min_size=1, max_size=40), max_size=8)
+
+
+@given(bodies, st.integers(0, 50), st.integers(1, 100))
+def test_entries_read_back_whole_and_in_runs(bodies: list[bytes], padding: int, step: int) -> None:
+    source = BytesSource(log.pack_header() + b"".join(map(log.pack_entry, bodies)) + bytes(padding))
+    found = list(log.entries(source, "f", log.HEADER_SIZE))
+    assert [entry.body for entry in found] == bodies
+    end = log.end_of(source, log.HEADER_SIZE)
+    assert (end.torn, end.padded) == (None, padding >= 12)
+    assert end.offset == len(source.buffer) - padding
+    bounds = log.splits(source, log.HEADER_SIZE, step, end.offset)
+    assert bounds[0] == log.HEADER_SIZE
+    assert bounds[-1] == end.offset
+    runs = [list(log.entries(source, "f", *run)) for run in pairwise(bounds)]
+    assert [entry for run in runs for entry in run] == found
+
+
+@given(bodies.filter(bool), st.data())
+def test_a_log_cut_anywhere_gives_its_first_entries(bodies: list[bytes], data: st.DataObject) -> None:
+    whole = log.pack_header() + b"".join(map(log.pack_entry, bodies))
+    cut = data.draw(st.integers(log.HEADER_SIZE, len(whole)))
+    source = BytesSource(whole[:cut])
+    found = [entry.body for entry in log.entries(source, "f", log.HEADER_SIZE)]
+    assert found == bodies[: len(found)]
+    size = log.HEADER_SIZE + sum(map(log.entry_size, found))
+    end = log.end_of(source, log.HEADER_SIZE)
+    assert end.offset == size
+    # The sum is a long that begins with zeros: a cut within them looks like padding.
+    assert end.torn is not None or (cut - size <= 8 and not whole[size:cut].strip(b"\0"))
+
+
+def test_names() -> None:
+    assert log.zxid_of("log.1f4") == 0x1F4
+    assert log.zxid_of("log.1f4.gz") is None
+    assert log.zxid_of("log.") is None
+    assert log.zxid_of("snapshot.1") is None

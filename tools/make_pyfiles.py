@@ -1,0 +1,23 @@
+"""Write our modules as a zip for spark-submit --py-files: what Spark's workers import."""
+
+import sys
+import zipfile
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+PACKAGES = ("codec", "schema", "pipeline", "proxy")
+
+
+def write(target: Path) -> None:
+    """Write the zip; equal sources give equal bytes."""
+    target.parent.mkdir(parents=True, exist_ok=True)
+    with zipfile.ZipFile(target, "w", zipfile.ZIP_DEFLATED) as archive:
+        for package in PACKAGES:
+            for file in sorted((_ROOT / package).rglob("*.py")):
+                name = zipfile.ZipInfo(file.relative_to(_ROOT).as_posix())
+                name.compress_type = zipfile.ZIP_DEFLATED
+                archive.writestr(name, file.read_bytes())
+
+
+if __name__ == "__main__":
+    write(Path(sys.argv[1]))
