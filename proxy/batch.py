@@ -197,6 +197,8 @@ class Batch:
             len(self._components) + self._load + _MOST_OF_ONE > WIDTH
             or self._size + _MOST_COPIES * request.size + 4 * _ENTRY_BYTES > MAX_BYTES
         )
+        if crowded and requests and self._size + request.size > MAX_BYTES:
+            return False  # known without a costly look at what is in it
         watches = None
         if request.of_session and request.caller.session_id in self._by_session:
             watches = self._watches_of(request.caller.session_id)

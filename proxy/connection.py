@@ -12,7 +12,7 @@ from collections.abc import Sequence
 from time import perf_counter_ns, time
 from typing import NamedTuple, Protocol, cast
 
-from codec.constants import ErrorCode, KeeperState, OpCode, Perms, ProtocolVersion, Xid
+from codec.constants import ErrorCode, KeeperOpCode, KeeperState, OpCode, Perms, ProtocolVersion, Xid
 from codec.errors import FrameTooLong, MalformedPacket, NullString
 from codec.framing import Framer
 from codec.jute import INT, NULL, Acl, Reader
@@ -44,8 +44,23 @@ _MAX_QUEUED_BYTES = 16 << 20
 _LAST_WAIT = 5
 # Replies of more bytes are handed to the transport at once, which tells whether the client reads.
 _LARGE_REPLY = 4096
+# Nanoseconds that the laborious reads of one client may take before the other clients have their turn.
+_AT_A_STRETCH = 10_000_000
 # Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
 _SESSIONLESS_TIMEOUT = 10
+# Reads of which a single one may take long, as much as there is below a node or in the request.
+_LABORIOUS = frozenset(
+    (
+        OpCode.MULTI_READ,
+        OpCode.SET_WATCHES,
+        OpCode.SET_WATCHES2,
+        OpCode.GET_EPHEMERALS,
+        OpCode.GET_ALL_CHILDREN_NUMBER,
+        KeeperOpCode.FILTERED_LIST,
+        KeeperOpCode.LIST_WITH_STAT_AND_DATA,
+        KeeperOpCode.LIST_RECURSIVE,
+    )
+)
 # PrepRequestProcessor validates these requests' paths, null or not; a null path makes it stumble elsewhere.
 _PATH_CHECKED_FIRST = (OpCode.SET_DATA, OpCode.SET_ACL)
 
@@ -430,7 +445,7 @@ class Connection(asyncio.Protocol):
                     runs.append((run, place - first))
                 run = opcode
                 first = place
-                operation = reads.get(opcode)
+                operation = None if opcode in _LABORIOUS else reads.get(opcode)
             if operation is not None and not queue and not self._deaf:
                 try:
                     reply = frame_of(xid, zxid, 0, operation(reading, self, packet, body))
@@ -490,12 +505,14 @@ class Connection(asyncio.Protocol):
                     self._queued -= len(packet)
                     if len(queue) == 1:
                         self._advance()
-        elif queue or self._deaf:
+        elif queue or self._deaf or perf_counter_ns() - received > _AT_A_STRETCH:
+            if not queue:
+                self._loop.call_soon(self._advance)
             queue.append(_Waiting(xid, opcode, packet, received, is_write=False))
             self._barriers += 1
         else:
             self._queued -= len(packet)
-            self._out.append(self._answer(xid, opcode, packet))
+            self._reply(xid, opcode, packet, received)
             return
         if len(queue) >= _MAX_QUEUE or self._queued >= _MAX_QUEUED_BYTES:
             self._pause()
@@ -545,6 +562,7 @@ class Connection(asyncio.Protocol):
     def _advance(self) -> None:
         """Answer from the head of the queue as far as the client reads, then let the next writes go."""
         queue = self._queue
+        began = 0  # perf_counter_ns of the first laborious read
         while queue and not self._deaf:
             item = queue[0]
             if isinstance(item, _Write):
@@ -564,18 +582,16 @@ class Connection(asyncio.Protocol):
                 self._submit_run()
             else:
                 xid, opcode, packet, received, _ = item
+                if opcode in _LABORIOUS:
+                    now = perf_counter_ns()
+                    began = began or now
+                    if now - began > _AT_A_STRETCH:
+                        self._loop.call_soon(self._advance)
+                        break
                 queue.popleft()
                 self._queued -= len(packet)
                 self._barriers -= 1
-                operation = self._reads.get(opcode)
-                if operation is not None:
-                    reply = self._read(xid, operation, packet)
-                    self.latency.note(opcode, 1, xid, self._host.zxid, received, perf_counter_ns())
-                else:
-                    reply = self._answer(xid, opcode, packet)
-                self._out.append(reply)
-                if len(reply) > _LARGE_REPLY:
-                    self._flush()
+                self._reply(xid, opcode, packet, received)
                 if self._ended:  # what follows a failed auth or an unknown request is not heard
                     queue.clear()
                     return
@@ -614,6 +630,18 @@ class Connection(asyncio.Protocol):
                     return
             elif item.opcode not in self._reads and item.opcode != OpCode.PING:
                 return  # nor what follows an unknown request
+
+    def _reply(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
+        """Answer a read, or what concerns the connection alone, whose turn it is."""
+        operation = self._reads.get(opcode)
+        if operation is not None:
+            reply = self._read(xid, operation, packet)
+            self.latency.note(opcode, 1, xid, self._host.zxid, received, perf_counter_ns())
+        else:
+            reply = self._answer(xid, opcode, packet)
+        self._out.append(reply)
+        if len(reply) > _LARGE_REPLY:
+            self._flush()
 
     def _answer(self, xid: int, opcode: int, packet: bytes) -> bytes:
         """Requests that concern the connection alone."""

@@ -6,6 +6,7 @@ mirror's tree itself is never touched.
 """
 
 from collections.abc import Mapping
+from itertools import islice
 from operator import attrgetter
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -13,7 +14,7 @@ from codec.constants import EventType
 from codec.jute import Acl
 from proxy.rules import DEFAULT_RULES, Rules
 from proxy.tree import Node, Tree, session_of, wrap_int
-from schema.paths import parent_of
+from schema.paths import parent_of, split
 from schema.values import OPEN_ACL, SessionValue, TreeEvent
 
 if TYPE_CHECKING:
@@ -200,11 +201,13 @@ class Draft:
     """The overlay of one batch. One request at a time: `begin`, operations, then keep it or `rollback`."""
 
     __slots__ = (
+        "_by_parent",
         "_journal",
         "_locks",
         "_serial",
         "_session_values",
         "_sessions",
+        "_sorted",
         "_tree",
         "_undoable",
         "entries",
@@ -237,6 +240,8 @@ class Draft:
         self.rules = rules
         self.quotas = tree.quotas  # as of what is applied: what this draft would make of them does not count
         self.entries: dict[str, Entry] = {}
+        self._by_parent: dict[str, list[Entry]] = {}  # the first `_sorted` of the entries, for `subtree`
+        self._sorted = 0
         self.footprint: list[tuple[Entry, int]] = []
         self.request_events: list[TreeEvent] = []
         self.session_changes: list[SessionChange] = []
@@ -292,11 +297,11 @@ class Draft:
 
         Not if it were more than `limit` nodes: then it ends before the children that are too many.
         """
-        prefix = path + "/"
-        drafted: dict[str, list[Entry]] = {}
-        for entry in self.entries.values():
-            if entry.path.startswith(prefix):
-                drafted.setdefault(parent_of(entry.path), []).append(entry)
+        drafted = self._by_parent
+        # Only what has come since the last time: a multi may ask for thousands of subtrees.
+        for entry in islice(reversed(self.entries.values()), len(self.entries) - self._sorted):
+            drafted.setdefault(split(entry.path)[0], []).append(entry)
+        self._sorted = len(self.entries)
         found = [path]
         for parent in found:
             node = self._tree.nodes.get(parent)

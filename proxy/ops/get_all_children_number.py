@@ -7,7 +7,7 @@ from proxy.acl import demand
 from proxy.operation import Client, Reading
 from proxy.ops.reads import find
 from proxy.tree import Tree
-from schema.paths import ROOT, join
+from schema.paths import ROOT
 
 
 def get_all_children_number(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
@@ -25,12 +25,12 @@ def get_all_children_number(reading: Reading, client: Client, frame: bytes, posi
 
 
 def _below(tree: Tree, path: str) -> int:
+    nodes = tree.nodes
     number = 0
     unread = [path]
-    while unread:
-        path = unread.pop()
-        children = tree.nodes[path].children
+    for above in unread:
+        children = nodes[above].children
         if children:
             number += len(children)
-            unread += (join(path, name) for name in children)
+            unread += [below for name in children if nodes[below := f"{above}/{name}"].children]
     return number

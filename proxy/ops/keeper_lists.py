@@ -1,5 +1,6 @@
 """Keeper's lists: children filtered by kind, children with their Stats and data, all that is below a node."""
 
+import heapq
 from collections import deque
 from collections.abc import Collection
 
@@ -8,6 +9,7 @@ from codec.jute import INT, Reader, pack_buffer, pack_strings
 from codec.keeper import read_filtered_list, read_list_with_stat_and_data, read_path_limit
 from proxy.acl import demand
 from proxy.operation import Client, Reading
+from proxy.ops.bounded import Body
 from proxy.ops.reads import find
 from proxy.refusal import Refusal
 from proxy.tree import Node, session_of
@@ -23,7 +25,8 @@ def filtered_list(reading: Reading, client: Client, frame: bytes, position: int)
 def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """As filtered_list, and the Stat and data of each child where they are wanted, in the names' order.
 
-    Raises NOAUTH if one of these may not be read: they are what exists and getData would tell.
+    Raises NOAUTH if one of these may not be read: they are what exists and getData would tell; BADARGUMENTS
+    for more than one reply holds.
     """
     path, watch, only, with_stat, with_data = read_list_with_stat_and_data(Reader(frame, position))
     node, names = _listed(reading, client, path, only, watch=watch)
@@ -31,11 +34,15 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
     if with_stat or with_data:
         for child in children:
             demand(child.acl, Perms.READ, client.identities)
-    stats = [child.stat() for child in children] if with_stat else []
-    data = [pack_buffer(child.data) for child in children] if with_data else []
-    return b"".join(
-        (pack_strings(names), node.stat(), INT.pack(len(stats)), *stats, INT.pack(len(data)), *data)
-    )
+    body = Body()
+    body.add(pack_strings(names), node.stat(), INT.pack(len(children) if with_stat else 0))
+    if with_stat:
+        body.add(*(child.stat() for child in children))
+    body.add(INT.pack(len(children) if with_data else 0))
+    if with_data:
+        for child in children:
+            body.add(pack_buffer(child.data))
+    return body.whole()
 
 
 def list_recursive(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
@@ -52,11 +59,12 @@ def list_recursive(reading: Reading, client: Client, frame: bytes, position: int
         above, node = unseen.popleft()
         if node.children:
             demand(node.acl, Perms.READ, client.identities)
-        for name in sorted(node.children or ()):
+        # Of very many children no more are looked at than the limit lets in.
+        for name in heapq.nsmallest(limit - len(paths), node.children or ()):
             below = f"{above}/{name}"
             paths.append(below)
             unseen.append((below, find(reading, below)))
-    return pack_strings(paths[:limit])
+    return pack_strings(paths)
 
 
 def _listed(

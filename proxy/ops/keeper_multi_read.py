@@ -5,6 +5,7 @@ from codec.errors import MalformedPacket
 from codec.jute import Reader
 from codec.packets import MULTI_HEADER, read_multi_header
 from proxy.operation import Client, Reading
+from proxy.ops.bounded import Body
 from proxy.ops.keeper_lists import filtered_list, list_with_stat_and_data
 from proxy.ops.multi import END_OF_PARTS
 from proxy.ops.multi_read import multi_read
@@ -26,21 +27,20 @@ def keeper_multi_read(reading: Reading, client: Client, frame: bytes, position: 
     """The results in order, each as of the read by itself; of one that is refused, the code and no body.
 
     For clients alone that know of Keeper's extensions: to a ClickHouse ZooKeeper's form is broken, and this
-    one to other clients.
+    one to other clients. Raises BADARGUMENTS for results too large for one reply.
     """
     if not client.knows_keeper:
         return multi_read(reading, client, frame, position)
     parts = _read(Reader(frame, position))
-    body: list[bytes] = []
+    body = Body()
     for opcode, start in parts:
         try:
             result = _PARTS[opcode][0](reading, client, frame, start)
         except Refusal as refusal:
-            body.append(MULTI_HEADER.pack(opcode, False, refusal.code))
+            body.add(MULTI_HEADER.pack(opcode, False, refusal.code))
         else:
-            body += (MULTI_HEADER.pack(opcode, False, ErrorCode.OK), result)
-    body.append(END_OF_PARTS)
-    return b"".join(body)
+            body.add(MULTI_HEADER.pack(opcode, False, ErrorCode.OK), result)
+    return body.whole(END_OF_PARTS)
 
 
 def _read(reader: Reader) -> list[tuple[int, int]]:

@@ -8,6 +8,7 @@ from codec.jute import INT, Reader, pack_buffer
 from codec.packets import MULTI_HEADER, read_multi_header
 from proxy.acl import demand
 from proxy.operation import Client, Reading
+from proxy.ops.bounded import Body
 from proxy.ops.multi import END_OF_PARTS, read_part
 from proxy.ops.reads import find
 from proxy.refusal import Refusal
@@ -29,21 +30,23 @@ _PARTS = {int(OpCode.GET_DATA): _get_data, int(OpCode.GET_CHILDREN): _get_childr
 
 
 def multi_read(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The results in order. Parts set no watch, whatever they say (Op.GetData, Op.GetChildren)."""
-    body: list[bytes] = []
+    """The results in order. Parts set no watch, whatever they say (Op.GetData, Op.GetChildren).
+
+    Raises BADARGUMENTS for results too large for one reply.
+    """
+    body = Body()
     for opcode, path in _read(Reader(frame, position)):
         operation = _PARTS.get(opcode)
         if operation is None or path is None:
             # A multi of writes, or a null path: ZooKeeper stumbles, but sends the results so far.
-            raise Refusal(ErrorCode.MARSHALLING_ERROR, b"".join(body) + END_OF_PARTS)
+            raise Refusal(ErrorCode.MARSHALLING_ERROR, body.whole(END_OF_PARTS))
         try:
             result = operation(reading, client, path)
         except Refusal as refusal:
-            body += (MULTI_HEADER.pack(OpCode.ERROR, False, refusal.code), INT.pack(refusal.code))
+            body.add(MULTI_HEADER.pack(OpCode.ERROR, False, refusal.code), INT.pack(refusal.code))
         else:
-            body += (MULTI_HEADER.pack(opcode, False, ErrorCode.OK), result)
-    body.append(END_OF_PARTS)
-    return b"".join(body)
+            body.add(MULTI_HEADER.pack(opcode, False, ErrorCode.OK), result)
+    return body.whole(END_OF_PARTS)
 
 
 def _read(reader: Reader) -> list[tuple[int, str | None]]:

@@ -179,6 +179,13 @@ def test_a_batch_is_full_at_its_number_of_bytes() -> None:
     assert batch.add(_sized("/", MAX_BYTES // 4))
 
 
+def test_what_is_too_large_for_the_batch_is_not_evaluated_for_it() -> None:
+    batch = _proxy("/a").batch(1)
+    assert batch.add(_sized("/", MAX_BYTES // 2))
+    assert not batch.add(_sized("/a", MAX_BYTES * 2 // 3))
+    assert "/a" not in batch.draft.entries
+
+
 def test_a_new_acl_counts_with_the_data_that_are_put_with_it() -> None:
     proxy = _proxy("/a", "/b")
     for path in ("/a", "/b"):

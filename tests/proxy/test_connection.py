@@ -69,7 +69,13 @@ class PaperLoop:
 
     def run(self) -> None:
         while self._soon:
-            self._soon.pop(0)()
+            self.turn()
+
+    def turn(self) -> None:
+        """Run what has been called soon, but not what that calls."""
+        soon, self._soon = self._soon, []
+        for callback in soon:
+            callback()
 
 
 class PaperTransport(asyncio.Transport):
@@ -566,6 +572,33 @@ def test_a_client_that_asks_for_much_and_does_not_read_is_not_answered(client: C
     client.loop.run()
     client.commit()
     assert [reply.xid for reply in client.replies()] == list(range(answered, 101))
+
+
+def test_others_have_their_turn_between_one_clients_laborious_reads(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.connection._AT_A_STRETCH", 0)
+    number = (packets.request(xid, OpCode.GET_ALL_CHILDREN_NUMBER, pack_string("/")) for xid in range(3))
+    rest = (packets.get(3, "/a"), packets.put(4, "/a", b"new"), packets.get(5, "/a"))
+    client.connection.data_received(b"".join((*number, *rest)))
+    for waiting in (6, 5, 4):
+        assert client.connection.outstanding == waiting
+        client.loop.turn()
+    client.loop.run()
+    client.commit()
+    assert [reply.xid for reply in client.replies()] == list(range(6))
+
+
+def test_laborious_reads_that_wait_when_the_client_goes(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.connection._AT_A_STRETCH", 0)
+    number = packets.request(1, OpCode.GET_ALL_CHILDREN_NUMBER, pack_string("/"))
+    client.connection.data_received(number * 3 + packets.put(4, "/a", b"new"))
+    client.connection.connection_lost(None)
+    client.loop.run()
+    client.commit()
+    assert client.host.proxy.mirror.tree.nodes["/a"].data == b"new"
 
 
 def test_a_queue_that_drains_does_not_wake_a_client_that_does_not_read(client: Client) -> None:

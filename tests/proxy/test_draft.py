@@ -99,6 +99,21 @@ def test_the_tree_itself_is_never_touched() -> None:
     assert {path: node.stat() for path, node in tree.nodes.items()} == before
 
 
+def test_a_subtree_is_that_of_the_moment_however_often_it_is_asked_for() -> None:
+    draft = Draft(_tree("/", "/a", "/a/old"), {}, {}, 7)
+    draft.begin()
+    assert draft.subtree("/a", 10) == (["/a", "/a/old"], True)
+    for name in ("x", "y"):
+        parent, entry = draft.look("/a", CHANGE), draft.look(f"/a/{name}", CHANGE)
+        draft.create(parent, entry, b"", OPEN_ACL, 0)
+    assert draft.subtree("/a", 10) == (["/a", "/a/old", "/a/x", "/a/y"], True)
+    draft.delete(draft.look("/a", CHANGE), draft.look("/a/x", CHANGE))
+    draft.delete(draft.look("/a", CHANGE), draft.look("/a/old", CHANGE))
+    assert draft.subtree("/a", 10) == (["/a", "/a/y"], True)
+    draft.rollback()
+    assert draft.subtree("/a", 10) == (["/a", "/a/old"], True)
+
+
 def test_more_ephemerals_than_there_is_room_for_are_left_for_later() -> None:
     paths = [f"/{number:0100}" for number in range(10)]
     draft = Draft(_tree("/", *paths), {}, {}, 7)

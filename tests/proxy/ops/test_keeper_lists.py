@@ -9,7 +9,9 @@ from codec.constants import ErrorCode, KeeperOpCode, ListFilter
 from codec.packets import STAT
 from proxy.operation import Reading
 from proxy.ops import EXTENDED
+from proxy.ops.reads import find
 from proxy.refusal import Refusal
+from proxy.tree import Node
 from tests.codec.generate import plain
 from tests.proxy.naive import Create, SetData
 from tests.proxy.ops.room import CLOSED, do, room
@@ -103,6 +105,16 @@ def test_a_child_that_may_not_be_read() -> None:
     assert _with_more(proxy, "/", ListFilter.EPHEMERAL)["children"] == ["brief"]
 
 
+def test_more_than_one_reply_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = room()
+    do(proxy, SetData("/open/child", bytes(1000)))
+    monkeypatch.setattr("proxy.ops.bounded.MOST", 1000)
+    assert _with_more(proxy, "/open", ListFilter.ALL, withData=False)["stats"]
+    with pytest.raises(Refusal) as refusal:
+        _with_more(proxy, "/open", ListFilter.ALL)
+    assert refusal.value.code is ErrorCode.BAD_ARGUMENTS
+
+
 def test_the_watch_is_one_on_children() -> None:
     proxy = room()
     first, second = Client(), Client()
@@ -135,3 +147,17 @@ def test_what_cannot_be_listed(path: str, code: ErrorCode) -> None:
     with pytest.raises(Refusal) as refusal:
         _below(room(), path, 10)
     assert refusal.value.code is code
+
+
+def test_no_more_children_are_looked_at_than_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = room()
+    do(proxy, *(Create(f"/open/n{number:02}") for number in range(50)))
+    looked: list[str] = []
+
+    def watched(reading: Reading, path: str) -> Node:
+        looked.append(path)
+        return find(reading, path)
+
+    monkeypatch.setattr("proxy.ops.keeper_lists.find", watched)
+    assert _below(proxy, "/open", 3) == ["/open/child", "/open/n00", "/open/n01"]
+    assert len(looked) == 4

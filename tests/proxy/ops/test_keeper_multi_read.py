@@ -11,6 +11,7 @@ from codec.packets import MULTI_HEADER
 from proxy.operation import Reading
 from proxy.ops import EXTENDED
 from proxy.ops.keeper_multi_read import keeper_multi_read
+from proxy.refusal import Refusal
 from tests.proxy.ops.room import room
 from tests.proxy.ops.test_reads import Client
 from tests.proxy.world import Proxy
@@ -106,3 +107,11 @@ def test_what_cannot_be_read_is_malformed_as_a_whole(part: bytes) -> None:
     with pytest.raises(MalformedPacket):
         keeper_multi_read(Reading(proxy.mirror.tree, proxy.watches), client, watching + part, 0)
     assert proxy.watches.held_by(client) is None
+
+
+def test_results_too_large_for_one_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    parts = [_part(OpCode.GET_DATA, "/open", b"\0")] * 10
+    monkeypatch.setattr("proxy.ops.bounded.MOST", 500)
+    with pytest.raises(Refusal) as refusal:
+        _ask(room(), _clickhouse(), *parts)
+    assert refusal.value.code is ErrorCode.BAD_ARGUMENTS

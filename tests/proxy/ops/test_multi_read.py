@@ -90,3 +90,14 @@ def test_writes_are_refused_with_an_empty_result(path: str | None) -> None:
 def test_what_is_malformed(parts: tuple[bytes, ...]) -> None:
     with pytest.raises(MalformedPacket):
         _ask(room(), *parts)
+
+
+def test_results_too_large_for_one_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+    proxy = room()
+    size = len(_ask(proxy, _get("/open"), _get("/missing"), _END)) - len(_END)
+    monkeypatch.setattr("proxy.ops.bounded.MOST", size)
+    _ask(proxy, _get("/open"), _get("/missing"), _END)
+    for more in ("/open", "/missing"):
+        with pytest.raises(Refusal) as refusal:
+            _ask(proxy, _get("/open"), _get("/missing"), _get(more), _END)
+        assert refusal.value.code is ErrorCode.BAD_ARGUMENTS
