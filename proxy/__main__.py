@@ -31,6 +31,7 @@ def main() -> int:
     logging.basicConfig(
         level=config.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
+    logging.getLogger("hpack").setLevel(logging.INFO)  # else each header of etcd's has lines of its own
     try:
         tls = TlsContext(config.tls) if config.tls.cert else None
     except ValueError as error:
