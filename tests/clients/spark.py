@@ -75,7 +75,6 @@ class SparkMaster(_SparkServer):
                 "spark.deploy.recoveryMode": "ZOOKEEPER",
                 "spark.deploy.zookeeper.url": addresses,
                 "spark.deploy.zookeeper.dir": folder,
-                "spark.worker.timeout": "20",
             }
         )
 

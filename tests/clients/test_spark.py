@@ -106,8 +106,8 @@ def test_the_other_master_takes_over(servers: tuple[ServerProcess, ServerProcess
         assert [state for things in known for _, state in things] == ["ALIVE", "RUNNING"]
 
         leader.kill()
-        wait_until(lambda: other.status == "ALIVE", "the other leads", timeout=60)
-        wait_until(lambda: (other.known("workers"), other.known("activeapps")) == known, "it knows both")
+        wait_until(lambda: other.status == "ALIVE", "the other leads", timeout=90)
+        wait_until(lambda: (other.known("workers"), other.known("activeapps")) == known, "it knows both", 60)
         assert application.counts_to(20)
         application.ends()
-        wait_until(lambda: not other.known("activeapps"), "the new leader hears that it has ended")
+        wait_until(lambda: not other.known("activeapps"), "the new leader hears that it has ended", 60)
