@@ -75,7 +75,7 @@ def take(frame: DataFrame, keys: Keyspace, max_request_bytes: int) -> Census:
     max_zxid = 0
     ephemerals = []
     obstacles = []
-    for kind, text, number in frame.mapInArrow(count, _SCHEMA).toLocalIterator(prefetchPartitions=True):
+    for kind, text, number in frame.mapInArrow(count, _SCHEMA).collect():
         if kind == "ephemeral":
             ephemerals.append(Ephemeral(text, number))
         elif kind == "obstacle":
