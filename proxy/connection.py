@@ -495,7 +495,8 @@ class Connection(asyncio.Protocol):
         queue = self._queue
         self._queued += len(packet)
         operation = self._writes.get(opcode)
-        if operation is not None or opcode == OpCode.CLOSE_SESSION:
+        # To a session that may only read, even its end is no write.
+        if operation is not None or (opcode == OpCode.CLOSE_SESSION and opcode not in self._reads):
             if self._barriers:
                 queue.append(_Waiting(xid, opcode, packet, received, is_write=True))
             else:

@@ -195,6 +195,21 @@ def test_a_session_that_may_only_read() -> None:
     assert client.host.pending == []
 
 
+def test_a_read_only_session_that_ends_while_its_client_takes_nothing() -> None:
+    client = Client()
+    client.send(packets.connect())
+    client.connection.established(client.session, PASSWORD, read_only=True)
+    client.received()
+    client.connection.pause_writing()
+    client.send(packets.put(1, "/a", b"new"), packets.close(2))
+    assert client.received() == []
+    client.connection.resume_writing()
+    client.loop.run()
+    assert client.host.pending == []
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.NOT_READ_ONLY), (2, 0)]
+    assert client.transport.is_closed()
+
+
 def test_the_two_ways_to_talk() -> None:
     assert (NARROW.version, NARROW.body) == (0, 8)
     assert (WIDE.version, WIDE.body) == (11, 12)
