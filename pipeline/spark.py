@@ -24,7 +24,7 @@ def session(name: str, **settings: str) -> SparkSession:
     builder = SparkSession.builder.appName(name)
     if _UNDER_SPARK_SUBMIT not in os.environ:
         local = {
-            "spark_master": _LOCAL,
+            "spark_master": os.environ.get("MASTER", _LOCAL),  # a name that spark-submit knows as well
             "spark_ui_enabled": "false",
             "spark_ui_showConsoleProgress": "false",
             "spark_log_level": "FATAL",

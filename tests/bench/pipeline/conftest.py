@@ -1,0 +1,3 @@
+"""The pipeline's small Spark serves here as well."""
+
+from tests.pipeline.conftest import spark as spark

@@ -1,0 +1,25 @@
+"""The whole bench once, as small as it can be: real etcd, real Spark, ZooKeeper's own tools."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.pipeline.__main__ import main
+
+
+@pytest.mark.real
+def test_the_bench_runs(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    figures = tmp_path / "figures.json"
+    given = ["--nodes", "1050", "--cores", "1", "--commands", "import", "--no-tools", "--json", str(figures)]
+    assert main([*given, "--work-dir", str(tmp_path)]) == 0
+    assert "| import | 1,050 | 1 | " in capsys.readouterr().out
+    moved, limit = json.loads(figures.read_text())
+    assert [row[0] for row in moved["rows"]] == ["import"]
+    assert all(len(row) == len(table["head"]) for table in (moved, limit) for row in table["rows"])
+    assert not list(tmp_path.glob("zketcd-bench-*"))
+
+
+def test_a_tree_that_is_too_small_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--nodes", "3"]) == 1
+    assert "11 znodes at least" in capsys.readouterr().err
