@@ -20,7 +20,7 @@ from tests.harness.process import ServerProcess
 T = TypeVar("T")
 Pair = tuple[ServerProcess, ServerProcess]
 
-SHORT_MS = 5_000
+SHORT_MS = 8_000
 CLIENTS = 128
 
 
