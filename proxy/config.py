@@ -22,6 +22,7 @@ DEFAULT_EMBEDDED = "embedded"
 # ZooKeeper's admin.serverPort, but for this machine alone.
 _DEFAULT_ADMIN = ("127.0.0.1", 8080)
 _NO_ADMIN = ("", -1)
+_MAX_INT = (1 << 31) - 1  # of an int in ZooKeeper's protocol and settings
 _TABLE = "zketcd"  # of the configuration file
 
 
@@ -72,6 +73,8 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
     host, port = given.listen
     low = _milliseconds(given.min_session_timeout, given.tick_time)
     high = _milliseconds(given.max_session_timeout, given.tick_time)
+    if max(low, high) > _MAX_INT:
+        parser.error(f"a session timeout of {max(low, high)} ms is more than the protocol can tell")
     if low > high:
         parser.error(f"--min-session-timeout {low} is above --max-session-timeout {high}")
     if bool(given.etcd_cert) != bool(given.etcd_key):
@@ -300,15 +303,16 @@ def _parser() -> Any:
 
 def _outside_the_table(file: str | None) -> list[str]:
     """Options of a configuration file that would be passed over, since they stand in no table or another."""
-    if file is None:
+    if not file:
         return []
     with open(file, "rb") as stream:
-        return [name for name in tomllib.load(stream) if name != _TABLE]
+        content = tomllib.load(stream)
+    return [name for name, value in content.items() if name != _TABLE or not isinstance(value, dict)]
 
 
 def _address(text: str) -> tuple[str, int]:
     host, colon, port = text.rpartition(":")
-    if not colon or not port.isdigit() or int(port) > 65535:
+    if not colon or _digits(port) > 65535:
         raise configargparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
     return host.strip("[]"), int(port)
 
@@ -365,7 +369,7 @@ def _words(text: str) -> frozenset[str]:
 
 
 def _positive(text: str) -> int:
-    if not text.isdigit() or int(text) < 1 or int(text) >= 1 << 31:
+    if not 1 <= _digits(text) <= _MAX_INT:
         raise configargparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
     return int(text)
 
@@ -374,6 +378,11 @@ def _truth(text: str) -> bool:
     if text.lower() not in ("true", "false"):
         raise configargparse.ArgumentTypeError(f"{text!r} is neither true nor false")
     return text.lower() == "true"
+
+
+def _digits(text: str) -> int:
+    """The number that at most ten digits make; more than any option takes for what is none."""
+    return int(text) if re.fullmatch("[0-9]{1,10}", text) else _MAX_INT + 1
 
 
 def _timeout(text: str) -> str:
@@ -389,6 +398,6 @@ def _milliseconds(timeout: str, tick_time: int) -> int:
 
 
 def _not_negative(text: str) -> int:
-    if not text.isdigit() or int(text) >= 1 << 31:
+    if _digits(text) > _MAX_INT:
         raise configargparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
     return int(text)

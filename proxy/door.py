@@ -148,7 +148,7 @@ class Door:
             )
             entered = True
         except OSError as error:
-            reason = getattr(error, "reason", None) or error.strerror or error or type(error).__name__
+            reason = getattr(error, "reason", None) or error.strerror or str(error) or type(error).__name__
             self._trouble.warn("cannot let %s in: %s", address, reason)
         finally:
             if not entered:

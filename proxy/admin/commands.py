@@ -126,7 +126,9 @@ class Commands:
         scheme, _, credentials = authorization.rstrip(" ").partition(" ")
         identities: Identities = ()
         if " " not in credentials:
-            identities = self._auth.authenticate(scheme, credentials.encode() or None, Peer(address))
+            identities = self._auth.authenticate(
+                scheme, credentials.encode(errors="surrogateescape") or None, Peer(address)
+            )
         if not identities:
             return _failed(HTTPStatus.UNAUTHORIZED, name, "Not authenticated")
         acl = self._facts.root_acl

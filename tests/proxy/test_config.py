@@ -178,6 +178,10 @@ _WRONG = [
     ("tick-time", "-5"),
     ("tick-time", "2s"),
     ("tick-time", "2147483648"),
+    ("tick-time", "9" * 5000),
+    ("tick-time", "\u00b2"),
+    ("listen", "host:\u00b2"),
+    ("max-connections", "\u0663"),
     ("min-session-timeout", "soon"),
     ("max-session-timeout", "1.5"),
     ("max-client-connections", "-1"),
@@ -218,6 +222,7 @@ def test_a_wrong_value_is_named_with_its_option(
 ) -> None:
     last = _complaint([f"--{option}={value}"], capsys).splitlines()[-1]
     assert f"argument --{option}" in last
+    assert "invalid _" not in last  # argparse's words for a fault of ours
     assert repr(value.split(",")[1] if "," in value else value).lower() in last.lower()
 
 
@@ -260,6 +265,16 @@ def test_a_shortest_timeout_above_the_longest(capsys: pytest.CaptureFixture[str]
     assert "4000" in said
 
 
+def test_a_timeout_beyond_what_a_client_can_be_told(capsys: pytest.CaptureFixture[str]) -> None:
+    said = _complaint(["--tick-time", "2000000000"], capsys)
+    assert "40000000000 ms" in said
+
+
+def test_no_file_at_all_by_an_empty_variable() -> None:
+    with mock.patch.dict(os.environ, {"ZKETCD_CONFIG": ""}):
+        assert parse([]) == parse(["--config", ""])
+
+
 def test_zookeepers_names_of_limits() -> None:
     config = parse(["--max-client-cnxns", "7", "--max-cnxns", "8", "--jute-maxbuffer", "9"])
     assert (config.max_client_connections, config.max_connections, config.max_frame) == (7, 8, 9)
@@ -294,3 +309,12 @@ def test_options_outside_the_table_are_not_passed_over(
         parse(["--config", str(file)])
     assert ended.value.code == 2
     assert "belong into a table [zketcd]: tick-time, other" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("content", ["zketcd = 5\n", "[[zketcd]]\ntick-time = 5\n"])
+def test_what_should_be_the_table_is_none(
+    content: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "zketcd.toml"
+    file.write_text(content)
+    assert "belong into a table [zketcd]: zketcd" in _complaint(["--config", str(file)], capsys)

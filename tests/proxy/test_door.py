@@ -160,6 +160,23 @@ async def test_what_is_no_tls_after_all_is_logged_once(
     assert len([record for record in caplog.records if "cannot let 127.0.0.1 in" in record.message]) == 1
 
 
+async def test_who_goes_within_its_hello_is_logged_with_a_reason(
+    context: ssl.SSLContext, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.WARNING)
+    host = PaperHost()
+    async with opened(host, context) as port:
+        _, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(b"\x16\x03\x01\x02")
+        writer.close()
+        async with asyncio.timeout(20):
+            while not caplog.records:  # noqa: ASYNC110 - a log has no event
+                await asyncio.sleep(0.005)
+        await host.has(100)
+    (said,) = [record.message for record in caplog.records]
+    assert said.partition("cannot let 127.0.0.1 in: ")[2]
+
+
 async def test_a_client_that_resets_is_no_trouble(authority: Authority, context: ssl.SSLContext) -> None:
     host = PaperHost()
     async with opened(host, context) as port:

@@ -155,3 +155,13 @@ async def test_metrics_can_be_parsed() -> None:
     assert values["zketcd_request_seconds_bucket", ("le", "+Inf"), ("operation", "get_data")] == 1
     assert values["zketcd_txns_total",] >= 2
     assert values["updatelatency_count",] == 2
+
+
+async def test_credentials_that_are_no_text() -> None:
+    async with serving(FakeEtcd()) as server, browsing(server) as browser:
+        reader, writer = await asyncio.open_connection("127.0.0.1", browser.port)
+        writer.write(
+            b"GET /commands/snapshot HTTP/1.1\r\nHost: x\r\nAuthorization: digest a:\xff\xfe\r\n\r\n"
+        )
+        assert (await reader.readline()).startswith(b"HTTP/1.1 503")
+        writer.close()
