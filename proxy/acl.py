@@ -10,10 +10,17 @@ from typing import NamedTuple
 
 from codec.constants import ErrorCode
 from codec.jute import Acl
-from proxy.auth.scheme import Identity
+from proxy.auth.scheme import Identities, Identity, same
 from proxy.auth.schemes import ALWAYS, SCHEMES
 from proxy.refusal import Refusal
 from schema.values import OPEN_ACL
+
+# Entries of an ACL that are looked through each time.
+_FEW = 32
+# Entries of all the ACLs whose verdicts are kept.
+_MOST_REMEMBERED = 1 << 18
+# By id of the ACL, permission and identities. The ACL itself is kept too, so that no other has its id.
+_verdicts: dict[tuple[int, int, Identities], tuple[Sequence[Acl], bool]] = {}
 
 
 class Caller(NamedTuple):
@@ -31,6 +38,8 @@ def permits(acl: Sequence[Acl], permission: int, identities: Iterable[Identity])
         return True
     if any(identity.scheme == "super" for identity in identities):
         return True
+    if len(acl) > _FEW:
+        return _remembered(acl, permission, tuple(identities))
     for perms, scheme, name in acl:
         if not perms & permission:
             continue
@@ -41,6 +50,37 @@ def permits(acl: Sequence[Acl], permission: int, identities: Iterable[Identity])
             for identity in identities:
                 if identity.scheme == scheme and known.matches(identity.id, name):
                     return True
+    return False
+
+
+def _remembered(acl: Sequence[Acl], permission: int, identities: Identities) -> bool:
+    """`permits` of a long ACL, which takes long: of the same one for the same client not again and again."""
+    key = id(acl), permission, identities
+    known = _verdicts.get(key)
+    if known is not None:
+        return known[1]
+    verdict = _search(acl, permission, identities)
+    if sum(len(one) for one, _ in _verdicts.values()) + len(acl) > _MOST_REMEMBERED:
+        _verdicts.clear()
+    _verdicts[key] = acl, verdict
+    return verdict
+
+
+def _search(acl: Sequence[Acl], permission: int, identities: Identities) -> bool:
+    """Whether one of very many entries permits it to one of very many identities."""
+    by_scheme: dict[str, set[str]] = {}
+    for identity in identities:
+        by_scheme.setdefault(identity.scheme, set()).add(identity.id)
+    for perms, scheme, name in acl:
+        if not perms & permission:
+            continue
+        if scheme == "world" and name == "anyone":
+            return True
+        known, ids = SCHEMES.get(scheme), by_scheme.get(scheme)
+        if known is None or ids is None:
+            continue
+        if name in ids if known.matches is same else any(known.matches(one, name) for one in ids):
+            return True
     return False
 
 

@@ -48,9 +48,11 @@ _LARGE_REPLY = 4096
 _AT_A_STRETCH = 10_000_000
 # Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
 _SESSIONLESS_TIMEOUT = 10
-# Reads of which a single one may take long, as much as there is below a node or in the request.
+# What takes long, a single one, by what is below a node, in an ACL, in the request, or was before it.
 _LABORIOUS = frozenset(
     (
+        OpCode.AUTH,
+        OpCode.GET_ACL,
         OpCode.MULTI_READ,
         OpCode.SET_WATCHES,
         OpCode.SET_WATCHES2,

@@ -3,7 +3,7 @@
 import base64
 import hashlib
 
-from proxy.auth.scheme import Identities, Identity, Peer, Scheme, Settings
+from proxy.auth.scheme import Identities, Identity, Peer, Scheme, Settings, same
 
 
 def digest_identity(credentials: bytes) -> Identity:
@@ -27,12 +27,8 @@ def _is_valid(name: str) -> bool:
     return len(name.rstrip(":").split(":")) == 2
 
 
-def _matches(identity: str, pattern: str) -> bool:
-    return identity == pattern
-
-
 def _user_name(name: str) -> str:
     return name.partition(":")[0]
 
 
-DIGEST = Scheme("digest", _authenticate, _matches, _is_valid, user_name=_user_name)
+DIGEST = Scheme("digest", _authenticate, same, _is_valid, user_name=_user_name)

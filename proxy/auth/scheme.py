@@ -44,6 +44,11 @@ def itself(name: str) -> str:
     return name
 
 
+def same(identity: str, pattern: str) -> bool:
+    """An entry of an ACL that means the identity that it names, and no other."""
+    return identity == pattern
+
+
 class Scheme(NamedTuple):
     """One scheme. All of its functions are pure and raise nothing, whatever a client sends."""
 

@@ -5,7 +5,7 @@ The TLS handshake has verified the certificate; here it is only a name.
 
 from proxy.auth.der import subject_of
 from proxy.auth.names import is_name, java_name
-from proxy.auth.scheme import Identities, Identity, Peer, Scheme, Settings
+from proxy.auth.scheme import Identities, Identity, Peer, Scheme, Settings, same
 
 
 def subject_name(certificate: bytes) -> str:
@@ -26,8 +26,4 @@ def _authenticate(credentials: bytes | None, peer: Peer, settings: Settings) -> 
     return _on_connect(peer, settings)
 
 
-def _matches(identity: str, pattern: str) -> bool:
-    return identity == pattern
-
-
-X509 = Scheme("x509", _authenticate, _matches, is_name, on_connect=_on_connect)
+X509 = Scheme("x509", _authenticate, same, is_name, on_connect=_on_connect)

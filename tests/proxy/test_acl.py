@@ -1,5 +1,7 @@
 """Permissions, ACLs as clients send them, and who proves to be whom."""
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -104,3 +106,35 @@ def test_auth_stands_for_all_that_the_client_has_proven() -> None:
 def test_only_digests_are_masked() -> None:
     acl = (ANYONE, Acl(1, "digest", "user:hash"), Acl(2, "ip", "::1"), Acl(4, "digest", "a:b:c"))
     assert masked(acl) == (ANYONE, Acl(1, "digest", "user:x"), Acl(2, "ip", "::1"), Acl(4, "digest", "a:x"))
+
+
+@given(st.sampled_from(list(Perms)), st.integers(0, 99), st.integers(0, 31))
+def test_a_long_acl_says_the_same_as_its_entries_one_by_one(
+    permission: Perms, place: int, perms: int
+) -> None:
+    for entry in (Acl(perms, *USER), Acl(perms, "ip", "10.0.0.0/8"), ANYONE):
+        acl = [Acl(31, "ip", f"11.0.0.{number}") for number in range(50)]
+        acl += [Acl(31, "digest", f"u{number}:x") for number in range(50)]
+        acl[place] = entry
+        for who in ((), (USER,), (OTHER, USER), (Identity("ip", "10.9.8.7"),), (Identity("super", ""),)):
+            expected = any(permits((one,), permission, who) for one in acl)
+            assert permits(tuple(acl), permission, who) is expected
+
+
+def test_a_long_acl_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    acl = tuple(Acl(31, "digest", f"u{number}:x") for number in range(50))
+    looked: list[object] = []
+
+    def search(*asked: Any) -> bool:
+        looked.append(asked)
+        return False
+
+    monkeypatch.setattr("proxy.acl._search", search)
+    monkeypatch.setattr("proxy.acl._verdicts", {})
+    for who in (USER, OTHER, USER):
+        assert not permits(acl, Perms.READ, (who,))
+    assert len(looked) == 2
+    monkeypatch.setattr("proxy.acl._MOST_REMEMBERED", 80)
+    assert not permits(acl[:40], Perms.READ, (USER,))
+    assert not permits(acl, Perms.READ, (USER,))
+    assert len(looked) == 4
