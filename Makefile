@@ -74,6 +74,10 @@ bench: setup-test ## Measure zketcd beside real ZooKeeper and raw etcd transacti
 scenarios: setup-test ## Measure what takes longer: crowds, a million znodes, a far etcd, overload
 	@exec $(VENV)/python -m bench.scenarios $(ARGS)
 
+.PHONY: bench-pipeline
+bench-pipeline: setup-test ## Measure the pipeline on trees of up to 5 million znodes, beside ZooKeeper's own tools
+	@exec $(VENV)/python -m bench.pipeline $(ARGS)
+
 # Checks
 
 .PHONY: test unit lint format
