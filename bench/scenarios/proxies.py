@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
 
-from bench import summary
+from bench import summary, wire
 from bench.load import Admin, Timing, connected, drive
 from bench.scenarios import Table
 from bench.servers import ETCD_OPTIONS
@@ -49,6 +49,7 @@ def _rate(etcd: EtcdServer, proxies: int, depth: int, seconds: float) -> list[fl
         ]
         with ThreadPoolExecutor(proxies) as pool:
             timings += pool.map(lambda load: drive(load, depth, seconds), loads)
+        admin.call(wire.SYNC, wire.text(workload.root))  # what the other proxy has written last
         workload.verify(admin, [count for timing in timings for count in timing.counts])
     total = sum(sum(timing.counts) / timing.seconds for timing in timings)
     p50, p99 = summary.percentiles([sample for timing in timings for sample in timing.samples], (0.5, 0.99))

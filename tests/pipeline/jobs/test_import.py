@@ -46,13 +46,13 @@ def test_a_tree_without_its_ephemerals(
 def test_a_tree_with_its_sessions(
     spark: SparkSession,
     origin: Origin,
-    options: list[str],
-    etcd_server: EtcdServer,
+    own_etcd_server: EtcdServer,  # a session's lease may be there once only
     etcd_prefix: str,
 ) -> None:
+    options = ["--etcd", own_etcd_server.endpoint, "--prefix", etcd_prefix]
     command = ["import", str(origin.files), *options, "--keep-sessions", "--hold-sessions", "0"]
     assert main(command) == 0
-    with zketcd(etcd_server.endpoint, etcd_prefix) as server:
+    with zketcd(own_etcd_server.endpoint, etcd_prefix) as server:
         assert view(server.port) == origin.before
         last = origin.last_zxid
         client = Client(server.port, origin.session.id, origin.session.password, last)
