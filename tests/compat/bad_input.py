@@ -239,7 +239,7 @@ def mutated_script(seed: int, count: int) -> Script:
     return steps + _end()
 
 
-def _speaks_of_zxids(code: int, payload: bytes) -> bool:
+def _speaks_of_zxids(code: int, payload: bytearray) -> bool:
     """Whether it is about a zxid that one of the servers may have reached and the other not."""
     zxid = int.from_bytes(payload[8:16], "big", signed=True)
     return code in (wire.SET_WATCHES, wire.SET_WATCHES2) and 0 < zxid < 1 << 40
