@@ -19,6 +19,10 @@ log = logging.getLogger(__name__)
 class Guest(Protocol):
     """A connection that wants a session."""
 
+    @property
+    def is_closed(self) -> bool:
+        """Whether it has given up."""
+
     def established(self, session: Session, password: bytes, *, read_only: bool) -> None:
         """Here it is."""
 
@@ -71,6 +75,16 @@ class ReadOnlySessions:
             guest.established(known.session, known.password, read_only=True)
         else:
             guest.close()
+
+    async def stand_by(self, greeting: "asyncio.Task[None]", guest: Guest, request: ConnectRequest) -> None:
+        """Serve a new client here if etcd falls silent while it waits for its session there."""
+        while not greeting.done():
+            await asyncio.wait({greeting}, timeout=self._interval)
+            if not greeting.done() and not self._in_touch():
+                greeting.cancel()
+                await asyncio.wait({greeting})
+                if not guest.is_closed:
+                    self.serve(guest, request)
 
     async def run(self) -> None:
         """End sessions whose clients are silent, and all once etcd is back, for ever."""

@@ -306,13 +306,20 @@ class Server:
         without a quorum, unless it may be served read-only.
         """
         if not self.in_touch:
-            if self.config.read_only_mode and request.read_only and not connection.is_keepers:
+            if self._may_read_only(connection, request):
                 self._read_only.serve(connection, request)
                 return
             if request.session_id == 0:
                 connection.turn_away()
                 return
-        self._tasks.start(self._handshake.greet(connection, request), "greet a client")
+        greeting = self._tasks.start(self._handshake.greet(connection, request), "greet a client")
+        if self._may_read_only(connection, request) and request.session_id == 0:
+            waiting = self._read_only.stand_by(greeting, connection, request)
+            self._tasks.start(waiting, "greet a client that may be served read-only")
+
+    def _may_read_only(self, connection: Connection, request: ConnectRequest) -> bool:
+        """Whether a client may be served read-only, should etcd be out of reach."""
+        return self.config.read_only_mode and bool(request.read_only) and not connection.is_keepers
 
     def four_letter_word(self, word: bytes, rest: bytes) -> bytes | None:
         """The answer to a four-letter word and what came with it, None if it is none."""

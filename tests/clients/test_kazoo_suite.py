@@ -153,6 +153,7 @@ class _Quorum:
 
     def __init__(self, ensemble: Sequence[ServerProcess], etcd: EtcdServer) -> None:
         self._etcd = etcd
+        self._ensemble = frozenset(ensemble)
         self._running = set(ensemble)
         self._enough = len(ensemble) // 2 + 1
         self._silent = False
@@ -165,15 +166,16 @@ class _Quorum:
                 self._silent = True
                 self._etcd.pause()
 
-    def starts(self) -> None:
+    def starts(self, server: ServerProcess) -> None:
         """A stopped server is about to start, for which it needs etcd."""
-        if self._silent:
+        if self._silent and server in self._ensemble:
             self._silent = False
             self._etcd.resume()
 
     def started(self, server: ServerProcess) -> None:
         """It has started."""
-        self._running.add(server)
+        if server in self._ensemble:
+            self._running.add(server)
 
 
 class _Control(socketserver.TCPServer):
@@ -194,7 +196,7 @@ class _Control(socketserver.TCPServer):
                 try:
                     server = by_port[int(port)]
                     if action == "start":
-                        quorum.starts()
+                        quorum.starts(server)
                         server.start()
                         quorum.started(server)
                     else:

@@ -59,3 +59,18 @@ def test_reads_go_on_and_writes_come_back(start: Start, own_etcd_server: EtcdSer
         # The session of before has lost nothing.
         assert writer.read("/a")[0] == b"new"
         assert writer.stat("/mine") is not None
+
+
+def test_who_comes_before_the_silence_is_known_is_served_too(
+    start: Start, own_etcd_server: EtcdServer
+) -> None:
+    proxy = start(own_etcd_server, read_only_mode="on")
+    with ExitStack() as stack:
+        own_etcd_server.pause()
+        stack.callback(own_etcd_server.resume)
+        reader = KazooClient(f"127.0.0.1:{proxy.port}", read_only=True, timeout=10, connection_retry=None)
+        stack.callback(reader.close)
+        stack.callback(reader.stop)
+        reader.start(timeout=30)
+        assert reader.client_state == KeeperState.CONNECTED_RO
+        assert reader.exists("/zookeeper")
