@@ -1,9 +1,10 @@
 """`python -m pipeline COMMAND`: the commands of the data pipeline.
 
-Exit codes: 0 done, 1 a difference or a failure, 2 wrong usage.
+Exit codes: 0 done, 1 a difference or a failure, 2 wrong usage, 130 interrupted.
 """
 
 import argparse
+import signal
 import sys
 from collections.abc import Sequence
 from types import ModuleType
@@ -28,6 +29,7 @@ COMMANDS: dict[str, ModuleType] = {
     "inspect": inspect,
 }
 
+_INTERRUPTED = 128 + signal.SIGINT  # as a shell has it
 _EXPECTED = (
     BadFile,
     BadValue,
@@ -64,6 +66,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except _EXPECTED as error:
         print(f"python -m pipeline: {reason_of(error)}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("python -m pipeline: interrupted; what was begun can be run again", file=sys.stderr)
+        return _INTERRUPTED
 
 
 if __name__ == "__main__":

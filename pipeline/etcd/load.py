@@ -148,7 +148,7 @@ async def write(
         if not answer.succeeded:
             raise _lost(keys)
 
-    with _first_error():
+    with first_error():
         async with asyncio.TaskGroup() as group:
             for txn in pack(puts, fence.guard(keys), limits):
                 await free.acquire()
@@ -265,7 +265,7 @@ def _full() -> LoadRefused:
 
 
 @contextlib.contextmanager
-def _first_error() -> Iterator[None]:
+def first_error() -> Iterator[None]:
     """Raise the first error of a TaskGroup by itself: the others are of the same kind."""
     try:
         yield

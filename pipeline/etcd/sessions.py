@@ -7,7 +7,7 @@ import asyncio
 from collections.abc import Collection, Iterable
 
 from pipeline.etcd.limits import Limits
-from pipeline.etcd.load import Fence, LoadRefused, count, insist, write
+from pipeline.etcd.load import Fence, LoadRefused, count, first_error, insist, write
 from pipeline.etcd.passwords import password_of
 from pipeline.table import SessionRow
 from proxy.etcd.interface import Etcd
@@ -37,9 +37,10 @@ async def taken_leases(etcd: Etcd, keys: Keyspace, sessions: Iterable[SessionRow
         if lease.ttl > 0 and any(not keys.start <= key < keys.end for key in lease.keys):
             taken.append(session_id)
 
-    async with asyncio.TaskGroup() as group:
-        for session in sessions:
-            group.create_task(ask(session.id))
+    with first_error():
+        async with asyncio.TaskGroup() as group:
+            for session in sessions:
+                group.create_task(ask(session.id))
     return sorted(taken)
 
 
@@ -53,9 +54,10 @@ async def carry_over(
         async with free:
             await insist(lambda: _grant_anew(etcd, session))
 
-    async with asyncio.TaskGroup() as group:
-        for session in sessions:
-            group.create_task(grant(session))
+    with first_error():
+        async with asyncio.TaskGroup() as group:
+            for session in sessions:
+                group.create_task(grant(session))
     puts = (Put(keys.session(session.id), record_of(session), session.id) for session in sessions)
     try:
         await write(etcd, keys, fence, puts, limits)

@@ -7,6 +7,7 @@ from typing import NamedTuple
 
 from pipeline.formats.compression import Buffer, Source
 from pipeline.formats.errors import BadFile
+from pipeline.formats.text import hexadecimal
 
 MAGIC = 0x5A4B4C47
 PREFIX = "log."
@@ -15,6 +16,7 @@ _HEAD = struct.Struct(">qi")
 _INT = struct.Struct(">i")
 _ZXID = struct.Struct(">q")
 _ZXID_AT = 12  # of an entry's body: session, cxid, zxid
+_SHORTEST = 32  # bytes of an entry's body: TxnHeader
 _MARK = 0x42  # "B", behind each entry
 
 
@@ -41,10 +43,7 @@ def zxid_of(name: str) -> int | None:
     """The zxid in a log's name; None for other files."""
     if not name.startswith(PREFIX):
         return None
-    try:
-        return int(name.removeprefix(PREFIX), 16)
-    except ValueError:
-        return None
+    return hexadecimal(name.removeprefix(PREFIX))
 
 
 def check_header(source: Source, file: str) -> None:
@@ -85,7 +84,7 @@ def end_of(source: Source, start: int) -> End:
 def entries(source: Source, file: str, start: int, end: int | None = None) -> Iterator[Entry]:
     """The entries from byte `start` (HEADER_SIZE, or one of `splits`) to `end`, or to where the log ends.
 
-    Raises BadFile for a wrong checksum.
+    Raises BadSum for a wrong checksum, BadFile for an entry that is too short for any transaction.
     """
     buffer = source.buffer
     at = start
@@ -98,6 +97,8 @@ def entries(source: Source, file: str, start: int, end: int | None = None) -> It
         adler = zlib.adler32(body)
         if adler != told:
             raise BadSum(file, at, f"the entry's checksum is {adler:08x}, but the log says {told:08x}")
+        if len(body) < _SHORTEST:
+            raise BadFile(file, at, f"an entry of {len(body)} bytes is shorter than a transaction's header")
         yield Entry(at, body)
         at = following
 

@@ -15,7 +15,7 @@ from codec import jute
 from pipeline.formats import compression, seal
 from pipeline.formats.compression import Source
 from pipeline.formats.errors import BadFile
-from pipeline.formats.text import decode
+from pipeline.formats.text import decode, hexadecimal
 from pipeline.table import AclRow, SessionRow, ZnodeRow
 
 MAGIC = 0x5A4B534E
@@ -85,10 +85,7 @@ def zxid_of(name: str) -> int | None:
     """The zxid in a snapshot's name; None for other files."""
     if not name.startswith(PREFIX):
         return None
-    try:
-        return int(name.split(".")[1], 16)
-    except ValueError:
-        return None
+    return hexadecimal(name.split(".")[1])
 
 
 class SnapshotReader:

@@ -3,7 +3,20 @@
 BinaryOutputArchive writes each UTF-16 unit by itself, so a character beyond U+FFFF (only an ACL's id can
 hold one) is two encoded surrogates, which BinaryInputArchive itself reads back as two U+FFFD. We read the
 character that was meant, and write plain UTF-8, which both ZooKeeper and we read rightly.
+Also the numbers in the names of files.
 """
+
+import re
+
+_LARGEST = (1 << 63) - 1
+
+
+def hexadecimal(digits: str) -> int | None:
+    """A zxid of a file's name; None for what Long.parseLong does not take. Nobody writes a sign."""
+    if re.fullmatch("[0-9a-fA-F]+", digits) is None:
+        return None
+    number = int(digits, 16)
+    return number if number <= _LARGEST else None
 
 
 def decode(raw: bytes) -> str:

@@ -50,6 +50,7 @@ class Census(NamedTuple):
     """What a tree holds. Bytes are those of the data."""
 
     nodes: int
+    roots: int  # rows for /: one in a whole tree
     data_bytes: int
     kinds: dict[str, int]  # persistent, ephemeral, container, ttl
     with_acl: int  # nodes with another ACL than the open one
@@ -86,6 +87,7 @@ def take(frame: DataFrame, keys: Keyspace, max_request_bytes: int) -> Census:
             sums[kind] += number
     return Census(
         nodes=sums["nodes"],
+        roots=sums["roots"],
         data_bytes=sums["bytes"],
         kinds={kind: sums[f"is {kind}"] for kind in ("persistent", "ephemeral", "container", "ttl")},
         with_acl=sums["acl"],
@@ -107,6 +109,7 @@ def _findings(rows: Iterator[ZnodeRow], keys: Keyspace, max_request_bytes: int) 
         sums["nodes"] += 1
         sums["bytes"] += size
         sums["acl"] += row.acl is not None and row.acl != _OPEN
+        sums["roots"] += row.path == ROOT
         path = b"" if row.path == ROOT else row.path.encode()
         stat = _digested(row)
         share = digest.of_node(path, *stat)

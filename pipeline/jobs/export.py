@@ -79,10 +79,10 @@ def run(arguments: argparse.Namespace) -> int:
         say(f"refused: {counted.obstacle_count} znodes that ZooKeeper cannot hold")
         say_each("refused", (f"{path!r}: {reason}" for path, reason in counted.obstacles), arguments.listed)
         return 1
+    zxid = load.first_zxid(max(found.seen.last_zxid, counted.max_zxid))
     if arguments.dry_run:
         say("dry run: nothing was written")
         return 0
-    zxid = load.first_zxid(max(found.seen.last_zxid, counted.max_zxid))
     with told(spark, "write"):
         _write(without_ephemerals(spark, znodes, kept, zxid), arguments, kept, zxid)
     nodes = counted.nodes - len(kept.dropped_paths)

@@ -4,8 +4,11 @@ import re
 
 from pyspark.errors import PySparkException
 
-# The last line of a Python traceback in a message of Spark: the class with its module, and what it says.
-_RAISED = re.compile(r"^\s*(?:[a-z_]+\.)+([A-Za-z]+(?:Error|Exception)?): (.+)$", re.MULTILINE)
+# The last line of a Python traceback in a message of Spark: the class, with its module unless it is Python's
+# own, and what it says.
+_RAISED = re.compile(
+    r"^\s*(?:(?:[a-z_]+\.)+[A-Za-z]+|[A-Z][A-Za-z]*(?:Error|Exception)): (.+)$", re.MULTILINE
+)
 _OURS = re.compile(r"^\s*(?:pipeline|proxy|schema|codec)\.[\w.]+: (.+)$", re.MULTILINE)
 
 
@@ -25,6 +28,5 @@ def reason_of(error: Exception) -> str:
     for pattern in (_OURS, _RAISED):
         found = pattern.findall(text)
         if found:
-            last = found[-1]
-            return str(last if isinstance(last, str) else last[-1]).strip()
+            return str(found[-1]).strip()
     return text.splitlines()[0]

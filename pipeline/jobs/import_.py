@@ -80,6 +80,10 @@ def run(arguments: argparse.Namespace) -> int:
             )
         kept = kept_of(counted, (found.sessions or ()) if arguments.keep_sessions else ())
         _tell(found, counted, kept, arguments.listed)
+        last_zxid = max(found.last_zxid, counted.max_zxid)
+        if counted.roots != 1:
+            raise Failure(f"the source has {counted.roots} rows for /, not one: it is no whole tree")
+        load.first_zxid(last_zxid)  # refuses where there is none, while the target is still as it was
         taken = asyncio.run(_taken(connection, kept.sessions))
         if _refused(found, counted, taken, arguments):
             return 1
@@ -87,7 +91,6 @@ def run(arguments: argparse.Namespace) -> int:
             say(f"target: {refusal or 'free'}")
             say("dry run: nothing was written")
             return 1 if refusal else 0
-        last_zxid = max(found.last_zxid, counted.max_zxid)
         fence = _load(spark, connection, limits, found.znodes, kept, last_zxid, overwrite=arguments.overwrite)
     nodes = counted.nodes - len(kept.dropped_paths)
     first = asyncio.run(_publish(connection, limits, fence, nodes, kept.sessions, last_zxid))

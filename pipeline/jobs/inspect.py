@@ -17,6 +17,7 @@ from pipeline.formats.directory import Survey
 from pipeline.jobs import sides, tables
 from pipeline.jobs.progress import told
 from pipeline.jobs.sides import Side
+from pipeline.jobs.summary import number, positive
 from pipeline.spark import session
 
 SUMMARY = "tell what a tree holds, and what its logs say of the writes"
@@ -32,8 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("tree", help="a ZooKeeper directory, parquet:DIRECTORY, zk://HOST:PORT or etcd://HOST:PORT/PREFIX")
     sides.add_arguments(parser)
-    add("--top", type=int, default=10, metavar="N", help="lines of each list (default: 10)")
-    add("--depth", type=int, default=3, metavar="N", help="steps of a path that make a prefix (default: 3)")
+    add("--top", type=number, default=10, metavar="N", help="lines of each list (default: 10)")
+    add(
+        "--depth",
+        type=positive,
+        default=3,
+        metavar="N",
+        help="steps of a path that make a prefix (default: 3)",
+    )
     add("--no-logs", action="store_true", help="leave out what the logs of a directory say")
     add("--json", action="store_true", help="print the report as JSON")
 
@@ -190,13 +197,12 @@ def _slim(znodes: DataFrame, depth: int) -> DataFrame:
         .when((owner < 0) & (F.shiftrightunsigned(owner, 56) == 0xFF), "ttl")
         .otherwise(_EPHEMERAL)
     )
-    parent = F.regexp_replace("path", "/[^/]*$", "")
     raw = F.when(F.col("path") == "/", "").otherwise(F.col("path"))
     # What a server whose locale is POSIX takes for the path.
     ascii_only = F.regexp_replace(raw, r"[^\x00-\x7f]", "?")
     return znodes.select(
         "path",
-        F.when(parent == "", "/").otherwise(parent).alias("parent"),
+        tables.parent_of_column("path").alias("parent"),
         F.regexp_extract("path", "[^/]*$", 0).alias("name"),
         _prefix(F.col("path"), depth).alias("prefix"),
         F.coalesce(F.octet_length("data"), F.lit(0)).alias("bytes"),

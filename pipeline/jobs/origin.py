@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 import pyarrow.parquet as pq
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from pipeline.batches import batch_of
 from pipeline.formats import directory
@@ -25,7 +26,7 @@ from pipeline.jobs import tables
 from pipeline.jobs.failure import Failure, Usage
 from pipeline.jobs.progress import tell
 from pipeline.live import admin
-from pipeline.live.walk import LOSSES, Identity, Walk
+from pipeline.live.walk import LAST_PORT, LOSSES, Identity, Walk
 from pipeline.table import SessionRow
 
 _TOLD_EVERY = 50_000  # znodes of a walk
@@ -73,7 +74,9 @@ def opened(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[Origi
     """The origin that the command line names. Raises Failure, Usage, BadFile, WalkFailed, NoSnapshot."""
     source: str = arguments.source
     if source.startswith(tables.PARQUET):
-        yield Origin(tables.of_parquet(spark, source), 0, None, None, ())
+        frame = tables.of_parquet(spark, source)
+        _check_parents(frame)
+        yield Origin(frame, 0, None, None, ())
         return
     if source.startswith(_WIRE):
         with TemporaryDirectory(prefix="zketcd-walk-", dir=arguments.work_dir) as folder:
@@ -84,6 +87,15 @@ def opened(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[Origi
             yield _downloaded(spark, arguments, Path(folder))
         return
     yield _files(spark, arguments, source)
+
+
+def _check_parents(znodes: DataFrame) -> None:
+    """Raise Failure for a node that hangs in the air: a file of ZooKeeper's own has none, a table may."""
+    above = znodes.where("path != '/'").select("path", tables.parent_of_column("path").alias("parent"))
+    present = znodes.select(F.col("path").alias("parent"))
+    orphan = above.join(present, "parent", "left_anti").first()
+    if orphan is not None:
+        raise Failure(f"{orphan['path']} is in the table, but its parent {orphan['parent']} is not")
 
 
 def _files(spark: SparkSession, arguments: argparse.Namespace, path: str) -> Origin:
@@ -160,7 +172,7 @@ def servers_of(text: str) -> Sequence[tuple[str, int]]:
     servers = []
     for part in text.rstrip("/").split(","):
         found = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^/:\s]+)(?::(\d{1,5}))?", part.strip())
-        if found is None:
+        if found is None or int(found[2] or 0) > LAST_PORT:
             raise Usage(f"{part!r} is not HOST:PORT")
         servers.append((found[1].strip("[]"), int(found[2] or 2181)))
     return servers

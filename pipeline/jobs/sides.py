@@ -75,8 +75,9 @@ def _etcd(spark: SparkSession, name: str, arguments: argparse.Namespace) -> Side
         raise Usage(f"{name} is not {scheme}://HOST:PORT/PREFIX")
     protocol = "https" if scheme == "etcds" else "http"
     endpoints = ",".join(f"{protocol}://{host}" for host in hosts.split(","))
-    given = {option: getattr(arguments, option) for option in _TLS}
-    connection = Connection(endpoints, slash + prefix.rstrip("/"), **given)
+    options = {"etcd": endpoints, "prefix": slash + prefix.rstrip("/")}
+    given = {option.replace("_", "-"): getattr(arguments, option) for option in _TLS}
+    connection = Connection.from_options(options | {name: value for name, value in given.items() if value})
     return Side(name, spark.read.format("zketcd").options(**connection.options()).load(), False, None, None)
 
 

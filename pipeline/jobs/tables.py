@@ -4,7 +4,8 @@ import argparse
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
+from pyspark.sql import functions as F
 
 from pipeline.formats import directory
 from pipeline.formats.directory import REPAIRS, Survey
@@ -51,7 +52,21 @@ def of_parquet(spark: SparkSession, name: str) -> DataFrame:
     missing = [field.name for field in ZNODES if field.name not in frame.columns]
     if missing:
         raise Failure(f"{path} is no table of znodes: the columns {', '.join(missing)} are missing")
+    types = [(field.name, field.dataType.simpleString()) for field in ZNODES]
+    wrong = [
+        f"{name} is not of {kind}"
+        for name, kind in types
+        if frame.schema[name].dataType.simpleString() != kind
+    ]
+    if wrong:
+        raise Failure(f"{path} is no table of znodes: {', '.join(wrong)}")
     return frame.select(ZNODES.fieldNames())
+
+
+def parent_of_column(path: str) -> Column:
+    """schema.paths.parent_of of a column of paths other than the root's."""
+    parent = F.regexp_replace(path, "/[^/]*$", "")
+    return F.when(parent == "", "/").otherwise(parent)
 
 
 def directory_reader(spark: SparkSession, arguments: argparse.Namespace) -> DataFrameReader:

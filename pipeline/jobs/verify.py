@@ -10,12 +10,13 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, Row
 from pyspark.sql import functions as F
 
-from pipeline.jobs import sides
+from pipeline.jobs import sides, tables
 from pipeline.jobs.progress import tell, told
 from pipeline.jobs.sides import Side
+from pipeline.jobs.summary import number
 from pipeline.spark import session
 
 SUMMARY = "compare two trees, node by node and field by field"
@@ -73,7 +74,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--samples",
-        type=int,
+        type=number,
         default=10,
         metavar="N",
         help="how many nodes of each kind to show (default: 10)",
@@ -112,17 +113,12 @@ def compare(
         _prepared(side, on_the_wire, ignored, ephemerals).observe(counted, F.count("*").alias("rows"))
         for side, counted in zip((left, right), rows, strict=True)
     ]
-    joined = _joined(*frames)
-    kinds = F.col("kinds")
-    sums = [
-        F.count_if(F.col("l.path").isNotNull()).alias("left"),
-        F.count_if(F.col("r.path").isNotNull()).alias("right"),
-        F.max("l.newest").alias("left_newest"),
-        F.max("r.newest").alias("right_newest"),
-        *(F.count_if(F.array_contains(kinds, kind)).alias(kind) for kind in KINDS),
-    ]
-    total = joined.agg(*sums).first()
-    assert total is not None
+    joined = _joined(frames[0], frames[1])
+    total = _totals(joined)
+    if not ephemerals and total["stat"]:
+        # Where ephemerals end, as they do when a tree moves without them, their parents' pzxid moves.
+        joined = _joined(frames[0], frames[1], spared=_above_ephemerals(left, right))
+        total = _totals(joined)
     counts = {kind: int(total[kind]) for kind in KINDS}
     lefts, rights = (int(counted.get["rows"]) for counted in rows)
     counts["duplicate"] = total["left"] - lefts + total["right"] - rights
@@ -133,6 +129,32 @@ def compare(
     ]
     shown = [] if not any(counts.values()) else _samples(joined, counts, samples)
     return Comparison(lefts, rights, counts, tuple(shown), tuple(notes))
+
+
+def _totals(joined: DataFrame) -> Row:
+    kinds = F.col("kinds")
+    sums = [
+        F.count_if(F.col("l.path").isNotNull()).alias("left"),
+        F.count_if(F.col("r.path").isNotNull()).alias("right"),
+        F.max("l.newest").alias("left_newest"),
+        F.max("r.newest").alias("right_newest"),
+        *(F.count_if(F.array_contains(kinds, kind)).alias(kind) for kind in KINDS),
+    ]
+    total = joined.agg(*sums).first()
+    assert total is not None
+    return total
+
+
+def _above_ephemerals(left: Side, right: Side) -> DataFrame:
+    """Paths of the nodes that have ephemerals below them, on either side."""
+    owner = F.col("owner")
+    parents = [
+        side.znodes.filter((owner != 0) & ~_is_special(owner)).select(
+            tables.parent_of_column("path").alias("path")
+        )
+        for side in (left, right)
+    ]
+    return parents[0].union(parents[1]).distinct()
 
 
 def _prepared(side: Side, on_the_wire: bool, ignored: Sequence[str], ephemerals: bool) -> DataFrame:
@@ -164,12 +186,19 @@ def _is_special(owner: Column) -> Column:
     return container | ((owner < 0) & (F.shiftrightunsigned(owner, 56) == 0xFF))
 
 
-def _joined(left: DataFrame, right: DataFrame) -> DataFrame:
-    """Both trees' nodes side by side as l and r, with an array of the kinds in which they differ."""
+def _joined(left: DataFrame, right: DataFrame, spared: DataFrame | None = None) -> DataFrame:
+    """Both trees' nodes side by side as l and r, with an array of the kinds in which they differ.
+
+    The pzxid of the paths in `spared` is not compared.
+    """
     both = left.alias("l").join(right.alias("r"), F.col("l.path") == F.col("r.path"), "full_outer")
+    if spared is not None:
+        both = both.join(spared.alias("s"), F.col("l.path") == F.col("s.path"), "left")
 
     def differs(names: Sequence[str]) -> Column:
         pairs = [~F.col(f"l.{name}").eqNullSafe(F.col(f"r.{name}")) for name in names]
+        if spared is not None and "pzxid" in names:
+            pairs[names.index("pzxid")] &= F.col("s.path").isNull()
         result = pairs[0]
         for pair in pairs[1:]:
             result = result | pair

@@ -27,6 +27,8 @@ LOSSES = (
     "sessions and their timeouts cannot be seen: ephemerals are dropped",
 )
 
+LAST_PORT = 65535
+
 _TIMEOUT_MS = 30_000
 _CONNECT_S = 10.0
 _WINDOW = 300  # requests on their way
@@ -90,7 +92,7 @@ class Walk:
             yield page
             self.last_zxid = (await connection.ask_one(OpCode.SYNC, ROOT)).zxid
         except (OSError, TimeoutError, MalformedPacket, FrameTooLong, EOFError) as error:
-            raise WalkFailed(f"{connection.address} broke off: {error or type(error).__name__}") from error
+            raise WalkFailed(f"{connection.address} broke off: {_words(error)}") from error
         finally:
             await connection.close()
 
@@ -202,6 +204,10 @@ class _Connection:
         return self._frames.popleft()
 
 
+def _words(error: Exception) -> str:
+    return str(error) or type(error).__name__  # a TimeoutError says nothing of itself
+
+
 async def _connect(servers: Sequence[tuple[str, int]], identities: Sequence[Identity]) -> _Connection:
     reasons = []
     for host, port in servers:
@@ -213,7 +219,7 @@ async def _connect(servers: Sequence[tuple[str, int]], identities: Sequence[Iden
                 await connection.greet(identities)
                 return connection
         except (OSError, TimeoutError, EOFError, MalformedPacket, FrameTooLong) as error:
-            reasons.append(f"{address}: {error or type(error).__name__}")
+            reasons.append(f"{address}: {_words(error)}")
         except WalkFailed:
             assert connection is not None
             await connection.close()

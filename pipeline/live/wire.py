@@ -6,7 +6,10 @@ taken apart by codec.jute.
 
 from typing import NamedTuple
 
+from construct import ConstructError
+
 from codec.constants import ErrorCode, OpCode, Xid
+from codec.errors import MalformedPacket
 from codec.jute import INT, Acl, Reader, pack_buffer, pack_string
 from codec.packets import REPLY_HEADER, REQUEST_HEADER, STAT
 from codec.records import AuthPacket, ConnectRequest, ConnectResponse
@@ -74,8 +77,14 @@ def connect(timeout_ms: int) -> bytes:
 
 
 def session_of(frame: bytes) -> tuple[int, int]:
-    """(id, timeout in ms) from the answer to `connect`; the id is 0 if there is none."""
-    response = ConnectResponse.parse(frame)
+    """(id, timeout in ms) from the answer to `connect`; the id is 0 if there is none.
+
+    Raises MalformedPacket.
+    """
+    try:
+        response = ConnectResponse.parse(frame)
+    except ConstructError as error:
+        raise MalformedPacket(f"an answer of {len(frame)} bytes to a connect request") from error
     return int(response.sessionId), int(response.timeOut)
 
 
@@ -104,7 +113,9 @@ def goodbye(xid: int) -> bytes:
 
 
 def reply(frame: bytes) -> Reply:
-    """A frame that answers a request. Raises struct.error for a frame that is too short."""
+    """A frame that answers a request. Raises MalformedPacket for a frame that is too short."""
+    if len(frame) < REPLY_HEADER.size:
+        raise MalformedPacket(f"a reply of {len(frame)} bytes")
     xid, zxid, error = REPLY_HEADER.unpack_from(frame)
     return Reply(xid, zxid, error, Reader(frame, REPLY_HEADER.size))
 
@@ -133,6 +144,8 @@ def name_of(error: int) -> str:
 
 
 def _stat(body: Reader) -> Stat:
+    if body.remaining < STAT.size:
+        raise MalformedPacket("a reply ends within a Stat")
     stat = Stat(*STAT.unpack_from(body.data, body.position))
     body.position += STAT.size
     return stat

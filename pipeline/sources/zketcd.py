@@ -59,6 +59,8 @@ class ZketcdSource(DataSource):
         """A reader of the whole prefix at one revision."""
         connection = Connection.from_options(self.options)
         size = _number(self.options, "partition-size", _PARTITION)
+        if not size:
+            raise ValueError("the option partition-size must be above 0")
         return ZketcdReader(
             connection,
             self.options.get("table", "znodes"),
@@ -76,12 +78,13 @@ class ZketcdSource(DataSource):
             _number(self.options, "max-txn-ops", Limits().max_txn_ops),
             _number(self.options, "max-request-bytes", Limits().max_request_bytes),
         )
+        zxid = _zxid(self.options)
         joined = _number(self.options, "load", 0)
         if joined:
             fence = load.Fence(joined, 0)
         else:
+            load.first_zxid(zxid)  # refuses where there is none, before anything is let go
             fence = asyncio.run(_begin(connection, overwrite=overwrite))
-        zxid = int(self.options.get("zxid", "0"), 0)
         return ZketcdWriter(connection, limits, fence, zxid, publishes=not joined)
 
 
@@ -212,3 +215,11 @@ def _number(options: MutableMapping[str, str], name: str, default: int) -> int:
     if not text.isdigit():
         raise ValueError(f"the option {name} must be a whole number, not {text!r}")
     return int(text)
+
+
+def _zxid(options: MutableMapping[str, str]) -> int:
+    text = options.get("zxid", "0")
+    try:
+        return int(text, 0)
+    except ValueError:
+        raise ValueError(f"the option zxid must be a number, such as 0x500000000, not {text!r}") from None

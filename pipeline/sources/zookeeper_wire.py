@@ -14,7 +14,7 @@ from typing import NamedTuple
 import pyarrow
 from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pipeline.live.walk import Identity, Walk
+from pipeline.live.walk import LAST_PORT, Identity, Walk
 from pipeline.sources.batches import of_rows
 from pipeline.table import ZNODES, ZnodeRow
 from schema.paths import ROOT
@@ -42,7 +42,7 @@ def ensemble_of(given: MutableMapping[str, str]) -> Ensemble:
     servers = []
     for server in given["path"].partition("://")[2].rstrip("/").split(","):
         host, _, port = server.rpartition(":")
-        if not host or not port.isdecimal():
+        if not host or not port.isdecimal() or int(port) > LAST_PORT:
             raise ValueError(f"{server!r} is not HOST:PORT")
         servers.append((host.strip("[]"), int(port)))
     walkers = int(given.get("walkers", _WALKERS))

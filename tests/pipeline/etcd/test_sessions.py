@@ -2,12 +2,14 @@
 
 import asyncio
 
+import pytest
+
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import begin
 from pipeline.etcd.passwords import password_of
 from pipeline.etcd.sessions import carry_over, hold, record_of, taken_leases
 from pipeline.table import SessionRow
-from proxy.etcd.model import Put, Txn
+from proxy.etcd.model import EtcdRefused, Lease, Put, RefusalKind, Txn
 from proxy.sessions import hash_of
 from schema.keys import Keyspace
 from schema.values import decode_session
@@ -54,3 +56,20 @@ async def test_sessions_are_held_until_a_server_comes() -> None:
     await etcd.txn(Txn((), (Put(KEYS.proxy("p"), b""),)), 1)
     assert await holding
     assert not await hold(etcd, Keyspace("/u"), SESSIONS, 0)
+
+
+async def test_a_refusal_comes_as_it_is() -> None:
+    """Not in a group of exceptions, which no command tells its user."""
+
+    class Refusing(FakeEtcdClient):
+        async def lease_time_to_live(self, lease_id: int, timeout: float = 5.0) -> Lease:
+            raise EtcdRefused(RefusalKind.PERMISSION, "etcdserver: permission denied")
+
+        async def lease_grant(self, lease_id: int, ttl: int, timeout: float = 5.0) -> int:
+            raise EtcdRefused(RefusalKind.PERMISSION, "etcdserver: permission denied")
+
+    etcd = Refusing(FakeEtcd())
+    with pytest.raises(EtcdRefused):
+        await taken_leases(etcd, KEYS, SESSIONS)
+    with pytest.raises(EtcdRefused):
+        await carry_over(etcd, KEYS, await begin(etcd, KEYS), SESSIONS, Limits())

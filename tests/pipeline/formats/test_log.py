@@ -2,13 +2,15 @@
 
 from itertools import pairwise
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from pipeline.formats import log
 from pipeline.formats.compression import BytesSource
+from pipeline.formats.errors import BadFile
 
-bodies = st.lists(st.binary(min_size=1, max_size=40), max_size=8)
+bodies = st.lists(st.binary(min_size=32, max_size=60), max_size=8)
 
 
 @given(bodies, st.integers(0, 50), st.integers(1, 100))
@@ -40,8 +42,17 @@ def test_a_log_cut_anywhere_gives_its_first_entries(bodies: list[bytes], data: s
     assert end.torn is not None or (cut - size <= 8 and not whole[size:cut].strip(b"\0"))
 
 
+def test_an_entry_too_short_for_any_transaction() -> None:
+    source = BytesSource(log.pack_header() + log.pack_entry(bytes(range(31))))
+    with pytest.raises(BadFile, match=r"f, byte 16: an entry of 31 bytes is shorter than"):
+        list(log.entries(source, "f", log.HEADER_SIZE))
+
+
 def test_names() -> None:
     assert log.zxid_of("log.1f4") == 0x1F4
     assert log.zxid_of("log.1f4.gz") is None
     assert log.zxid_of("log.") is None
+    # int() takes these, Long.parseLong does not, or nobody writes them.
+    for number in ("1_0", "0x1", " 1", "+1", "-1", "\u0661", "8000000000000000"):
+        assert log.zxid_of(f"log.{number}") is None
     assert log.zxid_of("snapshot.1") is None

@@ -165,6 +165,7 @@ def test_names() -> None:
     assert snapshot.zxid_of("snapshot.1f4") == 0x1F4
     assert snapshot.zxid_of("snapshot.0001f4.gz") == 0x1F4
     assert snapshot.zxid_of("snapshot.x") is None
+    assert snapshot.zxid_of("snapshot.1_0") is None
     assert snapshot.zxid_of("log.1") is None
 
 

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from pipeline.__main__ import main
 from pipeline.etcd.load import Target, look
@@ -76,6 +77,34 @@ def test_a_path_that_comes_twice(
     found = state(target)
     assert found.record is not None
     assert not found.record.complete
+
+
+def test_zxids_without_an_epoch_above_them(
+    spark: SparkSession, target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """What was there stays, though it may be overwritten: the refusal comes before the target is cleared."""
+    assert run(table(spark, tmp_path, node("/a")), target) == 0
+    before = state(target)
+    write_snapshot(tmp_path / "version-2", 0x7FFFFFFF_00000005, [ROOT, node("/b")])
+    for arguments in (["--dry-run"], []):
+        assert run(str(tmp_path), target, "--overwrite", *arguments) == 1
+        assert "there is no epoch of zxids above 0x7fffffff00000005" in capsys.readouterr().err
+    assert state(target) == before
+
+
+def test_a_table_that_is_no_tree(
+    spark: SparkSession, target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert run(table(spark, tmp_path, node("/a/b"), node("/c")), target) == 1
+    assert "/a/b is in the table, but its parent /a is not" in capsys.readouterr().err
+    spark.createDataFrame([ROOT], ZNODES).withColumn("data", F.lit("text")).write.parquet(str(tmp_path / "t"))
+    assert run(f"parquet:{tmp_path / 't'}", target) == 1
+    assert "t is no table of znodes: data is not of binary" in capsys.readouterr().err
+    write_snapshot(tmp_path / "version-2", 0x20, [])
+    assert run(str(tmp_path), target) == 1
+    assert "the source has 0 rows for /" in capsys.readouterr().err
+    assert run("zk://127.0.0.1:99999", target) == 2
+    assert state(target).keys == 0
 
 
 def test_a_digest_that_differs(

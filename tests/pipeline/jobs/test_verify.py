@@ -100,6 +100,22 @@ def test_what_may_differ_can_be_left_out(trees: tuple[Side, Side]) -> None:
     assert found.samples == ()
 
 
+def test_the_end_of_ephemerals_that_are_left_out_is_no_difference(spark: SparkSession) -> None:
+    """An import without sessions moves the pzxid of their parents, as their end in ZooKeeper does."""
+
+    def side(*rows: ZnodeRow) -> Side:
+        return Side("", spark.createDataFrame(rows, ZNODES), False, None, None)
+
+    left = [node("/", 0), node("/e", owner=5), node("/a"), node("/a/e", owner=5), node("/b"), node("/c")]
+    right = [node("/", 0, pzxid=9), node("/a", pzxid=9), node("/b", pzxid=9), node("/c")]
+    for pair in ((side(*left), side(*right)), (side(*right), side(*left))):
+        found = compare(*pair, ephemerals=False)
+        assert found.counts == {kind: int(kind == "stat") for kind in KINDS}
+        assert [one.path for one in found.samples] == ["/b"]
+    right[1] = node("/a", pzxid=9, version=1)
+    assert compare(side(*left), side(*right), ephemerals=False).counts["stat"] == 2
+
+
 def test_a_path_that_occurs_twice_is_a_difference(spark: SparkSession, trees: tuple[Side, Side]) -> None:
     left, _ = trees
     twice = left._replace(znodes=spark.createDataFrame([*LEFT, node("/gone")], ZNODES))
@@ -136,6 +152,8 @@ def test_the_command(tmp_path: Path, spark: SparkSession, capsys: pytest.Capture
         (["ftp://x", "y"], 2, "ftp://x is none of"),
         (["etcd://host:1", "y"], 2, "is not etcd://HOST:PORT/PREFIX"),
         (["zk://host", "y"], 2, "'host' is not HOST:PORT"),
+        (["zk://127.0.0.1:65536", "y"], 2, "'127.0.0.1:65536' is not HOST:PORT"),
+        (["etcd://host:1/a", "y", "--etcd-user", "me"], 2, "etcd-user and etcd-password go together"),
         (["zk://127.0.0.1:1", "y"], 1, "no server answers: 127.0.0.1:1"),
         (["/nowhere", "y"], 1, "/nowhere: is no directory"),
         ([str(SAMPLES), "y"], 1, "holds no snapshot"),

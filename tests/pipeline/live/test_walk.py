@@ -1,6 +1,7 @@
 """A walk over a running ZooKeeper sees what any client sees, and tells when the tree changed under it."""
 
 import asyncio
+import struct
 
 import pytest
 
@@ -66,3 +67,29 @@ def test_what_may_not_be_read_is_told(live_server: ZooKeeperServer) -> None:
 def test_nobody_there() -> None:
     with pytest.raises(WalkFailed, match="no server answers"):
         asyncio.run(walked(Walk([("127.0.0.1", free_port())])))
+
+
+_WELCOME = struct.pack(">iiiqi", 36, 0, 30_000, 5, 16) + bytes(16)
+_NO_STAT = struct.pack(">iiqii", 20, 2, 5, 0, -1)  # getData's: null data, and nothing behind it
+
+
+@pytest.mark.parametrize(
+    "answers",
+    [
+        b"\0\0\0\0",
+        b"\0\0\0\4abcd",
+        _WELCOME + b"\0\0\0\3abc",
+        _WELCOME + struct.pack(">iiqi", 16, 1, 5, 0) + 3 * _NO_STAT,
+    ],
+)
+async def test_a_server_of_something_else(answers: bytes) -> None:
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        await reader.read(4)
+        writer.write(answers)
+        await reader.read()
+        writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    async with server:
+        with pytest.raises(WalkFailed, match=r"bytes|Stat"):
+            await walked(Walk([server.sockets[0].getsockname()[:2]]))

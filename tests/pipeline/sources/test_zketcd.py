@@ -59,3 +59,20 @@ def test_a_load_that_fails_is_not_served_and_may_be_repeated(
         read(spark, target)
     spark.createDataFrame(ROWS, ZNODES).write.format("zketcd").options(**target).mode("append").save()
     assert read(spark, target) == sorted(ROWS)
+
+
+@pytest.mark.parametrize(
+    ("zxid", "reason"),
+    [("0x7fffffff00000000", "there is no epoch of zxids above"), ("abc", "the option zxid must be a number")],
+)
+def test_a_zxid_that_cannot_be_lets_nothing_go(
+    spark: SparkSession, target: dict[str, str], zxid: str, reason: str
+) -> None:
+    frame = spark.createDataFrame(ROWS[:2], ZNODES)
+    frame.write.format("zketcd").options(**target).mode("append").save()
+    before = read(spark, target)
+    with pytest.raises(PySparkException, match=reason):
+        frame.write.format("zketcd").options(**target, zxid=zxid).mode("overwrite").save()
+    assert read(spark, target) == before
+    with pytest.raises(PySparkException, match="partition-size must be above 0"):
+        read(spark, target, **{"partition-size": "0"})
