@@ -112,11 +112,10 @@ def _acl(reader: Reader) -> tuple[AclRow, ...] | None:
     )
 
 
-def _create(reader: Reader, session: int) -> dict[str, Any]:
-    path, data, acl = _path(reader), reader.buffer(), _acl(reader)
-    owner = session if reader.boolean() else 0
-    # CreateTxnV0, up to 3.3, ends here.
-    counter = reader.int() if reader.remaining >= 4 else None
+def _created(
+    path: str, data: bytes | None, acl: tuple[AclRow, ...] | None, owner: int, counter: int | None
+) -> dict[str, Any]:
+    """What a create of any kind says; a counter of -1 says nothing, like one that is missing."""
     return {
         "path": path,
         "data": data,
@@ -126,15 +125,17 @@ def _create(reader: Reader, session: int) -> dict[str, Any]:
     }
 
 
+def _create(reader: Reader, session: int) -> dict[str, Any]:
+    path, data, acl = _path(reader), reader.buffer(), _acl(reader)
+    owner = session if reader.boolean() else 0
+    # CreateTxnV0, up to 3.3, ends here.
+    counter = reader.int() if reader.remaining >= 4 else None
+    return _created(path, data, acl, owner, counter)
+
+
 def _create_container(reader: Reader, session: int) -> dict[str, Any]:
     path, data, acl, counter = _path(reader), reader.buffer(), _acl(reader), reader.int()
-    return {
-        "path": path,
-        "data": data,
-        "acl": acl,
-        "owner": CONTAINER_OWNER,
-        "parent_cversion": None if counter == -1 else counter,
-    }
+    return _created(path, data, acl, CONTAINER_OWNER, counter)
 
 
 def _create_ttl(reader: Reader, session: int) -> dict[str, Any]:

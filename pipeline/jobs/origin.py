@@ -53,14 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         " running ensemble) or http://HOST:PORT (the admin server of a running 3.9)",
     )
     tables.add_arguments(parser)
-    add(
-        "--auth",
-        type=identity_of,
-        action="append",
-        default=[],
-        metavar="SCHEME:ID",
-        help="who we are to a running ensemble, e.g. digest:user:password; may be repeated",
-    )
+    add_auth_argument(parser)
     add(
         "--accept-changes",
         action="store_true",
@@ -178,7 +171,19 @@ def servers_of(text: str) -> Sequence[tuple[str, int]]:
     return servers
 
 
-def identity_of(text: str) -> Identity:
+def add_auth_argument(parser: argparse.ArgumentParser) -> None:
+    """Who we are to a running ensemble."""
+    parser.add_argument(
+        "--auth",
+        type=_identity_of,
+        action="append",
+        default=[],
+        metavar="SCHEME:ID",
+        help="who we are to a running ensemble, e.g. digest:user:password; may be repeated",
+    )
+
+
+def _identity_of(text: str) -> Identity:
     """SCHEME:ID, for argparse."""
     scheme, colon, identity = text.partition(":")
     if not colon or not scheme:

@@ -17,7 +17,7 @@ from pipeline.etcd.options import Connection
 from pipeline.formats.directory import Survey
 from pipeline.jobs import tables
 from pipeline.jobs.failure import Usage
-from pipeline.jobs.origin import identity_of
+from pipeline.jobs.origin import add_auth_argument
 from pipeline.live.walk import Walk
 from pipeline.sources.zookeeper_wire import ensemble_of, is_url
 from schema.paths import ROOT
@@ -33,25 +33,18 @@ class Side(NamedTuple):
     znodes: DataFrame
     on_the_wire: bool  # as clients see it: containers and TTL nodes look like others
     survey: Survey | None  # of a directory
-    zxid: (
-        int | None
-    )  # before the walk of a running ensemble: a larger one in a node tells of writes meanwhile
+    # Before the walk of a running ensemble: a larger one in a node tells of writes meanwhile.
+    zxid: int | None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that say how to read sides."""
     tables.add_arguments(parser)
-    add = parser.add_argument
-    add(
-        "--auth",
-        type=identity_of,
-        action="append",
-        default=[],
-        metavar="SCHEME:ID",
-        help="who we are to a running ensemble, e.g. digest:user:password; may be repeated",
-    )
+    add_auth_argument(parser)
     for name in _TLS:
-        add(f"--{name.replace('_', '-')}", default="", help="as of python -m proxy, for etcd:// and etcds://")
+        parser.add_argument(
+            f"--{name.replace('_', '-')}", default="", help="as of python -m proxy, for etcd:// and etcds://"
+        )
 
 
 def side_of(spark: SparkSession, name: str, arguments: argparse.Namespace) -> Side:
