@@ -9,7 +9,12 @@ class NullString(MalformedPacket):
     """A packet that is whole, but its path is jute's null (length -1).
 
     ZooKeeper decodes it and stumbles later, so that its answer may differ from the one to a cut packet.
+    `end` is the position behind what was read.
     """
+
+    def __init__(self, message: str, end: int) -> None:
+        super().__init__(message)
+        self.end = end
 
 
 class FrameTooLong(MalformedPacket):

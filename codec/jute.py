@@ -32,6 +32,8 @@ class Acl(NamedTuple):
 
 
 OPEN_ACL = Acl(31, "world", "anyone")
+# An ACL that gives everybody everything: this very one, whoever reads it.
+OPEN_TO_ALL = (OPEN_ACL,)
 
 
 def to_text(raw: bytes) -> str:
@@ -143,15 +145,13 @@ class Reader:
         count = self.count()
         return None if count is None else [self.string() for _ in range(count)]
 
-    def acls(self) -> list[Acl] | None:
+    def acls(self) -> tuple[Acl, ...] | None:
         """ACL entries after their count. A null id is malformed where ZooKeeper would stumble over it."""
-        start = self.position
-        end = start + OPEN_ACLS_SIZE
-        if self.data[start:end] == OPEN_ACLS:
-            self.position = end
-            return [OPEN_ACL]
+        if self.data.startswith(OPEN_ACLS, self.position):
+            self.position += OPEN_ACLS_SIZE
+            return OPEN_TO_ALL
         count = self.count()
-        return None if count is None else [self._acl() for _ in range(count)]
+        return None if count is None else tuple([self._acl() for _ in range(count)])
 
     def _acl(self) -> Acl:
         # PrepRequestProcessor.fixupACL refuses a null scheme, as it does "" and any unknown one, before it
@@ -167,7 +167,7 @@ class Reader:
         """A string that must be there. Raises NullString for null."""
         value = self.string()
         if value is None:
-            raise NullString("a string is null")
+            raise NullString("a string is null", self.position)
         return value
 
     def count(self) -> Number | None:
@@ -180,7 +180,7 @@ def pack_string(text: str | None) -> bytes:
     """Text with its length in bytes before it, or null."""
     if text is None:
         return NULL
-    raw = from_text(text)
+    raw = text.encode() if text.isascii() else from_text(text)
     return INT.pack(len(raw)) + raw
 
 

@@ -9,10 +9,10 @@ from struct import error as StructError
 from typing import NamedTuple, TypeAlias
 
 from codec.constants import ProtocolVersion
-from codec.errors import FrameTooLong, MalformedPacket, NullString
+from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
 from codec.jute import INT, Reader, from_text
-from codec.packets import STAT, ConnectRequest
+from codec.packets import STAT, ConnectRequest, present
 
 WIDE_REQUEST_HEADER = Struct(">qi")  # xid, opcode
 _pack_reply = Struct(">iqqi").pack  # length, xid, zxid, err
@@ -97,13 +97,13 @@ def wide_event(event_type: int, state: int, path: str, zxid: int) -> bytes:
 def read_filtered_list(reader: Reader) -> tuple[str, bool, int]:
     """Path, watch and filter (a ListFilter, or what nobody knows) of FILTERED_LIST."""
     path, watch, only = reader.string(), reader.boolean(), _unsigned_byte(reader)
-    return _present(path), watch, only
+    return present(path, reader.position), watch, only
 
 
 def read_path_limit(reader: Reader) -> tuple[str, int]:
     """Path and limit, an unsigned number of nodes, of REMOVE_RECURSIVE and LIST_RECURSIVE."""
     path, limit = reader.string(), reader.int() & 0xFFFFFFFF
-    return _present(path), limit
+    return present(path, reader.position), limit
 
 
 def read_check_stat(reader: Reader) -> tuple[str, int, StatValues]:
@@ -114,21 +114,15 @@ def read_check_stat(reader: Reader) -> tuple[str, int, StatValues]:
     except StructError:
         raise MalformedPacket("cut within a Stat") from None
     reader.position += STAT.size
-    return _present(path), version, stat
+    return present(path, reader.position), version, stat
 
 
 def read_list_with_stat_and_data(reader: Reader) -> tuple[str, bool, int, bool, bool]:
     """Path, watch, filter, and whether Stats and data are wanted, of LIST_WITH_STAT_AND_DATA."""
     path, watch, only = reader.string(), reader.boolean(), _unsigned_byte(reader)
     with_stat, with_data = reader.boolean(), reader.boolean()
-    return _present(path), watch, only, with_stat, with_data
+    return present(path, reader.position), watch, only, with_stat, with_data
 
 
 def _unsigned_byte(reader: Reader) -> int:
     return reader.byte() & 0xFF
-
-
-def _present(path: str | None) -> str:
-    if path is None:
-        raise NullString("the path is null")
-    return path

@@ -92,10 +92,10 @@ def demand(acl: Sequence[Acl], permission: int, identities: Iterable[Identity]) 
 
 def expand(acl: Sequence[Acl] | None, caller: Caller) -> tuple[Acl, ...]:
     """The ACL to store for one that a client sent. Raises INVALIDACL as fixupACL does."""
+    if acl is OPEN_ACL:  # the codec knows it by its bytes
+        return OPEN_ACL
     if not acl:
         raise Refusal(ErrorCode.INVALID_ACL)
-    if len(acl) == 1 and (acl[0] is OPEN_ACL[0] or acl[0] == OPEN_ACL[0]):
-        return OPEN_ACL
     stored: list[Acl] = []
     for entry in dict.fromkeys(acl):
         if entry.scheme == "world" and entry.id == "anyone":
@@ -114,7 +114,8 @@ def expand(acl: Sequence[Acl] | None, caller: Caller) -> tuple[Acl, ...]:
             stored.append(entry)
         else:
             raise Refusal(ErrorCode.INVALID_ACL)
-    return tuple(stored)
+    expanded = tuple(stored)
+    return OPEN_ACL if expanded == OPEN_ACL else expanded
 
 
 def masked(acl: Sequence[Acl]) -> tuple[Acl, ...]:

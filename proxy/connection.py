@@ -530,7 +530,7 @@ class Connection(asyncio.Protocol):
             operation = END
         else:
             try:
-                fields = operation.decode(packet, self._body)
+                fields, _ = operation.decode(packet, self._body)
             except MalformedPacket as error:
                 checked = isinstance(error, NullString) and opcode in _PATH_CHECKED_FIRST
                 return _Unreadable(xid, ErrorCode.BAD_ARGUMENTS if checked else ErrorCode.MARSHALLING_ERROR)

@@ -7,7 +7,6 @@ is one function on the mirror's tree.
 from collections.abc import Callable
 from typing import Any, NamedTuple, Protocol
 
-from codec.jute import Reader
 from proxy.acl import Caller
 from proxy.auth.scheme import Identity
 from proxy.draft import Draft
@@ -50,10 +49,9 @@ class Operations(NamedTuple):
 class WriteOperation(NamedTuple):
     """An operation that may change the tree."""
 
-    # The request's fields, from the reader's position; for parts of a multi. Raises MalformedPacket.
-    read: Callable[[Reader], Any]
-    # The same from a whole frame and the position of its body.
-    decode: Callable[[bytes, int], Any]
+    # The request's fields, from a frame and the position where they begin, and the position behind them, for
+    # they may be those of a part of a multi. Raises MalformedPacket.
+    decode: Callable[[bytes, int], tuple[Any, int]]
     # Evaluates the fields on the draft; the result is what `reply` needs. Raises Refusal and Held.
     apply: Callable[[Draft, Caller, Any], Any]
     # The body of the reply, given the result and the zxid of its Txn.

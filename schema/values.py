@@ -29,7 +29,7 @@ _INT = struct.Struct(">i")
 _COUNTER = struct.Struct(">BBi")  # version, flags, children ever created
 _COUNTER_PZXID = 1
 
-OPEN_ACL: tuple[Acl, ...] = (jute.OPEN_ACL,)
+OPEN_ACL: tuple[Acl, ...] = jute.OPEN_TO_ALL
 
 
 class BadValue(ValueError):
@@ -96,7 +96,7 @@ def _decode_acl(packed: bytes) -> tuple[Acl, ...]:
     if acl is None:
         if len(_acl_cache) > 100_000:
             _acl_cache.clear()
-        acl = _acl_cache[packed] = tuple(Reader(packed).acls() or ())
+        acl = _acl_cache[packed] = Reader(packed).acls() or ()
     return acl
 
 

@@ -127,7 +127,7 @@ def data_of(body: Reader) -> Data:
 
 def acls_of(body: Reader) -> Acls:
     """The body of getACL's reply."""
-    return Acls(body.acls() or [], _stat(body))
+    return Acls(list(body.acls() or ()), _stat(body))
 
 
 def children_of(body: Reader) -> Children:

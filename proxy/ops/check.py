@@ -1,7 +1,7 @@
 """check, the version test of multis: PrepRequestProcessor.pRequest2Txn, case check."""
 
 from codec.constants import ErrorCode, Perms
-from codec.packets import decode_path_version, read_path_version
+from codec.packets import decode_path_version
 from proxy.acl import Caller, demand
 from proxy.draft import GUARD_NODE, Draft
 from proxy.operation import WriteOperation
@@ -24,4 +24,4 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, int]) -> None:
         raise Refusal(ErrorCode.BAD_VERSION)
 
 
-CHECK = WriteOperation(read_path_version, decode_path_version, apply, nothing)
+CHECK = WriteOperation(decode_path_version, apply, nothing)

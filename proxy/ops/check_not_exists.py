@@ -1,7 +1,7 @@
 """checkNotExists of Keeper: the opposite of check."""
 
 from codec.constants import ErrorCode, Perms
-from codec.packets import decode_path_version, read_path_version
+from codec.packets import decode_path_version
 from proxy.acl import Caller, demand
 from proxy.draft import GUARD_NODE, Draft
 from proxy.operation import WriteOperation
@@ -23,4 +23,4 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, int]) -> None:
         raise Refusal(ErrorCode.NODE_EXISTS)
 
 
-CHECK_NOT_EXISTS = WriteOperation(read_path_version, decode_path_version, apply, nothing)
+CHECK_NOT_EXISTS = WriteOperation(decode_path_version, apply, nothing)

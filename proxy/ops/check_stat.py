@@ -1,8 +1,8 @@
 """checkStat of Keeper: check that looks at any field of the Stat."""
 
 from codec.constants import ErrorCode, Perms
-from codec.jute import Reader
 from codec.keeper import StatValues, read_check_stat
+from codec.packets import decoder
 from proxy.acl import Caller, demand
 from proxy.draft import GUARD_COUNTER, GUARD_NODE, Draft
 from proxy.operation import WriteOperation
@@ -10,11 +10,6 @@ from proxy.ops.missing import missing
 from proxy.ops.stats import nothing
 from proxy.refusal import Refusal
 from schema.paths import is_valid
-
-
-def decode(frame: bytes, position: int) -> tuple[str, int, StatValues]:
-    """Path, version and Stat of a whole request."""
-    return read_check_stat(Reader(frame, position))
 
 
 def apply(draft: Draft, caller: Caller, fields: tuple[str, int, StatValues]) -> None:
@@ -32,4 +27,4 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, int, StatValues]) -> 
         raise Refusal(ErrorCode.BAD_VERSION)
 
 
-CHECK_STAT = WriteOperation(read_check_stat, decode, apply, nothing)
+CHECK_STAT = WriteOperation(decoder(read_check_stat), apply, nothing)

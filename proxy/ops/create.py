@@ -1,9 +1,8 @@
 """create, create2, createContainer and createTTL: PrepRequestProcessor.pRequest2TxnCreate."""
 
 from codec.constants import CreateMode, ErrorCode, Perms
-from codec.errors import NullString
-from codec.jute import Acl, Reader, pack_string
-from codec.packets import decode_create, read_create, read_create_ttl
+from codec.jute import pack_string
+from codec.packets import Create, CreateTtl, decode_create, decoder, read_create_ttl
 from proxy.acl import Caller, demand, expand
 from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft, Entry, StatFields
 from proxy.operation import WriteOperation
@@ -16,8 +15,6 @@ from proxy.tree import CONTAINER_OWNER, MAX_TTL, session_of, ttl_owner
 from schema.paths import ROOT, is_valid
 from schema.values import OPEN_ACL
 
-Fields = tuple[str | None, bytes | None, list[Acl] | None, int]
-TtlFields = tuple[str | None, bytes | None, list[Acl] | None, int, int]
 PathAndStat = tuple[str, StatFields]
 
 _EPHEMERAL = 1
@@ -30,7 +27,7 @@ TTL_MODES: dict[int, int] = {
 _CHILD_COMES = GUARD_NODE | GUARD_COUNTER | CHANGE
 
 
-def create(draft: Draft, caller: Caller, fields: Fields, owner: int = 0) -> Entry:
+def create(draft: Draft, caller: Caller, fields: Create, owner: int = 0) -> Entry:
     """Create the node; the checks come in ZooKeeper's order, for the first one that fails is the answer.
 
     `owner` is a container's or TTL node's, whatever the flags say.
@@ -71,24 +68,6 @@ def create(draft: Draft, caller: Caller, fields: Fields, owner: int = 0) -> Entr
     return entry
 
 
-def _decode(frame: bytes, position: int) -> Fields:
-    """The fields; a path may be null, for ZooKeeper looks at the flags before it."""
-    try:
-        return decode_create(frame, position)
-    except NullString:
-        reader = Reader(frame, position)
-        return reader.string(), reader.buffer(), reader.acls(), reader.int()
-
-
-def _decode_ttl(frame: bytes, position: int) -> TtlFields:
-    """The fields, the path perhaps null, as with `_decode`."""
-    try:
-        return read_create_ttl(Reader(frame, position))
-    except NullString:
-        reader = Reader(frame, position)
-        return reader.string(), reader.buffer(), reader.acls(), reader.int(), reader.long()
-
-
 def _check_mode(flags: int, rules: Rules) -> None:
     """Flags that ZooKeeper refuses first: CreateMode.fromFlag, then a TTL mode where there is no TTL."""
     if flags in TTL_MODES:
@@ -97,21 +76,21 @@ def _check_mode(flags: int, rules: Rules) -> None:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
 
 
-def _for_path(draft: Draft, caller: Caller, fields: Fields) -> str:
+def _for_path(draft: Draft, caller: Caller, fields: Create) -> str:
     return create(draft, caller, fields).path
 
 
-def _for_path_and_stat(draft: Draft, caller: Caller, fields: Fields) -> PathAndStat:
+def _for_path_and_stat(draft: Draft, caller: Caller, fields: Create) -> PathAndStat:
     entry = create(draft, caller, fields)
     return entry.path, entry.stat()
 
 
-def _container(draft: Draft, caller: Caller, fields: Fields) -> PathAndStat:
+def _container(draft: Draft, caller: Caller, fields: Create) -> PathAndStat:
     entry = create(draft, caller, fields, CONTAINER_OWNER)
     return entry.path, entry.stat()
 
 
-def _ttl(draft: Draft, caller: Caller, fields: TtlFields) -> PathAndStat:
+def _ttl(draft: Draft, caller: Caller, fields: CreateTtl) -> PathAndStat:
     """Create a TTL node, after EphemeralType.validateTTL.
 
     A mode without TTL goes with no TTL at all there, and a negative one then ends the whole server: it is
@@ -134,7 +113,7 @@ def _path_and_stat(created: PathAndStat, zxid: int) -> bytes:
     return pack_string(created[0]) + pack_stat(created[1], zxid)
 
 
-CREATE = WriteOperation(read_create, _decode, _for_path, _path)
-CREATE2 = WriteOperation(read_create, _decode, _for_path_and_stat, _path_and_stat)
-CREATE_CONTAINER = WriteOperation(read_create, _decode, _container, _path_and_stat)
-CREATE_TTL = WriteOperation(read_create_ttl, _decode_ttl, _ttl, _path_and_stat)
+CREATE = WriteOperation(decode_create, _for_path, _path)
+CREATE2 = WriteOperation(decode_create, _for_path_and_stat, _path_and_stat)
+CREATE_CONTAINER = WriteOperation(decode_create, _container, _path_and_stat)
+CREATE_TTL = WriteOperation(decoder(read_create_ttl), _ttl, _path_and_stat)

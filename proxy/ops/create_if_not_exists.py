@@ -1,16 +1,23 @@
 """createIfNotExists of Keeper: create, content with a node that is there already."""
 
 from codec.constants import ErrorCode
-from codec.jute import pack_string
-from codec.packets import Create, decode_create, read_create
+from codec.jute import Acl, pack_string
+from codec.packets import decode_create, present
 from proxy.acl import Caller
 from proxy.draft import Draft
 from proxy.operation import WriteOperation
 from proxy.ops.create import SEQUENTIAL, create
 from proxy.refusal import Refusal
 
+_Fields = tuple[str, bytes | None, tuple[Acl, ...] | None, int]
 
-def apply(draft: Draft, caller: Caller, fields: Create) -> str:
+
+def _decode(frame: bytes, position: int) -> tuple[_Fields, int]:
+    (path, data, acl, flags), end = decode_create(frame, position)
+    return (present(path, end), data, acl, flags), end
+
+
+def apply(draft: Draft, caller: Caller, fields: _Fields) -> str:
     """The path, whether it was there or has been created. A sequential node would never be there."""
     path, _, _, flags = fields
     if flags & SEQUENTIAL:
@@ -30,4 +37,4 @@ def reply(path: str, _zxid: int) -> bytes:
     return pack_string(path)
 
 
-CREATE_IF_NOT_EXISTS = WriteOperation(read_create, decode_create, apply, reply)
+CREATE_IF_NOT_EXISTS = WriteOperation(_decode, apply, reply)

@@ -1,7 +1,7 @@
 """delete: PrepRequestProcessor.pRequest2Txn, case delete."""
 
 from codec.constants import ErrorCode, Perms
-from codec.packets import decode_path_version, read_path_version
+from codec.packets import decode_path_version
 from proxy.acl import Caller, demand
 from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft
 from proxy.operation import WriteOperation
@@ -32,4 +32,4 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, int]) -> None:
     draft.delete(parent, node)
 
 
-DELETE = WriteOperation(read_path_version, decode_path_version, apply, nothing)
+DELETE = WriteOperation(decode_path_version, apply, nothing)

@@ -7,7 +7,7 @@ from typing import NoReturn
 
 from codec.constants import ErrorCode, Perms
 from codec.jute import Reader
-from codec.packets import decode_path
+from codec.packets import decoder
 from proxy.acl import Caller, demand
 from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft, Entry
 from proxy.operation import WriteOperation
@@ -57,5 +57,5 @@ def _not_on_the_wire(*_: object) -> NoReturn:
     raise AssertionError("this operation comes from the proxy itself")
 
 
-DELETE_CONTAINER = WriteOperation(Reader.text, decode_path, _delete_container, nothing)
-REAP = WriteOperation(_not_on_the_wire, _not_on_the_wire, _reap, nothing)
+DELETE_CONTAINER = WriteOperation(decoder(Reader.text), _delete_container, nothing)
+REAP = WriteOperation(_not_on_the_wire, _reap, nothing)

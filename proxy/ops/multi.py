@@ -4,12 +4,13 @@ Each part is the single operation itself, applied one after another on the same 
 """
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from struct import error as StructError
+from typing import Any, NamedTuple, TypeAlias
 
 from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.errors import MalformedPacket
-from codec.jute import INT, Reader
-from codec.packets import MULTI_HEADER, read_multi_header
+from codec.jute import INT
+from codec.packets import MULTI_HEADER, present
 from proxy.acl import Caller
 from proxy.draft import Draft
 from proxy.operation import WriteOperation
@@ -32,15 +33,54 @@ PARTS: dict[int, WriteOperation] = {
 _CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER)
 # Parts whose results have a Stat, all of which MultiResponse sends under one type.
 _WITH_STAT = (OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
+# Modes of a create that say nothing but what its opcode says: neither a container's nor with a TTL.
+_USUAL_MODES = frozenset(
+    (
+        CreateMode.PERSISTENT,
+        CreateMode.EPHEMERAL,
+        CreateMode.PERSISTENT_SEQUENTIAL,
+        CreateMode.EPHEMERAL_SEQUENTIAL,
+    )
+)
 END_OF_PARTS = MULTI_HEADER.pack(-1, True, -1)
 
+_HEADER_SIZE = MULTI_HEADER.size
+_header_at = MULTI_HEADER.unpack_from
 
-class Part(NamedTuple):
-    """One operation of a multi with its fields."""
 
-    opcode: int  # of its result
-    operation: WriteOperation
-    fields: Any
+class Kind:
+    """What the parts of one opcode have in common."""
+
+    __slots__ = ("apply", "decode", "header", "opcode", "operation", "reply", "usual_modes")
+
+    def __init__(self, opcode: int, operation: WriteOperation) -> None:
+        self.opcode = opcode
+        self.operation = operation
+        # Of a slot these are read faster than of the operation's tuple, once for every part.
+        self.decode = operation.decode
+        self.apply = operation.apply
+        self.reply = operation.reply
+        answered = OpCode.CREATE2 if opcode in _WITH_STAT else opcode
+        self.header = MULTI_HEADER.pack(answered, False, ErrorCode.OK)  # what comes before its result
+        # Modes of a create that need no second look (`_looked_at`); None: this is no create.
+        self.usual_modes: frozenset[int] | None = None
+        if opcode in _CREATES:
+            self.usual_modes = _USUAL_MODES
+        elif opcode == OpCode.CREATE_TTL:
+            self.usual_modes = frozenset()
+
+
+Kinds: TypeAlias = Mapping[int, Kind]
+# One operation of a multi: what it is, and its fields.
+Part: TypeAlias = tuple[Kind, Any]
+
+
+def kinds_of(operations: Mapping[int, WriteOperation]) -> Kinds:
+    """The kinds of parts that a multi of these operations has."""
+    return {int(opcode): Kind(opcode, operation) for opcode, operation in operations.items()}
+
+
+KINDS = kinds_of(PARTS)
 
 
 class Failure(NamedTuple):
@@ -58,70 +98,78 @@ class Outcome(NamedTuple):
     failure: Failure | None
 
 
-def read(reader: Reader, operations: Mapping[int, WriteOperation] = PARTS) -> list[Part]:
-    """The parts. Raises MalformedPacket for an operation that a multi cannot hold, as ZooKeeper does.
+def decode(frame: bytes, position: int, kinds: Kinds = KINDS) -> tuple[list[Part], int]:
+    """The parts, and the position behind them.
 
-    `operations`: those that it can.
+    `kinds`: those that there may be. Raises MalformedPacket for other ones, as ZooKeeper does.
     """
     parts: list[Part] = []
     while True:
-        opcode, done, _err = read_multi_header(reader)
+        try:
+            opcode, done, _err = _header_at(frame, position)
+        except StructError:
+            raise MalformedPacket("cut within a multi header") from None
+        position += _HEADER_SIZE
         if done:
-            return parts
-        parts.append(read_part(reader, opcode, operations))
+            return parts, position
+        # As decode_part does, at a call less for each part.
+        kind = kinds.get(opcode)
+        if kind is None:
+            raise MalformedPacket(f"operation {opcode} in a multi")
+        fields, position = kind.decode(frame, position)
+        modes = kind.usual_modes
+        if modes is None or (fields[3] in modes and fields[2] is not None and fields[0] is not None):
+            parts.append((kind, fields))
+        else:
+            parts.append(_looked_at(kind, fields, position))
 
 
-def read_part(reader: Reader, opcode: int, operations: Mapping[int, WriteOperation] = PARTS) -> Part:
-    """The part behind a header. Raises MalformedPacket as `read` does."""
-    operation = operations.get(opcode)
-    if operation is None:
+def decode_part(frame: bytes, position: int, opcode: int) -> tuple[Part, int]:
+    """The part behind a header, and the position behind it. Raises MalformedPacket as `decode` does."""
+    kind = KINDS.get(opcode)
+    if kind is None:
         raise MalformedPacket(f"operation {opcode} in a multi")
-    fields = operation.read(reader)
-    if opcode in _CREATES:
-        _path, _data, acl, flags = fields
+    fields, end = kind.decode(frame, position)
+    return (kind, fields) if kind.usual_modes is None else _looked_at(kind, fields, end), end
+
+
+def _looked_at(kind: Kind, fields: Any, end: int) -> Part:
+    """What a create turns out to be that need not be what its opcode says: Op.Create goes by the mode."""
+    acl, flags = fields[2], fields[3]
+    present(fields[0], end)
+    if kind.opcode != OpCode.CREATE_TTL:
         # MultiOperationRecord builds CreateOptions, which want an ACL, and for TTL modes a TTL
         if acl is None or not 0 <= flags <= CreateMode.CONTAINER:
             raise MalformedPacket("create options in a multi")
-        if flags == CreateMode.CONTAINER:  # Op.Create goes by the mode
-            opcode, operation = OpCode.CREATE_CONTAINER, CREATE_CONTAINER
-    elif opcode == OpCode.CREATE_TTL and fields[3] not in TTL_MODES:
-        opcode, operation = OpCode.CREATE, CREATE  # and so it does here
-        if fields[3] == CreateMode.CONTAINER:
-            opcode, operation = OpCode.CREATE_CONTAINER, CREATE_CONTAINER
-        fields = fields[:4]
-    if opcode in _WITH_STAT:
-        opcode = OpCode.CREATE2
-    return Part(opcode, operation, fields)
-
-
-def decode(frame: bytes, position: int) -> list[Part]:
-    """The parts of a whole request; see `read`."""
-    return read(Reader(frame, position))
+    elif flags not in TTL_MODES:
+        kind, fields = KINDS[OpCode.CREATE], fields[:4]
+    return (KINDS[OpCode.CREATE_CONTAINER] if flags == CreateMode.CONTAINER else kind), fields
 
 
 def apply(draft: Draft, caller: Caller, parts: list[Part]) -> Outcome:
     """Apply part after part; the first refusal undoes them all and is the multi's answer."""
     results: list[Any] = []
-    for position, part in enumerate(parts):
-        try:
-            results.append(part.operation.apply(draft, caller, part.fields))
-        except Refusal as refusal:
-            draft.rollback()
-            if refusal.code == ErrorCode.MARSHALLING_ERROR:
-                raise  # no KeeperException there, but what ends the whole request
-            return Outcome(parts, [], Failure(position, refusal.code))
+    try:
+        for kind, fields in parts:
+            results.append(kind.apply(draft, caller, fields))
+    except Refusal as refusal:
+        draft.rollback()
+        if refusal.code == ErrorCode.MARSHALLING_ERROR:
+            raise  # no KeeperException there, but what ends the whole request
+        return Outcome(parts, [], Failure(len(results), refusal.code))
     return Outcome(parts, results, None)
 
 
 def reply(outcome: Outcome, zxid: int) -> bytes:
     """Each part's result; after a failure OK before it, its code, and RUNTIMEINCONSISTENCY behind it."""
+    parts, results, failure = outcome
     body: list[bytes] = []
-    if outcome.failure is None:
-        for part, result in zip(outcome.parts, outcome.results, strict=True):
-            body += (MULTI_HEADER.pack(part.opcode, False, 0), part.operation.reply(result, zxid))
+    if failure is None:
+        for (kind, _), result in zip(parts, results, strict=True):
+            body += (kind.header, kind.reply(result, zxid))
     else:
-        position, code = outcome.failure
-        for index in range(len(outcome.parts)):
+        position, code = failure
+        for index in range(len(parts)):
             err = (
                 ErrorCode.OK
                 if index < position
@@ -136,14 +184,12 @@ def reply(outcome: Outcome, zxid: int) -> bytes:
 
 def multi_of(operations: Mapping[int, WriteOperation]) -> WriteOperation:
     """multi with other parts than ZooKeeper's."""
+    kinds = kinds_of(operations)
 
-    def read_parts(reader: Reader) -> list[Part]:
-        return read(reader, operations)
+    def decode_parts(frame: bytes, position: int) -> tuple[list[Part], int]:
+        return decode(frame, position, kinds)
 
-    def decode_parts(frame: bytes, position: int) -> list[Part]:
-        return read(Reader(frame, position), operations)
-
-    return WriteOperation(read_parts, decode_parts, apply, reply, checks_first=False)
+    return WriteOperation(decode_parts, apply, reply, checks_first=False)
 
 
-MULTI = WriteOperation(read, decode, apply, reply, checks_first=False)
+MULTI = WriteOperation(decode, apply, reply, checks_first=False)

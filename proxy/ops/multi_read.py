@@ -1,7 +1,5 @@
 """multiRead: several reads in one request, each answered by itself (FinalRequestProcessor)."""
 
-import contextlib
-
 from codec.constants import ErrorCode, OpCode, Perms
 from codec.errors import MalformedPacket, NullString
 from codec.jute import INT, Reader, pack_buffer
@@ -9,7 +7,7 @@ from codec.packets import MULTI_HEADER, read_multi_header
 from proxy.acl import demand
 from proxy.operation import Client, Reading
 from proxy.ops.bounded import Body
-from proxy.ops.multi import END_OF_PARTS, read_part
+from proxy.ops.multi import END_OF_PARTS, decode_part
 from proxy.ops.reads import find
 from proxy.refusal import Refusal
 
@@ -35,7 +33,7 @@ def multi_read(reading: Reading, client: Client, frame: bytes, position: int) ->
     Raises BADARGUMENTS for results too large for one reply.
     """
     body = Body()
-    for opcode, path in _read(Reader(frame, position)):
+    for opcode, path in _read(frame, position):
         operation = _PARTS.get(opcode)
         if operation is None or path is None:
             # A multi of writes, or a null path: ZooKeeper stumbles, but sends the results so far.
@@ -49,8 +47,9 @@ def multi_read(reading: Reading, client: Client, frame: bytes, position: int) ->
     return body.whole(END_OF_PARTS)
 
 
-def _read(reader: Reader) -> list[tuple[int, str | None]]:
+def _read(frame: bytes, position: int) -> list[tuple[int, str | None]]:
     """Opcode and path of each part. Raises MalformedPacket; also if reads and writes are mixed."""
+    reader = Reader(frame, position)
     parts: list[tuple[int, str | None]] = []
     reads = 0
     while True:
@@ -65,5 +64,7 @@ def _read(reader: Reader) -> list[tuple[int, str | None]]:
             reads += 1
         else:
             parts.append((opcode, None))
-            with contextlib.suppress(NullString):  # the part is whole, and not looked at further
-                read_part(reader, opcode)
+            try:
+                _, reader.position = decode_part(frame, reader.position, opcode)
+            except NullString as null:  # the part is whole, and not looked at further
+                reader.position = null.end

@@ -1,8 +1,8 @@
 """removeRecursive of Keeper: a node and all that is below it, in one step or not at all."""
 
 from codec.constants import ErrorCode, Perms
-from codec.jute import Reader
 from codec.keeper import read_path_limit
+from codec.packets import decoder
 from proxy.acl import Caller, demand
 from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft
 from proxy.operation import WriteOperation
@@ -15,11 +15,6 @@ from schema.paths import ROOT, SPECIAL_PATHS, parent_of
 MOST = 8192
 
 _GOES = GUARD_NODE | GUARD_COUNTER | CHANGE
-
-
-def decode(frame: bytes, position: int) -> tuple[str, int]:
-    """Path and limit of a whole request."""
-    return read_path_limit(Reader(frame, position))
 
 
 def apply(draft: Draft, caller: Caller, fields: tuple[str, int]) -> None:
@@ -49,4 +44,4 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, int]) -> None:
         draft.delete(draft.entries[parent_of(node.path)], node)
 
 
-REMOVE_RECURSIVE = WriteOperation(read_path_limit, decode, apply, nothing, checks_first=False)
+REMOVE_RECURSIVE = WriteOperation(decoder(read_path_limit), apply, nothing, checks_first=False)

@@ -75,7 +75,7 @@ def _end_if_gone(draft: Draft, caller: Caller, _fields: None) -> None:
         draft.delete_ephemerals(caller.session_id, _ROOM)
 
 
-OPEN = WriteOperation(_not_on_the_wire, _not_on_the_wire, _open, nothing)
-TAKE_OVER = WriteOperation(_not_on_the_wire, _not_on_the_wire, _take_over, nothing)
-END = WriteOperation(_not_on_the_wire, _not_on_the_wire, _end, nothing, checks_first=False)
-END_IF_GONE = WriteOperation(_not_on_the_wire, _not_on_the_wire, _end_if_gone, nothing, checks_first=False)
+OPEN = WriteOperation(_not_on_the_wire, _open, nothing)
+TAKE_OVER = WriteOperation(_not_on_the_wire, _take_over, nothing)
+END = WriteOperation(_not_on_the_wire, _end, nothing, checks_first=False)
+END_IF_GONE = WriteOperation(_not_on_the_wire, _end_if_gone, nothing, checks_first=False)

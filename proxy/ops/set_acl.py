@@ -1,8 +1,7 @@
 """setACL: PrepRequestProcessor.pRequest2Txn, case setACL."""
 
 from codec.constants import ErrorCode, Perms
-from codec.jute import Acl
-from codec.packets import decode_set_acl, read_set_acl
+from codec.packets import SetAcl, decoder, read_set_acl
 from proxy.acl import Caller, demand, expand
 from proxy.draft import CHANGE, GUARD_NODE, Draft, StatFields
 from proxy.operation import WriteOperation
@@ -12,7 +11,7 @@ from proxy.refusal import Refusal
 from schema.paths import is_valid
 
 
-def apply(draft: Draft, caller: Caller, fields: tuple[str, list[Acl] | None, int]) -> StatFields:
+def apply(draft: Draft, caller: Caller, fields: SetAcl) -> StatFields:
     """Replace the ACL, in ZooKeeper's order of checks. The version is the ACL's own."""
     path, sent_acl, version = fields
     if not is_valid(path):
@@ -28,4 +27,4 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, list[Acl] | None, int
     return node.stat()
 
 
-SET_ACL = WriteOperation(read_set_acl, decode_set_acl, apply, pack_stat, checks_first=False)
+SET_ACL = WriteOperation(decoder(read_set_acl), apply, pack_stat, checks_first=False)

@@ -1,7 +1,7 @@
 """setData: PrepRequestProcessor.pRequest2Txn, case setData."""
 
 from codec.constants import ErrorCode, Perms
-from codec.packets import decode_set_data, read_set_data
+from codec.packets import decode_set_data
 from proxy.acl import Caller, demand
 from proxy.draft import CHANGE, GUARD_NODE, Draft, StatFields
 from proxy.operation import WriteOperation
@@ -29,4 +29,4 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, bytes | None, int]) -
     return node.stat()
 
 
-SET_DATA = WriteOperation(read_set_data, decode_set_data, apply, pack_stat)
+SET_DATA = WriteOperation(decode_set_data, apply, pack_stat)

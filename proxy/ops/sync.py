@@ -1,19 +1,14 @@
 """sync: a barrier. It looks at nothing; its Txn's marker reaching the mirror is all it waits for."""
 
 from codec.jute import Reader, pack_string
-from codec.packets import decode_optional_path
+from codec.packets import decoder
 from proxy.acl import Caller
 from proxy.draft import Draft
 from proxy.operation import WriteOperation
 
 
-def read(reader: Reader) -> str | None:
-    """The path, which ZooKeeper only sends back, even a null."""
-    return reader.string()
-
-
 def apply(_draft: Draft, _caller: Caller, path: str | None) -> str | None:
-    """Nothing to do: the batch commits a marker in any case."""
+    """Nothing to do: the batch commits a marker in any case. The path only goes back, even a null."""
     return path
 
 
@@ -22,4 +17,4 @@ def reply(path: str | None, _zxid: int) -> bytes:
     return pack_string(path)
 
 
-SYNC = WriteOperation(read, decode_optional_path, apply, reply)
+SYNC = WriteOperation(decoder(Reader.string), apply, reply)

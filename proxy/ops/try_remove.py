@@ -1,7 +1,7 @@
 """tryRemove of Keeper: delete, content if there is nothing to delete or it may not go."""
 
 from codec.constants import ErrorCode
-from codec.packets import decode_path_version, read_path_version
+from codec.packets import decode_path_version
 from proxy.acl import Caller
 from proxy.draft import Draft
 from proxy.operation import WriteOperation
@@ -23,4 +23,4 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, int]) -> None:
         draft.unchanged_since(place)
 
 
-TRY_REMOVE = WriteOperation(read_path_version, decode_path_version, apply, nothing)
+TRY_REMOVE = WriteOperation(decode_path_version, apply, nothing)

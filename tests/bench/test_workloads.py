@@ -8,7 +8,7 @@ from bench.workloads import DATA, WORKLOADS
 from codec import packets
 from codec.constants import OpCode
 from codec.framing import Framer
-from codec.jute import OPEN_ACL, Reader
+from codec.jute import OPEN_TO_ALL, Reader
 
 ROOT = b"/b"
 OWN = "/b/c0003"
@@ -44,7 +44,7 @@ def decoded(frame: bytes) -> tuple[int, list[Operation]]:
 
 
 def created(path: str, data: bytes = DATA, flags: int = 0) -> Operation:
-    return OpCode.CREATE, (path, data, [OPEN_ACL], flags)
+    return OpCode.CREATE, (path, data, OPEN_TO_ALL, flags)
 
 
 FIRST: dict[str, list[Operation]] = {

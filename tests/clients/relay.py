@@ -104,8 +104,8 @@ class _Notes:
             elif opcode == OpCode.MULTI_READ:
                 self._note_parts(Reader(frame, self._header.size))
             elif opcode == OpCode.MULTI:
-                parts = EXTENDED.writes[opcode].decode(frame, self._header.size)
-                self._relay.opcodes.update(part.opcode for part in parts)
+                parts, _ = EXTENDED.writes[opcode].decode(frame, self._header.size)
+                self._relay.opcodes.update(kind.opcode for kind, _ in parts)
 
     def _note_parts(self, reader: Reader) -> None:
         with contextlib.suppress(MalformedPacket, KeyError):

@@ -38,7 +38,7 @@ def declared(code: KeeperOpCode, packet: bytes) -> Any:
     """What the twin must return, by the declaration."""
     fields = plain(records.decode(records.KEEPER_REQUESTS[code], packet))
     if fields["path"] is None:
-        raise NullString
+        raise NullString("", 0)
     return tuple(tuple(value.values()) if name == "stat" else value for name, value in fields.items())
 
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from codec import packets, records
 from codec.errors import MalformedPacket, NullString
-from codec.jute import NULL, OPEN_ACL, Acl, Reader, pack_acls, pack_buffer, pack_string
+from codec.jute import NULL, OPEN_ACL, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string
 from tests.codec.generate import BUFFERS, INTS, LONGS, TEXTS, broken_packets, plain, values
 from tests.codec.generate import packets as whole_packets
 
@@ -22,24 +22,48 @@ class Twin(NamedTuple):
     declaration: Construct
     decode: Callable[[bytes, int], Any]
     read: Callable[[Reader], Any] | None = None
+    null_path: bool = False  # is returned
 
+
+def without_end(decode: Callable[[bytes, int], tuple[Any, int]]) -> Callable[[bytes, int], Any]:
+    """What a decoder returns besides the position behind it, which has its own test."""
+    return lambda frame, position: decode(frame, position)[0]
+
+
+# Decoders that return the position as well, and their careful sisters.
+DECODERS = {
+    "delete": (records.DeleteRequest, packets.decode_path_version, packets.read_path_version),
+    "create": (records.CreateRequest, packets.decode_create, packets.read_create),
+    "setData": (records.SetDataRequest, packets.decode_set_data, packets.read_set_data),
+    "setACL": (records.SetACLRequest, packets.decoder(packets.read_set_acl), packets.read_set_acl),
+}
+_path_version = without_end(packets.decode_path_version)
 
 TWINS = {
     "exists": Twin(records.ExistsRequest, packets.decode_path_watch, packets.read_path_watch),
     "getData": Twin(records.GetDataRequest, packets.decode_path_watch, packets.read_path_watch),
     "getChildren": Twin(records.GetChildrenRequest, packets.decode_path_watch, packets.read_path_watch),
     "getChildren2": Twin(records.GetChildren2Request, packets.decode_path_watch, packets.read_path_watch),
-    "delete": Twin(records.DeleteRequest, packets.decode_path_version, packets.read_path_version),
-    "check": Twin(records.CheckVersionRequest, packets.decode_path_version, packets.read_path_version),
-    "addWatch": Twin(records.AddWatchRequest, packets.decode_path_version, packets.read_path_version),
-    "removeWatches": Twin(records.RemoveWatchesRequest, packets.decode_path_version),
-    "create": Twin(records.CreateRequest, packets.decode_create, packets.read_create),
-    "createTTL": Twin(records.CreateTTLRequest, packets.decode_create_ttl, packets.read_create_ttl),
-    "setData": Twin(records.SetDataRequest, packets.decode_set_data, packets.read_set_data),
-    "setACL": Twin(records.SetACLRequest, packets.decode_set_acl, packets.read_set_acl),
+    "delete": Twin(records.DeleteRequest, _path_version, packets.read_path_version),
+    "check": Twin(records.CheckVersionRequest, _path_version, packets.read_path_version),
+    "addWatch": Twin(records.AddWatchRequest, _path_version, packets.read_path_version),
+    "removeWatches": Twin(records.RemoveWatchesRequest, _path_version),
+    "create": Twin(
+        records.CreateRequest, without_end(packets.decode_create), packets.read_create, null_path=True
+    ),
+    "createTTL": Twin(
+        records.CreateTTLRequest,
+        without_end(packets.decoder(packets.read_create_ttl)),
+        packets.read_create_ttl,
+        null_path=True,
+    ),
+    "setData": Twin(records.SetDataRequest, without_end(packets.decode_set_data), packets.read_set_data),
+    "setACL": Twin(
+        records.SetACLRequest, without_end(packets.decoder(packets.read_set_acl)), packets.read_set_acl
+    ),
     "getACL": Twin(records.GetACLRequest, packets.decode_path),
-    "sync": Twin(records.SyncRequest, packets.decode_optional_path),
-    "getEphemerals": Twin(records.GetEphemeralsRequest, packets.decode_optional_path),
+    "sync": Twin(records.SyncRequest, packets.decode_optional_path, null_path=True),
+    "getEphemerals": Twin(records.GetEphemeralsRequest, packets.decode_optional_path, null_path=True),
 }
 BY_TWIN = pytest.mark.parametrize("twin", TWINS.values(), ids=TWINS)
 READERS = {name: twin for name, twin in TWINS.items() if twin.read is not None}
@@ -62,8 +86,8 @@ def declared(twin: Twin, packet: bytes) -> Any:
     values = [fields.pop("path" if "path" in fields else "prefixPath")]
     for name, value in fields.items():
         values.append(_acls(value) if name == "acl" and value is not None else value)
-    if values[0] is None and twin.decode is not packets.decode_optional_path:
-        raise NullString
+    if values[0] is None and not twin.null_path:
+        raise NullString("", 0)
     return tuple(values) if len(values) > 1 else values[0]
 
 
@@ -71,14 +95,14 @@ def _all_fields(declaration: Construct, packet: bytes) -> Fields:
     return tuple(plain(records.decode(declaration, packet)).values())
 
 
-def _acls(entries: list[dict[str, Any]]) -> list[Acl]:
+def _acls(entries: list[dict[str, Any]]) -> tuple[Acl, ...]:
     acls = []
     for entry in entries:
         scheme, identity = entry["id"]["scheme"] or "", entry["id"]["id"]
         if identity is None and scheme not in ("", "auth"):
             raise MalformedPacket
         acls.append(Acl(entry["perms"], scheme, identity or ""))
-    return acls
+    return tuple(acls)
 
 
 @BY_TWIN
@@ -120,22 +144,61 @@ def test_readers_stop_behind_the_record(twin: Twin, data: st.DataObject) -> None
 
 @pytest.mark.parametrize("path", ["/a", "/ä€", "", "/\ufffd"])
 @pytest.mark.parametrize("data", [None, b"", b"data"])
-@pytest.mark.parametrize("acls", [[OPEN_ACL], [], [Acl(1, "ip", "::1"), OPEN_ACL], [OPEN_ACL, OPEN_ACL]])
-def test_create_in_its_usual_and_unusual_shapes(path: str, data: bytes | None, acls: list[Acl]) -> None:
+@pytest.mark.parametrize("acls", [(OPEN_ACL,), (), (Acl(1, "ip", "::1"), OPEN_ACL), (OPEN_ACL, OPEN_ACL)])
+def test_create_in_its_usual_and_unusual_shapes(path: str, data: bytes | None, acls: tuple[Acl, ...]) -> None:
     packet = pack_string(path) + pack_buffer(data) + pack_acls(acls) + b"\0\0\0\3"
-    assert packets.decode_create(packet, 0) == (path, data, acls, 3)
+    assert packets.decode_create(packet, 0) == ((path, data, acls, 3), len(packet))
+
+
+def test_the_acl_of_most_nodes_is_one_object() -> None:
+    packet = pack_string("/a") + pack_buffer(b"") + pack_acls([OPEN_ACL]) + b"\0\0\0\3"
+    assert packets.decode_create(packet, 0)[0][2] is OPEN_TO_ALL
+    assert packets.read_create(Reader(packet))[2] is OPEN_TO_ALL
+
+
+def _exactly(decode: Callable[[], Any]) -> Any:
+    """What a decoder returns, or its error, word for word."""
+    try:
+        return decode()
+    except MalformedPacket as error:
+        return type(error), str(error), getattr(error, "end", None)
+
+
+@pytest.mark.parametrize(("declaration", "decode", "read"), DECODERS.values(), ids=DECODERS)
+@given(data=st.data(), before=st.binary(max_size=9), behind=st.binary(max_size=9))
+def test_the_fast_way_is_the_careful_way(
+    declaration: Construct,
+    decode: Callable[[bytes, int], tuple[Any, int]],
+    read: Callable[[Reader], Any],
+    data: st.DataObject,
+    before: bytes,
+    behind: bytes,
+) -> None:
+    """Whole, cut, changed or behind something else: the same record, position and error."""
+    packet = data.draw(
+        st.one_of(whole_packets(declaration), broken_packets(declaration), st.binary(max_size=60))
+    )
+    for frame in (before + packet + behind, before + packet[: data.draw(st.integers(0, len(packet)))]):
+
+        def careful(reader: Reader) -> tuple[Any, int]:
+            return read(reader), reader.position
+
+        expected = _exactly(partial(careful, Reader(frame, len(before))))
+        assert _exactly(partial(decode, frame, len(before))) == expected
 
 
 def test_a_path_that_is_not_utf8() -> None:
     packet = pack_buffer(b"/\xff\xed\xa0\x80") + b"\0\0\0\1"
     assert packets.decode_path_watch(packet, 0) == ("/\ufffd\ufffd", False)
-    assert packets.decode_path_version(packet, 0) == ("/\ufffd\ufffd", 1)
-    assert packets.decode_set_data(pack_buffer(b"/\xff") + pack_buffer(b"") + packet[-4:], 0)[0] == "/\ufffd"
+    assert packets.decode_path_version(packet, 0) == (("/\ufffd\ufffd", 1), len(packet))
+    raw = pack_buffer(b"/\xff") + pack_buffer(b"") + packet[-4:]
+    assert packets.decode_set_data(raw, 0) == (("/\ufffd", b"", 1), len(raw))
 
 
 def test_a_null_path_is_told_apart_only_if_the_packet_is_whole() -> None:
-    with pytest.raises(NullString):
-        packets.decode_set_data(NULL + NULL + NULL, 0)
+    with pytest.raises(NullString) as null:
+        packets.decode_set_data(NULL + NULL + NULL + b"more", 0)
+    assert null.value.end == 12
     for end in range(12):
         with pytest.raises(MalformedPacket) as caught:
             packets.decode_set_data((NULL * 3)[:end], 0)

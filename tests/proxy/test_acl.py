@@ -89,7 +89,9 @@ def test_one_bad_entry_spoils_all() -> None:
 
 
 def test_the_open_acl_is_one_object() -> None:
+    assert expand(OPEN_ACL, NOBODY) is OPEN_ACL
     assert expand([Acl(31, "world", "anyone")], NOBODY) is OPEN_ACL
+    assert expand([Acl(31, "world", "anyone")] * 2, NOBODY) is OPEN_ACL
 
 
 def test_the_same_entry_twice_counts_once() -> None:

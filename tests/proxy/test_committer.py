@@ -312,7 +312,7 @@ async def test_a_request_that_cannot_be_evaluated_harms_nobody_else(caplog: pyte
     def fail(_draft: object, _caller: object, _fields: object) -> None:
         raise ZeroDivisionError
 
-    poison = WriteOperation(SYNC.read, SYNC.decode, fail, nothing)
+    poison = WriteOperation(SYNC.decode, fail, nothing)
     async with shells() as (_, (shell,)):
         shell.submit(1, Create("/a/x"))
         bad = shell.submit_as(1, poison, None)

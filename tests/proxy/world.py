@@ -16,7 +16,7 @@ from proxy.operation import WriteOperation
 from proxy.ops import EXTENDED, FEATURES
 from proxy.ops.check import CHECK
 from proxy.ops.features import system_nodes
-from proxy.ops.multi import MULTI, Outcome, Part
+from proxy.ops.multi import MULTI, Kind, Outcome
 from proxy.ops.session import END
 from proxy.rules import DEFAULT_RULES
 from proxy.watches import WatchTable
@@ -140,7 +140,7 @@ def operation_of(asked: naive.Asked) -> tuple[WriteOperation, Any]:
     if isinstance(asked, naive.CloseSession):
         return END, None
     if isinstance(asked, naive.Multi):
-        parts = [Part(opcode, _OPERATIONS[opcode], _fields(part)) for part, opcode in _opcodes(asked)]
+        parts = [(Kind(opcode, _OPERATIONS[opcode]), _fields(part)) for part, opcode in _opcodes(asked)]
         return MULTI, parts
     return _OPERATIONS[naive.opcode(asked)], _fields(asked)
 
@@ -151,16 +151,16 @@ def _opcodes(multi: naive.Multi) -> list[tuple[naive.Single, Any]]:
 
 def _fields(asked: naive.Single) -> Any:
     if isinstance(asked, naive.Create | naive.CreateIfNotExists):
-        return asked.path, asked.data, list(asked.acl), asked.flags
+        return asked.path, asked.data, asked.acl, asked.flags
     if isinstance(asked, naive.CreateMortal):
         flags = 2 if asked.sequential else CreateMode.CONTAINER
         if asked.ttl is None:
-            return asked.path, asked.data, list(asked.acl), flags
-        return asked.path, asked.data, list(asked.acl), 6 if asked.sequential else 5, asked.ttl
+            return asked.path, asked.data, asked.acl, flags
+        return asked.path, asked.data, asked.acl, 6 if asked.sequential else 5, asked.ttl
     if isinstance(asked, naive.DeleteContainer):
         return asked.path
     if isinstance(asked, naive.SetAcl):
-        return asked.path, list(asked.acl), asked.version
+        return asked.path, asked.acl, asked.version
     return tuple(asked)
 
 

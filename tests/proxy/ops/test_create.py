@@ -3,7 +3,7 @@
 import pytest
 
 from codec.constants import CreateMode, ErrorCode
-from codec.jute import INT, OPEN_ACLS, Acl, pack_buffer, pack_string
+from codec.jute import INT, OPEN_ACLS, pack_buffer, pack_string
 from codec.packets import STAT
 from proxy.acl import Caller
 from proxy.draft import Draft
@@ -13,7 +13,7 @@ from proxy.ops.stats import pack_stat
 from proxy.refusal import Refusal
 from proxy.rules import DEFAULT_RULES, Rules
 from proxy.tree import CONTAINER_OWNER, MAX_TTL, Tree, session_of, ttl_owner
-from schema.values import OPEN_ACL as OPEN_ACL_TUPLE
+from schema.values import OPEN_ACL
 from tests.proxy.naive import Create, CreateMortal, Delete, Multi
 from tests.proxy.ops.room import BAD, do, refusal, room, with_quota
 
@@ -53,7 +53,6 @@ def test_unknown_flags(flags: int) -> None:
 
 
 TTL_FLAGS = (CreateMode.PERSISTENT_WITH_TTL, CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL)
-OPEN_ACL = [Acl(31, "world", "anyone")]
 
 
 def ask(
@@ -65,7 +64,7 @@ def ask(
     draft.begin()
     root = draft.look("/", 0)
     root.exists = True
-    draft.create(root, draft.look("/c", 0), b"", OPEN_ACL_TUPLE, CONTAINER_OWNER)
+    draft.create(root, draft.look("/c", 0), b"", OPEN_ACL, CONTAINER_OWNER)
     try:
         path, stat = operation.apply(draft, Caller(7, ()), fields)
     except Refusal as refusal:
@@ -126,7 +125,7 @@ def test_containers(flags: int, answer: object) -> None:
 
 def test_a_null_path_of_a_ttl_node_can_be_read() -> None:
     raw = b"head" + pack_string(None) + pack_buffer(b"d") + OPEN_ACLS + INT.pack(5) + b"\0" * 7 + b"\7"
-    assert CREATE_TTL.decode(raw, 4) == (None, b"d", OPEN_ACL, 5, 7)
+    assert CREATE_TTL.decode(raw, 4) == ((None, b"d", OPEN_ACL, 5, 7), len(raw))
 
 
 def test_a_sequential_name_counts_all_children_that_ever_were() -> None:

@@ -3,6 +3,9 @@
 import pytest
 
 from codec.constants import ErrorCode
+from codec.errors import NullString
+from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer
+from proxy.ops.create_if_not_exists import CREATE_IF_NOT_EXISTS
 from tests.proxy.naive import Answer, CreateIfNotExists, SetData
 from tests.proxy.ops.room import BAD, do, refusal, room
 
@@ -40,3 +43,10 @@ def test_what_is_there_stays_as_it_is() -> None:
     nodes = proxy.mirror.tree.nodes
     assert (nodes["/open"].data, nodes["/open"].stat()) == (b"old", before)
     assert nodes["/new"].data == b"new"
+
+
+def test_a_null_path_cannot_be_read() -> None:
+    raw = NULL + pack_buffer(b"") + OPEN_ACLS + INT.pack(0)
+    with pytest.raises(NullString) as null:
+        CREATE_IF_NOT_EXISTS.decode(b"head" + raw + b"more", 4)
+    assert null.value.end == 4 + len(raw)

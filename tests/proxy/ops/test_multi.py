@@ -3,12 +3,12 @@
 import pytest
 
 from codec.constants import CreateMode, ErrorCode, OpCode
-from codec.errors import MalformedPacket
-from codec.jute import INT, OPEN_ACLS, Reader, pack_buffer, pack_string
+from codec.errors import MalformedPacket, NullString
+from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
 from codec.packets import MULTI_HEADER
 from proxy.operation import WriteOperation
 from proxy.ops.create import CREATE, CREATE_CONTAINER, CREATE_TTL
-from proxy.ops.multi import MULTI, PARTS, Failure, Outcome, Part
+from proxy.ops.multi import KINDS, MULTI, Failure, Outcome, decode_part
 from tests.proxy.naive import Create, Delete, Multi, MultiAnswer, SetData
 from tests.proxy.ops.room import do, room
 
@@ -16,7 +16,7 @@ _END = MULTI_HEADER.pack(-1, True, -1)
 
 
 def test_an_empty_multi() -> None:
-    assert MULTI.read(Reader(_END)) == []
+    assert MULTI.decode(_END, 0) == ([], len(_END))
     assert MULTI.reply(Outcome([], [], None), 5) == _END
 
 
@@ -66,7 +66,7 @@ def test_a_node_may_come_and_go_as_often_as_one_likes() -> None:
 
 
 def test_the_answers_of_a_refused_multi_on_the_wire() -> None:
-    parts = [Part(OpCode.DELETE, PARTS[OpCode.DELETE], None)] * 3
+    parts = [(KINDS[OpCode.DELETE], None)] * 3
     raw = MULTI.reply(Outcome(parts, [], Failure(1, ErrorCode.NO_NODE)), 5)
     expected = b"".join(
         MULTI_HEADER.pack(OpCode.ERROR, False, code) + INT.pack(code)
@@ -76,7 +76,7 @@ def test_the_answers_of_a_refused_multi_on_the_wire() -> None:
 
 
 def test_the_answers_of_a_multi_on_the_wire() -> None:
-    parts = [Part(OpCode.DELETE, PARTS[OpCode.DELETE], None), Part(OpCode.CREATE, PARTS[OpCode.CREATE], None)]
+    parts = [(KINDS[OpCode.DELETE], None), (KINDS[OpCode.CREATE], None)]
     raw = MULTI.reply(Outcome(parts, [None, "/a"], None), 5)
     assert raw == (
         MULTI_HEADER.pack(OpCode.DELETE, False, 0)
@@ -99,12 +99,13 @@ def test_a_multi_is_read_whole() -> None:
         + INT.pack(3)
         + _END
     )
-    parts = MULTI.decode(b"head" + raw, 4)
-    assert [part.opcode for part in parts] == [OpCode.CREATE, OpCode.CHECK]
-    assert parts[1].fields == ("/b", 3)
+    parts, end = MULTI.decode(b"head" + raw + b"more", 4)
+    assert end == 4 + len(raw)
+    assert [kind.opcode for kind, _ in parts] == [OpCode.CREATE, OpCode.CHECK]
+    assert parts[1][1] == ("/b", 3)
     for size in range(len(raw)):
         with pytest.raises(MalformedPacket):
-            MULTI.read(Reader(raw[:size]))
+            MULTI.decode(raw[:size], 0)
 
 
 @pytest.mark.parametrize(
@@ -125,19 +126,46 @@ def test_what_a_create_in_a_multi_turns_out_to_be(
 ) -> None:
     ttl = b"\0" * 7 + b"\5" if opcode == OpCode.CREATE_TTL else b""
     raw = MULTI_HEADER.pack(opcode, False, -1) + _create(flags) + ttl + _END
-    (part,) = MULTI.read(Reader(raw))
-    assert part.operation is operation
-    assert part.opcode == answered
-    assert len(part.fields) == (5 if operation is CREATE_TTL else 4)
+    ((kind, fields),), end = MULTI.decode(raw, 0)
+    assert end == len(raw)
+    assert kind.operation is operation
+    assert kind.header == MULTI_HEADER.pack(answered, False, 0)
+    assert len(fields) == (5 if operation is CREATE_TTL else 4)
+    size = MULTI_HEADER.size
+    assert decode_part(raw, size, opcode) == ((kind, fields), end - size)
 
 
 @pytest.mark.parametrize("opcode", [OpCode.GET_DATA, OpCode.SET_ACL, OpCode.MULTI, OpCode.SYNC, 0, 99, -1])
 def test_what_a_multi_cannot_hold(opcode: int) -> None:
     with pytest.raises(MalformedPacket, match="in a multi"):
-        MULTI.read(Reader(MULTI_HEADER.pack(opcode, False, -1) + pack_string("/a") + b"\0" * 20))
+        MULTI.decode(MULTI_HEADER.pack(opcode, False, -1) + pack_string("/a") + b"\0" * 20, 0)
 
 
 @pytest.mark.parametrize("flags", [-1, 7])
 def test_flags_that_a_multi_cannot_hold(flags: int) -> None:
     with pytest.raises(MalformedPacket):
-        MULTI.read(Reader(MULTI_HEADER.pack(OpCode.CREATE, False, -1) + _create(flags) + _END))
+        MULTI.decode(MULTI_HEADER.pack(OpCode.CREATE, False, -1) + _create(flags) + _END, 0)
+
+
+@pytest.mark.parametrize(
+    "opcode", [OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL]
+)
+@pytest.mark.parametrize("flags", [0, 4, 5])
+def test_the_path_of_a_create_in_a_multi_is_not_null(opcode: OpCode, flags: int) -> None:
+    ttl = b"\0" * 7 + b"\5" if opcode == OpCode.CREATE_TTL else b""
+    part = NULL + _create(flags)[6:] + ttl
+    with pytest.raises(NullString) as null:
+        MULTI.decode(MULTI_HEADER.pack(opcode, False, -1) + part + _END, 0)
+    assert null.value.end == MULTI_HEADER.size + len(part)
+
+
+def test_a_create_in_a_multi_has_an_acl() -> None:
+    raw = (
+        MULTI_HEADER.pack(OpCode.CREATE, False, -1)
+        + pack_string("/a")
+        + pack_buffer(b"")
+        + NULL
+        + INT.pack(0)
+    )
+    with pytest.raises(MalformedPacket, match="options"):
+        MULTI.decode(raw + _END, 0)

@@ -4,7 +4,7 @@ import pytest
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
-from codec.jute import INT, NULL, pack_buffer, pack_string, pack_strings
+from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
 from proxy.operation import Reading
 from proxy.ops.multi_read import multi_read
@@ -73,6 +73,15 @@ def test_writes_are_refused_with_an_empty_result(path: str | None) -> None:
         _ask(proxy, _part(OpCode.DELETE, path, INT.pack(-1)), _END)
     assert (refusal.value.code, refusal.value.body) == (ErrorCode.MARSHALLING_ERROR, _END)
     assert "/open/child" in proxy.mirror.tree.nodes
+
+
+@pytest.mark.parametrize("path", ["/new", None])
+@pytest.mark.parametrize("flags", [0, 4])
+def test_a_create_is_a_write_whatever_its_path(path: str | None, flags: int) -> None:
+    part = _part(OpCode.CREATE, path, pack_buffer(b"") + OPEN_ACLS + INT.pack(flags))
+    with pytest.raises(Refusal) as refusal:
+        _ask(room(), part, part, _END)
+    assert (refusal.value.code, refusal.value.body) == (ErrorCode.MARSHALLING_ERROR, _END)
 
 
 @pytest.mark.parametrize(

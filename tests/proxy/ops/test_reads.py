@@ -101,4 +101,4 @@ def test_password_hashes_are_for_administrators() -> None:
     stat = proxy.mirror.tree.nodes["/open"].stat()
     assert ask(proxy, OpCode.GET_ACL, "/open", Client(USER)) == pack_acls(acl) + stat
     shown = Reader(ask(proxy, OpCode.GET_ACL, "/open", Client())).acls()
-    assert shown == [Acl(31, "digest", "user:x"), Acl(1, "world", "anyone")]
+    assert shown == (Acl(31, "digest", "user:x"), Acl(1, "world", "anyone"))

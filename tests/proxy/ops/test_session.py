@@ -5,7 +5,6 @@ from typing import Any
 import pytest
 
 from codec.constants import ErrorCode
-from codec.jute import Reader
 from proxy.acl import Caller
 from proxy.batch import Request
 from proxy.operation import WriteOperation
@@ -125,7 +124,7 @@ def test_two_that_clear_up_do_it_once(proxy: Proxy) -> None:
 def test_no_client_can_ask_for_these() -> None:
     for operation in (OPEN, TAKE_OVER, END, END_IF_GONE):
         with pytest.raises(AssertionError):
-            operation.read(Reader(b""))
+            operation.decode(b"", 0)
 
 
 def test_a_refusal_carries_its_code() -> None:

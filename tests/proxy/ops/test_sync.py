@@ -11,6 +11,7 @@ from tests.proxy.ops.room import room
 def test_the_path_comes_back(raw: bytes) -> None:
     proxy = room()
     draft = proxy.batch(1).draft
-    path = SYNC.decode(b"head" + raw, 4)
+    path, end = SYNC.decode(b"head" + raw, 4)
+    assert end == 4 + len(raw)
     assert SYNC.reply(SYNC.apply(draft, None, path), 7) == raw  # type: ignore[arg-type]
     assert draft.footprint == []
