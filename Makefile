@@ -78,6 +78,10 @@ scenarios: setup-test ## Measure what takes longer: crowds, a million znodes, a 
 bench-pipeline: setup-test ## Measure the pipeline on trees of up to 5 million znodes, beside ZooKeeper's own tools
 	@exec $(VENV)/python -m bench.pipeline $(ARGS)
 
+.PHONY: stages
+stages: setup-dev ## Measure the proxy by itself: CPU time or calls by stage of a request, and what etcd is asked
+	@$(VENV)/python -m bench.stages $(ARGS)
+
 # Checks
 
 .PHONY: test unit lint format

@@ -10,11 +10,12 @@ Way of one measurement:
   part only, verifies the effects and cleans up;
 * `summary` takes medians over the rounds, `report` prints them.
 
-`scenarios` holds what is no plain load: crowds of sessions, a million znodes, a far etcd, overload.
+`scenarios` holds what is no plain load: crowds of sessions, a million znodes, a far etcd, overload; `stages`
+runs the proxy by itself, to tell what its parts cost.
 
 The load generator trusts nothing: every reply's length, xid and error field is checked, and afterwards the
 tree must hold exactly what the counted replies promised. A run that fails either is invalid, never a number.
 
-Nothing here imports `codec` or `proxy` for the ZooKeeper side: a mistake shared by server and generator would
-cancel itself out.
+Nothing else here imports `codec` or `proxy` for the ZooKeeper side: a mistake shared by server and generator
+would cancel itself out.
 """

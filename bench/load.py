@@ -45,7 +45,7 @@ class Admin:
         self._socket = _connect(port)
         self._socket.sendall(wire.connect_packet(SESSION_TIMEOUT_MS))
         self._buffer = b""
-        _accept_session(self._receive_frame())
+        accept_session(self._receive_frame())
         self._xid = 0
 
     def __enter__(self) -> Self:
@@ -147,7 +147,7 @@ def open_sessions(port: int, count: int) -> Iterator[list[socket.socket]]:
             sockets.append(_connect(port))
             sockets[-1].sendall(wire.connect_packet(SESSION_TIMEOUT_MS))
         for sock in sockets:
-            _accept_session(_receive_exactly(sock, wire.INT.unpack(_receive_exactly(sock, 4))[0]), prefix=0)
+            accept_session(_receive_exactly(sock, wire.INT.unpack(_receive_exactly(sock, 4))[0]), prefix=0)
         yield sockets
         for sock in sockets:
             sock.settimeout(STALL_SECONDS)
@@ -241,7 +241,7 @@ def _receive_exactly(sock: socket.socket, count: int) -> bytes:
     return data
 
 
-def _accept_session(frame: bytes, prefix: int = 4) -> None:
+def accept_session(frame: bytes, prefix: int = 4) -> None:
     """Raises Stalled unless the ConnectResponse grants a session (a timeout above 0)."""
     _, timeout = wire.INT.unpack_from(frame, prefix)[0], wire.INT.unpack_from(frame, prefix + 4)[0]
     if timeout <= 0:

@@ -6,6 +6,7 @@ the tree with the number of counted replies.
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
+from typing import Protocol
 
 from typing_extensions import override
 
@@ -33,6 +34,13 @@ STAT_REPLY = wire.REPLY_SIZE + wire.STAT_SIZE
 DATA_REPLY = wire.REPLY_SIZE + 4 + len(DATA) + wire.STAT_SIZE
 
 
+class Asker(Protocol):
+    """A session to ask by, one request at a time."""
+
+    def call(self, opcode: int, body: bytes) -> bytes:
+        """The reply's body; raises BadReply for an error."""
+
+
 class Workload(ABC):
     """One kind of load; a fresh object for every run."""
 
@@ -57,7 +65,7 @@ class Workload(ABC):
         """The requests of one connection."""
 
     @abstractmethod
-    def verify(self, admin: Admin, counts: Sequence[int]) -> None:
+    def verify(self, admin: Asker, counts: Sequence[int]) -> None:
         """Raises EffectsDiffer unless the tree holds what `counts` (replies per connection) promise."""
 
     def remains(self, counts: Sequence[int]) -> Iterator[bytes]:
@@ -73,11 +81,17 @@ class Workload(ABC):
         return [self.own_directory(i) for i in range(self.connections)]
 
 
+def preparation(workload: Workload) -> Iterator[Iterator[tuple[int, bytes]]]:
+    """The requests, as (opcode, body), that make the tree that the run needs: directories, then nodes."""
+    directories = [workload.root, *workload.directories()]
+    yield ((wire.CREATE, wire.create_body(path, b"")) for path in directories)
+    yield ((wire.CREATE, wire.create_body(path, DATA)) for path in workload.nodes())
+
+
 def prepare(workload: Workload, admin: Admin) -> None:
     """Makes the tree that the run needs."""
-    directories = [workload.root, *workload.directories()]
-    admin.call_many((wire.CREATE, wire.create_body(path, b"")) for path in directories)
-    admin.call_many((wire.CREATE, wire.create_body(path, DATA)) for path in workload.nodes())
+    for requests in preparation(workload):
+        admin.call_many(requests)
 
 
 def clean_up(workload: Workload, admin: Admin, counts: Sequence[int]) -> None:
@@ -93,7 +107,7 @@ def expect(what: str, found: int, promised: int) -> None:
         raise EffectsDiffer(f"{what}: {found}, but the counted replies promise {promised}")
 
 
-def stat(admin: Admin, path: bytes) -> wire.Stat:
+def stat(admin: Asker, path: bytes) -> wire.Stat:
     """The Stat of a node that exists."""
     return wire.decode_stat(admin.call(wire.EXISTS, read_body(path)))
 
@@ -121,7 +135,7 @@ class Get(Workload):
         return RepeatedStream(requests, (self.reply_size,))
 
     @override
-    def verify(self, admin: Admin, counts: Sequence[int]) -> None:
+    def verify(self, admin: Asker, counts: Sequence[int]) -> None:
         expect("children", stat(admin, self.root).num_children, READ_NODES)
 
 
@@ -148,7 +162,7 @@ class GetChildren(Workload):
         return RepeatedStream(requests, (wire.REPLY_SIZE + 4 + LISTED_CHILDREN * (4 + len(NUMBER % 0)),))
 
     @override
-    def verify(self, admin: Admin, counts: Sequence[int]) -> None:
+    def verify(self, admin: Asker, counts: Sequence[int]) -> None:
         names = wire.decode_names(admin.call(wire.GET_CHILDREN, read_body(self.root)))
         expect("children", len(names), LISTED_CHILDREN)
 
@@ -172,7 +186,7 @@ class Create(Workload):
         )
 
     @override
-    def verify(self, admin: Admin, counts: Sequence[int]) -> None:
+    def verify(self, admin: Asker, counts: Sequence[int]) -> None:
         for connection, count in enumerate(counts):
             directory = self.own_directory(connection)
             expect(f"children of {directory!r}", stat(admin, directory).num_children, count)
@@ -209,7 +223,7 @@ class Delete(Workload):
         return UniqueStream(make, (EMPTY_REPLY,), self.limit_per_connection)
 
     @override
-    def verify(self, admin: Admin, counts: Sequence[int]) -> None:
+    def verify(self, admin: Asker, counts: Sequence[int]) -> None:
         for connection, count in enumerate(counts):
             directory = self.own_directory(connection)
             promised = self.limit_per_connection - count
@@ -252,7 +266,7 @@ class Set(Workload):
         return RepeatedStream(requests, (STAT_REPLY,))
 
     @override
-    def verify(self, admin: Admin, counts: Sequence[int]) -> None:
+    def verify(self, admin: Asker, counts: Sequence[int]) -> None:
         for connection, count in enumerate(counts):
             versions = sum(stat(admin, path).version for path in self.own_nodes(connection))
             expect(f"versions under connection {connection}", versions, self.sets(count))
@@ -297,7 +311,7 @@ class SequentialCreate(Workload):
         return UniqueStream(make, (wire.REPLY_SIZE + 4 + len(prefix) + len(NUMBER % 0),))
 
     @override
-    def verify(self, admin: Admin, counts: Sequence[int]) -> None:
+    def verify(self, admin: Asker, counts: Sequence[int]) -> None:
         found = stat(admin, self.root)
         expect("children", found.num_children, sum(counts))
         # Only creates happened, so each moved cversion once: no suffix was left out or given twice.
@@ -346,7 +360,7 @@ class Multi(Workload):
         return UniqueStream(make, (wire.REPLY_SIZE + created + header + header,))
 
     @override
-    def verify(self, admin: Admin, counts: Sequence[int]) -> None:
+    def verify(self, admin: Asker, counts: Sequence[int]) -> None:
         expect("log entries", stat(admin, self.root + b"/log").num_children, sum(counts))
         expect("blocks", stat(admin, self.root + b"/blocks").num_children, sum(counts))
         for connection, count in enumerate(counts):

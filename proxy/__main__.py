@@ -111,11 +111,7 @@ async def _run(
                 raise lost.result()
             return 0
         await started
-        # The tree is here to stay: without this each full collection would walk all of it.
-        gc.collect()
-        gc.freeze()
-        # Requests and drafts free themselves; what is left to collect is rare, and collecting costs.
-        gc.set_threshold(100_000, 50, 1000)
+        collect_rarely()
         print(
             f"ready: serving ZooKeeper clients on {config.host}:{server.port},"
             f" etcd at {','.join(endpoints)}, prefix {config.prefix}, {len(server.mirror.tree.nodes)} znodes,"
@@ -131,6 +127,15 @@ async def _run(
         log.info("draining")
         await server.stop()
     return 0
+
+
+def collect_rarely() -> None:
+    """Have the garbage collector do next to nothing, once the tree is loaded."""
+    # The tree is here to stay: without this each full collection would walk all of it.
+    gc.collect()
+    gc.freeze()
+    # Requests and drafts free themselves; what is left to collect is rare, and collecting costs.
+    gc.set_threshold(100_000, 50, 1000)
 
 
 async def _end_of(embedded: EmbeddedEtcd | None) -> EmbeddedEtcdError:

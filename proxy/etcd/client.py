@@ -9,13 +9,14 @@ import asyncio
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from typing import Protocol
 from urllib.parse import urlsplit
 
 from proxy.etcd import failures, wire
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.calls import Calls
 from proxy.etcd.channel import Channel
-from proxy.etcd.http2 import Call, Metadata, RpcError
+from proxy.etcd.http2 import Metadata, RpcError
 from proxy.etcd.keeper import LeaseKeeper
 from proxy.etcd.model import (
     EtcdError,
@@ -78,10 +79,38 @@ class Tls:
         return context
 
 
+class AnyCall(Protocol):
+    """An open stream, as `proxy.etcd.http2.Call` is one."""
+
+    def write(self, message: bytes) -> None:
+        """Send one message. Raises RpcError if it is over."""
+
+    async def read(self) -> bytes | None:
+        """The next message; None if the server has ended it. Raises RpcError."""
+
+    def cancel(self) -> None:
+        """End it; whoever waits gets RpcError."""
+
+
+class AnyChannel(Protocol):
+    """How calls get to a member: `proxy.etcd.channel.Channel`, or the bench's, which goes nowhere."""
+
+    address: str
+
+    async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
+        """One request, one answer. Raises RpcError."""
+
+    async def stream(self, path: str, metadata: Metadata = ()) -> AnyCall:
+        """Open a bidirectional call. Raises RpcError."""
+
+    async def close(self) -> None:
+        """Close all connections."""
+
+
 class Stream:
     """One open bidirectional call. Ends by an EtcdError from `read` or `write`, or by `close`."""
 
-    def __init__(self, call: Call, client: "EtcdClient", member: "_Member") -> None:
+    def __init__(self, call: AnyCall, client: "EtcdClient", member: "_Member") -> None:
         self._call = call
         self._client = client
         self._member = member
@@ -117,14 +146,16 @@ class Stream:
 class _Member:
     """The channel to one endpoint."""
 
-    def __init__(self, endpoint: str, tls: Tls | None) -> None:
+    def __init__(
+        self, endpoint: str, tls: Tls | None, connect: Callable[[str, int, Tls | None], AnyChannel]
+    ) -> None:
         url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
         if url.scheme not in ("http", "https") or not url.hostname or url.path not in ("", "/"):
             raise ValueError(
                 f"not an etcd endpoint: {endpoint!r} (expected http://HOST:PORT or https://HOST:PORT)"
             )
         secure = (tls or Tls()) if url.scheme == "https" else None
-        self.channel = Channel(url.hostname, url.port or 2379, secure)
+        self.channel = connect(url.hostname, url.port or 2379, secure)
         self.address = self.channel.address
 
 
@@ -137,12 +168,21 @@ class EtcdClient:
     """
 
     def __init__(
-        self, endpoints: Sequence[str], *, tls: Tls | None = None, user: str = "", password: str = ""
+        self,
+        endpoints: Sequence[str],
+        *,
+        tls: Tls | None = None,
+        user: str = "",
+        password: str = "",
+        connect: Callable[[str, int, Tls | None], AnyChannel] = Channel,
     ) -> None:
-        """Connects lazily. `tls` is for https endpoints. Raises ValueError for a bad endpoint."""
+        """Connects lazily. `tls` is for https endpoints. Raises ValueError for a bad endpoint.
+
+        `connect` makes the channel to a host and port.
+        """
         if not endpoints:
             raise ValueError("no etcd endpoint given")
-        self._members = [_Member(endpoint, tls) for endpoint in endpoints]
+        self._members = [_Member(endpoint, tls, connect) for endpoint in endpoints]
         self._member = self._members[0]
         self._user = user
         self._password = password

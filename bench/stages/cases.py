@@ -1,0 +1,183 @@
+"""What is run: one of the bench's workloads, or a change that many watch, so many clients, so many at a time.
+
+Each run has a proxy and an etcd of its own, goes on until every reply is there, and verifies the tree.
+"""
+
+import asyncio
+import cProfile
+import gc
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from typing import NamedTuple
+
+from bench import wire
+from bench.stages.clients import Asker, Loader, until
+from bench.stages.etcd import CountingEtcd, Counts, MeteredClient
+from bench.stages.loop import MeteredLoop
+from bench.stages.meter import OF_THE_PROXY, Meter
+from bench.workloads import WORKLOADS, preparation
+from proxy.__main__ import collect_rarely
+from proxy.config import parse
+from proxy.server import Server
+
+FANOUT = "fanout"
+NAMES = (*WORKLOADS, FANOUT)
+# No ticks of a few seconds, in which sessions would be looked after meanwhile; else as it comes.
+_CONFIG = parse(["--listen", "127.0.0.1:0", "--max-client-connections", "0", "--tick-time", "60000"])
+_ROOT = b"/bench"
+_WATCHERS = 100  # sessions that hold a case's watches
+_FANNED = b"/fanned"
+
+
+class Case(NamedTuple):
+    """A run's shape. A `fanout` has `connections` sessions that see each change of one node."""
+
+    name: str
+    connections: int = 64
+    depth: int = 32
+    watches: int = 0
+    """Watches that others have set on other nodes; none of them fires."""
+
+
+class Figures(NamedTuple):
+    """What a run took; a fanout's requests are the events that the watchers got."""
+
+    requests: int
+    etcd: Counts
+    nanos: Mapping[str, int]
+    python_calls: Mapping[str, int]
+    c_calls: Mapping[str, int]
+
+    @property
+    def per_request(self) -> dict[str, float]:
+        """What etcd was asked, for each request."""
+        names = ("txns", "puts", "deletes", "compares", "bytes", "ranges")
+        return {name: getattr(self.etcd, name) / self.requests for name in names}
+
+    def microseconds(self) -> dict[str, float]:
+        """CPU time of a request by stage of the proxy."""
+        return {stage: self.nanos.get(stage, 0) / self.requests / 1000 for stage in OF_THE_PROXY}
+
+    def calls_in(self, stage: str) -> tuple[float, float]:
+        """Calls of Python's functions, and of C's, a request, in one stage."""
+        of_python, of_c = self.python_calls.get(stage, 0), self.c_calls.get(stage, 0)
+        return of_python / self.requests, of_c / self.requests
+
+    def calls(self) -> tuple[float, float]:
+        """The same, in all stages of the proxy."""
+        of_python, of_c = zip(*map(self.calls_in, OF_THE_PROXY), strict=True)
+        return sum(of_python), sum(of_c)
+
+
+def run(
+    case: Case, each: int, warm_up: int, *, counting: bool = False, profile: cProfile.Profile | None = None
+) -> Figures:
+    """Run a case, `each` requests (or changes that are watched) by every connection after so many to warm up.
+
+    Raises BenchError for a wrong reply or a wrong tree. With `counting` the calls are counted, and the times
+    mean nothing; a `profile` is on while requests are handled.
+    """
+    meter = Meter(counting=counting, profile=profile)
+    work = _fanout if case.name == FANOUT else _load
+    with asyncio.Runner(loop_factory=lambda: MeteredLoop(meter)) as runner:
+        return runner.run(work(case, each, warm_up, meter))
+
+
+@asynccontextmanager
+async def _serving(meter: Meter) -> AsyncIterator[tuple[Server, CountingEtcd]]:
+    etcd = CountingEtcd(meter)
+    client = MeteredClient(etcd, meter)
+    server = Server(_CONFIG, client)
+    await server.start(lambda _count: None)
+    try:
+        yield server, etcd
+    finally:
+        await server.stop()
+        await client.close()
+
+
+@contextmanager
+def _collecting_rarely() -> Iterator[None]:
+    """The garbage collector as a proxy sets it; afterwards as it was."""
+    thresholds = gc.get_threshold()
+    collect_rarely()
+    try:
+        yield
+    finally:
+        gc.set_threshold(*thresholds)
+        gc.unfreeze()
+
+
+async def _load(case: Case, each: int, warm_up: int, meter: Meter) -> Figures:
+    async with _serving(meter) as (server, etcd):
+        admin = Asker(server, meter)
+        await until(lambda: admin.is_connected)
+        limit = case.connections * (each + warm_up)
+        workload = WORKLOADS[case.name](_ROOT, case.connections, limit)
+        for requests in preparation(workload):
+            await admin.call_many(requests)
+        await _set_watches(server, admin, case.watches, meter)
+        loaders = [
+            Loader(server, meter, workload.stream(number), case.depth) for number in range(case.connections)
+        ]
+        await until(lambda: all(loader.is_connected for loader in loaders))
+        with _collecting_rarely():
+            await _drive(loaders, warm_up)
+            before = etcd.counts.copy()
+            meter.start()
+            await _drive(loaders, each)
+            meter.stop()
+            counts = etcd.counts.since(before)
+        workload.verify(admin, [loader.answered for loader in loaders])
+        return _figures(case.connections * each, counts, meter)
+
+
+async def _drive(loaders: Sequence[Loader], each: int) -> None:
+    for loader in loaders:
+        loader.allow(each)
+
+    def is_over() -> bool:
+        for loader in loaders:
+            loader.go_on()
+        return all(loader.is_idle for loader in loaders)
+
+    await until(is_over)
+
+
+async def _set_watches(server: Server, admin: Asker, count: int, meter: Meter) -> None:
+    """So many watches, by some sessions that each watch the same nodes."""
+    paths = [b"/watched%04d" % number for number in range(-(-count // _WATCHERS))]
+    await admin.call_many((wire.CREATE, wire.create_body(path, b"")) for path in paths)
+    for _ in range(_WATCHERS if paths else 0):
+        watcher = Asker(server, meter)
+        await until(lambda watcher=watcher: watcher.is_connected)  # type: ignore[misc]
+        watcher.ask(*((wire.EXISTS, wire.text(path) + b"\1") for path in paths))
+        await watcher.expect(len(paths))
+
+
+async def _fanout(case: Case, each: int, warm_up: int, meter: Meter) -> Figures:
+    async with _serving(meter) as (server, etcd):
+        admin = Asker(server, meter)
+        await until(lambda: admin.is_connected)
+        await admin.call_many([(wire.CREATE, wire.create_body(_FANNED, b""))])
+        watchers = [Asker(server, meter) for _ in range(case.connections)]
+        await until(lambda: all(watcher.is_connected for watcher in watchers))
+        counts = Counts()
+        with _collecting_rarely():
+            for number in range(warm_up + each):
+                for watcher in watchers:
+                    watcher.frames.clear()
+                    watcher.ask((wire.EXISTS, wire.text(_FANNED) + b"\1"))
+                before = etcd.counts.copy()
+                if number >= warm_up:
+                    meter.start()
+                await admin.call_many([(wire.SET_DATA, wire.set_body(_FANNED, b""))])
+                await until(lambda: all(len(watcher.frames) == 2 for watcher in watchers))
+                if number >= warm_up:
+                    meter.stop()
+                    counts = counts.plus(etcd.counts.since(before))
+        return _figures(case.connections * each, counts, meter)
+
+
+def _figures(requests: int, counts: Counts, meter: Meter) -> Figures:
+    return Figures(requests, counts, meter.nanos, meter.python_calls, meter.c_calls)

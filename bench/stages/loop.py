@@ -1,0 +1,101 @@
+"""An event loop that tells a meter whose work it runs: it knows the proxy's callbacks and tasks by name.
+
+So nothing in the proxy needs to be changed, or to know of this. A callback or task that is renamed shows up
+among the others until it is named here.
+"""
+
+import asyncio
+from collections.abc import Callable, Coroutine, Generator
+from contextvars import Context
+from types import MethodType
+from typing import Any, TypeVarTuple, Unpack
+
+from typing_extensions import override
+
+from bench.stages.meter import APPLY, BACKGROUND, EVALUATE, OTHER, OUTSIDE, PLAN, SEND, Meter
+
+STAGES = {
+    "Committer._pump": EVALUATE,
+    "Committer._fly": PLAN,
+    "Feed.run": APPLY,
+    "Connection._advance": APPLY,
+    "Connection._flush": SEND,
+    "Leases.run": BACKGROUND,
+    "LeaseKeeper.run": BACKGROUND,
+    "LeaseKeeper._write": BACKGROUND,
+    "LeaseKeeper._read": BACKGROUND,
+    "LeaseKeeper._expect_answers": BACKGROUND,
+    "Pulse.run": BACKGROUND,
+    "ReadOnlySessions.run": BACKGROUND,
+    "Reaper.run": BACKGROUND,
+}
+
+
+_Ts = TypeVarTuple("_Ts")
+
+
+class MeteredLoop(asyncio.SelectorEventLoop):
+    """asyncio's own loop, which notes whose work it runs."""
+
+    def __init__(self, meter: Meter) -> None:
+        super().__init__()
+        self._meter = meter
+        self.set_debug(False)  # else there are more calls
+        self.set_task_factory(self._task)
+
+    @override
+    def call_soon(
+        self,
+        callback: Callable[[Unpack[_Ts]], object],
+        *args: *_Ts,
+        context: Context | None = None,
+    ) -> asyncio.Handle:
+        if isinstance(callback, MethodType) and callback.__module__.startswith("proxy."):
+            stage = STAGES.get(callback.__qualname__, OTHER)
+            return super().call_soon(self._run, stage, callback, args, context=context)
+        return super().call_soon(callback, *args, context=context)
+
+    def _run(self, stage: str, callback: Callable[..., object], args: tuple[Any, ...]) -> None:
+        former = self._meter.enter(stage)
+        try:
+            callback(*args)
+        finally:
+            self._meter.enter(former)
+
+    def _task(
+        self, loop: asyncio.AbstractEventLoop, coroutine: Any, context: Context | None = None
+    ) -> asyncio.Task[Any]:
+        name = getattr(coroutine, "__qualname__", "")
+        code = getattr(coroutine, "cr_code", None)
+        ours = code is not None and "/proxy/" in code.co_filename
+        stage = STAGES.get(name, OTHER if ours else OUTSIDE)
+        return asyncio.Task(_Metered(coroutine, stage, self._meter), loop=loop, context=context)
+
+
+class _Metered(Coroutine[Any, Any, Any]):
+    """A coroutine whose every step is noted."""
+
+    def __init__(self, inner: Coroutine[Any, Any, Any], stage: str, meter: Meter) -> None:
+        self._inner = inner
+        self._stage = stage
+        self._meter = meter
+
+    def send(self, value: Any) -> Any:
+        former = self._meter.enter(self._stage)
+        try:
+            return self._inner.send(value)
+        finally:
+            self._meter.enter(former)
+
+    def throw(self, *error: Any) -> Any:
+        former = self._meter.enter(self._stage)
+        try:
+            return self._inner.throw(*error)
+        finally:
+            self._meter.enter(former)
+
+    def close(self) -> None:
+        self._inner.close()
+
+    def __await__(self) -> Generator[Any, Any, Any]:
+        return self._inner.__await__()

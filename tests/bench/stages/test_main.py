@@ -1,0 +1,43 @@
+"""The tool, as small as it can be."""
+
+import json
+from pathlib import Path
+
+import pytest
+
+from bench.stages.__main__ import main
+from bench.stages.cases import NAMES
+from bench.stages.meter import OF_THE_PROXY
+
+_SMALL = ["--connections", "4", "--depth", "5", "--requests", "40", "--rounds", "1"]
+
+
+@pytest.mark.parametrize("how", [[], ["--calls"], ["--profile"]])
+def test_all_workloads_are_shown_by_stage(
+    how: list[str], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "figures.json"
+    assert main([*_SMALL, *how, "--json", str(path)]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"\n| {name} |" in shown for name in NAMES)
+    assert ("cumulative time" in shown or "cumtime" in shown) == (how == ["--profile"])
+    for name, figures in json.loads(path.read_text()).items():
+        assert figures["requests"] == 40
+        assert (figures["etcd"]["txns"] > 0) == (name not in ("get", "exists", "children"))
+        stages = figures["calls"] if how == ["--calls"] else figures["microseconds"]
+        assert tuple(stages) == OF_THE_PROXY
+        assert stages["take"] != 0
+
+
+def test_an_unknown_workload_is_named(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(["--workloads", "get,got"])
+    assert ended.value.code == 2
+    assert "'got' is none of get, " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("value", ["0", "-1", "many"])
+def test_a_number_is_above_0(value: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--connections", value])
+    assert "above 0" in capsys.readouterr().err
