@@ -4,12 +4,12 @@ Pure. `add` evaluates one request and keeps it if the whole still fits into one 
 turns the batch into that Txn.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from codec.constants import ErrorCode
 from proxy.acl import Caller
-from proxy.draft import CHANGE, PENDING, Draft, Entry, SessionChange, SessionRecord
+from proxy.draft import CHANGE, PENDING, Draft, DraftEvent, Entry, SessionChange, SessionRecord
 from proxy.operation import WriteOperation
 from proxy.refusal import Refusal
 from proxy.rules import DEFAULT_RULES, Rules
@@ -89,7 +89,7 @@ class Component:
         self.merged_into: Component | None = None
         self.requests: list[Request] = []
         self.entries: list[Entry] = []
-        self.events: list[TreeEvent] = []
+        self.events: list[DraftEvent] = []
         self.session_guards: dict[int, int] = {}
         self.session_changes: list[SessionChange] = []
         self.guards = 0  # compares, at most
@@ -121,9 +121,16 @@ _WRITES = (0, 0, 1, 1, 1, 1, 2, 2)
 
 # What a single operation can add: node and counter of two paths, a session, a component.
 _MOST_OF_ONE = 8
+# Components that an operation which checks first can merge into one: of a parent, a node and a session.
+_MOST_MERGED = 3
 # A request's bytes come at most this often in its Txn (a path in keys, guards and counters).
 _MOST_COPIES = 6
 _ENTRY_BYTES = 160  # what a path costs besides itself: prefix, header, protobuf around key, value and guards
+
+
+def events_of(events: Iterable[DraftEvent]) -> list[TreeEvent]:
+    """What a draft notes of changes as watches see them."""
+    return [TreeEvent(kind, entry.path, acl) for kind, entry, acl in events]
 
 
 class Later(Exception):
@@ -138,11 +145,14 @@ class Batch:
     """One draft and the requests accepted on it."""
 
     __slots__ = (
+        "_alone",
         "_by_session",
         "_components",
         "_incarnation",
         "_load",
+        "_proven",
         "_size",
+        "_watches",
         "_watches_of",
         "_widest",
         "draft",
@@ -172,8 +182,11 @@ class Batch:
         self.wide = False  # one request that needs more guards than a Txn has room for
         self._incarnation = incarnation
         self._watches_of = watches_of
+        self._watches: dict[int, HeldWatches | None] = {}  # of sessions asked for: nothing moves meanwhile
+        self._alone = False  # nothing may join what is there
         self._components: dict[Component, None] = {}
-        self._by_session: dict[int, Component] = {}
+        self._by_session: dict[int, Component] = {}  # whose records are guarded
+        self._proven: dict[int, Component] = {}  # ... and are alive and ours
         self._size = 0
         self._widest = 0
         self._load = 0  # guards and chunks of all components: what one would have if all were merged
@@ -189,23 +202,35 @@ class Batch:
         Raises Held if it has to wait for a Txn in flight, Later if for another batch; nothing changes then.
         """
         requests = self.requests
-        if requests and (request.solo or requests[0].solo or self.wide or len(requests) >= MAX_REQUESTS):
+        if requests and (request.solo or self._alone or len(requests) >= MAX_REQUESTS):
             return False
         draft = self.draft
-        # Where even the merger of all components would have room, nothing that checks first needs a way back.
+        # Where even the merger of all components that it can touch would have room, nothing that checks first
+        # needs a way back.
+        merged = min(self._load, _MOST_MERGED * self._widest)
         crowded = (
-            len(self._components) + self._load + _MOST_OF_ONE > WIDTH
+            len(self._components) + merged + _MOST_OF_ONE > WIDTH
             or self._size + _MOST_COPIES * request.size + 4 * _ENTRY_BYTES > MAX_BYTES
         )
         if crowded and requests and self._size + request.size > MAX_BYTES:
             return False  # known without a costly look at what is in it
         watches = None
-        if request.of_session and request.caller.session_id in self._by_session:
-            watches = self._watches_of(request.caller.session_id)
+        session_id = request.caller.session_id
+        home = self._proven.get(session_id) if request.of_session else None
+        if home is not None:
+            try:
+                watches = self._watches[session_id]
+            except KeyError:
+                watches = self._watches[session_id] = self._watches_of(session_id)
         draft.begin(undoable=crowded or watches is not None or not request.operation.checks_first)
+        request.refusal = None
+        proven = False
         try:
-            self._evaluate(request)
-            if watches is not None and watches.tell(draft.request_events):
+            if request.of_session and (home is None or draft.sessions_changed):
+                self._demand_session(session_id)
+                proven = True
+            request.result = request.operation.apply(draft, request.caller, request.fields)
+            if watches is not None and watches.tell(events_of(draft.request_events)):
                 raise Later
         except Refusal as refusal:
             draft.rollback()
@@ -213,34 +238,37 @@ class Batch:
         except BaseException:
             draft.rollback()
             raise
-        if not self._accept(request):
+        if not self._accept(request, home):
             draft.rollback()
             return False
+        if proven:
+            self._proven[session_id] = self._by_session[session_id]
         requests.append(request)
         return True
 
-    def _evaluate(self, request: Request) -> None:
-        request.refusal = None
-        caller = request.caller
-        if request.of_session:
-            record = self.draft.session(caller.session_id)
-            if record is None:
-                raise Refusal(ErrorCode.SESSION_EXPIRED)
-            if record.value.owner != self._incarnation:
-                raise Refusal(ErrorCode.SESSION_MOVED)
-        request.result = request.operation.apply(self.draft, caller, request.fields)
+    def _demand_session(self, session_id: int) -> None:
+        """Guard the session's record; it must be there and ours. Raises Refusal."""
+        record = self.draft.session(session_id)
+        if record is None:
+            raise Refusal(ErrorCode.SESSION_EXPIRED)
+        if record.value.owner != self._incarnation:
+            raise Refusal(ErrorCode.SESSION_MOVED)
 
-    def _accept(self, request: Request) -> bool:
-        """Make the evaluated request part of the component of its footprint, if there is room."""
+    def _accept(self, request: Request, home: Component | None) -> bool:
+        """Make the evaluated request part of the component of its footprint, if there is room.
+
+        `home`: the component that guards its session already.
+        """
         draft = self.draft
         footprint = draft.footprint
         session_guards = draft.session_guards
-        by_session = self._by_session
         guards = 0
         writes = len(draft.session_changes)
         size = request.size
         former: list[tuple[Entry, int]] = []  # flags, for the way back
         touched: list[Component] = []
+        if home is not None:
+            touched.append(home if home.merged_into is None else home.root())
         for entry, flags in footprint:
             had = entry.flags
             new = flags & ~had
@@ -258,15 +286,8 @@ class Batch:
                     component = component.root()
                 if component not in touched:
                     touched.append(component)
-        for session_id in session_guards:
-            component = by_session.get(session_id)
-            if component is None:
-                guards += 1
-            else:
-                if component.merged_into is not None:
-                    component = component.root()
-                if component not in touched:
-                    touched.append(component)
+        if session_guards:
+            guards += self._touch_sessions(session_guards, touched)
         merged_guards = guards
         merged_writes = writes
         for component in touched:
@@ -280,6 +301,7 @@ class Batch:
                     entry.flags = had
                 return False
             self.wide = too_wide
+        self._alone = self.wide or request.solo
         if touched:
             target = touched[0]
             for other in touched[1:]:
@@ -292,10 +314,11 @@ class Batch:
         target.writes = merged_writes
         target.requests.append(request)
         target.events += draft.request_events
-        target.session_changes += draft.session_changes
+        if draft.session_changes:
+            target.session_changes += draft.session_changes
         for session_id, mod in session_guards.items():
             target.session_guards[session_id] = mod
-            by_session[session_id] = target
+            self._by_session[session_id] = target
         for entry, _ in footprint:
             if entry.component is None:
                 entry.component = target
@@ -304,6 +327,17 @@ class Batch:
         self._load += guards + -(-writes // CHUNK)
         self._size += size
         return True
+
+    def _touch_sessions(self, session_guards: Iterable[int], touched: list[Component]) -> int:
+        """Add the components that guard these sessions already; returns how many guards come in addition."""
+        guards = 0
+        for session_id in session_guards:
+            component = self._by_session.get(session_id)
+            if component is None:
+                guards += 1
+            elif component.root() not in touched:
+                touched.append(component.root())
+        return guards
 
     def dissolve(self) -> None:
         """Let go of what refers to each other, so that the garbage collector need not find it."""

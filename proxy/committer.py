@@ -112,6 +112,7 @@ class _Flight:
     __slots__ = (
         "answered",
         "batch",
+        "changed",
         "ended",
         "history",
         "lane",
@@ -126,6 +127,7 @@ class _Flight:
 
     def __init__(self, batch: Batch, lane: _Lane, queues: list[_Queue]) -> None:
         self.batch = batch
+        self.changed = batch.changed_paths()
         self.lane = lane
         self.queues = queues
         self.waiting: list[_Queue] = []
@@ -327,8 +329,7 @@ class Committer:
             # Nothing joins a wide one: any change in its ranges would have it evaluated again, for ever.
             self._draining = flight.batch.wide
             self._flights.add(flight)
-            for path in flight.batch.changed_paths():
-                self._locks[path] = flight
+            self._locks.update(dict.fromkeys(flight.changed, flight))
             self._tasks.start(self._fly(flight), "commit a batch")
 
     def _form(self) -> _Flight | None:
@@ -365,13 +366,14 @@ class Committer:
     def _take(self, queue: _Queue, batch: Batch, taken: dict[_Queue, None]) -> _Turn:
         """Take a turn of a session's requests, which `_ready` no longer holds, into the batch."""
         requests = queue.requests
+        add = batch.add
         for _ in range(QUANTUM):
             if not requests:
                 if queue not in taken:
                     self._retire(queue)
                 return _Turn.OVER
             try:
-                fits = batch.add(requests[0])
+                fits = add(requests[0])
             except Later:
                 return _Turn.OVER
             except Held as held:
@@ -391,8 +393,9 @@ class Committer:
                     self._ready.appendleft(queue)
                 return _Turn.FULL
             requests.popleft()
-            taken[queue] = None
-            queue.state = _State.BUSY
+            if queue.state is not _State.BUSY:
+                taken[queue] = None
+                queue.state = _State.BUSY
         return _Turn.AGAIN if requests else _Turn.OVER
 
     def _put_back(self, batch: Batch) -> None:
@@ -653,7 +656,10 @@ class Committer:
                 pause = min(_MAX_BACKOFF, _BACKOFF * 2 ** min(attempts - _AT_ONCE, 10)) * random.random()
         # Answer before the sessions' next writes are evaluated, and in the order of the batch.
         for request in winners:
-            _tell(request, zxid)
+            try:  # as `_tell`, without a call
+                request.done(request, zxid)
+            except Exception:
+                log.exception("a request's answer could not be given")
         self._release(flight, pause, {request.caller.session_id for request in losers})
 
     def _release(self, flight: _Flight, pause: float = 0.0, paused: set[int] | None = None) -> None:
@@ -662,10 +668,9 @@ class Committer:
         self._by_marker.pop(flight.marker, None)
         self._flights.discard(flight)
         self._free.append(flight.lane)
-        paths = flight.batch.changed_paths()
-        for path in paths:
+        for path in flight.changed:
             del self._locks[path]
-        self._courtesy.released(paths)
+        self._courtesy.released(flight.changed)
         flight.batch.dissolve()
         for queue in (*flight.queues, *flight.waiting):
             if not queue.requests:

@@ -7,15 +7,14 @@ mirror's tree itself is never touched.
 
 from collections.abc import Mapping
 from itertools import islice
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from codec.constants import EventType
 from codec.jute import Acl
 from proxy.rules import DEFAULT_RULES, Rules
 from proxy.tree import Node, Tree, session_of, wrap_int
 from schema.paths import parent_of, split
-from schema.values import OPEN_ACL, SessionValue, TreeEvent
+from schema.values import OPEN_ACL, SessionValue
 
 if TYPE_CHECKING:
     from proxy.batch import Component
@@ -38,6 +37,10 @@ _BYTES_OF_DELETE = 64
 
 StatFields = tuple[int, int, int, int, int, int, int, int, int, int, int]
 
+# A change that watches fire for: the event's type, the entry, and its ACL at that moment. A plain tuple, for
+# every write makes one and hardly any is looked at.
+DraftEvent: TypeAlias = "tuple[int, Entry, tuple[Acl, ...]]"
+
 
 class Held(Exception):
     """A Txn in flight changes this path or session; the request has to wait for `holder`."""
@@ -50,7 +53,8 @@ class Held(Exception):
 class Entry:
     """One path in a draft: its fields as they would be, and the revisions on which they rest.
 
-    The revisions are copied, for the mirror's node may move on before the batch is planned.
+    The revisions are copied, for the mirror's node may move on before the batch is planned. A node that was
+    never there has the first ten only.
     """
 
     __slots__ = (
@@ -75,63 +79,59 @@ class Entry:
         "owner",
         "path",
         "pzxid",
-        "saved_by",
         "version",
     )
 
     path: str
     mod: int  # mod_revision of the node's key before the batch; 0: there was none
     counter_mod: int
-    explicit_czxid: bool
     exists: bool
     data: bytes | None
     acl: tuple[Acl, ...]
+    created: int
+    child_count: int
+    pzxid: int
+    explicit_czxid: bool
     owner: int
     czxid: int
     mzxid: int
-    pzxid: int
     ctime: int
     mtime: int
     version: int
     aversion: int
-    created: int
-    child_count: int
     node_changed: bool
     counter_changed: bool
     event_count: int
     flags: int  # GUARD_NODE, GUARD_COUNTER, CHANGE of all accepted requests
-    saved_by: int  # the request that last saved this entry's fields for its way back
     component: "Component | None"
 
     def __init__(self, path: str, before: Node | None) -> None:
         self.path = path
         self.node_changed = self.counter_changed = False
-        self.event_count = self.flags = self.saved_by = 0
+        self.event_count = self.flags = 0
         self.component = None
         if before is None:
             self.exists = self.explicit_czxid = False
-            self.mod = self.counter_mod = 0
+            self.mod = self.counter_mod = self.created = self.child_count = self.pzxid = 0
             self.data = None
             self.acl = OPEN_ACL
-            self.owner = self.czxid = self.mzxid = self.pzxid = self.ctime = self.mtime = 0
-            self.version = self.aversion = self.created = self.child_count = 0
-        else:
-            self.exists = True
-            self.explicit_czxid = before.explicit_czxid
-            self.mod = before.mod
-            self.counter_mod = before.counter_mod
-            self.data = before.data
-            self.acl = before.acl
-            self.owner = before.owner
-            self.czxid = before.czxid
-            self.mzxid = before.mzxid
-            self.pzxid = before.pzxid
-            self.ctime = before.ctime
-            self.mtime = before.mtime
-            self.version = before.version
-            self.aversion = before.aversion
-            self.created = before.created
-            self.child_count = len(before.children) if before.children else 0
+            return
+        self.exists = True
+        self.explicit_czxid = before.explicit_czxid
+        self.mod = before.mod
+        self.counter_mod = before.counter_mod
+        self.data = before.data
+        self.acl = before.acl
+        self.owner = before.owner
+        self.czxid = before.czxid
+        self.mzxid = before.mzxid
+        self.pzxid = before.pzxid
+        self.ctime = before.ctime
+        self.mtime = before.mtime
+        self.version = before.version
+        self.aversion = before.aversion
+        self.created = before.created
+        self.child_count = len(before.children) if before.children else 0
 
     def stat(self) -> StatFields:
         """The Stat at this point of the batch; zxids of the batch itself are PENDING."""
@@ -149,19 +149,28 @@ class Entry:
             self.pzxid,
         )
 
-    def save(self) -> tuple[Any, ...]:
-        """All that a request may change, for `restore`."""
-        state: tuple[Any, ...] = _state_of(self)
-        return state
 
-    def restore(self, saved: tuple[Any, ...]) -> None:
-        """Go back to what `save` gave."""
-        for name, value in zip(_STATE, saved, strict=True):
-            setattr(self, name, value)
+# The ways back. Each change of a request notes its own, with no more than it overwrites; what one finds is as
+# its change left it, for the later changes have been undone before.
 
 
-# What of an entry a request may change.
-_STATE = (
+def _uncount(parent: Entry, created: int, child_count: int, pzxid: int, counter_changed: bool) -> None:
+    """A child came or went."""
+    parent.created = created
+    parent.child_count = child_count
+    parent.pzxid = pzxid
+    parent.counter_changed = counter_changed
+
+
+def _uncreate(entry: Entry) -> None:
+    """The node was never there before."""
+    entry.exists = entry.node_changed = False
+    entry.data = None
+    entry.event_count = 0
+
+
+# What of an entry a create in the place of a deleted node overwrites.
+_OVERWRITTEN = (
     "exists",
     "data",
     "acl",
@@ -178,9 +187,37 @@ _STATE = (
     "node_changed",
     "counter_changed",
     "event_count",
-    "saved_by",
 )
-_state_of = attrgetter(*_STATE)
+
+
+def _unreplace(entry: Entry, *former: Any) -> None:
+    """The node was there before, and had been deleted."""
+    for name, value in zip(_OVERWRITTEN, former, strict=True):
+        setattr(entry, name, value)
+
+
+def _undelete(entry: Entry, data: bytes | None, node_changed: bool) -> None:
+    entry.exists = True
+    entry.data = data
+    entry.node_changed = node_changed
+    entry.event_count -= 1
+
+
+def _unset(
+    entry: Entry, data: bytes | None, version: int, mzxid: int, mtime: int, node_changed: bool
+) -> None:
+    entry.data = data
+    entry.version = version
+    entry.mzxid = mzxid
+    entry.mtime = mtime
+    entry.node_changed = node_changed
+    entry.event_count -= 1
+
+
+def _unset_acl(entry: Entry, acl: tuple[Acl, ...], aversion: int, node_changed: bool) -> None:
+    entry.acl = acl
+    entry.aversion = aversion
+    entry.node_changed = node_changed
 
 
 class SessionRecord(NamedTuple):
@@ -204,7 +241,6 @@ class Draft:
         "_by_parent",
         "_journal",
         "_locks",
-        "_serial",
         "_session_values",
         "_sessions",
         "_sorted",
@@ -233,9 +269,8 @@ class Draft:
         self._sessions = sessions
         self._session_values: dict[int, SessionValue | None] = {}  # what kept requests have made of them
         self._locks = locks
-        self._serial = 0
         self._undoable = True
-        self._journal: list[tuple[Entry, tuple[Any, ...]]] = []
+        self._journal: list[tuple[Any, ...]] = []  # each a way back and what it takes
         self.now = now
         self.rules = rules
         self.quotas = tree.quotas  # as of what is applied: what this draft would make of them does not count
@@ -243,7 +278,7 @@ class Draft:
         self._by_parent: dict[str, list[Entry]] = {}  # the first `_sorted` of the entries, for `subtree`
         self._sorted = 0
         self.footprint: list[tuple[Entry, int]] = []
-        self.request_events: list[TreeEvent] = []
+        self.request_events: list[DraftEvent] = []
         self.session_changes: list[SessionChange] = []
         self.session_guards: dict[int, int] = {}
 
@@ -253,20 +288,22 @@ class Draft:
         Without `undoable`, what it changes stays: for operations that check all before, in a batch that has
         room for them in any case.
         """
-        self._serial += 1
         self._undoable = undoable
-        for change in self.session_changes:
-            self._session_values[change.session_id] = change.value
-        self._journal = []
+        if self.session_changes:
+            for change in self.session_changes:
+                self._session_values[change.session_id] = change.value
+            self.session_changes = []
+        if self._journal:
+            self._journal = []
         self.footprint = []
         self.request_events = []
-        self.session_changes = []
-        self.session_guards = {}
+        if self.session_guards:
+            self.session_guards = {}
 
     def rollback(self) -> None:
         """Undo what the current request changed; its footprint stays, for its refusal rests on it."""
-        for entry, saved in reversed(self._journal):
-            entry.restore(saved)
+        for undo, *former in reversed(self._journal):
+            undo(*former)
         self._journal = []
         self.request_events = []
         self.session_changes = []
@@ -283,6 +320,11 @@ class Draft:
             entry = self.entries[path] = Entry(path, self._tree.nodes.get(path))
         self.footprint.append((entry, flags))
         return entry
+
+    @property
+    def sessions_changed(self) -> bool:
+        """Whether kept requests have changed a session's record."""
+        return bool(self._session_values)
 
     def reserves(self, path: str) -> bool:
         """Whether a path, at which nothing is, belongs to the server itself (see Tree.reserves)."""
@@ -317,60 +359,71 @@ class Draft:
             found += sorted(children)
         return found, limit > 0
 
-    def _change(self, entry: Entry) -> None:
-        if self._undoable and entry.saved_by != self._serial:
-            self._journal.append((entry, entry.save()))
-            entry.saved_by = self._serial
-
     def create(
         self, parent: Entry, entry: Entry, data: bytes | None, acl: tuple[Acl, ...], owner: int
     ) -> None:
         """Create a node; that it is absent and may be created has been checked."""
-        self._change(parent)
+        if self._undoable:
+            self._note_count(parent)
+            if entry.mod or entry.event_count:
+                self._journal.append((_unreplace, entry, *(getattr(entry, name) for name in _OVERWRITTEN)))
+            else:
+                self._journal.append((_uncreate, entry))
         parent.created = wrap_int(parent.created + 1)
         parent.child_count += 1
         parent.pzxid = PENDING
         parent.counter_changed = True
-        self._change(entry)
-        entry.exists = True
+        entry.exists = entry.node_changed = True
         entry.data = data
         entry.acl = acl
         entry.owner = owner
         entry.czxid = entry.mzxid = entry.pzxid = PENDING
         entry.ctime = entry.mtime = self.now
         entry.version = entry.aversion = entry.created = entry.child_count = 0
-        entry.node_changed = True
         entry.counter_changed = False
-        self._event(_CREATED, entry)
+        entry.event_count += 1
+        self.request_events.append((_CREATED, entry, acl))
 
     def delete(self, parent: Entry, entry: Entry) -> None:
         """Delete a node; that it exists and is empty has been checked."""
-        self._change(parent)
+        if self._undoable:
+            self._note_count(parent)
+            self._journal.append((_undelete, entry, entry.data, entry.node_changed))
         parent.child_count -= 1
         parent.pzxid = PENDING
         parent.counter_changed = True
-        self._change(entry)
-        self._event(_DELETED, entry)
         entry.exists = False
         entry.data = None
         entry.node_changed = True
+        entry.event_count += 1
+        self.request_events.append((_DELETED, entry, entry.acl))
 
     def set_data(self, entry: Entry, data: bytes | None) -> None:
         """Give a node new data."""
-        self._change(entry)
+        if self._undoable:
+            self._journal.append(
+                (_unset, entry, entry.data, entry.version, entry.mzxid, entry.mtime, entry.node_changed)
+            )
         entry.data = data
         entry.version = wrap_int(entry.version + 1)
         entry.mzxid = PENDING
         entry.mtime = self.now
         entry.node_changed = True
-        self._event(_DATA_CHANGED, entry)
+        entry.event_count += 1
+        self.request_events.append((_DATA_CHANGED, entry, entry.acl))
 
     def set_acl(self, entry: Entry, acl: tuple[Acl, ...]) -> None:
         """Give a node a new ACL; watches do not fire for it."""
-        self._change(entry)
+        if self._undoable:
+            self._journal.append((_unset_acl, entry, entry.acl, entry.aversion, entry.node_changed))
         entry.acl = acl
         entry.aversion = wrap_int(entry.aversion + 1)
         entry.node_changed = True
+
+    def _note_count(self, parent: Entry) -> None:
+        self._journal.append(
+            (_uncount, parent, parent.created, parent.child_count, parent.pzxid, parent.counter_changed)
+        )
 
     def ephemerals(self, session_id: int) -> list[str]:
         """Paths of a session's ephemerals at this point of the batch."""
@@ -413,7 +466,3 @@ class Draft:
     def change_session(self, session_id: int, value: SessionValue | None) -> None:
         """Put or delete a session's record."""
         self.session_changes.append(SessionChange(session_id, value))
-
-    def _event(self, kind: int, entry: Entry) -> None:
-        entry.event_count += 1
-        self.request_events.append(TreeEvent(kind, entry.path, entry.acl))

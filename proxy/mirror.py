@@ -25,6 +25,7 @@ from schema.values import (
     decode_node,
     decode_session,
     decode_tree,
+    fields_of_node,
     zxid_of,
 )
 
@@ -32,6 +33,10 @@ from schema.values import (
 _NONE = int(EventType.NONE)
 _CREATED = int(EventType.NODE_CREATED)
 _DATA_CHANGED = int(EventType.NODE_DATA_CHANGED)
+_DELETED = int(EventType.NODE_DELETED)
+
+# Children ever created, the counter's mod_revision, pzxid: of a node without a counter.
+_UNCOUNTED = (0, 0, None)
 
 
 class Listener(Protocol):
@@ -72,13 +77,14 @@ class Mirror:
         self._keys = keys
         self._watches = watches
         self._listener = listener
-        self._counters: dict[
-            str, tuple[int, int, int | None]
-        ] = {}  # of nodes not seen yet: (created, mod, pzxid)
+        # Of nodes not seen yet, as _UNCOUNTED.
+        self._counters: dict[str, tuple[int, int, int | None]] = {}
+        self._node_space = keys.nodes
         self._counter_space = len(keys.counters)
         self._counter_start = keys.counters + b"/"
         self._offset_from = 0
         self._offset = 0
+        self._watched = False  # whether anybody watches anything, as of the revision being applied
 
     def zxid_of(self, revision: int) -> int:
         """The zxid that clients see for an etcd revision."""
@@ -115,6 +121,13 @@ class Mirror:
 
     def apply(self, events: Sequence[Event]) -> None:
         """Apply messages of the watch stream: whole revisions, in order."""
+        if not events:
+            return
+        revision = _revision_of(events[-1])
+        if _revision_of(events[0]) == revision:  # as mostly, when nothing has to be caught up with
+            if revision > self.revision:
+                self._apply_revision(revision, events)
+            return
         for revision, group in groupby(events, key=_revision_of):
             if revision > self.revision:
                 self._apply_revision(revision, group)
@@ -219,13 +232,14 @@ class Mirror:
         fired: list[TreeEvent] = []
         covered: set[str] | None = None
         sessions: list[int] = []
+        self._watched = bool(self._watches)
         for event in events:
             covered = self._apply(event, fired, covered, sessions)
         fired += missed
         if self.tree.quotas.stale:
             self.tree.data_size += self.tree.quotas.settle()
         self._reach(revision)
-        if fired and self._watches:
+        if fired and self._watched:
             self._fire(fired)
         for session_id in sessions:
             self._listener.session_changed(session_id, self.sessions.get(session_id))
@@ -241,7 +255,7 @@ class Mirror:
         """Apply one event; returns the paths whose events an explicit list has told already."""
         kv = event.kv
         key = kv.key
-        if key.startswith(self._keys.nodes):
+        if key.startswith(self._node_space):
             try:
                 path = self._keys.path_of_node(key)
             except ForeignKey:
@@ -250,8 +264,8 @@ class Mirror:
                 change = self._put_node(path, kv.value, kv.create_revision, kv.mod_revision)
             else:
                 change = self._delete_node(path)
-            if change is not None and (covered is None or path not in covered):
-                fired.append(change)
+            if change is not None and self._watched and (covered is None or path not in covered):
+                fired.append(TreeEvent(change[0], path, change[1]))
         elif key.startswith(self._counter_start):
             path = key[self._counter_space :].decode()
             if event.type == PUT:
@@ -314,40 +328,49 @@ class Mirror:
             self.zxid_of(pair.mod_revision) if pzxid is None else pzxid,
         )
 
-    def _put_node(self, path: str, value: bytes, create_revision: int, mod: int) -> TreeEvent | None:
-        data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, czxid_is_mod = decode_node(value)
-        zxid = self.zxid_of(mod)
+    def _put_node(
+        self, path: str, value: bytes, create_revision: int, mod: int
+    ) -> tuple[int, tuple[Acl, ...]] | None:
+        """Take in a node's value; returns the kind of change and the ACL, None if no watch fires for it."""
+        data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, czxid_is_mod = fields_of_node(value)
+        tree = self.tree
+        zxid = mod + self._offset if mod >= self._offset_from else self.zxid_of(mod)
         if mzxid is None:
             mzxid = zxid
         explicit = czxid is not None or czxid_is_mod
         if czxid is None:
-            czxid = zxid if czxid_is_mod or create_revision == mod else self.zxid_of(create_revision)
-        node = self.tree.nodes.get(path)
+            czxid = zxid if create_revision == mod or czxid_is_mod else self.zxid_of(create_revision)
+        node = tree.nodes.get(path)
         children: set[str] | None = None
         if node is not None and node.czxid != czxid:
             # Deleted and created again within one revision. Children that were too may have come before it,
             # and those that are gone for good may leave after it.
             children = node.children
-            self.tree.detach(path)
+            tree.detach(path)
             node = None
         if node is None:
             kind = _CREATED
             node = Node()
             node.children = children
-            node.created, node.counter_mod, pzxid = self._counters.pop(path, (0, 0, None))
-            node.pzxid = (
-                pzxid if pzxid is not None else self.zxid_of(node.counter_mod) if node.counter_mod else czxid
-            )
+            if self._counters:
+                node.created, node.counter_mod, pzxid = self._counters.pop(path, _UNCOUNTED)
+                if pzxid is None:
+                    pzxid = self.zxid_of(node.counter_mod) if node.counter_mod else czxid
+                node.pzxid = pzxid
+            else:
+                node.created = node.counter_mod = 0
+                node.pzxid = czxid
             node.owner = owner
             node.data = data
-            self.tree.attach(path, node)
+            tree.attach(path, node)
         else:
             # A new ACL leaves mzxid as it was; after a gap in the stream the data may have changed before it.
             kind = _NONE if mzxid == node.mzxid else _DATA_CHANGED
-            self.tree.data_size += len(data or b"") - len(node.data or b"")
-            if self.tree.quotas:
-                self.tree.quotas.changed(path, node.data, data)
+            tree.data_size += len(data or b"") - len(node.data or b"")
+            if tree.quotas:
+                tree.quotas.changed(path, node.data, data)
             node.data = data
+            node.changed()
         node.acl = acl
         node.czxid = czxid
         node.mzxid = mzxid
@@ -357,12 +380,12 @@ class Mirror:
         node.aversion = aversion
         node.mod = mod
         node.explicit_czxid = explicit
-        node.changed()
-        return None if kind == _NONE else TreeEvent(kind, path, acl)
+        return None if kind == _NONE else (kind, acl)
 
-    def _delete_node(self, path: str) -> TreeEvent | None:
+    def _delete_node(self, path: str) -> tuple[int, tuple[Acl, ...]] | None:
+        """Take a node out; returns as `_put_node`."""
         node = self.tree.detach(path)
-        return None if node is None else TreeEvent(EventType.NODE_DELETED, path, node.acl)
+        return None if node is None else (_DELETED, node.acl)
 
     def _put_counter(self, path: str, value: bytes, mod: int) -> None:
         created, pzxid = decode_counter(value)

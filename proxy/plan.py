@@ -6,7 +6,7 @@ nested Txn for each component, so that a conflict fails only its own.
 
 from collections.abc import Sequence
 
-from proxy.batch import WIDTH, Batch, Component
+from proxy.batch import WIDTH, Batch, Component, events_of
 from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, PENDING, Entry
 from proxy.etcd.model import DEFAULT_MAX_TXN_OPS, Compare, Delete, Get, Op, Put, Txn
 from schema.keys import Keyspace
@@ -142,21 +142,19 @@ def _widened(
 def _writes(component: Component, keys: Keyspace, index: int) -> list[Put | Delete]:
     """The component's net effect, in the order of its events so that every mirror fires them so."""
     writes: list[Put | Delete] = []
-    by_path = {entry.path: entry for entry in component.entries if entry.flags & CHANGE}
-    if any(entry.event_count > 1 for entry in by_path.values()):
-        writes.append(Put(keys.event_list(index), encode_events(component.events)))
-    nodes: dict[str, None] = dict.fromkeys(event.path for event in component.events)
-    nodes.update(dict.fromkeys(by_path))
-    for path in nodes:
-        entry = by_path.get(path)
-        if entry is not None and entry.node_changed:
+    changed = [entry for entry in component.entries if entry.flags & CHANGE]
+    if any(entry.event_count > 1 for entry in changed):
+        writes.append(Put(keys.event_list(index), encode_events(events_of(component.events))))
+    for entry in dict.fromkeys((*(entry for _, entry, _ in component.events), *changed)):
+        if entry.node_changed:
             write = _node_write(entry, keys)
             if write is not None:
                 writes.append(write)
-    for entry in by_path.values():
-        write = _counter_write(entry, keys)
-        if write is not None:
-            writes.append(write)
+    for entry in changed:
+        if entry.counter_changed or entry.counter_mod:
+            write = _counter_write(entry, keys)
+            if write is not None:
+                writes.append(write)
     for session_id, value in dict(component.session_changes).items():
         key = keys.session(session_id)
         writes.append(Delete(key) if value is None else Put(key, encode_session(value), session_id))

@@ -147,9 +147,11 @@ class Tree:
 
     def attach(self, path: str, node: Node) -> None:
         """Enter a node that was not there, below its parent."""
-        self.data_size += len(path) + len(node.data or b"")
+        data = node.data
+        self.data_size += len(path) + len(data) if data else len(path)
         self.nodes[path] = node
-        self.index_owner(path, node)
+        if node.owner:
+            self.index_owner(path, node)
         if path != ROOT:
             self.link(path)
         if self.quotas or path.startswith(QUOTA_PATHS):
@@ -157,13 +159,13 @@ class Tree:
 
     def link(self, path: str) -> None:
         """Make a node known to its parent, if that is there."""
-        above, name = split(path)
-        parent = self.nodes.get(above)
+        slash = path.rfind("/")
+        parent = self.nodes.get(path[:slash] or ROOT)
         if parent is not None:
             if parent.children is None:
-                parent.children = {name}
+                parent.children = {path[slash + 1 :]}
             else:
-                parent.children.add(name)
+                parent.children.add(path[slash + 1 :])
             parent.changed()
 
     def index_owner(self, path: str, node: Node) -> None:

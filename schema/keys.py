@@ -75,8 +75,8 @@ class Keyspace:
         """The key of a znode; the root's is the node space's own name."""
         if path == ROOT:
             return self.nodes
-        parent, _, name = path.rpartition("/")
-        return self.nodes + f"{parent}//{name}".encode()
+        slash = path.rfind("/")
+        return self.nodes + f"{path[:slash]}/{path[slash:]}".encode()
 
     def counter(self, path: str) -> bytes:
         """The key of the counter of a znode's children."""
@@ -107,10 +107,10 @@ class Keyspace:
         rest = key[len(self.nodes) :].decode(errors="replace")
         if not rest:
             return ROOT
-        parent, slashes, name = rest.rpartition("//")
-        if not slashes or rest[0] != "/":
+        cut = rest.rfind("//")
+        if cut < 0 or rest[0] != "/":
             raise ForeignKey(f"{key!r} is not a key of zketcd's schema")
-        return f"{parent}/{name}"
+        return rest[:cut] + rest[cut + 1 :]
 
     def parse(self, key: bytes) -> ParsedKey:
         """What a key under the prefix stands for. Raises ForeignKey for one that is not ours."""

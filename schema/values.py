@@ -6,7 +6,7 @@ Every value opens with, or names, its version; an unknown one is refused, never 
 import json
 import struct
 from collections.abc import Iterable, Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeAlias
 
 from codec import jute
 from codec.errors import MalformedPacket
@@ -34,6 +34,11 @@ OPEN_ACL: tuple[Acl, ...] = jute.OPEN_TO_ALL
 
 class BadValue(ValueError):
     """A value that this version of the schema cannot read: another version, or cut short."""
+
+
+NodeFields: TypeAlias = tuple[
+    bytes | None, tuple[Acl, ...], int, int, int, int, int, int | None, int | None, bool
+]
 
 
 class NodeValue(NamedTuple):
@@ -102,6 +107,11 @@ def _decode_acl(packed: bytes) -> tuple[Acl, ...]:
 
 def decode_node(value: bytes) -> NodeValue:
     """Take a znode's value apart. Raises BadValue for an unknown version or flag, or a short value."""
+    return NodeValue._make(fields_of_node(value))
+
+
+def fields_of_node(value: bytes) -> NodeFields:
+    """`decode_node` without names, in half the time: every change of a node comes by here."""
     try:
         head, flags, ctime, mtime, version, aversion = _HEAD.unpack_from(value)
         if head != VERSION or flags & ~_KNOWN_FLAGS:
@@ -110,9 +120,7 @@ def decode_node(value: bytes) -> NodeValue:
             )
         position = _HEAD.size
         if not flags:
-            return NodeValue(
-                value[position:], OPEN_ACL, 0, ctime, mtime, version, aversion, None, None, False
-            )
+            return value[position:], OPEN_ACL, 0, ctime, mtime, version, aversion, None, None, False
         owner = 0
         czxid = mzxid = None
         acl = OPEN_ACL
@@ -135,9 +143,8 @@ def decode_node(value: bytes) -> NodeValue:
     except (struct.error, MalformedPacket) as error:
         raise BadValue(f"znode value of {len(value)} bytes is cut short: {error}") from error
     data = None if flags & NULL_DATA else value[position:]
-    return NodeValue(
-        data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, bool(flags & CZXID_IS_MOD)
-    )
+    again = bool(flags & CZXID_IS_MOD)
+    return data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, again
 
 
 def encode_counter(created: int, pzxid: int | None = None) -> bytes:

@@ -46,7 +46,7 @@ def test_a_draft_shows_what_a_plain_zookeeper_would(steps: list[_Step]) -> None:
             operation.apply(draft, Caller(session, ()), fields)
         except Refusal:
             draft.rollback()
-        assert [(event.type, event.path) for event in draft.request_events] == model.events
+        assert [(kind, entry.path) for kind, entry, _ in draft.request_events] == model.events
         if taken_back:
             draft.rollback()
             model = before

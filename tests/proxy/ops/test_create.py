@@ -63,7 +63,7 @@ def ask(
     draft = Draft(tree, {}, {}, 5, rules)
     draft.begin()
     root = draft.look("/", 0)
-    root.exists = True
+    root.exists, root.owner = True, 0
     draft.create(root, draft.look("/c", 0), b"", OPEN_ACL, CONTAINER_OWNER)
     try:
         path, stat = operation.apply(draft, Caller(7, ()), fields)
