@@ -84,18 +84,15 @@ KINDS = kinds_of(PARTS)
 
 
 class Failure(NamedTuple):
-    """A multi whose part at `position` (from 0) was refused."""
+    """A multi of `size` parts whose part at `position` (from 0) was refused."""
 
+    size: int
     position: int
     code: ErrorCode
 
 
-class Outcome(NamedTuple):
-    """The parts of a multi and either their results or the failure of one."""
-
-    parts: list[Part]
-    results: list[Any]
-    failure: Failure | None
+# The parts' results, or the failure of one.
+Outcome: TypeAlias = list[tuple[Kind, Any]] | Failure
 
 
 def decode(frame: bytes, position: int, kinds: Kinds = KINDS) -> tuple[list[Part], int]:
@@ -148,38 +145,27 @@ def _looked_at(kind: Kind, fields: Any, end: int) -> Part:
 
 def apply(draft: Draft, caller: Caller, parts: list[Part]) -> Outcome:
     """Apply part after part; the first refusal undoes them all and is the multi's answer."""
-    results: list[Any] = []
+    results: list[tuple[Kind, Any]] = []
     try:
         for kind, fields in parts:
-            results.append(kind.apply(draft, caller, fields))
+            results.append((kind, kind.apply(draft, caller, fields)))
     except Refusal as refusal:
         draft.rollback()
         if refusal.code == ErrorCode.MARSHALLING_ERROR:
             raise  # no KeeperException there, but what ends the whole request
-        return Outcome(parts, [], Failure(len(results), refusal.code))
-    return Outcome(parts, results, None)
+        return Failure(len(parts), len(results), refusal.code)
+    return results
 
 
 def reply(outcome: Outcome, zxid: int) -> bytes:
     """Each part's result; after a failure OK before it, its code, and RUNTIMEINCONSISTENCY behind it."""
-    parts, results, failure = outcome
-    body: list[bytes] = []
-    if failure is None:
-        for (kind, _), result in zip(parts, results, strict=True):
-            body += (kind.header, kind.reply(result, zxid))
+    if isinstance(outcome, Failure):
+        size, position, code = outcome
+        codes = [ErrorCode.OK] * position + [code] + [ErrorCode.RUNTIME_INCONSISTENCY] * (size - position - 1)
+        body = [MULTI_HEADER.pack(OpCode.ERROR, False, err) + INT.pack(err) for err in codes]
     else:
-        position, code = failure
-        for index in range(len(parts)):
-            err = (
-                ErrorCode.OK
-                if index < position
-                else code
-                if index == position
-                else ErrorCode.RUNTIME_INCONSISTENCY
-            )
-            body += (MULTI_HEADER.pack(OpCode.ERROR, False, err), INT.pack(err))
-    body.append(END_OF_PARTS)
-    return b"".join(body)
+        body = [kind.header + kind.reply(result, zxid) for kind, result in outcome]
+    return b"".join(body) + END_OF_PARTS
 
 
 def multi_of(operations: Mapping[int, WriteOperation]) -> WriteOperation:

@@ -343,7 +343,7 @@ async def test_a_request_that_needs_a_txn_to_itself_waits_for_those_in_flight() 
         assert shell.client.waiting == 1
         shell.client.open.set()
         await shell.settle()
-        assert wide.result.failure is None
+        assert isinstance(wide.result, list)
         assert behind.refusal is None
         assert {shell.mirror.tree.nodes[name].version for name in names} == {1}
 

@@ -16,7 +16,7 @@ from proxy.operation import WriteOperation
 from proxy.ops import EXTENDED, FEATURES
 from proxy.ops.check import CHECK
 from proxy.ops.features import system_nodes
-from proxy.ops.multi import MULTI, Kind, Outcome
+from proxy.ops.multi import MULTI, Failure, Kind
 from proxy.ops.session import END
 from proxy.rules import DEFAULT_RULES
 from proxy.watches import WatchTable
@@ -182,11 +182,10 @@ def answer_of(request: Request, zxid: int) -> Any:
     if request.refusal is not None:
         return request.refusal
     result = request.result
-    if isinstance(result, Outcome):
-        if result.failure is not None:
-            return naive.MultiAnswer([], result.failure.position, result.failure.code)
-        answers = [_answer(single, zxid) for single in result.results]
-        return naive.MultiAnswer(answers, None, ErrorCode.OK)
+    if isinstance(result, Failure):
+        return naive.MultiAnswer([], result.position, result.code)
+    if isinstance(result, list):
+        return naive.MultiAnswer([_answer(single, zxid) for _, single in result], None, ErrorCode.OK)
     return _answer(result, zxid)
 
 

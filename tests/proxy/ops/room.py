@@ -2,7 +2,7 @@
 
 from codec.constants import ErrorCode
 from codec.jute import Acl
-from proxy.ops.multi import Outcome
+from proxy.ops.multi import Failure
 from proxy.rules import Rules
 from tests.proxy.naive import Asked, Create, Multi
 from tests.proxy.world import Proxy, Store, answer_of, request_of, with_keeper
@@ -60,7 +60,6 @@ def refusal(asked: Asked, *, keeper: bool = False) -> ErrorCode | None:
         batch = _prepared(keeper=keeper).batch(50)
         request = request_of(1, Multi((asked,)))  # type: ignore[arg-type]
         assert batch.add(request)
-        assert isinstance(request.result, Outcome)
-        failure = request.result.failure
-        assert (None if failure is None else failure.code) == single
+        result = request.result
+        assert (result.code if isinstance(result, Failure) else None) == single
     return single

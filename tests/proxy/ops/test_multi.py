@@ -8,7 +8,7 @@ from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
 from codec.packets import MULTI_HEADER
 from proxy.operation import WriteOperation
 from proxy.ops.create import CREATE, CREATE_CONTAINER, CREATE_TTL
-from proxy.ops.multi import KINDS, MULTI, Failure, Outcome, decode_part
+from proxy.ops.multi import KINDS, MULTI, Failure, decode_part
 from tests.proxy.naive import Create, Delete, Multi, MultiAnswer, SetData
 from tests.proxy.ops.room import do, room
 
@@ -17,7 +17,7 @@ _END = MULTI_HEADER.pack(-1, True, -1)
 
 def test_an_empty_multi() -> None:
     assert MULTI.decode(_END, 0) == ([], len(_END))
-    assert MULTI.reply(Outcome([], [], None), 5) == _END
+    assert MULTI.reply([], 5) == _END
 
 
 def test_the_first_refusal_undoes_all() -> None:
@@ -66,8 +66,7 @@ def test_a_node_may_come_and_go_as_often_as_one_likes() -> None:
 
 
 def test_the_answers_of_a_refused_multi_on_the_wire() -> None:
-    parts = [(KINDS[OpCode.DELETE], None)] * 3
-    raw = MULTI.reply(Outcome(parts, [], Failure(1, ErrorCode.NO_NODE)), 5)
+    raw = MULTI.reply(Failure(3, 1, ErrorCode.NO_NODE), 5)
     expected = b"".join(
         MULTI_HEADER.pack(OpCode.ERROR, False, code) + INT.pack(code)
         for code in (ErrorCode.OK, ErrorCode.NO_NODE, ErrorCode.RUNTIME_INCONSISTENCY)
@@ -76,8 +75,7 @@ def test_the_answers_of_a_refused_multi_on_the_wire() -> None:
 
 
 def test_the_answers_of_a_multi_on_the_wire() -> None:
-    parts = [(KINDS[OpCode.DELETE], None), (KINDS[OpCode.CREATE], None)]
-    raw = MULTI.reply(Outcome(parts, [None, "/a"], None), 5)
+    raw = MULTI.reply([(KINDS[OpCode.DELETE], None), (KINDS[OpCode.CREATE], "/a")], 5)
     assert raw == (
         MULTI_HEADER.pack(OpCode.DELETE, False, 0)
         + MULTI_HEADER.pack(OpCode.CREATE, False, 0)
