@@ -74,6 +74,19 @@ bench: setup-test ## Measure zketcd beside real ZooKeeper and raw etcd transacti
 scenarios: setup-test ## Measure what takes longer: crowds, a million znodes, a far etcd, overload
 	@exec $(VENV)/python -m bench.scenarios $(ARGS)
 
+.PHONY: reference
+reference: setup-test ## Measure all that docs/performance.md and README.md show, and write it there: a quarter of an hour
+	@# An invalid round, or a scenario that could not be run, is told at its place: the rest is worth having.
+	@status=0; \
+	$(VENV)/python -m bench --quick --rounds 3 --seconds 0.5 --json bench/results/reference.json || status=1; \
+	$(VENV)/python -m bench --curves --json bench/results/curves.json || status=1; \
+	$(VENV)/python -m bench.scenarios --json bench/results/scenarios.json || status=1; \
+	$(VENV)/python -m bench.plots && exit $$status
+
+.PHONY: plots
+plots: setup-dev ## Draw the figures and fill in the tables of docs/performance.md and README.md from bench/results
+	@$(VENV)/python -m bench.plots $(ARGS)
+
 .PHONY: bench-pipeline
 bench-pipeline: setup-test ## Measure the pipeline on trees of up to 5 million znodes, beside ZooKeeper's own tools
 	@exec $(VENV)/python -m bench.pipeline $(ARGS)

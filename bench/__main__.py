@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
+from bench import curves
 from bench.report import as_json, tables
 from bench.run import Cell, Plan, measure
 from bench.servers import NAMES, targets
@@ -69,6 +70,12 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument("--quick", action="store_true", help="less of everything: under a minute")
     found.add_argument(
+        "--curves",
+        action="store_true",
+        help="throughput against connections and latency against load, instead of all workloads' table: "
+        f"{','.join(curves.WORKLOADS)} on {' and '.join(curves.SERVERS)}",
+    )
+    found.add_argument(
         "--workloads",
         type=names_of(list(WORKLOADS)),
         default=list(WORKLOADS),
@@ -78,7 +85,6 @@ def parser() -> argparse.ArgumentParser:
     found.add_argument(
         "--servers",
         type=names_of(NAMES),
-        default=list(NAMES),
         metavar="NAME,...",
         help=f"some of {','.join(NAMES)} (default: all)",
     )
@@ -92,9 +98,11 @@ def parser() -> argparse.ArgumentParser:
         help=f"requests in flight per connection; default 1,{PIPELINED}; "
         f"with --quick 1 on one connection and {PIPELINED} on more",
     )
-    found.add_argument("--rounds", type=whole, help="default 3; with --quick 1")
+    found.add_argument("--rounds", type=whole, help="default 3; with --curves 2, with --quick 1")
     found.add_argument(
-        "--seconds", type=duration, help="length of one timed phase; default 1; with --quick 0.25"
+        "--seconds",
+        type=duration,
+        help="length of one timed phase; default 1; with --curves 0.5, with --quick 0.25",
     )
     found.add_argument(
         "--json", type=Path, metavar="FILE", help="where the results go (default: bench/results/TIME.json)"
@@ -105,6 +113,13 @@ def parser() -> argparse.ArgumentParser:
 def plan_of(options: argparse.Namespace) -> Plan:
     """What the options ask for."""
     quick = options.quick
+    if options.curves:
+        return Plan(
+            curves.cells(options.workloads, options.connections, options.depths, quick),
+            options.rounds or (1 if quick else 2),
+            options.seconds or (0.25 if quick else 0.5),
+            0.1 if quick else 1.0,
+        )
     connections = options.connections or ([1, 64] if quick else [1, 16, 64])
     cells = [
         Cell(workload, number, depth)
@@ -117,9 +132,22 @@ def plan_of(options: argparse.Namespace) -> Plan:
     return Plan(cells, options.rounds or (1 if quick else 3), seconds, 0.1 if quick else 2.0)
 
 
-def environment(plan: Plan) -> dict[str, object]:
+def told(arguments: Sequence[str]) -> str:
+    """The command line, without the place of the results."""
+    left = iter(arguments)
+    kept = []
+    for argument in left:
+        if argument == "--json":
+            next(left)
+        elif not argument.startswith("--json="):
+            kept.append(argument)
+    return " ".join(kept)
+
+
+def environment(plan: Plan, arguments: Sequence[str]) -> dict[str, object]:
     """What a reader must know to judge the figures."""
     return {
+        "arguments": told(arguments),
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
@@ -132,13 +160,19 @@ def environment(plan: Plan) -> dict[str, object]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Runs the bench; returns 1 if any run was invalid."""
+    arguments = sys.argv[1:] if arguments is None else arguments
     options = parser().parse_args(arguments)
+    servers = options.servers or (curves.SERVERS if options.curves else NAMES)
+    if options.curves and not set(servers) <= set(curves.SERVERS):
+        parser().error(f"--curves are of {' and '.join(curves.SERVERS)} only")
     plan = plan_of(options)
+    if not plan.cells:
+        parser().error(f"--curves are of {', '.join(curves.WORKLOADS)} only")
     path = options.json or RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     try:
-        facts = environment(plan)
-        with targets(options.servers) as started:
+        facts = environment(plan, arguments)
+        with targets(servers) as started:
             results = measure(plan, started, lambda line: print(line, file=sys.stderr, flush=True))
     except (BinaryMissing, StartFailed) as error:
         print(f"bench: {error}", file=sys.stderr)

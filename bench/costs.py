@@ -16,6 +16,7 @@ COUNTERS = {
     "etcd_mvcc_put_total": "put",
     "etcd_mvcc_delete_total": "delete",
     "etcd_disk_wal_fsync_duration_seconds_count": "fsync",
+    "etcd_disk_wal_write_bytes_total": "wal_bytes",
 }
 
 

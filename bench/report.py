@@ -3,11 +3,13 @@
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from bench.run import Cell, Results
+from bench.run import Cell, Outcome, Results
 from bench.summary import medians
 
 GENERATOR_IS_THE_LIMIT = 0.9
 """Share of one core from which on the generator may have held the server back."""
+
+PLACE = ("workload", "conn.", "depth")
 
 Medians = Mapping[tuple[Cell, str], Mapping[str, float] | None]
 
@@ -38,22 +40,46 @@ def as_json(results: Results, environment: Mapping[str, object]) -> dict[str, An
     }
 
 
+def from_json(found: Mapping[str, Any]) -> Results:
+    """What `as_json` was given. Raises KeyError or TypeError where that is not the form of `found`."""
+    return {
+        (Cell(*(entry[name] for name in Cell._fields if name in entry)), entry["server"]): Outcome(
+            entry["rounds"], entry["errors"]
+        )
+        for entry in found["results"]
+    }
+
+
 def tables(results: Results) -> str:
-    """The two Markdown tables: speed and ratios, then costs."""
-    cells = list(dict.fromkeys(cell for cell, _ in results))
-    servers = list(dict.fromkeys(server for _, server in results))
-    found = all_medians(results)
-    return "\n".join([*_speed(cells, servers, found), "", *_costs(cells, servers, found)])
+    """The two Markdown tables."""
+    return f"{speed_table(results)}\n\n{cost_table(results)}"
+
+
+def speed_table(results: Results) -> str:
+    """Speed and ratios, and what is to be known of them, in Markdown."""
+    return "\n".join(_speed(*_sides(results), all_medians(results)))
+
+
+def cost_table(results: Results) -> str:
+    """Costs, and what is to be known of them, in Markdown."""
+    return "\n".join(_costs(*_sides(results), all_medians(results)))
+
+
+def _sides(results: Results) -> tuple[list[Cell], list[str]]:
+    """Cells and servers, each once."""
+    return list(dict.fromkeys(cell for cell, _ in results)), list(
+        dict.fromkeys(server for _, server in results)
+    )
 
 
 def _speed(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> list[str]:
-    head = ["workload", "conn.", "depth", *(f"{server} op/s" for server in servers)]
+    head = [*PLACE, *(f"{server} op/s" for server in servers)]
     others = [server for server in servers if server != "zketcd"] if "zketcd" in servers else []
     head += [f"zketcd / {server}: op/s (p50)" for server in others]
     head += [f"{server} p50 / p99 ms" for server in servers]
     lines = _head(head, left=1)
     for cell in cells:
-        row = [*map(str, cell)]
+        row = _place(cell)
         row += [_each(found[cell, server], _rate) for server in servers]
         for other in others:
             row.append(_ratios(found[cell, "zketcd"], found[cell, other]))
@@ -69,20 +95,25 @@ def _speed(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> lis
 
 
 def _costs(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> list[str]:
-    head = ["workload", "conn.", "depth"]
+    head = [*PLACE]
     head += [f"{server} CPU ms/1000 op" for server in servers]
     with_etcd = [server for server in servers if server != "zookeeper"]
     head += [f"{server} Txn, put, fsync per op" for server in with_etcd]
+    logged = [
+        server for server in with_etcd if any("etcd_wal_bytes" in (found[c, server] or ()) for c in cells)
+    ]
+    head += [f"{server} log bytes per op" for server in logged]
     head += [f"{server} RSS MB" for server in servers]
     head += [f"generator CPU % ({server})" for server in servers]
     head.append("others' CPU %")
     lines = _head(head, left=1)
     for cell in cells:
-        row = [*map(str, cell)]
+        row = _place(cell)
         row += [
             _each(found[cell, server], lambda f: _by_role(f, "cpu_", 1000, "{:.1f}")) for server in servers
         ]
         row += [_each(found[cell, server], _etcd) for server in with_etcd]
+        row += [_each(found[cell, server], lambda f: f"{f['etcd_wal_bytes']:,.0f}") for server in logged]
         row += [
             _each(found[cell, server], lambda f: _by_role(f, "rss_", 1e-6, "{:.0f}")) for server in servers
         ]
@@ -96,6 +127,11 @@ def _costs(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> lis
         "Others' CPU: what processes outside the run took of one core, in the worst run; the speeds are only "
         "worth something where it is small.",
     ]
+
+
+def _place(cell: Cell) -> list[str]:
+    """The cell under PLACE: an offered rate stands in for the depth, which is only a bound there."""
+    return [cell.workload, str(cell.connections), f"{cell.offered:,}/s" if cell.offered else str(cell.depth)]
 
 
 def _ratios(ours: Mapping[str, float] | None, theirs: Mapping[str, float] | None) -> str:

@@ -25,6 +25,9 @@ class Cell(NamedTuple):
     workload: str
     connections: int
     depth: int
+    """Requests in flight on each connection; at an offered rate, at most."""
+    offered: int = 0
+    """Requests a second that come whatever the server does; 0: each reply lets the next request go."""
 
 
 class Plan(NamedTuple):
@@ -85,13 +88,14 @@ def measure(plan: Plan, targets: Sequence[Target], progress: Callable[[str], Non
         # and latencies are to be those of a fresh one.
         for depth in sorted({cell.depth for cell in plan.cells}):
             cells = [cell for cell in plan.cells if cell.depth == depth]
-            for cell in warm_up_cells(plan, depth):
-                progress(f"warm-up: {cell.workload}")
-                for target in targets:
-                    _run(generator, cell, target, plan.warm_up_seconds, progress)
+            if plan.warm_up_seconds:
+                for cell in warm_up_cells(cells):
+                    progress(f"warm-up: {cell.workload}")
+                    for target in targets:
+                        _run(generator, cell, target, plan.warm_up_seconds, progress)
             for number in range(plan.rounds):
                 for position, cell in enumerate(cells):
-                    progress(f"round {number + 1}/{plan.rounds}: {' '.join(map(str, cell))}")
+                    progress(f"round {number + 1}/{plan.rounds}: {described(cell)}")
                     for target in rotated(targets, number + position):
                         outcome = results[cell, target.name]
                         figures = _run(generator, cell, target, plan.seconds, progress)
@@ -127,14 +131,20 @@ def spec(cell: Cell, target: Target, seconds: float) -> Spec:
         int(rate * seconds),
         target.processes,
         target.metrics_url,
+        cell.offered,
     )
 
 
-def warm_up_cells(plan: Plan, depth: int) -> Iterator[Cell]:
-    """Each workload once: the JVM compiles what's hot only after some ten thousand calls."""
-    if plan.warm_up_seconds:
-        for workload in dict.fromkeys(cell.workload for cell in plan.cells):
-            yield Cell(workload, WARM_UP_CONNECTIONS, depth)
+def warm_up_cells(cells: Sequence[Cell]) -> Iterator[Cell]:
+    """Each workload once at its depth: the JVM compiles what's hot only after some ten thousand calls."""
+    for workload, depth in dict.fromkeys((cell.workload, cell.depth) for cell in cells):
+        yield Cell(workload, WARM_UP_CONNECTIONS, depth)
+
+
+def described(cell: Cell) -> str:
+    """The cell in a line of progress."""
+    offered = f", {cell.offered}/s offered" if cell.offered else ""
+    return f"{cell.workload}, {cell.connections} connections x {cell.depth}{offered}"
 
 
 def rotated(targets: Sequence[Target], turn: int) -> list[Target]:

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import grpc
 
-from bench import costs, etcd_load, summary
+from bench import costs, etcd_load, paced, summary
 from bench.errors import Stalled
 from bench.load import Admin, Timing, connected, drive
 from bench.workloads import WORKLOADS, clean_up, prepare
@@ -32,6 +32,8 @@ class Spec(NamedTuple):
     """Role -> pid of each server process (with its descendants) whose costs count."""
     metrics_url: str | None
     """The client URL of the etcd behind the server."""
+    offered: int = 0
+    """Requests a second that come whatever the server does; 0: each reply lets the next request go."""
 
 
 def run(spec: Spec, number: int) -> dict[str, float]:
@@ -61,7 +63,10 @@ def _run_zookeeper(spec: Spec, number: int) -> dict[str, float]:
         streams = [workload.stream(i) for i in range(spec.connections)]
         with connected(spec.port, streams) as connections:
             meter = Meter(spec.processes, spec.metrics_url)
-            timing = drive(connections, spec.depth, spec.seconds)
+            if spec.offered:
+                timing = paced.drive(connections, spec.depth, spec.offered, spec.seconds)
+            else:
+                timing = drive(connections, spec.depth, spec.seconds)
             figures = meter.figures(timing)
         workload.verify(admin, timing.counts)
         clean_up(workload, admin, timing.counts)

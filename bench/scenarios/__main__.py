@@ -1,14 +1,23 @@
-"""`python -m bench.scenarios`: run some scenarios, print their tables, write JSON."""
+"""`python -m bench.scenarios`: run some scenarios, print their tables, write JSON.
+
+The JSON holds each scenario by its name: the table, and under what it was taken. A run of some scenarios
+leaves the others' figures in the file as they are.
+"""
 
 import argparse
 import json
+import os
+import platform
 import sys
+import time
 from collections.abc import Callable, Sequence
+from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 from bench.errors import BenchError
 from bench.scenarios import Table, delay, fanout, growth, idle, markdown, memory, overload, proxies, watched
-from tests.harness import BinaryMissing, StartFailed
+from tests.harness import BinaryMissing, StartFailed, zookeeper_jar_version
 
 SCENARIOS: dict[str, Callable[[float], Table]] = {
     "fanout": fanout.run,
@@ -33,6 +42,16 @@ def scale(value: str) -> float:
     return found
 
 
+def earlier(path: Path) -> dict[str, Any]:
+    """What the file holds, nothing where there is none. Raises ValueError if it holds something else."""
+    if not path.exists():
+        return {}
+    found = json.loads(path.read_text())
+    if not isinstance(found, dict) or not set(found) <= set(SCENARIOS):
+        raise ValueError("it holds other things than scenarios")
+    return found
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the scenarios; returns 1 if one could not be run to its end."""
     parser = argparse.ArgumentParser(
@@ -47,21 +66,35 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.names:
         if name not in SCENARIOS:
             parser.error(f"{name!r} is none of {', '.join(SCENARIOS)}")
-    tables = {}
+    try:
+        figures = earlier(options.json) if options.json else {}
+    except (OSError, ValueError) as error:
+        parser.error(f"{options.json}: {error}")
     failed = False
     for name in options.names or SCENARIOS:
         print(f"{name} ...", file=sys.stderr, flush=True)
+        begun = time.perf_counter()
+        facts = {
+            "time": datetime.now(UTC).isoformat(timespec="seconds"),
+            "cores": os.cpu_count(),
+            "python": platform.python_version(),
+            "zookeeper": zookeeper_jar_version(),
+            "load average at start": os.getloadavg()[0],
+            "scale": options.scale,
+        }
         try:
-            tables[name] = SCENARIOS[name](options.scale)
-        except (BenchError, BinaryMissing, StartFailed) as error:
-            print(f"bench: {name}: {error}", file=sys.stderr)
+            table = SCENARIOS[name](options.scale)
+        except (BenchError, BinaryMissing, StartFailed, OSError) as error:
+            # OSError: a server that closed a connection, or did not end in time.
+            print(f"bench: {name}: {error!r}", file=sys.stderr)
             failed = True
             continue
-        print(markdown(tables[name]), end="\n\n", flush=True)
-    if options.json:
-        options.json.write_text(
-            json.dumps({name: table._asdict() for name, table in tables.items()}, indent=1) + "\n"
-        )
+        print(f"{name}: {time.perf_counter() - begun:.0f} s", file=sys.stderr)
+        print(markdown(table), end="\n\n", flush=True)
+        figures[name] = {**table._asdict(), "environment": facts}
+        if options.json:
+            # After each: a run that is stopped keeps what it has.
+            options.json.write_text(json.dumps(figures, indent=1) + "\n")
     return 1 if failed else 0
 
 

@@ -4,13 +4,15 @@ import select
 import socket
 import time
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, closing, contextmanager
 
 from bench import wire
 from bench.errors import BadReply, Stalled
 from bench.load import STALL_SECONDS, open_sessions
 
 PING = wire.HEADER.pack(8, -2, 11)
+PIECE = 500
+"""How many sessions are opened at once; those before them are pinged then, lest they expire meanwhile."""
 
 
 class Crowd:
@@ -76,9 +78,11 @@ class Crowd:
 @contextmanager
 def crowd(port: int, size: int) -> Iterator[Crowd]:
     """`size` new sessions."""
-    with open_sessions(port, size) as sockets:
-        sessions = Crowd(sockets)
-        try:
-            yield sessions
-        finally:
-            sessions.close()
+    sockets: list[socket.socket] = []
+    with ExitStack() as stack:
+        while len(sockets) < size:
+            sockets += stack.enter_context(open_sessions(port, min(PIECE, size - len(sockets))))
+            if len(sockets) > PIECE:
+                with closing(Crowd(sockets)) as opened:
+                    opened.ask(PING, wire.REPLY_SIZE)
+        yield stack.enter_context(closing(Crowd(sockets)))

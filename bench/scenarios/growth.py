@@ -1,5 +1,7 @@
 """What an operation costs as the tree grows, and as the connections do."""
 
+import sys
+
 from bench.load import Admin
 from bench.scenarios import Table
 from bench.scenarios.memory import nodes
@@ -26,6 +28,7 @@ def run(scale: float) -> Table:
 
         def measure(what: str, connections: int) -> None:
             nonlocal number
+            print(f"  {what}, {connections} connections", file=sys.stderr, flush=True)
             row: list[float | str | int] = [what, connections]
             for workload in WORKLOADS:
                 number += 1

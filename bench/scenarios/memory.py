@@ -1,8 +1,10 @@
-"""A big tree: how much memory holds it, and how long a start on it takes."""
+"""A tree that grows: how much memory holds it, and how long a start on all of it takes."""
 
 import subprocess
+import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import islice
 
 from bench import costs, wire
 from bench.load import Admin
@@ -10,8 +12,13 @@ from bench.scenarios import Table
 from bench.servers import ETCD_OPTIONS
 from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
 
+ZNODES = (10_000, 100_000, 300_000, 1_000_000)
 DATA = bytes(range(100))
 PER_DIRECTORY = 1000
+PATIENCE_S = 300.0
+"""For a start on the full tree, also on a slow machine."""
+
+Server = ZooKeeperServer | ZketcdServer | EtcdServer
 
 
 def nodes(count: int) -> Iterator[tuple[int, bytes]]:
@@ -25,39 +32,63 @@ def nodes(count: int) -> Iterator[tuple[int, bytes]]:
 
 
 def run(scale: float) -> Table:
-    """A million znodes at scale 1."""
-    count = max(1, round(1_000_000 * scale))
+    """Up to a million znodes at scale 1."""
+    sizes = [max(1, round(size * scale)) for size in ZNODES]
     rows: list[list[float | str | int]] = []
-    with ZooKeeperServer(max_client_connections=0, java_options=("-Xmx6g",)) as zookeeper:
-        rows.append(["zookeeper", *_measure(zookeeper, count)])
+    with ZooKeeperServer(
+        max_client_connections=0, java_options=("-Xmx6g",), start_timeout=PATIENCE_S
+    ) as zookeeper:
+        rows += _measure({"zookeeper": zookeeper}, sizes)
     with (
         EtcdServer(*ETCD_OPTIONS) as etcd,
-        ZketcdServer(etcd.endpoint, max_client_connections=0) as zketcd,
+        ZketcdServer(etcd.endpoint, max_client_connections=0, start_timeout=PATIENCE_S) as zketcd,
     ):
-        rows.append(["zketcd", *_measure(zketcd, count)])
+        rows += _measure({"zketcd": zketcd, "zketcd's etcd": etcd}, sizes)
     return Table(
-        f"{count:,} znodes of {len(DATA)} bytes",
-        ["server", "filled, op/s", "RSS, MB", "RSS a znode, bytes", "after a restart, MB", "start, s"],
+        f"Znodes of {len(DATA)} bytes: memory, and a start on all of them (a JVM's memory is what a full "
+        "collection leaves of its heap)",
+        [
+            "process",
+            "znodes",
+            "memory, MB",
+            "memory a znode, bytes",
+            "filled, op/s",
+            "after a restart, MB",
+            "start, s",
+        ],
         rows,
     )
 
 
-def _measure(server: ZooKeeperServer | ZketcdServer, count: int) -> list[float]:
-    empty = _resident(server)
-    begun = time.perf_counter()
+def _measure(servers: Mapping[str, Server], sizes: Sequence[int]) -> list[list[float | str | int]]:
+    """A row for each process and size; the first server is filled, and restarted at the end."""
+    rows: list[list[float | str | int]] = []
+    first, server = next(iter(servers.items()))
+    empty = {name: _resident(process) for name, process in servers.items()}
+    filling = nodes(sizes[-1])
+    there = 0
     with Admin(server.port) as admin:
-        admin.call_many(nodes(count))
-        filled = count / (time.perf_counter() - begun)
+        for size in sizes:
+            begun = time.perf_counter()
+            admin.call_many(islice(filling, size - there))
+            rate = (size - there) / (time.perf_counter() - begun) if size > there else 0.0
+            there = size
+            print(f"  {first}: {size:,} znodes", file=sys.stderr, flush=True)
+            for name, process in servers.items():
+                full = _resident(process)
+                shown_rate: float | str = rate if process is server else ""
+                rows.append([name, size, full / 1e6, (full - empty[name]) / size, shown_rate, "", ""])
         admin.close_session()
-    full = _resident(server)
     server.stop()
     begun = time.perf_counter()
     server.start()
     took = time.perf_counter() - begun
-    return [filled, full / 1e6, (full - empty) / count, _resident(server) / 1e6, took]
+    last = next(row for row in reversed(rows) if row[0] == first)
+    last[-2:] = [_resident(server) / 1e6, took]
+    return rows
 
 
-def _resident(server: ZooKeeperServer | ZketcdServer) -> float:
+def _resident(server: Server) -> float:
     """Resident bytes; of a JVM what is live after a full collection, for its heap is as large as it likes."""
     if isinstance(server, ZooKeeperServer):
         subprocess.run(["jcmd", str(server.pid), "GC.run"], check=True, capture_output=True)

@@ -14,11 +14,14 @@ grpc_server_handled_total{grpc_code="OK",grpc_method="Range",grpc_service="etcds
 etcd_mvcc_put_total 1.5e+06
 etcd_mvcc_put_total_other 9
 etcd_disk_wal_fsync_duration_seconds_count 8
+etcd_disk_wal_write_bytes_total 4096
 """
 
 
 def test_parse_metrics() -> None:
-    assert parse_metrics(PAGE) == {"txn": 12, "range": 3, "put": 1.5e6, "delete": 0, "fsync": 8}
+    assert parse_metrics(PAGE) == {
+        "txn": 12, "range": 3, "put": 1.5e6, "delete": 0, "fsync": 8, "wal_bytes": 4096,
+    }  # fmt: skip
 
 
 def test_all_cores_work_is_at_least_our_own() -> None:

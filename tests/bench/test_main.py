@@ -2,7 +2,7 @@
 
 import pytest
 
-from bench.__main__ import parser, plan_of
+from bench.__main__ import main, parser, plan_of, told
 from bench.run import Cell, warm_up_cells
 from bench.workloads import WORKLOADS
 
@@ -16,7 +16,7 @@ def test_default_plan_covers_everything() -> None:
 
 def test_quick_plan_is_short() -> None:
     plan = plan_of(parser().parse_args(["--quick"]))
-    assert {cell[1:] for cell in plan.cells} == {(1, 1), (64, 32)}
+    assert {(cell.connections, cell.depth) for cell in plan.cells} == {(1, 1), (64, 32)}
     servers = 3
     timed = len(plan.cells) * (plan.rounds * plan.seconds + plan.warm_up_seconds)
     assert timed * servers < 25
@@ -27,7 +27,7 @@ def test_chosen_plan() -> None:
     plan = plan_of(parser().parse_args(options))
     assert plan.cells == [Cell("get", 2, 4), Cell("set", 2, 4)]
     assert plan.rounds == 5
-    assert [cell.workload for cell in warm_up_cells(plan, 4)] == ["get", "set"]
+    assert [cell.workload for cell in warm_up_cells(plan.cells)] == ["get", "set"]
 
 
 @pytest.mark.parametrize(
@@ -51,3 +51,21 @@ def test_wrong_options_say_which_and_why(
     printed = capsys.readouterr().err
     assert reason in printed
     assert options[0] in printed
+
+
+def test_curves_are_of_two_servers_and_three_workloads(capsys: pytest.CaptureFixture[str]) -> None:
+    for options in (["--servers", "zketcd,etcd"], ["--workloads", "multi"]):
+        with pytest.raises(SystemExit):
+            main(["--curves", *options])
+        assert "--curves are of" in capsys.readouterr().err
+
+
+def test_curves_plan() -> None:
+    plan = plan_of(parser().parse_args(["--curves", "--workloads", "get", "--rounds", "1"]))
+    assert plan.rounds == 1
+    assert {cell.workload for cell in plan.cells} == {"get"}
+    assert any(cell.offered for cell in plan.cells)
+
+
+def test_the_place_of_the_results_is_no_part_of_the_command() -> None:
+    assert told(["--quick", "--json", "a.json", "--rounds", "3", "--json=b"]) == "--quick --rounds 3"

@@ -1,6 +1,8 @@
 """The tables and the JSON."""
 
-from bench.report import as_json, tables
+import json
+
+from bench.report import as_json, from_json, tables
 from bench.run import Cell, Outcome, Results
 
 
@@ -67,3 +69,28 @@ def test_json() -> None:
     )  # fmt: skip
     assert first["median"]["rate"] == 20.0
     assert len(first["rounds"]) == 3
+
+
+def test_json_and_back() -> None:
+    found = results()
+    found[Cell("get", 64, 256, 5_000), "zketcd"] = Outcome([], ["Stalled: no reply"])
+    assert from_json(json.loads(json.dumps(as_json(found, {})))) == found
+
+
+def test_json_of_before_offered_rates() -> None:
+    found = as_json(results(), {})
+    for entry in found["results"]:
+        del entry["offered"]
+    assert from_json(found) == results()
+
+
+def test_an_offered_rate_stands_at_the_depths_place() -> None:
+    row = tables({(Cell("get", 64, 256, 5_000), "zketcd"): Outcome([figures(50.0)], [])}).splitlines()[2]
+    assert row.startswith("| get | 64 | 5,000/s | 50 |")
+
+
+def test_bytes_of_the_log_where_they_were_counted() -> None:
+    assert "log bytes" not in tables(results())
+    table = tables({(CELL, "zketcd"): Outcome([{**figures(50.0), "etcd_wal_bytes": 1234.4}], [])})
+    assert "| zketcd log bytes per op |" in table
+    assert "| 1,234 |" in table

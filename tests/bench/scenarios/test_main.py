@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.scenarios import Table, markdown
-from bench.scenarios.__main__ import main, scale
+from bench.scenarios.__main__ import SCENARIOS, main, scale
 
 
 def test_a_table_shows_three_digits_that_count() -> None:
@@ -46,5 +46,45 @@ def test_a_scenario_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     table = json.loads(path.read_text())[name]
     assert table["rows"]
     assert all(len(row) == len(table["head"]) for row in table["rows"])
-    figures = [cell for row in table["rows"] for cell in row[1:]]
+    assert table["environment"]["scale"] == 0.002
+    figures = [cell for row in table["rows"] for cell in row[1:] if cell != ""]
     assert all(figure >= 0 for figure in figures)
+
+
+def test_other_scenarios_figures_stay(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = tmp_path / "figures.json"
+    monkeypatch.setitem(SCENARIOS, "idle", lambda scale: Table("Idle", ["server", "ms"], [["a", scale]]))
+    monkeypatch.setitem(SCENARIOS, "delay", lambda scale: Table("Far", ["server", "ms"], [["b", scale]]))
+    assert main(["idle", "--json", str(path)]) == 0
+    assert main(["delay", "--scale", "0.5", "--json", str(path)]) == 0
+    found = json.loads(path.read_text())
+    assert {name: (entry["rows"], entry["environment"]["scale"]) for name, entry in found.items()} == {
+        "idle": ([["a", 1.0]], 1.0),
+        "delay": ([["b", 0.5]], 0.5),
+    }
+
+
+def test_a_scenario_that_fails_is_told_and_the_others_run(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def fail(scale: float) -> Table:
+        raise BrokenPipeError("gone")
+
+    path = tmp_path / "figures.json"
+    monkeypatch.setitem(SCENARIOS, "idle", fail)
+    monkeypatch.setitem(SCENARIOS, "delay", lambda scale: Table("Far", ["server", "ms"], [["b", scale]]))
+    assert main(["idle", "delay", "--json", str(path)]) == 1
+    assert "idle: BrokenPipeError('gone')" in capsys.readouterr().err
+    assert list(json.loads(path.read_text())) == ["delay"]
+
+
+@pytest.mark.parametrize("content", ["nonsense", "[]", '{"results": []}'])
+def test_another_file_is_not_overwritten(
+    content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "figures.json"
+    path.write_text(content)
+    with pytest.raises(SystemExit):
+        main(["idle", "--json", str(path)])
+    assert str(path) in capsys.readouterr().err
+    assert path.read_text() == content

@@ -1,0 +1,112 @@
+"""What the documents show of the results: Markdown, one block for each mark. Pure."""
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from bench.plots.figures import ALONE, busiest
+from bench.plots.results import Found, Run, Scenario
+from bench.report import GENERATOR_IS_THE_LIMIT, all_medians, cost_table, speed_table
+from bench.run import Cell, Results
+from bench.scenarios import markdown
+from bench.scenarios.__main__ import SCENARIOS
+
+ALT_TEXTS = {
+    "speed": "Operations a second of many clients that pipeline, median latency of one client, by workload",
+    "costs": "Txns, puts, fsyncs and bytes of etcd's log per operation, by workload",
+    "throughput": "Operations a second against connections",
+    "latency": "Median and 99th percentile of the latency against the rate at which requests come",
+    "memory": "Memory against the number of znodes",
+}
+"""What each figure shows, for who cannot see it."""
+
+
+def blocks(found: Found, figures: Sequence[str]) -> dict[str, str]:
+    """Mark -> what belongs there. `figures` are those that are drawn, the keys of ALT_TEXTS."""
+    made = {f"{name}-figure": _image(name) if name in figures else _NOT_DRAWN for name in ALT_TEXTS}
+    made["reference"] = _NOT_MEASURED if found.reference is None else under(found.reference)
+    made["curves"] = _NOT_MEASURED if found.curves is None else under(found.curves)
+    if found.reference is None:
+        made |= dict.fromkeys(("speed-table", "cost-table", "summary"), _NOT_MEASURED)
+    else:
+        results = found.reference.results
+        made |= {
+            "speed-table": speed_table(results),
+            "cost-table": cost_table(results),
+            "summary": summary(results),
+        }
+    for name in SCENARIOS:
+        scenario = found.scenarios.get(name)
+        made[name] = _NOT_MEASURED if scenario is None else _scenario(scenario)
+    return made
+
+
+_NOT_MEASURED = "(Not among the committed results yet.)"
+_NOT_DRAWN = "(Not drawn: the committed results do not have it yet.)"
+
+
+def _image(name: str) -> str:
+    return f"![{ALT_TEXTS[name]}](performance/{name}.svg)"
+
+
+def under(run: Run) -> str:
+    """Under what a run was taken: its command, the machine, and how much that can be trusted."""
+    facts = [f'`make bench ARGS="{run.environment["arguments"]}"`', *_machine(run.environment)]
+    facts += [f"{run.environment['rounds']} rounds of {run.environment['seconds per run']:g} s"]
+    medians = {key: figures for key, figures in all_medians(run.results).items() if figures}
+    others = max((figures["others"] for figures in medians.values()), default=0.0)
+    facts.append(f"other processes took at most {others:.0%} of a core")
+    lines = [f"{', '.join(facts)}."]
+    limited = [key for key, figures in medians.items() if figures["generator"] >= GENERATOR_IS_THE_LIMIT]
+    if limited:
+        places = "; ".join(f"{server}: {_place(cell)}" for cell, server in limited)
+        lines.append(
+            f"The generator took {GENERATOR_IS_THE_LIMIT:.0%} of a core or more, a possible limit: {places}."
+        )
+    invalid = [key for key, outcome in run.results.items() if outcome.errors]
+    if invalid:
+        lines.append(f"Invalid: {'; '.join(f'{server}: {_place(cell)}' for cell, server in invalid)}.")
+    return "\n".join(lines)
+
+
+def summary(results: Results) -> str:
+    """The short table: zketcd beside ZooKeeper, one client and many, and its median latency beside etcd's."""
+    found = all_medians(results)
+    lines = [
+        "| workload | connections x depth | ZooKeeper op/s | zketcd op/s | zketcd / ZooKeeper "
+        "| p50 zketcd / raw etcd Txn |",
+        "|---|---|--:|--:|--:|--:|",
+    ]
+    for workload in dict.fromkeys(cell.workload for cell, _ in results):
+        for place in (ALONE, busiest(found)):
+            cell = Cell(workload, *place)
+            theirs, ours, etcds = (found.get((cell, name)) for name in ("zookeeper", "zketcd", "etcd"))
+            if theirs is None or ours is None:
+                continue
+            # Pipelined, raw etcd's latency is a batch's: nothing to compare with.
+            beside = f"{ours['p50_ms'] / etcds['p50_ms']:.2f}" if etcds and place == ALONE else ""
+            ratio = ours["rate"] / theirs["rate"]
+            lines.append(
+                f"| {workload} | {place[0]} x {place[1]} | {theirs['rate']:,.0f} | {ours['rate']:,.0f} "
+                f"| {ratio:.2f} | {beside} |"
+            )
+    return "\n".join(lines)
+
+
+def _scenario(scenario: Scenario) -> str:
+    scale = scenario.environment["scale"]
+    facts = [*_machine(scenario.environment), *([] if scale == 1 else [f"at {scale:g} of the full size"])]
+    return f"{markdown(scenario.table)}\n\n{', '.join(facts)}."
+
+
+def _machine(environment: Mapping[str, Any]) -> list[str]:
+    return [
+        f"{environment['cores']} cores",
+        f"ZooKeeper {environment['zookeeper']}",
+        f"Python {environment['python']}",
+        str(environment["time"])[:10],
+    ]
+
+
+def _place(cell: Cell) -> str:
+    offered = f" at {cell.offered:,}/s" if cell.offered else f" x {cell.depth}"
+    return f"{cell.workload} {cell.connections}{offered}"
