@@ -17,13 +17,13 @@ from bench.stages.loop import MeteredLoop
 from bench.stages.meter import OF_THE_PROXY, Meter
 from bench.workloads import WORKLOADS, preparation
 from proxy.__main__ import collect_rarely
-from proxy.config import parse
+from proxy.config import Config, parse
 from proxy.server import Server
 
 FANOUT = "fanout"
 NAMES = (*WORKLOADS, FANOUT)
 # No ticks of a few seconds, in which sessions would be looked after meanwhile; else as it comes.
-_CONFIG = parse(["--listen", "127.0.0.1:0", "--max-client-connections", "0", "--tick-time", "60000"])
+CONFIG = parse(["--listen", "127.0.0.1:0", "--max-client-connections", "0", "--tick-time", "60000"])
 _ROOT = b"/bench"
 _WATCHERS = 100  # sessions that hold a case's watches
 _FANNED = b"/fanned"
@@ -84,10 +84,11 @@ def run(
 
 
 @asynccontextmanager
-async def _serving(meter: Meter) -> AsyncIterator[tuple[Server, CountingEtcd]]:
+async def serving(meter: Meter, config: Config = CONFIG) -> AsyncIterator[tuple[Server, CountingEtcd]]:
+    """A server, and the etcd that it has for itself."""
     etcd = CountingEtcd(meter)
     client = MeteredClient(etcd, meter)
-    server = Server(_CONFIG, client)
+    server = Server(config, client)
     await server.start(lambda _count: None)
     try:
         yield server, etcd
@@ -109,7 +110,7 @@ def _collecting_rarely() -> Iterator[None]:
 
 
 async def _load(case: Case, each: int, warm_up: int, meter: Meter) -> Figures:
-    async with _serving(meter) as (server, etcd):
+    async with serving(meter) as (server, etcd):
         admin = Asker(server, meter)
         await until(lambda: admin.is_connected)
         limit = case.connections * (each + warm_up)
@@ -122,17 +123,18 @@ async def _load(case: Case, each: int, warm_up: int, meter: Meter) -> Figures:
         ]
         await until(lambda: all(loader.is_connected for loader in loaders))
         with _collecting_rarely():
-            await _drive(loaders, warm_up)
+            await drive(loaders, warm_up)
             before = etcd.counts.copy()
             meter.start()
-            await _drive(loaders, each)
+            await drive(loaders, each)
             meter.stop()
             counts = etcd.counts.since(before)
         workload.verify(admin, [loader.answered for loader in loaders])
         return _figures(case.connections * each, counts, meter)
 
 
-async def _drive(loaders: Sequence[Loader], each: int) -> None:
+async def drive(loaders: Sequence[Loader], each: int) -> None:
+    """Have each send so many requests more, and wait for all replies. Raises BenchError for a wrong one."""
     for loader in loaders:
         loader.allow(each)
 
@@ -156,7 +158,7 @@ async def _set_watches(server: Server, admin: Asker, count: int, meter: Meter) -
 
 
 async def _fanout(case: Case, each: int, warm_up: int, meter: Meter) -> Figures:
-    async with _serving(meter) as (server, etcd):
+    async with serving(meter) as (server, etcd):
         admin = Asker(server, meter)
         await until(lambda: admin.is_connected)
         await admin.call_many([(wire.CREATE, wire.create_body(_FANNED, b""))])

@@ -19,16 +19,16 @@ from bench.stages.meter import OUTSIDE, TAKE, Meter
 from bench.streams import Stream
 from proxy.server import Server
 
-_TIMEOUT_MS = 600_000
+TIMEOUT_MS = 600_000
 _WINDOW = 512
 _MOST_AT_ONCE = 256  # what a Stream gives
-_PATIENCE = 1_000_000  # turns of the event loop
+_PATIENCE = 100_000  # turns of the event loop
 
 
 class Client(asyncio.Transport):
     """One connection with its session."""
 
-    def __init__(self, server: Server, meter: Meter) -> None:
+    def __init__(self, server: Server, meter: Meter, timeout_ms: int = TIMEOUT_MS) -> None:
         """Connects, and asks for a session."""
         super().__init__()
         self._meter = meter
@@ -38,13 +38,14 @@ class Client(asyncio.Transport):
         self.failure: BenchError | None = None  # what is wrong with the replies
         self._connection = server.connection(False)
         self._connection.connection_made(self)
-        self._give(wire.connect_packet(_TIMEOUT_MS))
+        self.give(wire.connect_packet(timeout_ms))
 
     @abstractmethod
     def _take(self, data: bytes) -> None:
         """Some replies, or a part of them."""
 
-    def _give(self, data: bytes) -> None:
+    def give(self, data: bytes) -> None:
+        """Let the proxy have bytes that came from the client."""
         former = self._meter.enter(TAKE)
         self._connection.data_received(data)
         self._meter.enter(former)
@@ -90,12 +91,12 @@ class Client(asyncio.Transport):
 class Asker(Client):
     """Keeps the replies: prepares and verifies, waits for watches."""
 
-    def __init__(self, server: Server, meter: Meter) -> None:
+    def __init__(self, server: Server, meter: Meter, timeout_ms: int = TIMEOUT_MS) -> None:
         self.frames: list[bytes] = []
         """Replies and events, with their lengths."""
         self._rest = b""
         self._xid = 0
-        super().__init__(server, meter)
+        super().__init__(server, meter, timeout_ms)
 
     @override
     def _take(self, data: bytes) -> None:
@@ -109,7 +110,7 @@ class Asker(Client):
         """Send (opcode, body) requests in one chunk, though the server should not wish to read."""
         first = self._xid + 1
         self._xid += len(requests)
-        self._give(
+        self.give(
             b"".join(wire.packet(xid, opcode, body) for xid, (opcode, body) in enumerate(requests, first))
         )
 
@@ -170,7 +171,7 @@ class Loader(Client):
         due = min(self._depth - self._sent + self.answered, self._quota - self._sent, _MOST_AT_ONCE)
         if due > 0 and not self._paused:
             self._sent += due
-            self._give(self._stream.take(due))
+            self.give(self._stream.take(due))
 
     @override
     def _take(self, data: bytes) -> None:

@@ -7,8 +7,8 @@ from typing import NamedTuple
 import pytest
 
 from tests.faults import client as zk
-from tests.faults.client import SEQUENTIAL, Client
-from tests.harness import EtcdServer, ZketcdServer
+from tests.faults.client import LONG_MS, SEQUENTIAL, Client
+from tests.harness import EtcdServer, ZketcdServer, wait_until
 
 pytestmark = pytest.mark.real
 
@@ -74,9 +74,9 @@ def meter(etcd: EtcdServer) -> Meter:
 
 
 @contextmanager
-def session(proxy: ZketcdServer) -> Iterator[Client]:
+def session(proxy: ZketcdServer, timeout_ms: int = LONG_MS) -> Iterator[Client]:
     """A client that ends its session, so that it costs nothing when others are measured."""
-    with Client(proxy.port) as client:
+    with Client(proxy.port, timeout_ms) as client:
         yield client
         client.close()
 
@@ -114,6 +114,24 @@ def test_a_thousand_watches_are_one_watcher_of_etcd(proxy: ZketcdServer, etcd: E
             for _ in range(10):
                 client.receive()
         assert etcd.metric("etcd_debugging_mvcc_watcher_total") == 1
+
+
+def test_idle_sessions_keep_alive_on_one_stream(proxy: ZketcdServer, etcd: EtcdServer, meter: Meter) -> None:
+    def renewals() -> float:
+        return etcd.metric("grpc_server_msg_received_total", grpc_method="LeaseKeepAlive")
+
+    with ExitStack() as stack:
+        clients = [stack.enter_context(session(proxy, 4_000)) for _ in range(200)]
+        begun = renewals()
+
+        def have_been_renewed() -> bool:
+            for client in clients:
+                client.ping()
+            return renewals() - begun >= len(clients)
+
+        cost = meter.of(lambda: wait_until(have_been_renewed, "every lease's renewal", interval=0.1))
+    assert cost == Cost(0, 0, 0, 0)
+    assert etcd.metric("grpc_server_started_total", grpc_method="LeaseKeepAlive") == 1
 
 
 def test_a_create_is_one_txn_with_two_puts_and_the_marker(meter: Meter, client: Client) -> None:

@@ -3,14 +3,18 @@
 import asyncio
 import gc
 import sys
+from collections import Counter
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
 
 import pytest
 
 from bench.errors import BadReply, EffectsDiffer, Stalled
 from bench.stages import cases
-from bench.stages.cases import Case, run
-from bench.stages.clients import until
-from bench.workloads import WORKLOADS, Asker, Create
+from bench.stages.cases import Case, drive, run, serving
+from bench.stages.clients import Asker, Loader, until
+from bench.stages.meter import Meter
+from bench.workloads import WORKLOADS, Create, preparation
 
 
 @pytest.mark.parametrize("name", WORKLOADS)
@@ -18,7 +22,7 @@ def test_each_workload_is_verified(name: str, monkeypatch: pytest.MonkeyPatch) -
     """`run` asks the workload to verify the tree, with what was answered."""
     asked = []
 
-    def verify(_workload: object, _admin: Asker, counts: list[int]) -> None:
+    def verify(_workload: object, _admin: object, counts: list[int]) -> None:
         asked.append(list(counts))
 
     monkeypatch.setattr(WORKLOADS[name], "verify", verify)
@@ -51,14 +55,45 @@ async def test_who_waits_in_vain_is_told(monkeypatch: pytest.MonkeyPatch) -> Non
     assert asyncio.all_tasks() == {asyncio.current_task()}
 
 
-def test_reads_leave_nothing_in_memory() -> None:
-    """Of as many reads again no object stays."""
-    kept = []
-    for each in (100, 2100):
-        run(Case("get", 2, 10), each, warm_up=256)
+@asynccontextmanager
+async def loading(name: str) -> AsyncIterator[list[Loader]]:
+    """Clients of a workload that have all that the proxy keeps for them."""
+    meter = Meter()
+    async with serving(meter) as (server, _):
+        workload = WORKLOADS[name](b"/bench", 2, 2)
+        admin = Asker(server, meter)
+        await until(lambda: admin.is_connected)
+        for requests in preparation(workload):
+            await admin.call_many(requests)
+        loaders = [Loader(server, meter, workload.stream(number), 10) for number in range(2)]
+        await until(lambda: all(loader.is_connected for loader in loaders))
+        await drive(loaders, 300)
+        yield loaders
+
+
+@pytest.mark.parametrize("name", ["get", "exists", "children"])
+async def test_reads_leave_nothing_in_memory(name: str) -> None:
+    async with loading(name) as loaders:
         gc.collect()
         before = sys.getallocatedblocks()
-        run(Case("get", 2, 10), each, warm_up=256)
+        await drive(loaders, 1000)
         gc.collect()
-        kept.append(sys.getallocatedblocks() - before)
-    assert kept[1] - kept[0] < 400  # of 4,000 more reads
+        assert sys.getallocatedblocks() - before < 100
+
+
+@pytest.mark.parametrize("name", ["set", "mixed"])
+async def test_sets_leave_no_objects_of_the_proxy(name: str) -> None:
+    async with loading(name) as loaders:
+        before = _objects_of_the_proxy()
+        await drive(loaders, 300)
+        grown = _objects_of_the_proxy() - before
+        assert grown.total() < 10, grown
+
+
+def _objects_of_the_proxy() -> Counter[str]:
+    """How many there are of each class, beside what the fake etcd may keep."""
+    gc.collect()
+    names = (f"{type(thing).__module__}.{type(thing).__qualname__}" for thing in gc.get_objects())
+    return Counter(
+        name for name in names if name.startswith("proxy.") and not name.startswith("proxy.etcd.model.")
+    )
