@@ -17,7 +17,8 @@ def apply(draft: Draft, caller: Caller, fields: tuple[str, int]) -> None:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     if path != ROOT:
         parent = draft.look(parent_of(path), GUARD_NODE)
-        demand(parent.acl, Perms.READ, caller.identities)
+        if parent.exists:  # else there is nobody to ask; the entry may still have the ACL of what was there
+            demand(parent.acl, Perms.READ, caller.identities)
     node = draft.look(path, GUARD_NODE)
     if node.exists and version in (-1, node.version):
         raise Refusal(ErrorCode.NODE_EXISTS)

@@ -3,7 +3,7 @@
 import pytest
 
 from codec.constants import ErrorCode
-from tests.proxy.naive import CheckNotExists, Create, Multi
+from tests.proxy.naive import Answer, CheckNotExists, Create, Delete, Multi, MultiAnswer
 from tests.proxy.ops.room import CLOSED, do, refusal, room
 
 
@@ -29,3 +29,10 @@ def test_it_sees_what_earlier_parts_of_a_multi_did() -> None:
     (answer,) = do(proxy, Multi((Create("/new", acl=CLOSED), CheckNotExists("/new"))))
     assert answer == ([], 1, ErrorCode.NODE_EXISTS)
     assert "/new" not in proxy.mirror.tree.nodes
+
+
+def test_nobody_is_asked_for_a_parent_that_is_not_there() -> None:
+    """Neither one that has gone in the same batch nor one that never came."""
+    refused = Multi((Create("/new", acl=CLOSED), Delete("/missing")))
+    answers = do(room(), Delete("/closed"), CheckNotExists("/closed/x"), refused, CheckNotExists("/new/x"))
+    assert answers == [Answer(), Answer(), MultiAnswer([], 1, ErrorCode.NO_NODE), Answer()]
