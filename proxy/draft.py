@@ -162,11 +162,14 @@ def _uncount(parent: Entry, created: int, child_count: int, pzxid: int, counter_
     parent.counter_changed = counter_changed
 
 
-def _uncreate(entry: Entry) -> None:
-    """The node was never there before."""
+def _uncreate(
+    entry: Entry, parent: Entry, created: int, child_count: int, pzxid: int, counter_changed: bool
+) -> None:
+    """The node was never there before. One note for it and its parent, since multis hold mostly these."""
     entry.exists = entry.node_changed = False
     entry.data = None
     entry.event_count = 0
+    _uncount(parent, created, child_count, pzxid, counter_changed)
 
 
 # What of an entry a create in the place of a deleted node overwrites.
@@ -364,11 +367,12 @@ class Draft:
     ) -> None:
         """Create a node; that it is absent and may be created has been checked."""
         if self._undoable:
-            self._note_count(parent)
             if entry.mod or entry.event_count:
+                self._note_count(parent)
                 self._journal.append((_unreplace, entry, *(getattr(entry, name) for name in _OVERWRITTEN)))
             else:
-                self._journal.append((_uncreate, entry))
+                counts = (parent.created, parent.child_count, parent.pzxid, parent.counter_changed)
+                self._journal.append((_uncreate, entry, parent, *counts))
         parent.created = wrap_int(parent.created + 1)
         parent.child_count += 1
         parent.pzxid = PENDING

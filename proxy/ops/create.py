@@ -19,6 +19,7 @@ PathAndStat = tuple[str, StatFields]
 
 _EPHEMERAL = 1
 SEQUENTIAL = 2
+_LAST_PLAIN_MODE = _EPHEMERAL | SEQUENTIAL  # those beyond are a container's or have a TTL, or are none
 # Modes with a TTL, and what they are without it.
 TTL_MODES: dict[int, int] = {
     CreateMode.PERSISTENT_WITH_TTL: CreateMode.PERSISTENT,
@@ -33,20 +34,20 @@ def create(draft: Draft, caller: Caller, fields: Create, owner: int = 0) -> Entr
     `owner` is a container's or TTL node's, whatever the flags say.
     """
     path, data, sent_acl, flags = fields
-    if flags:
+    if not 0 <= flags <= _LAST_PLAIN_MODE:
         _check_mode(flags, draft.rules)
     if path is None:
         raise Refusal(ErrorCode.MARSHALLING_ERROR)  # where ZooKeeper stumbles over it
     slash = path.rfind("/")
     if slash < 0 or "\0" in path:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
-    acl = expand(sent_acl, caller)
+    acl = OPEN_ACL if sent_acl is OPEN_ACL else expand(sent_acl, caller)
     parent = draft.look(path[:slash] or ROOT, _CHILD_COMES)
     if not parent.exists:
         raise missing(draft, path)
     if parent.acl is not OPEN_ACL:
         demand(parent.acl, Perms.CREATE, caller.identities)
-    if flags and flags != CreateMode.CONTAINER:
+    if flags:
         if flags & SEQUENTIAL:
             path = f"{path}{parent.created:010d}"
         if flags & _EPHEMERAL and not owner:
