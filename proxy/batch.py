@@ -119,6 +119,9 @@ _GUARDS = (0, 1, 1, 2, 0, 1, 1, 2)
 _WRITES = (0, 0, 1, 1, 1, 1, 2, 2)
 
 
+# Refusals for want of a session.
+_NO_SESSION = (ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED)
+
 # What a single operation can add: node and counter of two paths, a session, a component.
 _MOST_OF_ONE = 8
 # Components that an operation which checks first can merge into one: of a parent, a node and a session.
@@ -131,6 +134,15 @@ _ENTRY_BYTES = 160  # what a path costs besides itself: prefix, header, protobuf
 def events_of(events: Iterable[DraftEvent]) -> list[TreeEvent]:
     """What a draft notes of changes as watches see them."""
     return [TreeEvent(kind, entry.path, acl) for kind, entry, acl in events]
+
+
+def _meet(component: Component, target: Component | None, others: list[Component]) -> Component:
+    """Note a component that a request touches beside `target`, or as the first; returns the first."""
+    if target is None:
+        return component
+    if component is not target and component not in others:
+        others.append(component)
+    return target
 
 
 class Later(Exception):
@@ -148,6 +160,7 @@ class Batch:
         "_alone",
         "_by_session",
         "_components",
+        "_crowded",
         "_incarnation",
         "_load",
         "_proven",
@@ -185,6 +198,7 @@ class Batch:
         self._watches: dict[int, HeldWatches | None] = {}  # of sessions asked for: nothing moves meanwhile
         self._alone = False  # nothing may join what is there
         self._components: dict[Component, None] = {}
+        self._crowded = False  # whether the next request might not fit
         self._by_session: dict[int, Component] = {}  # whose records are guarded
         self._proven: dict[int, Component] = {}  # ... and are alive and ours
         self._size = 0
@@ -202,46 +216,47 @@ class Batch:
         Raises Held if it has to wait for a Txn in flight, Later if for another batch; nothing changes then.
         """
         requests = self.requests
-        if requests and (request.solo or self._alone or len(requests) >= MAX_REQUESTS):
+        if requests and (self._alone or request.solo or len(requests) >= MAX_REQUESTS):
             return False
         draft = self.draft
-        # Where even the merger of all components that it can touch would have room, nothing that checks first
-        # needs a way back.
-        merged = min(self._load, _MOST_MERGED * self._widest)
-        crowded = (
-            len(self._components) + merged + _MOST_OF_ONE > WIDTH
-            or self._size + _MOST_COPIES * request.size + 4 * _ENTRY_BYTES > MAX_BYTES
-        )
-        if crowded and requests and self._size + request.size > MAX_BYTES:
+        size = request.size
+        operation = request.operation
+        # Where there is room in any case, nothing that checks first needs a way back.
+        crowded = self._size + _MOST_COPIES * size + 4 * _ENTRY_BYTES > MAX_BYTES
+        if crowded and requests and self._size + size > MAX_BYTES:
             return False  # known without a costly look at what is in it
+        crowded = crowded or self._crowded or not operation.checks_first
         watches = None
+        home = None
+        proves = request.of_session
         session_id = request.caller.session_id
-        home = self._proven.get(session_id) if request.of_session else None
-        if home is not None:
-            try:
-                watches = self._watches[session_id]
-            except KeyError:
-                watches = self._watches[session_id] = self._watches_of(session_id)
-        draft.begin(undoable=crowded or watches is not None or not request.operation.checks_first)
+        if proves:
+            home = self._proven.get(session_id)
+            if home is not None:
+                try:
+                    watches = self._watches[session_id]
+                except KeyError:
+                    watches = self._watches[session_id] = self._watches_of(session_id)
+                proves = draft.sessions_changed
+        draft.begin(undoable=crowded or watches is not None)
         request.refusal = None
-        proven = False
         try:
-            if request.of_session and (home is None or draft.sessions_changed):
+            if proves:
                 self._demand_session(session_id)
-                proven = True
-            request.result = request.operation.apply(draft, request.caller, request.fields)
+            request.result = operation.apply(draft, request.caller, request.fields)
             if watches is not None and watches.tell(events_of(draft.request_events)):
                 raise Later
         except Refusal as refusal:
             draft.rollback()
             request.refusal = refusal.code
+            proves = proves and refusal.code not in _NO_SESSION
         except BaseException:
             draft.rollback()
             raise
-        if not self._accept(request, home):
+        if not self._accept(request, home, crowded=crowded):
             draft.rollback()
             return False
-        if proven:
+        if proves:
             self._proven[session_id] = self._by_session[session_id]
         requests.append(request)
         return True
@@ -254,26 +269,25 @@ class Batch:
         if record.value.owner != self._incarnation:
             raise Refusal(ErrorCode.SESSION_MOVED)
 
-    def _accept(self, request: Request, home: Component | None) -> bool:
+    def _accept(self, request: Request, home: Component | None, *, crowded: bool) -> bool:
         """Make the evaluated request part of the component of its footprint, if there is room.
 
-        `home`: the component that guards its session already.
+        `home`: the component that guards its session already. Not `crowded`: there is room.
         """
         draft = self.draft
-        footprint = draft.footprint
-        session_guards = draft.session_guards
+        target = home if home is None or home.merged_into is None else home.root()
+        others: list[Component] = []
+        fresh: list[Entry] = []
+        former: list[tuple[Entry, int]] = []  # flags, for the way back
         guards = 0
         writes = len(draft.session_changes)
         size = request.size
-        former: list[tuple[Entry, int]] = []  # flags, for the way back
-        touched: list[Component] = []
-        if home is not None:
-            touched.append(home if home.merged_into is None else home.root())
-        for entry, flags in footprint:
+        for entry, flags in draft.footprint:
             had = entry.flags
             new = flags & ~had
             if new:
-                former.append((entry, had))
+                if crowded:
+                    former.append((entry, had))
                 entry.flags = had | new
                 guards += _GUARDS[new]
                 writes += _WRITES[new]
@@ -281,63 +295,59 @@ class Batch:
                 if entry.node_changed and entry.mzxid != PENDING:
                     size += len(entry.data or b"")  # a new ACL, with which all the data are put again
             component = entry.component
-            if component is not None:
-                if component.merged_into is not None:
-                    component = component.root()
-                if component not in touched:
-                    touched.append(component)
-        if session_guards:
-            guards += self._touch_sessions(session_guards, touched)
-        merged_guards = guards
-        merged_writes = writes
-        for component in touched:
+            if component is None:
+                fresh.append(entry)
+            elif component is not target:
+                target = _meet(component.root(), target, others)
+        if draft.session_guards:
+            for session_id in draft.session_guards:
+                component = self._by_session.get(session_id)
+                if component is None:
+                    guards += 1
+                else:
+                    target = _meet(component.root(), target, others)
+        if target is None:
+            target = Component()
+        merged_guards = target.guards + guards
+        merged_writes = target.writes + writes
+        for component in others:
             merged_guards += component.guards
             merged_writes += component.writes
         widest = max(self._widest, merged_guards, -(-merged_writes // CHUNK))
-        too_wide = len(self._components) + 1 - len(touched) + widest > WIDTH
-        if too_wide or self._size + size > MAX_BYTES:
-            if self.requests:
-                for entry, had in former:
-                    entry.flags = had
-                return False
-            self.wide = too_wide
+        if crowded:
+            too_wide = len(self._components.keys() | {target}) - len(others) + widest > WIDTH
+            if too_wide or self._size + size > MAX_BYTES:
+                if self.requests:
+                    for entry, had in former:
+                        entry.flags = had
+                    return False
+                self.wide = too_wide
         self._alone = self.wide or request.solo
-        if touched:
-            target = touched[0]
-            for other in touched[1:]:
-                target.absorb(other)
-                del self._components[other]
-        else:
-            target = Component()
-            self._components[target] = None
+        for component in others:
+            target.absorb(component)
+            del self._components[component]
         target.guards = merged_guards
         target.writes = merged_writes
         target.requests.append(request)
         target.events += draft.request_events
-        if draft.session_changes:
-            target.session_changes += draft.session_changes
-        for session_id, mod in session_guards.items():
-            target.session_guards[session_id] = mod
-            self._by_session[session_id] = target
-        for entry, _ in footprint:
+        for entry in fresh:
             if entry.component is None:
                 entry.component = target
                 target.entries.append(entry)
-        self._widest = widest
-        self._load += guards + -(-writes // CHUNK)
+        if draft.session_changes:
+            target.session_changes += draft.session_changes
+        for session_id, mod in draft.session_guards.items():
+            target.session_guards[session_id] = mod
+            self._by_session[session_id] = target
         self._size += size
+        self._load += guards + -(-writes // CHUNK)
+        if target.requests[0] is request or others or widest != self._widest or self._crowded:
+            self._components[target] = None
+            self._widest = widest
+            # Whether the merger of all components, or of as many as one operation can touch, might not fit.
+            merged = min(self._load, _MOST_MERGED * widest)
+            self._crowded = len(self._components) + merged + _MOST_OF_ONE > WIDTH
         return True
-
-    def _touch_sessions(self, session_guards: Iterable[int], touched: list[Component]) -> int:
-        """Add the components that guard these sessions already; returns how many guards come in addition."""
-        guards = 0
-        for session_id in session_guards:
-            component = self._by_session.get(session_id)
-            if component is None:
-                guards += 1
-            elif component.root() not in touched:
-                touched.append(component.root())
-        return guards
 
     def dissolve(self) -> None:
         """Let go of what refers to each other, so that the garbage collector need not find it."""

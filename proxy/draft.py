@@ -327,7 +327,7 @@ class Draft:
     @property
     def sessions_changed(self) -> bool:
         """Whether kept requests have changed a session's record."""
-        return bool(self._session_values)
+        return bool(self._session_values or self.session_changes)
 
     def reserves(self, path: str) -> bool:
         """Whether a path, at which nothing is, belongs to the server itself (see Tree.reserves)."""
