@@ -12,6 +12,7 @@ from bench.errors import BenchError
 from bench.scenarios import Cell, Table, markdown
 from bench.stages.cases import NAMES, Case, Figures, run
 from bench.stages.costs import CASES, cost_of, table
+from bench.stages.memory import of_a_znode
 from bench.stages.meter import OF_THE_PROXY
 
 _PROFILED = 40  # functions
@@ -28,6 +29,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         if given.costs:
             print(table((case, cost_of(case)) for case in CASES), end="")
+            return 0
+        if given.znodes:
+            znode = of_a_znode(given.znodes)
+            print(f"{znode.bytes:.1f} bytes each beyond path and data, in {znode.blocks:.2f} blocks")
             return 0
         for case in cases:
             print(f"{case.name} ...", file=sys.stderr, flush=True)
@@ -101,6 +106,9 @@ def _parser() -> argparse.ArgumentParser:
         "--costs",
         action="store_true",
         help="only print the table for tests/bench/stages/costs.txt, with which a test compares",
+    )
+    how.add_argument(
+        "--znodes", type=_number, metavar="N", help="only load so many, and print what one takes in memory"
     )
     add("--json", type=Path, metavar="FILE", help="where the figures go as well")
     return parser

@@ -7,7 +7,7 @@ import asyncio
 import cProfile
 import gc
 from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
-from contextlib import asynccontextmanager, contextmanager
+from contextlib import asynccontextmanager, contextmanager, nullcontext
 from typing import NamedTuple
 
 from bench import wire
@@ -112,7 +112,7 @@ def _collecting_rarely() -> Iterator[None]:
 async def _load(case: Case, each: int, warm_up: int, meter: Meter) -> Figures:
     async with serving(meter) as (server, etcd):
         admin = Asker(server, meter)
-        await until(lambda: admin.is_connected)
+        await admin.connected()
         limit = case.connections * (each + warm_up)
         workload = WORKLOADS[case.name](_ROOT, case.connections, limit)
         for requests in preparation(workload):
@@ -121,13 +121,13 @@ async def _load(case: Case, each: int, warm_up: int, meter: Meter) -> Figures:
         loaders = [
             Loader(server, meter, workload.stream(number), case.depth) for number in range(case.connections)
         ]
-        await until(lambda: all(loader.is_connected for loader in loaders))
+        for loader in loaders:
+            await loader.connected()
         with _collecting_rarely():
             await drive(loaders, warm_up)
             before = etcd.counts.copy()
-            meter.start()
-            await drive(loaders, each)
-            meter.stop()
+            with meter.running():
+                await drive(loaders, each)
             counts = etcd.counts.since(before)
         workload.verify(admin, [loader.answered for loader in loaders])
         return _figures(case.connections * each, counts, meter)
@@ -152,7 +152,7 @@ async def _set_watches(server: Server, admin: Asker, count: int, meter: Meter) -
     await admin.call_many((wire.CREATE, wire.create_body(path, b"")) for path in paths)
     for _ in range(_WATCHERS if paths else 0):
         watcher = Asker(server, meter)
-        await until(lambda watcher=watcher: watcher.is_connected)  # type: ignore[misc]
+        await watcher.connected()
         watcher.ask(*((wire.EXISTS, wire.text(path) + b"\1") for path in paths))
         await watcher.expect(len(paths))
 
@@ -160,10 +160,11 @@ async def _set_watches(server: Server, admin: Asker, count: int, meter: Meter) -
 async def _fanout(case: Case, each: int, warm_up: int, meter: Meter) -> Figures:
     async with serving(meter) as (server, etcd):
         admin = Asker(server, meter)
-        await until(lambda: admin.is_connected)
+        await admin.connected()
         await admin.call_many([(wire.CREATE, wire.create_body(_FANNED, b""))])
         watchers = [Asker(server, meter) for _ in range(case.connections)]
-        await until(lambda: all(watcher.is_connected for watcher in watchers))
+        for watcher in watchers:
+            await watcher.connected()
         counts = Counts()
         with _collecting_rarely():
             for number in range(warm_up + each):
@@ -171,12 +172,10 @@ async def _fanout(case: Case, each: int, warm_up: int, meter: Meter) -> Figures:
                     watcher.frames.clear()
                     watcher.ask((wire.EXISTS, wire.text(_FANNED) + b"\1"))
                 before = etcd.counts.copy()
+                with meter.running() if number >= warm_up else nullcontext():
+                    await admin.call_many([(wire.SET_DATA, wire.set_body(_FANNED, b""))])
+                    await until(lambda: all(len(watcher.frames) == 2 for watcher in watchers))
                 if number >= warm_up:
-                    meter.start()
-                await admin.call_many([(wire.SET_DATA, wire.set_body(_FANNED, b""))])
-                await until(lambda: all(len(watcher.frames) == 2 for watcher in watchers))
-                if number >= warm_up:
-                    meter.stop()
                     counts = counts.plus(etcd.counts.since(before))
         return _figures(case.connections * each, counts, meter)
 

@@ -33,8 +33,8 @@ class Client(asyncio.Transport):
         super().__init__()
         self._meter = meter
         self._paused = False
-        self.is_connected = False  # with a session
-        self.is_closed = False
+        self._is_connected = False  # with a session
+        self._is_closed = False
         self.failure: BenchError | None = None  # what is wrong with the replies
         self._connection = server.connection(False)
         self._connection.connection_made(self)
@@ -50,6 +50,10 @@ class Client(asyncio.Transport):
         self._connection.data_received(data)
         self._meter.enter(former)
 
+    async def connected(self) -> None:
+        """Wait for the session."""
+        await until(lambda: self._is_connected)
+
     # What the server sees
 
     @override
@@ -60,11 +64,11 @@ class Client(asyncio.Transport):
     def write(self, data: bytes | bytearray | memoryview) -> None:
         former = self._meter.enter(OUTSIDE)
         try:
-            if self.is_connected:
+            if self._is_connected:
                 self._take(bytes(data))
             else:
                 accept_session(bytes(data))
-                self.is_connected = True
+                self._is_connected = True
         except BenchError as error:
             self.failure = error  # the proxy could do nothing with it
         self._meter.enter(former)
@@ -79,8 +83,8 @@ class Client(asyncio.Transport):
 
     @override
     def close(self) -> None:
-        if not self.is_closed:
-            self.is_closed = True
+        if not self._is_closed:
+            self._is_closed = True
             asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
 
     @override

@@ -65,10 +65,9 @@ class MeteredLoop(asyncio.SelectorEventLoop):
     def _task(
         self, loop: asyncio.AbstractEventLoop, coroutine: Any, context: Context | None = None
     ) -> asyncio.Task[Any]:
-        name = getattr(coroutine, "__qualname__", "")
-        code = getattr(coroutine, "cr_code", None)
-        ours = code is not None and "/proxy/" in code.co_filename
-        stage = STAGES.get(name, OTHER if ours else OUTSIDE)
+        frame = getattr(coroutine, "cr_frame", None)  # what ends an asynchronous generator has none
+        ours = frame is not None and frame.f_globals["__name__"].startswith("proxy.")
+        stage = STAGES.get(coroutine.__qualname__, OTHER) if ours else OUTSIDE
         return asyncio.Task(_Metered(coroutine, stage, self._meter), loop=loop, context=context)
 
 

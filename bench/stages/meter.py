@@ -3,6 +3,8 @@
 import cProfile
 import sys
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from types import FrameType
 from typing import Any
@@ -53,23 +55,24 @@ class Meter:
         self._since = now
         return former
 
-    def start(self) -> None:
-        """Begin to note, on top of what there is."""
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """Note, on top of what there is. Before and after, whose work it is is only followed."""
         if self._counting:
             sys.setprofile(self._count)
         elif self._profile is not None:
             self._profile.enable()
         self.enter(self._stage)
         self._into = self.nanos
-
-    def stop(self) -> None:
-        """Note no more, but go on to follow whose work it is."""
-        self.enter(self._stage)
-        self._into = {}
-        if self._counting:
-            sys.setprofile(None)
-        elif self._profile is not None:
-            self._profile.disable()
+        try:
+            yield
+        finally:
+            self.enter(self._stage)
+            self._into = {}
+            if self._counting:
+                sys.setprofile(None)
+            elif self._profile is not None:
+                self._profile.disable()
 
     def _count(self, frame: FrameType, event: str, _argument: Any) -> None:
         if event == "call":

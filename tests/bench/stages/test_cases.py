@@ -62,11 +62,12 @@ async def loading(name: str) -> AsyncIterator[list[Loader]]:
     async with serving(meter) as (server, _):
         workload = WORKLOADS[name](b"/bench", 2, 2)
         admin = Asker(server, meter)
-        await until(lambda: admin.is_connected)
+        await admin.connected()
         for requests in preparation(workload):
             await admin.call_many(requests)
         loaders = [Loader(server, meter, workload.stream(number), 10) for number in range(2)]
-        await until(lambda: all(loader.is_connected for loader in loaders))
+        for loader in loaders:
+            await loader.connected()
         await drive(loaders, 300)
         yield loaders
 

@@ -1,6 +1,7 @@
 """The tool, as small as it can be."""
 
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -27,6 +28,11 @@ def test_all_workloads_are_shown_by_stage(
         stages = figures["calls"] if how == ["--calls"] else figures["microseconds"]
         assert tuple(stages) == OF_THE_PROXY
         assert stages["take"] != 0
+
+
+def test_a_znode_is_weighed(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--znodes", "1000"]) == 0
+    assert re.fullmatch(r"\d+\.\d bytes each .*, in \d+\.\d\d blocks\n", capsys.readouterr().out)
 
 
 def test_an_unknown_workload_is_named(capsys: pytest.CaptureFixture[str]) -> None:

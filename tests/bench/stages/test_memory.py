@@ -2,8 +2,9 @@
 
 from bench.stages.memory import of_a_znode
 
-# Both were measured, and are given little room. They may rise with a reason only: a million znodes have to
-# fit where ZooKeeper's JVM holds them, at no more than 600 bytes each beyond path and data.
+# As `python -m bench.stages --znodes 20000` says; there is little room. They may rise with a reason only: a
+# million znodes have to fit where ZooKeeper's JVM holds them, at no more than 600 bytes each beyond path and
+# data.
 _BYTES = 487
 _BLOCKS = 7.98
 
