@@ -1,7 +1,7 @@
-"""An event loop that tells a meter whose work it runs: it knows the proxy's callbacks and tasks by name.
+"""An event loop that tells a meter whose work it runs: it knows the proxy's callbacks and tasks by module.
 
-So nothing in the proxy needs to be changed, or to know of this. A callback or task that is renamed shows up
-among the others until it is named here.
+So nothing in the proxy needs to be changed, or to know of this. What comes from a module that is not named
+here counts among the others.
 """
 
 import asyncio
@@ -14,22 +14,21 @@ from typing_extensions import override
 
 from bench.stages.meter import APPLY, BACKGROUND, EVALUATE, OTHER, OUTSIDE, PLAN, SEND, Meter
 
-STAGES = {
-    "Committer._pump": EVALUATE,
-    "Committer._fly": PLAN,
-    "Feed.run": APPLY,
-    "Connection._advance": APPLY,
-    "Connection._flush": SEND,
-    "Leases.run": BACKGROUND,
-    "LeaseKeeper.run": BACKGROUND,
-    "LeaseKeeper._write": BACKGROUND,
-    "LeaseKeeper._read": BACKGROUND,
-    "LeaseKeeper._expect_answers": BACKGROUND,
-    "Pulse.run": BACKGROUND,
-    "ReadOnlySessions.run": BACKGROUND,
-    "Reaper.run": BACKGROUND,
+CALLBACKS = {
+    "proxy.committer": EVALUATE,
+    "proxy.connection": SEND,
 }
-
+"""Whose work a callback of the event loop is, by the module of its method."""
+TASKS = {
+    "proxy.committer": PLAN,
+    "proxy.feed": APPLY,
+    "proxy.etcd.keeper": BACKGROUND,
+    "proxy.etcd.pulse": BACKGROUND,
+    "proxy.leases": BACKGROUND,
+    "proxy.read_only": BACKGROUND,
+    "proxy.reaper": BACKGROUND,
+}
+"""And a task, by the module of its coroutine. Its own parts may enter other stages (see `etcd`)."""
 
 _Ts = TypeVarTuple("_Ts")
 
@@ -51,7 +50,7 @@ class MeteredLoop(asyncio.SelectorEventLoop):
         context: Context | None = None,
     ) -> asyncio.Handle:
         if isinstance(callback, MethodType) and callback.__module__.startswith("proxy."):
-            stage = STAGES.get(callback.__qualname__, OTHER)
+            stage = CALLBACKS.get(callback.__module__, OTHER)
             return super().call_soon(self._run, stage, callback, args, context=context)
         return super().call_soon(callback, *args, context=context)
 
@@ -66,8 +65,8 @@ class MeteredLoop(asyncio.SelectorEventLoop):
         self, loop: asyncio.AbstractEventLoop, coroutine: Any, context: Context | None = None
     ) -> asyncio.Task[Any]:
         frame = getattr(coroutine, "cr_frame", None)  # what ends an asynchronous generator has none
-        ours = frame is not None and frame.f_globals["__name__"].startswith("proxy.")
-        stage = STAGES.get(coroutine.__qualname__, OTHER) if ours else OUTSIDE
+        module = "" if frame is None else frame.f_globals["__name__"]
+        stage = TASKS.get(module, OTHER) if module.startswith("proxy.") else OUTSIDE
         return asyncio.Task(_Metered(coroutine, stage, self._meter), loop=loop, context=context)
 
 
