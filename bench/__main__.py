@@ -98,11 +98,11 @@ def parser() -> argparse.ArgumentParser:
         help=f"requests in flight per connection; default 1,{PIPELINED}; "
         f"with --quick 1 on one connection and {PIPELINED} on more",
     )
-    found.add_argument("--rounds", type=whole, help="default 3; with --curves 2, with --quick 1")
+    found.add_argument("--rounds", type=whole, help="default 3; with --curves or --quick 1")
     found.add_argument(
         "--seconds",
         type=duration,
-        help="length of one timed phase; default 1; with --curves 0.5, with --quick 0.25",
+        help="length of one timed phase; default 1; with --quick 0.25",
     )
     found.add_argument(
         "--json", type=Path, metavar="FILE", help="where the results go (default: bench/results/TIME.json)"
@@ -113,11 +113,12 @@ def parser() -> argparse.ArgumentParser:
 def plan_of(options: argparse.Namespace) -> Plan:
     """What the options ask for."""
     quick = options.quick
+    seconds = options.seconds or (0.25 if quick else 1.0)
     if options.curves:
         return Plan(
             curves.cells(options.workloads, options.connections, options.depths, quick),
-            options.rounds or (1 if quick else 2),
-            options.seconds or (0.25 if quick else 0.5),
+            options.rounds or 1,
+            seconds,
             0.1 if quick else 1.0,
         )
     connections = options.connections or ([1, 64] if quick else [1, 16, 64])
@@ -128,7 +129,6 @@ def plan_of(options: argparse.Namespace) -> Plan:
         for number in connections
         if options.depths or not quick or (depth == 1) == (number == 1)
     ]
-    seconds = options.seconds or (0.25 if quick else 1.0)
     return Plan(cells, options.rounds or (1 if quick else 3), seconds, 0.1 if quick else 2.0)
 
 

@@ -23,6 +23,9 @@ HOST = "127.0.0.1"
 RECEIVE_BYTES = 1 << 16
 STALL_SECONDS = 20.0
 SESSION_TIMEOUT_MS = 30_000
+AT_ONCE = 32
+"""How many connections are opened at once. ZooKeeper lets 50 wait; the system tries what is beyond that again
+only after a second."""
 WINDOW = 256
 """How many requests Admin keeps in flight."""
 
@@ -143,11 +146,14 @@ def open_sessions(port: int, count: int) -> Iterator[list[socket.socket]]:
     """The sockets of `count` new sessions; ends them all afterwards."""
     sockets: list[socket.socket] = []
     try:
-        for _ in range(count):
-            sockets.append(_connect(port))
-            sockets[-1].sendall(wire.connect_packet(SESSION_TIMEOUT_MS))
-        for sock in sockets:
-            accept_session(_receive_exactly(sock, wire.INT.unpack(_receive_exactly(sock, 4))[0]), prefix=0)
+        while len(sockets) < count:
+            opening = [_connect(port) for _ in range(min(AT_ONCE, count - len(sockets)))]
+            sockets += opening
+            for sock in opening:
+                sock.sendall(wire.connect_packet(SESSION_TIMEOUT_MS))
+            for sock in opening:
+                length = wire.INT.unpack(_receive_exactly(sock, 4))[0]
+                accept_session(_receive_exactly(sock, length), prefix=0)
         yield sockets
         for sock in sockets:
             sock.settimeout(STALL_SECONDS)

@@ -51,7 +51,8 @@ def _image(name: str) -> str:
 def under(run: Run) -> str:
     """Under what a run was taken: its command, the machine, and how much that can be trusted."""
     facts = [f'`make bench ARGS="{run.environment["arguments"]}"`', *_machine(run.environment)]
-    facts += [f"{run.environment['rounds']} rounds of {run.environment['seconds per run']:g} s"]
+    rounds = run.environment["rounds"]
+    facts += [f"{rounds} {'round' if rounds == 1 else 'rounds'} of {run.environment['seconds per run']:g} s"]
     medians = {key: figures for key, figures in all_medians(run.results).items() if figures}
     others = max((figures["others"] for figures in medians.values()), default=0.0)
     facts.append(f"other processes took at most {others:.0%} of a core")

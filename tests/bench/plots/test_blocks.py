@@ -23,7 +23,7 @@ def test_under_what_a_run_was_taken() -> None:
     facts, limited, invalid = under(Run(ENVIRONMENT, results)).splitlines()
     assert facts == (
         '`make bench ARGS="--quick"`, 2 cores, ZooKeeper 3.9.5, Python 3.11.7, 2026-11-21, '
-        "1 rounds of 0.5 s, other processes took at most 40% of a core."
+        "1 round of 0.5 s, other processes took at most 40% of a core."
     )
     assert limited.endswith("a possible limit: zketcd: get 64 at 1,000/s.")
     assert invalid == "Invalid: zketcd: get 1 x 32."
