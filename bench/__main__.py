@@ -89,7 +89,10 @@ def parser() -> argparse.ArgumentParser:
         help=f"some of {','.join(NAMES)} (default: all)",
     )
     found.add_argument(
-        "--connections", type=numbers, metavar="N,...", help="default 1,16,64; with --quick 1,64"
+        "--connections",
+        type=numbers,
+        metavar="N,...",
+        help="default 1,16,64; with --quick 1,64; with --curves 1 to 1000",
     )
     found.add_argument(
         "--depths",
