@@ -64,7 +64,7 @@ def drive(connections: Sequence[Connection], depth: int, rate: int, seconds: flo
                 if count > sending:
                     waiting.appendleft((moment, count - sending))
             # select takes microseconds, epoll's own timeout only milliseconds.
-            wake = due.next if now < end else now + TICK_NS
+            wake = min(due.next, end) if now < end else now + TICK_NS
             select.select([poller], [], [], max(0, wake - time.perf_counter_ns()) / 1e9)
             for descriptor, _ in poller.poll(0):
                 connection = by_descriptor[descriptor]
