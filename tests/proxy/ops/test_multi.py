@@ -1,14 +1,26 @@
 """multi: all or nothing, the answers on the wire, and what it cannot hold."""
 
+from collections.abc import Callable
+from typing import Any
+
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.errors import MalformedPacket, NullString
-from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
-from codec.packets import MULTI_HEADER
+from codec.jute import INT, NULL, OPEN_ACLS, Acl, Reader, pack_acls, pack_buffer, pack_string
+from codec.packets import (
+    MULTI_HEADER,
+    read_create,
+    read_create_ttl,
+    read_multi_header,
+    read_path_version,
+    read_set_data,
+)
 from proxy.operation import WriteOperation
 from proxy.ops.create import CREATE, CREATE_CONTAINER, CREATE_TTL
-from proxy.ops.multi import KINDS, MULTI, Failure, decode_part
+from proxy.ops.multi import KINDS, MULTI, PARTS, Failure, decode_part
 from tests.proxy.naive import Create, Delete, Multi, MultiAnswer, SetData
 from tests.proxy.ops.room import do, room
 
@@ -167,3 +179,79 @@ def test_a_create_in_a_multi_has_an_acl() -> None:
     )
     with pytest.raises(MalformedPacket, match="options"):
         MULTI.decode(raw + _END, 0)
+
+
+_CAREFUL: dict[int, Callable[[Reader], Any]] = {
+    OpCode.CREATE: read_create,
+    OpCode.CREATE2: read_create,
+    OpCode.CREATE_CONTAINER: read_create,
+    OpCode.CREATE_TTL: read_create_ttl,
+    OpCode.DELETE: read_path_version,
+    OpCode.SET_DATA: read_set_data,
+    OpCode.CHECK: read_path_version,
+}
+
+
+def _carefully(raw: bytes) -> tuple[list[tuple[WriteOperation, Any]], int]:
+    """Operations and fields of a multi, value after value, and its end."""
+    reader = Reader(raw)
+    parts: list[tuple[WriteOperation, Any]] = []
+    while True:
+        opcode, done, _ = read_multi_header(reader)
+        if done:
+            return parts, reader.position
+        if opcode not in _CAREFUL:
+            raise MalformedPacket
+        operation, fields = PARTS[opcode], _CAREFUL[opcode](reader)
+        if fields[0] is None:
+            raise NullString("", reader.position)
+        if opcode == OpCode.CREATE_TTL:
+            if fields[3] not in (5, 6):
+                operation, fields = CREATE, fields[:4]
+        elif _CAREFUL[opcode] is read_create and (fields[2] is None or fields[3] not in range(5)):
+            raise MalformedPacket
+        if len(fields) == 4 and fields[3] == CreateMode.CONTAINER:
+            operation = CREATE_CONTAINER
+        parts.append((operation, fields))
+
+
+def _fast(raw: bytes) -> tuple[list[tuple[WriteOperation, Any]], int]:
+    parts, end = MULTI.decode(raw, 0)
+    return [(kind.operation, fields) for kind, fields in parts], end
+
+
+def _outcome(read: Callable[[bytes], Any], raw: bytes) -> Any:
+    try:
+        return read(raw)
+    except NullString as null:
+        return null.end
+    except MalformedPacket:
+        return MalformedPacket
+
+
+@st.composite
+def _multis(draw: st.DrawFn) -> bytes:
+    """The bytes of a multi, mostly usual, some of them changed or cut off."""
+    raw = bytearray()
+    for opcode in draw(st.lists(st.sampled_from(list(_CAREFUL)), max_size=4)):
+        raw += MULTI_HEADER.pack(opcode, False, -1) + pack_string(
+            draw(st.sampled_from(["/a", "/a", "ä", None]))
+        )
+        if _CAREFUL[opcode] is not read_path_version:
+            raw += pack_buffer(draw(st.sampled_from([b"data", b"", None])))
+        if _CAREFUL[opcode] in (read_create, read_create_ttl):
+            raw += draw(st.sampled_from([OPEN_ACLS, OPEN_ACLS, pack_acls([Acl(1, "ip", "::1")]), NULL]))
+        raw += INT.pack(draw(st.integers(-1, 7)))
+        if opcode == OpCode.CREATE_TTL:
+            raw += bytes(8)
+    raw += _END + b"more"
+    if draw(st.booleans()):
+        place = draw(st.integers(0, len(raw)))
+        patch = draw(st.one_of(st.binary(min_size=1, max_size=2), st.sampled_from([NULL, INT.pack(-2)])))
+        raw[place : place + len(patch)] = patch
+    return bytes(raw[: draw(st.integers(0, len(raw)))] if draw(st.booleans()) else raw)
+
+
+@given(_multis())
+def test_a_multi_is_read_as_part_after_part_by_itself(raw: bytes) -> None:
+    assert _outcome(_fast, raw) == _outcome(_carefully, raw)
