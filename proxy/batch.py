@@ -315,7 +315,8 @@ class Batch:
             merged_writes += component.writes
         widest = max(self._widest, merged_guards, -(-merged_writes // CHUNK))
         if crowded:
-            too_wide = len(self._components.keys() | {target}) - len(others) + widest > WIDTH
+            components = len(self._components) - len(others) + (target not in self._components)
+            too_wide = components + widest > WIDTH
             if too_wide or self._size + size > MAX_BYTES:
                 if self.requests:
                     for entry, had in former:
