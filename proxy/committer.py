@@ -17,7 +17,7 @@ from codec.constants import ErrorCode
 from proxy import plan
 from proxy.batch import Batch, Component, Later, Request
 from proxy.courtesy import Courtesy, Hold
-from proxy.draft import Held
+from proxy.draft import Entry, Held
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
     Compare,
@@ -117,6 +117,7 @@ class _Flight:
         "history",
         "lane",
         "marker",
+        "own",
         "queues",
         "result",
         "sent",
@@ -133,6 +134,7 @@ class _Flight:
         self.waiting: list[_Queue] = []
         self.marker = lane.key
         self.value = b""  # what its Txn puts at the lane's marker
+        self.own: dict[bytes, Entry] = {}  # what it puts at the keys of nodes
         self.history: object = None  # see Committer._history
         self.sent = 0.0  # time.monotonic()
         self.answered = 0.0  # time.monotonic() of the RPC's answer
@@ -245,11 +247,14 @@ class Committer:
             self._idle.append(future)
             await future
 
-    def marked(self, marker: bytes, value: bytes) -> None:
-        """The revision that the mirror is applying has put a marker."""
+    def marked(self, marker: bytes, value: bytes) -> dict[bytes, Entry] | None:
+        """The revision that the mirror is applying has put a marker: what that Txn of ours puts beside it."""
         flight = self._by_marker.get(marker)
-        if flight is not None and flight.value == value and flight.result is None:
+        if flight is None or flight.value != value:
+            return None
+        if flight.result is None:
             self._marked.append(flight)
+        return flight.own
 
     def lost(self, incarnation: str, paths: Sequence[str]) -> None:
         """The revision that the mirror is applying tells of a lost race."""
@@ -425,7 +430,9 @@ class Committer:
         metered = not (first.solo and first.operation in _UNMETERED)
         # Alone, a proxy loses no race but by its own restart.
         loser = self._incarnation if len(self._mirror.proxies) > 1 else ""
-        txn = plan.build(batch, self._keys, lane.key, lane.mod, value, metered=metered, loser=loser)
+        txn, flight.own = plan.build(
+            batch, self._keys, lane.key, lane.mod, value, metered=metered, loser=loser
+        )
         self.txns += 1
         self.batch_sizes.note(len(batch.requests))
         flight.history = self._history()

@@ -4,13 +4,13 @@ No I/O: `feed` brings pages of a load and messages of the stream here. All event
 applied together; then the watches fire; then whoever waits for the revision is told.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from itertools import groupby
 from typing import NamedTuple, Protocol
 
 from codec.constants import EventType
 from codec.jute import Acl
-from proxy.draft import SessionRecord
+from proxy.draft import PENDING, Entry, SessionRecord
 from proxy.etcd.model import DELETE, PUT, Event, KeyValue
 from proxy.tree import Node, Tree
 from proxy.watches import WatchTable
@@ -45,8 +45,11 @@ class Listener(Protocol):
     def session_changed(self, session_id: int, record: SessionRecord | None) -> None:
         """A session's record was put, or is gone (None)."""
 
-    def marked(self, marker: bytes, value: bytes) -> None:
-        """The revision being applied puts this marker."""
+    def marked(self, marker: bytes, value: bytes) -> Mapping[bytes, Entry] | None:
+        """The revision being applied puts this marker.
+
+        If its Txn is this proxy's: what that puts at the keys of nodes, and need not be read from there.
+        """
 
     def lost(self, incarnation: str, paths: Sequence[str]) -> None:
         """A Txn of some proxy has lost a race for one of these paths, or more."""
@@ -84,6 +87,7 @@ class Mirror:
         self._counter_start = keys.counters + b"/"
         self._offset_from = 0
         self._offset = 0
+        self._own: Mapping[bytes, Entry] | None = None  # puts of this proxy in the revision being applied
         self._watched = False  # whether anybody watches anything, as of the revision being applied
 
     def zxid_of(self, revision: int) -> int:
@@ -235,6 +239,7 @@ class Mirror:
         self._watched = bool(self._watches)
         for event in events:
             covered = self._apply(event, fired, covered, sessions)
+        self._own = None
         fired += missed
         if self.tree.quotas.stale:
             self.tree.data_size += self.tree.quotas.settle()
@@ -256,14 +261,19 @@ class Mirror:
         kv = event.kv
         key = kv.key
         if key.startswith(self._node_space):
-            try:
-                path = self._keys.path_of_node(key)
-            except ForeignKey:
-                return covered
-            if event.type == PUT:
-                change = self._put_node(path, kv.value, kv.create_revision, kv.mod_revision)
+            entry = None if self._own is None else self._own.get(key)
+            if entry is not None:
+                path = entry.path
+                change = self._put_own(entry, kv.mod_revision)
             else:
-                change = self._delete_node(path)
+                try:
+                    path = self._keys.path_of_node(key)
+                except ForeignKey:
+                    return covered
+                if event.type == PUT:
+                    change = self._put_node(path, kv.value, kv.create_revision, kv.mod_revision)
+                else:
+                    change = self._delete_node(path)
             if change is not None and self._watched and (covered is None or path not in covered):
                 fired.append(TreeEvent(change[0], path, change[1]))
         elif key.startswith(self._counter_start):
@@ -308,7 +318,7 @@ class Mirror:
         elif kind is Kind.MARKER:
             _keep(self.markers, name, event.type == PUT)
             if event.type == PUT and sessions is not None:
-                self._listener.marked(kv.key, kv.value)
+                self._own = self._listener.marked(kv.key, kv.value)
         return covered
 
     def _set_record(self, record: TreeRecord) -> None:
@@ -333,13 +343,51 @@ class Mirror:
     ) -> tuple[int, tuple[Acl, ...]] | None:
         """Take in a node's value; returns the kind of change and the ACL, None if no watch fires for it."""
         data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, czxid_is_mod = fields_of_node(value)
-        tree = self.tree
         zxid = mod + self._offset if mod >= self._offset_from else self.zxid_of(mod)
-        if mzxid is None:
-            mzxid = zxid
         explicit = czxid is not None or czxid_is_mod
         if czxid is None:
             czxid = zxid if create_revision == mod or czxid_is_mod else self.zxid_of(create_revision)
+        if mzxid is None:
+            mzxid = zxid
+        return self._enter(
+            path, data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, explicit, mod
+        )
+
+    def _put_own(self, entry: Entry, mod: int) -> tuple[int, tuple[Acl, ...]] | None:
+        """`_put_node` of what this proxy has put itself, from the draft that it came of."""
+        zxid = mod + self._offset if mod >= self._offset_from else self.zxid_of(mod)
+        return self._enter(
+            entry.path,
+            entry.data,
+            entry.acl,
+            entry.owner,
+            entry.ctime,
+            entry.mtime,
+            entry.version,
+            entry.aversion,
+            zxid if entry.czxid == PENDING else entry.czxid,
+            zxid if entry.mzxid == PENDING else entry.mzxid,
+            entry.explicit_czxid,
+            mod,
+        )
+
+    def _enter(
+        self,
+        path: str,
+        data: bytes | None,
+        acl: tuple[Acl, ...],
+        owner: int,
+        ctime: int,
+        mtime: int,
+        version: int,
+        aversion: int,
+        czxid: int,
+        mzxid: int,
+        explicit_czxid: bool,
+        mod: int,
+    ) -> tuple[int, tuple[Acl, ...]] | None:
+        """Make the tree show a node as it is now."""
+        tree = self.tree
         node = tree.nodes.get(path)
         children: set[str] | None = None
         if node is not None and node.czxid != czxid:
@@ -379,7 +427,7 @@ class Mirror:
         node.version = version
         node.aversion = aversion
         node.mod = mod
-        node.explicit_czxid = explicit
+        node.explicit_czxid = explicit_czxid
         return None if kind == _NONE else (kind, acl)
 
     def _delete_node(self, path: str) -> tuple[int, tuple[Acl, ...]] | None:

@@ -11,7 +11,7 @@ from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, PENDING, Entry
 from proxy.etcd.model import DEFAULT_MAX_TXN_OPS, Compare, Delete, Get, Op, Put, Txn
 from schema.keys import Keyspace
 from schema.paths import ROOT, is_valid, parent_of
-from schema.values import encode_counter, encode_events, encode_loss, encode_node, encode_session
+from schema.values import OPEN_ACL, encode_counter, encode_events, encode_loss, encode_node, encode_session
 
 # Of a component that loses its race, as many paths are told.
 _PATHS_TOLD = 8
@@ -26,8 +26,10 @@ def build(
     *,
     metered: bool = True,
     loser: str = "",
-) -> Txn:
+) -> tuple[Txn, dict[bytes, Entry]]:
     """The Txn of a batch: responses are the marker's, then one nested result for each component in order.
+
+    With it what it puts at the keys of nodes, as the mirror will show it: new ones, and others' new data.
 
     `marker_mod`: the mod_revision that the lane's marker has unless this proxy was fenced off. With `metered`
     an etcd whose quota is used up refuses it; else not (see `unmetered`). `loser` is the proxy's incarnation
@@ -36,14 +38,15 @@ def build(
     components = batch.components
     outer: list[Op] = [Put(marker, marker_value) if metered else unmetered(Put(marker, marker_value))]
     room = DEFAULT_MAX_TXN_OPS - 1 - len(components)
+    own: dict[bytes, Entry] = {}
     for index, component in enumerate(components):
         guards = _guards(component, keys)
         if batch.wide:
             guards = _widened(component, keys, guards, batch.revision, room // 2)
-        writes = _writes(component, keys, index)
+        writes = _writes(component, keys, index, own)
         failure = _loss(component, keys, index, loser) if loser else ()
         outer.append(Txn(guards, _nested(writes, len(guards), room), failure))
-    return Txn((Compare(marker, marker_mod),), outer, (Get(marker),))
+    return Txn((Compare(marker, marker_mod),), outer, (Get(marker),)), own
 
 
 def _loss(component: Component, keys: Keyspace, index: int, loser: str) -> Sequence[Op]:
@@ -64,7 +67,7 @@ def unmetered(put: Put) -> Txn:
 def witness(component: Component, keys: Keyspace) -> Put | Delete | None:
     """A write that tells afterwards whether the component was applied; None if it writes nothing."""
     # The key of an event list says nothing: other components of other Txns put the same one.
-    writes = [write for write in _writes(component, keys, 0) if not write.key.startswith(keys.events)]
+    writes = [write for write in _writes(component, keys, 0, {}) if not write.key.startswith(keys.events)]
     puts = [write for write in writes if isinstance(write, Put)]
     deletes = [write for write in writes if isinstance(write, Delete)]
     return puts[0] if puts else deletes[0] if deletes else None
@@ -139,8 +142,12 @@ def _widened(
     return sessions
 
 
-def _writes(component: Component, keys: Keyspace, index: int) -> list[Put | Delete]:
-    """The component's net effect, in the order of its events so that every mirror fires them so."""
+def _writes(component: Component, keys: Keyspace, index: int, own: dict[bytes, Entry]) -> list[Put | Delete]:
+    """The component's net effect, in the order of its events so that every mirror fires them so.
+
+    `own` gets the nodes that the mirror may take over as they are: not those whose ACL is to be shared with
+    that of other nodes, or whose czxid the key does not say.
+    """
     writes: list[Put | Delete] = []
     changed = [entry for entry in component.entries if entry.flags & CHANGE]
     if any(entry.event_count > 1 for entry in changed):
@@ -150,6 +157,8 @@ def _writes(component: Component, keys: Keyspace, index: int) -> list[Put | Dele
             write = _node_write(entry, keys)
             if write is not None:
                 writes.append(write)
+                if entry.exists and entry.acl is OPEN_ACL and not (entry.czxid == PENDING and entry.mod):
+                    own[write.key] = entry
     for entry in changed:
         if entry.counter_changed or entry.counter_mod:
             write = _counter_write(entry, keys)

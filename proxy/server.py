@@ -24,7 +24,7 @@ from proxy.config import Config
 from proxy.connection import Connection
 from proxy.counters import Counters
 from proxy.door import Door
-from proxy.draft import SessionRecord
+from proxy.draft import Entry, SessionRecord
 from proxy.etcd.calls import Calls
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
@@ -406,9 +406,9 @@ class Server:
             if session.connection is not None:
                 session.connection.close()
 
-    def marked(self, marker: bytes, value: bytes) -> None:
+    def marked(self, marker: bytes, value: bytes) -> dict[bytes, Entry] | None:
         """A Txn's marker has come; whose it is, the committer knows."""
-        self.committer.marked(marker, value)
+        return self.committer.marked(marker, value)
 
     def lost(self, incarnation: str, paths: Sequence[str]) -> None:
         """A Txn of some proxy has lost a race."""

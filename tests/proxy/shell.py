@@ -8,7 +8,7 @@ from typing import Any
 from proxy.acl import Caller
 from proxy.batch import Request
 from proxy.committer import Committer
-from proxy.draft import SessionRecord
+from proxy.draft import Entry, SessionRecord
 from proxy.etcd.model import Txn, TxnResult
 from proxy.mirror import Mirror
 from proxy.operation import WriteOperation
@@ -70,8 +70,8 @@ class Shell:
     def lost(self, incarnation: str, paths: Sequence[str]) -> None:
         self.committer.lost(incarnation, paths)
 
-    def marked(self, marker: bytes, value: bytes) -> None:
-        self.committer.marked(marker, value)
+    def marked(self, marker: bytes, value: bytes) -> dict[bytes, Entry] | None:
+        return self.committer.marked(marker, value)
 
     def applied(self, revision: int) -> None:
         self.committer.applied(revision)

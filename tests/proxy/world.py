@@ -1,5 +1,6 @@
 """The proxy's pure core on the fake etcd: batches in, events back into a mirror. No event loop, no clock."""
 
+import itertools
 from collections.abc import Sequence
 from typing import Any
 
@@ -9,7 +10,7 @@ from codec.packets import STAT
 from proxy import plan
 from proxy.acl import Caller
 from proxy.batch import Batch, Request
-from proxy.draft import SessionRecord
+from proxy.draft import Entry, SessionRecord
 from proxy.etcd.model import Put, Txn, TxnResult, chain_cost
 from proxy.mirror import Mirror
 from proxy.operation import WriteOperation
@@ -58,6 +59,9 @@ class Proxy:
         self.mirror = Mirror(KEYS, self.watches, self)
         self.sessions_changed: list[int] = []
         self.applied_up_to = 0
+        self._own: dict[
+            bytes, dict[bytes, Entry]
+        ] = {}  # what Txns of this proxy put, by their marker's value
         if load:
             self.mirror.load(store.snapshot())
             self.mirror.loaded(store.revision)
@@ -78,8 +82,9 @@ class Proxy:
         assert incarnation
         assert paths
 
-    def marked(self, marker: bytes, value: bytes) -> None:
+    def marked(self, marker: bytes, value: bytes) -> dict[bytes, Entry] | None:
         assert marker.startswith(KEYS.markers)
+        return self._own.pop(value, None)
 
     def applied(self, revision: int) -> None:
         assert revision >= self.applied_up_to
@@ -93,8 +98,8 @@ class Proxy:
     def plan(self, batch: Batch) -> Txn:
         """The Txn of a batch, as it may go out; a lane of its own makes its marker's guard hold."""
         marker = self.store.range_now(MARKER)
-        value = b"txn %d" % self.store.revision
-        txn = plan.build(batch, KEYS, MARKER, marker, value, loser=INCARNATION)
+        value = b"txn %d" % next(_SERIALS)
+        txn, self._own[value] = plan.build(batch, KEYS, MARKER, marker, value, loser=INCARNATION)
         assert chain_cost(txn) <= 128
         return txn
 
@@ -106,6 +111,9 @@ class Proxy:
 def with_keeper(proxy: Proxy) -> None:
     """Let the proxy tell of Keeper's extensions."""
     proxy.mirror.tree.system.update(system_nodes(FEATURES, 1000, ""))
+
+
+_SERIALS = itertools.count(1)  # all proxies of the tests share one lane, in which no value comes twice
 
 
 class Store(FakeEtcd):
