@@ -4,7 +4,7 @@ Pure. `add` evaluates one request and keeps it if the whole still fits into one 
 turns the batch into that Txn.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import Any
 
 from codec.constants import ErrorCode
@@ -38,6 +38,7 @@ class Request:
         "fields",
         "of_session",
         "operation",
+        "reads",
         "refusal",
         "result",
         "size",
@@ -69,6 +70,9 @@ class Request:
         self.attempts = 0
         self.result: Any = None
         self.refusal: ErrorCode | None = None
+        # Raw paths that its session reads between its last write and this one. If both are in one Txn, these
+        # reads are answered after it (docs/decisions/0013).
+        self.reads: Collection[bytes] | None = None
 
 
 class Component:
@@ -94,6 +98,13 @@ class Component:
         self.session_changes: list[SessionChange] = []
         self.guards = 0  # compares, at most
         self.writes = 0  # puts and deletes, at most
+
+    @property
+    def changes_nothing(self) -> bool:
+        """Whether it only answers, and leaves nothing in the tree to tell by."""
+        return not self.session_changes and not any(
+            entry.node_changed or entry.counter_changed for entry in self.entries
+        )
 
     def root(self) -> "Component":
         """The component that this one has become part of."""
@@ -146,10 +157,11 @@ def _meet(component: Component, target: Component | None, others: list[Component
 
 
 class Later(Exception):
-    """The request fires a watch of its own session, which has an earlier request in this batch.
+    """The request goes into a later batch, since all events of one Txn come before all its replies.
 
-    The event has to come after the reply to that one, so it goes into a later batch: all events of one Txn
-    come before all its replies.
+    It fires a watch of its own session, which has an earlier request in this batch, and the event has to come
+    after the reply to that one. Or it changes what a session reads before a write that is in this batch: the
+    read is answered after the Txn, and must not see it (docs/decisions/0013).
     """
 
 
@@ -164,6 +176,7 @@ class Batch:
         "_incarnation",
         "_load",
         "_proven",
+        "_reads",
         "_size",
         "_watches",
         "_watches_of",
@@ -203,6 +216,7 @@ class Batch:
         self._proven: dict[int, Component] = {}  # ... and are alive and ours
         self._size = 0
         self._widest = 0
+        self._reads: set[bytes] = set()  # what sessions read between two requests of theirs in this batch
         self._load = 0  # guards and chunks of all components: what one would have if all were merged
 
     @property
@@ -238,13 +252,15 @@ class Batch:
                 except KeyError:
                     watches = self._watches[session_id] = self._watches_of(session_id)
                 proves = draft.sessions_changed
-        draft.begin(undoable=crowded or watches is not None)
+        draft.begin(undoable=crowded or watches is not None or bool(self._reads))
         request.refusal = None
         try:
             if proves:
                 self._demand_session(session_id)
             request.result = operation.apply(draft, request.caller, request.fields)
             if watches is not None and watches.tell(events_of(draft.request_events)):
+                raise Later
+            if self._reads and self._changes_what_is_read():
                 raise Later
         except Refusal as refusal:
             draft.rollback()
@@ -329,6 +345,8 @@ class Batch:
             del self._components[component]
         target.guards = merged_guards
         target.writes = merged_writes
+        if request.reads is not None and home is not None:
+            self._reads.update(request.reads)
         target.requests.append(request)
         target.events += draft.request_events
         for entry in fresh:
@@ -349,6 +367,11 @@ class Batch:
             merged = min(self._load, _MOST_MERGED * widest)
             self._crowded = len(self._components) + merged + _MOST_OF_ONE > WIDTH
         return True
+
+    def _changes_what_is_read(self) -> bool:
+        """Whether the request changes what a session reads before a write that is in this batch already."""
+        changed = [entry.path.encode() for entry, flags in self.draft.footprint if flags & CHANGE]
+        return not self._reads.isdisjoint(changed)
 
     def dissolve(self) -> None:
         """Let go of what refers to each other, so that the garbage collector need not find it."""

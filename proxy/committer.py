@@ -176,12 +176,14 @@ class Committer:
         self._tasks = tasks
         self._queues: dict[int, _Queue] = {}
         self._ready: deque[_Queue] = deque()
+        self._aside: list[_Queue] = []  # sessions whose next request does not go into the batch being formed
         self._lane_count = 0
         self._free = [self._new_lane() for _ in range(lanes)]
         self._flights: set[_Flight] = set()
         self._arrived: list[_Flight] = []  # answered by etcd, not yet seen by the mirror
         self._by_marker: dict[bytes, _Flight] = {}  # flights under way by their lane's key
         self._marked: list[_Flight] = []  # their marker is in the revision that the mirror is applying
+        self._beaten: set[str] = set()  # numbers of its components that say that they have lost
         self._locks: dict[str, _Flight | Hold] = {}
         self._courtesy = Courtesy(mirror, self._locks, self._go_on)
         self._pump_scheduled = False
@@ -256,9 +258,11 @@ class Committer:
             self._marked.append(flight)
         return flight.own
 
-    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
-        """The revision that the mirror is applying tells of a lost race."""
-        if incarnation != self._incarnation:
+    def lost(self, number: str, incarnation: str, paths: Sequence[str]) -> None:
+        """The revision that the mirror is applying tells of a lost race, of that component of its Txn."""
+        if incarnation == self._incarnation:
+            self._beaten.add(number)
+        else:
             self._courtesy.lost(paths)
 
     def applied(self, revision: int) -> None:
@@ -268,6 +272,7 @@ class Committer:
             marked, self._marked = self._marked, []
             for flight in marked:
                 self._finish_early(flight, revision)
+        self._beaten.clear()
         if not self._arrived:
             return
         history = self._history()
@@ -287,13 +292,16 @@ class Committer:
 
     def _finish_early(self, flight: _Flight, revision: int) -> None:
         """Answer a Txn by its events, which mostly come before the RPC's own answer."""
-        applied = [self._shows(component, revision) for component in flight.batch.components]
+        applied = [
+            self._shows(component, revision, str(number))
+            for number, component in enumerate(flight.batch.components)
+        ]
         if None not in applied:
             flight.lane.mod = revision
             flight.result = revision, [bool(won) for won in applied]
             self._finish(flight)
 
-    def _shows(self, component: Component, revision: int) -> bool | None:
+    def _shows(self, component: Component, revision: int, number: str) -> bool | None:
         """Whether the mirror, at the Txn's `revision`, shows the component applied; None: no telling."""
         nodes = self._mirror.tree.nodes
         for entry in component.entries:
@@ -305,7 +313,7 @@ class Committer:
             if value is None:
                 return record is None
             return record is not None and record.mod == revision
-        return None
+        return number not in self._beaten if component.changes_nothing else None
 
     def _history(self) -> object:
         """What changes when etcd has been restored from a backup: the same revisions then mean others."""
@@ -357,6 +365,9 @@ class Committer:
             turn = self._take(queue, batch, taken)
             if turn is _Turn.AGAIN:
                 again.append(queue)
+        if self._aside:
+            self._ready.extendleft(reversed(self._aside))
+            self._aside.clear()
         if batch.wide and self._flights:
             self._draining = True
             self._put_back(batch)
@@ -380,6 +391,8 @@ class Committer:
             try:
                 fits = add(requests[0])
             except Later:
+                if queue.state is not _State.BUSY:
+                    self._aside.append(queue)
                 return _Turn.OVER
             except Held as held:
                 if queue not in taken:
@@ -428,10 +441,15 @@ class Committer:
         value = flight.value = lane.next_value("txn")
         first = batch.requests[0]
         metered = not (first.solo and first.operation in _UNMETERED)
-        # Alone, a proxy loses no race but by its own restart.
-        loser = self._incarnation if len(self._mirror.proxies) > 1 else ""
         txn, flight.own = plan.build(
-            batch, self._keys, lane.key, lane.mod, value, metered=metered, loser=loser
+            batch,
+            self._keys,
+            lane.key,
+            lane.mod,
+            value,
+            metered=metered,
+            loser=self._incarnation,
+            rivals=len(self._mirror.proxies) > 1,  # alone, a proxy loses no race but by its own restart
         )
         self.txns += 1
         self.batch_sizes.note(len(batch.requests))

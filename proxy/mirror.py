@@ -15,7 +15,7 @@ from proxy.etcd.model import DELETE, PUT, Event, KeyValue
 from proxy.tree import Node, Tree
 from proxy.watches import WatchTable
 from schema.keys import ForeignKey, Keyspace, Kind, session_id_of
-from schema.paths import parent_of
+from schema.paths import ROOT, parent_of
 from schema.values import (
     TreeEvent,
     TreeRecord,
@@ -51,8 +51,8 @@ class Listener(Protocol):
         If its Txn is this proxy's: what that puts at the keys of nodes, and need not be read from there.
         """
 
-    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
-        """A Txn of some proxy has lost a race for one of these paths, or more."""
+    def lost(self, number: str, incarnation: str, paths: Sequence[str]) -> None:
+        """Component `number` of some proxy's Txn has lost a race, mostly for one of these paths, or more."""
 
     def applied(self, revision: int) -> None:
         """Everything up to `revision` is applied, and the watches of it have fired."""
@@ -96,6 +96,15 @@ class Mirror:
             return revision + self._offset
         assert self.record is not None
         return zxid_of(self.record.offsets, revision)
+
+    def unchanged_since(self, path: str, zxid: int) -> bool:
+        """Whether a read of this node alone would have been answered the same at `zxid`. False: perhaps."""
+        if not path.startswith(ROOT):
+            return True  # no node can be there
+        nodes = self.tree.nodes
+        while (node := nodes.get(path)) is None and path != ROOT:
+            path = parent_of(path)  # whatever was there was a child of what is there
+        return node is not None and self.zxid_of(max(node.mod, node.counter_mod)) <= zxid
 
     def unload(self) -> None:
         """Forget a first load that broke off: what it brought may be gone when the next one looks."""
@@ -314,7 +323,7 @@ class Mirror:
         elif kind is Kind.PROXY:
             _keep(self.proxies, name, event.type == PUT)
         elif kind is Kind.LOSS and event.type == PUT and sessions is not None:
-            self._listener.lost(*decode_loss(kv.value))
+            self._listener.lost(name, *decode_loss(kv.value))
         elif kind is Kind.MARKER:
             _keep(self.markers, name, event.type == PUT)
             if event.type == PUT and sessions is not None:

@@ -26,14 +26,16 @@ def build(
     *,
     metered: bool = True,
     loser: str = "",
+    rivals: bool = False,
 ) -> tuple[Txn, dict[bytes, Entry]]:
     """The Txn of a batch: responses are the marker's, then one nested result for each component in order.
 
     With it what it puts at the keys of nodes, as the mirror will show it: new ones, and others' new data.
 
     `marker_mod`: the mod_revision that the lane's marker has unless this proxy was fenced off. With `metered`
-    an etcd whose quota is used up refuses it; else not (see `unmetered`). `loser` is the proxy's incarnation
-    if a component that loses its race is to say so (see `proxy.courtesy`), else empty.
+    an etcd whose quota is used up refuses it; else not (see `unmetered`). `loser` is the proxy's incarnation,
+    for components that lose their race: they say so if they leave no other trace, and with `rivals` all do
+    (see `proxy.courtesy`).
     """
     components = batch.components
     outer: list[Op] = [Put(marker, marker_value) if metered else unmetered(Put(marker, marker_value))]
@@ -44,15 +46,20 @@ def build(
         if batch.wide:
             guards = _widened(component, keys, guards, batch.revision, room // 2)
         writes = _writes(component, keys, index, own)
-        failure = _loss(component, keys, index, loser) if loser else ()
+        failure = _loss(component, keys, index, loser) if rivals or not writes else ()
         outer.append(Txn(guards, _nested(writes, len(guards), room), failure))
     return Txn((Compare(marker, marker_mod),), outer, (Get(marker),)), own
 
 
 def _loss(component: Component, keys: Keyspace, index: int, loser: str) -> Sequence[Op]:
-    """What a component puts if its guards do not hold: the paths of others that it wanted to change."""
+    """What a component puts if its guards do not hold: the paths of others that it wanted to change.
+
+    Without any it puts nothing, unless nothing else would tell that they did not.
+    """
     paths = [entry.path for entry in component.entries if entry.flags & CHANGE and entry.mod]
-    return (Put(keys.loss(index), encode_loss(loser, paths[:_PATHS_TOLD])),) if paths else ()
+    if not paths and not component.changes_nothing:
+        return ()
+    return (Put(keys.loss(index), encode_loss(loser, paths[:_PATHS_TOLD])),)
 
 
 def unmetered(put: Put) -> Txn:

@@ -157,6 +157,10 @@ class Server:
         """The zxid that the mirror has reached."""
         return self.mirror.zxid
 
+    def unchanged_since(self, path: str, zxid: int) -> bool:
+        """Whether a read of this node alone would have been answered the same at `zxid`."""
+        return self.mirror.unchanged_since(path, zxid)
+
     @property
     def in_touch(self) -> bool:
         """Whether etcd has been heard of lately; what we know may be old otherwise, and writes wait."""
@@ -410,9 +414,9 @@ class Server:
         """A Txn's marker has come; whose it is, the committer knows."""
         return self.committer.marked(marker, value)
 
-    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
-        """A Txn of some proxy has lost a race."""
-        self.committer.lost(incarnation, paths)
+    def lost(self, number: str, incarnation: str, paths: Sequence[str]) -> None:
+        """A component of some proxy's Txn has lost a race."""
+        self.committer.lost(number, incarnation, paths)
 
     def applied(self, revision: int) -> None:
         """The mirror has applied a revision."""

@@ -16,7 +16,8 @@ from bench.stages.meter import APPLY, BACKGROUND, EVALUATE, OTHER, OUTSIDE, PLAN
 
 CALLBACKS = {
     "proxy.committer": EVALUATE,
-    "proxy.connection": SEND,
+    "proxy.outlet": SEND,
+    "proxy.requests": SEND,
 }
 """Whose work a callback of the event loop is, by the module of its method."""
 TASKS = {

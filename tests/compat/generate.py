@@ -96,13 +96,16 @@ def digest(user: str) -> str:
 class Generator:
     """Draws steps; `bursts` sends several requests of a session at once instead of one at a time.
 
+    `plain` sends many at once, of the few kinds of which writes go ahead of reads, and some watches.
+
     A rough guess of which nodes exist, and at which version, makes most requests sensible; it need not be
     right.
     """
 
-    def __init__(self, seed: int, bursts: bool = False, quotas: bool = False) -> None:
+    def __init__(self, seed: int, bursts: bool = False, quotas: bool = False, plain: bool = False) -> None:
         self._random = Random(seed)
         self._quotas = quotas
+        self._plain = plain
         self._bursts = bursts
         self._guess: dict[str, int] = {"": 0}
         self._ephemerals: dict[str, int] = {}
@@ -152,6 +155,9 @@ class Generator:
 
     def _call(self, slot: int) -> Call:
         self._slot = slot
+        if self._plain:
+            count = self._random.randrange(2, 30)
+            return Call(slot, tuple(self._plain_request() for _ in range(count)))
         if self._bursts:
             count = self._random.randrange(1, 9)
             return Call(slot, tuple(self._request(auth=False) for _ in range(count)))
@@ -178,6 +184,15 @@ class Generator:
         if not auth:
             return Ping()
         return self._auth() if self._random.random() < 0.9 else Sasl(self._data())
+
+    def _plain_request(self) -> Request:
+        if self._random.random() < 0.4:
+            return self._change(self._random.choices(("create", "delete", "set"), (4, 3, 6))[0])
+        path, watch = self._path(), self._random.random() < 0.1
+        kind = self._random.randrange(4)
+        if kind < 2:
+            return (GetData, Exists)[kind](path, watch)
+        return GetChildren(path, watch, kind == 3)
 
     def _write(self) -> Request:
         # After a setACL in a burst ZooKeeper judges by the old or the new ACL, as it happens.

@@ -52,3 +52,8 @@ def test_no_difference_over_two_proxies(pair_oracle: Server, pair: Server, seed:
 @pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 8])
 def test_no_difference_in_what_quotas_count(oracle: Server, subject: Server, seed: int, bursts: bool) -> None:
     check(seed, Generator(seed + 2_000_000, bursts, quotas=True).script(STEPS), oracle, subject)
+
+
+@pytest.mark.parametrize("seed", SEEDS[: SCRIPTS // 3])
+def test_no_difference_where_writes_go_ahead_of_reads(oracle: Server, subject: Server, seed: int) -> None:
+    check(seed, Generator(seed + 3_000_000, bursts=True, plain=True).script(STEPS), oracle, subject)

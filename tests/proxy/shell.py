@@ -67,8 +67,8 @@ class Shell:
     def session_changed(self, session_id: int, record: SessionRecord | None) -> None:
         pass
 
-    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
-        self.committer.lost(incarnation, paths)
+    def lost(self, number: str, incarnation: str, paths: Sequence[str]) -> None:
+        self.committer.lost(number, incarnation, paths)
 
     def marked(self, marker: bytes, value: bytes) -> dict[bytes, Entry] | None:
         return self.committer.marked(marker, value)

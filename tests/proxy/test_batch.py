@@ -152,6 +152,35 @@ def test_what_fires_a_watch_of_its_own_session_waits_for_what_went_before(
     assert batch.add(request)
 
 
+def _reading(session: int, asked: naive.Asked, *paths: bytes) -> Request:
+    """A request before which its session reads these paths."""
+    request = request_of(session, asked)
+    request.reads = paths
+    return request
+
+
+def test_what_a_session_reads_between_two_requests_of_a_batch_stays_as_it_is_there() -> None:
+    proxy = _proxy("/a", "/a/x", "/b", "/c")
+    batch = proxy.batch(1)
+    _add(batch, 2, SetData("/c"))  # before it
+    _add(batch, 1, SetData("/b"))
+    assert batch.add(_reading(1, SetData("/b"), b"/a", b"/c"))
+    _, *planned = proxy.plan(batch).success
+    for asked in (SetData("/c"), SetData("/a"), Delete("/a/x"), Create("/a/y"), Multi((SetData("/c"),))):
+        with pytest.raises(Later):
+            batch.add(request_of(3, asked))
+    assert [*proxy.plan(batch).success[1:]] == planned
+    for asked in (SetData("/a/x"), SetData("/a", version=7), Delete("/a"), Create("/d")):
+        assert batch.add(request_of(3, asked))
+    assert len(batch.requests) == 7
+
+
+def test_what_a_session_reads_before_its_first_request_of_a_batch_may_change() -> None:
+    batch = _proxy("/a", "/b").batch(1)
+    assert batch.add(_reading(1, SetData("/b"), b"/a"))
+    assert batch.add(request_of(2, SetData("/a")))
+
+
 def test_a_request_on_its_own_shares_no_batch() -> None:
     batch = _proxy().batch(1)
     _add(batch, 1, SetData("/"), solo=True)

@@ -123,6 +123,48 @@ async def test_a_refusal_computed_from_an_old_mirror_is_computed_again() -> None
         assert request.refusal is None
 
 
+async def test_a_refusal_is_told_by_the_events_of_its_txn_without_waiting_for_etcds_answer() -> None:
+    async with shells(2) as (_, (here, there)):
+        answers = asyncio.Event()
+        txn = here.client.txn
+
+        async def late(asked: Txn, timeout: float) -> TxnResult:
+            answer = await txn(asked, timeout)
+            await answers.wait()
+            return answer
+
+        with mock.patch.object(here.client, "txn", late):
+            refused = here.submit(1, SetData("/missing"))
+            here.submit(2, SetData("/a"))
+            await until(lambda: len(here.answers) == 2)
+            assert refused.refusal == ErrorCode.NO_NODE
+            # One that has lost its race is not: its path is there by now.
+            here.following.clear()
+            there.submit(5, Create("/a/x"))
+            await there.settle()
+            again = here.submit(1, SetData("/a/x"))
+            here.submit(2, SetData("/a"))
+            await until(lambda: here.committer.txns == 3)
+            here.following.set()
+            await until(lambda: again.attempts)
+            answers.set()
+            await here.settle()
+        assert again.refusal is None
+
+
+async def test_who_would_change_what_another_session_reads_goes_into_the_next_txn() -> None:
+    async with shells() as (_, (shell,)):
+        shell.submit(1, SetData("/a"))
+        shell.submit(1, Create("/b")).reads = (b"/",)
+        before = shell.committer.txns
+        first, second = shell.submit(2, Create("/c")), shell.submit(2, SetData("/c"))
+        shell.submit(3, SetData("/a"))
+        await shell.settle()
+        assert shell.committer.txns - before == 2
+        assert first.refusal == second.refusal is None
+        assert [who for who, _, _ in shell.answers] == [1, 1, 3, 2, 2]
+
+
 _UNKNOWN = (Fate.LOST, Fate.ANSWER_LOST, Fate.LATE)
 
 

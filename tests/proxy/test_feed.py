@@ -40,7 +40,7 @@ class Fed:
     def session_changed(self, session_id: int, record: SessionRecord | None) -> None:
         pass
 
-    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
+    def lost(self, number: str, incarnation: str, paths: Sequence[str]) -> None:
         pass
 
     def marked(self, marker: bytes, value: bytes) -> None:

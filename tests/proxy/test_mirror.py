@@ -133,7 +133,7 @@ class Listening:
     def session_changed(self, session_id: int, record: SessionRecord | None) -> None:
         self.told.append(("session", session_id if record is not None else -session_id))
 
-    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
+    def lost(self, number: str, incarnation: str, paths: Sequence[str]) -> None:
         self.told.append(("lost", (incarnation, list(paths))))
 
     def marked(self, marker: bytes, value: bytes) -> None:

@@ -18,6 +18,7 @@ from tests.proxy import naive
 from tests.proxy.naive import Create, Delete, Multi, SetData
 from tests.proxy.requests import SESSIONS, batches, requests
 from tests.proxy.world import (
+    INCARNATION,
     KEYS,
     MARKER,
     Proxy,
@@ -168,6 +169,22 @@ def test_ranges_of_guards_say_as_much_as_single_ones(
         won = _race(before, asked, foreign, moved, wide=True)
     if not foreign and not moved:
         assert all(won)
+
+
+def test_a_component_that_only_answers_says_if_it_has_lost_though_nobody_else_is_there() -> None:
+    store = Store(SESSIONS)
+    proxy, other = Proxy(store), Proxy(store)
+    model = naive_tree(SESSIONS)
+    _run([other, proxy], model, [(1, Create("/a")), (2, Create("/b"))], 1000)
+    batch = proxy.batch(2000)
+    assert batch.add(request_of(1, SetData("/a", version=7)))
+    assert batch.add(request_of(2, SetData("/b", version=7)))
+    assert batch.add(request_of(3, SetData("/")))
+    marker = store.range_now(MARKER)
+    txn, _ = plan.build(batch, KEYS, MARKER, marker, b"txn", loser=INCARNATION)
+    _run([other], model, [(3, SetData("/b")), (4, SetData("/"))], 1500)
+    store.txn(Txn((Compare(MARKER, store.range_now(MARKER)),), txn.success, txn.failure))
+    assert [store.range_now(KEYS.loss(index)) > 0 for index in range(3)] == [False, True, False]
 
 
 def test_a_component_that_loses_its_race_says_so() -> None:

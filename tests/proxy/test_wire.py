@@ -12,7 +12,7 @@ from proxy.ops import PLAIN
 from proxy.wire import NARROW, WIDE
 from tests.proxy import packets
 from tests.proxy.packets import framed
-from tests.proxy.test_connection import PASSWORD, SESSION, Client
+from tests.proxy.paper import PASSWORD, SESSION, Client
 
 _HUGE = (1 << 40) + 7
 

@@ -78,9 +78,9 @@ class Proxy:
         assert self.mirror.sessions.get(session_id) == record
         self.sessions_changed.append(session_id)
 
-    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
+    def lost(self, number: str, incarnation: str, paths: Sequence[str]) -> None:
+        assert number.isdecimal()
         assert incarnation
-        assert paths
 
     def marked(self, marker: bytes, value: bytes) -> dict[bytes, Entry] | None:
         assert marker.startswith(KEYS.markers)
@@ -99,7 +99,7 @@ class Proxy:
         """The Txn of a batch, as it may go out; a lane of its own makes its marker's guard hold."""
         marker = self.store.range_now(MARKER)
         value = b"txn %d" % next(_SERIALS)
-        txn, self._own[value] = plan.build(batch, KEYS, MARKER, marker, value, loser=INCARNATION)
+        txn, self._own[value] = plan.build(batch, KEYS, MARKER, marker, value, loser=INCARNATION, rivals=True)
         assert chain_cost(txn) <= 128
         return txn
 

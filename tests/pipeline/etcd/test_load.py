@@ -27,7 +27,7 @@ class _Nobody:
     def session_changed(self, session_id: int, record: object) -> None:
         """Not asked."""
 
-    def lost(self, incarnation: str, paths: Sequence[str]) -> None:
+    def lost(self, number: str, incarnation: str, paths: Sequence[str]) -> None:
         """Not asked."""
 
     def marked(self, marker: bytes, value: bytes) -> None:
