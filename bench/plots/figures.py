@@ -1,6 +1,7 @@
 """From results to figures. Pure: what is drawn depends on the arguments alone."""
 
 from collections.abc import Callable, Mapping, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 from matplotlib.axes import Axes
@@ -9,7 +10,6 @@ from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
 from bench.plots.style import COLOURS, MARKERS, NAMES, legend, panels
 from bench.report import Medians
-from bench.run import Cell
 from bench.scenarios import Table
 
 KEPT_UP = 0.9
@@ -93,19 +93,20 @@ def throughput(found: Medians) -> Figure:
 
 
 def latency(found: Medians) -> Figure:
-    """Latency against the rate at which requests come, up to the last rate that a server kept up with."""
+    """Latency against the rate at which requests come, as long as a server keeps up with it."""
     offered = {key: figures for key, figures in found.items() if key[0].offered}
     workloads = list(dict.fromkeys(cell.workload for cell, _ in offered))
     figure, grid = panels(len(workloads), 3.4)
     for axes, workload in zip(grid, workloads, strict=True):
         for server in _servers(offered):
-            borne = sorted(
-                (cell.offered, figures["p50_ms"], figures["p99_ms"])
+            asked = sorted(
+                (cell.offered, figures["rate"], figures["p50_ms"], figures["p99_ms"])
                 for (cell, name), figures in offered.items()
-                if figures and (cell.workload, name) == (workload, server) and kept_up(cell, figures)
+                if figures and (cell.workload, name) == (workload, server)
             )
-            _line(axes, [point[:2] for point in borne], server, "-", f"{NAMES[server]}, median")
-            _line(axes, [(rate, p99) for rate, _, p99 in borne], server, _DASHED, f"{NAMES[server]}, p99")
+            borne = list(takewhile(lambda point: point[1] >= KEPT_UP * point[0], asked))
+            _line(axes, [(rate, p50) for rate, _, p50, _ in borne], server, "-", f"{NAMES[server]}, median")
+            _line(axes, [(rate, p99) for rate, _, _, p99 in borne], server, _DASHED, f"{NAMES[server]}, p99")
         axes.set_title(workload)
         axes.set_xlabel("requests offered a second")
         _log_log(axes)
@@ -116,15 +117,13 @@ def latency(found: Medians) -> Figure:
 
 def memory(table: Table) -> Figure:
     """Memory against the number of znodes, from the scenario's table."""
-    process, znodes, megabytes = (table.head.index(name) for name in ("process", "znodes", "memory, MB"))
+    what, znodes, megabytes = (table.head.index(name) for name in ("what", "znodes", "memory, MB"))
     figure, (axes,) = panels(1, 3.4)
     for look in LOOKS:
-        points = [
-            (float(row[znodes]), float(row[megabytes])) for row in table.rows if row[process] == look.process
-        ]
+        points = [(float(row[znodes]), float(row[megabytes])) for row in table.rows if row[what] == look.what]
         _line(axes, points, look.server, look.dashes, look.label)
     axes.set_xlabel("znodes of 100 bytes")
-    axes.set_ylabel("memory, MB")
+    axes.set_ylabel("resident memory, MB")
     axes.set_xlim(left=0)
     axes.set_ylim(bottom=0)
     _plain(axes.xaxis)
@@ -134,28 +133,24 @@ def memory(table: Table) -> Figure:
 
 
 class _Look(NamedTuple):
-    process: str
+    what: str
     server: str
     dashes: str
     label: str
 
 
 LOOKS = (
-    _Look("zookeeper", "zookeeper", "-", "ZooKeeper's heap after a full collection"),
-    _Look("zketcd", "zketcd", "-", "zketcd's proxy, resident"),
-    _Look("zketcd's etcd", "etcd", _DASHED, "its etcd, resident"),
+    _Look("zookeeper", "zookeeper", "-", "ZooKeeper's JVM"),
+    _Look("zookeeper's live heap", "zookeeper", _DASHED, "of that, live heap"),
+    _Look("zketcd", "zketcd", "-", "zketcd's proxy"),
+    _Look("zketcd's etcd", "etcd", _DASHED, "its etcd"),
 )
-"""How `memory` shows the scenario's processes."""
+"""How `memory` shows what the scenario measured."""
 
 
 def busiest(found: Medians) -> tuple[int, int]:
     """Connections and depth of the cells with the most in flight."""
     return max(((cell.connections, cell.depth) for cell, _ in found), key=lambda place: place[0] * place[1])
-
-
-def kept_up(cell: Cell, figures: Figures) -> bool:
-    """Whether the server answered nearly all that was offered."""
-    return figures["rate"] >= KEPT_UP * cell.offered
 
 
 def _figure(name: str) -> Callable[[Figures], float]:

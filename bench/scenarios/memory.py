@@ -3,7 +3,7 @@
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
 
 from bench import costs, wire
@@ -18,7 +18,8 @@ PER_DIRECTORY = 1000
 PATIENCE_S = 300.0
 """For a start on the full tree, also on a slow machine."""
 
-Server = ZooKeeperServer | ZketcdServer | EtcdServer
+Measure = Callable[[], float]
+"""Bytes in use now."""
 
 
 def nodes(count: int) -> Iterator[tuple[int, bytes]]:
@@ -38,17 +39,26 @@ def run(scale: float) -> Table:
     with ZooKeeperServer(
         max_client_connections=0, java_options=("-Xmx6g",), start_timeout=PATIENCE_S
     ) as zookeeper:
-        rows += _measure({"zookeeper": zookeeper}, sizes)
+        # The heap comes first: reading it collects the garbage.
+        measures: dict[str, Measure] = {
+            "zookeeper's live heap": lambda: _live_heap(zookeeper),
+            "zookeeper": lambda: costs.resident_bytes([zookeeper.pid]),
+        }
+        rows += _measure(zookeeper, measures, sizes)
     with (
         EtcdServer(*ETCD_OPTIONS) as etcd,
         ZketcdServer(etcd.endpoint, max_client_connections=0, start_timeout=PATIENCE_S) as zketcd,
     ):
-        rows += _measure({"zketcd": zketcd, "zketcd's etcd": etcd}, sizes)
+        measures = {
+            "zketcd": lambda: costs.resident_bytes([zketcd.pid]),
+            "zketcd's etcd": lambda: costs.resident_bytes([etcd.pid]),
+        }
+        rows += _measure(zketcd, measures, sizes)
     return Table(
-        f"Znodes of {len(DATA)} bytes: memory, and a start on all of them (a JVM's memory is what a full "
-        "collection leaves of its heap)",
+        f"Znodes of {len(DATA)} bytes: resident memory, and a start on all of them (ZooKeeper's after a full "
+        "collection of garbage)",
         [
-            "process",
+            "what",
             "znodes",
             "memory, MB",
             "memory a znode, bytes",
@@ -60,43 +70,41 @@ def run(scale: float) -> Table:
     )
 
 
-def _measure(servers: Mapping[str, Server], sizes: Sequence[int]) -> list[list[float | str | int]]:
-    """A row for each process and size; the first server is filled, and restarted at the end."""
+def _measure(
+    server: ZooKeeperServer | ZketcdServer, measures: Mapping[str, Measure], sizes: Sequence[int]
+) -> list[list[float | str | int]]:
+    """A row for each measure and size of the tree; at the last one the server is started again."""
     rows: list[list[float | str | int]] = []
-    first, server = next(iter(servers.items()))
-    empty = {name: _resident(process) for name, process in servers.items()}
+    empty = {name: measure() for name, measure in measures.items()}
     filling = nodes(sizes[-1])
     there = 0
     with Admin(server.port) as admin:
         for size in sizes:
             begun = time.perf_counter()
             admin.call_many(islice(filling, size - there))
-            rate = (size - there) / (time.perf_counter() - begun) if size > there else 0.0
+            rate = (size - there) / (time.perf_counter() - begun)
             there = size
-            print(f"  {first}: {size:,} znodes", file=sys.stderr, flush=True)
-            for name, process in servers.items():
-                full = _resident(process)
-                shown_rate: float | str = rate if process is server else ""
-                rows.append([name, size, full / 1e6, (full - empty[name]) / size, shown_rate, "", ""])
+            print(f"  {server.name}: {size:,} znodes", file=sys.stderr, flush=True)
+            for name, measure in measures.items():
+                full = measure()
+                rows.append([name, size, full / 1e6, (full - empty[name]) / size, rate, "", ""])
         admin.close_session()
     server.stop()
     begun = time.perf_counter()
     server.start()
     took = time.perf_counter() - begun
-    last = next(row for row in reversed(rows) if row[0] == first)
-    last[-2:] = [_resident(server) / 1e6, took]
+    for row, measure in zip(rows[-len(measures) :], measures.values(), strict=True):
+        row[-2:] = [measure() / 1e6, took]
     return rows
 
 
-def _resident(server: Server) -> float:
-    """Resident bytes; of a JVM what is live after a full collection, for its heap is as large as it likes."""
-    if isinstance(server, ZooKeeperServer):
-        subprocess.run(["jcmd", str(server.pid), "GC.run"], check=True, capture_output=True)
-        heap = subprocess.run(
-            ["jcmd", str(server.pid), "GC.heap_info"], check=True, capture_output=True, text=True
-        ).stdout
-        return _used_kib(heap) * 1024
-    return costs.resident_bytes([server.pid])
+def _live_heap(server: ZooKeeperServer) -> float:
+    """The bytes of a JVM's heap and metaspace that are live after a full collection."""
+    subprocess.run(["jcmd", str(server.pid), "GC.run"], check=True, capture_output=True)
+    heap = subprocess.run(
+        ["jcmd", str(server.pid), "GC.heap_info"], check=True, capture_output=True, text=True
+    ).stdout
+    return _used_kib(heap) * 1024
 
 
 def _used_kib(heap_info: str) -> int:

@@ -18,5 +18,5 @@ def test_the_same_figure_is_the_same_file() -> None:
 def test_its_text_is_text_and_it_has_no_ground_of_its_own() -> None:
     root = ElementTree.fromstring(svg(partial(figures.memory, MEMORY)))
     texts = {element.text for element in root.iter("{http://www.w3.org/2000/svg}text")}
-    assert {"memory, MB", "znodes of 100 bytes", "zketcd's proxy, resident"} <= texts
+    assert {"resident memory, MB", "znodes of 100 bytes", "zketcd's proxy"} <= texts
     assert "fill: #ffffff" not in svg(partial(figures.memory, MEMORY))

@@ -47,7 +47,13 @@ def test_a_scenario_runs(name: str, tmp_path: Path, capsys: pytest.CaptureFixtur
     assert table["rows"]
     assert all(len(row) == len(table["head"]) for row in table["rows"])
     assert table["environment"]["scale"] == 0.002
-    figures = [cell for row in table["rows"] for cell in row[1:] if cell != ""]
+    # What a znode or a session takes is a difference, and a JVM may give memory back meanwhile.
+    figures = [
+        cell
+        for row in table["rows"]
+        for name, cell in zip(table["head"][1:], row[1:], strict=True)
+        if cell != "" and not re.search(" a (znode|session)", name)
+    ]
     assert all(figure >= 0 for figure in figures)
 
 
