@@ -2,9 +2,9 @@
 
 The words used here, and the way of data:
 
-    socket -> connection -> operation on a draft -> batch -> plan -> etcd Txn
-                                                                        |
-    socket <- connection <- reply, after the watch events <- mirror <- watch stream
+    socket -> connection -> requests -> operation on a draft -> batch -> plan -> etcd Txn
+                                                                                    |
+    socket <- outlet <- requests <- reply, after the watch events <- mirror <- watch stream
 
 tree        every znode in memory, as of one etcd revision
 mirror      the tree, sessions and proxies as the one watch stream of this proxy tells them
@@ -19,6 +19,6 @@ refusal     an error code that ZooKeeper answers; guarded like a success, so tha
 session     as in ZooKeeper; its id is an etcd lease, its record hangs on that lease
 caller      who asks: the session and the identities (auth) of its connection
 
-`tree`, `quotas`, `acl`, `draft`, `batch`, `plan`, `mirror`, `watches`, `sessions`, `reaping` and `ops` are
-pure: no I/O, no clock, no asyncio.
+`tree`, `quotas`, `acl`, `draft`, `batch`, `plan`, `mirror`, `watches`, `sessions`, `overtaking`,
+`reaping` and `ops` are pure: no I/O, no clock, no asyncio.
 """

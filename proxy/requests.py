@@ -9,6 +9,7 @@ later one. Knows no transports: replies go to the outlet.
 import asyncio
 import logging
 from collections import deque
+from collections.abc import Callable
 from time import perf_counter_ns
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -123,6 +124,8 @@ class Requests:
         self._reading = host.reading
         self._load = host.load
         self._latency = owner.latency
+        self._hand_over = host.submit
+        self._tell: Callable[..., None] = self._done  # made once
         self._settle_scheduled = False
         self._queue: deque[_Write | _Reads | _Unreadable | _Waiting] = deque()
         self.count = 0  # requests without an answer so far
@@ -167,7 +170,6 @@ class Requests:
             return
         out = self._out
         outlet = self._outlet
-        queue = self._queue
         header = self._header
         light = self._light
         body = self._body
@@ -182,7 +184,7 @@ class Requests:
         operation: ReadOperation | None = None
         for place, packet in enumerate(frames):
             if len(packet) < body:
-                self._cut_short()
+                self._enqueue(frames, place, started)  # which closes
                 return
             xid, opcode = header(packet)
             if opcode != run:
@@ -210,13 +212,14 @@ class Requests:
                 break
             else:
                 first = place + 1
-                self._take(xid, opcode, packet, started)
-                if outlet.ended:
-                    return
-                if queue:
+                if self._take(xid, opcode, packet, started):
+                    self.count += 1
+                    self._size += len(packet)
                     first = len(frames)
                     self._enqueue(frames, place + 1, started)
                     break
+                if outlet.ended:
+                    return
         count = len(frames) - first
         if count:
             now = perf_counter_ns()
@@ -234,25 +237,28 @@ class Requests:
         body = self._body
         queue = self._queue
         run: _Reads | None = None
+        count = size = 0  # of what is queued here
         for packet in frames[place:] if place else frames:
-            if len(packet) < body:
-                self._cut_short()
-                return
+            length = len(packet)
+            if length < body:
+                log.info("closing %s: a packet without a whole header", self._owner.address)
+                self._outlet.end()
+                break
             xid, opcode = header(packet)
             operation = light.get(opcode)
             if operation is None:
                 run = None
                 if opcode in writes and not self._barriers and not self._runs:
-                    self.count += 1
-                    self._size += len(packet)
                     queue.append(self._submit(xid, opcode, packet, started))
-                else:
-                    self._take(xid, opcode, packet, started)
+                elif not self._take(xid, opcode, packet, started):
                     if self._outlet.ended:
-                        return
+                        break
+                    continue
+                count += 1
+                size += length
                 continue
-            self.count += 1
-            self._size += len(packet)
+            count += 1
+            size += length
             if run is None or run.opcode != opcode:
                 if not queue:
                     self._loop.call_soon(self.advance)
@@ -262,17 +268,18 @@ class Requests:
                 self._fresh.append(run)
                 self._runs += 1
             run.calls.append((xid, packet))
+        self.count += count
+        self._size += size
         if queue and isinstance(queue[0], _Unreadable):
             self.advance()
         if self.count >= _MAX_QUEUE or self._size >= _MAX_QUEUED_BYTES:
             self._outlet.pause()
 
-    def _cut_short(self) -> None:
-        log.info("closing %s: a packet without a whole header", self._owner.address)
-        self._outlet.end()
+    def _take(self, xid: int, opcode: int, packet: bytes, received: int) -> bool:
+        """Take what is no light read: a write, or what concerns more than one node, or the connection.
 
-    def _take(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
-        """Take what is no light read: a write, or what concerns more than one node, or the connection."""
+        True if it has to wait, else it is answered.
+        """
         queue = self._queue
         operation = self._writes.get(opcode)
         # To a session that may only read, even its end is no write.
@@ -289,9 +296,8 @@ class Requests:
             self._barriers += 1
         else:
             self._reply(xid, opcode, packet, received)
-            return
-        self.count += 1
-        self._size += len(packet)
+            return False
+        return True
 
     def _submit(self, xid: int, opcode: int, packet: bytes, received: int) -> _Write | _Unreadable:
         """Give a write to the committer, unless it cannot be read."""
@@ -308,7 +314,7 @@ class Requests:
                 checked = isinstance(error, NullString) and opcode in _PATH_CHECKED_FIRST
                 code = ErrorCode.BAD_ARGUMENTS if checked else ErrorCode.MARSHALLING_ERROR
                 return _Unreadable(xid, code, len(packet))
-        write = _Write(operation, fields, self._owner.caller, len(packet), self._done)
+        write = _Write(operation, fields, self._owner.caller, len(packet), self._tell)
         write.xid = xid
         write.opcode = opcode
         write.closes = operation is END
@@ -320,7 +326,7 @@ class Requests:
             write.reads = self._paths
             self._passed = []
             self._paths = []
-        self._host.submit(write)
+        self._hand_over(write)
         return write
 
     # -- overtaking ----------------------------------------------------------------------------------------
@@ -401,35 +407,34 @@ class Requests:
 
     # -- answering -----------------------------------------------------------------------------------------
 
-    def _done(self, request: Request, zxid: int) -> None:
+    def _done(self, write: _Write, zxid: int) -> None:
         """The committer tells the end of a write; mostly of that at the head, with another one behind it."""
-        assert isinstance(request, _Write)
-        request.zxid = zxid
-        if request.received != self._told_received or request.opcode != self._told_opcode:
+        write.zxid = zxid
+        if write.received != self._told_received or write.opcode != self._told_opcode:
             self._note_told()
-            self._told_received = request.received
-            self._told_opcode = request.opcode
+            self._told_received = write.received
+            self._told_opcode = write.opcode
         self._told += 1
-        self._told_xid = request.xid
+        self._told_xid = write.xid
         if not self._settle_scheduled:
             self._settle_scheduled = True
             self._loop.call_soon(self._settle)
-        if request.refusal in _FATAL:
+        if write.refusal in _FATAL:
             self._outlet.end()
-        if request.closes:
-            self._tell_session(request)
+        if write.closes:
+            self._tell_session(write)
         queue = self._queue
         if not queue:
             return
-        if queue[0] is not request or request.closes:
-            self.advance(in_time=zxid == self._host.zxid)
-            return
-        queue.popleft()
-        self._give(request)
-        if queue:
+        if queue[0] is write and not write.closes:
+            queue.popleft()
+            self._give(write)
+            if not queue:
+                return
             head = self._queue[0]
-            if not isinstance(head, _Write) or head.zxid != _UNTOLD:
-                self.advance(in_time=zxid == self._host.zxid)
+            if isinstance(head, _Write) and head.zxid == _UNTOLD:
+                return
+        self.advance(in_time=zxid == self._host.zxid)
 
     def _give(self, write: _Write) -> None:
         """Answer a write whose turn it is."""
@@ -459,6 +464,7 @@ class Requests:
         queue = self._queue
         outlet = self._outlet
         began = 0  # perf_counter_ns of the first laborious read
+        behind: _Write | None = None  # the first write behind the runs at the head that it has overtaken
         self._note_told()
         while queue:
             item = queue[0]
@@ -466,13 +472,19 @@ class Requests:
                 if item.zxid == _UNTOLD:
                     break  # the answer will call again
                 queue.popleft()
+                behind = None
                 self._give(item)
                 if item.closes:  # its reply is the last thing that ZooKeeper sends
                     self._drop()
                     outlet.end()
                     break
             elif isinstance(item, _Reads):
-                if not self._answer_run(item, in_time=in_time):
+                if item.overtaken and behind is None:
+                    behind = next(write for write in queue if isinstance(write, _Write))
+                if not self._answer_run(item, behind if item.overtaken else None, in_time=in_time):
+                    break
+                if outlet.ended:
+                    self._drop()
                     break
             elif isinstance(item, _Unreadable):
                 queue.popleft()
@@ -502,12 +514,15 @@ class Requests:
             self._settle_scheduled = True
             self._loop.call_soon(self._settle)
 
-    def _answer_run(self, run: _Reads, *, in_time: bool) -> bool:
-        """Answer the run of reads at the head of the queue; whether all of it is answered."""
+    def _answer_run(self, run: _Reads, behind: _Write | None, *, in_time: bool) -> bool:
+        """Answer the run of reads at the head of the queue; whether all of it is answered.
+
+        `behind`: the first write that has overtaken it, if any.
+        """
         outlet = self._outlet
         zxid = self._host.zxid
         since = zxid
-        if not run.overtaken:
+        if behind is None:
             if outlet.deaf:
                 return False
         else:
@@ -515,44 +530,37 @@ class Requests:
             # revision of that write's Txn, and no later one (docs/decisions/0013).
             if outlet.deaf and self._kept > _MAX_KEPT:
                 return False
-            for behind in self._queue:
-                if isinstance(behind, _Write):
-                    if behind.zxid != _UNTOLD:
-                        since = behind.zxid
-                    elif not in_time:
-                        return False  # its answer will call again
-                    break
+            if behind.zxid != _UNTOLD:
+                since = behind.zxid
+            elif not in_time:
+                return False  # its answer will call again
         out = self._out
         body = self._body
         frame = self._frame
         operation = run.operation
         reading = self._reading
         owner = self._owner
-        answered = size = xid = 0
+        calls = run.calls
+        answered = len(calls)
+        xid = 0
         if since != zxid and not self._shows(run, since):
             log.warning("closing %s: the mirror has left the revision that a read had to see", owner.address)
             owner.close()
             return False
-        for xid, packet in run.calls:
+        for xid, packet in calls:
             try:
                 reply = frame(xid, zxid, 0, operation(reading, owner, packet, body))
             except (Refusal, MalformedPacket) as error:
                 reply = self._refused(xid, error)
             out.append(reply)
-            answered += 1
-            size += len(packet)
-            if len(reply) > _LARGE_REPLY:
-                if outlet.deaf:
-                    self._kept += len(reply)
-                else:
-                    outlet.flush()
-                if outlet.deaf and (not run.overtaken or self._kept > _MAX_KEPT):
-                    break
+            if len(reply) > _LARGE_REPLY and not self._goes_on(len(reply), overtaken=behind is not None):
+                answered = 1 + next(place for place, call in enumerate(calls) if call[1] is packet)
+                break
         self.count -= answered
-        self._size -= size
+        self._size -= sum([len(packet) for _, packet in calls[:answered]])
         self._latency.note(run.opcode, answered, xid, zxid, run.received, perf_counter_ns())
-        if answered < len(run.calls):
-            del run.calls[:answered]
+        if answered < len(calls):
+            del calls[:answered]
             return False
         self._queue.popleft()
         self._answered = run.place
@@ -560,6 +568,15 @@ class Requests:
         if not self._runs:
             self._forget_runs()
         return True
+
+    def _goes_on(self, size: int, *, overtaken: bool) -> bool:
+        """Behind a large reply: whether the client reads it, or more may be kept for it all the same."""
+        outlet = self._outlet
+        if outlet.deaf:
+            self._kept += size
+        else:
+            outlet.flush()
+        return not outlet.deaf or (overtaken and self._kept <= _MAX_KEPT)
 
     def _shows(self, run: _Reads, zxid: int) -> bool:
         """Whether the mirror, which has gone on, shows these reads what it did at `zxid`."""
