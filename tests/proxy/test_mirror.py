@@ -29,6 +29,7 @@ from schema.values import (
 )
 from tests.fakes.etcd import FakeEvent
 from tests.proxy import naive
+from tests.proxy.naive import Create
 from tests.proxy.ops.room import do, with_quota
 from tests.proxy.requests import SESSIONS, batches
 from tests.proxy.world import KEYS, Proxy, Store, assert_same_tree, naive_answer, naive_tree, request_of
@@ -379,6 +380,42 @@ def test_a_loss_is_told_and_changes_nothing() -> None:
     listening.told.clear()
     _feed(store, listening, [Put(KEYS.loss(1), encode_loss("cafe", ["/a"]))])
     assert ("lost", ("cafe", ["/a"])) in listening.told
+
+
+@given(batches)
+def test_what_is_unchanged_since_a_zxid_would_have_been_read_the_same_then(script: Script) -> None:
+    proxy = Proxy(Store(SESSIONS))
+    model = naive_tree(SESSIONS)
+    paths = ("/", "/a", "/b", "/a/x", "/a/x/p", "/missing/child", "odd", "")
+    seen: list[tuple[int, list[object]]] = []
+
+    def now() -> list[object]:
+        nodes = proxy.mirror.tree.nodes
+        return [
+            (node.stat(), node.data, node.acl, node.children) if (node := nodes.get(path)) else None
+            for path in paths
+        ]
+
+    for number, asked in enumerate([[], *script]):
+        if asked:
+            _commit(proxy, model, asked, 1000 + number)
+        seen.append((proxy.mirror.zxid, now()))
+    for zxid, then in seen:
+        for path, before, after in zip(paths, then, now(), strict=True):
+            if proxy.mirror.unchanged_since(path, zxid):
+                assert before == after
+    assert all(proxy.mirror.unchanged_since(path, proxy.mirror.zxid) for path in paths)
+
+
+def test_what_is_not_there_is_unchanged_while_nothing_comes_or_goes_beside_it() -> None:
+    proxy = Proxy(Store(SESSIONS))
+    model = naive_tree(SESSIONS)
+    _commit(proxy, model, [(1, Create("/a"))], 1000)
+    before = proxy.mirror.zxid
+    _commit(proxy, model, [(1, Create("/a/x"))], 1001)
+    assert proxy.mirror.unchanged_since("/b/c", before)
+    assert not proxy.mirror.unchanged_since("/a/y", before)
+    assert not proxy.mirror.unchanged_since("/a", before)
 
 
 def test_proxies_and_markers_come_and_go() -> None:
