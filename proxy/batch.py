@@ -197,12 +197,13 @@ class Batch:
         now: int,
         watches_of: Callable[[int], HeldWatches | None] = lambda _: None,
         rules: Rules = DEFAULT_RULES,
+        ahead_of: tuple[object, Draft] | None = None,
     ) -> None:
         """`revision`: the etcd revision that the tree and sessions show. `now`: ms since 1970.
 
-        `watches_of`: what a session itself watches.
+        `watches_of`: what a session itself watches. `ahead_of`: see Draft.
         """
-        self.draft = Draft(tree, sessions, locks, now, rules)
+        self.draft = Draft(tree, sessions, locks, now, rules, ahead_of)
         self.revision = revision
         self.requests: list[Request] = []
         self.wide = False  # one request that needs more guards than a Txn has room for
@@ -252,7 +253,8 @@ class Batch:
                 except KeyError:
                     watches = self._watches[session_id] = self._watches_of(session_id)
                 proves = draft.sessions_changed
-        draft.begin(undoable=crowded or watches is not None or bool(self._reads))
+        may_wait = watches is not None or bool(self._reads) or draft.is_ahead
+        draft.begin(undoable=crowded or may_wait)
         request.refusal = None
         try:
             if proves:

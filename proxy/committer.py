@@ -15,7 +15,7 @@ from typing import Any, cast
 
 from codec.constants import ErrorCode
 from proxy import plan
-from proxy.batch import Batch, Component, Later, Request
+from proxy.batch import MAX_REQUESTS, Batch, Component, Later, Request
 from proxy.courtesy import Courtesy, Hold
 from proxy.draft import Entry, Held
 from proxy.etcd.interface import Etcd
@@ -113,11 +113,14 @@ class _Flight:
         "answered",
         "batch",
         "changed",
+        "claimed",
         "ended",
         "history",
         "lane",
         "marker",
+        "next",
         "own",
+        "passed",
         "queues",
         "result",
         "sent",
@@ -132,6 +135,9 @@ class _Flight:
         self.lane = lane
         self.queues = queues
         self.waiting: list[_Queue] = []
+        self.next: Batch | None = None  # evaluated as if this one had been applied
+        self.claimed: dict[_Queue, None] = {}  # sessions with requests in it
+        self.passed: set[_Queue] = set()  # sessions whose next request cannot be evaluated so
         self.marker = lane.key
         self.value = b""  # what its Txn puts at the lane's marker
         self.own: dict[bytes, Entry] = {}  # what it puts at the keys of nodes
@@ -146,6 +152,12 @@ class _Flight:
         """Whether its answer, if there is one, comes from an etcd whose history is not this one."""
         # An answer from before the mirror's revision of that time comes from the restored etcd itself.
         return self.history != history and self.result is not None and self.result[0] > self.since
+
+    @property
+    def is_steady(self) -> bool:
+        """Whether it is likely to be applied as it is."""
+        first = self.batch.requests[0]
+        return not (self.ended or self.batch.wide or first.solo or first.attempts)
 
     def over(self) -> bool:
         """Whether it has ended; by its events, that happens while its RPC is still under way."""
@@ -192,6 +204,7 @@ class Committer:
         self._full = False  # etcd's quota was used up when last asked
         self.txns = 0
         self.committed = 0
+        self.ahead = 0  # Txns that had been evaluated before the one ahead of them was over
         self.conflicts = 0
         self.unknown = 0  # Txns whose answer was lost
         self.refused = 0  # Txns that etcd refused for certain
@@ -205,7 +218,10 @@ class Committer:
     def outstanding(self) -> int:
         """Requests that have no answer yet."""
         return sum(len(queue.requests) for queue in self._queues.values()) + sum(
-            len(flight.batch.requests) for flight in self._flights
+            len(batch.requests)
+            for flight in self._flights
+            for batch in (flight.batch, flight.next)
+            if batch is not None
         )
 
     @property
@@ -230,6 +246,8 @@ class Committer:
         queue.requests.append(request)
         if queue.state is _State.IDLE:
             self._make_ready(queue)
+        else:
+            self._schedule()  # perhaps it can be evaluated ahead
 
     async def commit(self, request_of: Callable[[Callable[[Request, int], None]], Request]) -> Request:
         """Submit the request that `request_of` makes of a callback, and wait for its end."""
@@ -331,23 +349,30 @@ class Committer:
             asyncio.get_running_loop().call_soon(self._pump)
 
     def _pump(self) -> None:
-        """Form and send batches while there are free lanes and sessions with writes."""
+        """Form and send batches while there are free lanes and sessions with writes; then look ahead."""
         self._pump_scheduled = False
         while self._free and self._ready:
             if self._draining and self._flights:
-                return
+                break
             flight = self._form()
             if flight is None:
-                return
-            # Nothing joins a wide one: any change in its ranges would have it evaluated again, for ever.
-            self._draining = flight.batch.wide
-            self._flights.add(flight)
-            self._locks.update(dict.fromkeys(flight.changed, flight))
-            self._tasks.start(self._fly(flight), "commit a batch")
+                break
+            self._launch(flight)
+        if not self._ready and not self._draining:  # whoever waits for a lane goes first
+            for flight in self._flights:
+                if flight.is_steady:
+                    self._look_ahead(flight)
 
-    def _form(self) -> _Flight | None:
+    def _launch(self, flight: _Flight) -> None:
+        # Nothing joins a wide one: any change in its ranges would have it evaluated again, for ever.
+        self._draining = flight.batch.wide
+        self._flights.add(flight)
+        self._locks.update(dict.fromkeys(flight.changed, flight))
+        self._tasks.start(self._fly(flight), "commit a batch")
+
+    def _new_batch(self, ahead_of: _Flight | None = None) -> Batch:
         mirror = self._mirror
-        batch = Batch(
+        return Batch(
             mirror.tree,
             mirror.sessions,
             self._locks,
@@ -356,7 +381,69 @@ class Committer:
             time.time_ns() // 1_000_000,
             self._watches_of,
             self._rules,
+            None if ahead_of is None else (ahead_of, ahead_of.batch.draft),
         )
+
+    def _look_ahead(self, flight: _Flight) -> None:
+        """Evaluate what waits for a Txn in flight, so that it can go out as soon as that has been applied.
+
+        Otherwise the proxy would idle while etcd works, and etcd while the proxy does, wherever all writes go
+        to one node or come from one session.
+        """
+        batch = flight.next or self._new_batch(flight)
+        for queue in (*flight.waiting, *flight.queues):
+            requests = queue.requests
+            if queue in flight.passed:
+                continue
+            for _ in range(min(len(requests), QUANTUM)):
+                if len(batch.requests) >= MAX_REQUESTS:
+                    return
+                request = requests[0]
+                try:
+                    fits = request.of_session and not request.solo and batch.add(request)
+                except (Later, Held):
+                    fits = False
+                except Exception:
+                    log.debug(
+                        "a request could not be evaluated ahead", exc_info=True
+                    )  # it is told in its turn
+                    fits = False
+                if not fits:
+                    flight.passed.add(queue)
+                    break
+                if batch.wide:
+                    batch.requests.clear()
+                    flight.passed.add(queue)
+                    flight.next = None
+                    return
+                flight.next = batch
+                flight.claimed[queue] = None
+                requests.popleft()
+
+    def _follow(self, flight: _Flight, revision: int) -> bool:
+        """Send what was evaluated ahead of a Txn of which all has been applied; False if that cannot be."""
+        batch = flight.next
+        if batch is None or self._draining or not self._locks.keys().isdisjoint(batch.draft.entries):
+            return False
+        batch.draft.settle(revision, self._mirror.zxid_of(revision))
+        following = _Flight(batch, self._free.pop(), list(flight.claimed))
+        for queue in flight.claimed:
+            queue.state = _State.BUSY
+        flight.next = None
+        self.ahead += 1
+        self._launch(following)
+        return True
+
+    def _forget_ahead(self, flight: _Flight) -> None:
+        """Take back what was evaluated ahead of a Txn: things have not come as was supposed."""
+        batch, flight.next = flight.next, None
+        if batch is not None:
+            self._put_back(batch)
+            batch.dissolve()
+        flight.claimed = {}
+
+    def _form(self) -> _Flight | None:
+        batch = self._new_batch()
         taken: dict[_Queue, None] = {}
         again: deque[_Queue] = deque()  # had their turn and have more
         turn = _Turn.OVER
@@ -617,6 +704,7 @@ class Committer:
         if not self._full:
             self._full = True
             log.error("etcd has no space left: writes are refused; compact, defragment and disarm its alarm")
+        self._forget_ahead(flight)
         pause = 0.0
         again: list[Request] = []
         refused: list[Request] = []
@@ -640,6 +728,7 @@ class Committer:
 
     def _retry(self, flight: _Flight) -> None:
         """Nothing of the batch was applied: evaluate all of it again."""
+        self._forget_ahead(flight)
         self._put_back(flight.batch)
         self._release(flight)
 
@@ -670,6 +759,7 @@ class Committer:
             log.warning("etcd has space again: writes go on")
         pause = 0.0
         if losers:
+            self._forget_ahead(flight)
             self.conflicts += 1
             order = {id(request): place for place, request in enumerate(flight.batch.requests)}
             losers.sort(key=lambda request: order[id(request)])
@@ -685,10 +775,16 @@ class Committer:
                 request.done(request, zxid)
             except Exception:
                 log.exception("a request's answer could not be given")
-        self._release(flight, pause, {request.caller.session_id for request in losers})
+        applied_at = flight.result[0] if told and not losers else 0
+        self._release(flight, pause, {request.caller.session_id for request in losers}, applied_at)
 
-    def _release(self, flight: _Flight, pause: float = 0.0, paused: set[int] | None = None) -> None:
-        """Free the lane, the paths and the sessions of a flight that is over."""
+    def _release(
+        self, flight: _Flight, pause: float = 0.0, paused: set[int] | None = None, applied_at: int = 0
+    ) -> None:
+        """Free the lane, the paths and the sessions of a flight that is over.
+
+        `applied_at`: the revision at which all of it was applied; 0 if not.
+        """
         flight.ended = True
         self._by_marker.pop(flight.marker, None)
         self._flights.discard(flight)
@@ -696,8 +792,12 @@ class Committer:
         for path in flight.changed:
             del self._locks[path]
         self._courtesy.released(flight.changed)
+        if not (applied_at and self._follow(flight, applied_at)):
+            self._forget_ahead(flight)
         flight.batch.dissolve()
         for queue in (*flight.queues, *flight.waiting):
+            if queue in flight.claimed:
+                continue
             if not queue.requests:
                 self._retire(queue)
             elif pause and paused and queue.session_id in paused:

@@ -27,6 +27,9 @@ _CREATED = int(EventType.NODE_CREATED)
 _DELETED = int(EventType.NODE_DELETED)
 _DATA_CHANGED = int(EventType.NODE_DATA_CHANGED)
 
+# A zxid or mod_revision that a Txn in flight will make: that of the draft which this one is ahead of.
+FORESEEN = -2
+
 # What a request did to a path.
 GUARD_NODE = 1  # its answer holds only while the node's key is unchanged
 GUARD_COUNTER = 2  # ... only while the set of its children is unchanged
@@ -43,7 +46,10 @@ DraftEvent: TypeAlias = "tuple[int, Entry, tuple[Acl, ...]]"
 
 
 class Held(Exception):
-    """A Txn in flight changes this path or session; the request has to wait for `holder`."""
+    """A Txn in flight changes this path or session; the request has to wait for `holder`.
+
+    None stands for the Txn that the draft is ahead of.
+    """
 
     def __init__(self, holder: object) -> None:
         super().__init__(holder)
@@ -133,8 +139,53 @@ class Entry:
         self.created = before.created
         self.child_count = len(before.children) if before.children else 0
 
+    def follow(self, before: "Entry") -> None:
+        """Be what the path will be once the batch of `before` is applied; `settle` tells the revision."""
+        self.exists = before.exists
+        if not before.exists:
+            return
+        created = before.czxid == PENDING
+        self.mod = FORESEEN if before.node_changed else before.mod
+        if before.counter_changed:
+            self.counter_mod = FORESEEN
+        elif not created:
+            self.counter_mod = before.counter_mod
+        self.explicit_czxid = before.mod != 0 if created else before.explicit_czxid
+        self.czxid = FORESEEN if created else before.czxid
+        self.mzxid = FORESEEN if before.mzxid == PENDING else before.mzxid
+        self.pzxid = FORESEEN if before.pzxid == PENDING else before.pzxid
+        self.data = before.data
+        self.acl = before.acl
+        self.owner = before.owner
+        self.ctime = before.ctime
+        self.mtime = before.mtime
+        self.version = before.version
+        self.aversion = before.aversion
+        self.created = before.created
+        self.child_count = before.child_count
+
+    def settle(self, revision: int, zxid: int) -> None:
+        """What was foreseen has come about, at that revision."""
+        if not self.exists and not self.mod:
+            return
+        if self.mod == FORESEEN:
+            self.mod = revision
+        if self.counter_mod == FORESEEN:
+            self.counter_mod = revision
+        if self.czxid == FORESEEN:
+            self.czxid = zxid
+        if self.mzxid == FORESEEN:
+            self.mzxid = zxid
+        if self.pzxid == FORESEEN:
+            self.pzxid = zxid
+
     def stat(self) -> StatFields:
-        """The Stat at this point of the batch; zxids of the batch itself are PENDING."""
+        """The Stat at this point of the batch; zxids of the batch itself are PENDING.
+
+        Raises Held if another's are not known yet.
+        """
+        if FORESEEN in (self.czxid, self.mzxid, self.pzxid):
+            raise Held(None)
         return (
             self.czxid,
             self.mzxid,
@@ -241,7 +292,9 @@ class Draft:
     """The overlay of one batch. One request at a time: `begin`, operations, then keep it or `rollback`."""
 
     __slots__ = (
+        "_ahead_of",
         "_by_parent",
+        "_followed",
         "_journal",
         "_locks",
         "_session_values",
@@ -266,8 +319,15 @@ class Draft:
         locks: Mapping[str, object],
         now: int,
         rules: Rules = DEFAULT_RULES,
+        ahead_of: "tuple[object, Draft] | None" = None,
     ) -> None:
-        """`locks`: paths that Txns in flight change, each with its holder. `now`: ms since 1970."""
+        """`locks`: paths that Txns in flight change, each with its holder. `now`: ms since 1970.
+
+        `ahead_of`: a holder and its draft. The requests are evaluated as if that had been applied already, as
+        far as can be told; this draft's batch may go out once all of it has, and `settle` knows when.
+        """
+        self._ahead_of = ahead_of
+        self._followed: list[Entry] = []
         self._tree = tree
         self._sessions = sessions
         self._session_values: dict[int, SessionValue | None] = {}  # what kept requests have made of them
@@ -318,11 +378,33 @@ class Draft:
         entry = self.entries.get(path)
         if entry is None:
             holder = self._locks.get(path)
-            if holder is not None:
-                raise Held(holder)
-            entry = self.entries[path] = Entry(path, self._tree.nodes.get(path))
+            if holder is None:
+                entry = self.entries[path] = Entry(path, self._tree.nodes.get(path))
+            else:
+                entry = self.entries[path] = self._follow(path, holder)
         self.footprint.append((entry, flags))
         return entry
+
+    def _follow(self, path: str, holder: object) -> Entry:
+        """The entry of a path that a Txn in flight changes."""
+        if self._ahead_of is None or self._ahead_of[0] is not holder:
+            raise Held(holder)
+        entry = Entry(path, None)
+        entry.follow(self._ahead_of[1].entries[path])
+        self._followed.append(entry)
+        return entry
+
+    @property
+    def is_ahead(self) -> bool:
+        """Whether it supposes that another draft has been applied."""
+        return self._ahead_of is not None
+
+    def settle(self, revision: int, zxid: int) -> None:
+        """The draft that this one is ahead of has been applied."""
+        for entry in self._followed:
+            entry.settle(revision, zxid)
+        self._followed = []
+        self._ahead_of = None
 
     @property
     def sessions_changed(self) -> bool:
@@ -341,7 +423,10 @@ class Draft:
         """A node and what is below it at this point of the batch, parents first, and whether that is all.
 
         Not if it were more than `limit` nodes: then it ends before the children that are too many.
+        Raises Held if it depends on another Txn.
         """
+        if self._ahead_of is not None:
+            raise Held(None)
         drafted = self._by_parent
         # Only what has come since the last time: a multi may ask for thousands of subtrees.
         for entry in islice(reversed(self.entries.values()), len(self.entries) - self._sorted):
@@ -430,7 +515,9 @@ class Draft:
         )
 
     def ephemerals(self, session_id: int) -> list[str]:
-        """Paths of a session's ephemerals at this point of the batch."""
+        """Paths of a session's ephemerals at this point of the batch. Raises Held as `subtree`."""
+        if self._ahead_of is not None:
+            raise Held(None)
         owned = set(self._tree.ephemerals.get(session_id, ()))
         for path, entry in self.entries.items():
             if entry.exists and session_of(entry.owner) == session_id:

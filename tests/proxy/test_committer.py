@@ -94,6 +94,46 @@ async def test_a_path_in_flight_is_waited_for_and_others_are_not() -> None:
         assert shell.committer.txns == 4
 
 
+async def test_what_waits_for_a_path_in_flight_goes_out_as_soon_as_that_is_over() -> None:
+    async with shells() as (_, (shell,)):
+        committer = shell.committer
+        before = committer.txns
+        shell.client.open.clear()
+        shell.submit(1, SetData("/a", b"1"))
+        await until(lambda: shell.client.waiting == 1)
+        shell.submit(1, SetData("/a", b"2"))
+        shell.submit(2, SetData("/a", b"3", 1))
+        await until(lambda: not any(queue.requests for queue in committer._queues.values()))
+        assert committer.outstanding == 3
+        assert committer.txns == before + 1
+        shell.client.open.set()
+        await shell.settle()
+        assert (committer.txns, committer.ahead, committer.conflicts) == (before + 2, 1, 0)
+        assert [request.refusal for _, _, request in shell.answers] == [None] * 3
+        assert [asked.data for session, asked, _ in shell.answers if session == 1] == [b"1", b"2"]
+        assert shell.mirror.tree.nodes["/a"].version == 3
+
+
+async def test_what_was_evaluated_ahead_of_a_lost_race_is_evaluated_again_in_its_order() -> None:
+    async with shells(2) as (_, (shell, other)):
+        shell.client.open.clear()
+        shell.submit(1, Create("/a/s", flags=2))
+        await until(lambda: shell.client.waiting == 1)
+        shell.submit(1, Create("/a/s", flags=2))
+        shell.submit(2, Create("/a/s", flags=2))
+        await until(lambda: not any(queue.requests for queue in shell.committer._queues.values()))
+        other.submit(3, Create("/a/s", flags=2))
+        await other.settle()
+        shell.client.open.set()
+        await shell.settle()
+        assert (shell.committer.ahead, shell.committer.conflicts) == (0, 1)
+        made = [(session, request.result[0]) for session, _, request in shell.answers]
+        assert sorted(path for _, path in made) == [f"/a/s{number:010d}" for number in (1, 2, 3)]
+        assert [path for session, path in made if session == 1] == sorted(
+            path for session, path in made if session == 1
+        )
+
+
 async def test_two_proxies_share_a_counter_without_gaps() -> None:
     async with shells(2) as (store, both):
         for number in range(40):

@@ -1,21 +1,35 @@
-"""The draft against the naive model, one request at a time, some of them taken back."""
+"""The draft against the naive model, one request at a time, some taken back; and drafts ahead of others."""
 
 import copy
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codec.constants import ErrorCode
+from proxy import plan
 from proxy.acl import Caller
+from proxy.batch import Batch, Later
 from proxy.draft import CHANGE, GUARD_COUNTER, GUARD_NODE, Draft, Held
 from proxy.ops.session import END
 from proxy.refusal import Refusal
 from proxy.tree import Node, Tree, session_of
 from schema.values import OPEN_ACL, SessionValue
 from tests.proxy import naive
+from tests.proxy.naive import Create, Delete, Multi, SetData
 from tests.proxy.requests import SESSIONS, requests
-from tests.proxy.world import Proxy, Store, naive_answer, naive_tree, operation_of
+from tests.proxy.world import (
+    INCARNATION,
+    KEYS,
+    MARKER,
+    Proxy,
+    Store,
+    answer_of,
+    naive_answer,
+    naive_tree,
+    operation_of,
+    request_of,
+)
 
 _ZXID = -1  # the draft's own name for what is not known yet
 
@@ -162,3 +176,114 @@ def test_a_session_is_guarded_by_its_revision_though_the_batch_has_changed_it() 
     assert draft.session_guards == {1: mod}
     assert draft.session(99) is None
     assert draft.session_guards == {1: mod, 99: 0}
+
+
+# -- ahead of a batch in flight ------------------------------------------------------------------------------
+
+Asked = list[tuple[int, naive.Asked]]
+
+_SOME = st.lists(st.tuples(st.sampled_from(SESSIONS), requests), min_size=1, max_size=6)
+_ROOM: Asked = [(1, Create("/a")), (1, Create("/a/x"))]
+_AGAIN = Multi((Delete("/a/x"), Create("/a/x")))
+
+
+def _batch(proxy: Proxy, now: int, asked: Asked) -> Batch:
+    """A batch on what the mirror shows."""
+    batch = proxy.batch(now)
+    for session, single in asked:
+        assert batch.add(request_of(session, single))
+    return batch
+
+
+def _ahead(proxy: Proxy, first: Batch, asked: Asked) -> tuple[Batch, Asked]:
+    """A batch of what can be evaluated ahead of `first`, and what that is."""
+    mirror = proxy.mirror
+    holder = object()
+    locks = dict.fromkeys(first.changed_paths(), holder)
+    ahead = Batch(
+        mirror.tree,
+        mirror.sessions,
+        locks,
+        INCARNATION,
+        mirror.revision,
+        3000,
+        ahead_of=(holder, first.draft),
+    )
+    taken: Asked = []
+    held: set[int] = set()
+    for session, single in asked:
+        request = request_of(session, single)
+        if session in held or not request.of_session:
+            held.add(session)
+            continue
+        try:
+            assert ahead.add(request)
+        except (Held, Later):
+            held.add(session)
+            continue
+        taken.append((session, single))
+    return ahead, taken
+
+
+def _told(batch: Batch) -> list[object]:
+    return [answer_of(request, 99) for request in batch.requests]
+
+
+def _closes(asked: Asked) -> set[int]:
+    return {session for session, single in asked if isinstance(single, naive.CloseSession)}
+
+
+@given(_SOME, _SOME, _SOME)
+@example(_ROOM, [(1, Create("/a/x/y"))], [(2, Create("/a/x/z", flags=2)), (3, Delete("/a/x/y"))])
+@example(_ROOM, [(1, _AGAIN)], [(2, Create("/a/x/y")), (2, SetData("/a/x"))])
+@example(_ROOM, [(1, Delete("/a/x"))], [(2, Create("/a/x")), (2, Delete("/a/x")), (2, Delete("/a"))])
+@example(_ROOM, [(1, SetData("/a"))], [(2, SetData("/a", version=1)), (2, SetData("/a", version=1))])
+def test_it_is_what_it_would_be_afterwards(before: Asked, first: Asked, second: Asked) -> None:
+    proxy = Proxy(Store(SESSIONS))
+    proxy.commit(_batch(proxy, 1000, before))
+    proxy.catch_up()
+    batch = _batch(proxy, 2000, first)
+    # What a closed session goes on to ask loses its guard, which the mirror shows too late for this test.
+    gone = _closes(first)
+    ahead, taken = _ahead(proxy, batch, [item for item in second if item[0] not in gone])
+    revision = proxy.commit(batch).revision
+    proxy.catch_up()
+    ahead.draft.settle(revision, proxy.mirror.zxid_of(revision))
+    after = _batch(proxy, 3000, taken)
+    assert _told(ahead) == _told(after)
+    built, own = plan.build(ahead, KEYS, MARKER, revision, b"value")
+    expected, expected_own = plan.build(after, KEYS, MARKER, revision, b"value")
+    assert built == expected
+    assert own.keys() == expected_own.keys()
+
+
+def test_what_is_known_only_later_has_to_wait() -> None:
+    proxy = Proxy(Store(SESSIONS))
+    batch = _batch(proxy, 2000, [(1, Create("/a"))])
+    for single in (SetData("/a"), naive.CloseSession()):
+        _, taken = _ahead(proxy, batch, [(2, single)])
+        assert taken == []
+    _, taken = _ahead(proxy, batch, [(2, Create("/a/x")), (3, Create("/b"))])
+    assert taken == [(2, Create("/a/x")), (3, Create("/b"))]
+
+
+def test_a_request_that_is_refused_ahead_leaves_no_trace() -> None:
+    proxy = Proxy(Store(SESSIONS))
+    batch = _batch(proxy, 2000, [(1, Create("/a"))])
+    holder = object()
+    mirror = proxy.mirror
+    ahead = Batch(
+        mirror.tree,
+        mirror.sessions,
+        dict.fromkeys(batch.changed_paths(), holder),
+        INCARNATION,
+        1,
+        3000,
+        ahead_of=(holder, batch.draft),
+    )
+    refused = request_of(2, Create("/a"))
+    assert ahead.add(refused)
+    assert refused.refusal == ErrorCode.NODE_EXISTS
+    with pytest.raises(Held):
+        ahead.add(request_of(2, SetData("/a", b"held")))
+    assert ahead.draft.entries["/a"].data == b""
