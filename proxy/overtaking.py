@@ -11,7 +11,8 @@ from codec.constants import CreateMode, EventType, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT
 from proxy.operation import WriteOperation
-from proxy.watches import HeldWatches
+from proxy.queued import Reads
+from proxy.watches import HeldWatches, Watcher, WatchTable
 from schema.values import OPEN_ACL, TreeEvent
 
 # Reads whose whole answer is one node's: a path, and whether to watch it.
@@ -31,7 +32,103 @@ _NAMED_MODES = (CreateMode.PERSISTENT, CreateMode.EPHEMERAL)
 # What these nodes tell depends on others: usage counts of quotas.
 _SPECIAL = b"/zookeeper"
 
+# Paths of reads, perhaps answered by now, that are remembered for one connection.
+_MAX_PATHS = 4000
+
 _int_at = INT.unpack_from
+
+
+class Overtaking:
+    """The reads of one connection that wait, as far as its next write has to know them."""
+
+    __slots__ = (
+        "_answered",
+        "_fresh",
+        "_owner",
+        "_paths",
+        "_place",
+        "_read_in",
+        "_watches",
+        "body",
+        "passed",
+        "waiting",
+        "writes",
+    )
+
+    body: int  # where a packet's body begins
+    writes: Mapping[int, WriteOperation]  # what the connection may ask for
+
+    def __init__(self, watches: WatchTable, owner: Watcher) -> None:
+        self._watches = watches
+        self._owner = owner
+        self.waiting = 0  # runs in the queue
+        self._fresh: list[Reads] = []  # runs whose paths are not known yet
+        self._read_in: dict[bytes, int] = {}  # by path, the place of the last run that reads it
+        self.passed: list[Reads] = []  # runs that the next write overtakes, besides those of earlier writes
+        self._paths: list[bytes] = []  # what they read
+        self._place = 0  # of the last run that was queued
+        self._answered = 0  # the place of the last run that was answered
+
+    def queued(self, run: Reads) -> None:
+        """A run has come."""
+        self.waiting += 1
+        self._place += 1
+        run.place = self._place
+        self._fresh.append(run)
+
+    def found(self, run: Reads) -> None:
+        """A run that was forgotten stands before the next write."""
+        self._fresh.append(run)
+
+    def answered(self, run: Reads) -> None:
+        """The first run is answered."""
+        self._answered = run.place
+        self.waiting -= 1
+        if not self.waiting:
+            self.forget()
+
+    def forget(self) -> None:
+        """Forget all runs, for the next write is behind others."""
+        self._fresh.clear()
+        self._read_in.clear()
+        self.passed = []
+        self._paths = []
+
+    def allows(self, opcode: int, packet: bytes) -> bool:
+        """Whether a write may go to the committer ahead of the runs that wait."""
+        touched = write_touches(opcode, self.writes, packet, self.body)
+        if touched is None or not self._look_into_runs():
+            return False
+        answered = self._answered
+        for path in touched:
+            if self._read_in.get(path, 0) > answered:
+                return False
+        held = self._watches.held_by(self._owner)
+        return held is None or not fires(opcode, touched[0], held)
+
+    def pass_by(self) -> list[bytes]:
+        """The next write goes ahead; returns what is read by the runs that it alone overtakes."""
+        for run in self.passed:
+            run.overtaken = True
+        paths, self._paths = self._paths, []
+        self.passed = []
+        return paths
+
+    def _look_into_runs(self) -> bool:
+        """Learn what the runs that wait read; False if one of them is of a kind that no write overtakes."""
+        for run in self._fresh:
+            if run.place <= self._answered:
+                continue
+            paths = paths_read(run.opcode, run.calls, self.body)
+            if paths is None:
+                return False
+            self._read_in.update(dict.fromkeys(paths, run.place))
+            self._paths += paths
+            self.passed.append(run)
+        self._fresh.clear()
+        if len(self._read_in) > _MAX_PATHS:
+            self._read_in = {path: run for path, run in self._read_in.items() if run > self._answered}
+        return True
 
 
 def paths_read(opcode: int, calls: Iterable[tuple[int, bytes]], body: int) -> list[bytes] | None:

@@ -11,17 +11,17 @@ import logging
 from collections import deque
 from collections.abc import Callable
 from time import perf_counter_ns
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from codec.constants import ErrorCode, KeeperOpCode, OpCode, Xid
 from codec.errors import MalformedPacket, NullString
 from codec.jute import NULL, Reader
-from proxy.batch import Request
 from proxy.host import Host
 from proxy.operation import ReadOperation, WriteOperation
 from proxy.ops.session import END
 from proxy.outlet import Outlet
-from proxy.overtaking import fires, paths_read, write_touches
+from proxy.overtaking import Overtaking, paths_read
+from proxy.queued import UNTOLD, Reads, Unreadable, Waiting, Write
 from proxy.refusal import Refusal
 from proxy.wire import NARROW, Wire
 
@@ -35,8 +35,6 @@ _MAX_QUEUE = 1000
 _MAX_QUEUED_BYTES = 16 << 20
 # Bytes of replies that are kept for a client that does not read, since a write has overtaken their requests.
 _MAX_KEPT = 16 << 20
-# Paths of reads, perhaps answered by now, that are remembered for one connection.
-_MAX_PATHS = 4 * _MAX_QUEUE
 # Replies of more bytes are handed to the transport at once, which tells whether the client reads.
 _LARGE_REPLY = 4096
 # Nanoseconds that the laborious reads of one client may take before the other clients have their turn.
@@ -62,54 +60,6 @@ _PATH_CHECKED_FIRST = (OpCode.SET_DATA, OpCode.SET_ACL)
 _FATAL = frozenset((ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED, ErrorCode.CONNECTION_LOSS))
 
 
-class _Write(Request):
-    """A write of this connection, with the committer or told its end."""
-
-    __slots__ = ("closes", "opcode", "received", "xid", "zxid")
-
-    xid: int
-    opcode: int
-    closes: bool  # it is a closeSession
-    received: int  # perf_counter_ns of its receipt
-    zxid: int  # of its Txn; _UNTOLD as long as the committer has not told its end
-
-
-# No zxid: a write is still with the committer.
-_UNTOLD = -1
-
-
-class _Reads:
-    """A run of reads of one kind, received together, that waits for its turn."""
-
-    __slots__ = ("calls", "opcode", "operation", "overtaken", "place", "received")
-
-    def __init__(self, opcode: int, operation: ReadOperation, received: int, place: int) -> None:
-        self.opcode = opcode
-        self.operation = operation
-        self.received = received  # perf_counter_ns
-        self.place = place  # runs are numbered from 1 up
-        self.overtaken = False  # a write that came behind it is with the committer
-        self.calls: list[tuple[int, bytes]] = []  # xid and packet
-
-
-class _Unreadable(NamedTuple):
-    """A write that cannot be decoded, whose error waits for its turn."""
-
-    xid: int
-    code: ErrorCode
-    size: int
-
-
-class _Waiting(NamedTuple):
-    """A write that may not go to the committer yet, or anything else that no write overtakes."""
-
-    xid: int
-    opcode: int
-    packet: bytes
-    received: int  # perf_counter_ns of its receipt
-    is_write: bool  # it goes to the committer
-
-
 class Requests:
     """What one client asks for, until it is answered."""
 
@@ -127,25 +77,18 @@ class Requests:
         self._hand_over = host.submit
         self._tell: Callable[..., None] = self._done  # made once
         self._settle_scheduled = False
-        self._queue: deque[_Write | _Reads | _Unreadable | _Waiting] = deque()
+        self._queue: deque[Write | Reads | Unreadable | Waiting] = deque()
         self.count = 0  # requests without an answer so far
         self._size = 0  # their bytes
         self._weight = (0, 0)  # requests and bytes by which the server's load counts this connection
-        self._barriers = 0  # _Waiting items in the queue
-        self._runs = 0  # _Reads items in the queue
+        self._barriers = 0  # Waiting items in the queue
         self._kept = 0  # bytes of replies kept for a client that does not read
         # The last writes of one opcode that came together and were told together: noted once for all of them.
         self._told = 0
         self._told_opcode = 0
         self._told_received = 0
         self._told_xid = 0
-        # What a write may overtake.
-        self._fresh: list[_Reads] = []  # runs whose paths are not known yet
-        self._read_in: dict[bytes, int] = {}  # by path, the place of the last run that reads it
-        self._passed: list[_Reads] = []  # runs that the next write overtakes, besides those of earlier ones
-        self._paths: list[bytes] = []  # their paths
-        self._place = 0  # of the last run that was queued
-        self._answered = 0  # the place of the last run that was answered
+        self._overtaking = Overtaking(host.reading.watches, owner)
         self.talk(NARROW)
         self.offer(host.operations.reads, host.operations.writes)
 
@@ -153,12 +96,12 @@ class Requests:
         """Set how requests and replies are wrapped, before the first one comes."""
         self._frame = wire.frame
         self._header = wire.header
-        self._body = wire.body
+        self._body = self._overtaking.body = wire.body
 
     def offer(self, reads: dict[int, ReadOperation], writes: dict[int, WriteOperation]) -> None:
         """Set what may be asked for, before the first request comes."""
         self._reads = reads
-        self._writes = writes
+        self._writes = self._overtaking.writes = writes
         self._light = {opcode: read for opcode, read in reads.items() if opcode not in _LABORIOUS}
 
     # -- taking --------------------------------------------------------------------------------------------
@@ -236,7 +179,8 @@ class Requests:
         writes = self._writes
         body = self._body
         queue = self._queue
-        run: _Reads | None = None
+        overtaking = self._overtaking
+        run: Reads | None = None
         count = size = 0  # of what is queued here
         for packet in frames[place:] if place else frames:
             length = len(packet)
@@ -248,7 +192,7 @@ class Requests:
             operation = light.get(opcode)
             if operation is None:
                 run = None
-                if opcode in writes and not self._barriers and not self._runs:
+                if opcode in writes and not self._barriers and not overtaking.waiting:
                     queue.append(self._submit(xid, opcode, packet, started))
                 elif not self._take(xid, opcode, packet, started):
                     if self._outlet.ended:
@@ -262,15 +206,13 @@ class Requests:
             if run is None or run.opcode != opcode:
                 if not queue:
                     self._loop.call_soon(self.advance)
-                self._place += 1
-                run = _Reads(opcode, operation, started, self._place)
+                run = Reads(opcode, operation, started)
                 queue.append(run)
-                self._fresh.append(run)
-                self._runs += 1
+                overtaking.queued(run)
             run.calls.append((xid, packet))
         self.count += count
         self._size += size
-        if queue and isinstance(queue[0], _Unreadable):
+        if queue and isinstance(queue[0], Unreadable):
             self.advance()
         if self.count >= _MAX_QUEUE or self._size >= _MAX_QUEUED_BYTES:
             self._outlet.pause()
@@ -284,22 +226,22 @@ class Requests:
         operation = self._writes.get(opcode)
         # To a session that may only read, even its end is no write.
         if operation is not None or (opcode == OpCode.CLOSE_SESSION and opcode not in self._reads):
-            if not self._barriers and (not self._runs or self._overtakes(opcode, packet)):
+            if not self._barriers and (not self._overtaking.waiting or self._overtakes(opcode, packet)):
                 queue.append(self._submit(xid, opcode, packet, received))
             else:
-                queue.append(_Waiting(xid, opcode, packet, received, is_write=True))
+                queue.append(Waiting(xid, opcode, packet, received, is_write=True))
                 self._barriers += 1
         elif queue or self._outlet.deaf or perf_counter_ns() - received > _AT_A_STRETCH:
             if not queue:
                 self._loop.call_soon(self.advance)
-            queue.append(_Waiting(xid, opcode, packet, received, is_write=False))
+            queue.append(Waiting(xid, opcode, packet, received, is_write=False))
             self._barriers += 1
         else:
             self._reply(xid, opcode, packet, received)
             return False
         return True
 
-    def _submit(self, xid: int, opcode: int, packet: bytes, received: int) -> _Write | _Unreadable:
+    def _submit(self, xid: int, opcode: int, packet: bytes, received: int) -> Write | Unreadable:
         """Give a write to the committer, unless it cannot be read."""
         operation = self._writes.get(opcode)
         fields = None
@@ -313,71 +255,33 @@ class Requests:
             except MalformedPacket as error:
                 checked = isinstance(error, NullString) and opcode in _PATH_CHECKED_FIRST
                 code = ErrorCode.BAD_ARGUMENTS if checked else ErrorCode.MARSHALLING_ERROR
-                return _Unreadable(xid, code, len(packet))
-        write = _Write(operation, fields, self._owner.caller, len(packet), self._tell)
+                return Unreadable(xid, code, len(packet))
+        write = Write(operation, fields, self._owner.caller, len(packet), self._tell)
         write.xid = xid
         write.opcode = opcode
         write.closes = operation is END
-        write.zxid = _UNTOLD
+        write.zxid = UNTOLD
         write.received = received
-        if self._passed:
-            for run in self._passed:
-                run.overtaken = True
-            write.reads = self._paths
-            self._passed = []
-            self._paths = []
+        if self._overtaking.passed:
+            write.reads = self._overtaking.pass_by()
         self._hand_over(write)
         return write
 
-    # -- overtaking ----------------------------------------------------------------------------------------
-
     def _overtakes(self, opcode: int, packet: bytes) -> bool:
-        """Whether a write may go to the committer now, ahead of the runs of reads that wait."""
-        if self._outlet.deaf:
-            return False
-        touched = write_touches(opcode, self._writes, packet, self._body)
-        if touched is None or not self._look_into_runs():
-            return False
-        answered = self._answered
-        for path in touched:
-            if self._read_in.get(path, 0) > answered:
-                return False
-        held = self._reading.watches.held_by(self._owner)
-        return held is None or not fires(opcode, touched[0], held)
-
-    def _look_into_runs(self) -> bool:
-        """Learn what the runs that wait read; False if one of them is of a kind that no write overtakes."""
-        for run in self._fresh:
-            if run.place <= self._answered:
-                continue
-            paths = paths_read(run.opcode, run.calls, self._body)
-            if paths is None:
-                return False
-            self._read_in.update(dict.fromkeys(paths, run.place))
-            self._paths += paths
-            self._passed.append(run)
-        self._fresh.clear()
-        if len(self._read_in) > _MAX_PATHS:
-            self._read_in = {path: run for path, run in self._read_in.items() if run > self._answered}
-        return True
-
-    def _forget_runs(self) -> None:
-        self._fresh.clear()
-        self._read_in.clear()
-        self._passed = []
-        self._paths = []
+        """Whether a write may go to the committer now, ahead of the reads that wait."""
+        return not self._outlet.deaf and self._overtaking.allows(opcode, packet)
 
     def _submit_some(self) -> None:
         """Submit the write at the head of the queue, and those behind it that need not wait either."""
         queue = self._queue
-        self._forget_runs()
+        self._overtaking.forget()
         behind_reads = False
         for place in range(len(queue)):
             item = queue[place]
-            if isinstance(item, _Reads):
-                self._fresh.append(item)
+            if isinstance(item, Reads):
+                self._overtaking.found(item)
                 behind_reads = True
-            elif isinstance(item, _Waiting):
+            elif isinstance(item, Waiting):
                 if not item.is_write or (behind_reads and not self._overtakes(item.opcode, item.packet)):
                     return  # what is behind it is looked at when it is gone
                 queue[place] = self._submit(item.xid, item.opcode, item.packet, item.received)
@@ -385,7 +289,7 @@ class Requests:
 
     def submit_rest(self) -> None:
         """Submit the writes that wait. Nobody waits for reads any more, whose watches would stay for ever."""
-        left = [item for item in self._queue if isinstance(item, _Waiting)]
+        left = [item for item in self._queue if isinstance(item, Waiting)]
         self._drop()
         for item in left:
             if item.is_write:
@@ -402,12 +306,13 @@ class Requests:
     def _drop(self) -> None:
         """Answer nothing more."""
         self._queue.clear()
-        self._forget_runs()
-        self._barriers = self._runs = self.count = self._size = 0
+        self._overtaking.forget()
+        self._overtaking.waiting = 0
+        self._barriers = self.count = self._size = 0
 
     # -- answering -----------------------------------------------------------------------------------------
 
-    def _done(self, write: _Write, zxid: int) -> None:
+    def _done(self, write: Write, zxid: int) -> None:
         """The committer tells the end of a write; mostly of that at the head, with another one behind it."""
         write.zxid = zxid
         if write.received != self._told_received or write.opcode != self._told_opcode:
@@ -432,11 +337,11 @@ class Requests:
             if not queue:
                 return
             head = self._queue[0]
-            if isinstance(head, _Write) and head.zxid == _UNTOLD:
+            if isinstance(head, Write) and head.zxid == UNTOLD:
                 return
         self.advance(in_time=zxid == self._host.zxid)
 
-    def _give(self, write: _Write) -> None:
+    def _give(self, write: Write) -> None:
         """Answer a write whose turn it is."""
         self.count -= 1
         self._size -= write.size
@@ -446,7 +351,7 @@ class Requests:
         else:
             self._out.append(self._frame(write.xid, self._host.zxid, write.refusal))
 
-    def _tell_session(self, end: _Write) -> None:
+    def _tell_session(self, end: Write) -> None:
         """A closeSession has come to its end."""
         session = self._owner.session
         if session is None:
@@ -464,12 +369,12 @@ class Requests:
         queue = self._queue
         outlet = self._outlet
         began = 0  # perf_counter_ns of the first laborious read
-        behind: _Write | None = None  # the first write behind the runs at the head that it has overtaken
+        behind: Write | None = None  # the first write behind the runs at the head that it has overtaken
         self._note_told()
         while queue:
             item = queue[0]
-            if isinstance(item, _Write):
-                if item.zxid == _UNTOLD:
+            if isinstance(item, Write):
+                if item.zxid == UNTOLD:
                     break  # the answer will call again
                 queue.popleft()
                 behind = None
@@ -478,15 +383,15 @@ class Requests:
                     self._drop()
                     outlet.end()
                     break
-            elif isinstance(item, _Reads):
+            elif isinstance(item, Reads):
                 if item.overtaken and behind is None:
-                    behind = next(write for write in queue if isinstance(write, _Write))
+                    behind = next(write for write in queue if isinstance(write, Write))
                 if not self._answer_run(item, behind if item.overtaken else None, in_time=in_time):
                     break
                 if outlet.ended:
                     self._drop()
                     break
-            elif isinstance(item, _Unreadable):
+            elif isinstance(item, Unreadable):
                 queue.popleft()
                 self.count -= 1
                 self._size -= item.size
@@ -514,7 +419,7 @@ class Requests:
             self._settle_scheduled = True
             self._loop.call_soon(self._settle)
 
-    def _answer_run(self, run: _Reads, behind: _Write | None, *, in_time: bool) -> bool:
+    def _answer_run(self, run: Reads, behind: Write | None, *, in_time: bool) -> bool:
         """Answer the run of reads at the head of the queue; whether all of it is answered.
 
         `behind`: the first write that has overtaken it, if any.
@@ -530,7 +435,7 @@ class Requests:
             # revision of that write's Txn, and no later one (docs/decisions/0013).
             if outlet.deaf and self._kept > _MAX_KEPT:
                 return False
-            if behind.zxid != _UNTOLD:
+            if behind.zxid != UNTOLD:
                 since = behind.zxid
             elif not in_time:
                 return False  # its answer will call again
@@ -563,10 +468,7 @@ class Requests:
             del calls[:answered]
             return False
         self._queue.popleft()
-        self._answered = run.place
-        self._runs -= 1
-        if not self._runs:
-            self._forget_runs()
+        self._overtaking.answered(run)
         return True
 
     def _goes_on(self, size: int, *, overtaken: bool) -> bool:
@@ -578,7 +480,7 @@ class Requests:
             outlet.flush()
         return not outlet.deaf or (overtaken and self._kept <= _MAX_KEPT)
 
-    def _shows(self, run: _Reads, zxid: int) -> bool:
+    def _shows(self, run: Reads, zxid: int) -> bool:
         """Whether the mirror, which has gone on, shows these reads what it did at `zxid`."""
         paths = paths_read(run.opcode, run.calls, self._body)
         return paths is not None and all(

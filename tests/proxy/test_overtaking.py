@@ -12,8 +12,10 @@ from codec.jute import pack_string
 from codec.packets import STAT
 from proxy.batch import Request
 from proxy.ops import WRITES
-from proxy.overtaking import fires, paths_read, write_touches
-from proxy.watches import HeldWatches
+from proxy.ops.reads import get_data
+from proxy.overtaking import Overtaking, fires, paths_read, write_touches
+from proxy.queued import Reads
+from proxy.watches import HeldWatches, WatchTable
 from tests.proxy import packets
 from tests.proxy.packets import Reply
 from tests.proxy.paper import Client, PaperHost, established
@@ -88,6 +90,25 @@ def test_watches_that_a_write_may_fire() -> None:
         (OpCode.CREATE2, b"/c", (False, False, True)),
     ):
         assert tuple(fires(opcode, path, held) for held in (data, children, below)) == fired
+
+
+def test_paths_of_reads_that_are_answered_are_forgotten_in_time(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.overtaking._MAX_PATHS", 3)
+    overtaking = Overtaking(WatchTable(), established().connection)
+    overtaking.body, overtaking.writes = BODY, WRITES
+    write = packets.put(1, "/a", b"")[4:]
+    runs = [Reads(OpCode.GET_DATA, get_data, 0) for _ in range(20)]
+    for number, run in enumerate(runs):
+        run.calls.append((number, packets.get(number, f"/{number}")[4:]))
+        overtaking.queued(run)
+        assert overtaking.allows(OpCode.SET_DATA, write)
+        assert overtaking.pass_by() == [b"/%d" % number]
+        assert run.overtaken
+        if number:  # two wait at a time, so that it never comes to an end
+            assert not overtaking.allows(OpCode.SET_DATA, packets.put(1, f"/{number - 1}", b"")[4:])
+            overtaking.answered(runs[number - 1])
+            assert overtaking.allows(OpCode.SET_DATA, packets.put(1, f"/{number - 1}", b"")[4:])
+        assert len(overtaking._read_in) <= 4
 
 
 # -- when they do --------------------------------------------------------------------------------------------
