@@ -12,6 +12,7 @@ draft       what the writes of one batch would make of the tree: an overlay, wit
 footprint   the paths and sessions that one request looked at or changed
 batch       requests evaluated on one draft and sent as one Txn; its components share no path or session
 plan        a batch's components as nested Txns: the guards (compares) and the net effect (puts, deletes)
+flight      a batch under way: its lane, its sessions, and who waits for it
 lane        a marker key of this proxy; each Txn in flight uses one, so that a lost one can be fenced off
 marker      the key that every Txn puts: its event tells the mirror that the Txn's revision has arrived
 incarnation the random name of one run of one proxy
@@ -19,6 +20,6 @@ refusal     an error code that ZooKeeper answers; guarded like a success, so tha
 session     as in ZooKeeper; its id is an etcd lease, its record hangs on that lease
 caller      who asks: the session and the identities (auth) of its connection
 
-`tree`, `quotas`, `acl`, `draft`, `batch`, `plan`, `mirror`, `watches`, `sessions`, `overtaking`,
-`reaping` and `ops` are pure: no I/O, no clock, no asyncio.
+`tree`, `quotas`, `acl`, `draft`, `batch`, `plan`, `flights`, `ahead`, `mirror`, `watches`, `sessions`,
+`overtaking`, `reaping` and `ops` are pure: no I/O, no clock, no asyncio.
 """

@@ -1,7 +1,8 @@
 """Group commit: while Txns are in flight further writes gather, and become the next Txn.
 
 The asynchronous shell around `batch` and `plan`. It keeps each session's writes in order (one Txn in flight a
-session), evaluates again what lost a race, and finds out what became of a Txn whose answer was lost.
+session), forms batches and sends them, answers what was applied, and evaluates again what lost a race. Its
+parts: records of what is under way (`flights`), what became of a Txn (`outcome`), evaluating ahead (`ahead`).
 """
 
 import asyncio
@@ -11,31 +12,22 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any, cast
+from typing import cast
 
 from codec.constants import ErrorCode
 from proxy import plan
-from proxy.batch import MAX_REQUESTS, Batch, Component, Later, Request
+from proxy.ahead import Foresight
+from proxy.batch import Batch, Later, Request
 from proxy.courtesy import Courtesy, Hold
 from proxy.draft import Entry, Held
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import (
-    Compare,
-    Delete,
-    EtcdNoSpace,
-    EtcdRefused,
-    EtcdUnknown,
-    Get,
-    Put,
-    RangeResult,
-    RefusalKind,
-    Txn,
-    TxnResult,
-)
+from proxy.etcd.model import EtcdNoSpace, EtcdRefused, EtcdUnknown, RefusalKind
+from proxy.flights import QUANTUM, Flight, Lane, Queue, State
 from proxy.latency import Histogram
 from proxy.mirror import Mirror
 from proxy.ops.session import END, END_IF_GONE, TAKE_OVER
 from proxy.ops.sync import SYNC
+from proxy.outcome import TXN_TIMEOUT, NoSpace, Outcomes, Untold
 from proxy.rules import DEFAULT_RULES, Rules
 from proxy.tasks import Tasks
 from proxy.watches import HeldWatches
@@ -44,13 +36,10 @@ from schema.keys import Keyspace
 log = logging.getLogger(__name__)
 
 LANES = 4
-TXN_TIMEOUT = 5.0  # seconds until the outcome of a Txn counts as unknown
-QUANTUM = 64  # requests of one session before another has its turn
 _AT_ONCE = 4  # lost races of a request after each of which it is tried again at once: winners take turns
 _BACKOFF = 0.002  # seconds; doubled with each race lost after these, with jitter
 _MAX_BACKOFF = 0.25
 _NO_SPACE_PAUSE = 1.0  # seconds between tries to end a session while etcd is full and takes not even that
-_RETRY = 0.05  # seconds between tries to learn what became of a Txn
 
 
 # What goes on while etcd's quota is used up, alone in its Txn: it adds no key, and nothing could end without.
@@ -58,110 +47,10 @@ _ENDINGS = (END, END_IF_GONE)
 _UNMETERED = (*_ENDINGS, TAKE_OVER, SYNC)
 
 
-class _State(enum.Enum):
-    IDLE = "nothing to do"
-    READY = "waits for a Txn to be formed"
-    BUSY = "has requests in a Txn in flight"
-    WAITING = "waits for a Txn in flight that holds its path, or for a pause after a lost race"
-
-
 class _Turn(enum.Enum):
     OVER = "the session has no more that can go into this batch"
     AGAIN = "the session has more"
     FULL = "the batch is full"
-
-
-class _Queue:
-    """The writes of one session, in order."""
-
-    __slots__ = ("requests", "session_id", "state")
-
-    def __init__(self, session_id: int) -> None:
-        self.session_id = session_id
-        self.requests: deque[Request] = deque()
-        self.state = _State.IDLE
-
-
-class _Lane:
-    """One marker key; at most one Txn in flight uses it."""
-
-    __slots__ = ("key", "mod", "serial")
-
-    def __init__(self, key: bytes) -> None:
-        self.key = key
-        self.mod = 0  # 0: to be opened before use
-        self.serial = 0
-
-    def next_value(self, what: str) -> bytes:
-        """A marker value that no other Txn of this lane has."""
-        self.serial += 1
-        return f"{what} {self.serial}".encode()
-
-
-class _NoSpace(Exception):
-    """A Txn was not applied since etcd's quota is used up."""
-
-
-class _Untold(Exception):
-    """Nothing is left that could tell what became of a Txn."""
-
-
-class _Flight:
-    """A batch under way: its lane, its sessions and who waits for it."""
-
-    __slots__ = (
-        "answered",
-        "batch",
-        "changed",
-        "claimed",
-        "ended",
-        "history",
-        "lane",
-        "marker",
-        "next",
-        "own",
-        "passed",
-        "queues",
-        "result",
-        "sent",
-        "since",
-        "value",
-        "waiting",
-    )
-
-    def __init__(self, batch: Batch, lane: _Lane, queues: list[_Queue]) -> None:
-        self.batch = batch
-        self.changed = batch.changed_paths()
-        self.lane = lane
-        self.queues = queues
-        self.waiting: list[_Queue] = []
-        self.next: Batch | None = None  # evaluated as if this one had been applied
-        self.claimed: dict[_Queue, None] = {}  # sessions with requests in it
-        self.passed: set[_Queue] = set()  # sessions whose next request cannot be evaluated so
-        self.marker = lane.key
-        self.value = b""  # what its Txn puts at the lane's marker
-        self.own: dict[bytes, Entry] = {}  # what it puts at the keys of nodes
-        self.history: object = None  # see Committer._history
-        self.sent = 0.0  # time.monotonic()
-        self.answered = 0.0  # time.monotonic() of the RPC's answer
-        self.since = 0  # the mirror's revision when its Txn was sent
-        self.ended = False  # answered; the RPC may still be under way
-        self.result: tuple[int, list[bool]] | None = None  # revision, and which components were applied
-
-    def lost_in(self, history: object) -> bool:
-        """Whether its answer, if there is one, comes from an etcd whose history is not this one."""
-        # An answer from before the mirror's revision of that time comes from the restored etcd itself.
-        return self.history != history and self.result is not None and self.result[0] > self.since
-
-    @property
-    def is_steady(self) -> bool:
-        """Whether it is likely to be applied as it is."""
-        first = self.batch.requests[0]
-        return not (self.ended or self.batch.wide or first.solo or first.attempts)
-
-    def over(self) -> bool:
-        """Whether it has ended; by its events, that happens while its RPC is still under way."""
-        return self.ended
 
 
 class Committer:
@@ -186,18 +75,20 @@ class Committer:
         self._keys = keys
         self._incarnation = incarnation
         self._tasks = tasks
-        self._queues: dict[int, _Queue] = {}
-        self._ready: deque[_Queue] = deque()
-        self._aside: list[_Queue] = []  # sessions whose next request does not go into the batch being formed
+        self._queues: dict[int, Queue] = {}
+        self._ready: deque[Queue] = deque()
+        self._aside: list[Queue] = []  # sessions whose next request does not go into the batch being formed
         self._lane_count = 0
         self._free = [self._new_lane() for _ in range(lanes)]
-        self._flights: set[_Flight] = set()
-        self._arrived: list[_Flight] = []  # answered by etcd, not yet seen by the mirror
-        self._by_marker: dict[bytes, _Flight] = {}  # flights under way by their lane's key
-        self._marked: list[_Flight] = []  # their marker is in the revision that the mirror is applying
+        self._flights: set[Flight] = set()
+        self._arrived: list[Flight] = []  # answered by etcd, not yet seen by the mirror
+        self._by_marker: dict[bytes, Flight] = {}  # flights under way by their lane's key
+        self._marked: list[Flight] = []  # their marker is in the revision that the mirror is applying
         self._beaten: set[str] = set()  # numbers of its components that say that they have lost
-        self._locks: dict[str, _Flight | Hold] = {}
+        self._locks: dict[str, Flight | Hold] = {}
         self._courtesy = Courtesy(mirror, self._locks, self._go_on)
+        self._outcomes = Outcomes(mirror, etcd, keys, self._new_lane)
+        self._foresight = Foresight(mirror, self._locks, self._new_batch, self._put_back)
         self._pump_scheduled = False
         self._draining = False  # a request that needs the proxy's Txns to itself comes next or is under way
         self._idle: list[asyncio.Future[None]] = []
@@ -210,9 +101,9 @@ class Committer:
         self.refused = 0  # Txns that etcd refused for certain
         self.batch_sizes = Histogram()  # of requests
 
-    def _new_lane(self) -> _Lane:
+    def _new_lane(self) -> Lane:
         self._lane_count += 1
-        return _Lane(self._keys.marker(self._incarnation, self._lane_count))
+        return Lane(self._keys.marker(self._incarnation, self._lane_count))
 
     @property
     def outstanding(self) -> int:
@@ -242,9 +133,9 @@ class Committer:
         session_id = request.caller.session_id
         queue = self._queues.get(session_id)
         if queue is None:
-            queue = self._queues[session_id] = _Queue(session_id)
+            queue = self._queues[session_id] = Queue(session_id)
         queue.requests.append(request)
-        if queue.state is _State.IDLE:
+        if queue.state is State.IDLE:
             self._make_ready(queue)
         else:
             self._schedule()  # perhaps it can be evaluated ahead
@@ -289,11 +180,15 @@ class Committer:
         if self._marked:
             marked, self._marked = self._marked, []
             for flight in marked:
-                self._finish_early(flight, revision)
+                # Their events mostly come before the RPC's own answer.
+                outcome = self._outcomes.of_events(flight, revision, self._beaten)
+                if outcome is not None:
+                    flight.result = outcome
+                    self._finish(flight)
         self._beaten.clear()
         if not self._arrived:
             return
-        history = self._history()
+        history = self._outcomes.history()
         lost = [flight for flight in self._arrived if flight.lost_in(history)]
         if lost:
             self._arrived = [flight for flight in self._arrived if flight not in lost]
@@ -308,38 +203,8 @@ class Committer:
             for flight in due:
                 self._finish(flight)
 
-    def _finish_early(self, flight: _Flight, revision: int) -> None:
-        """Answer a Txn by its events, which mostly come before the RPC's own answer."""
-        applied = [
-            self._shows(component, revision, str(number))
-            for number, component in enumerate(flight.batch.components)
-        ]
-        if None not in applied:
-            flight.lane.mod = revision
-            flight.result = revision, [bool(won) for won in applied]
-            self._finish(flight)
-
-    def _shows(self, component: Component, revision: int, number: str) -> bool | None:
-        """Whether the mirror, at the Txn's `revision`, shows the component applied; None: no telling."""
-        nodes = self._mirror.tree.nodes
-        for entry in component.entries:
-            if entry.exists and (entry.node_changed or entry.counter_changed):
-                node = nodes.get(entry.path)
-                return node is not None and revision == (node.mod if entry.node_changed else node.counter_mod)
-        for session_id, value in component.session_changes:
-            record = self._mirror.sessions.get(session_id)
-            if value is None:
-                return record is None
-            return record is not None and record.mod == revision
-        return number not in self._beaten if component.changes_nothing else None
-
-    def _history(self) -> object:
-        """What changes when etcd has been restored from a backup: the same revisions then mean others."""
-        record = self._mirror.record
-        return None if record is None else record.offsets
-
-    def _make_ready(self, queue: _Queue) -> None:
-        queue.state = _State.READY
+    def _make_ready(self, queue: Queue) -> None:
+        queue.state = State.READY
         self._ready.append(queue)
         self._schedule()
 
@@ -361,16 +226,16 @@ class Committer:
         if not self._ready and not self._draining:  # whoever waits for a lane goes first
             for flight in self._flights:
                 if flight.is_steady:
-                    self._look_ahead(flight)
+                    self._foresight.look(flight)
 
-    def _launch(self, flight: _Flight) -> None:
+    def _launch(self, flight: Flight) -> None:
         # Nothing joins a wide one: any change in its ranges would have it evaluated again, for ever.
         self._draining = flight.batch.wide
         self._flights.add(flight)
         self._locks.update(dict.fromkeys(flight.changed, flight))
         self._tasks.start(self._fly(flight), "commit a batch")
 
-    def _new_batch(self, ahead_of: _Flight | None = None) -> Batch:
+    def _new_batch(self, ahead_of: Flight | None = None) -> Batch:
         mirror = self._mirror
         return Batch(
             mirror.tree,
@@ -384,68 +249,10 @@ class Committer:
             None if ahead_of is None else (ahead_of, ahead_of.batch.draft),
         )
 
-    def _look_ahead(self, flight: _Flight) -> None:
-        """Evaluate what waits for a Txn in flight, so that it can go out as soon as that has been applied.
-
-        Otherwise the proxy would idle while etcd works, and etcd while the proxy does, wherever all writes go
-        to one node or come from one session.
-        """
-        batch = flight.next or self._new_batch(flight)
-        for queue in (*flight.waiting, *flight.queues):
-            requests = queue.requests
-            if queue in flight.passed:
-                continue
-            for _ in range(min(len(requests), QUANTUM)):
-                if len(batch.requests) >= MAX_REQUESTS:
-                    return
-                request = requests[0]
-                try:
-                    fits = request.of_session and not request.solo and batch.add(request)
-                except (Later, Held):
-                    fits = False
-                except Exception:
-                    log.debug(
-                        "a request could not be evaluated ahead", exc_info=True
-                    )  # it is told in its turn
-                    fits = False
-                if not fits:
-                    flight.passed.add(queue)
-                    break
-                if batch.wide:
-                    batch.requests.clear()
-                    flight.passed.add(queue)
-                    flight.next = None
-                    return
-                flight.next = batch
-                flight.claimed[queue] = None
-                requests.popleft()
-
-    def _follow(self, flight: _Flight, revision: int) -> bool:
-        """Send what was evaluated ahead of a Txn of which all has been applied; False if that cannot be."""
-        batch = flight.next
-        if batch is None or self._draining or not self._locks.keys().isdisjoint(batch.draft.entries):
-            return False
-        batch.draft.settle(revision, self._mirror.zxid_of(revision))
-        following = _Flight(batch, self._free.pop(), list(flight.claimed))
-        for queue in flight.claimed:
-            queue.state = _State.BUSY
-        flight.next = None
-        self.ahead += 1
-        self._launch(following)
-        return True
-
-    def _forget_ahead(self, flight: _Flight) -> None:
-        """Take back what was evaluated ahead of a Txn: things have not come as was supposed."""
-        batch, flight.next = flight.next, None
-        if batch is not None:
-            self._put_back(batch)
-            batch.dissolve()
-        flight.claimed = {}
-
-    def _form(self) -> _Flight | None:
+    def _form(self) -> Flight | None:
         batch = self._new_batch()
-        taken: dict[_Queue, None] = {}
-        again: deque[_Queue] = deque()  # had their turn and have more
+        taken: dict[Queue, None] = {}
+        again: deque[Queue] = deque()  # had their turn and have more
         turn = _Turn.OVER
         while turn is not _Turn.FULL and (self._ready or again):
             queue = self._ready.popleft() if self._ready else again.popleft()
@@ -459,14 +266,14 @@ class Committer:
             self._draining = True
             self._put_back(batch)
             for queue in reversed(taken):
-                queue.state = _State.READY
+                queue.state = State.READY
                 self._ready.appendleft(queue)
             return None
         if not batch.requests:
             return None
-        return _Flight(batch, self._free.pop(), list(taken))
+        return Flight(batch, self._free.pop(), list(taken))
 
-    def _take(self, queue: _Queue, batch: Batch, taken: dict[_Queue, None]) -> _Turn:
+    def _take(self, queue: Queue, batch: Batch, taken: dict[Queue, None]) -> _Turn:
         """Take a turn of a session's requests, which `_ready` no longer holds, into the batch."""
         requests = queue.requests
         add = batch.add
@@ -478,13 +285,13 @@ class Committer:
             try:
                 fits = add(requests[0])
             except Later:
-                if queue.state is not _State.BUSY:
+                if queue.state is not State.BUSY:
                     self._aside.append(queue)
                 return _Turn.OVER
             except Held as held:
                 if queue not in taken:
-                    queue.state = _State.WAITING
-                    cast(_Flight | Hold, held.holder).waiting.append(queue)
+                    queue.state = State.WAITING
+                    cast(Flight | Hold, held.holder).waiting.append(queue)
                 return _Turn.OVER
             except Exception:
                 # A fault of ours, of which nobody else has to suffer; PrepRequestProcessor answers so too.
@@ -498,9 +305,9 @@ class Committer:
                     self._ready.appendleft(queue)
                 return _Turn.FULL
             requests.popleft()
-            if queue.state is not _State.BUSY:
+            if queue.state is not State.BUSY:
                 taken[queue] = None
-                queue.state = _State.BUSY
+                queue.state = State.BUSY
         return _Turn.AGAIN if requests else _Turn.OVER
 
     def _put_back(self, batch: Batch) -> None:
@@ -508,7 +315,7 @@ class Committer:
         for request in reversed(batch.requests):
             self._queues[request.caller.session_id].requests.appendleft(request)
 
-    async def _fly(self, flight: _Flight) -> None:
+    async def _fly(self, flight: Flight) -> None:
         try:
             await self._commit(flight)
         except Exception:
@@ -516,12 +323,12 @@ class Committer:
             log.exception("a batch of %d requests failed", len(flight.batch.requests))
             self._fail(flight, flight.batch.requests, ErrorCode.CONNECTION_LOSS)
 
-    async def _commit(self, flight: _Flight) -> None:
+    async def _commit(self, flight: Flight) -> None:
         """Commit one batch, whatever it takes, and hand the outcome to `applied`."""
         lane, batch = flight.lane, flight.batch
         if lane.mod == 0:
             try:
-                await self._open(lane)
+                await self._outcomes.open(lane)
             except EtcdNoSpace:
                 self._no_space(flight)
                 return
@@ -540,7 +347,7 @@ class Committer:
         )
         self.txns += 1
         self.batch_sizes.note(len(batch.requests))
-        flight.history = self._history()
+        flight.history = self._outcomes.history()
         flight.since = self._mirror.revision
         flight.sent = time.monotonic()
         self._by_marker[flight.marker] = flight
@@ -557,24 +364,24 @@ class Committer:
             level = logging.DEBUG if no_space else logging.WARNING
             log.log(level, "outcome of a Txn of %d requests is unknown: %s", len(batch.requests), unknown)
             try:
-                outcome = await self._resolve(flight, value, no_space)
-            except _NoSpace:
+                outcome = await self._outcomes.resolve(flight, no_space)
+            except NoSpace:
                 self._no_space(flight)
                 return
-            except _Untold:
+            except Untold:
                 self._fail(flight, batch.requests, ErrorCode.CONNECTION_LOSS)
                 return
         else:
             if flight.over():
                 return
-            outcome = self._outcome(flight, answer)
+            outcome = self._outcomes.of_answer(flight, answer)
         if flight.over():
             return
         if outcome is None:
             self._retry(flight)
             return
         flight.result = outcome
-        if flight.lost_in(self._history()):
+        if flight.lost_in(self._outcomes.history()):
             self._finish(flight, told=False)
         elif self._mirror.revision >= outcome[0] > flight.since:
             self._finish(flight)
@@ -582,105 +389,7 @@ class Committer:
             flight.answered = time.monotonic()
             self._arrived.append(flight)
 
-    def _outcome(self, flight: _Flight, answer: TxnResult) -> tuple[int, list[bool]] | None:
-        """(revision, applied by component) of a Txn's answer; None if the lane was lost."""
-        if not answer.succeeded:
-            # The marker is not as we left it: somebody swept it, since this proxy seemed dead.
-            log.warning("marker %r was swept; opening another", flight.lane.key)
-            flight.lane = self._new_lane()
-            return None
-        flight.lane.mod = answer.revision
-        results = answer.responses[1:]
-        return answer.revision, [isinstance(result, TxnResult) and result.succeeded for result in results]
-
-    async def _open(self, lane: _Lane) -> None:
-        """Put a lane's marker for the first time; a Txn never has to expect an absent one.
-
-        Raises EtcdNoSpace, after which the marker may be there all the same.
-        """
-        level = logging.WARNING
-        while lane.mod == 0:
-            marker = plan.unmetered(Put(lane.key, lane.next_value("open")))
-            txn = Txn((Compare(lane.key, 0),), (marker,), (Get(lane.key),))
-            try:
-                answer = await self._etcd.txn(txn, TXN_TIMEOUT)
-            except EtcdNoSpace:
-                raise
-            except (EtcdUnknown, EtcdRefused) as error:
-                log.log(level, "cannot open a marker: %s", error)
-                level = logging.DEBUG  # told once is enough for an outage
-                await asyncio.sleep(_RETRY)
-                continue
-            lane.mod = answer.revision if answer.succeeded else _only(answer).mod_revision
-
-    async def _resolve(self, flight: _Flight, value: bytes, no_space: bool) -> tuple[int, list[bool]] | None:
-        """Learn what became of a Txn whose answer was lost, first making sure that it cannot happen later.
-
-        A fence on the lane's marker either wins, and the lost Txn's compare can never hold again, or it loses
-        to the lost Txn, whose marker then tells the revision (DESIGN 4.7).
-        """
-        lane = flight.lane
-        while not flight.over():
-            fence = lane.next_value("fence")
-            try:
-                answer = await self._etcd.txn(
-                    Txn(
-                        (Compare(lane.key, lane.mod),),
-                        (plan.unmetered(Put(lane.key, fence)),),
-                        (Get(lane.key),),
-                    ),
-                    TXN_TIMEOUT,
-                )
-            except (EtcdUnknown, EtcdRefused) as error:
-                log.debug("fence: %s", error)
-                await asyncio.sleep(_RETRY * random.uniform(0.5, 1.5))
-                continue
-            if flight.over():
-                break
-            if answer.succeeded:
-                lane.mod = answer.revision
-                if no_space:
-                    raise _NoSpace
-                return None
-            found = answer.responses[0]
-            if not isinstance(found, RangeResult) or not found.kvs:
-                # Swept, since this proxy seemed dead: perhaps with the lost Txn's own marker.
-                log.error("marker %r was swept; what became of its Txn cannot be told", lane.key)
-                flight.lane = self._new_lane()
-                raise _Untold
-            marker = found.kvs[0]
-            lane.mod = marker.mod_revision
-            if marker.value != value:
-                return None  # an earlier fence, whose own answer was lost, has won
-            return await self._applied_components(flight, marker.mod_revision)
-        return None  # the Txn's own events have come meanwhile
-
-    async def _applied_components(self, flight: _Flight, revision: int) -> tuple[int, list[bool]] | None:
-        """Which components of a Txn that was applied at `revision` had their guards hold."""
-        return revision, [
-            await self._was_applied(component, revision) for component in flight.batch.components
-        ]
-
-    async def _was_applied(self, component: Component, revision: int) -> bool:
-        write = plan.witness(component, self._keys)
-        if write is None:
-            return False  # it only answers; asking again is as good
-        while True:
-            try:
-                found = await self._etcd.range(Get(write.key, revision=revision), TXN_TIMEOUT)
-            except EtcdUnknown:
-                await asyncio.sleep(_RETRY)
-                continue
-            except EtcdRefused as refused:
-                log.error("cannot tell what became of a write at revision %d: %s", revision, refused)
-                for request in component.requests:
-                    request.refusal = ErrorCode.CONNECTION_LOSS
-                return True
-            if isinstance(write, Delete):
-                return not found.kvs
-            return bool(found.kvs) and found.kvs[0].mod_revision == revision
-
-    def _refused(self, flight: _Flight, refused: EtcdRefused) -> None:
+    def _refused(self, flight: Flight, refused: EtcdRefused) -> None:
         """etcd refused the Txn for certain: isolate whoever is to blame, and answer it."""
         self.refused += 1
         requests = flight.batch.requests
@@ -692,19 +401,19 @@ class Committer:
         log.warning("etcd refused a request of %d bytes: %s", requests[0].size, refused)
         self._fail(flight, requests, _CODES.get(refused.kind, ErrorCode.SYSTEM_ERROR))
 
-    def _fail(self, flight: _Flight, requests: list[Request], code: ErrorCode) -> None:
+    def _fail(self, flight: Flight, requests: list[Request], code: ErrorCode) -> None:
         """Answer these requests of a batch that was not applied with an error, and let go of it."""
         for request in requests:
             request.refusal = code
             _tell(request, self._mirror.zxid)
         self._release(flight)
 
-    def _no_space(self, flight: _Flight) -> None:
+    def _no_space(self, flight: Flight) -> None:
         """etcd's quota is used up: refuse writes clearly, but try again what can do without."""
         if not self._full:
             self._full = True
             log.error("etcd has no space left: writes are refused; compact, defragment and disarm its alarm")
-        self._forget_ahead(flight)
+        self._foresight.forget(flight)
         pause = 0.0
         again: list[Request] = []
         refused: list[Request] = []
@@ -726,13 +435,13 @@ class Committer:
             _tell(request, self._mirror.zxid)
         self._release(flight, pause, held)
 
-    def _retry(self, flight: _Flight) -> None:
+    def _retry(self, flight: Flight) -> None:
         """Nothing of the batch was applied: evaluate all of it again."""
-        self._forget_ahead(flight)
+        self._foresight.forget(flight)
         self._put_back(flight.batch)
         self._release(flight)
 
-    def _finish(self, flight: _Flight, *, told: bool = True) -> None:
+    def _finish(self, flight: Flight, *, told: bool = True) -> None:
         """Answer a batch that the mirror has applied; what lost a race is evaluated again.
 
         `told` is false for a Txn that etcd has forgotten: it may be part of a backup that etcd was restored
@@ -759,7 +468,7 @@ class Committer:
             log.warning("etcd has space again: writes go on")
         pause = 0.0
         if losers:
-            self._forget_ahead(flight)
+            self._foresight.forget(flight)
             self.conflicts += 1
             order = {id(request): place for place, request in enumerate(flight.batch.requests)}
             losers.sort(key=lambda request: order[id(request)])
@@ -779,7 +488,7 @@ class Committer:
         self._release(flight, pause, {request.caller.session_id for request in losers}, applied_at)
 
     def _release(
-        self, flight: _Flight, pause: float = 0.0, paused: set[int] | None = None, applied_at: int = 0
+        self, flight: Flight, pause: float = 0.0, paused: set[int] | None = None, applied_at: int = 0
     ) -> None:
         """Free the lane, the paths and the sessions of a flight that is over.
 
@@ -792,8 +501,16 @@ class Committer:
         for path in flight.changed:
             del self._locks[path]
         self._courtesy.released(flight.changed)
-        if not (applied_at and self._follow(flight, applied_at)):
-            self._forget_ahead(flight)
+        following = None
+        if applied_at and not self._draining:
+            following = self._foresight.settle(flight, applied_at)
+        if following is None:
+            self._foresight.forget(flight)
+        else:
+            self.ahead += 1
+            for queue in flight.claimed:
+                queue.state = State.BUSY
+            self._launch(Flight(following, self._free.pop(), list(flight.claimed)))
         flight.batch.dissolve()
         for queue in (*flight.queues, *flight.waiting):
             if queue in flight.claimed:
@@ -801,13 +518,13 @@ class Committer:
             if not queue.requests:
                 self._retire(queue)
             elif pause and paused and queue.session_id in paused:
-                queue.state = _State.WAITING
+                queue.state = State.WAITING
                 asyncio.get_running_loop().call_later(pause, self._make_ready, queue)
             else:
                 self._make_ready(queue)
         self._schedule()
 
-    def _go_on(self, queues: Iterable[_Queue]) -> None:
+    def _go_on(self, queues: Iterable[Queue]) -> None:
         """What these sessions waited for is over."""
         for queue in queues:
             if queue.requests:
@@ -815,9 +532,9 @@ class Committer:
             else:
                 self._retire(queue)
 
-    def _retire(self, queue: _Queue) -> None:
+    def _retire(self, queue: Queue) -> None:
         """Forget a session that has no requests."""
-        queue.state = _State.IDLE
+        queue.state = State.IDLE
         self._queues.pop(queue.session_id, None)
         if not self._queues:
             for future in self._idle:
@@ -840,9 +557,3 @@ def _tell(request: Request, zxid: int) -> None:
         request.done(request, zxid)
     except Exception:
         log.exception("a request's answer could not be given")
-
-
-def _only(answer: TxnResult) -> Any:
-    found = answer.responses[0]
-    assert isinstance(found, RangeResult)
-    return found.kvs[0]

@@ -1,18 +1,14 @@
 """Group commit on the fake etcd: what is answered is true, in order, and happens once, whatever etcd does."""
 
 import asyncio
-import logging
 from unittest import mock
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from codec.constants import ErrorCode
 from proxy import committer as committer_module
 from proxy.acl import Caller
 from proxy.batch import Request
-from proxy.etcd.model import Delete, EtcdUnknown, Put, Txn, TxnResult
 from proxy.operation import WriteOperation
 from proxy.ops.session import OPEN
 from proxy.ops.stats import nothing
@@ -20,7 +16,7 @@ from proxy.ops.sync import SYNC
 from schema.values import SessionValue
 from tests.fakes.etcd import Fate
 from tests.proxy.naive import CloseSession, Create, Multi, SetData
-from tests.proxy.shell import SESSIONS, Client, Shell, shells, until
+from tests.proxy.shell import SESSIONS, Shell, shells, until
 from tests.proxy.world import INCARNATION, KEYS, Store
 
 
@@ -94,46 +90,6 @@ async def test_a_path_in_flight_is_waited_for_and_others_are_not() -> None:
         assert shell.committer.txns == 4
 
 
-async def test_what_waits_for_a_path_in_flight_goes_out_as_soon_as_that_is_over() -> None:
-    async with shells() as (_, (shell,)):
-        committer = shell.committer
-        before = committer.txns
-        shell.client.open.clear()
-        shell.submit(1, SetData("/a", b"1"))
-        await until(lambda: shell.client.waiting == 1)
-        shell.submit(1, SetData("/a", b"2"))
-        shell.submit(2, SetData("/a", b"3", 1))
-        await until(lambda: not any(queue.requests for queue in committer._queues.values()))
-        assert committer.outstanding == 3
-        assert committer.txns == before + 1
-        shell.client.open.set()
-        await shell.settle()
-        assert (committer.txns, committer.ahead, committer.conflicts) == (before + 2, 1, 0)
-        assert [request.refusal for _, _, request in shell.answers] == [None] * 3
-        assert [asked.data for session, asked, _ in shell.answers if session == 1] == [b"1", b"2"]
-        assert shell.mirror.tree.nodes["/a"].version == 3
-
-
-async def test_what_was_evaluated_ahead_of_a_lost_race_is_evaluated_again_in_its_order() -> None:
-    async with shells(2) as (_, (shell, other)):
-        shell.client.open.clear()
-        shell.submit(1, Create("/a/s", flags=2))
-        await until(lambda: shell.client.waiting == 1)
-        shell.submit(1, Create("/a/s", flags=2))
-        shell.submit(2, Create("/a/s", flags=2))
-        await until(lambda: not any(queue.requests for queue in shell.committer._queues.values()))
-        other.submit(3, Create("/a/s", flags=2))
-        await other.settle()
-        shell.client.open.set()
-        await shell.settle()
-        assert (shell.committer.ahead, shell.committer.conflicts) == (0, 1)
-        made = [(session, request.result[0]) for session, _, request in shell.answers]
-        assert sorted(path for _, path in made) == [f"/a/s{number:010d}" for number in (1, 2, 3)]
-        assert [path for session, path in made if session == 1] == sorted(
-            path for session, path in made if session == 1
-        )
-
-
 async def test_two_proxies_share_a_counter_without_gaps() -> None:
     async with shells(2) as (store, both):
         for number in range(40):
@@ -163,35 +119,6 @@ async def test_a_refusal_computed_from_an_old_mirror_is_computed_again() -> None
         assert request.refusal is None
 
 
-async def test_a_refusal_is_told_by_the_events_of_its_txn_without_waiting_for_etcds_answer() -> None:
-    async with shells(2) as (_, (here, there)):
-        answers = asyncio.Event()
-        txn = here.client.txn
-
-        async def late(asked: Txn, timeout: float) -> TxnResult:
-            answer = await txn(asked, timeout)
-            await answers.wait()
-            return answer
-
-        with mock.patch.object(here.client, "txn", late):
-            refused = here.submit(1, SetData("/missing"))
-            here.submit(2, SetData("/a"))
-            await until(lambda: len(here.answers) == 2)
-            assert refused.refusal == ErrorCode.NO_NODE
-            # One that has lost its race is not: its path is there by now.
-            here.following.clear()
-            there.submit(5, Create("/a/x"))
-            await there.settle()
-            again = here.submit(1, SetData("/a/x"))
-            here.submit(2, SetData("/a"))
-            await until(lambda: here.committer.txns == 3)
-            here.following.set()
-            await until(lambda: again.attempts)
-            answers.set()
-            await here.settle()
-        assert again.refusal is None
-
-
 async def test_who_would_change_what_another_session_reads_goes_into_the_next_txn() -> None:
     async with shells() as (_, (shell,)):
         shell.submit(1, SetData("/a"))
@@ -203,130 +130,6 @@ async def test_who_would_change_what_another_session_reads_goes_into_the_next_tx
         assert shell.committer.txns - before == 2
         assert first.refusal == second.refusal is None
         assert [who for who, _, _ in shell.answers] == [1, 1, 3, 2, 2]
-
-
-_UNKNOWN = (Fate.LOST, Fate.ANSWER_LOST, Fate.LATE)
-
-
-@settings(max_examples=40)
-@given(
-    st.lists(st.sampled_from([None, *_UNKNOWN]), max_size=12),
-    st.lists(st.booleans(), max_size=12),
-    st.booleans(),
-    st.lists(st.integers(1, 5), min_size=1, max_size=4),
-)
-def test_whatever_becomes_of_txns_each_write_happens_once(
-    fates: list[Fate | None], arrivals: list[bool], follows: bool, rounds: list[int]
-) -> None:
-    async def run() -> None:
-        async with shells() as (store, (shell,)):
-            shell.client.fates.extend(fates)  # type: ignore[arg-type]
-            shell.client.arrivals.extend(arrivals)
-            if not follows:
-                shell.following.clear()
-            asked = 0
-            for count in rounds:
-                for number in range(count):
-                    shell.submit(SESSIONS[number], Create("/a/s", flags=2))
-                    shell.submit(SESSIONS[number], SetData("/a", b"%d" % asked))
-                    asked += 1
-                for _ in range(7):
-                    await asyncio.sleep(0)
-            # While the stream is still, only fences can tell.
-            for _ in range(0 if follows else 60):
-                await asyncio.sleep(0)
-            shell.following.set()
-            await shell.settle()
-            store.apply_late()
-            await until(lambda: shell.mirror.revision == store.revision)
-            created = [request.result[0] for _, what, request in shell.answers if isinstance(what, Create)]
-            assert sorted(created) == [f"/a/s{number:010d}" for number in range(asked)]
-            node = shell.mirror.tree.nodes["/a"]
-            assert (node.version, len(node.children or ()), node.created) == (asked, asked, asked)
-            assert all(request.refusal is None for _, _, request in shell.answers)
-
-    logging.disable(logging.ERROR)
-    try:
-        with mock.patch.object(committer_module, "_RETRY", 0.0005):
-            asyncio.run(run())
-    finally:
-        logging.disable(logging.NOTSET)
-
-
-async def test_a_txn_that_arrives_behind_its_fence_does_nothing() -> None:
-    async with shells() as (store, (shell,)):
-        shell.client.fates.append(Fate.LATE)
-        shell.submit(1, Create("/a/s", flags=2))
-        await shell.settle()
-        (late,) = store.apply_late()
-        assert not late.succeeded
-        assert (shell.committer.unknown, shell.committer.refused) == (1, 0)
-        await until(lambda: shell.mirror.revision == store.revision)
-        assert shell.mirror.tree.nodes["/a"].children == {"s0000000000"}
-
-
-async def test_a_refusal_is_told_though_its_txn_was_lost() -> None:
-    async with shells() as (_, (shell,)):
-        shell.client.fates.append(Fate.ANSWER_LOST)
-        request = shell.submit(1, Create("/a"))
-        await shell.settle()
-        assert request.refusal is ErrorCode.NODE_EXISTS
-
-
-async def test_a_component_lost_in_a_lost_txn_is_told_from_one_that_won() -> None:
-    async with shells() as (store, (shell,)):
-        shell.submit(1, Create("/b"))
-        await shell.settle()
-        shell.following.clear()
-        shell.client.open.clear()
-        # Both have event lists; only the second component's guards hold when the Txn arrives.
-        twice = (SetData("/a", b"1"), SetData("/a", b"2"))
-        shell.submit(1, Multi(twice))
-        shell.submit(2, Multi((SetData("/b", b"1"), SetData("/b", b"2"))))
-        await until(lambda: shell.client.waiting == 1)
-        put = next(kv for kv in store.snapshot() if kv.key == KEYS.node("/a"))
-        store.txn(Txn((), (Put(put.key, put.value),)))
-        shell.client.fates.append(Fate.ANSWER_LOST)
-        shell.client.open.set()
-        await until(lambda: not shell.client.fates)
-        shell.following.set()
-        await shell.settle()
-        nodes = shell.mirror.tree.nodes
-        assert (nodes["/a"].version, nodes["/b"].version) == (2, 2)
-
-
-async def test_a_swept_marker_costs_nothing_but_another_try() -> None:
-    async with shells() as (store, (shell,)):
-        for marker in (name for name in (kv.key for kv in store.snapshot()) if name.startswith(KEYS.markers)):
-            store.txn(Txn((), (Delete(marker),)))
-        request = shell.submit(1, Create("/a/x"))
-        await shell.settle()
-        assert request.refusal is None
-
-
-async def test_a_lost_txn_whose_marker_was_swept_is_never_tried_again() -> None:
-    async with shells() as (store, (shell,)):
-        shell.following.clear()
-        client = shell.client
-
-        async def lose_and_sweep(txn: Txn, timeout: float) -> TxnResult:
-            client.txn = Client.txn.__get__(client)  # type: ignore[method-assign]
-            store.txn(txn)
-            for kv in store.snapshot():
-                if kv.key.startswith(KEYS.markers):
-                    store.txn(Txn((), (Delete(kv.key),)))
-            raise EtcdUnknown("lost")
-
-        client.txn = lose_and_sweep  # type: ignore[method-assign]
-        request = shell.submit(1, Create("/a/s", flags=2))
-        await until(lambda: shell.answers)
-        assert request.refusal is ErrorCode.CONNECTION_LOSS
-        shell.following.set()
-        await until(lambda: shell.mirror.revision == store.revision)
-        assert shell.mirror.tree.nodes["/a"].children == {"s0000000000"}
-        again = shell.submit(1, Create("/a/s", flags=2))
-        await shell.settle()
-        assert again.refusal is None
 
 
 async def test_a_lease_that_is_gone_is_the_fault_of_its_session_alone() -> None:
@@ -363,18 +166,6 @@ async def test_a_full_etcd_refuses_writes_and_ends_sessions_later() -> None:
         assert ended.refusal is None
         assert "/e" not in shell.mirror.tree.nodes
         assert shell.mirror.tree.nodes["/a"].version == 0
-
-
-async def test_the_txn_that_fills_etcd_counts() -> None:
-    async with shells() as (_, (shell,)):
-        shell.following.clear()
-        shell.client.fates.append(Fate.NO_SPACE_APPLIED)
-        request = shell.submit(1, SetData("/a", b"1"))
-        await until(lambda: not shell.client.fates)
-        shell.following.set()
-        await shell.settle()
-        assert request.refusal is None
-        assert shell.mirror.tree.nodes["/a"].version == 1
 
 
 async def test_a_full_etcd_that_takes_no_marker_refuses_as_well() -> None:
