@@ -40,11 +40,13 @@ class Foresight:
         Otherwise the proxy would idle while etcd works, and etcd while the proxy does, wherever all writes go
         to one node or come from one session.
         """
-        batch = flight.next or self._new_batch(flight)
+        batch = flight.next
         for queue in (*flight.waiting, *flight.queues):
             requests = queue.requests
-            if queue in flight.passed:
+            if not requests or queue in flight.passed:
                 continue
+            if batch is None:
+                batch = self._new_batch(flight)
             for _ in range(min(len(requests), QUANTUM)):
                 if len(batch.requests) >= MAX_REQUESTS:
                     return

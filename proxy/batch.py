@@ -253,7 +253,7 @@ class Batch:
                 except KeyError:
                     watches = self._watches[session_id] = self._watches_of(session_id)
                 proves = draft.sessions_changed
-        may_wait = watches is not None or bool(self._reads) or draft.is_ahead
+        may_wait = watches is not None or bool(self._reads) or draft.ahead_of is not None
         draft.begin(undoable=crowded or may_wait)
         request.refusal = None
         try:

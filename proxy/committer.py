@@ -36,6 +36,7 @@ from schema.keys import Keyspace
 log = logging.getLogger(__name__)
 
 LANES = 4
+_WARY = 16  # Txns behind a lost race for which nothing is evaluated ahead
 _AT_ONCE = 4  # lost races of a request after each of which it is tried again at once: winners take turns
 _BACKOFF = 0.002  # seconds; doubled with each race lost after these, with jitter
 _MAX_BACKOFF = 0.25
@@ -90,6 +91,7 @@ class Committer:
         self._outcomes = Outcomes(mirror, etcd, keys, self._new_lane)
         self._foresight = Foresight(mirror, self._locks, self._new_batch, self._put_back)
         self._pump_scheduled = False
+        self._wary = 0  # Txns until something is evaluated ahead again
         self._draining = False  # a request that needs the proxy's Txns to itself comes next or is under way
         self._idle: list[asyncio.Future[None]] = []
         self._full = False  # etcd's quota was used up when last asked
@@ -137,7 +139,7 @@ class Committer:
         queue.requests.append(request)
         if queue.state is State.IDLE:
             self._make_ready(queue)
-        else:
+        elif not self._pump_scheduled:
             self._schedule()  # perhaps it can be evaluated ahead
 
     async def commit(self, request_of: Callable[[Callable[[Request, int], None]], Request]) -> Request:
@@ -223,7 +225,8 @@ class Committer:
             if flight is None:
                 break
             self._launch(flight)
-        if not self._ready and not self._draining:  # whoever waits for a lane goes first
+        # Whoever waits for a lane goes first; and where others win races, it would mostly be in vain.
+        if not (self._ready or self._draining or self._wary):
             for flight in self._flights:
                 if flight.is_steady:
                     self._foresight.look(flight)
@@ -467,6 +470,7 @@ class Committer:
             self._full = False
             log.warning("etcd has space again: writes go on")
         pause = 0.0
+        self._wary = _WARY if losers else max(0, self._wary - 1)
         if losers:
             self._foresight.forget(flight)
             self.conflicts += 1

@@ -292,7 +292,6 @@ class Draft:
     """The overlay of one batch. One request at a time: `begin`, operations, then keep it or `rollback`."""
 
     __slots__ = (
-        "_ahead_of",
         "_by_parent",
         "_followed",
         "_journal",
@@ -302,6 +301,7 @@ class Draft:
         "_sorted",
         "_tree",
         "_undoable",
+        "ahead_of",
         "entries",
         "footprint",
         "now",
@@ -326,7 +326,7 @@ class Draft:
         `ahead_of`: a holder and its draft. The requests are evaluated as if that had been applied already, as
         far as can be told; this draft's batch may go out once all of it has, and `settle` knows when.
         """
-        self._ahead_of = ahead_of
+        self.ahead_of = ahead_of
         self._followed: list[Entry] = []
         self._tree = tree
         self._sessions = sessions
@@ -387,24 +387,19 @@ class Draft:
 
     def _follow(self, path: str, holder: object) -> Entry:
         """The entry of a path that a Txn in flight changes."""
-        if self._ahead_of is None or self._ahead_of[0] is not holder:
+        if self.ahead_of is None or self.ahead_of[0] is not holder:
             raise Held(holder)
         entry = Entry(path, None)
-        entry.follow(self._ahead_of[1].entries[path])
+        entry.follow(self.ahead_of[1].entries[path])
         self._followed.append(entry)
         return entry
-
-    @property
-    def is_ahead(self) -> bool:
-        """Whether it supposes that another draft has been applied."""
-        return self._ahead_of is not None
 
     def settle(self, revision: int, zxid: int) -> None:
         """The draft that this one is ahead of has been applied."""
         for entry in self._followed:
             entry.settle(revision, zxid)
         self._followed = []
-        self._ahead_of = None
+        self.ahead_of = None
 
     @property
     def sessions_changed(self) -> bool:
@@ -425,7 +420,7 @@ class Draft:
         Not if it were more than `limit` nodes: then it ends before the children that are too many.
         Raises Held if it depends on another Txn.
         """
-        if self._ahead_of is not None:
+        if self.ahead_of is not None:
             raise Held(None)
         drafted = self._by_parent
         # Only what has come since the last time: a multi may ask for thousands of subtrees.
@@ -516,7 +511,7 @@ class Draft:
 
     def ephemerals(self, session_id: int) -> list[str]:
         """Paths of a session's ephemerals at this point of the batch. Raises Held as `subtree`."""
-        if self._ahead_of is not None:
+        if self.ahead_of is not None:
             raise Held(None)
         owned = set(self._tree.ephemerals.get(session_id, ()))
         for path, entry in self.entries.items():
