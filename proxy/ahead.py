@@ -69,6 +69,7 @@ class Foresight:
                     return
                 flight.next = batch
                 flight.claimed[queue] = None
+                queue.held = 0
                 requests.popleft()
 
     def settle(self, flight: Flight, revision: int) -> Batch | None:

@@ -37,6 +37,7 @@ log = logging.getLogger(__name__)
 
 LANES = 4
 _WARY = 16  # Txns behind a lost race for which nothing is evaluated ahead
+_PATIENCE = 8  # times in a row that a session finds its path held, until all others wait for it
 _AT_ONCE = 4  # lost races of a request after each of which it is tried again at once: winners take turns
 _BACKOFF = 0.002  # seconds; doubled with each race lost after these, with jitter
 _MAX_BACKOFF = 0.25
@@ -52,6 +53,7 @@ class _Turn(enum.Enum):
     OVER = "the session has no more that can go into this batch"
     AGAIN = "the session has more"
     FULL = "the batch is full"
+    DUE = "the session has waited so often that it goes first when nothing is in flight any more"
 
 
 class Committer:
@@ -92,7 +94,8 @@ class Committer:
         self._foresight = Foresight(mirror, self._locks, self._new_batch, self._put_back)
         self._pump_scheduled = False
         self._wary = 0  # Txns until something is evaluated ahead again
-        self._draining = False  # a request that needs the proxy's Txns to itself comes next or is under way
+        # A request that needs the proxy's Txns to itself, or a session that has waited too often, comes next.
+        self._draining = False
         self._idle: list[asyncio.Future[None]] = []
         self._full = False  # etcd's quota was used up when last asked
         self.txns = 0
@@ -257,7 +260,8 @@ class Committer:
         taken: dict[Queue, None] = {}
         again: deque[Queue] = deque()  # had their turn and have more
         turn = _Turn.OVER
-        while turn is not _Turn.FULL and (self._ready or again):
+        queue: Queue | None = None  # the last one that had its turn
+        while turn in (_Turn.OVER, _Turn.AGAIN) and (self._ready or again):
             queue = self._ready.popleft() if self._ready else again.popleft()
             turn = self._take(queue, batch, taken)
             if turn is _Turn.AGAIN:
@@ -265,11 +269,13 @@ class Committer:
         if self._aside:
             self._ready.extendleft(reversed(self._aside))
             self._aside.clear()
-        if batch.wide and self._flights:
+        if turn is _Turn.DUE or (batch.wide and self._flights):
             self._draining = True
             self._put_back(batch)
-            for queue in reversed(taken):
-                queue.state = State.READY
+            for other in reversed(taken):
+                other.state = State.READY
+                self._ready.appendleft(other)
+            if turn is _Turn.DUE and queue is not None:
                 self._ready.appendleft(queue)
             return None
         if not batch.requests:
@@ -293,6 +299,9 @@ class Committer:
                 return _Turn.OVER
             except Held as held:
                 if queue not in taken:
+                    queue.held += 1
+                    if queue.held > _PATIENCE and self._flights:
+                        return _Turn.DUE
                     queue.state = State.WAITING
                     cast(Flight | Hold, held.holder).waiting.append(queue)
                 return _Turn.OVER
@@ -311,6 +320,7 @@ class Committer:
             if queue.state is not State.BUSY:
                 taken[queue] = None
                 queue.state = State.BUSY
+                queue.held = 0
         return _Turn.AGAIN if requests else _Turn.OVER
 
     def _put_back(self, batch: Batch) -> None:

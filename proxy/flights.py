@@ -27,11 +27,12 @@ class State(enum.Enum):
 class Queue:
     """The writes of one session, in order."""
 
-    __slots__ = ("requests", "session_id", "state")
+    __slots__ = ("held", "requests", "session_id", "state")
 
     def __init__(self, session_id: int) -> None:
         self.session_id = session_id
         self.requests: deque[Request] = deque()
+        self.held = 0  # times in a row that it had to wait for a path
         self.state = State.IDLE
 
 

@@ -1,6 +1,7 @@
 """Group commit on the fake etcd: what is answered is true, in order, and happens once, whatever etcd does."""
 
 import asyncio
+from functools import partial
 from unittest import mock
 
 import pytest
@@ -9,12 +10,14 @@ from codec.constants import ErrorCode
 from proxy import committer as committer_module
 from proxy.acl import Caller
 from proxy.batch import Request
+from proxy.etcd.model import Txn, TxnResult
 from proxy.operation import WriteOperation
 from proxy.ops.session import OPEN
 from proxy.ops.stats import nothing
 from proxy.ops.sync import SYNC
 from schema.values import SessionValue
 from tests.fakes.etcd import Fate
+from tests.proxy import naive
 from tests.proxy.naive import CloseSession, Create, Multi, SetData
 from tests.proxy.shell import SESSIONS, Shell, shells, until
 from tests.proxy.world import INCARNATION, KEYS, Store
@@ -237,6 +240,67 @@ async def test_nothing_overtakes_a_request_that_needs_a_txn_to_itself() -> None:
         await shell.settle()
         assert shell.committer.conflicts == 0
         assert shell.mirror.tree.nodes["/"].version == 1
+
+
+def _in_flight(shell: Shell, count: int) -> bool:
+    return shell.client.waiting == count
+
+
+@pytest.mark.parametrize(
+    "patient",
+    [CloseSession(), Multi((SetData("/a", b""), SetData("/b", b"")))],
+    ids=["what cannot be evaluated ahead", "what needs paths of several Txns"],
+)
+async def test_who_waits_for_paths_that_are_always_taken_gets_them_in_the_end(patient: naive.Asked) -> None:
+    async with shells() as (_, (shell,)):
+        shell.submit(3, Create("/b"))
+        shell.submit(4, Create("/a/ephemeral", flags=1))
+        await shell.settle()
+        crowd = {1: "/a/s", 2: "/b/s"}
+        answers = 0
+        over = False
+
+        def more(session: int) -> None:
+            """Ask once more, and again with each answer."""
+            request = shell.submit(session, Create(crowd[session], flags=2))
+            answer = request.done
+
+            def done(request: Request, zxid: int) -> None:
+                nonlocal answers
+                answers += 1
+                answer(request, zxid)
+                if not over and answers < 5000:
+                    more(session)
+
+            request.done = done
+
+        txn_now = shell.client.txn
+
+        async def txn(txn: Txn, timeout: float) -> TxnResult:
+            for _ in range(10):  # as long as the others need to ask for more
+                await asyncio.sleep(0)
+            return await txn_now(txn, timeout)
+
+        shell.client.txn = txn  # type: ignore[method-assign]
+        shell.client.open.clear()
+        for number, session in enumerate(crowd, 1):
+            for _ in range(2):  # one in flight, one behind it
+                for _ in range(100):
+                    more(session)
+                await until(partial(_in_flight, shell, number))
+        waiting = shell.submit(4, patient)
+        answer = waiting.done
+
+        def done(request: Request, zxid: int) -> None:
+            nonlocal over
+            over = True
+            answer(request, zxid)
+
+        waiting.done = done
+        shell.client.open.set()
+        await shell.settle()
+        assert waiting.refusal is None
+        assert answers < 5000, "it waited until the others had enough"
 
 
 async def test_waiting_for_the_end_of_nothing_is_no_wait() -> None:
