@@ -170,6 +170,7 @@ class Batch:
 
     __slots__ = (
         "_alone",
+        "_ample",
         "_by_session",
         "_components",
         "_crowded",
@@ -213,6 +214,7 @@ class Batch:
         self._alone = False  # nothing may join what is there
         self._components: dict[Component, None] = {}
         self._crowded = False  # whether the next request might not fit
+        self._ample = 0  # a load up to which there is room for any request, if no more components come
         self._by_session: dict[int, Component] = {}  # whose records are guarded
         self._proven: dict[int, Component] = {}  # ... and are alive and ours
         self._size = 0
@@ -362,12 +364,15 @@ class Batch:
             self._by_session[session_id] = target
         self._size += size
         self._load += guards + -(-writes // CHUNK)
-        if target.requests[0] is request or others or widest != self._widest or self._crowded:
+        # Creates in one directory add no guards, and a multi is never taken without a look.
+        grown = crowded or (guards and self._load > self._ample)
+        if grown or target.requests[0] is request or others or widest != self._widest:
             self._components[target] = None
             self._widest = widest
             # Whether the merger of all components, or of as many as one operation can touch, might not fit.
             merged = min(self._load, _MOST_MERGED * widest)
-            self._crowded = len(self._components) + merged + _MOST_OF_ONE > WIDTH
+            self._ample = WIDTH - _MOST_OF_ONE - len(self._components)
+            self._crowded = merged > self._ample
         return True
 
     def _changes_what_is_read(self) -> bool:

@@ -268,6 +268,18 @@ def test_many_creates_under_one_node_need_few_guards() -> None:
     assert proxy.mirror.tree.nodes["/a"].created == 1000
 
 
+def test_components_that_have_grown_alike_become_one_only_where_there_is_room() -> None:
+    nodes = {session: [f"/n{session}-{number}" for number in range(63)] for session in (1, 2)}
+    proxy = _proxy("/shared", *nodes[1], *nodes[2])
+    batch = proxy.batch(1)
+    for session, paths in nodes.items():
+        for path in paths:
+            batch.add(request_of(session, SetData(path, version=9)))  # refused: guards, but no writes
+        batch.add(request_of(session, SetData("/shared")))
+    assert len(batch.requests) == 127
+    assert chain_cost(proxy.plan(batch)) <= 128
+
+
 @settings(max_examples=10)
 @given(
     st.lists(st.tuples(st.integers(1, 120), st.integers(1, 40), st.booleans()), min_size=1, max_size=4),
