@@ -300,7 +300,8 @@ class Committer:
             except Held as held:
                 if queue not in taken:
                     queue.held += 1
-                    if queue.held > _PATIENCE and self._flights:
+                    # In a crowd that takes turns nobody has to wait longer than for all others.
+                    if queue.held > _PATIENCE + len(self._queues) // 8 and self._flights:
                         return _Turn.DUE
                     queue.state = State.WAITING
                     cast(Flight | Hold, held.holder).waiting.append(queue)
@@ -526,7 +527,7 @@ class Committer:
                 queue.state = State.BUSY
             self._launch(Flight(following, self._free.pop(), list(flight.claimed)))
         flight.batch.dissolve()
-        for queue in (*flight.queues, *flight.waiting):
+        for queue in (*flight.waiting, *flight.queues):
             if queue in flight.claimed:
                 continue
             if not queue.requests:
