@@ -157,8 +157,7 @@ def write_touches(
         return None
     (length,) = _int_at(packet, body)
     path = packet[body + 4 : body + 4 + length]
-    parent, slash, _ = path.rpartition(b"/")
-    if length < 1 or len(path) < length or not slash:
+    if length < 1 or len(path) < length or path[:1] != b"/":
         return None
     if opcode in _IN_PLACE:
         return (path,)
@@ -169,7 +168,7 @@ def write_touches(
                 return None
         except MalformedPacket:
             return None
-    return path, parent or b"/"
+    return path, path.rpartition(b"/")[0] or b"/"
 
 
 def fires(opcode: int, path: bytes, held: HeldWatches) -> bool:

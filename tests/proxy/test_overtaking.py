@@ -69,6 +69,8 @@ def test_reads_that_are_not_plain(packet: bytes) -> None:
         (packets.request(1, OpCode.DELETE, b"\0"), None),
         (packets.request(1, OpCode.DELETE, b"\0\0\0\x09/a"), None),
         (packets.request(1, OpCode.SET_DATA, pack_string("odd")), None),
+        (packets.put(1, "odd/a", b"data"), None),
+        (packets.create(1, "odd/a"), None),
         (packets.request(1, OpCode.SYNC, pack_string("/a")), None),
         (packets.request(1, OpCode.MULTI), None),
     ],
@@ -196,6 +198,18 @@ def test_a_write_that_may_fire_a_watch_of_the_client_waits() -> None:
     client.commit()
     client.commit()
     assert [reply.xid for reply in client.replies()] == [1, 2, 3, -1, 4]
+
+
+def test_an_odd_path_is_refused_whatever_the_client_watches() -> None:
+    client = established()
+    client.send(packets.request(1, OpCode.ADD_WATCH, pack_string("/") + b"\0\0\0\1"))
+    client.send(packets.put(2, "/a", b"2") + packets.get(3, "/a") + packets.put(4, "odd/b", b"4"))
+    client.commit()
+    client.commit()
+    assert [(reply.xid, reply.err) for reply in client.replies() if reply.xid > 0][-2:] == [
+        (3, 0),
+        (4, ErrorCode.BAD_ARGUMENTS),
+    ]
 
 
 def test_a_client_that_does_not_read_gets_what_was_overtaken_all_the_same() -> None:
