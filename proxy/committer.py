@@ -517,7 +517,7 @@ class Committer:
             del self._locks[path]
         self._courtesy.released(flight.changed)
         following = None
-        if applied_at and not self._draining:
+        if applied_at and not self._draining and flight.history == self._outcomes.history():
             following = self._foresight.settle(flight, applied_at)
         if following is None:
             self._foresight.forget(flight)

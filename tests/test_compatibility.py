@@ -121,8 +121,8 @@ def test_every_number_of_the_protocol_has_its_row(heading: str, members: Iterabl
 
 
 def test_the_requests_that_are_answered() -> None:
-    connection = (REPOSITORY / "proxy" / "connection.py").read_text()
-    assert all(f"OpCode.{opcode.name}" in connection for opcode in _OF_THE_CONNECTION)
+    requests = (REPOSITORY / "proxy" / "requests.py").read_text()
+    assert all(f"OpCode.{opcode.name}" in requests for opcode in _OF_THE_CONNECTION)
     answered = EXTENDED.reads.keys() | EXTENDED.writes.keys() | PARTS.keys() | _OF_THE_CONNECTION
     assert {name for name, row in table("request").items() if row.is_answered} == {
         opcode.name for opcode in (*OpCode, *KeeperOpCode) if opcode in answered
