@@ -101,6 +101,7 @@ async def _run(
             await admin.start(admin_listener)
             # The last to end: it says that this proxy is not ready while it drains.
             stack.push_async_callback(admin.stop)
+        gc.disable()  # what a load makes stays: to look through it again and again takes a third of its time
         started = loop.create_task(server.start(_tell, listener, secure))
         waiting = loop.create_task(stopped.wait())
         lost = loop.create_task(_end_of(embedded))
@@ -132,10 +133,10 @@ async def _run(
 def collect_rarely() -> None:
     """Have the garbage collector do next to nothing, once the tree is loaded."""
     # The tree is here to stay: without this each full collection would walk all of it.
-    gc.collect()
     gc.freeze()
     # Requests and drafts free themselves; what is left to collect is rare, and collecting costs.
     gc.set_threshold(100_000, 50, 1000)
+    gc.enable()
 
 
 async def _end_of(embedded: EmbeddedEtcd | None) -> EmbeddedEtcdError:

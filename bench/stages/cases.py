@@ -101,6 +101,7 @@ async def serving(meter: Meter, config: Config = CONFIG) -> AsyncIterator[tuple[
 def _collecting_rarely() -> Iterator[None]:
     """The garbage collector as a proxy sets it; afterwards as it was."""
     thresholds = gc.get_threshold()
+    gc.collect()
     collect_rarely()
     try:
         yield

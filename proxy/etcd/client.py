@@ -235,20 +235,37 @@ class EtcdClient:
     ) -> AsyncIterator[list[KeyValue]]:
         """All of [start, end) as it was at `revision`, in pages of about `page_bytes`.
 
-        `timeout` is for each page. After a failure the rest can be had from the last key + NUL on.
+        `timeout` is for each page. After a failure the rest can be had from the last key + NUL on. While one
+        page is worked on, etcd makes the next.
         """
         limit = 128
-        more = True
-        while more:
-            page = await self.range(Get(start, end, revision, limit=limit), timeout)
-            more = page.more
-            if not page.kvs:
+        page: RangeResult | EtcdError = await self.range(Get(start, end, revision, limit=limit), timeout)
+        while not isinstance(page, EtcdError):
+            if not page.more:
+                if page.kvs:
+                    yield page.kvs
                 return
-            yield page.kvs
             start = page.kvs[-1].key + b"\0"
             size = sum(len(kv.key) + len(kv.value) + 32 for kv in page.kvs)
             # Values differ in size (up to 1.5 MiB each), so the limit grows step by step.
             limit = max(1, min(4 * limit, page_bytes * len(page.kvs) // size))
+            following = self._tasks.start(
+                self._page(Get(start, end, revision, limit=limit), timeout), "read a page ahead"
+            )
+            await asyncio.sleep(0)  # it is asked for now
+            try:
+                yield page.kvs
+                page = await following
+            finally:
+                following.cancel()
+        raise page
+
+    async def _page(self, get: Get, timeout: float) -> RangeResult | EtcdError:
+        """A page, or why there is none: whoever waits for it hears of that in its turn."""
+        try:
+            return await self.range(get, timeout)
+        except EtcdError as error:
+            return error
 
     async def lease_grant(self, lease_id: int, ttl: int, timeout: float = 5.0) -> int:
         """Make lease `lease_id` for `ttl` seconds; returns the seconds that etcd granted."""
