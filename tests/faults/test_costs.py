@@ -46,10 +46,23 @@ class Meter:
             int(samples.get("etcd_mvcc_delete_total", 0)),
         )
 
+    def _has_answered(self) -> bool:
+        begun, ended = (
+            sum(
+                value
+                for sample, value in self._etcd.metrics().items()
+                if sample.startswith(f"grpc_server_{what}_total{{") and f'grpc_service="{_KV}"' in sample
+            )
+            for what in ("started", "handled")
+        )
+        return begun == ended
+
     def of(self, work: Callable[[], object]) -> Cost:
         """What some work costs. Nothing else may use etcd meanwhile."""
         before = self.now()
         work()
+        # A proxy may answer by the watch stream while etcd has still to count.
+        wait_until(self._has_answered, "etcd has answered all")
         return Cost(*(late - early for late, early in zip(self.now(), before, strict=True)))
 
 

@@ -316,8 +316,8 @@ def test_a_stopping_proxy_answers_what_waits_for_etcd(start: Start, own_etcd_ser
             for number, client in enumerate(clients)
         ]
         wait_until(
-            # The last creates wait for the reads before them.
-            lambda: "zk_outstanding_requests\t40\n" in four_letter_word(first.port, "mntr"),
+            # The last creates go ahead of the reads before them.
+            lambda: "zk_outstanding_requests\t44\n" in four_letter_word(first.port, "mntr"),
             "the proxy has all requests",
             timeout=10,
         )
