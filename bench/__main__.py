@@ -2,20 +2,18 @@
 
 import argparse
 import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 
 from bench import curves
+from bench.environment import here_and_now
 from bench.report import as_json, tables
 from bench.run import Cell, Plan, measure
 from bench.servers import NAMES, targets
 from bench.workloads import WORKLOADS
-from tests.harness import BinaryMissing, StartFailed, zookeeper_jar_version
+from tests.harness import BinaryMissing, StartFailed
 
 RESULTS = Path(__file__).parent / "results"
 PIPELINED = 32
@@ -151,11 +149,7 @@ def environment(plan: Plan, arguments: Sequence[str]) -> dict[str, object]:
     """What a reader must know to judge the figures."""
     return {
         "arguments": told(arguments),
-        "time": datetime.now(UTC).isoformat(timespec="seconds"),
-        "cores": os.cpu_count(),
-        "python": platform.python_version(),
-        "zookeeper": zookeeper_jar_version(),
-        "load average at start": os.getloadavg()[0],
+        **here_and_now(),
         "rounds": plan.rounds,
         "seconds per run": plan.seconds,
     }

@@ -63,9 +63,9 @@ class Foresight:
                     flight.passed.add(queue)
                     break
                 if batch.wide:
-                    batch.requests.clear()
+                    # It goes out alone; nothing else is in the batch, or it would not have been taken.
                     flight.passed.add(queue)
-                    flight.next = None
+                    batch.dissolve()
                     return
                 flight.next = batch
                 flight.claimed[queue] = None

@@ -352,19 +352,15 @@ class Mirror:
     ) -> tuple[int, tuple[Acl, ...]] | None:
         """Take in a node's value; returns the kind of change and the ACL, None if no watch fires for it."""
         data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, czxid_is_mod = fields_of_node(value)
-        zxid = mod + self._offset if mod >= self._offset_from else self.zxid_of(mod)
         explicit = czxid is not None or czxid_is_mod
-        if czxid is None:
-            czxid = zxid if create_revision == mod or czxid_is_mod else self.zxid_of(create_revision)
-        if mzxid is None:
-            mzxid = zxid
+        if czxid is None and create_revision != mod and not czxid_is_mod:
+            czxid = self.zxid_of(create_revision)
         return self._enter(
             path, data, acl, owner, ctime, mtime, version, aversion, czxid, mzxid, explicit, mod
         )
 
     def _put_own(self, entry: Entry, mod: int) -> tuple[int, tuple[Acl, ...]] | None:
         """`_put_node` of what this proxy has put itself, from the draft that it came of."""
-        zxid = mod + self._offset if mod >= self._offset_from else self.zxid_of(mod)
         return self._enter(
             entry.path,
             entry.data,
@@ -374,8 +370,8 @@ class Mirror:
             entry.mtime,
             entry.version,
             entry.aversion,
-            zxid if entry.czxid == PENDING else entry.czxid,
-            zxid if entry.mzxid == PENDING else entry.mzxid,
+            None if entry.czxid == PENDING else entry.czxid,
+            None if entry.mzxid == PENDING else entry.mzxid,
             entry.explicit_czxid,
             mod,
         )
@@ -390,13 +386,19 @@ class Mirror:
         mtime: int,
         version: int,
         aversion: int,
-        czxid: int,
-        mzxid: int,
+        czxid: int | None,
+        mzxid: int | None,
         explicit_czxid: bool,
         mod: int,
     ) -> tuple[int, tuple[Acl, ...]] | None:
-        """Make the tree show a node as it is now."""
+        """Make the tree show a node as it is now. A zxid that is None is that of the revision `mod`."""
         tree = self.tree
+        # `zxid_of`, without a call
+        zxid = mod + self._offset if mod >= self._offset_from else self.zxid_of(mod)
+        if czxid is None:
+            czxid = zxid
+        if mzxid is None:
+            mzxid = zxid
         node = tree.nodes.get(path)
         children: set[str] | None = None
         if node is not None and node.czxid != czxid:

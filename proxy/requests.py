@@ -322,8 +322,7 @@ class Requests:
         self._told += 1
         self._told_xid = write.xid
         if not self._settle_scheduled:
-            self._settle_scheduled = True
-            self._loop.call_soon(self._settle)
+            self._settle_soon()
         if write.refusal in _FATAL:
             self._outlet.end()
         if write.closes:
@@ -416,8 +415,7 @@ class Requests:
                     self._drop()
                     break
         if not self._settle_scheduled:
-            self._settle_scheduled = True
-            self._loop.call_soon(self._settle)
+            self._settle_soon()
 
     def _answer_run(self, run: Reads, behind: Write | None, *, in_time: bool) -> bool:
         """Answer the run of reads at the head of the queue; whether all of it is answered.
@@ -552,6 +550,10 @@ class Requests:
         return self._frame(xid, 0, ErrorCode.OK)
 
     # -- the balance ---------------------------------------------------------------------------------------
+
+    def _settle_soon(self) -> None:
+        self._settle_scheduled = True
+        self._loop.call_soon(self._settle)
 
     def _settle(self) -> None:
         """Once a turn of the loop in which something was answered: send it, and see whether more may come."""

@@ -6,18 +6,16 @@ leaves the others' figures in the file as they are.
 
 import argparse
 import json
-import os
-import platform
 import sys
 import time
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
+from bench.environment import here_and_now
 from bench.errors import BenchError
 from bench.scenarios import Table, delay, fanout, growth, idle, markdown, memory, overload, proxies, watched
-from tests.harness import BinaryMissing, StartFailed, zookeeper_jar_version
+from tests.harness import BinaryMissing, StartFailed
 
 SCENARIOS: dict[str, Callable[[float], Table]] = {
     "fanout": fanout.run,
@@ -74,14 +72,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     for name in options.names or SCENARIOS:
         print(f"{name} ...", file=sys.stderr, flush=True)
         begun = time.perf_counter()
-        facts = {
-            "time": datetime.now(UTC).isoformat(timespec="seconds"),
-            "cores": os.cpu_count(),
-            "python": platform.python_version(),
-            "zookeeper": zookeeper_jar_version(),
-            "load average at start": os.getloadavg()[0],
-            "scale": options.scale,
-        }
+        facts = {**here_and_now(), "scale": options.scale}
         try:
             table = SCENARIOS[name](options.scale)
         except (BenchError, BinaryMissing, StartFailed, OSError) as error:

@@ -1,0 +1,18 @@
+"""What a reader of any result must know of the machine and the moment it comes from."""
+
+import os
+import platform
+from datetime import UTC, datetime
+
+from tests.harness import zookeeper_jar_version
+
+
+def here_and_now() -> dict[str, object]:
+    """The time, cores, versions, and how busy the machine is."""
+    return {
+        "time": datetime.now(UTC).isoformat(timespec="seconds"),
+        "cores": os.cpu_count(),
+        "python": platform.python_version(),
+        "zookeeper": zookeeper_jar_version(),
+        "load average at start": os.getloadavg()[0],
+    }
