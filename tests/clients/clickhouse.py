@@ -17,6 +17,9 @@ from tests.harness.process import BinaryMissing, ServerProcess
 
 CLUSTER = "pair"
 
+# What the thread of ON CLUSTER queries logs, at level debug, before it looks for the first.
+_REACHED_ZOOKEEPER = "DDLWorker: Processing tasks"
+
 # ClickHouse gives up a request to ZooKeeper after 10 s; a quorum insert waits for the other replica.
 _QUERY_TIMEOUT_S = 60.0
 
@@ -38,7 +41,7 @@ _USERS = """<yandex>
 """
 
 _CONFIGURATION = """<yandex>
-    <logger><level>information</level><console>1</console></logger>
+    <logger><level>debug</level><console>1</console></logger>
     <listen_host>127.0.0.1</listen_host>
     <http_port>{http_port}</http_port>
     <tcp_port>{tcp_port}</tcp_port>
@@ -130,9 +133,12 @@ class ClickHouseServer(ServerProcess):
         return [_program(), f"--config-file={configuration}"]
 
     def serves(self) -> bool:
-        """Whether the server answers a query."""
+        """Whether the server answers a query and its thread of ON CLUSTER queries has reached ZooKeeper.
+
+        18.16 dies of an ON CLUSTER query that comes sooner.
+        """
         try:
-            return self.query("SELECT 1") == "1"
+            return self.query("SELECT 1") == "1" and _REACHED_ZOOKEEPER in self.log_text()
         except (OSError, http.client.HTTPException):
             return False
 

@@ -19,6 +19,7 @@ from codec.constants import OpCode
 from tests.clients.clickhouse import CLUSTER, ClickHouseServer, QueryRefused
 from tests.clients.relay import Relay
 from tests.harness import wait_until
+from tests.harness.delay import DelayingRelay
 from tests.harness.process import ServerProcess
 
 Pair = tuple[ServerProcess, ServerProcess]
@@ -94,6 +95,18 @@ def test_rows_inserted_on_either_replica_reach_the_other(replicas: Replicas) -> 
     insert(first, "('2020-01-01', 1, 1, 1), ('2020-02-01', 1, 1, 2)")
     insert(second, "('2020-01-02', 2, 1, 1)")
     wait_for_rows(replicas, ALL_ROWS, "2020-01-01\t1\t1\t1\n2020-01-02\t2\t1\t1\n2020-02-01\t1\t1\t2")
+
+
+def test_a_table_can_be_created_as_soon_as_a_server_far_from_its_zookeeper_has_started(pair: Pair) -> None:
+    with DelayingRelay(pair[0].port, 0.05) as far, ExitStack() as stack:
+        server = ClickHouseServer(far.port, replica="replica-1")
+        server.join((server,))
+        stack.enter_context(server)
+        server.query(
+            f"CREATE TABLE t ON CLUSTER {CLUSTER} (day Date)"
+            " ENGINE = ReplicatedMergeTree('/clickhouse/tables/t', '{replica}') PARTITION BY day ORDER BY day"
+        )
+        assert server.query("EXISTS TABLE t") == "1"
 
 
 def test_a_block_sent_twice_is_stored_once(replicas: Replicas) -> None:
