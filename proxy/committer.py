@@ -23,6 +23,7 @@ from proxy.draft import Entry, Held
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdNoSpace, EtcdRefused, EtcdUnknown, RefusalKind
 from proxy.flights import QUANTUM, Flight, Lane, Queue, State
+from proxy.gathering import Gathering
 from proxy.latency import Histogram
 from proxy.mirror import Mirror
 from proxy.ops.session import END, END_IF_GONE, TAKE_OVER
@@ -92,6 +93,7 @@ class Committer:
         self._courtesy = Courtesy(mirror, self._locks, self._go_on)
         self._outcomes = Outcomes(mirror, etcd, keys, self._new_lane)
         self._foresight = Foresight(mirror, self._locks, self._new_batch, self._put_back)
+        self._gathering = Gathering(self._schedule)
         self._pump_scheduled = False
         self._wary = 0  # Txns until something is evaluated ahead again
         # A request that needs the proxy's Txns to itself, or a session that has waited too often, comes next.
@@ -139,6 +141,7 @@ class Committer:
         queue = self._queues.get(session_id)
         if queue is None:
             queue = self._queues[session_id] = Queue(session_id)
+            self._gathering.came(session_id)
         queue.requests.append(request)
         if queue.state is State.IDLE:
             self._make_ready(queue)
@@ -223,6 +226,8 @@ class Committer:
         self._pump_scheduled = False
         while self._free and self._ready:
             if self._draining and self._flights:
+                break
+            if self._gathering.waits(self._ready):
                 break
             flight = self._form()
             if flight is None:
@@ -476,7 +481,9 @@ class Committer:
                 request.refusal = ErrorCode.CONNECTION_LOSS
         self.committed += len(winners)
         if winners:
-            self._courtesy.won(flight.result[0], time.monotonic() - flight.sent)
+            seconds = time.monotonic() - flight.sent
+            self._courtesy.won(flight.result[0], seconds)
+            self._gathering.landed(seconds)
         if self._full and any(request.operation not in _UNMETERED for request in winners):
             self._full = False
             log.warning("etcd has space again: writes go on")
@@ -550,7 +557,8 @@ class Committer:
     def _retire(self, queue: Queue) -> None:
         """Forget a session that has no requests."""
         queue.state = State.IDLE
-        self._queues.pop(queue.session_id, None)
+        if self._queues.pop(queue.session_id, None) is not None:
+            self._gathering.left(queue.session_id)
         if not self._queues:
             for future in self._idle:
                 if not future.done():

@@ -12,6 +12,7 @@ from bench.workloads import WORKLOADS
 CASES = (
     *(Case(name, 64, 32) for name in WORKLOADS),
     *(Case(name, 1, 1) for name in WORKLOADS),
+    *(Case(name, 64, 1) for name in ("get", "create", "mixed")),
     Case("mixed", 64, 32, watches=10_000),
     Case(FANOUT, 1000, 1),
 )

@@ -316,3 +316,32 @@ async def test_commit_waits_for_the_answer() -> None:
         )
         assert done.refusal is None
         assert done.result == "/"
+
+
+async def test_sessions_that_write_one_by_one_end_up_in_one_txn() -> None:
+    rounds = 30
+    with mock.patch("proxy.gathering.GRACE", 0.2):
+        async with shells() as (_, (shell,)):
+            left = dict.fromkeys(SESSIONS, rounds)
+            loop = asyncio.get_running_loop()
+
+            def write(session: int, turns: int) -> None:
+                if turns:  # each client takes another time to come back
+                    loop.call_soon(write, session, turns - 1)
+                    return
+                request = shell.submit(session, SetData(f"/a/{session}"))
+                answer = request.done
+
+                def done(request: Request, zxid: int) -> None:
+                    answer(request, zxid)
+                    left[session] -= 1
+                    if left[session]:
+                        write(session, 3 * session)
+
+                request.done = done
+
+            for session in SESSIONS:
+                write(session, 20 * session)
+            before = shell.committer.txns
+            await until(lambda: not any(left.values()))
+            assert shell.committer.txns - before < 3 * rounds  # of 6 where nobody is waited for
