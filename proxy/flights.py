@@ -103,7 +103,7 @@ class Flight:
     def is_steady(self) -> bool:
         """Whether it is likely to be applied as it is."""
         first = self.batch.requests[0]
-        return not (self.ended or self.batch.wide or first.solo or first.attempts)
+        return not (self.batch.wide or first.solo or first.attempts)
 
     def over(self) -> bool:
         """Whether it has ended; by its events, that happens while its RPC is still under way."""

@@ -13,7 +13,7 @@ from tests.harness import EtcdServer, ZketcdServer
 ZNODES = (1_000, 10_000, 100_000, 1_000_000)
 CONNECTIONS = (1, 10, 100, 1000, 2000)
 WORKLOADS = ("get", "create")
-IN_FLIGHT = 2048  # requests, over all connections
+DEPTHS = (1, 32)
 SECONDS = 1.0
 
 
@@ -26,13 +26,12 @@ def run(scale: float) -> Table:
         ZketcdServer(etcd.endpoint, max_client_connections=0) as zketcd,
     ):
 
-        def measure(what: str, connections: int) -> None:
+        def measure(what: str, connections: int, depth: int) -> None:
             nonlocal number
-            print(f"  {what}, {connections} connections", file=sys.stderr, flush=True)
-            row: list[float | str | int] = [what, connections]
+            print(f"  {what}, {connections} connections, depth {depth}", file=sys.stderr, flush=True)
+            row: list[float | str | int] = [what, connections, depth]
             for workload in WORKLOADS:
                 number += 1
-                depth = max(1, min(32, IN_FLIGHT // connections))
                 processes = {"server": zketcd.pid, "etcd": etcd.pid}
                 spec = Spec(
                     "zookeeper",
@@ -56,10 +55,11 @@ def run(scale: float) -> Table:
                 wanted = max(1, round(size * scale))
                 admin.call_many(request for _, request in zip(range(wanted - there), filling, strict=False))
                 there = wanted
-                measure(f"{wanted:,} znodes", 64)
+                measure(f"{wanted:,} znodes", 64, 32)
             admin.close_session()
-        for connections in CONNECTIONS:
-            measure(f"{there:,} znodes", max(1, round(connections * min(1.0, 10 * scale))))
-    head = ["tree", "connections"]
+        for depth in DEPTHS:
+            for connections in CONNECTIONS:
+                measure(f"{there:,} znodes", max(1, round(connections * min(1.0, 10 * scale))), depth)
+    head = ["tree", "connections", "depth"]
     head += [f"{name}: {what}" for name in WORKLOADS for what in ("op/s", "CPU, us/op", "p99 ms")]
     return Table("The cost of an operation as tree and connections grow (zketcd's proxy)", head, rows)
