@@ -16,8 +16,10 @@ from pipeline.etcd.options import Connection
 from pipeline.etcd.options import add_arguments as add_etcd_arguments
 from pipeline.jobs import census
 from pipeline.jobs.ephemerals import Kept, kept_of, without_ephemerals
+from pipeline.jobs.failure import Failure
 from pipeline.jobs.progress import told
 from pipeline.jobs.summary import add_list_argument, number, say, say_each, say_tree
+from pipeline.sources.zookeeper_sink import check_folder, folder_of
 from pipeline.spark import session
 
 SUMMARY = "give a tree in etcd back to ZooKeeper"
@@ -58,6 +60,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Export; raises NotReadable, Failure and Spark's errors."""
+    if not arguments.target.startswith(_PARQUET):
+        _check(arguments.target)
     connection = Connection.from_arguments(arguments)
     found = asyncio.run(_look(connection, arguments.revision))
     say(
@@ -88,6 +92,14 @@ def run(arguments: argparse.Namespace) -> int:
     nodes = counted.nodes - len(kept.dropped_paths)
     say(f"exported: {nodes} znodes to {arguments.target}, zxids go on at 0x{zxid:x}")
     return 0
+
+
+def _check(target: str) -> None:
+    """Raises Failure where the export could not be written, before anything is read."""
+    try:
+        check_folder(folder_of(target))
+    except (ValueError, OSError) as error:
+        raise Failure(str(error)) from None
 
 
 def _write(tree: DataFrame, arguments: argparse.Namespace, kept: Kept, zxid: int) -> None:

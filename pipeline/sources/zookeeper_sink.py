@@ -74,10 +74,27 @@ def options_of(given: MutableMapping[str, str], folder: str, overwrite: bool) ->
     except (ValueError, TypeError) as error:
         raise ValueError("sessions is a JSON list of pairs: id, timeout in ms") from error
     zxid = int(given["zxid"], 0) if "zxid" in given else None
-    path = Path(folder)
-    return SinkOptions(
-        path if path.name == "version-2" else path / "version-2", zxid, sessions, trailer, codec, overwrite
-    )
+    return SinkOptions(folder_of(folder), zxid, sessions, trailer, codec, overwrite)
+
+
+def folder_of(directory: str) -> Path:
+    """Where the files of a dataDir lie, named by itself or by its version-2."""
+    path = Path(directory)
+    return path if path.name == "version-2" else path / "version-2"
+
+
+def check_folder(folder: Path, name: str | None = None, *, overwrite: bool = False) -> None:
+    """Raises ValueError if a server would not take a file `name` (None: any) there as the tree."""
+    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
+    if not there.is_dir():
+        raise ValueError(f"{there} is not a directory")
+    for file in sorted(folder.iterdir()) if folder.is_dir() else ():
+        is_snapshot = snapshot.zxid_of(file.name) is not None
+        if not is_snapshot and log.zxid_of(file.name) is None:
+            continue
+        if is_snapshot and overwrite and name in (None, file.name):
+            continue
+        raise ValueError(f"{folder} holds {file.name} already: the directory must be empty of other trees")
 
 
 @dataclass(frozen=True)
@@ -111,7 +128,7 @@ class ZooKeeperWriter(DataSourceArrowWriter):
             raise ValueError(f"the table has no column {', '.join(missing)}")
         self._options = options
         self._staging = options.folder / f".export-{uuid.uuid4().hex}"
-        self._check_folder(None)
+        check_folder(options.folder, overwrite=options.overwrite)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
         """One task's nodes, into files of its own."""
@@ -152,7 +169,7 @@ class ZooKeeperWriter(DataSourceArrowWriter):
         if self._options.trailer == "full":
             trailers.append(snapshot.pack_last_zxid(zxid))
         name = f"snapshot.{zxid:x}" + (f".{self._options.codec}" if self._options.codec else "")
-        self._check_folder(name)
+        check_folder(self._options.folder, name, overwrite=self._options.overwrite)
         self._options.folder.mkdir(parents=True, exist_ok=True)
         whole = self._staging / name
         self._staging.mkdir(exist_ok=True)
@@ -175,19 +192,6 @@ class ZooKeeperWriter(DataSourceArrowWriter):
     def _put(self, file: BinaryIO, raw: bytes) -> None:
         compressor = Compressor(self._options.codec)
         file.write(compressor.add(raw) + compressor.end())
-
-    def _check_folder(self, name: str | None) -> None:
-        """Raises ValueError if a server would not take the file `name` (None: not known yet) as the tree."""
-        folder = self._options.folder
-        for file in sorted(folder.iterdir()) if folder.is_dir() else ():
-            is_snapshot = snapshot.zxid_of(file.name) is not None
-            if not is_snapshot and log.zxid_of(file.name) is None:
-                continue
-            if is_snapshot and self._options.overwrite and name in (None, file.name):
-                continue
-            raise ValueError(
-                f"{folder} holds {file.name} already: the directory must be empty of other trees"
-            )
 
 
 class _Task:

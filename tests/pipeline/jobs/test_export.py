@@ -1,11 +1,13 @@
 """zketcd -> export -> real ZooKeeper: every node is the same to a client, and sessions that can go on do."""
 
+from pathlib import Path
+
 import pytest
 from pyspark.sql import SparkSession
 
 from pipeline.__main__ import main
 from tests.compat import script
-from tests.harness import EtcdServer
+from tests.harness import EtcdServer, free_port
 from tests.pipeline.ensembles import (
     COUNTED,
     Client,
@@ -82,3 +84,20 @@ def test_nothing_to_export(
 ) -> None:
     assert main(["export", str(tmp_path_factory.mktemp("none")), *options]) == 1
     assert "there is no tree" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("flags", [[], ["--dry-run"]])
+@pytest.mark.parametrize(
+    ("there", "reason"),
+    [("version-2/snapshot.5", "holds snapshot.5 already"), ("version-2", "is not a directory")],
+)
+def test_a_target_that_cannot_take_it_is_refused_before_anything_is_read(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], there: str, reason: str, flags: list[str]
+) -> None:
+    (tmp_path / there).parent.mkdir(exist_ok=True)
+    (tmp_path / there).touch()
+    nobody = f"http://127.0.0.1:{free_port()}"
+    assert main(["export", str(tmp_path), "--etcd", nobody, *flags]) == 1
+    told = capsys.readouterr()
+    assert reason in told.err
+    assert told.out == ""
