@@ -23,7 +23,7 @@ from proxy.draft import Entry, Held
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdNoSpace, EtcdRefused, EtcdUnknown, RefusalKind
 from proxy.flights import QUANTUM, Flight, Lane, Queue, State
-from proxy.gathering import Gathering
+from proxy.gathering import Gathering, is_quick
 from proxy.latency import Histogram
 from proxy.mirror import Mirror
 from proxy.ops.session import END, END_IF_GONE, TAKE_OVER
@@ -94,6 +94,7 @@ class Committer:
         self._outcomes = Outcomes(mirror, etcd, keys, self._new_lane)
         self._foresight = Foresight(mirror, self._locks, self._new_batch, self._put_back)
         self._gathering = Gathering(self._schedule)
+        self._quick = 0  # sessions in flight that come back at once
         self._pump_scheduled = False
         self._wary = 0  # Txns until something is evaluated ahead again
         # A request that needs the proxy's Txns to itself, or a session that has waited too often, comes next.
@@ -140,8 +141,9 @@ class Committer:
         session_id = request.caller.session_id
         queue = self._queues.get(session_id)
         if queue is None:
-            queue = self._queues[session_id] = Queue(session_id)
-            self._gathering.came(session_id)
+            queue = self._queues[session_id] = self._gathering.came(session_id)
+        else:
+            queue.quick = 0
         queue.requests.append(request)
         if queue.state is State.IDLE:
             self._make_ready(queue)
@@ -227,7 +229,7 @@ class Committer:
         while self._free and self._ready:
             if self._draining and self._flights:
                 break
-            if self._gathering.waits(self._ready):
+            if not self._draining and self._gathering.waits(self._ready, self._quick):
                 break
             flight = self._form()
             if flight is None:
@@ -243,6 +245,8 @@ class Committer:
         # Nothing joins a wide one: any change in its ranges would have it evaluated again, for ever.
         self._draining = flight.batch.wide
         self._flights.add(flight)
+        flight.quick = sum(map(is_quick, flight.queues))
+        self._quick += flight.quick
         self._locks.update(dict.fromkeys(flight.changed, flight))
         self._tasks.start(self._fly(flight), "commit a batch")
 
@@ -519,6 +523,7 @@ class Committer:
         flight.ended = True
         self._by_marker.pop(flight.marker, None)
         self._flights.discard(flight)
+        self._quick -= flight.quick
         self._free.append(flight.lane)
         for path in flight.changed:
             del self._locks[path]
@@ -558,7 +563,7 @@ class Committer:
         """Forget a session that has no requests."""
         queue.state = State.IDLE
         if self._queues.pop(queue.session_id, None) is not None:
-            self._gathering.left(queue.session_id)
+            self._gathering.left(queue)
         if not self._queues:
             for future in self._idle:
                 if not future.done():

@@ -27,12 +27,14 @@ class State(enum.Enum):
 class Queue:
     """The writes of one session, in order."""
 
-    __slots__ = ("held", "requests", "session_id", "state")
+    __slots__ = ("held", "left", "quick", "requests", "session_id", "state")
 
     def __init__(self, session_id: int) -> None:
         self.session_id = session_id
         self.requests: deque[Request] = deque()
         self.held = 0  # times in a row that it had to wait for a path
+        self.quick = 0  # times in a row that it came with a write at once after the answer of the last
+        self.left = 0.0  # when its last write was answered, in seconds
         self.state = State.IDLE
 
 
@@ -68,6 +70,7 @@ class Flight:
         "own",
         "passed",
         "queues",
+        "quick",
         "result",
         "sent",
         "since",
@@ -80,6 +83,7 @@ class Flight:
         self.changed = batch.changed_paths()
         self.lane = lane
         self.queues = queues
+        self.quick = 0  # of its sessions, those that come back at once
         self.waiting: list[Queue] = []
         self.next: Batch | None = None  # evaluated as if this one had been applied
         self.claimed: dict[Queue, None] = {}  # sessions with requests in it

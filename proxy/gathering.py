@@ -2,7 +2,7 @@
 
 Clients that wait for each answer come back a moment after it. Whoever sends at once what is ready splits them
 into as many small Txns as there are lanes, and each Txn costs etcd and the proxy as much as a dozen writes.
-Here: who came back at once the last time, and whether such sessions are worth waiting for. Not here: Txns.
+Here: who comes back at once, again and again, and whether to wait for such sessions. Not here: Txns.
 See docs/decisions/0015.
 """
 
@@ -12,48 +12,54 @@ from collections.abc import Callable, Iterable
 
 from proxy.flights import Queue
 
-GRACE = 0.002  # seconds from its answer in which a session comes back at once; nobody waits longer for others
-ENOUGH = 32  # requests in a Txn of which its own costs are a small part
+GRACE = 0.002  # seconds that a Txn waits at most; etcds that take longer for one are not worth waiting for
+_AT_ONCE = 0.001  # seconds from its answer in which a session comes back at once
+_QUICK = 3  # times in a row that a session has come back at once before others wait for it
+_ENOUGH = 32  # requests in a Txn of which its own costs are a small part
 _WORTH = 4  # requests that may wait for one that will come
 _SMOOTHING = 0.2  # the newest Txn's share in the average
 
 
 class Gathering:
-    """Remembers the sessions that come back at once, and how long a Txn takes."""
+    """Remembers the sessions that had a write just now, and how long a Txn takes."""
 
     def __init__(self, go_on: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
-        """`go_on`: called when a wait is over and they have not come; `clock`: in seconds."""
+        """`go_on`: called when a wait is over and nobody has come; `clock`: in seconds."""
         self._go_on = go_on
         self._clock = clock
-        self._prompt: set[int] = set()  # came back at once; each has a write under way, or had one just now
-        self._left: dict[int, float] = {}  # sessions without one, and since when, the oldest first
+        self._left: dict[int, Queue] = {}  # sessions without a write since a moment ago, the oldest first
+        self._due = 0  # of these, those that others wait for
         self._seconds = 0.0  # that a Txn takes, as of late
         self._timer: asyncio.TimerHandle | None = None
         self._waited = False  # as long as there is any use, since the last Txn was formed
 
-    def came(self, session_id: int) -> None:
-        """Note that a session that had no write under way has one."""
-        left = self._left.pop(session_id, None)
-        if left is not None:
-            if self._clock() - left < GRACE:
-                self._prompt.add(session_id)
-            else:
-                self._prompt.discard(session_id)
+    def came(self, session_id: int) -> Queue:
+        """The queue of a session that had no write under way, and now has one."""
+        queue = self._left.pop(session_id, None)
+        if queue is None:
+            return Queue(session_id)
+        self._due -= is_quick(queue)
+        queue.quick = queue.quick + 1 if self._clock() - queue.left < _AT_ONCE else 0
+        return queue
 
-    def left(self, session_id: int) -> None:
+    def left(self, queue: Queue) -> None:
         """Note that a session has no write under way any more."""
-        self._left[session_id] = self._clock()
+        queue.left = self._clock()
+        self._forget_late(queue.left - GRACE)
+        self._left[queue.session_id] = queue
+        self._due += is_quick(queue)
 
     def landed(self, seconds: float) -> None:
         """Note how long a Txn has taken."""
         self._seconds += _SMOOTHING * (seconds - self._seconds)
 
-    def waits(self, ready: Iterable[Queue]) -> bool:
+    def waits(self, ready: Iterable[Queue], in_flight: int) -> bool:
         """Whether to wait before a Txn is formed of what these sessions have; `go_on` is called in time then.
 
-        If not, the caller forms it, and the next one may wait again.
+        If not, the caller forms it, and the next one may wait again. `in_flight`: the sessions in Txns under
+        way that come back at once; whoever is out of step with them joins them so.
         """
-        if self._prompt and not self._waited and self._worthwhile(ready):
+        if (self._due or in_flight) and not self._waited and self._worthwhile(ready, in_flight):
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(GRACE, self._give_up)
             return True
@@ -63,33 +69,33 @@ class Gathering:
             self._timer = None
         return False
 
-    def _worthwhile(self, ready: Iterable[Queue]) -> bool:
-        self._forget_late()
-        # Those with a write in a Txn count where it is soon over: else a few that are out of step with the
-        # others would stay so.
-        away = self._prompt.copy()
+    def _worthwhile(self, ready: Iterable[Queue], in_flight: int) -> bool:
         if self._seconds > GRACE:
-            away.intersection_update(self._left)
+            return False
+        self._forget_late(self._clock() - GRACE)
+        away = self._due + in_flight
+        most = min(_ENOUGH - 1, away * _WORTH)
         requests = 0
         for queue in ready:
             requests += len(queue.requests)
-            if requests >= ENOUGH:
+            if requests > most:
                 return False
-            away.discard(queue.session_id)
-        return bool(away) and len(away) * _WORTH >= requests
+        return away > 0
 
     def _give_up(self) -> None:
         self._timer = None
         self._waited = True
         self._go_on()
 
-    def _forget_late(self) -> None:
-        before = self._clock() - GRACE
-        late = []
-        for session_id, left in self._left.items():
-            if left > before:
+    def _forget_late(self, before: float) -> None:
+        while self._left:
+            session_id, queue = next(iter(self._left.items()))
+            if queue.left > before:
                 break
-            late.append(session_id)
-        for session_id in late:
             del self._left[session_id]
-            self._prompt.discard(session_id)
+            self._due -= is_quick(queue)
+
+
+def is_quick(queue: Queue) -> bool:
+    """Whether the session comes back so quickly, time and again, that others wait for it."""
+    return queue.quick >= _QUICK

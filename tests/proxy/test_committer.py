@@ -320,28 +320,47 @@ async def test_commit_waits_for_the_answer() -> None:
 
 async def test_sessions_that_write_one_by_one_end_up_in_one_txn() -> None:
     rounds = 30
-    with mock.patch("proxy.gathering.GRACE", 0.2):
+    with mock.patch("proxy.gathering.GRACE", 0.2), mock.patch("proxy.gathering._AT_ONCE", 0.2):
         async with shells() as (_, (shell,)):
             left = dict.fromkeys(SESSIONS, rounds)
-            loop = asyncio.get_running_loop()
-
-            def write(session: int, turns: int) -> None:
-                if turns:  # each client takes another time to come back
-                    loop.call_soon(write, session, turns - 1)
-                    return
-                request = shell.submit(session, SetData(f"/a/{session}"))
-                answer = request.done
-
-                def done(request: Request, zxid: int) -> None:
-                    answer(request, zxid)
-                    left[session] -= 1
-                    if left[session]:
-                        write(session, 3 * session)
-
-                request.done = done
-
-            for session in SESSIONS:
-                write(session, 20 * session)
             before = shell.committer.txns
+            for session in SESSIONS:
+                _write_again(shell, left, session, turns=20 * session)
             await until(lambda: not any(left.values()))
             assert shell.committer.txns - before < 3 * rounds  # of 6 where nobody is waited for
+
+
+def _write_again(shell: Shell, left: dict[int, int], session: int, turns: int) -> None:
+    """Write so many turns of the loop from now, and after the answer once more as long as any are left."""
+    if turns:
+        asyncio.get_running_loop().call_soon(_write_again, shell, left, session, turns - 1)
+        return
+    request = shell.submit(session, SetData(f"/a/{session}"))
+    answer = request.done
+
+    def done(request: Request, zxid: int) -> None:
+        answer(request, zxid)
+        left[session] -= 1
+        if left[session]:  # each client takes another time to come back
+            _write_again(shell, left, session, turns=3 * session)
+
+    request.done = done
+
+
+async def test_nobody_waits_for_a_session_that_has_begun_to_pipeline() -> None:
+    with mock.patch("proxy.gathering.GRACE", 60.0), mock.patch("proxy.gathering._AT_ONCE", 60.0):
+        async with shells() as (_, (shell,)):
+            gathering = shell.committer._gathering
+            for _ in range(5):
+                shell.submit(1, SetData("/a"))
+                await shell.settle()
+            assert gathering._due == 1
+            shell.client.open.clear()
+            for _ in range(3):
+                shell.submit(1, SetData("/a"))
+            await until(lambda: shell.client.waiting == 1)
+            with mock.patch.object(gathering, "_worthwhile", side_effect=AssertionError("who is to come?")):
+                shell.submit(2, SetData("/b"))
+                await until(lambda: shell.client.waiting == 2)
+            shell.client.open.set()
+            await shell.settle()

@@ -1,14 +1,16 @@
-"""Sessions that come back at once are waited for, as long as that is likely to help, and never for long."""
+"""Sessions that come back at once, time and again, are waited for: where that helps, and never for long."""
 
 import asyncio
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
 from proxy.flights import Queue
-from proxy.gathering import ENOUGH, GRACE, Gathering
+from proxy.gathering import GRACE, Gathering, is_quick
 
-SOON, LATE = GRACE / 4, GRACE * 2
+SOON, LATER = GRACE / 4, GRACE * 3 / 4
+OFTEN = 4
 
 
 class Around:
@@ -22,22 +24,23 @@ class Around:
     def _go_on(self) -> None:
         self.let_go += 1
 
-    def write(self, *sessions: int, back_after: float = SOON) -> None:
-        """Each session has a write answered, and comes with the next one after so many seconds."""
-        for session in sessions:
-            self.gathering.left(session)
-        self.now += back_after
-        for session in sessions:
-            self.gathering.came(session)
+    def writers(self, *sessions: int, times: int = OFTEN, back_after: float = SOON) -> list[Queue]:
+        """Sessions that had so many writes answered, and came with the next one after so many seconds."""
+        queues = [self.gathering.came(session) for session in sessions]
+        for _ in range(times):
+            for queue in queues:
+                self.gathering.left(queue)
+            self.now += back_after
+            queues = [self.gathering.came(session) for session in sessions]
+        return queues
 
-    def waits(self, *ready: int, requests: int = 1) -> bool:
-        queues = []
-        for session in ready:
-            queue = Queue(session)
-            nothing: Any = None
+    def waits(self, ready: Sequence[Queue], in_flight: int = 0, requests: int = 1) -> bool:
+        """Whether what these sessions have waits, so many requests each."""
+        nothing: Any = None
+        for queue in ready:
+            queue.requests.clear()
             queue.requests.extend([nothing] * requests)
-            queues.append(queue)
-        return self.gathering.waits(queues)
+        return self.gathering.waits(ready, in_flight)
 
 
 @pytest.fixture
@@ -45,84 +48,99 @@ def around() -> Around:
     return Around()
 
 
-async def test_whoever_came_back_at_once_is_waited_for(around: Around) -> None:
-    around.write(1, 2)
-    around.gathering.left(2)
-    assert around.waits(1)
+async def test_whoever_comes_back_at_once_again_and_again_is_waited_for(around: Around) -> None:
+    one, other = around.writers(1, 2)
+    assert is_quick(other)
+    around.gathering.left(other)
+    assert around.waits([one])
     around.now += SOON
-    around.gathering.came(2)
-    assert not around.waits(1, 2), "all are here"
+    assert around.gathering.came(2) is other
+    assert not around.waits([one, other]), "all are here"
 
 
-async def test_whoever_took_his_time_is_not(around: Around) -> None:
-    around.write(1)
-    around.write(2, back_after=LATE)
-    around.gathering.left(2)
-    assert not around.waits(1)
-    around.write(2, back_after=SOON)
-    around.gathering.left(2)
-    assert around.waits(1), "but again, once he has been quick"
+@pytest.mark.parametrize(("times", "back_after"), [(0, SOON), (1, SOON), (2, SOON), (OFTEN, LATER)])
+async def test_whoever_came_back_seldom_or_later_is_not(
+    around: Around, times: int, back_after: float
+) -> None:
+    one, other = around.writers(1, 2, times=times, back_after=back_after)
+    around.gathering.left(other)
+    assert not is_quick(other)
+    assert not around.waits([one])
 
 
-async def test_new_sessions_are_not_waited_for(around: Around) -> None:
-    for session in (1, 2):
-        around.gathering.came(session)
-    around.gathering.left(2)
-    assert not around.waits(1)
+async def test_one_break_and_it_has_to_show_again(around: Around) -> None:
+    one, other = around.writers(1, 2)
+    around.gathering.left(other)
+    around.now += LATER
+    other = around.gathering.came(2)
+    around.gathering.left(other)
+    assert not around.waits([one])
 
 
 async def test_whoever_stays_away_is_forgotten(around: Around) -> None:
-    around.write(1, 2)
-    around.gathering.left(2)
-    around.now += LATE
-    assert not around.waits(1)
+    one, other = around.writers(1, 2)
+    around.gathering.left(other)
+    around.now += 2 * GRACE
+    assert not around.waits([one])
+    assert around.gathering.came(2) is not other
 
 
-async def test_who_has_a_write_in_a_txn_is_waited_for_where_txns_are_soon_over(around: Around) -> None:
-    around.write(1, 2)
-    assert around.waits(1), "2 has one under way"
+async def test_nobody_is_remembered_for_long(around: Around) -> None:
+    for session in range(1000):
+        around.gathering.left(around.gathering.came(session))
+        around.now += GRACE
+    assert len(around.gathering._left) <= 2
+
+
+async def test_who_is_in_a_txn_is_waited_for_too(around: Around) -> None:
+    (one,) = around.writers(1)
+    assert around.waits([one], in_flight=1)
+
+
+async def test_where_txns_take_long_nobody_waits(around: Around) -> None:
+    one, other = around.writers(1, 2)
+    around.gathering.left(other)
     for _ in range(50):
         around.gathering.landed(10 * GRACE)
-    assert not around.waits(1)
-    around.gathering.left(2)
-    assert around.waits(1), "2 was just answered"
+    assert not around.waits([one], in_flight=1)
+    for _ in range(50):
+        around.gathering.landed(GRACE / 2)
+    assert around.waits([one], in_flight=1)
 
 
 async def test_many_do_not_wait_for_few(around: Around) -> None:
-    around.write(*range(10))
-    around.gathering.left(0)
-    assert not around.waits(*range(1, 10))
-    around.gathering.left(1)
-    around.gathering.left(2)
-    assert around.waits(*range(3, 10))
+    queues = around.writers(*range(10))
+    around.gathering.left(queues[0])
+    assert not around.waits(queues[1:])
+    around.gathering.left(queues[1])
+    around.gathering.left(queues[2])
+    assert around.waits(queues[3:])
 
 
 async def test_what_fills_a_txn_well_does_not_wait(around: Around) -> None:
-    around.write(*range(50))
-    for session in range(40):
-        around.gathering.left(session)
-    assert around.waits(*range(40, 50))
-    assert not around.waits(*range(40, 50), requests=ENOUGH // 10 + 1)
+    queues = around.writers(*range(50))
+    for queue in queues[10:]:
+        around.gathering.left(queue)
+    assert around.waits(queues[:10])
+    assert not around.waits(queues[:10], requests=4)
 
 
 async def test_nobody_waits_longer_than_the_grace(around: Around) -> None:
-    around.write(1, 2)
-    around.gathering.left(2)
-    assert around.waits(1)
-    assert around.waits(1), "asked again meanwhile"
+    one, other = around.writers(1, 2)
+    around.gathering.left(other)
+    assert around.waits([one])
+    assert around.waits([one]), "asked again meanwhile"
     await asyncio.sleep(5 * GRACE)
     assert around.let_go == 1
-    assert not around.waits(1)
-    around.write(1, 2)
-    around.gathering.left(2)
-    assert around.waits(1), "the next one may"
+    assert not around.waits([one])
+    assert around.waits([one]), "the next Txn may"
 
 
 async def test_a_txn_formed_meanwhile_ends_the_wait(around: Around) -> None:
-    around.write(1, 2)
-    around.gathering.left(2)
-    assert around.waits(1)
+    one, other = around.writers(1, 2)
+    around.gathering.left(other)
+    assert around.waits([one])
     around.gathering.came(2)
-    assert not around.waits(1, 2)
+    assert not around.waits([one, other])
     await asyncio.sleep(5 * GRACE)
     assert around.let_go == 0
