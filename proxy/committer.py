@@ -36,7 +36,8 @@ from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
 
-LANES = 4
+# Txns in flight. With more, all that clients have sent is on its way and the proxy idles (docs/performance.md).
+LANES = 3
 _WARY = 16  # Txns behind a lost race for which nothing is evaluated ahead
 _PATIENCE = 8  # times in a row that a session finds its path held, until all others wait for it
 _AT_ONCE = 4  # lost races of a request after each of which it is tried again at once: winners take turns

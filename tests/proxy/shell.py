@@ -7,7 +7,7 @@ from typing import Any
 
 from proxy.acl import Caller
 from proxy.batch import Request
-from proxy.committer import Committer
+from proxy.committer import LANES, Committer
 from proxy.draft import Entry, SessionRecord
 from proxy.etcd.model import Txn, TxnResult
 from proxy.mirror import Mirror
@@ -125,7 +125,7 @@ async def shells(count: int = 1) -> AsyncIterator[tuple[Store, list[Shell]]]:
     for number, shell in enumerate(made[1:], 2):
         # Other proxies have other markers; sessions do not mind, as far as these tests go.
         shell.committer = Committer(shell.mirror, shell.client, KEYS, INCARNATION, shell.tasks, lanes=0)
-        for _ in range(4):
+        for _ in range(LANES):
             lane = shell.committer._new_lane()
             lane.key = KEYS.marker(f"cafe{number}", shell.committer._lane_count)
             shell.committer._free.append(lane)
