@@ -36,7 +36,7 @@ from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
 
-# Txns in flight. With more, all that clients have sent is on its way and the proxy idles (docs/performance.md).
+# Txns in flight. With more, all that clients have sent is on its way, the proxy idles: docs/performance.md.
 LANES = 3
 _WARY = 16  # Txns behind a lost race for which nothing is evaluated ahead
 _PATIENCE = 8  # times in a row that a session finds its path held, until all others wait for it
