@@ -245,6 +245,10 @@ class Committer:
     def _launch(self, flight: Flight) -> None:
         # Nothing joins a wide one: any change in its ranges would have it evaluated again, for ever.
         self._draining = flight.batch.wide
+        for other in self._flights:
+            # A Stat's counts of children have no guard: nothing else would tell that they have changed.
+            if other.next is not None and not other.next.draft.entries.keys().isdisjoint(flight.changed):
+                self._foresight.forget(other)
         self._flights.add(flight)
         flight.quick = sum(map(is_quick, flight.queues))
         self._quick += flight.quick

@@ -7,6 +7,7 @@ from unittest import mock
 import pytest
 
 from codec.constants import ErrorCode
+from codec.packets import STAT
 from proxy import committer as committer_module
 from proxy.acl import Caller
 from proxy.batch import Request
@@ -20,7 +21,7 @@ from tests.fakes.etcd import Fate
 from tests.proxy import naive
 from tests.proxy.naive import CloseSession, Create, Multi, SetData
 from tests.proxy.shell import SESSIONS, Shell, shells, until
-from tests.proxy.world import INCARNATION, KEYS, Store
+from tests.proxy.world import INCARNATION, KEYS, Store, answer_of
 
 
 async def test_an_answer_comes_when_the_mirror_shows_it_and_its_watches_have_fired() -> None:
@@ -364,3 +365,29 @@ async def test_nobody_waits_for_a_session_that_has_begun_to_pipeline() -> None:
                 await until(lambda: shell.client.waiting == 2)
             shell.client.open.set()
             await shell.settle()
+
+
+async def test_what_was_evaluated_ahead_tells_of_no_state_that_another_txn_has_changed_meanwhile() -> None:
+    async with shells() as (_, (shell,)):
+        for path in ("/a/x", "/b"):
+            shell.submit(1, Create(path))
+        await shell.settle()
+        first_may = asyncio.Event()
+        txn = shell.client.txn
+
+        async def waits(asked: Txn, timeout: float) -> TxnResult:
+            await first_may.wait()
+            return await txn(asked, timeout)
+
+        before = shell.committer.txns
+        with mock.patch.object(shell.client, "txn", waits):
+            shell.submit(1, SetData("/b"))
+            await until(lambda: shell.committer.txns > before)
+        ahead = shell.submit(1, SetData("/a/x"))
+        await until(lambda: any(flight.next for flight in shell.committer._flights))
+        shell.submit(2, Create("/a/x/child"))
+        await until(lambda: "/a/x/child" in shell.mirror.tree.nodes)
+        first_may.set()
+        await shell.settle()
+        stat = answer_of(ahead, shell.mirror.zxid).stat
+        assert stat == STAT.unpack(shell.mirror.tree.nodes["/a/x"].stat())
