@@ -230,7 +230,9 @@ class Committer:
         while self._free and self._ready:
             if self._draining and self._flights:
                 break
-            if not self._draining and self._gathering.waits(self._ready, self._quick):
+            if not self._draining and self._gathering.waits(
+                self._ready, self._quick, self._courtesy.round_trip
+            ):
                 break
             flight = self._form()
             if flight is None:
@@ -490,9 +492,7 @@ class Committer:
                 request.refusal = ErrorCode.CONNECTION_LOSS
         self.committed += len(winners)
         if winners:
-            seconds = time.monotonic() - flight.sent
-            self._courtesy.won(flight.result[0], seconds)
-            self._gathering.landed(seconds)
+            self._courtesy.won(flight.result[0], time.monotonic() - flight.sent)
         if self._full and any(request.operation not in _UNMETERED for request in winners):
             self._full = False
             log.warning("etcd has space again: writes go on")

@@ -44,12 +44,12 @@ class Courtesy:
         self._own: deque[int] = deque(maxlen=_OWN_REVISIONS)
         self._owed: set[str] = set()  # paths to be held back when our Txn in flight there is over
         self._holds: dict[str, Hold] = {}
-        self._round_trip = _SHORTEST
+        self.round_trip = _SHORTEST  # seconds that a Txn of ours takes, as of late
 
     def won(self, revision: int, seconds: float) -> None:
         """A Txn of ours was applied at `revision`, `seconds` after it was sent."""
         self._own.append(revision)
-        self._round_trip += _SMOOTHING * (seconds - self._round_trip)
+        self.round_trip += _SMOOTHING * (seconds - self.round_trip)
 
     def lost(self, paths: Iterable[str]) -> None:
         """Another proxy has lost its race for one of these paths, or more."""
@@ -80,7 +80,7 @@ class Courtesy:
 
     def _hold(self, path: str, node: Node) -> None:
         hold = self._holds[path] = self._locks[path] = Hold(path, _changed(node))
-        patience = min(max(1.5 * self._round_trip, _SHORTEST), _LONGEST)
+        patience = min(max(1.5 * self.round_trip, _SHORTEST), _LONGEST)
         hold.timer = asyncio.get_running_loop().call_later(patience, self._end, hold)
 
     def _end(self, hold: Hold) -> None:

@@ -17,11 +17,10 @@ _AT_ONCE = 0.001  # seconds from its answer in which a session comes back at onc
 _QUICK = 3  # times in a row that a session has come back at once before others wait for it
 _ENOUGH = 32  # requests in a Txn of which its own costs are a small part
 _WORTH = 4  # requests that may wait for one that will come
-_SMOOTHING = 0.2  # the newest Txn's share in the average
 
 
 class Gathering:
-    """Remembers the sessions that had a write just now, and how long a Txn takes."""
+    """Remembers the sessions that had a write just now."""
 
     def __init__(self, go_on: Callable[[], None], clock: Callable[[], float] = time.monotonic) -> None:
         """`go_on`: called when a wait is over and nobody has come; `clock`: in seconds."""
@@ -29,7 +28,6 @@ class Gathering:
         self._clock = clock
         self._left: dict[int, Queue] = {}  # sessions without a write since a moment ago, the oldest first
         self._due = 0  # of these, those that others wait for
-        self._seconds = 0.0  # that a Txn takes, as of late
         self._timer: asyncio.TimerHandle | None = None
         self._waited = False  # as long as there is any use, since the last Txn was formed
 
@@ -49,17 +47,15 @@ class Gathering:
         self._left[queue.session_id] = queue
         self._due += is_quick(queue)
 
-    def landed(self, seconds: float) -> None:
-        """Note how long a Txn has taken."""
-        self._seconds += _SMOOTHING * (seconds - self._seconds)
-
-    def waits(self, ready: Iterable[Queue], in_flight: int) -> bool:
+    def waits(self, ready: Iterable[Queue], in_flight: int, round_trip: float) -> bool:
         """Whether to wait before a Txn is formed of what these sessions have; `go_on` is called in time then.
 
         If not, the caller forms it, and the next one may wait again. `in_flight`: the sessions in Txns under
-        way that come back at once; whoever is out of step with them joins them so.
+        way that come back at once; whoever is out of step with them joins them so. `round_trip`: the seconds
+        that a Txn takes, as of late.
         """
-        if (self._due or in_flight) and not self._waited and self._worthwhile(ready, in_flight):
+        near = round_trip <= GRACE
+        if near and (self._due or in_flight) and not self._waited and self._worthwhile(ready, in_flight):
             if self._timer is None:
                 self._timer = asyncio.get_running_loop().call_later(GRACE, self._give_up)
             return True
@@ -70,8 +66,6 @@ class Gathering:
         return False
 
     def _worthwhile(self, ready: Iterable[Queue], in_flight: int) -> bool:
-        if self._seconds > GRACE:
-            return False
         self._forget_late(self._clock() - GRACE)
         away = self._due + in_flight
         most = min(_ENOUGH - 1, away * _WORTH)

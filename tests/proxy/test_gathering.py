@@ -19,6 +19,7 @@ class Around:
     def __init__(self) -> None:
         self.now = 1000.0
         self.let_go = 0
+        self.round_trip = GRACE / 2
         self.gathering = Gathering(self._go_on, lambda: self.now)
 
     def _go_on(self) -> None:
@@ -40,7 +41,7 @@ class Around:
         for queue in ready:
             queue.requests.clear()
             queue.requests.extend([nothing] * requests)
-        return self.gathering.waits(ready, in_flight)
+        return self.gathering.waits(ready, in_flight, self.round_trip)
 
 
 @pytest.fixture
@@ -100,11 +101,9 @@ async def test_who_is_in_a_txn_is_waited_for_too(around: Around) -> None:
 async def test_where_txns_take_long_nobody_waits(around: Around) -> None:
     one, other = around.writers(1, 2)
     around.gathering.left(other)
-    for _ in range(50):
-        around.gathering.landed(10 * GRACE)
+    around.round_trip = 10 * GRACE
     assert not around.waits([one], in_flight=1)
-    for _ in range(50):
-        around.gathering.landed(GRACE / 2)
+    around.round_trip = GRACE / 2
     assert around.waits([one], in_flight=1)
 
 
