@@ -2,10 +2,15 @@
 # There is no etcd in the image: ZKETCD_ETCD must be set. Every option is a variable, see docs/operating.md.
 
 FROM python:3.11-slim-bookworm AS build
+# docker build --build-arg LOCKS="runtime grpcio" makes an image that can run with --etcd-transport grpcio.
+ARG LOCKS=runtime
 COPY requirements/runtime.txt /build/
+COPY requirements/grpcio.txt /build/
 RUN python -m venv /opt/zketcd \
-    && /opt/zketcd/bin/python -m pip install --no-cache-dir --disable-pip-version-check \
-        --require-hashes --only-binary :all: -r /build/runtime.txt \
+    && for lock in $LOCKS; do \
+        /opt/zketcd/bin/python -m pip install --no-cache-dir --disable-pip-version-check \
+            --require-hashes --only-binary :all: -r "/build/$lock.txt" || exit 1; \
+    done \
     && /opt/zketcd/bin/python -m pip uninstall --yes --quiet pip setuptools
 COPY codec /opt/zketcd/app/codec
 COPY schema /opt/zketcd/app/schema

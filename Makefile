@@ -15,7 +15,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-11s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Set-up. Stamps are newer than the locks that they stand for, so that a second run does nothing.
 
@@ -33,6 +33,11 @@ $(STAMPS)/pipeline: requirements/pipeline.txt $(STAMPS)/runtime
 	@$(PIP) -r requirements/pipeline.txt
 	@touch $@
 
+$(STAMPS)/grpcio: requirements/grpcio.txt $(STAMPS)/runtime
+	@echo "installing grpcio into .venv"
+	@$(PIP) -r requirements/grpcio.txt
+	@touch $@
+
 $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@echo "installing the locked development dependencies into .venv (about 1 GB, with Spark and a ClickHouse)"
 	@$(PIP) -r requirements/dev.txt
@@ -43,23 +48,25 @@ $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@mkdir -p .cache && tools/fetch_kazoo_source.sh
 	@touch $@
 
-.PHONY: setup setup-pipeline setup-dev setup-test
+.PHONY: setup setup-grpcio setup-pipeline setup-dev setup-test
 setup: $(STAMPS)/runtime ## Install what `make run` needs: .venv, locked dependencies, an etcd
 	@tools/setup_etcd.sh
 
-setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs: Spark (it wants Java as well)
+setup-grpcio: $(STAMPS)/grpcio ## Install what `--etcd-transport grpcio` needs: grpcio
+
+setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs: Spark (Java has to be installed)
 	@tools/install_system_packages.sh java
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
-setup-test: setup setup-dev .cache/kazoo.stamp ## Install what all tests need as well: Java, ClickHouse, the C client, kazoo's suite
-	@tools/install_system_packages.sh java clickhouse c-client
+setup-test: setup setup-dev .cache/kazoo.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, kazoo's suite
+	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client openssl
 	@tools/fetch_debian_zookeeper.sh
 
 # Use
 
 .PHONY: run
-run: setup ## Serve ZooKeeper clients on 127.0.0.1:2181 with an embedded etcd; its data stay in ./data
+run: setup ## Serve ZooKeeper clients on 127.0.0.1:2181 with an embedded etcd, which keeps its data in ./data
 	@exec $(VENV)/python -m proxy --data-dir data $(ARGS)
 
 .PHONY: pyfiles
@@ -67,15 +74,15 @@ pyfiles: ## Write build/pyfiles.zip, our modules for spark-submit --py-files
 	@$(PYTHON) tools/make_pyfiles.py build/pyfiles.zip && echo build/pyfiles.zip
 
 .PHONY: bench
-bench: setup-test ## Measure zketcd beside real ZooKeeper and raw etcd transactions
+bench: setup-test ## Measure zketcd, real ZooKeeper and raw etcd transactions
 	@exec $(VENV)/python -m bench $(ARGS)
 
 .PHONY: scenarios
-scenarios: setup-test ## Measure what takes longer: crowds, a million znodes, a far etcd, overload
+scenarios: setup-test ## Measure the long scenarios: many clients, a million znodes, a distant etcd, overload
 	@exec $(VENV)/python -m bench.scenarios $(ARGS)
 
 .PHONY: reference
-reference: setup-test ## Measure all that docs/performance.md and README.md show, and write it there: a quarter of an hour
+reference: setup-test ## Measure everything in docs/performance.md and README.md, and write it there (takes long)
 	@# An invalid round, or a scenario that could not be run, is told at its place: the rest is worth having.
 	@status=0; \
 	$(VENV)/python -m bench --quick --rounds 3 --seconds 0.5 --json bench/results/reference.json || status=1; \
@@ -84,21 +91,21 @@ reference: setup-test ## Measure all that docs/performance.md and README.md show
 	$(VENV)/python -m bench.plots && exit $$status
 
 .PHONY: plots
-plots: setup-dev ## Draw the figures and fill in the tables of docs/performance.md and README.md from bench/results
+plots: setup-dev ## Draw the figures and write the tables of docs/performance.md and README.md from bench/results
 	@$(VENV)/python -m bench.plots $(ARGS)
 
 .PHONY: bench-pipeline
-bench-pipeline: setup-test ## Measure the pipeline on trees of up to 5 million znodes, beside ZooKeeper's own tools
+bench-pipeline: setup-test ## Measure the pipeline on trees of up to 5 million znodes, and ZooKeeper's own tools
 	@exec $(VENV)/python -m bench.pipeline $(ARGS)
 
 .PHONY: stages
-stages: setup-dev ## Measure the proxy by itself: CPU time or calls by stage of a request, and what etcd is asked
+stages: setup-dev ## Measure the proxy alone: CPU time or function calls by stage of a request, and requests to etcd
 	@$(VENV)/python -m bench.stages $(ARGS)
 
 # Checks
 
 .PHONY: test unit lint format
-test: setup-test ## Run all tests, those that need no server first
+test: setup-test ## Run all tests; those that need no server run first
 	$(VENV)/python -m pytest $(ARGS)
 
 unit: setup-dev ## Run the tests that need no server
@@ -111,7 +118,7 @@ lint: setup-dev ## Check style, types, import directions and the Dockerfile
 	$(VENV)/lint-imports --no-cache
 	$(VENV)/hadolint Dockerfile
 
-format: setup-dev ## Format the sources and mend what ruff can mend
+format: setup-dev ## Format the sources and repair what ruff can repair
 	$(VENV)/ruff format $(SOURCES)
 	$(VENV)/ruff check --fix $(SOURCES)
 
@@ -124,8 +131,8 @@ proto: setup-dev ## Generate proxy/etcd/rpc_pb2.py from rpc.proto
 # The files must not name the registry or mirror of whoever runs this.
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" ../$(VENV)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
-lock: setup-dev ## Write the locks anew from requirements/*.in (ARGS=--upgrade for newer versions)
-	cd requirements && for name in runtime pipeline dev etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
+lock: setup-dev ## Write the lock files again from requirements/*.in (ARGS=--upgrade for newer versions)
+	cd requirements && for name in runtime grpcio pipeline dev etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
 
 .PHONY: clean
 clean: ## Remove .venv and caches (not ./data)

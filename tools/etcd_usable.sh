@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Whether the first etcd on PATH is one that zketcd may be run on: 3.4.22 or newer, 3.5.6 or newer.
-# Older ones lose or corrupt data (etcd's changelogs); proxy/etcd/embedded.py holds to the same rule.
+# Older ones lose or corrupt data (etcd's changelogs); proxy/etcd/versions.py holds to the same rule.
 set -euo pipefail
 
 command -v etcd >/dev/null || exit 1

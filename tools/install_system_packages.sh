@@ -1,24 +1,30 @@
 #!/usr/bin/env bash
-# Install the programs that zketcd runs beside itself, from Debian's packages.
+# Install the programs that zketcd and its tests run, from Debian's packages.
 #
-#   tools/install_system_packages.sh etcd java clickhouse c-client venv
+#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client openssl venv
+#   tools/install_system_packages.sh --programs etcdctl java    # only print the programs that these names stand for
 #
-# What is there already is left alone. apt is used only by root on a system that has it; otherwise this says what is
-# missing, why it was not installed and how to get it, and ends well: whoever needs the program says so again.
-# No service of an installed package is left running or enabled: zketcd and the tests start their own.
+# Programs that are there already are left alone. apt is used only by root on a system that has apt. Otherwise the
+# script prints what is missing, why it was not installed and how to install it, and exits with 0: the test that needs
+# the program reports it again. No service of an installed package is left running or enabled: zketcd and the tests
+# start their own servers. tests/test_programs.py compares what the tests look for with what is installed here.
 set -euo pipefail
 
 # Debian keeps servers in /usr/sbin, which is not on every user's PATH.
 PATH="$PATH:/usr/sbin:/sbin"
 here=$(dirname "$0")
 
-present() {
+# Names of programs on PATH, paths of programs elsewhere, and shared libraries.
+programs_of() {
     case $1 in
-    etcd) "$here/etcd_usable.sh" ;;
-    java) command -v java >/dev/null ;;
-    clickhouse) command -v clickhouse-server >/dev/null && command -v clickhouse-client >/dev/null ;;
-    c-client) ldconfig -p | grep 'libzookeeper_mt\.so\.2' >/dev/null && [ -x /usr/lib/zookeeper/bin/cli_mt ] ;;
-    venv) "${PYTHON:-python3}" -c 'import ensurepip' 2>/dev/null ;;
+    etcd) echo etcd ;;
+    etcdctl) echo etcdctl ;;
+    java) echo java ;;
+    jattach) echo jattach ;;
+    clickhouse) echo clickhouse-server clickhouse-client ;;
+    c-client) echo libzookeeper_mt.so.2 /usr/lib/zookeeper/bin/cli_mt ;;
+    openssl) echo openssl ;;
+    venv) echo ;; # a module of Python: see present
     *) echo "unknown program: $1" >&2 && exit 2 ;;
     esac
 }
@@ -26,12 +32,47 @@ present() {
 packages_of() {
     case $1 in
     etcd) echo etcd-server ;;
+    etcdctl) echo etcd-client ;;
     java) echo default-jre-headless ;;
+    jattach) echo jattach ;; # what a JDK's jcmd does, for the bench; a JRE has none
     clickhouse) echo clickhouse-server clickhouse-client ;;
-    c-client) echo zookeeper-bin ;; # and with it libzookeeper-mt2
+    c-client) echo zookeeper-bin ;; # which depends on libzookeeper-mt2
+    openssl) echo openssl ;;
     venv) echo python3-venv ;;
     esac
 }
+
+there() {
+    case $1 in
+    lib*) ldconfig -p | grep -F "$1" >/dev/null ;;
+    *) command -v "$1" >/dev/null ;;
+    esac
+}
+
+present() {
+    case $1 in
+    etcd) "$here/etcd_usable.sh" ;;
+    venv) "${PYTHON:-python3}" -c 'import ensurepip' 2>/dev/null ;;
+    *)
+        local program
+        for program in $(programs_of "$1"); do
+            there "$program" || return 1
+        done
+        ;;
+    esac
+}
+
+if [ "${1:-}" = --programs ]; then
+    shift
+    for name in "$@"; do
+        programs_of "$name"
+    done
+    exit 0
+fi
+
+for name in "$@"; do
+    programs_of "$name" >/dev/null # exits for an unknown name
+done
 
 service_of() {
     case $1 in

@@ -1,0 +1,158 @@
+"""Every program that the repository runs is one that its set-up installs, so that a fresh machine has it too.
+
+The sources are searched for programs: `find_program`, `shutil.which`, the first word of a command, libraries
+that ctypes loads, paths below /usr, /bin and /sbin, and `command -v` in scripts. Each must be printed by
+`tools/install_system_packages.sh --programs` for the names that the Makefile passes to that script, or be in
+every Debian.
+"""
+
+import ast
+import ctypes
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.harness import BinaryMissing
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+INSTALLER = REPOSITORY / "tools" / "install_system_packages.sh"
+FOLDERS = ("bench", "deploy", "pipeline", "proxy", "tests", "tools")
+
+# README.md asks for these before anything else.
+PREREQUISITES = {"git", "make", "python3", "python3.11"}
+# Packages that Debian marks as essential: libc-bin, util-linux, dash, bash, coreutils, dpkg, apt.
+ESSENTIAL = {"apt-get", "bash", "dpkg-deb", "ldconfig", "setpriv", "sh", "true"}
+# Folders that are searched for a program that has a name of its own.
+SEARCHED = {"/usr/sbin", "/usr/share/java"}
+
+# First words of commands that are no programs: `python -m pipeline import`.
+OUR_OWN = {"import"}
+
+_LOOKS = {"find_program", "which", "CDLL", "create_subprocess_exec"}
+_PATH = re.compile(r"/(?:usr|bin|sbin)/[\w./-]*\w")
+
+
+def _programs_in(source: str) -> Iterator[str]:
+    """What a Python file looks for or runs, by name or path."""
+    for node in ast.walk(ast.parse(source)):
+        if isinstance(node, ast.Constant):
+            if isinstance(node.value, str) and _PATH.fullmatch(node.value):
+                yield node.value
+        elif isinstance(node, ast.Assign):
+            if any(isinstance(target, ast.Name) and "command" in target.id for target in node.targets):
+                yield from _first_word(node.value)
+        elif isinstance(node, ast.FunctionDef) and "command" in node.name:
+            for inner in ast.walk(node):
+                if isinstance(inner, ast.Return) and inner.value is not None:
+                    yield from _first_word(inner.value)
+        elif isinstance(node, ast.Call) and node.args:
+            called = ast.unparse(node.func)
+            if called.rpartition(".")[2] in _LOOKS:
+                yield from _text(node.args[0])
+            elif called.startswith("subprocess."):
+                yield from _first_word(node.args[0])
+
+
+def _first_word(command: ast.expr) -> Iterator[str]:
+    """The program of a command that is written as a list."""
+    if isinstance(command, ast.List | ast.Tuple) and command.elts:
+        yield from _text(command.elts[0])
+
+
+def _text(node: ast.expr) -> Iterator[str]:
+    if isinstance(node, ast.Constant) and isinstance(node.value, str):
+        yield node.value
+
+
+def needed() -> dict[str, set[str]]:
+    """Programs, with the files that look for them."""
+    found: dict[str, set[str]] = {}
+    for folder in FOLDERS:
+        for path in (REPOSITORY / folder).rglob("*.py"):
+            if path != Path(__file__):
+                for program in _programs_in(path.read_text()):
+                    found.setdefault(program, set()).add(str(path.relative_to(REPOSITORY)))
+    for path in (*(REPOSITORY / "tools").glob("*.sh"), REPOSITORY / "Makefile", REPOSITORY / ".ci" / "run"):
+        for program in re.findall(r"command -v ([\w.-]+)", path.read_text()):
+            found.setdefault(program, set()).add(str(path.relative_to(REPOSITORY)))
+    return found
+
+
+def installed() -> set[str]:
+    """Programs that the Makefile and the scripts behind it have installed."""
+    names: set[str] = set()
+    for path in (REPOSITORY / "Makefile", *(REPOSITORY / "tools").glob("*.sh")):
+        if path != INSTALLER:
+            for words in re.findall(
+                r"install_system_packages\.sh\"?((?: [a-z-]+)+)$", path.read_text(), re.M
+            ):
+                names.update(words.split())
+    printed = subprocess.run(
+        [INSTALLER, "--programs", *sorted(names)], check=True, capture_output=True, text=True
+    )
+    return set(printed.stdout.split())
+
+
+def _is_provided(program: str, programs: set[str]) -> bool:
+    if program.startswith(("/usr/", "/bin/", "/sbin/")):
+        below = any(one.startswith(program + "/") for one in programs)
+        return program in programs | SEARCHED or below or Path(program).name in ESSENTIAL
+    return program in programs | PREREQUISITES | ESSENTIAL | OUR_OWN
+
+
+def test_everything_that_is_looked_for_is_installed_by_the_set_up() -> None:
+    programs = installed()
+    assert {name: files for name, files in needed().items() if not _is_provided(name, programs)} == {}
+
+
+def test_the_search_finds_what_is_known_to_be_there() -> None:
+    """A search that finds nothing would pass the test above."""
+    known = {
+        "etcd",
+        "etcdctl",
+        "java",
+        "jattach",
+        "clickhouse-server",
+        "openssl",
+        "libzookeeper_mt.so.2",
+        "git",
+    }
+    assert known | {"/usr/lib/zookeeper/bin"} <= set(needed())
+
+
+@pytest.mark.parametrize(
+    ("source", "program"),
+    [
+        ("find_program('one', 'advice')", "one"),
+        ("shutil.which('one')", "one"),
+        ("subprocess.run(['one', 'argument'], check=True)", "one"),
+        ("asyncio.create_subprocess_exec('one', 'argument')", "one"),
+        ("ctypes.CDLL('libone.so.1')", "libone.so.1"),
+        ("command = ['one', argument]", "one"),
+        ("def command(self):\n    return ['one', argument]", "one"),
+        ("FOLDER = '/usr/lib/one/bin'", "/usr/lib/one/bin"),
+    ],
+)
+def test_each_way_to_look_for_a_program_is_known(source: str, program: str) -> None:
+    assert list(_programs_in(source)) == [program]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("program", sorted(installed()))
+def test_the_set_up_has_installed(program: str) -> None:
+    """That the packages hold the programs. Fails with CI=true, as every test whose program is missing."""
+    path = os.pathsep.join([os.environ["PATH"], "/usr/sbin"])
+    if program.startswith("lib"):
+        try:
+            ctypes.CDLL(program)
+        except OSError as error:
+            raise BinaryMissing(
+                f"{program} is not installed ({error}): make setup-test installs it"
+            ) from None
+    elif shutil.which(program, path=path) is None:
+        raise BinaryMissing(f"{program} is not installed: make setup-test installs it")
