@@ -10,13 +10,14 @@ from pathlib import Path
 from bench import curves
 from bench.environment import here_and_now
 from bench.report import as_json, tables
-from bench.run import Cell, Plan, measure
+from bench.run import ON_ETCD_ALONE, Cell, Plan, measure
 from bench.servers import NAMES, targets
 from bench.workloads import WORKLOADS
 from tests.harness import BinaryMissing, StartFailed
 
 RESULTS = Path(__file__).parent / "results"
 PIPELINED = 32
+ALL = (*WORKLOADS, *ON_ETCD_ALONE)
 
 
 def names_of(known: Sequence[str]) -> Callable[[str], list[str]]:
@@ -63,7 +64,7 @@ def parser() -> argparse.ArgumentParser:
     """The command line's grammar."""
     found = argparse.ArgumentParser(
         prog="python -m bench",
-        description="zketcd beside ZooKeeper and raw etcd in one run: tables on stdout, progress on stderr.",
+        description="Compare zketcd with ZooKeeper and raw etcd: tables on stdout, progress on stderr.",
         allow_abbrev=False,
     )
     found.add_argument("--quick", action="store_true", help="less of everything: under a minute")
@@ -75,10 +76,10 @@ def parser() -> argparse.ArgumentParser:
     )
     found.add_argument(
         "--workloads",
-        type=names_of(list(WORKLOADS)),
-        default=list(WORKLOADS),
+        type=names_of(ALL),
+        default=list(ALL),
         metavar="NAME,...",
-        help=f"some of {','.join(WORKLOADS)} (default: all)",
+        help=f"some of {','.join(ALL)} (default: all)",
     )
     found.add_argument(
         "--servers",

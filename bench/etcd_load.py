@@ -4,6 +4,10 @@ Depth 1 is one operation per Txn, one Txn at a time on each connection: what a n
 do. Depth above 1 is the upper bound of group commit: the operations of a batch in one Txn, a few Txns in
 flight. All requests are built and serialised beforehand, all replies parsed afterwards.
 
+`append` is no workload of ZooKeeper's, but what zketcd's log does: one put with the key of a living proxy and
+the absence of its own key as guards, for all operations of a Txn together. It is what a write by itself is
+held against.
+
 Where the table marks the generator as the limit, the figure says what a Python client gets out of etcd: the
 bound that counts for a proxy written in Python.
 """
@@ -53,6 +57,10 @@ class Run(NamedTuple):
 
 
 Shape = Callable[[Run, int, int], Part]
+
+APPEND = "append"
+_HEADERS = 44
+"""Bytes that a request and its part of the entry's header take in the log, beside path and data."""
 
 
 def absent(key: bytes) -> rpc.Compare:
@@ -147,6 +155,10 @@ def _multi(run: Run, connection: int, i: int) -> Part:
     return Part([checked, *map(absent, keys)], [put(key) for key in keys], counters)
 
 
+def _append(run: Run, connection: int, i: int) -> Part:
+    return Part([present(own(run, connection) + b"#")], [], [])
+
+
 SHAPES: dict[str, Shape] = {
     "get": _get,
     "exists": _exists,
@@ -157,10 +169,11 @@ SHAPES: dict[str, Shape] = {
     "delete": _delete,
     "mixed": _mixed,
     "multi": _multi,
+    APPEND: _append,
 }
 
 KEYS_CHANGED = {"create": 1, "sequential": 1, "delete": -1, "multi": 3}
-"""By how much one operation changes the number of keys, its counters aside."""
+"""By how much one operation changes the number of keys, its counters aside; an `append` puts one a Txn."""
 
 
 def txn(parts: Sequence[Part]) -> bytes:
@@ -174,10 +187,22 @@ def txn(parts: Sequence[Part]) -> bytes:
     return request.SerializeToString()
 
 
+def _entry(run: Run, connection: int, number: int, batch: int) -> bytes:
+    """The Txn that appends an entry of `batch` creates, which nobody has compressed."""
+    key = run.root + b"log/%04d/%016d" % (connection, number)
+    request = rpc.TxnRequest(
+        compare=[*_append(run, connection, number).compares, absent(key)],
+        success=[put(key, bytes(batch * (len(DATA) + _HEADERS)))],
+    )
+    return request.SerializeToString()
+
+
 def requests(run: Run, shape: Shape, connection: int, batch: int, most: int) -> list[bytes]:
     """All Txns that one connection may send in a run."""
     if shape is _delete:
         most = min(most, run.deletable // batch)
+    if shape is _append:
+        return [_entry(run, connection, number, batch) for number in range(most)]
     return [
         txn([shape(run, connection, i) for i in range(first * batch, (first + 1) * batch)])
         for first in range(most)
@@ -284,7 +309,8 @@ async def drive(
         await asyncio.gather(*(send(lane, start + seconds * 1e9) for lane in range(lanes)))
         figures = finish(Timing(counts, (time.perf_counter_ns() - start) / 1e9, samples))
         check_replies(replies)
-        promised = before + sum(counts) * KEYS_CHANGED.get(workload, 0)
+        changed = len(replies) if workload == APPEND else sum(counts) * KEYS_CHANGED.get(workload, 0)
+        promised = before + changed
         if (found := await etcd.count(root)) != promised:
             raise EffectsDiffer(f"etcd holds {found} keys, but the counted replies promise {promised}")
         await etcd.delete_all(root)

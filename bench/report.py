@@ -14,6 +14,10 @@ PLACE = ("workload", "conn.", "depth")
 Medians = Mapping[tuple[Cell, str], Mapping[str, float] | None]
 
 
+NOT_RUN: Mapping[str, float] = {}
+"""Of a server that does not have a workload."""
+
+
 def all_medians(results: Results) -> Medians:
     """Median figures of each cell and server; None where a round was invalid or none was run."""
     return {
@@ -31,7 +35,7 @@ def as_json(results: Results, environment: Mapping[str, object]) -> dict[str, An
             {
                 **cell._asdict(),
                 "server": server,
-                "median": found[cell, server],
+                "median": found.get((cell, server), NOT_RUN),
                 "rounds": outcome.rounds,
                 "errors": outcome.errors,
             }
@@ -80,16 +84,17 @@ def _speed(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> lis
     lines = _head(head, left=1)
     for cell in cells:
         row = _place(cell)
-        row += [_each(found[cell, server], _rate) for server in servers]
+        row += [_each(found.get((cell, server), NOT_RUN), _rate) for server in servers]
         for other in others:
-            row.append(_ratios(found[cell, "zketcd"], found[cell, other]))
-        row += [_each(found[cell, server], _latency) for server in servers]
+            row.append(_ratios(found.get((cell, "zketcd")), found.get((cell, other))))
+        row += [_each(found.get((cell, server), NOT_RUN), _latency) for server in servers]
         lines.append(_row(row))
     return [
         *lines,
         "",
         "Raw etcd at a depth above 1: batches of up to 64 operations a Txn, up to 4 Txns in flight, whatever "
-        "the connections; its latencies are a batch's. `*`: the generator took more than "
+        "the connections; its latencies are a batch's. `append`: one put a Txn, as zketcd's log does. "
+        "`*`: the generator took more than "
         f"{GENERATOR_IS_THE_LIMIT:.0%} of a core and may be the limit.",
     ]
 
@@ -100,7 +105,9 @@ def _costs(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> lis
     with_etcd = [server for server in servers if server != "zookeeper"]
     head += [f"{server} Txn, put, fsync per op" for server in with_etcd]
     logged = [
-        server for server in with_etcd if any("etcd_wal_bytes" in (found[c, server] or ()) for c in cells)
+        server
+        for server in with_etcd
+        if any("etcd_wal_bytes" in (found.get((c, server)) or ()) for c in cells)
     ]
     head += [f"{server} log bytes per op" for server in logged]
     head += [f"{server} RSS MB" for server in servers]
@@ -110,15 +117,22 @@ def _costs(cells: Sequence[Cell], servers: Sequence[str], found: Medians) -> lis
     for cell in cells:
         row = _place(cell)
         row += [
-            _each(found[cell, server], lambda f: _by_role(f, "cpu_", 1000, "{:.1f}")) for server in servers
+            _each(found.get((cell, server), NOT_RUN), lambda f: _by_role(f, "cpu_", 1000, "{:.1f}"))
+            for server in servers
         ]
-        row += [_each(found[cell, server], _etcd) for server in with_etcd]
-        row += [_each(found[cell, server], lambda f: f"{f['etcd_wal_bytes']:,.0f}") for server in logged]
+        row += [_each(found.get((cell, server), NOT_RUN), _etcd) for server in with_etcd]
         row += [
-            _each(found[cell, server], lambda f: _by_role(f, "rss_", 1e-6, "{:.0f}")) for server in servers
+            _each(found.get((cell, server), NOT_RUN), lambda f: f"{f['etcd_wal_bytes']:,.0f}")
+            for server in logged
         ]
-        row += [_each(found[cell, server], lambda f: f"{f['generator']:.0%}") for server in servers]
-        row.append(f"{max(_others(found[cell, server]) for server in servers):.0%}")
+        row += [
+            _each(found.get((cell, server), NOT_RUN), lambda f: _by_role(f, "rss_", 1e-6, "{:.0f}"))
+            for server in servers
+        ]
+        row += [
+            _each(found.get((cell, server), NOT_RUN), lambda f: f"{f['generator']:.0%}") for server in servers
+        ]
+        row.append(f"{max(_others(found.get((cell, server), NOT_RUN)) for server in servers):.0%}")
         lines.append(_row(row))
     return [
         *lines,
@@ -142,7 +156,9 @@ def _ratios(ours: Mapping[str, float] | None, theirs: Mapping[str, float] | None
 
 
 def _each(figures: Mapping[str, float] | None, show: Callable[[Mapping[str, float]], str]) -> str:
-    return "invalid" if figures is None else show(figures)
+    if figures is None:
+        return "invalid"
+    return show(figures) if figures else "–"
 
 
 def _rate(figures: Mapping[str, float]) -> str:
@@ -159,7 +175,7 @@ def _etcd(figures: Mapping[str, float]) -> str:
 
 
 def _others(figures: Mapping[str, float] | None) -> float:
-    return 0.0 if figures is None else figures["others"]
+    return figures["others"] if figures else 0.0
 
 
 def _by_role(figures: Mapping[str, float], prefix: str, factor: float, form: str) -> str:

@@ -8,6 +8,7 @@ from typing import NamedTuple, Self
 
 from bench import worker
 from bench.errors import BenchError, Stalled
+from bench.etcd_load import APPEND
 from bench.servers import Target
 from bench.worker import Spec
 
@@ -17,6 +18,10 @@ WARM_UP_CONNECTIONS = 16
 # Requests for which nodes are prepared, per second of the run (only delete uses them up).
 LIMIT_PIPELINED = 80_000
 LIMIT_ONE_AT_A_TIME = 15_000
+
+
+ON_ETCD_ALONE = (APPEND,)
+"""Workloads that only raw etcd has."""
 
 
 class Cell(NamedTuple):
@@ -82,7 +87,9 @@ class Generator:
 
 def measure(plan: Plan, targets: Sequence[Target], progress: Callable[[str], None]) -> Results:
     """All rounds of all cells on all targets; `progress` gets a line now and then."""
-    results: Results = {(cell, target.name): Outcome([], []) for cell in plan.cells for target in targets}
+    results: Results = {
+        (cell, target.name): Outcome([], []) for cell in plan.cells for target in able(cell, targets)
+    }
     with Generator() as generator:
         # All of depth 1 comes first: bursts of pipelined writes slow etcd 3.4 down for good (see Etcd),
         # and latencies are to be those of a fresh one.
@@ -91,12 +98,12 @@ def measure(plan: Plan, targets: Sequence[Target], progress: Callable[[str], Non
             if plan.warm_up_seconds:
                 for cell in warm_up_cells(cells):
                     progress(f"warm-up: {cell.workload}")
-                    for target in targets:
+                    for target in able(cell, targets):
                         _run(generator, cell, target, plan.warm_up_seconds, progress)
             for number in range(plan.rounds):
                 for position, cell in enumerate(cells):
                     progress(f"round {number + 1}/{plan.rounds}: {described(cell)}")
-                    for target in rotated(targets, number + position):
+                    for target in rotated(able(cell, targets), number + position):
                         outcome = results[cell, target.name]
                         figures = _run(generator, cell, target, plan.seconds, progress)
                         if isinstance(figures, str):
@@ -147,7 +154,14 @@ def described(cell: Cell) -> str:
     return f"{cell.workload}, {cell.connections} connections x {cell.depth}{offered}"
 
 
+def able(cell: Cell, targets: Sequence[Target]) -> list[Target]:
+    """The targets that have a cell's workload."""
+    return [target for target in targets if cell.workload not in ON_ETCD_ALONE or target.protocol == "etcd"]
+
+
 def rotated(targets: Sequence[Target], turn: int) -> list[Target]:
     """The targets from another one on each turn, so that none always follows the same one."""
+    if not targets:
+        return []
     turn %= len(targets)
     return [*targets[turn:], *targets[:turn]]

@@ -8,11 +8,13 @@ from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
 
 NAMES = ("zookeeper", "zketcd", "etcd")
 
-# A bench writes gigabytes of revisions: the default quota of 2 GiB would end it.
+# As docs/operating.md asks for: a log entry may have 512 KiB, so etcd must not keep 100,000 requests in
+# memory, and a bench writes gigabytes of revisions.
 ETCD_OPTIONS = (
     "--quota-backend-bytes=8589934592",
-    "--auto-compaction-mode=revision",
-    "--auto-compaction-retention=10000",
+    "--auto-compaction-mode=periodic",
+    "--auto-compaction-retention=5m",
+    "--snapshot-count=5000",
 )
 
 

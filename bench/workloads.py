@@ -4,6 +4,7 @@ Every run works under a directory of its own, made by `prepare` and removed by `
 the tree with the number of counted replies.
 """
 
+import itertools
 from abc import ABC, abstractmethod
 from collections.abc import Iterator, Sequence
 from typing import Protocol
@@ -11,12 +12,14 @@ from typing import Protocol
 from typing_extensions import override
 
 from bench import wire
+from bench.data import SIZE, data, first_of
 from bench.errors import EffectsDiffer
 from bench.load import Admin
 from bench.streams import RepeatedStream, Stream, UniqueStream
 from bench.wire import packet, read_body, text
 
-DATA = b"d" * 100
+DATA = b"=" * SIZE
+"""What prepared nodes hold; in a request of `numbered` it stands for data that differ each time."""
 READ_NODES = 256
 """How many nodes the reads go round."""
 NODES_PER_WRITER = 16
@@ -28,6 +31,7 @@ MIXED_CYCLE = 10
 
 # Fixed-width names make all requests of a kind, and all their replies, one size.
 NUMBER = b"%010d"
+_OTHER_HALF = 10_061  # between the data of one request, far from those of other streams
 
 EMPTY_REPLY = wire.REPLY_SIZE
 STAT_REPLY = wire.REPLY_SIZE + wire.STAT_SIZE
@@ -260,7 +264,11 @@ class Set(Workload):
     def stream(self, connection: int) -> Stream:
         paths = self.own_nodes(connection)
         requests = [
-            packet(xid, wire.SET_DATA, wire.set_body(paths[xid % NODES_PER_WRITER], DATA))
+            packet(
+                xid,
+                wire.SET_DATA,
+                wire.set_body(paths[xid % NODES_PER_WRITER], data(first_of(connection) + xid)),
+            )
             for xid in range(1, 257)
         ]
         return RepeatedStream(requests, (STAT_REPLY,))
@@ -289,7 +297,9 @@ class Mixed(Set):
         for i in range(256 * MIXED_CYCLE):
             path = paths[i * 7 % NODES_PER_WRITER]
             if i % MIXED_CYCLE == MIXED_CYCLE - 1:
-                requests.append(packet(i + 1, wire.SET_DATA, wire.set_body(path, DATA)))
+                requests.append(
+                    packet(i + 1, wire.SET_DATA, wire.set_body(path, data(first_of(connection) + i)))
+                )
             else:
                 requests.append(packet(i + 1, wire.GET_DATA, read_body(path)))
         return RepeatedStream(requests, (DATA_REPLY,) * (MIXED_CYCLE - 1) + (STAT_REPLY,))
@@ -380,20 +390,39 @@ class Multi(Workload):
 class _Numbered:
     """Makes the i-th request: header, then the pieces with the number in between."""
 
+    _streams = itertools.count()
+
     def __init__(self, opcode: int, pieces: Sequence[bytes]) -> None:
         self._opcode = opcode
-        self._template = NUMBER.join(piece.replace(b"%", b"%%") for piece in pieces)
+        escaped = (piece.replace(b"%", b"%%") for piece in pieces)
+        self._template = NUMBER.join(escaped).replace(DATA, b"%b")
         self._numbers = len(pieces) - 1
+        self._data = [piece.count(DATA) for piece in pieces]
+        self._first = first_of(next(self._streams))
         digits = len(NUMBER % 0)
         self._length = 8 + sum(map(len, pieces)) + digits * self._numbers
 
     def __call__(self, i: int) -> bytes:
         header = wire.HEADER.pack(self._length, i + 1, self._opcode)
-        return header + self._template % ((i,) * self._numbers)
+        return header + self._template % self._values(i)
+
+    def _values(self, i: int) -> tuple[int | bytes, ...]:
+        """The number where it stands, and data where these stand."""
+        own = self._first + i
+        values: list[int | bytes] = []
+        for count_of_data in self._data:
+            for _ in range(count_of_data):
+                values.append(data(own))
+                own += _OTHER_HALF
+            values.append(i)
+        return tuple(values[:-1])
 
 
 def numbered(opcode: int, pieces: Sequence[bytes]) -> _Numbered:
-    """A maker of requests whose body is `pieces` joined by the request's number, in ten digits."""
+    """A maker of requests whose body is `pieces` joined by the request's number, in ten digits.
+
+    DATA in the pieces is replaced by as much data that differ from request to request.
+    """
     return _Numbered(opcode, pieces)
 
 

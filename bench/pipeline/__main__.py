@@ -79,8 +79,8 @@ class _Bench:
         """What was found."""
         tables = [Table("The pipeline's commands, Spark's start and end included", _HEAD, self._moved)]
         if self._limits:
-            head = ["clients", "keys", "s", "keys/s"]
-            tables.append(Table("The limit: the same puts in bulk from plain clients", head, self._limits))
+            head = ["clients", "znodes", "s", "znodes/s"]
+            tables.append(Table("The limit: the same pages in bulk from plain clients", head, self._limits))
         head = ["what", "znodes", "cores", "s", "znodes/s", "CPU s", "MiB", "others' CPU"]
         if self._read:
             tables.append(Table("Reading and comparing snapshots", head, self._read))
@@ -105,9 +105,7 @@ class _Bench:
         side = f"etcd://{etcd.address}{_PREFIX}"
         there = nodes + (3 * self._inserts if tree.tables_of(nodes) else 0)
         calls: dict[str, Callable[[], Sequence[str]]] = {
-            "import": lambda: (
-                *("import", str(source), *target, "--keep-sessions", "--hold-sessions", "0", "--list", "0"),
-            ),
+            "import": lambda: (*("import", str(source), *target, "--keep-sessions", "--list", "0"),),
             "verify": lambda: ("verify", str(source), side),
             "inspect": lambda: ("inspect", side),
             "export": lambda: ("export", str(exported), *target, "--keep-sessions", "--list", "0"),
@@ -126,8 +124,8 @@ class _Bench:
         for clients in self._cores:
             self._told("limit", _LIMIT_TABLES * tree.TABLE_NODES * clients, clients)
             counts = _plain(etcd.endpoint, clients)
-            keys, seconds = sum(keys for keys, _ in counts), max(seconds for _, seconds in counts)
-            self._limits.append([str(clients), keys, seconds, keys / seconds])
+            znodes, seconds = sum(count for count, _ in counts), max(seconds for _, seconds in counts)
+            self._limits.append([str(clients), znodes, seconds, znodes / seconds])
 
     def _beside(self, nodes: int, source: Path, exported: Path) -> None:
         (snapshot,) = (source / "version-2").glob("snapshot.*")
@@ -152,7 +150,7 @@ class _Bench:
 
 
 def _plain(endpoint: str, clients: int) -> list[tuple[int, float]]:
-    """Keys and seconds of some plain clients that send at once."""
+    """Znodes and seconds of some plain clients that send at once."""
     ranges = [(client * _LIMIT_TABLES, (client + 1) * _LIMIT_TABLES) for client in range(clients)]
     started = [
         subprocess.Popen(
@@ -175,8 +173,8 @@ def _plain(endpoint: str, clients: int) -> list[tuple[int, float]]:
         output, _ = client.communicate()
         if client.returncode:
             raise BenchError("a plain client failed")
-        keys, seconds = output.split()
-        found.append((int(keys), float(seconds)))
+        znodes, seconds = output.split()
+        found.append((int(znodes), float(seconds)))
     return found
 
 

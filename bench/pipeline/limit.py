@@ -1,6 +1,6 @@
-"""`python -m bench.pipeline.limit ETCD PREFIX FIRST LAST`: puts of some tables, in bulk.
+"""`python -m bench.pipeline.limit ETCD PREFIX FIRST LAST`: the pages of some tables, in bulk.
 
-All puts are made and packed beforehand: what is timed is the client and etcd, nothing of Spark, no file.
+All pages are made and packed beforehand: what is timed is the client and etcd, nothing of Spark, no file.
 """
 
 import asyncio
@@ -9,9 +9,10 @@ import time
 from collections.abc import Sequence
 
 from bench.pipeline import tree
-from pipeline.etcd.limits import Limits, pack
+from pipeline.batches import batch_of
+from pipeline.etcd import columns
+from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
-from pipeline.etcd.records import puts_of
 from proxy.etcd.model import Compare, Put, Txn
 
 _IN_FLIGHT = 4
@@ -28,7 +29,7 @@ async def _send(connection: Connection, txns: list[Txn]) -> float:
         async def lane() -> None:
             for txn in waiting:
                 if not (await etcd.txn(txn, _TIMEOUT)).succeeded:
-                    raise RuntimeError("a guard failed that nobody could have broken")
+                    raise RuntimeError("a compare failed that nobody could have broken")
 
         async with asyncio.TaskGroup() as group:
             for _ in range(_IN_FLIGHT):
@@ -37,20 +38,19 @@ async def _send(connection: Connection, txns: list[Txn]) -> float:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Send the puts of tables FIRST to LAST-1, once a line comes in; tell keys and seconds."""
+    """Send the pages of tables FIRST to LAST-1, once a line comes in; print znodes and seconds."""
     etcd, prefix, first, last = sys.argv[1:] if arguments is None else arguments
     connection = Connection(etcd, prefix)
     keys = connection.keys
-    puts: list[Put] = [
-        put
-        for number in range(int(first), int(last))
-        for row in tree.table(number)
-        for put in puts_of(keys, row)
-    ]
-    txns = list(pack(puts, Compare(keys.tree, 0), Limits()))
+    guard = Compare(keys.tree, 0)
+    batches = (batch_of(list(tree.table(number))) for number in range(int(first), int(last)))
+    pages = columns.pages_of(batches, Limits().max_request_bytes)
+    puts = [Put(keys.node_page(first, index), page) for index, (page, _) in enumerate(pages)]
+    txns = [Txn((guard,), group) for group in Limits().groups(puts, guard)]
     print("ready", flush=True)
     sys.stdin.readline()
-    print(len(puts), asyncio.run(_send(connection, txns)), flush=True)
+    znodes = (int(last) - int(first)) * tree.TABLE_NODES
+    print(znodes, asyncio.run(_send(connection, txns)), flush=True)
     return 0
 
 

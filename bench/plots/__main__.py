@@ -33,8 +33,9 @@ def drawn(found: Found) -> dict[str, str]:
             draw["throughput"] = partial(figures.throughput, medians)
         if any(cell.offered for cell, _ in medians):
             draw["latency"] = partial(figures.latency, medians)
-    if "memory" in found.scenarios:
-        draw["memory"] = partial(figures.memory, found.scenarios["memory"].table)
+    for name, figure_of in (("memory", figures.memory), ("sidecars", figures.sidecars)):
+        if name in found.scenarios:
+            draw[name] = partial(figure_of, found.scenarios[name].table)
     return {name: svg(figure) for name, figure in draw.items()}
 
 

@@ -8,7 +8,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import FuncFormatter, LogLocator, NullFormatter
 
-from bench.plots.style import COLOURS, MARKERS, NAMES, legend, panels
+from bench.plots.style import COLOURS, MARKERS, NAMES, PALETTE, legend, panels
 from bench.report import Medians
 from bench.scenarios import Table
 
@@ -129,6 +129,37 @@ def memory(table: Table) -> Figure:
     _plain(axes.xaxis)
     _plain(axes.yaxis)
     legend(figure, axes)
+    return figure
+
+
+def sidecars(table: Table) -> Figure:
+    """Operations a second and p99 against the number of proxies; what ZooKeeper does, as level lines."""
+    server, workload, rate, p99 = (
+        table.head.index(name) for name in ("server", "workload", "op/s", "p99, ms")
+    )
+    figure, grid = panels(2, 3.8)
+    counts = sorted({int(str(row[server]).split()[0]) for row in table.rows if row[server] != "ZooKeeper"})
+    for axes, column in zip(grid, (rate, p99), strict=True):
+        for name, colour, marker in zip(
+            dict.fromkeys(str(row[workload]) for row in table.rows), PALETTE, "os^D", strict=False
+        ):
+            rows = [row for row in table.rows if row[workload] == name]
+            points = sorted(
+                (int(str(row[server]).split()[0]), float(row[column]))
+                for row in rows
+                if row[server] != "ZooKeeper"
+            )
+            axes.plot([x for x, _ in points], [y for _, y in points], color=colour, marker=marker, label=name)
+            for row in rows:
+                if row[server] == "ZooKeeper":
+                    axes.axhline(float(row[column]), color=colour, linestyle=":", linewidth=1.0)
+        axes.set_xticks(counts)
+        axes.set_xlabel("proxies")
+        axes.set_ylim(bottom=0)
+        _plain(axes.yaxis)
+    grid[0].set_ylabel("operations a second")
+    grid[1].set_ylabel("p99, ms")
+    legend(figure, grid[0])
     return figure
 
 

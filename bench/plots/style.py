@@ -13,6 +13,8 @@ from matplotlib.typing import RcKeyType
 COLOURS = {"zookeeper": "#d1602a", "zketcd": "#2f86d6", "etcd": "#2b8a5e"}
 NAMES = {"zookeeper": "ZooKeeper", "zketcd": "zketcd", "etcd": "raw etcd"}
 MARKERS = {"zookeeper": "o", "zketcd": "s", "etcd": "^"}
+PALETTE = (COLOURS["zketcd"], COLOURS["zookeeper"], COLOURS["etcd"], "#8a5fbf")
+"""Where lines are workloads, not servers."""
 GREY = "#7a7a7a"
 
 WIDTH_INCHES = 9.0

@@ -14,7 +14,21 @@ from typing import Any
 
 from bench.environment import here_and_now
 from bench.errors import BenchError
-from bench.scenarios import Table, delay, fanout, growth, idle, markdown, memory, overload, proxies, watched
+from bench.scenarios import (
+    Table,
+    clickhouse,
+    delay,
+    fanout,
+    growth,
+    idle,
+    markdown,
+    memory,
+    overload,
+    session_mix,
+    sidecars,
+    snapshots,
+    watched,
+)
 from tests.harness import BinaryMissing, StartFailed
 
 SCENARIOS: dict[str, Callable[[float], Table]] = {
@@ -23,7 +37,10 @@ SCENARIOS: dict[str, Callable[[float], Table]] = {
     "idle": idle.run,
     "memory": memory.run,
     "growth": growth.run,
-    "proxies": proxies.run,
+    "sidecars": sidecars.run,
+    "session-mix": session_mix.run,
+    "snapshots": snapshots.run,
+    "clickhouse": clickhouse.run,
     "delay": delay.run,
     "overload": overload.run,
 }

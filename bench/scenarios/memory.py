@@ -1,19 +1,28 @@
-"""A tree that grows: how much memory holds it, and how long a start on all of it takes."""
+"""A tree that grows: how much memory holds it, how long a start on all of it takes, and etcd's file.
 
+When the tree is full etcd is measured twice: with the whole log, and with snapshots in its place. For that
+two snapshots are written (the log since the last but one is kept), then etcd is compacted and defragmented,
+as an operator would.
+"""
+
+import json
 import subprocess
 import sys
 import time
+import urllib.request
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from itertools import islice
+from typing import Any
 
 from bench import costs, wire
+from bench.data import SIZE, data
+from bench.errors import BenchError
 from bench.load import Admin
 from bench.scenarios import Table
 from bench.servers import ETCD_OPTIONS
 from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
 
 ZNODES = (10_000, 100_000, 300_000, 1_000_000)
-DATA = bytes(range(100))
 PER_DIRECTORY = 1000
 PATIENCE_S = 300.0
 """For a start on the full tree, also on a slow machine."""
@@ -29,7 +38,7 @@ def nodes(count: int) -> Iterator[tuple[int, bytes]]:
         path = b"/d%06d" % directory
         if index:
             path += b"/n%06d" % index
-        yield wire.CREATE, wire.create_body(path, DATA)
+        yield wire.CREATE, wire.create_body(path, data(number))
 
 
 def run(scale: float) -> Table:
@@ -53,9 +62,9 @@ def run(scale: float) -> Table:
             "zketcd": lambda: costs.resident_bytes([zketcd.pid]),
             "zketcd's etcd": lambda: costs.resident_bytes([etcd.pid]),
         }
-        rows += _measure(zketcd, measures, sizes)
+        rows += _measure(zketcd, measures, sizes, lambda: _snapshots(etcd, sizes[-1]))
     return Table(
-        f"Znodes of {len(DATA)} bytes: resident memory, and a start on all of them (ZooKeeper's after a full "
+        f"Znodes of {SIZE} bytes: resident memory, and a start on all of them (ZooKeeper's after a full "
         "collection of garbage)",
         [
             "what",
@@ -65,15 +74,22 @@ def run(scale: float) -> Table:
             "filled, op/s",
             "after a restart, MB",
             "start, s",
+            "etcd's file, MB",
         ],
         rows,
     )
 
 
 def _measure(
-    server: ZooKeeperServer | ZketcdServer, measures: Mapping[str, Measure], sizes: Sequence[int]
+    server: ZooKeeperServer | ZketcdServer,
+    measures: Mapping[str, Measure],
+    sizes: Sequence[int],
+    finish: Callable[[], list[list[float | str | int]]] = list,
 ) -> list[list[float | str | int]]:
-    """A row for each measure and size of the tree; at the last one the server is started again."""
+    """A row for each measure and size of the tree; at the last one the server is started again.
+
+    `finish` is called before that start, for more rows.
+    """
     rows: list[list[float | str | int]] = []
     empty = {name: measure() for name, measure in measures.items()}
     filling = nodes(sizes[-1])
@@ -87,22 +103,58 @@ def _measure(
             print(f"  {server.name}: {size:,} znodes", file=sys.stderr, flush=True)
             for name, measure in measures.items():
                 full = measure()
-                rows.append([name, size, full / 1e6, (full - empty[name]) / size, rate, "", ""])
+                rows.append([name, size, full / 1e6, (full - empty[name]) / size, rate, "", "", ""])
         admin.close_session()
+    more = finish()
     server.stop()
     begun = time.perf_counter()
     server.start()
     took = time.perf_counter() - begun
     for row, measure in zip(rows[-len(measures) :], measures.values(), strict=True):
-        row[-2:] = [measure() / 1e6, took]
+        row[-3:-1] = [measure() / 1e6, took]
+    return rows + more
+
+
+def _snapshots(etcd: EtcdServer, size: int) -> list[list[float | str | int]]:
+    """Two snapshots, then compaction: what etcd takes with the log, and with snapshots in its place."""
+    rows: list[list[float | str | int]] = []
+    for label in ("with the log", "with snapshots"):
+        if rows:
+            for _ in range(2):
+                _snapshot(etcd.endpoint)
+        before = _ask(etcd, "maintenance/status")
+        _ask(etcd, "kv/compaction", revision=before["header"]["revision"], physical=True)
+        _ask(etcd, "maintenance/defragment")
+        file = int(_ask(etcd, "maintenance/status")["dbSize"])
+        resident = costs.resident_bytes([etcd.pid])
+        rows.append([f"etcd, {label}", size, resident / 1e6, resident / size, "", "", "", file / 1e6])
     return rows
+
+
+def _snapshot(endpoint: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "proxy.ctl", "--etcd", endpoint, "snapshot"],
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+    if done.returncode:
+        raise BenchError(f"no snapshot: {done.stderr.strip()[-500:]}")
+
+
+def _ask(etcd: EtcdServer, path: str, **fields: object) -> dict[str, Any]:
+    """One request to etcd's JSON gateway."""
+    request = urllib.request.Request(f"{etcd.endpoint}/v3/{path}", json.dumps(fields).encode())
+    with urllib.request.urlopen(request, timeout=PATIENCE_S) as response:
+        found: dict[str, Any] = json.load(response)
+    return found
 
 
 def _live_heap(server: ZooKeeperServer) -> float:
     """The bytes of a JVM's heap and metaspace that are live after a full collection."""
-    subprocess.run(["jcmd", str(server.pid), "GC.run"], check=True, capture_output=True)
+    subprocess.run(["jattach", str(server.pid), "jcmd", "GC.run"], check=True, capture_output=True)
     heap = subprocess.run(
-        ["jcmd", str(server.pid), "GC.heap_info"], check=True, capture_output=True, text=True
+        ["jattach", str(server.pid), "jcmd", "GC.heap_info"], check=True, capture_output=True, text=True
     ).stdout
     return _used_kib(heap) * 1024
 

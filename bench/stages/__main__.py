@@ -10,13 +10,12 @@ from pathlib import Path
 
 from bench.errors import BenchError
 from bench.scenarios import Cell, Table, markdown
-from bench.stages.cases import NAMES, Case, Figures, run
+from bench.stages.cases import ETCD, NAMES, Case, Figures, run
 from bench.stages.costs import CASES, cost_of, table
-from bench.stages.memory import of_a_znode
+from bench.stages.memory import applied, loaded
 from bench.stages.meter import OF_THE_PROXY
 
 _PROFILED = 40  # functions
-_ETCD = ("txns", "puts", "deletes", "compares", "bytes")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -31,16 +30,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
             print(table((case, cost_of(case)) for case in CASES), end="")
             return 0
         if given.znodes:
-            znode = of_a_znode(given.znodes)
-            print(f"{znode.bytes:.1f} bytes each beyond path and data, in {znode.blocks:.2f} blocks")
+            for what, weigh in (("loaded from a snapshot", loaded), ("created", applied)):
+                each = weigh(given.znodes)
+                print(
+                    f"{what}: {each.bytes:.1f} bytes each beyond path and data, in {each.blocks:.2f} blocks"
+                )
             return 0
         for case in cases:
             print(f"{case.name} ...", file=sys.stderr, flush=True)
-            each = max(1, given.requests // case.connections)
+            requests = max(1, given.requests // case.connections)
             rounds = 1 if given.calls or profile else given.rounds
             found = min(
                 (
-                    run(case, each, max(1, each // 4), counting=given.calls, profile=profile)
+                    run(case, requests, max(1, requests // 4), counting=given.calls, profile=profile)
                     for _ in range(rounds)
                 ),
                 key=lambda figures: sum(figures.microseconds().values()),
@@ -54,7 +56,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     title = f"{what}, and what etcd is asked, a request; {given.connections} connections, depth {given.depth}"
     if given.watches:
         title += f", {given.watches:,} watches set"
-    print(markdown(Table(title, ["workload", *OF_THE_PROXY, "sum", *_ETCD], rows)))
+    print(markdown(Table(title, ["workload", *OF_THE_PROXY, "sum", *ETCD], rows)))
     if profile is not None:
         pstats.Stats(profile).sort_stats("tottime").print_stats(_PROFILED)
     if given.json:
@@ -72,7 +74,7 @@ def _cells(figures: Figures, *, calls: bool) -> list[Cell]:
     else:
         times = figures.microseconds()
         cells += [*times.values(), sum(times.values())]
-    return [*cells, *(figures.per_request[name] for name in _ETCD)]
+    return [*cells, *(figures.per_request[name] for name in ETCD)]
 
 
 def _json(figures: Figures, *, calls: bool) -> dict[str, object]:

@@ -12,18 +12,24 @@ from typing import NamedTuple
 
 from bench import wire
 from bench.stages.clients import Asker, Loader, until
-from bench.stages.etcd import CountingEtcd, Counts, MeteredClient
+from bench.stages.etcd import CountingEtcd, Counts, client_of
 from bench.stages.loop import MeteredLoop
 from bench.stages.meter import OF_THE_PROXY, Meter
+from bench.stages.parts import told
 from bench.workloads import WORKLOADS, preparation
 from proxy.__main__ import collect_rarely
 from proxy.config import Config, parse
+from proxy.log.snapshots import Access
 from proxy.server import Server
 
 FANOUT = "fanout"
 NAMES = (*WORKLOADS, FANOUT)
-# No ticks of a few seconds, in which sessions would be looked after meanwhile; else as it comes.
-CONFIG = parse(["--listen", "127.0.0.1:0", "--max-client-connections", "0", "--tick-time", "60000"])
+ETCD = ("txns", "puts", "bytes", "ranges")
+"""What is counted of etcd's work, a request."""
+# As it comes, but for snapshots: their writer would not find this etcd.
+CONFIG = parse(
+    ["--listen", "127.0.0.1:0", "--max-client-connections", "0", "--snapshot-log-requests", "1000000000"]
+)
 _ROOT = b"/bench"
 _WATCHERS = 100  # sessions that hold a case's watches
 _FANNED = b"/fanned"
@@ -51,8 +57,7 @@ class Figures(NamedTuple):
     @property
     def per_request(self) -> dict[str, float]:
         """What etcd was asked, for each request."""
-        names = ("txns", "puts", "deletes", "compares", "bytes", "ranges")
-        return {name: getattr(self.etcd, name) / self.requests for name in names}
+        return {name: getattr(self.etcd, name) / self.requests for name in ETCD}
 
     def microseconds(self) -> dict[str, float]:
         """CPU time of a request by stage of the proxy."""
@@ -87,14 +92,15 @@ def run(
 async def serving(meter: Meter, config: Config = CONFIG) -> AsyncIterator[tuple[Server, CountingEtcd]]:
     """A server, and the etcd that it has for itself."""
     etcd = CountingEtcd(meter)
-    client = MeteredClient(etcd, meter)
-    server = Server(config, client)
-    await server.start(lambda _count: None)
-    try:
-        yield server, etcd
-    finally:
-        await server.stop()
-        await client.close()
+    client = client_of(etcd)
+    with told(meter):
+        server = Server(config, client, Access((etcd.address,)))
+        await server.start(lambda _count: None)
+        try:
+            yield server, etcd
+        finally:
+            await server.stop()
+            await client.close()
 
 
 @contextmanager

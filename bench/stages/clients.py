@@ -15,7 +15,7 @@ from bench import wire
 from bench.errors import BadReply, BenchError, Stalled
 from bench.load import accept_session
 from bench.replies import ReplyChecker
-from bench.stages.meter import OUTSIDE, TAKE, Meter
+from bench.stages.meter import ORDER, OUTSIDE, Meter
 from bench.streams import Stream
 from proxy.server import Server
 
@@ -46,7 +46,7 @@ class Client(asyncio.Transport):
 
     def give(self, data: bytes) -> None:
         """Let the proxy have bytes that came from the client."""
-        former = self._meter.enter(TAKE)
+        former = self._meter.enter(ORDER)
         self._connection.data_received(data)
         self._meter.enter(former)
 

@@ -6,7 +6,7 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from bench.stages.cases import FANOUT, Case, run
+from bench.stages.cases import ETCD, FANOUT, Case, run
 from bench.workloads import WORKLOADS
 
 CASES = (
@@ -26,12 +26,11 @@ class Cost(NamedTuple):
     """What one request costs: etcd, in what it is asked, and the proxy, in calls of functions."""
 
     txns: float
-    ranges: float
     puts: float
-    deletes: float
-    compares: float
     bytes: float
     """Of the Txns."""
+    ranges: float
+    """Other requests, and there should be none."""
     python: float
     """Calls of functions in Python."""
     c: float
@@ -42,18 +41,7 @@ def cost_of(case: Case) -> Cost:
     """Run a case and count."""
     warm_up, each = _CHANGES if case.name == FANOUT else _LONE if case.connections == 1 else _CROWD
     figures = run(case, each, warm_up, counting=True)
-    etcd = figures.per_request
-    python, c = figures.calls()
-    return Cost(
-        txns=etcd["txns"],
-        ranges=etcd["ranges"],
-        puts=etcd["puts"],
-        deletes=etcd["deletes"],
-        compares=etcd["compares"],
-        bytes=etcd["bytes"],
-        python=python,
-        c=c,
-    )
+    return Cost._make([*(figures.per_request[name] for name in ETCD), *figures.calls()])
 
 
 def table(costs: Iterable[tuple[Case, Cost]]) -> str:

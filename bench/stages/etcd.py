@@ -1,20 +1,17 @@
 """An etcd in this process: the tests' fake behind etcd's own messages, so that the real client talks to it.
 
-It counts what it is asked to do. Its work is not the proxy's, and neither is HTTP/2's, which is left out.
+It counts what it is asked to do for requests; what the proxy asks by the clock, such as whether it is level
+with etcd, is counted apart. Its work is not the proxy's, and neither is HTTP/2's, which is left out.
 """
 
 import asyncio
-from collections.abc import AsyncGenerator, Sequence
-from contextlib import aclosing
+from collections.abc import Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from typing_extensions import override
-
-from bench.stages.meter import ANSWER, APPLY, ENCODE, EVENTS, OUTSIDE, Meter
+from bench.stages.meter import BACKGROUND, OUTSIDE, Meter
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.http2 import Metadata, RpcError
 from proxy.etcd.model import (
     Compare,
     Delete,
@@ -28,12 +25,16 @@ from proxy.etcd.model import (
     TxnResult,
     WatchMessage,
 )
+from proxy.etcd.transport import Metadata, RpcError
 from tests.fakes.etcd import FakeEtcd
 
 
 @dataclass
 class Counts:
-    """What etcd was asked to do. `bytes` are those of the Txns; `ranges` are requests of their own."""
+    """What etcd was asked to do. `bytes` are those of the Txns; `ranges` are requests of their own.
+
+    `background` are Txns and ranges that the proxy sends by the clock; nothing else of them is counted.
+    """
 
     txns: int = 0
     puts: int = 0
@@ -44,6 +45,7 @@ class Counts:
     watches: int = 0
     keep_alive_streams: int = 0
     keep_alives: int = 0
+    background: int = 0
 
     def copy(self) -> "Counts":
         """As they are now."""
@@ -69,14 +71,20 @@ class CountingEtcd:
 
     async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
         """One request, one answer."""
-        self._meter.enter(OUTSIDE)
+        former = self._meter.enter(OUTSIDE)
+        counts = self.counts
+        if former == BACKGROUND:
+            counts.background += 1
+            self.counts = Counts()
         try:
             answer = self._answer(path.rpartition("/")[2], request)
         except EtcdError as error:
             raise RpcError(error.message) from None
+        finally:
+            self.counts = counts
+            self._meter.enter(former)
         # A Txn's events mostly come before its answer: let whoever follows them go first.
         await asyncio.sleep(0)
-        self._meter.enter(ANSWER)
         return answer
 
     async def stream(self, path: str, metadata: Metadata = ()) -> "_Watch | _KeepAlive":
@@ -144,27 +152,9 @@ class CountingEtcd:
         return ops
 
 
-class MeteredClient(EtcdClient):
-    """The proxy's own client on a CountingEtcd, its work told from that of whoever uses it."""
-
-    def __init__(self, etcd: CountingEtcd, meter: Meter) -> None:
-        super().__init__([etcd.address], connect=lambda _host, _port, _tls: etcd)
-        self._meter = meter
-
-    @override
-    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
-        former = self._meter.enter(ENCODE)
-        try:
-            return await super().txn(txn, timeout)
-        finally:
-            self._meter.enter(former)
-
-    @override
-    async def watch(self, start: bytes, end: bytes, from_revision: int) -> AsyncGenerator[WatchMessage, None]:
-        async with aclosing(super().watch(start, end, from_revision)) as messages:
-            async for message in messages:
-                self._meter.enter(APPLY)
-                yield message
+def client_of(etcd: CountingEtcd) -> EtcdClient:
+    """The proxy's own client on a CountingEtcd."""
+    return EtcdClient([etcd.address], connect=lambda _host, _port, _tls: etcd)
 
 
 class _Watch:
@@ -181,7 +171,7 @@ class _Watch:
 
     async def read(self) -> bytes:
         message = await self._watcher.queue.get()
-        self._meter.enter(OUTSIDE)
+        former = self._meter.enter(OUTSIDE)
         assert isinstance(message, WatchMessage)  # nothing is compacted here
         response: Any = pb.WatchResponse(created=not self._created)
         self._created = True
@@ -191,7 +181,7 @@ class _Watch:
             told.type = event.type
             _fill_key(told.kv, event.kv)
         encoded: bytes = response.SerializeToString()
-        self._meter.enter(EVENTS)
+        self._meter.enter(former)
         return encoded
 
     def cancel(self) -> None:

@@ -12,24 +12,28 @@ from typing import Any, TypeVarTuple, Unpack
 
 from typing_extensions import override
 
-from bench.stages.meter import APPLY, BACKGROUND, EVALUATE, OTHER, OUTSIDE, PLAN, SEND, Meter
+from bench.stages.meter import APPEND, BACKGROUND, FOLLOWER, MACHINE, OTHER, OUTSIDE, REPLY, TRANSLATOR, Meter
 
 CALLBACKS = {
-    "proxy.committer": EVALUATE,
-    "proxy.outlet": SEND,
-    "proxy.requests": SEND,
+    "proxy.log.appender": TRANSLATOR,
+    "proxy.log.applier": MACHINE,
+    "proxy.frontend.connection": REPLY,
+    "proxy.frontend.touched": REPLY,
 }
 """Whose work a callback of the event loop is, by the module of its method."""
 TASKS = {
-    "proxy.committer": PLAN,
-    "proxy.feed": APPLY,
+    "proxy.log.appender": APPEND,
+    "proxy.log.stream": FOLLOWER,
     "proxy.etcd.keeper": BACKGROUND,
     "proxy.etcd.pulse": BACKGROUND,
-    "proxy.leases": BACKGROUND,
-    "proxy.read_only": BACKGROUND,
-    "proxy.reaper": BACKGROUND,
+    "proxy.frontend.session_timer": BACKGROUND,
+    "proxy.log.log": BACKGROUND,
+    "proxy.log.membership": BACKGROUND,
+    "proxy.log.node_expiry": BACKGROUND,
+    "proxy.log.snapshots": BACKGROUND,
+    "proxy.log.staleness": BACKGROUND,
 }
-"""And a task, by the module of its coroutine. Its own parts may enter other stages (see `etcd`)."""
+"""And a task, by the module of its coroutine. Its own parts may enter other stages (see `parts`)."""
 
 _Ts = TypeVarTuple("_Ts")
 

@@ -1,22 +1,20 @@
-"""What a znode takes in the mirror: bytes and objects, as Python's own allocator counts them."""
+"""What a znode takes in the state machine: bytes and objects, as Python's own allocator counts them."""
 
 import gc
 import sys
 import tracemalloc
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from bench.workloads import DATA
-from proxy.draft import SessionRecord
-from proxy.etcd.model import KeyValue
-from proxy.mirror import Mirror
-from proxy.watches import WatchTable
-from schema.keys import Keyspace
-from schema.values import OPEN_ACL, TreeRecord, encode_counter, encode_node, encode_tree
+from bench.scenarios.memory import nodes
+from proxy.state.capture import load, new_machine, pages
+from proxy.state.machine import Machine
+from schema.entry import Entry, Kind, Request, encode_open
 
-_KEYS = Keyspace("/zketcd")
-_PER_DIRECTORY = 1000
+_PER_ENTRY = 512
 _TIME_MS = 1_700_000_000_000
+_INCARNATION = "bench"
+_SESSION = 1
 
 
 class Znode(NamedTuple):
@@ -28,45 +26,48 @@ class Znode(NamedTuple):
     """Of memory, small objects' and large ones'."""
 
 
-def of_a_znode(count: int) -> Znode:
-    """Load a tree of `count` znodes of 100 bytes, a thousand in a directory."""
-    mirror = Mirror(_KEYS, WatchTable(), _Nobody())
-    mirror.load([KeyValue(_KEYS.tree, encode_tree(TreeRecord(True, ((0, 0),), 1)), 1, 1, 1, 0)])
+def loaded(count: int) -> Znode:
+    """What one takes that was loaded from a snapshot: `count` of 100 bytes, a thousand in a directory."""
+    machine = _applied(count)
+    captured = pages(machine)
+    node_pages, session_pages = list(captured.node_pages), list(captured.session_pages)
+    del machine
+    return _weighed(lambda: load(node_pages, session_pages, captured.state), count)
+
+
+def applied(count: int) -> Znode:
+    """What one takes that a client has created."""
+    return _weighed(lambda: _applied(count), count)
+
+
+def _weighed(make: Callable[[], Machine], count: int) -> Znode:
     gc.collect()
     blocks = sys.getallocatedblocks()
     tracemalloc.start()
     try:
-        mirror.load(_pairs(count))
-        mirror.loaded(count)
+        machine = make()
         gc.collect()
         taken, _ = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()
     gc.collect()
     blocks = sys.getallocatedblocks() - blocks
-    own = sum(len(path) + len(node.data or b"") for path, node in mirror.tree.nodes.items())
+    own = sum(len(path) + len(node.data or b"") for path, node in machine.tree.nodes.items())
     return Znode((taken - own) / count, blocks / count)
 
 
-def _pairs(count: int) -> Iterator[KeyValue]:
-    for number in range(count):
-        directory, index = divmod(number, _PER_DIRECTORY)
-        path = f"/d{directory:06}"
-        if index:
-            path += f"/n{index:06}"
-        else:
-            yield KeyValue(_KEYS.counter(path), encode_counter(_PER_DIRECTORY - 1), number, number, 1, 0)
-        value = encode_node(DATA, OPEN_ACL, 0, _TIME_MS + number, _TIME_MS + number, 0, 0)
-        yield KeyValue(_KEYS.node(path), value, number + 2, number + 2, 1, 0)
+def _applied(count: int) -> Machine:
+    machine = new_machine(1)
+    for number, requests in enumerate(_entries(count), 1):
+        machine.apply(_INCARNATION, number, Entry(_TIME_MS + number, 0, 0, 0, requests))
+    return machine
 
 
-class _Nobody:
-    """Listens to the mirror, and has nothing to do with what it hears."""
-
-    def session_changed(self, session_id: int, record: SessionRecord | None) -> None: ...
-
-    def marked(self, marker: bytes, value: bytes) -> None: ...
-
-    def lost(self, number: str, incarnation: str, paths: Sequence[str]) -> None: ...
-
-    def applied(self, revision: int) -> None: ...
+def _entries(count: int) -> Iterator[list[Request]]:
+    requests = [Request(int(Kind.OPEN), _SESSION, 0, (), encode_open(30_000, bytes(16)))]
+    for opcode, body in nodes(count):
+        requests.append(Request(int(Kind.CLIENT), _SESSION, opcode, (), body))
+        if len(requests) >= _PER_ENTRY:
+            yield requests
+            requests = []
+    yield requests

@@ -94,3 +94,11 @@ def test_bytes_of_the_log_where_they_were_counted() -> None:
     table = tables({(CELL, "zketcd"): Outcome([{**figures(50.0), "etcd_wal_bytes": 1234.4}], [])})
     assert "| zketcd log bytes per op |" in table
     assert "| 1,234 |" in table
+
+
+def test_a_server_without_a_workload_has_a_dash() -> None:
+    found = results()
+    found[Cell("append", 1, 1), "etcd"] = Outcome([figures(50.0)], [])
+    speed, cost = tables(found).split("\n\n| workload")[0].splitlines()[3], tables(found).splitlines()[-3]
+    assert speed.startswith("| append | 1 | 1 | – | – | 50 | – | – |")
+    assert cost.startswith("| append | 1 | 1 | – | – | 10.0 + 20.0 | – | 0.500, 2.000, 0.250 |")

@@ -6,8 +6,9 @@ import pytest
 
 from bench import wire
 from bench.errors import BadReply, EffectsDiffer
+from bench.etcd_load import BATCH, SHAPES
 from bench.load import Admin, connected, drive
-from bench.run import Cell, Plan, measure, rotated
+from bench.run import Cell, Plan, able, measure, rotated
 from bench.servers import Target
 from bench.worker import Spec, run
 from bench.workloads import WORKLOADS, clean_up, prepare
@@ -84,7 +85,7 @@ def test_a_run_has_all_its_figures(zookeeper_server: ZooKeeperServer) -> None:
 
 
 @pytest.mark.parametrize("depth", [1, 32])
-@pytest.mark.parametrize("name", WORKLOADS)
+@pytest.mark.parametrize("name", SHAPES)
 def test_raw_etcd_runs(name: str, depth: int, etcd_server: EtcdServer) -> None:
     port, pid = etcd_server.port, etcd_server.pid
     figures = run(
@@ -94,6 +95,8 @@ def test_raw_etcd_runs(name: str, depth: int, etcd_server: EtcdServer) -> None:
     if depth == 1 and name == "create":
         assert figures["etcd_put"] == 2.0
         assert figures["etcd_txn"] == 1.0
+    if name == "append":
+        assert figures["etcd_put"] == figures["etcd_txn"] == (1.0 if depth == 1 else 1 / BATCH)
 
 
 def test_measure_goes_through_all_cells(zookeeper_server: ZooKeeperServer) -> None:
@@ -128,3 +131,11 @@ def test_targets_take_turns(zookeeper_server: ZooKeeperServer) -> None:
     one = zookeeper_target(zookeeper_server)
     two = one._replace(name="two")
     assert [target.name for target in rotated([one, two], 3)] == ["two", "zookeeper"]
+
+
+def test_what_only_etcd_has_runs_there_alone(zookeeper_server: ZooKeeperServer) -> None:
+    one = zookeeper_target(zookeeper_server)
+    etcd = one._replace(name="etcd", protocol="etcd")
+    assert able(Cell("append", 1, 1), [one, etcd]) == [etcd]
+    assert able(Cell("get", 1, 1), [one, etcd]) == [one, etcd]
+    assert measure(Plan([Cell("append", 1, 1)], 1, 0.02, 0), [one], lambda line: None) == {}

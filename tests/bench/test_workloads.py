@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from bench.data import SIZE
 from bench.workloads import DATA, WORKLOADS
 from codec import packets
 from codec.constants import OpCode
@@ -43,6 +44,12 @@ def decoded(frame: bytes) -> tuple[int, list[Operation]]:
     return xid, found
 
 
+def uniform(operation: Operation) -> Operation:
+    """With the data that differ from request to request put in the place of DATA."""
+    code, fields = operation
+    return code, tuple(DATA if isinstance(field, bytes) and len(field) == SIZE else field for field in fields)
+
+
 def created(path: str, data: bytes = DATA, flags: int = 0) -> Operation:
     return OpCode.CREATE, (path, data, OPEN_TO_ALL, flags)
 
@@ -71,8 +78,22 @@ def test_requests_are_what_they_should_be(name: str) -> None:
     chunk = stream.take(1) + stream.take(255) + stream.take(256) + stream.take(100)
     requests = [decoded(frame) for frame in Framer().feed(chunk)]
     assert len(requests) == 612
-    assert requests[0][1] == FIRST[name]
+    assert [uniform(operation) for operation in requests[0][1]] == FIRST[name]
     assert [xid & 0xFF for xid, _ in requests] == [(i + 1) & 0xFF for i in range(612)]
+
+
+@pytest.mark.parametrize("name", ["create", "sequential", "set", "mixed", "multi"])
+def test_no_data_are_sent_twice_within_an_entry_of_the_log(name: str) -> None:
+    workload = WORKLOADS[name](ROOT, 64, 4000)
+    seen = [
+        field
+        for connection in range(64)
+        for frame in Framer().feed(workload.stream(connection).take(32))
+        for _, fields in decoded(frame)[1]
+        for field in fields
+        if isinstance(field, bytes) and len(field) == SIZE
+    ]
+    assert len(set(seen)) > 0.95 * len(seen) > 0
 
 
 def test_mixed_has_one_set_in_ten() -> None:

@@ -63,3 +63,16 @@ MEMORY = Table(
         ["zketcd's etcd", 10_000, 44.0, ""],
     ],
 )
+
+SIDECARS = Table(
+    "Sidecars",
+    ["server", "workload", "op/s", "p50, ms", "p99, ms"],
+    [
+        ["ZooKeeper", "multi", 900.0, 10.0, 20.0],
+        ["ZooKeeper", "locks", 90.0, 100.0, 200.0],
+        ["1 proxy", "multi", 1_000.0, 11.0, 21.0],
+        ["1 proxy", "locks", 100.0, 101.0, 201.0],
+        ["4 proxies", "multi", 800.0, 12.0, 22.0],
+        ["4 proxies", "locks", 80.0, 102.0, 202.0],
+    ],
+)

@@ -7,7 +7,7 @@ from bench.plots import figures
 from bench.plots.style import COLOURS
 from bench.report import all_medians
 from bench.run import Cell
-from tests.bench.plots.sample import MEMORY, curves, outcome, reference
+from tests.bench.plots.sample import MEMORY, SIDECARS, curves, outcome, reference
 
 
 def lines(axes: Axes) -> dict[str, tuple[list[float], ...]]:
@@ -79,6 +79,18 @@ def test_memory_against_znodes() -> None:
         "zketcd's proxy": ([1_000.0, 10_000.0], [50.0, 55.0]),
         "its etcd": ([1_000.0, 10_000.0], [33.0, 44.0]),
     }
+
+
+def test_sidecars_against_the_number_of_proxies() -> None:
+    rate, p99 = figures.sidecars(SIDECARS).axes
+    assert {name: line for name, line in lines(rate).items() if not name.startswith("_")} == {
+        "multi": ([1.0, 4.0], [1_000.0, 800.0]),
+        "locks": ([1.0, 4.0], [100.0, 80.0]),
+    }
+    assert lines(p99)["multi"] == ([1.0, 4.0], [21.0, 22.0])
+    # ZooKeeper's, level.
+    levels = [line for line in p99.get_lines() if str(line.get_label()).startswith("_")]
+    assert [np.asarray(line.get_ydata(), float).tolist() for line in levels] == [[20.0, 20.0], [200.0, 200.0]]
 
 
 def test_a_server_has_one_colour_throughout() -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from bench.plots.__main__ import DOCUMENTS, main
 from bench.report import as_json
-from tests.bench.plots.sample import ENVIRONMENT, MEMORY, curves, reference
+from tests.bench.plots.sample import ENVIRONMENT, MEMORY, SIDECARS, curves, reference
 
 
 def test_our_documents_show_the_committed_results(capsys: pytest.CaptureFixture[str]) -> None:
@@ -39,11 +39,15 @@ def test_files_follow_results(folders: list[str], tmp_path: Path, capsys: pytest
     assert capsys.readouterr().out == ""
     (tmp_path / "results" / "reference.json").unlink()
     (tmp_path / "results" / "curves.json").write_text(json.dumps(as_json(curves(), ENVIRONMENT)))
-    scenario = {**MEMORY._asdict(), "environment": {**ENVIRONMENT, "scale": 1}}
-    (tmp_path / "results" / "scenarios.json").write_text(json.dumps({"memory": scenario}))
+    scenarios = {
+        name: {**table._asdict(), "environment": {**ENVIRONMENT, "scale": 1}}
+        for name, table in (("memory", MEMORY), ("sidecars", SIDECARS))
+    }
+    (tmp_path / "results" / "scenarios.json").write_text(json.dumps(scenarios))
     assert main(folders) == 0
     assert "docs/performance/costs.svg removed" in capsys.readouterr().out
-    assert sorted(path.name for path in pictures.iterdir()) == ["latency.svg", "memory.svg", "throughput.svg"]
+    drawn = ["latency.svg", "memory.svg", "sidecars.svg", "throughput.svg"]
+    assert sorted(path.name for path in pictures.iterdir()) == drawn
 
 
 def test_a_bad_mark_or_file_changes_nothing(

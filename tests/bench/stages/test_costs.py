@@ -20,8 +20,9 @@ from bench.stages.costs import CASES, Cost, cost_of, read, table
 
 COSTS = read((Path(__file__).parent / "costs.txt").read_text())
 # The same code gives the same figures, so there is next to no headroom; the calls get what a line or two more
-# in a request of a hundred calls take, lest every mended bug has to touch the table.
-_ROOM = Cost._make([1.005] * 6 + [1.03] * 2)
+# in a request of a hundred calls take, lest every mended bug has to touch the table. Bytes depend on how well
+# the random ids of sessions compress.
+_ROOM = Cost._make([1.005, 1.005, 1.01, 1.005, 1.03, 1.03])
 _ROUNDING = 0.0001
 _READS = ("get", "exists", "children")
 
@@ -48,7 +49,13 @@ def test_the_table_has_each_case() -> None:
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.name in _READS], ids=_id)
 def test_reads_ask_etcd_for_nothing(case: Case) -> None:
-    assert COSTS[case][:6] == (0, 0, 0, 0, 0, 0)
+    assert COSTS[case][:4] == (0, 0, 0, 0)
+
+
+@pytest.mark.parametrize("case", CASES, ids=_id)
+def test_etcd_gets_one_put_a_txn_and_is_asked_nothing_else(case: Case) -> None:
+    assert COSTS[case].puts == COSTS[case].txns <= 1
+    assert COSTS[case].ranges == 0
 
 
 @pytest.mark.parametrize("case", [case for case in CASES if case.depth > 1], ids=_id)
@@ -58,11 +65,11 @@ def test_pipelined_requests_share_their_txns(case: Case) -> None:
 
 def test_watches_that_do_not_fire_cost_next_to_nothing() -> None:
     without, watched = COSTS[Case("mixed", 64, 32)], COSTS[Case("mixed", 64, 32, 10_000)]
-    assert watched.python + watched.c < 1.02 * (without.python + without.c)
+    assert watched.python + watched.c < 1.05 * (without.python + without.c)
 
 
 def test_a_table_is_read_as_it_was_written() -> None:
-    costs = {case: Cost(*(number / 8 for number in range(8))) for case in CASES}
+    costs = {case: Cost(*(number / 8 for number in range(len(Cost._fields)))) for case in CASES}
     assert read(table(costs.items())) == costs
     with pytest.raises(ValueError, match="other columns"):
         read("name  txns\n")

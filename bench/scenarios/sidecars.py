@@ -1,0 +1,136 @@
+"""A proxy beside every client, as a sidecar at every ClickHouse host: 1 to 16 proxies on one etcd.
+
+Sixteen clients, each with one request in flight, share the proxies. Three workloads write what all share or
+what is each client's own; the fourth hands locks round (see `bench.scenarios.locks`). ZooKeeper serves the
+same clients beside them.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager
+from functools import partial
+from typing import NamedTuple
+
+from bench import costs, summary, wire
+from bench.load import Admin, Timing, connected, drive
+from bench.scenarios import Cell, Table
+from bench.scenarios.locks import hand_round
+from bench.servers import ETCD_OPTIONS
+from bench.workloads import Create, Multi, SequentialCreate, Workload, prepare
+from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
+
+CLIENTS = 16
+PROXIES = (1, 4, 8, 16)
+SECONDS = 3.0
+WARM_UP = 0.5
+"""Length of the untimed run of each workload that comes first, as a share of the timed one's."""
+WORKLOADS: dict[str, type[Workload]] = {
+    "multi on one table": Multi,
+    "sequential creates in one directory": SequentialCreate,
+    "creates in directories of their own": Create,
+}
+LOCKS = "locks that change hands"
+
+
+class Servers(NamedTuple):
+    """What answers the clients, and whom to charge."""
+
+    label: str
+    ports: Sequence[int]
+    proxies: Sequence[int]
+    """The pids of the proxies, or of ZooKeeper."""
+    etcd: Sequence[int]
+
+
+def run(scale: float) -> Table:
+    """Three seconds a workload at scale 1; at a small scale with fewer proxies."""
+    seconds = max(0.3, SECONDS * scale)
+    rows: list[list[Cell]] = []
+    for start in (_zookeeper, *(_proxies(count) for count in PROXIES if scale > 0.05 or count <= 4)):
+        with start() as servers:
+            rows += _measure(servers, seconds)
+    return Table(
+        f"{CLIENTS} clients with one request at a time, by the number of proxies that they share",
+        [
+            "server",
+            "workload",
+            "op/s",
+            "p50, ms",
+            "p99, ms",
+            "longest, ms",
+            "p99 / p50",
+            "cores of the servers",
+            "cores of etcd",
+        ],
+        rows,
+    )
+
+
+@contextmanager
+def _zookeeper() -> Iterator[Servers]:
+    with ZooKeeperServer(max_client_connections=0, java_options=()) as server:
+        yield Servers("ZooKeeper", [server.port], [server.pid], [])
+
+
+def _proxies(count: int) -> Callable[[], AbstractContextManager[Servers]]:
+    @contextmanager
+    def start() -> Iterator[Servers]:
+        with ExitStack() as stack:
+            etcd = stack.enter_context(EtcdServer(*ETCD_OPTIONS))
+            proxies = [
+                stack.enter_context(ZketcdServer(etcd.endpoint, max_client_connections=0))
+                for _ in range(count)
+            ]
+            label = f"{count} {'proxy' if count == 1 else 'proxies'}"
+            yield Servers(label, [proxy.port for proxy in proxies], [p.pid for p in proxies], [etcd.pid])
+
+    return start
+
+
+def _measure(servers: Servers, seconds: float) -> list[list[Cell]]:
+    # The JVM compiles what is hot only after some ten thousand calls.
+    for number, kind in enumerate(WORKLOADS.values()):
+        _drive(servers, kind(b"/warm-%d" % number, CLIENTS, 0), seconds * WARM_UP)
+    rows: list[list[Cell]] = []
+    for number, (name, kind) in enumerate(WORKLOADS.items()):
+        workload = kind(b"/sidecars-%d" % number, CLIENTS, 0)
+        rows.append([servers.label, name, *_charged(servers, partial(_drive, servers, workload, seconds))])
+    locks = partial(hand_round, servers.ports, CLIENTS, seconds, b"/sidecars-locks")
+    rows.append([servers.label, LOCKS, *_charged(servers, locks)])
+    return rows
+
+
+def _charged(servers: Servers, measured: Callable[[], Timing]) -> list[float]:
+    """The figures of one run, with the cores that servers and etcd took."""
+    before = costs.cpu_seconds(servers.proxies), costs.cpu_seconds(servers.etcd)
+    timing = measured()
+    spent = costs.cpu_seconds(servers.proxies) - before[0], costs.cpu_seconds(servers.etcd) - before[1]
+    p50, p99, longest = (value / 1e6 for value in summary.percentiles(timing.samples, (0.5, 0.99, 1.0)))
+    rate = sum(timing.counts) / timing.seconds
+    return [rate, p50, p99, longest, p99 / p50, *(seconds / timing.seconds for seconds in spent)]
+
+
+def _drive(servers: Servers, workload: Workload, seconds: float) -> Timing:
+    """All clients at once, spread evenly over the servers, in one thread that waits for all of them."""
+    with ExitStack() as stack:
+        admin = stack.enter_context(Admin(servers.ports[0]))
+        prepare(workload, admin)
+        for port in servers.ports[1:]:
+            with Admin(port) as other:
+                other.call(wire.SYNC, wire.text(workload.root))
+                other.close_session()
+        connections = [
+            connection
+            for index, port in enumerate(servers.ports)
+            for connection in stack.enter_context(
+                connected(port, [workload.stream(i) for i in range(index, CLIENTS, len(servers.ports))])
+            )
+        ]
+        timing = drive(connections, 1, seconds)
+        order = [i for index in range(len(servers.ports)) for i in range(index, CLIENTS, len(servers.ports))]
+        counts = [0] * CLIENTS
+        for place, client in enumerate(order):
+            counts[client] = timing.counts[place]
+        admin.call(wire.SYNC, wire.text(workload.root))  # what the other proxies have written last
+        workload.verify(admin, counts)
+        admin.close_session()
+    return timing

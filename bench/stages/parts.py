@@ -1,0 +1,66 @@
+"""Tells a meter when one part of the proxy calls another: where a stage begins within a callback or task.
+
+The methods on which stages begin are replaced while a server is measured, so nothing in the proxy needs to
+know of this. Whose work a callback or task as a whole is, the event loop knows (see `loop`).
+"""
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import wraps
+from typing import Any
+
+import proxy.log.applier
+from bench.stages.meter import DIGEST, MACHINE, REPLY, TRANSLATOR, WATCHES, Meter
+from proxy.frontend.order import Order
+from proxy.log.appender import Appender
+from proxy.log.applier import Applier
+from proxy.log.translator import Translator
+from proxy.state.digest import Digest
+from proxy.state.watches import WatchTable
+
+METHODS: tuple[tuple[type, str, str], ...] = (
+    (Appender, "submit", TRANSLATOR),
+    (Translator, "cut", TRANSLATOR),
+    (Applier, "feed", MACHINE),
+    (Digest, "touch", DIGEST),
+    (Digest, "settle", DIGEST),
+    (WatchTable, "fire", WATCHES),
+    (Order, "applied", REPLY),
+)
+"""Class, method, and the stage that it begins."""
+_WINDOW = 2  # Txns in flight, as on an etcd that is near
+
+
+@contextmanager
+def told(meter: Meter) -> Iterator[None]:
+    """Let the methods tell the meter; for servers that are made meanwhile.
+
+    How much of an entry is applied at a stretch, and how many Txns are in flight, depends on the time that
+    things take, and counting makes it longer. That is left out: the same code has to give the same counts.
+    """
+    replaced: list[tuple[Any, str, Any]] = [
+        (kind, name, _telling(kind.__dict__[name], stage, meter)) for kind, name, stage in METHODS
+    ]
+    replaced += [(proxy.log.applier, "perf_counter", float), (Appender, "window", _WINDOW)]
+    originals = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]
+    for owner, name, replacement in replaced:
+        setattr(owner, name, replacement)
+    try:
+        yield
+    finally:
+        for owner, name, original in originals:
+            setattr(owner, name, original)
+
+
+def _telling(method: Callable[..., Any], stage: str, meter: Meter) -> Callable[..., Any]:
+    enter = meter.enter
+
+    @wraps(method)
+    def telling(*args: Any, **kwargs: Any) -> Any:
+        former = enter(stage)
+        try:
+            return method(*args, **kwargs)
+        finally:
+            enter(former)
+
+    return telling

@@ -1,0 +1,17 @@
+"""Data that differ."""
+
+import zlib
+
+from bench.data import SIZE, data, first_of
+
+
+def test_data_differ_and_hardly_compress() -> None:
+    each = [data(number) for number in range(5_000)]
+    assert {len(one) for one in each} == {SIZE}
+    assert len(set(each)) == len(each)
+    together = b"".join(each)
+    assert len(zlib.compress(together)) > 0.5 * len(together)
+
+
+def test_streams_in_step_have_different_data() -> None:
+    assert len({data(first_of(stream) + 7) for stream in range(64)}) == 64
