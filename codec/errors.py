@@ -17,6 +17,10 @@ class NullString(MalformedPacket):
         self.end = end
 
 
+class NullId(MalformedPacket):
+    """An ACL's entry without an id. ZooKeeper decodes it and stumbles later, as over a NullString."""
+
+
 class FrameTooLong(MalformedPacket):
     """A frame announces a length below 0 or above the limit.
 

@@ -10,7 +10,7 @@ from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple, TypeAlias
 
-from codec.errors import MalformedPacket, NullString
+from codec.errors import MalformedPacket, NullId, NullString
 
 INT = Struct(">i")
 LONG = Struct(">q")
@@ -159,7 +159,7 @@ class Reader:
         perms, scheme, identity = self.int(), self.string() or "", self.string()
         if identity is None:
             if scheme not in ("", "auth"):
-                raise MalformedPacket("the id of an ACL is null")
+                raise NullId("the id of an ACL is null")
             identity = ""
         return Acl(perms, scheme, identity)
 

@@ -1,18 +1,19 @@
 """ClickHouse Keeper's extensions to the protocol: its long handshake, 64-bit xids, and its own requests.
 
-Twins of what records.py declares, as in packets.py and with the same errors. Here is only what Keeper adds;
-nothing here knows what a server answers.
+Twins of what records.py declares, and the handshake by its declaration, as in packets.py and with the same
+errors. Here is only what Keeper adds; nothing here knows what a server answers.
 """
 
 from struct import Struct
 from struct import error as StructError
 from typing import NamedTuple, TypeAlias
 
+from codec import records
 from codec.constants import ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
 from codec.jute import INT, Reader, from_text
-from codec.packets import STAT, ConnectRequest, present
+from codec.packets import STAT, ConnectRequest, connect_request, present
 
 WIDE_REQUEST_HEADER = Struct(">qi")  # xid, opcode
 _pack_reply = Struct(">iqqi").pack  # length, xid, zxid, err
@@ -72,14 +73,9 @@ class WideConnectRequest(NamedTuple):
 
 
 def decode_wide_connect(frame: bytes) -> WideConnectRequest:
-    """The handshake of protocol version 11. Raises MalformedPacket."""
-    reader = Reader(frame)
-    version, compression = reader.int(), reader.boolean()
-    last_zxid, timeout, session_id = reader.long(), reader.int(), reader.long()
-    password, read_only = reader.buffer(), reader.boolean()
-    return WideConnectRequest(
-        ConnectRequest(version, last_zxid, timeout, session_id, password, read_only), compression
-    )
+    """The handshake of protocol version 11, by its declaration. Raises MalformedPacket."""
+    fields = records.decode(records.WideConnectRequest, frame)
+    return WideConnectRequest(connect_request(fields), fields.useCompression)
 
 
 def wide_frame(xid: int, zxid: int, err: int, body: bytes = b"") -> bytes:

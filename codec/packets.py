@@ -1,6 +1,8 @@
-"""Hand-tuned twins of the declarations in records.py, for the requests and replies of the hot path.
+"""What the server reads and writes: hand-tuned twins of declarations in records.py, and the handshake.
 
-Every function here is proven equal to its declaration, byte for byte, by tests/codec/test_packets.py.
+The twins serve requests and replies; each is proven equal to its declaration, byte for byte, by
+tests/codec/test_packets.py. The handshake, at the end, comes once for each connection and is read and written
+by the declarations themselves.
 Decoders take a frame and the position behind the request header, ignore trailing bytes as ZooKeeper does,
 and raise MalformedPacket, or its NullString where the packet is whole but the path is null
 (README.md has what ZooKeeper answers to each). Encoders trust their arguments.
@@ -9,11 +11,12 @@ and raise MalformedPacket, or its NullString where the packet is whole but the p
 from collections.abc import Callable
 from struct import Struct
 from struct import error as StructError
-from typing import NamedTuple, TypeAlias, TypeVar
+from typing import Any, NamedTuple, TypeAlias, TypeVar
 
+from codec import records
 from codec.constants import Xid
 from codec.errors import MalformedPacket, NullString
-from codec.jute import INT, OPEN_ACLS, OPEN_ACLS_SIZE, OPEN_TO_ALL, Acl, Reader, from_text, pack_buffer
+from codec.jute import INT, OPEN_ACLS, OPEN_ACLS_SIZE, OPEN_TO_ALL, Acl, Reader, from_text
 
 REQUEST_HEADER = Struct(">ii")  # xid, opcode
 REPLY_HEADER = Struct(">iqi")  # xid, zxid, err
@@ -32,7 +35,6 @@ _int_at = INT.unpack_from
 _pack_reply = Struct(">iiqi").pack  # length, then a reply header
 _pack_event = Struct(">iiqiiii").pack  # length, reply header, type, state, length of the path
 _NOTIFICATION_XID = int(Xid.NOTIFICATION)  # a plain number packs faster than an enum looks it up
-_CONNECT_RESPONSE_HEAD = Struct(">iiq")
 
 
 # The decoders of what changes something return the record and the position behind it: they serve requests by
@@ -217,18 +219,34 @@ class ConnectRequest(NamedTuple):
 
 def decode_connect(frame: bytes) -> ConnectRequest:
     """The first packet of a client: a ConnectRequest without any header."""
-    reader = Reader(frame)
-    version, last_zxid, timeout = reader.int(), reader.long(), reader.int()
-    session_id, password = reader.long(), reader.buffer()
-    read_only = reader.boolean() if reader.remaining else None
-    return ConnectRequest(version, last_zxid, timeout, session_id, password, read_only)
+    fields = records.decode(records.ConnectRequest, frame)
+    return connect_request(fields)
+
+
+def connect_request(fields: Any) -> ConnectRequest:
+    """The ConnectRequest in the fields of a declared record."""
+    return ConnectRequest(
+        fields.protocolVersion,
+        fields.lastZxidSeen,
+        fields.timeOut,
+        fields.sessionId,
+        fields.passwd,
+        fields.readOnly,
+    )
 
 
 def encode_connect_response(
     timeout_ms: int, session_id: int, password: bytes, read_only: bool | None, version: int = 0
 ) -> bytes:
     """A whole ConnectResponse, its length included; `read_only` None leaves the byte out, for old clients."""
-    body = _CONNECT_RESPONSE_HEAD.pack(version, timeout_ms, session_id) + pack_buffer(password)
-    if read_only is not None:
-        body += b"\x01" if read_only else b"\x00"
+    body = records.encode(
+        records.ConnectResponse,
+        {
+            "protocolVersion": version,
+            "timeOut": timeout_ms,
+            "sessionId": session_id,
+            "passwd": password,
+            "readOnly": read_only,
+        },
+    )
     return INT.pack(len(body)) + body

@@ -4,4 +4,5 @@ formats/  ZooKeeper's files as bytes: snapshot, transaction log, seals, digests,
 table.py  the tables that everything meets in: znodes, sessions, transactions.
 sources/  Spark data sources and sinks: "zookeeper" (files), "zketcd" (an etcd prefix).
 jobs/     what `python -m pipeline` does: import, export, verify, inspect.
+etcd/     the tree in etcd: written as the pages of a snapshot, and read.
 """

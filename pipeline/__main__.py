@@ -11,15 +11,15 @@ from types import ModuleType
 
 from pyspark.errors import PySparkException
 
-from pipeline.etcd.load import LoadRefused
 from pipeline.etcd.read import NotReadable
+from pipeline.etcd.requests import LoadRefused
 from pipeline.formats.errors import BadFile
 from pipeline.jobs import export, import_, inspect, verify
 from pipeline.jobs.failure import Failure, Usage, reason_of
 from pipeline.live.admin import NoSnapshot
 from pipeline.live.walk import WalkFailed
 from proxy.etcd.model import EtcdError
-from schema.values import BadValue
+from schema.errors import BadValue
 
 #: A module a command: SUMMARY, add_arguments(parser), run(arguments) -> exit code.
 COMMANDS: dict[str, ModuleType] = {
@@ -48,7 +48,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """Run one command; returns the exit code. Wrong usage exits with 2."""
     parser = argparse.ArgumentParser(
         prog="python -m pipeline",
-        description="Move a ZooKeeper's tree onto etcd and back, and prove that nothing was lost.",
+        description="Copy a tree of ZooKeeper into etcd and back, and compare the copies.",
     )
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
     for name, module in COMMANDS.items():

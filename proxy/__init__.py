@@ -1,25 +1,54 @@
 """The server: ZooKeeper clients on one side, etcd on the other.
 
-The words used here, and the way of data:
+All proxies of a tree write the requests of their clients into one log in etcd, read the same log in the same
+order, and apply it to the same state machine. A request is evaluated when it is applied, and the proxy that
+sent it answers its client at that moment. Reads are answered from memory.
 
-    socket -> connection -> requests -> operation on a draft -> batch -> plan -> etcd Txn
-                                                                                    |
-    socket <- outlet <- requests <- reply, after the watch events <- mirror <- watch stream
+    client -> frontend -> log.translator -> entry -> etcd
+                                                      |
+    client <- frontend <- state.machine <- log.applier <- log.follower <- watch stream
 
-tree        every znode in memory, as of one etcd revision
-mirror      the tree, sessions and proxies as the one watch stream of this proxy tells them
-draft       what the writes of one batch would make of the tree: an overlay, with what they looked at
-footprint   the paths and sessions that one request looked at or changed
-batch       requests evaluated on one draft and sent as one Txn; its components share no path or session
-plan        a batch's components as nested Txns: the guards (compares) and the net effect (puts, deletes)
-flight      a batch under way: its lane, its sessions, and who waits for it
-lane        a marker key of this proxy; each Txn in flight uses one, so that a lost one can be fenced off
-marker      the key that every Txn puts: its event tells the mirror that the Txn's revision has arrived
-incarnation the random name of one run of one proxy
-refusal     an error code that ZooKeeper answers; guarded like a success, so that it is true
-session     as in ZooKeeper; its id is an etcd lease, its record hangs on that lease
-caller      who asks: the session and the identities (auth) of its connection
+The words used here:
 
-`tree`, `quotas`, `acl`, `draft`, `batch`, `plan`, `flights`, `ahead`, `mirror`, `watches`, `sessions`,
-`overtaking`, `reaping` and `ops` are pure: no I/O, no clock, no asyncio.
+log          the entries of all proxies, in the order in which they take effect
+entry        the requests that one proxy sends to etcd together: one key, written by one Txn
+append       to write an entry to the log
+apply        to evaluate the requests of an entry; every proxy does so with every entry, with the same outcome
+number       counts the entries of one incarnation: 1, 2, 3, ...; they take effect in this order, without gaps
+position     the etcd revision at which an entry was written
+replacement  fills a number whose entry etcd has refused: the entry without the requests that need space
+void         an entry without requests
+incarnation  the random name under which a proxy appends; it ends with the proxy's lease
+carry over   to move the sessions of a proxy's former incarnation to its new one
+proxy key    the key that shows that an incarnation lives; it has the proxy's lease
+eldest       the living proxy whose key is oldest; it ends the sessions of dead proxies and deletes due nodes
+machine      the state machine: tree, sessions and counters, and how an entry changes them
+session      as in ZooKeeper: part of the state; attached to the incarnation whose proxy serves its client
+attach       to move a session to the incarnation of the proxy that its client has connected to
+holder       the proxy that a session is attached to; it ends the session if the client is silent for too long
+orphan       a session whose holder is dead
+zxid         counts the requests that changed something or failed to, as ZooKeeper counts them
+watch event  a notification to a client about a change that it watches; not an event of etcd's watch stream
+digest       a sum of hashes over the whole state, by which proxies find out whether they agree
+checkpoint   a digest with the count of entries at which it was taken; entries carry the newest one
+snapshot     the state as of one position, written to etcd as pages
+truncate     to delete the part of the log that no start needs any more
+record       the key with the tree's settings and the names of its snapshots
+level        the version of the state machine's rules that a tree uses
+level with   a proxy is level with etcd when it has applied everything that was there at some moment
+staleness    for how long a proxy has not been level with etcd
+
+The packages, each above those that it imports:
+
+server             puts the parts together
+admin              four-letter words, HTTP commands, metrics
+frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions
+ctl                a command that reads etcd without a proxy
+log                requests into entries, entries into etcd, the watch stream into the machine; snapshots
+state              the state machine. Pure
+etcd               the client of etcd, and the embedded etcd
+support            tasks, histograms, counters, throttled log lines
+
+`codec`, `schema` and `proxy.state` are pure: no I/O, no clock, no randomness. So are single modules of other
+packages, which pyproject.toml names (contract "pure").
 """

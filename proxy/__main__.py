@@ -1,4 +1,4 @@
-"""`python -m proxy`: reads the configuration, starts etcd if need be, serves, and ends both on a signal."""
+"""`python -m proxy`: reads the configuration, starts an etcd if none is given, serves until a signal."""
 
 import asyncio
 import gc
@@ -13,14 +13,15 @@ import uvloop
 
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
-from proxy.certificates import TlsContext
 from proxy.config import Config, parse
 from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
 from proxy.etcd.model import EtcdError
-from proxy.feed import TreeNotServable
+from proxy.frontend.certificates import TlsContext
+from proxy.log.record import TreeNotServable
+from proxy.log.snapshots import Access
 from proxy.server import Server, bound_socket
-from schema.values import BadValue
+from schema.errors import BadValue
 
 log = logging.getLogger("zketcd")
 
@@ -38,7 +39,7 @@ def main() -> int:
         print(f"zketcd: {error}", file=sys.stderr)
         return 2
     try:
-        # Before all else: who cannot have the port need not start an etcd and load a tree.
+        # First of all: without the port there is no need to start an etcd and load a tree.
         with (
             bound_socket(config.host, config.port) as listener,
             bound_socket(*config.tls.secure) if config.tls.secure else nullcontext() as secure,
@@ -53,7 +54,7 @@ def main() -> int:
 
 @contextmanager
 def _admin_socket(config: Config) -> Iterator[socket.socket | None]:
-    """The socket of the admin HTTP server; None if there is to be none, or its default port is taken."""
+    """The socket of the admin HTTP server; None without one, or if its default port is taken."""
     if config.admin is None:
         yield None
         return
@@ -93,16 +94,26 @@ async def _run(
             tls=Tls(config.etcd_ca, config.etcd_cert, config.etcd_key),
             user=config.etcd_user,
             password=config.etcd_password,
+            transport=config.etcd_transport,
         )
         stack.push_async_callback(etcd.close)
-        server = Server(config, etcd, tls)
+        access = Access(
+            tuple(endpoints),
+            config.etcd_ca,
+            config.etcd_cert,
+            config.etcd_key,
+            config.etcd_user,
+            config.etcd_password,
+            config.etcd_transport,
+        )
+        server = Server(config, etcd, access, tls)
         if admin_listener is not None:
             admin = AdminServer(server.facts, Commands(server.facts, server.auth))
             await admin.start(admin_listener)
-            # The last to end: it says that this proxy is not ready while it drains.
+            # It ends last: it reports that this proxy is not ready while it drains.
             stack.push_async_callback(admin.stop)
-        gc.disable()  # what a load makes stays: to look through it again and again takes a third of its time
-        started = loop.create_task(server.start(_tell, listener, secure))
+        gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time
+        started = loop.create_task(server.start(_print_progress, listener, secure))
         waiting = loop.create_task(stopped.wait())
         lost = loop.create_task(_end_of(embedded))
         await asyncio.wait((started, waiting, lost), return_when=asyncio.FIRST_COMPLETED)
@@ -115,8 +126,8 @@ async def _run(
         collect_rarely()
         print(
             f"ready: serving ZooKeeper clients on {config.host}:{server.port},"
-            f" etcd at {','.join(endpoints)}, prefix {config.prefix}, {len(server.mirror.tree.nodes)} znodes,"
-            f" {_told(admin_listener)}",
+            f" etcd at {','.join(endpoints)}, prefix {config.prefix},"
+            f" {len(server.machine.tree.nodes)} znodes, {_admin_address(admin_listener)}",
             flush=True,
         )
         failed = loop.create_task(server.failed())
@@ -131,31 +142,31 @@ async def _run(
 
 
 def collect_rarely() -> None:
-    """Have the garbage collector do next to nothing, once the tree is loaded."""
-    # The tree is here to stay: without this each full collection would walk all of it.
+    """Let the garbage collector do next to nothing, once the tree is loaded."""
+    # The tree stays: without this each full collection would walk all of it.
     gc.freeze()
-    # Requests and drafts free themselves; what is left to collect is rare, and collecting costs.
+    # Requests are freed by their reference counts; what is left to collect is rare, and collecting costs.
     gc.set_threshold(100_000, 50, 1000)
     gc.enable()
 
 
 async def _end_of(embedded: EmbeddedEtcd | None) -> EmbeddedEtcdError:
-    """Wait for the end of the embedded etcd, for ever if there is none: what to say of it."""
+    """Wait for the end of the embedded etcd, for ever if there is none; returns the error to report."""
     while embedded is None:
         await asyncio.get_running_loop().create_future()
     status = await embedded.wait()
     return EmbeddedEtcdError(f"the embedded etcd ended with status {status}; see {embedded.log_path}")
 
 
-def _told(admin_listener: socket.socket | None) -> str:
+def _admin_address(admin_listener: socket.socket | None) -> str:
     if admin_listener is None:
         return "no admin HTTP server"
     host, port = admin_listener.getsockname()[:2]
     return f"admin HTTP server on {host}:{port}"
 
 
-def _tell(count: int) -> None:
-    print(f"loading: {count} keys so far", file=sys.stderr, flush=True)
+def _print_progress(count: int) -> None:
+    print(f"loading: {count} znodes and log entries so far", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":

@@ -1,7 +1,5 @@
 """Configuration: command line, environment (`ZKETCD_...`) and a TOML file, in this order of precedence."""
 
-import os
-import re
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -10,30 +8,28 @@ from typing import Any
 import configargparse
 
 from codec.framing import DEFAULT_MAX_FRAME
+from proxy import option_values as values
 from proxy import tls_options
 from proxy.admin import words
-from schema.keys import Keyspace
+from proxy.etcd.transport import HTTP2, TRANSPORTS
 
-_DESCRIPTION = """A server that ZooKeeper clients take for ZooKeeper, with all state in etcd. Without --etcd
-it starts a single-node etcd of its own, for a trial or a single machine."""
+_DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etcd. Without --etcd it starts a
+single-node etcd of its own, for a trial or for a single machine."""
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _SWITCH = ("on", "off")
-DEFAULT_EMBEDDED = "embedded"
-# ZooKeeper's admin.serverPort, but for this machine alone.
+# ZooKeeper's admin.serverPort, but only on the loopback interface.
 _DEFAULT_ADMIN = ("127.0.0.1", 8080)
-_NO_ADMIN = ("", -1)
-_MAX_INT = (1 << 31) - 1  # of an int in ZooKeeper's protocol and settings
 _TABLE = "zketcd"  # of the configuration file
 
 
 @dataclass(frozen=True, slots=True)
 class Config:
-    """All settings. Times in milliseconds, sizes in bytes."""
+    """All settings. Times in milliseconds unless a comment says seconds, sizes in bytes."""
 
     host: str
     port: int
     admin: tuple[str, int] | None  # the admin HTTP server's address; None for none
-    admin_is_wished: bool  # it was asked for, so that we do not serve without
+    admin_is_wished: bool  # the user named the address, so the server does not run without it
     etcd: tuple[str, ...]  # empty: embedded
     data_dir: str
     prefix: str
@@ -59,28 +55,33 @@ class Config:
     etcd_key: str
     etcd_user: str
     etcd_password: str
+    etcd_transport: str
+    proxy_lease: int  # seconds
+    max_staleness: int  # seconds
+    snapshot_log_bytes: int
+    snapshot_log_requests: int
     super_digest: str
     tls: tls_options.ClientTls
 
 
 def parse(arguments: Sequence[str] | None = None) -> Config:
-    """The configuration of a command line. A wrong value says which and why on stderr, and exits with 2."""
+    """The configuration of a command line. A wrong value is reported on stderr and exits with 2."""
     parser = _parser()
     given = parser.parse_args(arguments)
     stray = _outside_the_table(given.config)
     if stray:
         parser.error(f"{given.config}: options belong into a table [{_TABLE}]: {', '.join(stray)}")
     host, port = given.listen
-    low = _milliseconds(given.min_session_timeout, given.tick_time)
-    high = _milliseconds(given.max_session_timeout, given.tick_time)
-    if max(low, high) > _MAX_INT:
-        parser.error(f"a session timeout of {max(low, high)} ms is more than the protocol can tell")
+    low = values.milliseconds(given.min_session_timeout, given.tick_time)
+    high = values.milliseconds(given.max_session_timeout, given.tick_time)
+    if max(low, high) > values.MAX_INT:
+        parser.error(f"a session timeout of {max(low, high)} ms does not fit into ZooKeeper's protocol")
     if low > high:
         parser.error(f"--min-session-timeout {low} is above --max-session-timeout {high}")
     if bool(given.etcd_cert) != bool(given.etcd_key):
-        parser.error("--etcd-cert and --etcd-key go together")
+        parser.error("--etcd-cert and --etcd-key must be given together")
     if bool(given.etcd_user) != bool(given.etcd_password):
-        parser.error("--etcd-user and --etcd-password go together")
+        parser.error("--etcd-user and --etcd-password must be given together")
     try:
         tls = tls_options.read(given)
     except ValueError as error:
@@ -89,7 +90,7 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
     return Config(
         host=host,
         port=port,
-        admin=given.admin_listen or _DEFAULT_ADMIN if given.admin_listen != _NO_ADMIN else None,
+        admin=given.admin_listen or _DEFAULT_ADMIN if given.admin_listen != values.NO_ADMIN else None,
         admin_is_wished=given.admin_listen is not None,
         etcd=given.etcd,
         data_dir=given.data_dir,
@@ -116,6 +117,11 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         etcd_key=given.etcd_key,
         etcd_user=given.etcd_user,
         etcd_password=given.etcd_password,
+        etcd_transport=given.etcd_transport,
+        proxy_lease=given.proxy_lease,
+        max_staleness=given.max_staleness,
+        snapshot_log_bytes=given.snapshot_log_bytes,
+        snapshot_log_requests=given.snapshot_log_requests,
         super_digest=given.super_digest,
         tls=tls,
     )
@@ -136,173 +142,238 @@ def _parser() -> Any:
         is_config_file=True,
         env_var="ZKETCD_CONFIG",
         metavar="FILE",
-        help="TOML file; options without dashes, in a table [zketcd]",
+        help="TOML file with options, named without the leading dashes, in a table [zketcd]",
     )
     add(
-        "--listen", type=_address, default="127.0.0.1:2181", metavar="HOST:PORT", help="where clients connect"
+        "--listen",
+        type=values.address,
+        default="127.0.0.1:2181",
+        metavar="HOST:PORT",
+        help="address for ZooKeeper clients (clientPort)",
     )
     add(
         "--admin-listen",
-        type=_admin,
+        type=values.admin,
         metavar="HOST:PORT",
-        help="where the admin HTTP server answers (/commands, /ready, /live, /metrics), 'none' for nowhere;"
-        f" {_DEFAULT_ADMIN[0]}:{_DEFAULT_ADMIN[1]} unless somebody else is there (admin.serverPort)",
+        help="address of the admin HTTP server (/commands, /ready, /live, /metrics), or 'none'. The default"
+        f" is {_DEFAULT_ADMIN[0]}:{_DEFAULT_ADMIN[1]} if that port is free, else none (admin.serverPort)",
     )
     add(
         "--etcd",
-        type=_endpoints,
-        default=DEFAULT_EMBEDDED,
+        type=values.endpoints,
+        default=values.EMBEDDED,
         metavar="ENDPOINTS",
-        help="etcd's client URLs, separated by commas; 'embedded' starts a single-node etcd",
+        help="client URLs of etcd, separated by commas; 'embedded' starts a single-node etcd",
     )
     add(
         "--data-dir",
-        type=_directory,
+        type=values.directory,
         default="data",
         metavar="DIR",
-        help="where the embedded etcd keeps its data",
+        help="data directory of the embedded etcd",
     )
-    add("--prefix", type=_prefix, default="/zketcd", help="etcd prefix of the tree; one tree per prefix")
-    add("--tick-time", type=_positive, default=2000, metavar="MS", help="ZooKeeper's tickTime")
+    add(
+        "--prefix",
+        type=values.prefix,
+        default="/zketcd",
+        help="etcd key prefix of this tree; each prefix holds one tree",
+    )
+    add(
+        "--tick-time",
+        type=values.positive,
+        default=2000,
+        metavar="MS",
+        help="unit of the session timeouts' limits (tickTime)",
+    )
     add(
         "--min-session-timeout",
-        type=_timeout,
+        type=values.timeout,
         default="2 ticks",
         metavar="MS",
-        help="shortest session timeout",
+        help="shortest session timeout that a client can get (minSessionTimeout)",
     )
     add(
         "--max-session-timeout",
-        type=_timeout,
+        type=values.timeout,
         default="20 ticks",
         metavar="MS",
-        help="longest session timeout",
+        help="longest session timeout that a client can get (maxSessionTimeout)",
     )
     add(
         "--max-client-connections",
         "--max-client-cnxns",
-        type=_not_negative,
+        type=values.not_negative,
         default=60,
         metavar="N",
-        help="connections from one address, 0 for no limit (maxClientCnxns)",
+        help="most connections from one address, 0 for no limit (maxClientCnxns)",
     )
     add(
         "--max-connections",
         "--max-cnxns",
-        type=_not_negative,
+        type=values.not_negative,
         default=0,
         metavar="N",
-        help="connections in all, 0 for no limit (maxCnxns)",
+        help="most connections of all clients together, 0 for no limit (maxCnxns)",
     )
     add(
         "--global-outstanding-limit",
-        type=_positive,
+        type=values.positive,
         default=1000,
         metavar="N",
-        help="requests of all clients that may wait, beyond which those who wait are not read from"
-        " (globalOutstandingLimit)",
+        help="most unanswered requests of all clients together. Above this limit zketcd stops reading from"
+        " clients that already have a request waiting (globalOutstandingLimit)",
     )
     add(
         "--max-frame",
         "--jute-maxbuffer",
-        type=_positive,
+        type=values.positive,
         default=DEFAULT_MAX_FRAME,
         metavar="BYTES",
-        help="largest request (jute.maxbuffer)",
+        help="largest request that a client may send (jute.maxbuffer)",
     )
     add(
         "--extended-types-enabled",
-        type=_truth,
+        type=values.truth,
         default="true",
         metavar="BOOL",
-        help="whether TTL nodes may be created (zookeeper.extendedTypesEnabled)",
+        help="whether clients may create TTL nodes (zookeeper.extendedTypesEnabled)",
     )
     add(
         "--enforce-quota",
-        type=_truth,
+        type=values.truth,
         default="false",
         metavar="BOOL",
-        help="whether the hard limits of quotas refuse what exceeds them (zookeeper.enforceQuota)",
+        help="whether a write that exceeds the hard limit of a quota is refused (zookeeper.enforceQuota)",
     )
     add(
         "--container-check-interval",
-        type=_positive,
+        type=values.positive,
         default=60000,
         metavar="MS",
-        help="how often containers and TTL nodes are looked through (znode.container.checkIntervalMs)",
+        help="time between two searches for containers and TTL nodes to delete"
+        " (znode.container.checkIntervalMs)",
     )
     add(
         "--container-max-per-minute",
-        type=_positive,
+        type=values.positive,
         default=10000,
         metavar="N",
-        help="how many of them are deleted in a minute at most (znode.container.maxPerMinute)",
+        help="most containers and TTL nodes deleted in one minute (znode.container.maxPerMinute)",
     )
     add(
         "--container-max-never-used",
-        type=_not_negative,
+        type=values.not_negative,
         default=0,
         metavar="MS",
-        help="how long a container may wait for its first child, 0 for ever "
-        "(znode.container.maxNeverUsedIntervalMs)",
+        help="time after which a container that never had a child is deleted, 0 for never"
+        " (znode.container.maxNeverUsedIntervalMs)",
     )
     add(
         "--four-letter-words",
         type=_words,
         default=words.DEFAULT,
         metavar="WORDS",
-        help="four-letter words that are answered, separated by commas, * for all (4lw.commands.whitelist)",
+        help="four-letter words that are answered, separated by commas; * for all (4lw.commands.whitelist)",
     )
     add(
         "--keeper-extensions",
         choices=_SWITCH,
         default="on",
-        help="answer what ClickHouse Keeper has beyond ZooKeeper, and tell of it below /keeper",
+        help="whether to offer ClickHouse Keeper's extensions of the protocol and list them below /keeper",
     )
     add(
         "--availability-zone",
         default="",
         metavar="NAME",
-        help="what /keeper/availability_zone tells, by which a ClickHouse chooses the nearest server",
+        help="value of /keeper/availability_zone, by which a ClickHouse server finds the nearest zketcd",
     )
     add(
         "--read-only-mode",
         choices=_SWITCH,
         default="off",
-        help="serve clients that allow it read-only while etcd is out of reach (readonlymode.enabled)",
+        help="while etcd is out of reach, whether clients that allow it are served read-only"
+        " (readonlymode.enabled)",
     )
-    add("--log-level", type=str.upper, choices=_LEVELS, default="INFO", help="how much is logged, on stderr")
+    add(
+        "--log-level",
+        type=str.upper,
+        choices=_LEVELS,
+        default="INFO",
+        help="lowest level of the messages that are logged on stderr",
+    )
     add(
         "--etcd-ca",
-        type=_file,
+        type=values.file,
         default="",
         metavar="FILE",
-        help="PEM file of the CA that etcd's certificate is signed by",
+        help="PEM file of the CA that signed etcd's certificate",
     )
     add(
         "--etcd-cert",
-        type=_file,
+        type=values.file,
         default="",
         metavar="FILE",
-        help="PEM file of the client certificate for etcd",
+        help="PEM file of the certificate that zketcd shows to etcd",
     )
-    add("--etcd-key", type=_file, default="", metavar="FILE", help="PEM file of the client certificate's key")
-    add("--etcd-user", default="", metavar="NAME", help="etcd user, where etcd has authentication on")
-    add("--etcd-password", default="", metavar="WORD", help="its password; better set by environment or file")
+    add("--etcd-key", type=values.file, default="", metavar="FILE", help="PEM file of the key of --etcd-cert")
+    add("--etcd-user", default="", metavar="NAME", help="etcd user, if etcd has authentication enabled")
+    add(
+        "--etcd-password",
+        default="",
+        metavar="WORD",
+        help="password of --etcd-user; safer in the environment or in a file than on the command line",
+    )
+    add(
+        "--etcd-transport",
+        choices=TRANSPORTS,
+        default=HTTP2,
+        help="implementation of gRPC: http2 is built in and faster; grpcio is for gateways that http2 fails"
+        " with, and needs `make setup-grpcio`",
+    )
+    add(
+        "--proxy-lease",
+        type=values.lease,
+        default=5,
+        metavar="SECONDS",
+        help="time without contact to etcd after which the other proxies take this proxy for dead",
+    )
+    add(
+        "--max-staleness",
+        type=values.positive,
+        default=10,
+        metavar="SECONDS",
+        help="a proxy that has not applied entries of this age stops serving until it has",
+    )
+    add(
+        "--snapshot-log-bytes",
+        type=values.positive,
+        default=64 << 20,
+        metavar="BYTES",
+        help="a snapshot is not written before the log since the last one has this size, unless it has"
+        " --snapshot-log-requests",
+    )
+    add(
+        "--snapshot-log-requests",
+        type=values.positive,
+        default=200_000,
+        metavar="N",
+        help="a snapshot is not written before the log since the last one has this many requests, unless it"
+        " has --snapshot-log-bytes",
+    )
     add(
         "--super-digest",
-        type=_digest,
+        type=values.digest,
         default="",
         metavar="NAME:HASH",
-        help="who may do all: user and base64 of the SHA-1 of `user:password`"
+        help="user that has all permissions: name and base64 of the SHA-1 of `name:password`"
         " (zookeeper.DigestAuthenticationProvider.superDigest)",
     )
-    tls_options.add_options(add, _file, _address)
+    tls_options.add_options(add, values.file, values.address)
     return parser
 
 
 def _outside_the_table(file: str | None) -> list[str]:
-    """Options of a configuration file that would be passed over, since they stand in no table or another."""
+    """Options of a configuration file that would be ignored because they are not in the right table."""
     if not file:
         return []
     with open(file, "rb") as stream:
@@ -310,94 +381,8 @@ def _outside_the_table(file: str | None) -> list[str]:
     return [name for name, value in content.items() if name != _TABLE or not isinstance(value, dict)]
 
 
-def _address(text: str) -> tuple[str, int]:
-    host, colon, port = text.rpartition(":")
-    if not colon or _digits(port) > 65535:
-        raise configargparse.ArgumentTypeError(f"{text!r} is not HOST:PORT")
-    return host.strip("[]"), int(port)
-
-
-def _admin(text: str) -> tuple[str, int]:
-    return _NO_ADMIN if text == "none" else _address(text)
-
-
-def _endpoints(text: str) -> tuple[str, ...]:
-    if text == DEFAULT_EMBEDDED:
-        return ()
-    endpoints = tuple(endpoint.strip() for endpoint in text.split(","))
-    for endpoint in endpoints:
-        if not re.fullmatch(
-            r"(https?://)?[^/\s:]+(:\d+)?|(https?://)?\[[0-9a-fA-F:]+\](:\d+)?", endpoint.rstrip("/")
-        ):
-            raise configargparse.ArgumentTypeError(
-                f"{endpoint!r} is not an etcd endpoint such as http://127.0.0.1:2379"
-            )
-    return endpoints
-
-
-def _prefix(text: str) -> str:
-    try:
-        Keyspace(text)
-    except ValueError as error:
-        raise configargparse.ArgumentTypeError(str(error)) from error
-    return text
-
-
-def _directory(text: str) -> str:
-    if not text or (os.path.exists(text) and not os.path.isdir(text)):
-        raise configargparse.ArgumentTypeError(f"{text!r} is not a directory")
-    return text
-
-
-def _file(text: str) -> str:
-    if text and not os.access(text, os.R_OK):
-        raise configargparse.ArgumentTypeError(f"{text!r} is not a file that can be read")
-    return text
-
-
-def _digest(text: str) -> str:
-    if text and not re.fullmatch(r"[^:]*:[A-Za-z0-9+/]{27}=", text):
-        raise configargparse.ArgumentTypeError(f"{text!r} is not USER:HASH, with the base64 of a SHA-1")
-    return text
-
-
 def _words(text: str) -> frozenset[str]:
     try:
         return words.parse(text)
     except ValueError as error:
         raise configargparse.ArgumentTypeError(str(error)) from error
-
-
-def _positive(text: str) -> int:
-    if not 1 <= _digits(text) <= _MAX_INT:
-        raise configargparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
-    return int(text)
-
-
-def _truth(text: str) -> bool:
-    if text.lower() not in ("true", "false"):
-        raise configargparse.ArgumentTypeError(f"{text!r} is neither true nor false")
-    return text.lower() == "true"
-
-
-def _digits(text: str) -> int:
-    """The number that at most ten digits make; more than any option takes for what is none."""
-    return int(text) if re.fullmatch("[0-9]{1,10}", text) else _MAX_INT + 1
-
-
-def _timeout(text: str) -> str:
-    """MS, or N ticks."""
-    if not re.fullmatch(r"[1-9]\d{0,8}( ticks)?", text):
-        raise configargparse.ArgumentTypeError(f"{text!r} is not a whole number from 1 up, in milliseconds")
-    return text
-
-
-def _milliseconds(timeout: str, tick_time: int) -> int:
-    number, _, ticks = timeout.partition(" ")
-    return int(number) * (tick_time if ticks else 1)
-
-
-def _not_negative(text: str) -> int:
-    if _digits(text) > _MAX_INT:
-        raise configargparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
-    return int(text)

@@ -1,59 +1,57 @@
-"""The server as a whole: puts the parts together, starts them in order, and drains them at the end."""
+"""The server: connects the parts, starts them in order, and drains them at the end.
+
+The connections see the server as their `Host`, the log as its `Listener`, the admin side as its `Subject`.
+"""
 
 import asyncio
-import contextlib
 import logging
-import random
-import secrets
 import socket
 import time
-from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterator
 
+from codec.constants import KeeperFeature
 from codec.packets import ConnectRequest
-from proxy.acl import Caller
+from proxy.admin.environment import VERSION
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
-from proxy.auth.scheme import Settings
-from proxy.auth.schemes import offer
-from proxy.auth.x509 import X509
-from proxy.batch import Request
-from proxy.certificates import TlsContext
-from proxy.committer import Committer
+from proxy.admin.subject import Settings
 from proxy.config import Config
-from proxy.connection import Connection
-from proxy.counters import Counters
-from proxy.door import Door
-from proxy.draft import Entry, SessionRecord
 from proxy.etcd.calls import Calls
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError
+from proxy.etcd.model import Status
 from proxy.etcd.pulse import Pulse
-from proxy.feed import Feed
-from proxy.handshake import Handshake
-from proxy.latency import Latency
-from proxy.leases import OUTAGE, Leases
-from proxy.load import Load
-from proxy.mirror import Mirror
-from proxy.operation import Reading
-from proxy.ops import EXTENDED, FEATURES, PLAIN
-from proxy.ops.features import system_nodes
-from proxy.ops.session import END, END_IF_GONE
-from proxy.read_only import ReadOnlySessions
-from proxy.reaper import Pace, Reaper
-from proxy.repeated import Repeated
-from proxy.rules import Rules
-from proxy.sessions import Session, Sessions
-from proxy.tasks import Tasks
-from proxy.watches import HeldWatches, WatchTable
+from proxy.frontend.certificates import TlsContext
+from proxy.frontend.connection import Connection
+from proxy.frontend.connections import Connections, Places
+from proxy.frontend.handshake import Handshake
+from proxy.frontend.listener import ClientListener
+from proxy.frontend.load import Load
+from proxy.frontend.read_only import ReadOnlySessions
+from proxy.frontend.session_timer import SessionTimer, interval_of
+from proxy.frontend.sessions import OUTAGE, Contact, Sessions
+from proxy.frontend.touched import Touched
+from proxy.log.log import Log, LogSettings
+from proxy.log.node_expiry import NodeExpiry, Pace
+from proxy.log.snapshots import Access, Snapshots
+from proxy.state.auth import scheme
+from proxy.state.auth.schemes import offer
+from proxy.state.auth.x509 import X509
+from proxy.state.expiry import Expiry
+from proxy.state.machine import Disagreement, Machine, SessionChange
+from proxy.state.operation import Reading
+from proxy.state.ops import EXTENDED, FEATURES, PLAIN
+from proxy.state.ops.features import system_nodes
+from proxy.state.watches import WatchTable
+from proxy.support.counters import Counters
+from proxy.support.latency import Latency
+from proxy.support.tasks import Tasks
+from schema.entry import Rules
 from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
 
-_DRAIN_TIMEOUT = 10.0  # seconds for what is in flight when the server stops
+_DRAIN_TIMEOUT = 10.0  # seconds for requests in the log when the server stops
 _CLOSE_TIMEOUT = 1.0  # seconds for clients to take their last replies
-_CLEAN_UP_DELAY = 0.2  # seconds within which one proxy or another clears up after a session
-_CLEAN_UP_RETRY = 1.0  # seconds between tries to do so
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
@@ -74,112 +72,79 @@ def bound_socket(host: str, port: int) -> socket.socket:
 
 
 class Server:
-    """One proxy. Connections see it as their `Host`, the mirror as its `Listener`."""
+    """One proxy."""
 
-    def __init__(self, config: Config, etcd: Etcd, tls: TlsContext | None = None) -> None:
-        """`tls`: for clients, if there is any."""
-        self.config = config
-        self.incarnation = secrets.token_hex(8)
-        self.started = time.time()
+    def __init__(self, config: Config, etcd: Etcd, access: Access, tls: TlsContext | None = None) -> None:
+        """`access`: how the writer of snapshots reaches etcd. `tls`: for clients, if there is any."""
+        self._config = config
         self._etcd = etcd
+        self._tls = tls
         self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
-        keys = Keyspace(config.prefix)
-        self.watches = WatchTable()
-        self.mirror = Mirror(keys, self.watches, self)
+        self.started = time.time()
+        self.port = 0  # that of --listen, once it is open
+        self.settings = _settings(config)
         self.counters = Counters()
         self.load = Load(config.global_outstanding_limit)
-        self._tls = tls
-        self.auth = offer(
-            () if tls is None else (X509.name,),
-            Settings(config.super_digest or None, config.tls.super_user or None),
-        )
-        self.reading = Reading(self.mirror.tree, self.watches)
+        self.touched = Touched(self._loop)
         self.operations = EXTENDED if config.keeper_extensions else PLAIN
         self.latency = Latency((*self.operations.reads, *self.operations.writes))
-        if config.keeper_extensions:
-            self.mirror.tree.system.update(system_nodes(FEATURES, config.max_frame, config.availability_zone))
-        self.sessions = Sessions(config.min_session_timeout, config.max_session_timeout)
-        self.committer = Committer(
-            self.mirror,
-            etcd,
-            keys,
-            self.incarnation,
-            self._tasks,
-            self._watches_of,
-            rules=Rules(config.extended_types, config.enforce_quota, self._quota_exceeded),
+        self.auth = offer(
+            () if tls is None else (X509.name,),
+            scheme.Settings(config.super_digest or None, config.tls.super_user or None),
         )
-        self.feed = Feed(etcd, keys, self.mirror)
-        self._leases = Leases(
+        self.watches = WatchTable()
+        keys = Keyspace(config.prefix)
+        self.log = Log(etcd, keys, self._tasks, self, self.watches, _log_settings(config, tls is not None))
+        self.submit = self.log.submit
+        self.machine: Machine = self.log.machine
+        system = system_nodes(FEATURES, config.max_frame, config.availability_zone)
+        self.reading = Reading(self.machine.tree, self.watches, system if config.keeper_extensions else {})
+        self.snapshots = Snapshots(
+            self.log,
             etcd,
             keys,
-            self.mirror,
+            access,
+            least_bytes=config.snapshot_log_bytes,
+            least_requests=config.snapshot_log_requests,
+            on_wrong=self.log.distrust,
+        )
+        self.log.on_disagreement = self._judge
+        interval = interval_of(config.tick_time)
+        self.sessions = Sessions(
+            config.min_session_timeout, config.max_session_timeout, interval, self.counters
+        )
+        read_only = ReadOnlySessions(
+            self.sessions, lambda: self.machine.zxid, lambda: self.in_touch, self._loop.time
+        )
+        handshake = Handshake(
+            self.machine,
             self.sessions,
-            self.incarnation,
-            config.tick_time,
-            self._expire,
-            self._tasks,
+            self.submit,
+            lambda: self.in_touch,
+            read_only if config.read_only_mode else None,
+            self._loop,
         )
-        self._reaper = Reaper(
-            self.mirror,
-            self.committer,
-            self.incarnation,
-            Pace(
-                config.container_check_interval,
-                config.container_max_per_minute,
-                config.container_max_never_used,
-            ),
+        self._handshake = handshake
+        self._timer = SessionTimer(
+            self.machine, self.sessions, handshake, read_only, self.submit, self._contact, interval
         )
-        self._handshake = Handshake(
-            self.mirror, self.committer, etcd, self.sessions, self.incarnation, self._loop
+        self._node_expiry = NodeExpiry(
+            self.machine.tree,
+            Expiry(config.container_max_never_used),
+            lambda: self.log.members.eldest == self.log.incarnation,
+            self.submit,
+            Pace(config.container_check_interval, config.container_max_per_minute),
         )
-        self.pulse = Pulse(etcd)
-        self._read_only = ReadOnlySessions(
-            self.sessions, config.tick_time, lambda: self.mirror.zxid, lambda: self.in_touch
+        self._pulse = Pulse(etcd)
+        self.connections: Connections[Connection] = Connections(
+            Places(config.max_client_connections, config.max_connections, self.counters)
         )
-        self.connections: set[Connection] = set()
-        self._addresses: Counter[str] = Counter()
-        self._places = 0  # taken by connections and by clients that are about to be one
-        self._crowd = Repeated(log)
-        self._listening: list[asyncio.Server | Door] = []
-        self.port = 0  # that of --listen, once it is open
+        self._listening: list[asyncio.Server | ClientListener] = []
+        self._running: list[asyncio.Task[None]] = []
         self._draining = False
-        self._all_gone = asyncio.Event()
-        self.received = 0  # of connections that are gone; the living count their own
-        self.sent = 0
-        self.submit = self.committer.submit
         self.facts = Facts(self)
-        self._over_quota: dict[str, Repeated] = {}  # by the quota's path
         self._words = FourLetterWords(self.facts, config.four_letter_words)
-
-    @property
-    def zxid(self) -> int:
-        """The zxid that the mirror has reached."""
-        return self.mirror.zxid
-
-    def unchanged_since(self, path: str, zxid: int) -> bool:
-        """Whether a read of this node alone would have been answered the same at `zxid`."""
-        return self.mirror.unchanged_since(path, zxid)
-
-    @property
-    def in_touch(self) -> bool:
-        """Whether etcd has been heard of lately; what we know may be old otherwise, and writes wait."""
-        return self.silence <= OUTAGE
-
-    @property
-    def silence(self) -> float:
-        """Seconds since etcd was last heard of."""
-        return max(0.0, self._loop.time() - self._etcd.last_contact)
-
-    @property
-    def etcd_calls(self) -> Calls:
-        """How etcd answers."""
-        return self._etcd.calls
-
-    @property
-    def serving(self) -> bool:
-        """Whether the tree is loaded and clients are let in."""
-        return bool(self._listening) and not self._draining
 
     # -- life ----------------------------------------------------------------------------------------------
 
@@ -189,235 +154,205 @@ class Server:
         listener: socket.socket | None = None,
         secure: socket.socket | None = None,
     ) -> None:
-        """Load the tree, follow etcd, end sessions that ran out while no proxy lived, then listen.
+        """Load the state, follow the log until level with etcd, then listen.
 
-        `listener`: a bound socket to listen on, in place of one for the configured address; `secure`: one for
-        TLS alone.
+        `listener`: a bound socket to listen on, in place of one for the configured address; `secure`: one
+        that takes only TLS.
         """
-        await self.feed.load(progress)
-        self._feeding = self._tasks.start(self.feed.run(), "follow etcd")
-        await self.feed.live.wait()
-        await self._leases.register_in_time()
-        await self._leases.sweep()
-        await asyncio.gather(*(self._clean_up(session_id) for session_id in self._orphans()))
-        self._caring = self._tasks.start(self._leases.run(), "look after the sessions")
-        self._reaping = self._tasks.start(self._reaper.run(), "reap containers and TTL nodes")
-        self._tasks.start(self.pulse.run(), "ask etcd how it is")
-        self._tasks.start(self._read_only.run(), "look after the read-only sessions")
-        listener = listener or bound_socket(self.config.host, self.config.port)
+        await self.log.load(progress)
+        await self.log.start()
+        self._timer.ready({member.incarnation for member in self.log.members})
+        for work, what in (
+            (self._timer.run(), "look after the sessions"),
+            (self._node_expiry.run(), "delete containers and TTL nodes that are due"),
+            (self.snapshots.run(), "write snapshots"),
+        ):
+            self._running.append(self._tasks.start(work, what))
+        self._tasks.start(self._pulse.run(), "ask etcd for its status")
+        listener = listener or bound_socket(self._config.host, self._config.port)
         self.port = listener.getsockname()[1]
-        if self._tls is None or self.config.tls.listen == "off":
+        if self._tls is None or self._config.tls.listen == "off":
             self._listening.append(
-                await self._loop.create_server(lambda: self.connection(False), sock=listener, backlog=1024)
+                await self._loop.create_server(
+                    lambda: self.connection(admitted=False), sock=listener, backlog=1024
+                )
             )
         else:
-            self._open_door(self._tls, listener, plain=self.config.tls.listen == "detect")
+            self._listen(self._tls, listener, plain=self._config.tls.listen == "detect")
         if self._tls is not None:
             self._tasks.start(self._tls.follow(), "follow the certificates")
             if secure is not None:
-                self._open_door(self._tls, secure, plain=False)
+                self._listen(self._tls, secure, plain=False)
 
-    def connection(self, admitted: bool) -> Connection:
-        """A connection to be; `admitted`: it has its place already."""
-        connection = Connection(self, self._loop, self.config.max_frame)
-        connection.admitted = admitted
-        return connection
-
-    def _open_door(self, tls: TlsContext, listener: socket.socket, *, plain: bool) -> None:
-        door = Door(self, self._loop, self._tasks, lambda: tls.current, plain=plain)
-        door.open(listener)
-        self._listening.append(door)
+    def _listen(self, tls: TlsContext, listener: socket.socket, *, plain: bool) -> None:
+        listening = ClientListener(self, self._loop, self._tasks, lambda: tls.current, plain=plain)
+        listening.open(listener)
+        self._listening.append(listening)
 
     async def failed(self) -> BaseException:
         """Wait for a fault that the server cannot go on with."""
-        # Not awaited itself: whoever gives up waiting for a failure must not end the feed by that.
-        ended, _ = await asyncio.wait(
-            (self._feeding, self._caring, self._reaping), return_when=asyncio.FIRST_COMPLETED
-        )
-        task = ended.pop()
-        return task.exception() or RuntimeError(f"the task to {task.get_name()} ended")
+        # The tasks are not awaited themselves: giving up waiting for a failure must not end them.
+        of_log = self._tasks.start(self.log.failed(), "wait for a failure of the log")
+        await asyncio.wait((*self._running, of_log), return_when=asyncio.FIRST_COMPLETED)
+        for task in self._running:
+            if task.done():
+                return task.exception() or RuntimeError(f"the task to {task.get_name()} ended")
+        fault: BaseException = await of_log
+        return fault
 
     async def stop(self) -> None:
-        """Stop accepting, finish what is in flight, close the connections. Sessions stay alive for others."""
+        """Stop accepting, answer what is here, close the connections. Sessions stay alive for others."""
         self._draining = True
-        self._reaping.cancel()
         for listening in self._listening:
             listening.close()
-        for connection in list(self.connections):
-            connection.drain()
-        try:
-            await asyncio.wait_for(self.committer.drain(), _DRAIN_TIMEOUT)
-        except TimeoutError:
-            log.warning(
-                "etcd did not answer in time; %d requests stay unanswered", self.committer.outstanding
-            )
-        for connection in list(self.connections):
-            connection.close()
-        if self.connections:
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._all_gone.wait(), _CLOSE_TIMEOUT)
-        try:
-            await self._leases.retire()
-        except EtcdError as error:
-            log.warning("could not take this proxy's keys away: %s", error)
+        self.connections.drain()
+        if not await self.log.drain(_DRAIN_TIMEOUT):
+            log.warning("etcd did not answer in time; %d requests stay unanswered", self.log.outstanding)
+        await self.connections.close(_CLOSE_TIMEOUT)
+        for task in self._running:
+            task.cancel()
+        await self.log.stop()
         await self._tasks.close()
 
-    # -- connections ---------------------------------------------------------------------------------------
+    # -- for connections -----------------------------------------------------------------------------------
+
+    def connection(self, admitted: bool) -> Connection:
+        """A connection to be; `admitted`: it has its place already."""
+        connection = Connection(self, self._loop, self._config.max_frame)
+        connection.admitted = admitted
+        return connection
 
     def admit(self, address: str) -> bool:
-        """Give one more client from an address its place, unless that is one too many (maxClientCnxns)."""
-        limit = self.config.max_client_connections
-        if limit and self._addresses[address] >= limit:
-            self.counters.rejected += 1
-            self._crowd.warn("too many connections from %s: more than %d", address, limit)
-            return False
-        limit = self.config.max_connections
-        if limit and self._places >= limit:
-            self.counters.rejected += 1
-            self._crowd.warn("too many connections: more than %d", limit)
-            return False
-        self._addresses[address] += 1
-        self._places += 1
-        return True
+        """Give a client a place; False if there is none."""
+        return self.connections.places.admit(address)
 
     def release(self, address: str) -> None:
-        """Take back what `admit` gave."""
-        self._places -= 1
-        self._addresses[address] -= 1
-        if not self._addresses[address]:
-            del self._addresses[address]
+        """Take a client's place back."""
+        self.connections.places.release(address)
 
     def opened(self, connection: Connection) -> bool:
-        """Count a new connection; False if there are too many, or the server stops."""
-        self.connections.add(connection)
-        connection.admitted = connection.admitted or self.admit(connection.address)
-        return connection.admitted and not self._draining
+        """A connection has come; False if it must be closed."""
+        return self.connections.opened(connection)
 
     def gone(self, connection: Connection) -> None:
-        """Forget a connection."""
-        self.connections.discard(connection)
-        if self._draining and not self.connections:
-            self._all_gone.set()
-        if connection.admitted:
-            self.release(connection.address)
-        self.received += connection.received
-        self.sent += connection.sent
+        """A connection has ended."""
+        self.connections.gone(connection)
 
     def attach(self, connection: Connection, request: ConnectRequest) -> None:
-        """Find or make the session of a connection.
-
-        While etcd is out of reach a client without a session is sent to look elsewhere, as by a ZooKeeper
-        without a quorum, unless it may be served read-only.
-        """
-        if not self.in_touch:
-            if self._may_read_only(connection, request):
-                self._read_only.serve(connection, request)
-                return
-            if request.session_id == 0:
-                connection.turn_away()
-                return
-        greeting = self._tasks.start(self._handshake.greet(connection, request), "greet a client")
-        if self._may_read_only(connection, request) and request.session_id == 0:
-            waiting = self._read_only.stand_by(greeting, connection, request)
-            self._tasks.start(waiting, "greet a client that may be served read-only")
-
-    def _may_read_only(self, connection: Connection, request: ConnectRequest) -> bool:
-        """Whether a client may be served read-only, should etcd be out of reach."""
-        return self.config.read_only_mode and bool(request.read_only) and not connection.is_keepers
+        """Find or make the session of a connection."""
+        self._handshake.attach(connection, request)
 
     def four_letter_word(self, word: bytes, rest: bytes) -> bytes | None:
         """The answer to a four-letter word and what came with it, None if it is none."""
         return self._words.answer(word, rest)
 
-    def _quota_exceeded(self, path: str, message: str) -> None:
-        trouble = self._over_quota.get(path)
-        if trouble is None:
-            trouble = self._over_quota[path] = Repeated(log)
-        trouble.warn("quota of %s exceeded: %s", path, message)
+    # -- for the log ---------------------------------------------------------------------------------------
 
-    # -- sessions ------------------------------------------------------------------------------------------
+    def registered(self, incarnation: str) -> None:
+        """This proxy appends under this name from now on."""
+        self.sessions.incarnation = incarnation
 
-    def _watches_of(self, session_id: int) -> HeldWatches | None:
-        """What a session of this proxy watches."""
-        session = self.sessions.get(session_id)
-        if session is None or session.connection is None:
-            return None
-        return self.watches.held_by(session.connection)
+    def session_changed(self, change: SessionChange) -> None:
+        """A session began, came to another proxy, or ended."""
+        self._timer.session_changed(change)
 
-    def session_ended(self, session: Session, closer: Connection) -> None:
-        """A client closed its session, and etcd knows."""
-        self.sessions.drop(session.id)
-        if session.connection is not None and session.connection is not closer:
-            session.connection.close()  # the closeSession came by an older connection
-        self._tasks.start(self._revoke(session.id), "revoke a lease")
+    def proxy_came(self, incarnation: str) -> None:
+        """A proxy lives."""
 
-    def _expire(self, session: Session) -> None:
-        self.counters.sessions_expired += 1
-        log.info("session 0x%x expired", session.id)
-        self._tasks.start(self._end(session), "end a session")
+    def proxy_gone(self, incarnation: str) -> None:
+        """A proxy stopped, or died."""
+        self._timer.proxy_gone(incarnation)
 
-    async def _end(self, session: Session) -> None:
-        caller = Caller(session.id, ())
-        done = await self.committer.commit(
-            lambda done: Request(END, self.incarnation, caller, 100, done, of_session=False)
+    def reloaded(self) -> None:
+        """The state was loaded again."""
+        self._timer.ready({member.incarnation for member in self.log.members})
+
+    def stopped_serving(self, reason: str) -> None:
+        """The state may be old: close all connections."""
+        log.error("closing all connections: %s", reason)
+        for connection in self.connections:
+            connection.close()
+
+    def _judge(self, disagreement: Disagreement) -> None:
+        self._tasks.start(self.snapshots.judge(disagreement), "find out whose digest is right")
+
+    def _contact(self) -> Contact:
+        replicated = self.log
+        return Contact(
+            self.silence,
+            replicated.keep_alive_sent,
+            replicated.lease_seconds,
+            replicated.members.rank(replicated.incarnation),
         )
-        if done.refusal is not None:
-            log.info("session 0x%x is not ours to end: %s", session.id, done.refusal.name)
-        self.sessions.drop(session.id)
-        if session.connection is not None:
-            session.connection.close()
-        if done.refusal is None:
-            await self._revoke(session.id)
 
-    async def _revoke(self, session_id: int) -> None:
-        try:
-            await self._etcd.lease_revoke(session_id, 5.0)
-        except EtcdError as error:
-            log.debug("lease of session 0x%x: %s", session_id, error)  # it runs out by itself
+    # -- for the admin side --------------------------------------------------------------------------------
 
-    def _orphans(self) -> set[int]:
-        return self.mirror.tree.orphans(self.mirror.sessions)
+    @property
+    def serving(self) -> bool:
+        """Whether the tree is loaded and clients are let in."""
+        return bool(self._listening) and not self._draining
 
-    async def _clean_up(self, session_id: int) -> None:
-        """Remove the ephemerals of a session whose lease has run out; of very many, some at a time."""
-        caller = Caller(session_id, ())
-        while session_id in self.mirror.tree.ephemerals and session_id not in self.mirror.sessions:
-            done = await self.committer.commit(
-                lambda done: Request(END_IF_GONE, None, caller, 100, done, of_session=False)
-            )
-            if done.refusal is not None:
-                log.warning("cannot clear up after session 0x%x: %s", session_id, done.refusal.name)
-                await asyncio.sleep(_CLEAN_UP_RETRY)
+    @property
+    def in_touch(self) -> bool:
+        """Whether etcd has answered lately and what it had is applied."""
+        return self.silence <= OUTAGE and self.log.level_with_etcd
 
-    async def _clean_up_soon(self, session_id: int) -> None:
-        await asyncio.sleep(random.uniform(0, _CLEAN_UP_DELAY))
-        await self._clean_up(session_id)
+    @property
+    def silence(self) -> float:
+        """Seconds since etcd last answered."""
+        return self.log.silence
 
-    # -- the mirror's listener -----------------------------------------------------------------------------
+    @property
+    def etcd_calls(self) -> Calls:
+        """How etcd answers."""
+        return self._etcd.calls
 
-    def session_changed(self, session_id: int, record: SessionRecord | None) -> None:
-        """A session's record changed in etcd: it ended, ran out, or went to another proxy."""
-        session = self.sessions.get(session_id)
-        if record is None:
-            if session is not None and not session.ending:
-                self.sessions.drop(session_id)
-                if session.connection is not None:
-                    session.connection.close()
-            if session_id in self.mirror.tree.ephemerals:
-                self._tasks.start(self._clean_up_soon(session_id), "clear up after a session")
-        elif session is not None and record.value.owner != self.incarnation:
-            self.sessions.drop(session_id)
-            if session.connection is not None:
-                session.connection.close()
+    @property
+    def etcd_status(self) -> Status | None:
+        """What etcd said of itself some seconds ago."""
+        return self._pulse.status
 
-    def marked(self, marker: bytes, value: bytes) -> dict[bytes, Entry] | None:
-        """A Txn's marker has come; whose it is, the committer knows."""
-        return self.committer.marked(marker, value)
+    @property
+    def features(self) -> Collection[KeeperFeature]:
+        """ClickHouse Keeper's features that clients are offered."""
+        return FEATURES if self.operations.extended else ()
 
-    def lost(self, number: str, incarnation: str, paths: Sequence[str]) -> None:
-        """A component of some proxy's Txn has lost a race."""
-        self.committer.lost(number, incarnation, paths)
+    @property
+    def session_count(self) -> int:
+        """Sessions that are attached to this proxy."""
+        return len(self.sessions)
 
-    def applied(self, revision: int) -> None:
-        """The mirror has applied a revision."""
-        self.committer.applied(revision)
+    def session_due(self) -> Iterator[tuple[int, float]]:
+        """The sessions of this proxy, each with the time when it expires if nothing is heard."""
+        return ((session.id, session.heard + session.timeout_ms / 1000) for session in self.sessions)
+
+
+def _settings(config: Config) -> Settings:
+    return Settings(
+        config.data_dir,
+        config.prefix,
+        config.tick_time,
+        config.max_client_connections,
+        config.min_session_timeout,
+        config.max_session_timeout,
+        config.tls.secure[1] if config.tls.secure else -1,
+        config.read_only_mode,
+    )
+
+
+def _log_settings(config: Config, has_tls: bool) -> LogSettings:
+    rules = Rules(0)
+    for rule, wanted in (
+        (Rules.EXTENDED_TYPES, config.extended_types),
+        (Rules.ENFORCE_QUOTA, config.enforce_quota),
+        (Rules.KEEPER, config.keeper_extensions),
+        (Rules.X509, has_tls),
+    ):
+        if wanted:
+            rules |= rule
+    return LogSettings(
+        lease_seconds=config.proxy_lease,
+        rules=rules,
+        version=VERSION.partition(",")[0],
+        max_staleness=config.max_staleness,
+    )

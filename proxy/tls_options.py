@@ -1,4 +1,4 @@
-"""The options for TLS with clients, and what they may not be together."""
+"""The options for TLS with clients, and which of them exclude or need each other."""
 
 from argparse import ArgumentTypeError, Namespace
 from collections.abc import Callable
@@ -10,7 +10,7 @@ MIN_VERSIONS = ("1.2", "1.3")
 
 
 class ClientTls(NamedTuple):
-    """How clients are served over TLS; not at all without `cert`. Files are PEM; "" leaves one out."""
+    """How clients are served over TLS; without `cert` they are not. Files are PEM; "" means none."""
 
     cert: str
     key: str
@@ -19,69 +19,88 @@ class ClientTls(NamedTuple):
     client_auth: str
     min_version: str
     ciphers: str  # OpenSSL's names, for TLS 1.2; "" for its default
-    listen: str  # what the plain port does: one of LISTEN_TLS
-    secure: tuple[str, int] | None  # a port for TLS only
-    super_user: str  # the subject of the super user's certificate, "" for nobody
+    listen: str  # whether the port of --listen takes TLS: one of LISTEN_TLS
+    secure: tuple[str, int] | None  # a port that takes only TLS
+    super_user: str  # the subject of the super user's certificate, "" for none
 
     @property
     def files(self) -> tuple[str, ...]:
-        """What is read."""
+        """The files that are read."""
         return tuple(file for file in (self.cert, self.key, self.ca) if file)
 
 
 def add_options(
     add: Callable[..., Any], file: Callable[[str], str], address: Callable[[str], tuple[str, int]]
 ) -> None:
-    """Declare the options, by argparse's `add_argument`; `file` and `address` check and read their values."""
+    """Declare the options with argparse's `add_argument`; `file` and `address` check and convert values."""
     add(
-        "--tls-cert", type=file, default="", metavar="FILE", help="PEM file of the server's certificate chain"
+        "--tls-cert",
+        type=file,
+        default="",
+        metavar="FILE",
+        help="PEM file of this server's certificate chain",
     )
-    add("--tls-key", type=file, default="", metavar="FILE", help="PEM file of its key")
+    add("--tls-key", type=file, default="", metavar="FILE", help="PEM file of the key of --tls-cert")
     add(
-        "--tls-key-password", default="", metavar="WORD", help="of the key; better set by environment or file"
+        "--tls-key-password",
+        default="",
+        metavar="WORD",
+        help="password of --tls-key; safer in the environment or in a file than on the command line",
     )
     add(
         "--tls-ca",
         type=file,
         default="",
         metavar="FILE",
-        help="PEM file of the CAs that clients' certificates are signed by",
+        help="PEM file of the CAs that sign the certificates of clients",
     )
     add(
         "--tls-client-auth",
         choices=CLIENT_AUTH,
         default="need",
-        help="whether clients are asked for a certificate, and must have one (ssl.clientAuth)",
+        help="whether clients may show a certificate (want), must show one (need), or are not asked (none)"
+        " (ssl.clientAuth)",
     )
-    add("--tls-min-version", choices=MIN_VERSIONS, default="1.2", help="oldest TLS that is spoken")
-    add("--tls-ciphers", default="", metavar="LIST", help="OpenSSL's names, for TLS 1.2 (ssl.ciphersuites)")
+    add(
+        "--tls-min-version",
+        choices=MIN_VERSIONS,
+        default="1.2",
+        help="oldest version of TLS that is accepted",
+    )
+    add(
+        "--tls-ciphers",
+        default="",
+        metavar="LIST",
+        help="cipher suites for TLS 1.2, in OpenSSL's names (ssl.ciphersuites)",
+    )
     add(
         "--listen-tls",
         choices=LISTEN_TLS,
         default="detect",
-        help="with --tls-cert, whether clients of --listen may speak TLS, must, or cannot"
-        " (client.portUnification)",
+        help="with --tls-cert, which clients the port of --listen takes: with and without TLS (detect), only"
+        " with TLS (only), or only without (off) (client.portUnification)",
     )
     add(
         "--secure-listen",
         type=lambda text: address(text) if text else None,
         default="",
         metavar="HOST:PORT",
-        help="a second port, where clients must speak TLS (secureClientPort)",
+        help="a second port, which takes only clients with TLS (secureClientPort)",
     )
     add(
         "--x509-super-user",
         type=_subject,
         default="",
         metavar="SUBJECT",
-        help="whose certificate may do all (zookeeper.X509AuthenticationProvider.superUser)",
+        help="subject of the certificate that has all permissions"
+        " (zookeeper.X509AuthenticationProvider.superUser)",
     )
 
 
 def read(given: Namespace) -> ClientTls:
-    """The settings. Raises ValueError for what does not go together."""
+    """The settings. Raises ValueError for options that exclude each other or lack a partner."""
     if bool(given.tls_cert) != bool(given.tls_key):
-        raise ValueError("--tls-cert and --tls-key go together")
+        raise ValueError("--tls-cert and --tls-key must be given together")
     if not given.tls_cert:
         for option in ("secure_listen", "tls_ca", "x509_super_user", "tls_ciphers", "tls_key_password"):
             if getattr(given, option):

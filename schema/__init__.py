@@ -1,5 +1,5 @@
-"""How a ZooKeeper tree is laid out in etcd: paths, keys and values.
+"""What zketcd keeps in etcd, schema version 2: keys, entries of the log, snapshot pages, the tree's record.
 
-Pure functions over strings and bytes. No I/O, no time, nothing of the proxy. `README.md` beside this
-file is the contract that every release has to keep reading.
+Pure functions over strings and bytes. No I/O, no time, nothing of the proxy. `README.md` in this directory
+is the contract that every release has to keep reading.
 """

@@ -1,19 +1,21 @@
-"""The nodes that every ZooKeeper has from the start, as they lie in etcd.
+"""The nodes that every ZooKeeper has from the start.
 
-Zxids and times are 0, and none has a counter: DataTree's constructor and addConfigNode, whose setACL leaves
-aversion -1.
+Zxids and times are 0, and no child was ever created: DataTree's constructor puts the children in without
+counting them. DataTree.addConfigNode sets the ACL of `/zookeeper/config`, which leaves aversion -1.
 """
 
 from codec.jute import Acl
 from schema.paths import CONFIG, QUOTA, ROOT, ZOOKEEPER
-from schema.values import OPEN_ACL, encode_node
+from schema.znode import OPEN_ACL, Znode
 
 _READ_ONLY_ACL = (Acl(1, "world", "anyone"),)
 
-#: path -> value
-FIXED_NODES = {
-    ROOT: encode_node(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0),
-    ZOOKEEPER: encode_node(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0),
-    QUOTA: encode_node(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0),
-    CONFIG: encode_node(b"", _READ_ONLY_ACL, 0, 0, 0, 0, -1, 0, 0),
-}
+
+def fixed_nodes() -> dict[str, Znode]:
+    """New znodes for `/`, `/zookeeper`, `/zookeeper/config` and `/zookeeper/quota`, parents first."""
+    return {
+        ROOT: Znode(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+        ZOOKEEPER: Znode(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+        CONFIG: Znode(b"", _READ_ONLY_ACL, 0, 0, 0, 0, 0, 0, 0, 0, -1),
+        QUOTA: Znode(b"", OPEN_ACL, 0, 0, 0, 0, 0, 0, 0, 0, 0),
+    }

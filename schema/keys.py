@@ -1,140 +1,122 @@
-"""etcd keys: one per znode and child counter, session, marker and proxy, all under one prefix.
+"""etcd keys, all under one prefix: the tree's record, living proxies, the log's entries, snapshot pages.
 
-`<prefix>/node<parent path>//<name>` keeps both the children of a node and its whole subtree in one
-range each, and stays readable in etcdctl (DESIGN, storage contract).
+What every proxy watches lies under `<prefix>/live/`; snapshot pages lie outside it, since otherwise etcd
+would send each page to every proxy.
 """
 
 import enum
 import re
 from typing import NamedTuple
 
-from schema.paths import ROOT
+from schema.errors import ForeignKey
 
-_SESSION_NAME = re.compile(rb"[0-9a-f]{16}")
+# Names of incarnations are put into keys, so they hold no slash and nothing that a terminal would not show.
+_INCARNATION = rb"[0-9A-Za-z_.-]+"
+_PROXY = re.compile(rb"(%b)" % _INCARNATION)
+_ENTRY = re.compile(rb"(%b)/([0-9]{16})" % _INCARNATION)
+_PAGE = re.compile(rb"([0-9]{1,19})-(%b)/(?:(?:nodes|sessions)/[0-9]{8}|state)" % _INCARNATION)
 
 
 class Kind(enum.Enum):
     """What a key under the prefix stands for."""
 
-    NODE = "node"
-    COUNTER = "children"
-    SESSION = "session"
-    MARKER = "marker"
-    EVENTS = "events"
-    LOSS = "lost"
-    PROXY = "proxy"
     TREE = "tree"
-
-
-class ForeignKey(ValueError):
-    """A key under the prefix that this version of the schema does not know."""
+    PROXY = "proxy"
+    ENTRY = "entry"
+    PAGE = "page"
 
 
 class ParsedKey(NamedTuple):
-    """A key taken apart: `name` is the znode's path, the session id in hex, or the rest of the key."""
+    """A key taken apart.
+
+    `incarnation` is the proxy that the key names: for an entry its sender, for a page its writer; "" for the
+    tree's record. `number` is an entry's number, a page's position, else 0.
+    """
 
     kind: Kind
-    name: str
+    incarnation: str
+    number: int
+
+
+def snapshot_name(position: int, writer: str) -> str:
+    """The name of the snapshot that the incarnation `writer` made of the state as of `position`."""
+    return f"{position:016d}-{writer}"
 
 
 class Keyspace:
     """All keys of one tree, under one prefix."""
 
     __slots__ = (
-        "counters",
         "end",
-        "events",
-        "losses",
-        "markers",
-        "nodes",
+        "live",
+        "live_end",
+        "log",
+        "log_end",
         "prefix",
         "proxies",
-        "sessions",
+        "proxies_end",
+        "snapshots",
+        "snapshots_end",
         "start",
         "tree",
+        "version_1",
     )
 
     def __init__(self, prefix: str) -> None:
         """`prefix` without a slash at its end, such as `/zketcd`. Raises ValueError for a bad one."""
         if not prefix or prefix.endswith("/") or "//" in prefix:
             raise ValueError(f"the prefix {prefix!r} must not be empty, end with '/' or hold '//'")
-        self.prefix = prefix
         base = prefix.encode()
-        self.start = base + b"/"
-        self.end = base + b"0"  # '0' follows '/' in ASCII
-        self.nodes = base + b"/node"
-        self.counters = base + b"/children"
-        self.sessions = base + b"/session/"
-        self.markers = base + b"/marker/"
-        self.events = base + b"/events/"
-        self.losses = base + b"/lost/"
-        self.proxies = base + b"/proxy/"
-        self.tree = base + b"/tree"
-
-    def node(self, path: str) -> bytes:
-        """The key of a znode; the root's is the node space's own name."""
-        if path == ROOT:
-            return self.nodes
-        slash = path.rfind("/")
-        return self.nodes + f"{path[:slash]}/{path[slash:]}".encode()
-
-    def counter(self, path: str) -> bytes:
-        """The key of the counter of a znode's children."""
-        return self.counters + path.encode()
-
-    def session(self, session_id: int) -> bytes:
-        """The key of a session's record; the id is etcd's lease id (signed 64 bit)."""
-        return self.sessions + b"%016x" % (session_id & 0xFFFFFFFFFFFFFFFF)
-
-    def marker(self, incarnation: str, lane: int) -> bytes:
-        """The key that every Txn of one lane of one proxy puts."""
-        return self.markers + f"{incarnation}/{lane}".encode()
-
-    def event_list(self, component: int) -> bytes:
-        """The key for a component's ordered events where the net effect would hide some."""
-        return self.events + b"%d" % component
-
-    def loss(self, component: int) -> bytes:
-        """The key by which a component says that it has lost its race."""
-        return self.losses + b"%d" % component
+        self.prefix = base
+        # Each pair is a range [start, end) of etcd's: '0' follows '/' in ASCII.
+        self.start, self.end = base + b"/", base + b"0"
+        self.live, self.live_end = base + b"/live/", base + b"/live0"
+        self.tree = base + b"/live/tree"
+        self.proxies, self.proxies_end = base + b"/live/proxy/", base + b"/live/proxy0"
+        self.log, self.log_end = base + b"/live/log/", base + b"/live/log0"
+        self.snapshots, self.snapshots_end = base + b"/snapshot/", base + b"/snapshot0"
+        self.version_1 = base + b"/tree"  # the tree's record of schema version 1
 
     def proxy(self, incarnation: str) -> bytes:
-        """The key by which a living proxy is known; it hangs on the proxy's own lease."""
+        """The key that exists as long as a proxy lives; it hangs on the proxy's lease."""
         return self.proxies + incarnation.encode()
 
-    def path_of_node(self, key: bytes) -> str:
-        """The znode's path of a key of the node space. Raises ForeignKey for what only begins like one."""
-        rest = key[len(self.nodes) :].decode(errors="replace")
-        if not rest:
-            return ROOT
-        cut = rest.rfind("//")
-        if cut < 0 or rest[0] != "/":
-            raise ForeignKey(f"{key!r} is not a key of zketcd's schema")
-        return rest[:cut] + rest[cut + 1 :]
+    def entry(self, incarnation: str, number: int) -> bytes:
+        """The key of an incarnation's entry; numbers are decimal, so that etcd's order is theirs."""
+        return b"%b%b/%016d" % (self.log, incarnation.encode(), number)
+
+    def entries_of(self, incarnation: str) -> tuple[bytes, bytes]:
+        """The range of all entries of one incarnation."""
+        base = self.log + incarnation.encode()
+        return base + b"/", base + b"0"
+
+    def snapshot(self, name: str) -> tuple[bytes, bytes]:
+        """The range of all pages of one snapshot."""
+        base = self.snapshots + name.encode()
+        return base + b"/", base + b"0"
+
+    def node_page(self, name: str, index: int) -> bytes:
+        """The key of a snapshot's page of znodes; `index` counts from 0."""
+        return b"%b%b/nodes/%08d" % (self.snapshots, name.encode(), index)
+
+    def session_page(self, name: str, index: int) -> bytes:
+        """The key of a snapshot's page of sessions; `index` counts from 0."""
+        return b"%b%b/sessions/%08d" % (self.snapshots, name.encode(), index)
+
+    def state_page(self, name: str) -> bytes:
+        """The key of the page with what else a snapshot has to remember."""
+        return b"%b%b/state" % (self.snapshots, name.encode())
 
     def parse(self, key: bytes) -> ParsedKey:
-        """What a key under the prefix stands for. Raises ForeignKey for one that is not ours."""
-        if key.startswith(self.nodes):
-            return ParsedKey(Kind.NODE, self.path_of_node(key))
-        if key.startswith(self.counters + b"/"):
-            return ParsedKey(Kind.COUNTER, key[len(self.counters) :].decode(errors="replace"))
-        for kind, space in (
-            (Kind.SESSION, self.sessions),
-            (Kind.MARKER, self.markers),
-            (Kind.EVENTS, self.events),
-            (Kind.LOSS, self.losses),
-            (Kind.PROXY, self.proxies),
-        ):
-            if key.startswith(space):
-                if kind is Kind.SESSION and not _SESSION_NAME.fullmatch(key, len(space)):
-                    break
-                return ParsedKey(kind, key[len(space) :].decode(errors="replace"))
-        if key == self.tree:
-            return ParsedKey(Kind.TREE, "")
+        """What a key stands for. Raises ForeignKey for one that is not ours."""
+        if key.startswith(self.log):
+            if entry := _ENTRY.fullmatch(key, len(self.log)):
+                return ParsedKey(Kind.ENTRY, entry[1].decode(), int(entry[2]))
+        elif key == self.tree:
+            return ParsedKey(Kind.TREE, "", 0)
+        elif key.startswith(self.proxies):
+            if proxy := _PROXY.fullmatch(key, len(self.proxies)):
+                return ParsedKey(Kind.PROXY, proxy[1].decode(), 0)
+        elif key.startswith(self.snapshots) and (page := _PAGE.fullmatch(key, len(self.snapshots))):
+            return ParsedKey(Kind.PAGE, page[2].decode(), int(page[1]))
         raise ForeignKey(f"{key!r} is not a key of zketcd's schema")
-
-
-def session_id_of(name: str) -> int:
-    """The signed 64-bit session id of a session key's hexadecimal name."""
-    value = int(name, 16)
-    return value - (1 << 64) if value >= 1 << 63 else value

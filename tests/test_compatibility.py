@@ -21,9 +21,9 @@ from codec.constants import (
     WatcherType,
 )
 from proxy.admin import words
-from proxy.auth.schemes import SCHEMES
-from proxy.ops import EXTENDED, PLAIN
-from proxy.ops.multi import PARTS
+from proxy.state.auth.schemes import SCHEMES
+from proxy.state.ops import EXTENDED, PLAIN
+from proxy.state.ops.multi import PARTS
 from tests.compat.acl_cases import ACL_CASES
 from tests.compat.cases import CASES
 from tests.compat.watch_cases import WATCH_CASES
@@ -31,7 +31,7 @@ from tests.compat.watch_cases import WATCH_CASES
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "compatibility.md"
 
-# `compat/test_cases.py[flags]`, `proxy/ops/test_check.py`, `faults/test_order.py::test_something`
+# `compat/test_cases.py[flags]`, `proxy/state/ops/test_check.py`, `faults/test_order.py::test_something`
 _TEST = re.compile(r"`([\w/]+\.py)(?:::(\w+))?(?:\[(\w+)\])?`")
 _SCRIPTS = {
     "compat/test_acl.py": ACL_CASES,
@@ -121,7 +121,7 @@ def test_every_number_of_the_protocol_has_its_row(heading: str, members: Iterabl
 
 
 def test_the_requests_that_are_answered() -> None:
-    requests = (REPOSITORY / "proxy" / "requests.py").read_text()
+    requests = (REPOSITORY / "proxy" / "frontend" / "order.py").read_text()
     assert all(f"OpCode.{opcode.name}" in requests for opcode in _OF_THE_CONNECTION)
     answered = EXTENDED.reads.keys() | EXTENDED.writes.keys() | PARTS.keys() | _OF_THE_CONNECTION
     assert {name for name, row in table("request").items() if row.is_answered} == {

@@ -12,10 +12,6 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGES = ["bench", "codec", "pipeline", "proxy", "schema", "tests"]
-
-# Generated; its source is rpc.proto.
-GENERATED = {"proxy.etcd.rpc_pb2"}
-
 # Rooms of tests that have no source room, and single files that are not about one module.
 OWN_ROOMS = (
     "tests/harness/",
@@ -69,23 +65,54 @@ def test_every_folder_with_modules_is_a_package() -> None:
     assert [str(folder) for folder in sorted(folders) if not (folder / "__init__.py").is_file()] == []
 
 
-def test_every_module_of_the_proxy_is_named_pure_or_shell() -> None:
-    contract = _contracts()["proxy-core"]
-    named = [*contract["source_modules"], *contract["forbidden_modules"]]
-    unnamed = {
-        module
-        for module in _modules("proxy") - GENERATED
-        if not any(module == name or module.startswith(name + ".") for name in named)
-        # A package that holds no code of its own may hold both kinds.
-        and not (REPOSITORY / module.replace(".", "/") / "__init__.py").is_file()
-    }
-    assert unnamed == set()
+# Where purity is a place: `proxy.state`, `codec` and `schema` are not listed one module at a time.
+PURE_MODULES = {
+    "proxy.frontend.order",
+    "proxy.frontend.sessions",
+    "proxy.log.follower",
+    "proxy.log.members",
+    "proxy.log.pending",
+    "proxy.log.translator",
+}
 
 
-def test_what_is_pure_towards_us_is_pure_towards_the_outside() -> None:
-    contracts = _contracts()
-    core = set(contracts["proxy-core"]["source_modules"])
-    assert set(contracts["pure-outside"]["source_modules"]) == core | {"codec", "schema"}
+def test_purity_is_a_place() -> None:
+    sources = set(_contracts()["pure"]["source_modules"])
+    assert {"codec", "schema", "proxy.state"} | PURE_MODULES <= sources
+    assert not [name for name in sources if name.startswith("proxy.state.")]
+
+
+def test_no_room_of_the_proxy_is_left_out_of_the_layers() -> None:
+    layers = _contracts()["layers"]
+    named = {name.strip() for layer in layers["layers"] for name in layer.split("|")}
+    assert layers["exhaustive"]
+    assert named == {module.split(".")[1] for module in _modules("proxy") if "." in module}
+
+
+def test_imports_for_type_checking_count_as_imports() -> None:
+    """Else `if TYPE_CHECKING` would hide circles."""
+    linter = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["tool"]["importlinter"]
+    assert linter["exclude_type_checking_imports"] is False
+
+
+# Modules of proxy.log that work without a proxy: whoever reads or writes a tree offline may use them.
+OFFLINE = {
+    "catch_up",
+    "levels",
+    "pages",
+    "record",
+    "replay",
+    "snapshot_writer",
+    "start",
+    "truncation",
+    "visitor",
+}
+
+
+def test_of_the_log_the_pipeline_uses_what_works_without_a_proxy() -> None:
+    forbidden = set(_contracts()["pipeline-on-etcd"]["forbidden_modules"])
+    of_log = {name for name in _modules("proxy") if name.startswith("proxy.log.")}
+    assert of_log - forbidden == {f"proxy.log.{name}" for name in OFFLINE}
 
 
 def test_each_test_file_mirrors_a_source_module() -> None:

@@ -1,11 +1,15 @@
-"""The etcd side of the pipeline: znodes as keys and values, the guarded load, reading in key ranges.
+"""The etcd side of the pipeline: a tree as the pages of one snapshot, written under a fence, and read.
 
-records.py   a row of the znodes' table <-> etcd's keys and values, through schema/. Pure.
+columns.py   rows in Arrow <-> pages of znodes, column by column. Pure.
+paths.py     whether the paths of all rows make one tree. Pure.
+records.py   what zketcd can hold, and kinds of nodes. Pure.
 passwords.py the password that ZooKeeper derives from a session's id. Pure.
 limits.py    puts packed into Txns that a stock etcd takes. Pure.
-load.py      the load: begin (unserved), write, finish (served). Over proxy.etcd.interface.
-sessions.py  sessions that come over as leases.
-ranges.py    how the keys of a prefix are cut into partitions.
-read.py      the rows of one partition, and the sessions, as of one revision.
+requests.py  requests that are sent again until their outcome is known.
+load.py      the load: begin (unserved), numbers for pages, seal, finish (served).
+writer.py    one task's part of a load.
+publish.py   the end of a load: all parts become one tree with its sessions, or are refused.
+read.py      pages and sessions of a snapshot, and whether there is a log behind it.
+settle.py    a snapshot that holds all that a tree holds now.
 options.py   how to reach etcd, from a command line or Spark's options.
 """

@@ -1,56 +1,44 @@
-"""The load of a whole tree: begin (from here on unserved), write, finish (from here on served).
+"""The load of a whole tree: begin (from here on unserved), write, seal, finish (from here on served).
 
-The tree's record is the fence. `begin` puts it with complete=false; every Txn of the load compares its
-mod_revision; `finish` puts it with complete=true. So what a dead, stopped or repeated writer still sends can
-apply only within its own load, where it is harmless: all puts of a load are the same whenever they are sent.
+docs/decisions/0012 has the protocol. The tree's record is the fence: every Txn of the load compares its
+mod_revision, so what a dead, stopped or repeated writer still sends fails, or is deleted before the tree is
+published.
 """
 
 import asyncio
-import contextlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Iterator
-from typing import NamedTuple, TypeVar
+import secrets
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from typing import NamedTuple
 
-from pipeline.etcd.limits import Limits, pack
+from pipeline.etcd.limits import Limits
+from pipeline.etcd.requests import RETRY, TIMEOUT, LoadRefused, commit, count, insist, no_space
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
     Compare,
     Delete,
     EtcdNoSpace,
-    EtcdRefused,
     EtcdUnknown,
     Get,
     Put,
-    RefusalKind,
+    RangeResult,
     Txn,
     TxnResult,
 )
-from schema.fixed import FIXED_NODES
-from schema.keys import Keyspace
-from schema.paths import SPECIAL_PATHS
-from schema.values import TreeRecord, decode_tree, encode_tree
+from proxy.state.level import NEWEST
+from schema.keys import Keyspace, snapshot_name
+from schema.record import SnapshotRef, TreeRecord, decode_record, encode_record
 
-T = TypeVar("T")
-
-_TIMEOUT = 30.0  # seconds for one request
-_PATIENCE = 60.0  # seconds for etcd to come back
-_RETRY = 0.2  # seconds before a request of unknown outcome is sent again
-_CLEARED_AT_ONCE = 100_000  # keys in one Txn that clears leftovers: each page costs etcd a walk over the rest
-_LOWEST_OFFSET = ((0, 0),)
-_DUPLICATE = "etcdserver: duplicate key given in txn request"
+_CLEARED_AT_ONCE = 10_000  # keys in one Txn that clears leftovers: a larger one holds etcd up
 _MOST_EPOCHS = (1 << 31) - 1
-
-
-class LoadRefused(Exception):
-    """The load cannot begin or go on; the message says why and what helps. The target is not served by it."""
 
 
 class Target(NamedTuple):
     """What lies under a prefix."""
 
-    record: TreeRecord | None  # the tree's own record
+    record: TreeRecord | None  # the tree's own; None for one of another schema version as well
     record_mod: int  # its mod_revision; 0: there is none
+    revision: int  # etcd's, at which it was looked at
     keys: int
-    nodes: int
     proxies: int  # that live, and serve the tree or are about to
 
     @property
@@ -58,134 +46,202 @@ class Target(NamedTuple):
         """Nothing is here, or only what an unfinished load has left."""
         return (self.record is not None and not self.record.complete) or not self.keys
 
+    @property
+    def nodes(self) -> int:
+        """Znodes of the tree as of its last snapshot."""
+        current = None if self.record is None else self.record.current
+        return 0 if current is None else current.nodes
 
-class Fence(NamedTuple):
-    """A load that has begun. `revision` is the mod_revision of the tree's record, `cluster_id` etcd's."""
 
-    revision: int
-    cluster_id: int
+class Load(NamedTuple):
+    """A load that has begun."""
+
+    revision: int  # mod_revision of the tree's record: what every Txn of the load compares
+    cluster_id: int  # etcd's
+    position: int
+    writer: str  # names this load, as an incarnation names a proxy
+
+    @property
+    def name(self) -> str:
+        """The name of the snapshot that the load writes."""
+        return snapshot_name(self.position, self.writer)
 
     def guard(self, keys: Keyspace) -> Compare:
         """What every Txn of the load compares."""
         return Compare(keys.tree, self.revision)
 
+    def counter(self, keys: Keyspace) -> bytes:
+        """The key that says how many numbers of pages are taken."""
+        return keys.snapshot(self.name)[0] + b"next"
+
 
 async def look(etcd: Etcd, keys: Keyspace) -> Target:
-    """What lies under the prefix now. Raises EtcdError, BadValue for a record of another version."""
-    found = await insist(lambda: etcd.range(Get(keys.tree), _TIMEOUT))
-    record = decode_tree(found.kvs[0].value) if found.kvs else None
-    mod = found.kvs[0].mod_revision if found.kvs else 0
+    """What lies under the prefix now. Raises EtcdError, BadValue for a damaged record."""
+    found = await insist(lambda: etcd.range(Get(keys.tree), TIMEOUT))
+    record = decode_record(found.kvs[0].value) if found.kvs else None
     return Target(
         record,
-        mod,
+        found.kvs[0].mod_revision if found.kvs else 0,
+        found.revision,
         await count(etcd, keys.start, keys.end),
-        await count(etcd, keys.nodes + b"/", keys.nodes + b"0"),
-        await count(etcd, keys.proxies, keys.proxies[:-1] + b"0"),
+        await count(etcd, keys.proxies, keys.proxies_end),
     )
 
 
 def refusal(target: Target, keys: Keyspace, *, overwrite: bool) -> str | None:
     """Why a load may not begin; None if it may."""
+    prefix = keys.prefix.decode()
     if not target.is_empty and not overwrite:
+        what = "a tree of another version"
+        if target.record is not None:
+            what = f"a tree, of {target.nodes} znodes at its last snapshot"
         return (
-            f"{keys.prefix!r} holds {target.keys} keys already, {target.nodes} of them znodes: take another"
-            " prefix, or say that they may go (--overwrite)"
+            f"{prefix} holds {target.keys} keys already: {what}. Choose another prefix, or have everything"
+            " under this one deleted (--overwrite)"
         )
     if target.proxies:
-        return f"{keys.prefix!r} is served by {target.proxies} zketcd: stop them first (the dead count 15 s)"
+        return (
+            f"{prefix} is served by {target.proxies} zketcd: stop them first (one that was killed counts"
+            " until its lease ends, 5 s by default)"
+        )
     return None
-
-
-async def count(etcd: Etcd, start: bytes, end: bytes, revision: int = 0) -> int:
-    """The number of keys in [start, end)."""
-    get = Get(start, end, revision, keys_only=True, limit=1)
-    return (await insist(lambda: etcd.range(get, _TIMEOUT))).count
 
 
 async def begin(
     etcd: Etcd, keys: Keyspace, *, overwrite: bool = False, progress: Callable[[str], None] | None = None
-) -> Fence:
-    """Take the prefix for a load, and clear it. From here on no server serves it, until `finish`.
+) -> Load:
+    """Take the prefix for a load, and clear it. From here on no proxy serves it, until `finish`.
 
     An unfinished load is taken over; another tree only with `overwrite`, and never one that is being served.
     Raises LoadRefused, EtcdError.
     """
+    writer = "load" + secrets.token_hex(8)
     while True:
         target = await look(etcd, keys)
+        if _is_of(target.record, writer):  # the answer to our Txn was lost
+            assert target.record is not None
+            assert target.record.current is not None
+            position = target.record.current.position
+            load = Load(target.record_mod, target.record.cluster_id, position, writer)
+            await _clear(etcd, keys, load, progress)
+            return load
         reason = refusal(target, keys, overwrite=overwrite)
         if reason is not None:
             raise LoadRefused(reason)
-        cluster_id = (await insist(lambda: etcd.status(_TIMEOUT))).cluster_id
-        record = encode_tree(TreeRecord(False, _LOWEST_OFFSET, cluster_id))
+        cluster_id = (await insist(lambda: etcd.status(TIMEOUT))).cluster_id
+        load = Load(0, cluster_id, target.revision, writer)
         guards = (Compare(keys.tree, target.record_mod), _no_proxies(keys))
         try:
-            taken = await etcd.txn(Txn(guards, (Put(keys.tree, record),)), _TIMEOUT)
+            taken = await etcd.txn(Txn(guards, (Put(keys.tree, _incomplete(load)),)), TIMEOUT)
         except EtcdNoSpace as error:
-            raise _full() from error
+            raise no_space() from error
         except EtcdUnknown:
-            await asyncio.sleep(_RETRY)
-            continue  # whatever became of it: what is there now is looked at, and taken over
+            await asyncio.sleep(RETRY)
+            continue
         if taken.succeeded:
-            fence = Fence(taken.revision, cluster_id)
-            await _clear(etcd, keys, fence, progress)
-            return fence
+            load = load._replace(revision=taken.revision)
+            await _clear(etcd, keys, load, progress)
+            return load
 
 
-async def write(
-    etcd: Etcd, keys: Keyspace, fence: Fence, puts: Iterable[Put], limits: Limits, in_flight: int = 4
-) -> None:
-    """Put all of `puts`, `in_flight` Txns at a time. May be repeated, in whole or in part.
+async def seal(etcd: Etcd, keys: Keyspace, load: Load) -> Load:
+    """Shut all tasks out: what they send from now on fails. Returns the load under its new fence.
 
-    Raises LoadRefused if the load is no longer the one that began, or etcd cannot take a Txn.
+    Raises LoadRefused if the load is no longer the one that began.
     """
-    free = asyncio.Semaphore(in_flight)
-
-    async def send(txn: Txn) -> None:
-        try:
-            answer = await _send(etcd, txn)
-        finally:
-            free.release()
-        if not answer.succeeded:
-            raise _lost(keys)
-
-    with first_error():
-        async with asyncio.TaskGroup() as group:
-            for txn in pack(puts, fence.guard(keys), limits):
-                await free.acquire()
-                group.create_task(send(txn))
-                await asyncio.sleep(0)  # lets the request go before the next one is packed
+    put = Txn((load.guard(keys), _no_proxies(keys)), (Put(keys.tree, _incomplete(load)),))
+    done = await commit(etcd, put)
+    if done.succeeded:
+        return load._replace(revision=done.revision)
+    target = await look(etcd, keys)  # after an answer that was lost, the second try finds the record changed
+    if target.proxies or not _is_of(target.record, load.writer) or target.record_mod <= load.revision:
+        raise lost(keys)
+    return load._replace(revision=target.record_mod)
 
 
-async def check_count(etcd: Etcd, keys: Keyspace, nodes: int) -> None:
-    """Raise LoadRefused unless exactly `nodes` znodes lie in etcd: a path that came twice, or never."""
-    found = await count(etcd, keys.nodes + b"/", keys.nodes + b"0") + await count(etcd, keys.nodes, b"")
-    if found != nodes:
-        raise LoadRefused(
-            f"{nodes} znodes were written but {found} are in etcd: a path came more than once. Not published"
-        )
+async def close_gaps(etcd: Etcd, keys: Keyspace, load: Load, numbers: Iterable[int]) -> int:
+    """Number the pages that count from 0 on without a gap, and delete all others. Returns how many there are.
 
-
-async def finish(etcd: Etcd, keys: Keyspace, fence: Fence, last_zxid: int) -> TreeRecord:
-    """Publish the tree: the fixed nodes that it lacks, then its record. `last_zxid` is the old server's.
-
-    Zxids go on in the epoch after that of `last_zxid`, as after an election. May be repeated. Raises
-    LoadRefused.
+    Tasks that failed leave pages behind, and numbers that they took and did not use. The last pages move into
+    these places. Only under a fence that no task knows. Raises LoadRefused.
     """
-    for path in sorted(SPECIAL_PATHS):
-        key = keys.node(path)
-        absent = Txn((Compare(key, 0),), (Put(key, FIXED_NODES[path]),))
-        answer = await _send(etcd, Txn((fence.guard(keys),), (absent,)))
-        if not answer.succeeded:
-            raise _lost(keys)
-    offset = first_zxid(last_zxid) - fence.revision
-    record = TreeRecord(True, ((0, offset),), fence.cluster_id)
-    done = await _send(
-        etcd, Txn((fence.guard(keys), _no_proxies(keys)), (Put(keys.tree, encode_tree(record)),))
-    )
+    kept = set(numbers)
+    pages = len(kept)
+    there: set[int] = set()
+    first, end = keys.node_page(load.name, 0), keys.node_page(load.name, 10**8 - 1)
+    async for page in keys_of(etcd, first, end):
+        there.update(int(key.rpartition(b"/")[2]) for key in page)
+    if kept - there:
+        raise LoadRefused(f"{len(kept - there)} pages that were written are not in etcd. Not published")
+    for gap, last in zip(
+        sorted(set(range(pages)) - kept), sorted(number for number in kept if number >= pages), strict=True
+    ):
+        source = keys.node_page(load.name, last)
+        found = await insist(lambda source=source: etcd.range(Get(source), TIMEOUT))  # type: ignore[misc]
+        await guarded(etcd, keys, load, [Put(keys.node_page(load.name, gap), found.kvs[0].value)])
+    await guarded(etcd, keys, load, [Delete(keys.node_page(load.name, pages), end)])
+    await guarded(etcd, keys, load, [Delete(load.counter(keys))])
+    return pages
+
+
+async def finish(etcd: Etcd, keys: Keyspace, load: Load, ref: SnapshotRef) -> TreeRecord:
+    """Publish the tree: put its record. May be repeated. Raises LoadRefused."""
+    expected = ref.node_pages + ref.session_pages + 1
+    found = await count(etcd, *keys.snapshot(load.name))
+    if found != expected:
+        raise LoadRefused(f"{expected} pages were written, but {found} are in etcd. Not published")
+    record = TreeRecord(True, load.cluster_id, NEWEST, ref, None)
+    guards = (load.guard(keys), _no_proxies(keys))
+    done = await commit(etcd, Txn(guards, (Put(keys.tree, encode_record(record)),)))
     # After an answer that was lost the second try finds the record changed, by the first.
     if not done.succeeded and (await look(etcd, keys)).record != record:
-        raise _lost(keys)
+        raise lost(keys)
     return record
+
+
+async def put(etcd: Etcd, keys: Keyspace, load: Load, puts: Iterable[Put], limits: Limits) -> None:
+    """Put pages under the load's fence. May be repeated. Raises LoadRefused."""
+    for group in limits.groups(puts, load.guard(keys)):
+        await guarded(etcd, keys, load, group)
+
+
+async def guarded(etcd: Etcd, keys: Keyspace, load: Load, ops: Sequence[Put | Delete]) -> None:
+    """Do something that does no harm twice, under the load's fence. Raises LoadRefused."""
+    if not (await commit(etcd, Txn((load.guard(keys),), ops))).succeeded:
+        raise lost(keys)
+
+
+async def take_numbers(etcd: Etcd, keys: Keyspace, load: Load, pages: int) -> int:
+    """The first of `pages` numbers that no other task gets. Raises LoadRefused.
+
+    A lost answer costs numbers, which `close_gaps` fills.
+    """
+    counter = load.counter(keys)
+    taken, revision = 0, 0
+    while True:
+        answer = await commit(
+            etcd,
+            Txn(
+                (load.guard(keys), Compare(counter, revision)),
+                (Put(counter, b"%d" % (taken + pages)),),
+                (Get(counter), Get(keys.tree, keys_only=True)),
+            ),
+        )
+        if answer.succeeded:
+            return taken
+        taken, revision = _other(answer, keys, load)
+
+
+def _other(answer: TxnResult, keys: Keyspace, load: Load) -> tuple[int, int]:
+    """How many numbers are taken, as another task left it. Raises LoadRefused if the fence has moved."""
+    counter, record = answer.responses
+    assert isinstance(counter, RangeResult)
+    assert isinstance(record, RangeResult)
+    if not record.kvs or record.kvs[0].mod_revision != load.revision:
+        raise lost(keys)
+    if not counter.kvs:
+        return 0, 0
+    return int(counter.kvs[0].value), counter.kvs[0].mod_revision
 
 
 def first_zxid(last_zxid: int) -> int:
@@ -196,79 +252,52 @@ def first_zxid(last_zxid: int) -> int:
     return epoch << 32
 
 
-async def insist(request: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a request that does no harm twice while its outcome is unknown, up to a minute."""
-    loop = asyncio.get_running_loop()
-    deadline = loop.time() + _PATIENCE
-    while True:
-        try:
-            return await request()
-        except EtcdNoSpace as error:
-            raise _full() from error
-        except EtcdUnknown:
-            if loop.time() > deadline:
-                raise
-            await asyncio.sleep(_RETRY)
-
-
-async def _send(etcd: Etcd, txn: Txn) -> TxnResult:
-    try:
-        return await insist(lambda: etcd.txn(txn, _TIMEOUT))
-    except EtcdRefused as refused:
-        if refused.kind is RefusalKind.TOO_LARGE:
-            raise LoadRefused(
-                "etcd finds a request too large: give its --max-request-bytes by --max-request-bytes"
-            ) from refused
-        if refused.kind is RefusalKind.TOO_MANY_OPS:
-            raise LoadRefused(
-                "etcd finds a request too long: give its --max-txn-ops by --max-txn-ops"
-            ) from refused
-        if refused.message == _DUPLICATE:
-            raise LoadRefused("a path came more than once. Not published") from refused
-        raise
-
-
-async def _clear(etcd: Etcd, keys: Keyspace, fence: Fence, progress: Callable[[str], None] | None) -> None:
+async def _clear(etcd: Etcd, keys: Keyspace, load: Load, progress: Callable[[str], None] | None) -> None:
     """Delete all but the tree's record, some at a time: one delete of millions would hold etcd up."""
     cleared = 0
     for start, end in ((keys.start, keys.tree), (keys.tree + b"\0", keys.end)):
-        more = True
-        while more:
-            get = Get(start, end, keys_only=True, limit=_CLEARED_AT_ONCE)
-            page = await insist(lambda get=get: etcd.range(get, _TIMEOUT))  # type: ignore[misc]
-            more = page.more
-            if not page.kvs:
-                break
-            after = page.kvs[-1].key + b"\0"
-            delete = Delete(start, after)
-            if not (await _send(etcd, Txn((fence.guard(keys),), (delete,)))).succeeded:
-                raise _lost(keys)
-            start = after
-            cleared += len(page.kvs)
+        first = start
+        async for page in keys_of(etcd, start, end):
+            await guarded(etcd, keys, load, [Delete(first, page[-1] + b"\0")])
+            first = page[-1] + b"\0"
+            cleared += len(page)
             if progress is not None:
                 progress(f"cleared {cleared} keys of what was there before")
 
 
-def _no_proxies(keys: Keyspace) -> Compare:
-    return Compare(keys.proxies, 0, keys.proxies[:-1] + b"0")
+async def keys_of(etcd: Etcd, start: bytes, end: bytes) -> AsyncIterator[list[bytes]]:
+    """The keys in [start, end), page by page."""
+    more = True
+    while more:
+        get = Get(start, end, keys_only=True, limit=_CLEARED_AT_ONCE)
+        page = await insist(lambda get=get: etcd.range(get, TIMEOUT))  # type: ignore[misc]
+        more = page.more
+        if page.kvs:
+            yield [pair.key for pair in page.kvs]
+            start = page.kvs[-1].key + b"\0"
 
 
-def _lost(keys: Keyspace) -> LoadRefused:
-    return LoadRefused(f"another load has taken {keys.prefix!r} over, or a zketcd was started on it")
+def _incomplete(load: Load) -> bytes:
+    """The record of a tree that is being loaded. Its snapshot, without pages, names the load."""
+    nothing = SnapshotRef(load.name, load.position, load.writer, 0, 0, 0, 0, 0, 0, 0)
+    return encode_record(TreeRecord(False, load.cluster_id, NEWEST, nothing, None))
 
 
-def _full() -> LoadRefused:
-    return LoadRefused(
-        "etcd has no space left: raise its --quota-backend-bytes (1.5 times the bytes of keys and values),"
-        " defragment it, clear its alarm, and run the import again"
+def _is_of(record: TreeRecord | None, writer: str) -> bool:
+    return (
+        record is not None
+        and not record.complete
+        and record.current is not None
+        and record.current.writer == writer
     )
 
 
-@contextlib.contextmanager
-def first_error() -> Iterator[None]:
-    """Raise the first error of a TaskGroup by itself: the others are of the same kind."""
-    try:
-        yield
-    except BaseExceptionGroup as group:
-        errors: Collection[BaseException] = group.exceptions
-        raise next(iter(errors)) from None
+def _no_proxies(keys: Keyspace) -> Compare:
+    return Compare(keys.proxies, 0, keys.proxies_end)
+
+
+def lost(keys: Keyspace) -> LoadRefused:
+    """The fence has moved."""
+    return LoadRefused(
+        f"another load has taken {keys.prefix.decode()} over, or a zketcd was started on it. Not published"
+    )

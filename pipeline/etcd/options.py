@@ -72,11 +72,11 @@ class Connection(NamedTuple):
 _HELP = {
     "etcd": ("ENDPOINTS", "etcd's client URLs, separated by commas"),
     "prefix": ("PREFIX", "etcd prefix of the tree"),
-    "etcd_ca": ("FILE", "PEM file of the CA that etcd's certificate is signed by"),
+    "etcd_ca": ("FILE", "PEM file of the CA that signed etcd's certificate"),
     "etcd_cert": ("FILE", "PEM file of the client certificate for etcd"),
     "etcd_key": ("FILE", "PEM file of the client certificate's key"),
-    "etcd_user": ("NAME", "etcd user, where etcd has authentication on"),
-    "etcd_password": ("WORD", "its password; better set by the environment, ZKETCD_ETCD_PASSWORD"),
+    "etcd_user": ("NAME", "etcd user, if etcd has authentication enabled"),
+    "etcd_password": ("WORD", "password of --etcd-user; safer in the environment, ZKETCD_ETCD_PASSWORD"),
 }
 
 

@@ -1,21 +1,24 @@
-"""The rows of an etcd prefix as of one revision: znodes piece by piece, and sessions."""
+"""A tree in etcd as of one position: its pages, its sessions, and whether there is a log behind them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple
 
-from pipeline.etcd.load import insist
-from pipeline.etcd.passwords import password_of
-from pipeline.etcd.ranges import Piece
-from pipeline.etcd.records import Counter, counter_of, row_of
-from pipeline.table import SessionRow, ZnodeRow
-from proxy.etcd.interface import Etcd
-from proxy.etcd.model import DEFAULT_MAX_TXN_OPS, Get, KeyValue, RangeResult, Txn
-from proxy.sessions import hash_of
-from schema.keys import ForeignKey, Keyspace, Kind, session_id_of
-from schema.paths import ROOT, join
-from schema.values import TreeRecord, decode_session, decode_tree, zxid_of
+import pyarrow as pa
 
-_TIMEOUT = 60.0
+from pipeline.etcd import columns
+from pipeline.etcd.passwords import password_of
+from pipeline.etcd.requests import TIMEOUT, insist
+from pipeline.table import SessionRow
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import EtcdRefused, Get, KeyValue, RangeResult, RefusalKind
+from proxy.log import catch_up
+from proxy.log.record import Look, TreeNotServable, look
+from proxy.state.sessions import hash_of
+from schema.keys import Keyspace
+from schema.pages import decode_sessions, decode_state
+from schema.record import SnapshotRef, TreeRecord
+
+_TOGETHER = 16  # pages in one request
 
 
 class NotReadable(Exception):
@@ -23,15 +26,16 @@ class NotReadable(Exception):
 
 
 class Survey(NamedTuple):
-    """A prefix at one revision."""
+    """A snapshot that a prefix's record names."""
 
-    revision: int
-    record: TreeRecord
+    revision: int  # etcd's, at which it was named
+    snapshot: SnapshotRef
+    proxies: int  # that live
 
     @property
     def last_zxid(self) -> int:
-        """The zxid that its clients have seen at most, at that revision."""
-        return zxid_of(self.record.offsets, self.revision)
+        """The zxid of the tree at the snapshot's position."""
+        return self.snapshot.zxid
 
 
 class Session(NamedTuple):
@@ -41,99 +45,78 @@ class Session(NamedTuple):
     derived: bool
 
 
-async def survey(etcd: Etcd, keys: Keyspace, revision: int = 0) -> Survey:
-    """The tree's record, at `revision` or now. Raises NotReadable, EtcdError, BadValue."""
-    found = await insist(lambda: etcd.range(Get(keys.tree, revision=revision), _TIMEOUT))
-    if not found.kvs:
-        raise NotReadable(f"there is no tree under {keys.prefix!r}")
-    record = decode_tree(found.kvs[0].value)
-    if not record.complete:
-        raise NotReadable(f"the load of the tree under {keys.prefix!r} is not complete")
-    return Survey(revision or found.revision, record)
+async def record_of(etcd: Etcd, keys: Keyspace) -> tuple[Look, TreeRecord]:
+    """The tree's record and who lives. Raises NotReadable, EtcdError."""
+    try:
+        found = await insist(lambda: look(etcd, keys))
+    except TreeNotServable as error:
+        raise NotReadable(str(error)) from error
+    prefix = keys.prefix.decode()
+    if found.record is None:
+        raise NotReadable(f"there is no tree under {prefix}")
+    if not found.record.complete:
+        raise NotReadable(f"the import into {prefix} is not complete. Run it again: it starts over")
+    return found, found.record
 
 
-async def sessions(etcd: Etcd, keys: Keyspace, revision: int) -> list[Session]:
-    """All sessions, by id."""
+async def has_log_behind(etcd: Etcd, keys: Keyspace, snapshot: SnapshotRef | None) -> bool:
+    """Whether there are entries that the snapshot does not hold, or the snapshot is gone."""
+    applied: dict[str, int] = {}
+    if snapshot is not None:
+        page = await _asked(etcd, Get(keys.state_page(snapshot.name)))
+        if not page.kvs:
+            return True
+        applied = decode_state(page.kvs[0].value).applied
+    async for incarnation in catch_up.incarnations(etcd, keys, keys.log, keys.log_end):
+        start = keys.entry(incarnation, applied.get(incarnation, 0) + 1)
+        if (await _asked(etcd, Get(start, keys.entries_of(incarnation)[1], keys_only=True, limit=1))).kvs:
+            return True
+    return False
+
+
+async def sessions(etcd: Etcd, keys: Keyspace, seen: Survey) -> list[Session]:
+    """All sessions, by id. Raises NotReadable, EtcdError, BadValue."""
+    names = [keys.session_page(seen.snapshot.name, number) for number in range(seen.snapshot.session_pages)]
     found = []
-    async for page in etcd.range_pages(keys.sessions, keys.sessions[:-1] + b"0", revision, timeout=_TIMEOUT):
-        for pair in page:
-            try:
-                kind, name = keys.parse(pair.key)
-            except ForeignKey:
-                continue
-            if kind is Kind.SESSION:
-                value = decode_session(pair.value)
-                session_id = session_id_of(name)
-                row = SessionRow(session_id, value.timeout_ms)
-                found.append(Session(row, value.password_hash == hash_of(password_of(session_id))))
+    async for value in _values(etcd, names, seen.revision):
+        for session_id, timeout_ms, password_hash, _ in decode_sessions(value):
+            derived = password_hash == hash_of(password_of(session_id))
+            found.append(Session(SessionRow(session_id, timeout_ms), derived))
     return sorted(found)
 
 
-async def root(etcd: Etcd, keys: Keyspace, seen: Survey) -> ZnodeRow:
-    """The root's row. Raises NotReadable if there is none."""
-    found = await insist(lambda: etcd.range(Get(keys.nodes, revision=seen.revision), _TIMEOUT))
-    if not found.kvs:
-        raise NotReadable(f"the tree under {keys.prefix!r} has no root")
-    counters = await _counters_at(etcd, [keys.counter(ROOT)], seen)
-    return row_of(ROOT, found.kvs[0], counters.get(keys.counter(ROOT)), seen.record.offsets)
+async def pages(
+    etcd: Etcd, keys: Keyspace, seen: Survey, numbers: Iterable[int]
+) -> AsyncIterator[pa.RecordBatch]:
+    """The rows of some pages. Raises NotReadable, EtcdError, BadValue."""
+    names = [keys.node_page(seen.snapshot.name, number) for number in numbers]
+    async for value in _values(etcd, names, seen.revision):
+        yield columns.decode(value)
 
 
-async def rows(etcd: Etcd, keys: Keyspace, seen: Survey, piece: Piece) -> AsyncIterator[list[ZnodeRow]]:
-    """The rows of one piece, page by page. Raises NotReadable, EtcdError, BadValue."""
-    counters = await (
-        _of_block(etcd, keys, seen, piece) if piece.parent else _of_span(etcd, keys, seen, piece)
-    )
-    offsets = seen.record.offsets
-    async for page in etcd.range_pages(
-        keys.nodes + piece.start, keys.nodes + piece.end, seen.revision, timeout=_TIMEOUT
-    ):
-        found = []
-        for pair in page:
-            try:
-                path = keys.path_of_node(pair.key)
-            except ForeignKey:
-                continue
-            found.append(row_of(path, pair, counters.get(keys.counter(path)), offsets))
-        yield found
+async def _values(etcd: Etcd, names: list[bytes], revision: int) -> AsyncIterator[bytes]:
+    """The values of neighbouring keys."""
+    for start in range(0, len(names), _TOGETHER):
+        some = names[start : start + _TOGETHER]
+        found = {pair.key: pair.value for pair in await _range(etcd, some[0], some[-1] + b"\0", revision)}
+        for name in some:
+            if name not in found:
+                raise NotReadable(
+                    f"{name.decode()} is gone: two newer snapshots were made while this one was read, and"
+                    " etcd was compacted. Run again, and let etcd keep more history"
+                )
+            yield found[name]
 
 
-async def _of_span(etcd: Etcd, keys: Keyspace, seen: Survey, piece: Piece) -> dict[bytes, Counter]:
-    """The counters of what lies below some nodes: one range."""
-    counters = {}
-    async for page in etcd.range_pages(
-        keys.counters + piece.start, keys.counters + piece.end, seen.revision, timeout=_TIMEOUT
-    ):
-        counters.update({pair.key: counter_of(pair, seen.record.offsets) for pair in page})
-    return counters
+async def _range(etcd: Etcd, start: bytes, end: bytes, revision: int) -> list[KeyValue]:
+    """As of `revision`: then truncation takes nothing away. Once etcd is compacted, what is there now."""
+    try:
+        return (await _asked(etcd, Get(start, end, revision))).kvs
+    except EtcdRefused as refused:
+        if refused.kind is not RefusalKind.COMPACTED:
+            raise
+    return (await _asked(etcd, Get(start, end))).kvs
 
 
-async def _of_block(etcd: Etcd, keys: Keyspace, seen: Survey, piece: Piece) -> dict[bytes, Counter]:
-    """The counters of some children of one node, between which those of all below them lie."""
-    assert piece.parent is not None
-    skip = piece.start.rindex(b"//") + 2
-    parent = piece.start[: skip - 2] + b"/"
-    start = keys.counters + parent + piece.start[skip:]
-    end = keys.counters + parent + piece.end[skip:]
-    # Mostly the children are leaves, or there is little below them.
-    get = Get(start, end, seen.revision, limit=piece.size + 1)
-    few = await insist(lambda: etcd.range(get, _TIMEOUT))
-    if not few.more:
-        return {pair.key: counter_of(pair, seen.record.offsets) for pair in few.kvs}
-    wanted = []
-    async for page in etcd.range_pages(
-        keys.nodes + piece.start, keys.nodes + piece.end, seen.revision, timeout=_TIMEOUT
-    ):
-        names = (pair.key[len(keys.nodes) + skip :].decode(errors="replace") for pair in page)
-        wanted += [keys.counter(join(piece.parent, name)) for name in names]
-    return await _counters_at(etcd, wanted, seen)
-
-
-async def _counters_at(etcd: Etcd, wanted: Sequence[bytes], seen: Survey) -> dict[bytes, Counter]:
-    found: list[KeyValue] = []
-    for first in range(0, len(wanted), DEFAULT_MAX_TXN_OPS):
-        gets = [Get(key, revision=seen.revision) for key in wanted[first : first + DEFAULT_MAX_TXN_OPS]]
-        answer = await insist(lambda gets=gets: etcd.txn(Txn((), gets), _TIMEOUT))  # type: ignore[misc]
-        for response in answer.responses:
-            assert isinstance(response, RangeResult)
-            found += response.kvs
-    return {pair.key: counter_of(pair, seen.record.offsets) for pair in found}
+async def _asked(etcd: Etcd, get: Get) -> RangeResult:
+    return await insist(lambda: etcd.range(get, TIMEOUT))

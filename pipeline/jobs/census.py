@@ -1,35 +1,29 @@
 """One pass over a tree before it is moved: what there is, what cannot be moved, which nodes are ephemeral.
 
-Runs on Spark's workers, a batch at a time; what comes back to the driver is small but for the
-ephemerals' paths.
+Runs on Spark's workers, a batch at a time. What comes back to the driver is small but for the ephemerals'
+paths and 8 bytes for each path.
 """
 
 from collections import Counter
-from collections.abc import Iterator
-from operator import attrgetter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import numpy
 import pyarrow as pa
-from pyspark.sql import DataFrame
 
-from pipeline.batches import rows_of
+from pipeline.etcd import columns, paths
+from pipeline.etcd.paths import Paths
 from pipeline.etcd.records import kind_of, obstacle_to
 from pipeline.formats import digest
-from pipeline.table import AclRow, ZnodeRow
-from proxy.tree import session_of
-from schema.keys import Keyspace
+from pipeline.jobs.rows import Rows
+from schema.pages import pack_acls
 from schema.paths import ROOT
-from schema.values import OPEN_ACL
+from schema.znode import OPEN_ACL, session_of
 
-_SCHEMA = "kind string, text string, number long"
-_ARROW = pa.schema([("kind", pa.string()), ("text", pa.string()), ("number", pa.int64())])
-_OPEN = tuple(AclRow(*entry) for entry in OPEN_ACL)
-_digested = attrgetter(
-    "data", "czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion", "owner"
-)
-_MOST_TOLD = 100  # obstacles of one batch that are told by their paths
-
-Finding = tuple[str, str, int]
+_MOST_TOLD = 100  # obstacles of one task that are told by their paths
+_LONG_PATH = 4096  # a longer one is looked at by itself
+_KINDS = ("persistent", "ephemeral", "container", "ttl")
 
 
 class Obstacle(NamedTuple):
@@ -59,75 +53,114 @@ class Census(NamedTuple):
     ephemerals: list[Ephemeral]
     obstacles: list[Obstacle]  # some of them
     obstacle_count: int
+    fault: str | None  # why the paths make no tree
 
 
-def take(frame: DataFrame, keys: Keyspace, max_request_bytes: int) -> Census:
-    """Go through `frame`, a table of znodes."""
+@dataclass
+class _Found:
+    """What one task has found."""
 
-    def count(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            findings = _findings(rows_of(batch), keys, max_request_bytes)
-            kinds, texts, numbers = zip(*findings, strict=True)
-            yield pa.RecordBatch.from_arrays(
-                [pa.array(kinds), pa.array(texts), pa.array(numbers, pa.int64())], schema=_ARROW
-            )
+    sums: Counter[str] = field(default_factory=Counter)
+    max_zxid: int = 0
+    ephemerals: list[Ephemeral] = field(default_factory=list)
+    obstacles: list[Obstacle] = field(default_factory=list)
+    paths: Paths = field(default_factory=lambda: Paths.of(()))
 
-    sums: Counter[str] = Counter()
-    max_zxid = 0
-    ephemerals = []
-    obstacles = []
-    for kind, text, number in frame.mapInArrow(count, _SCHEMA).collect():
-        if kind == "ephemeral":
-            ephemerals.append(Ephemeral(text, number))
-        elif kind == "obstacle":
-            obstacles.append(Obstacle(*text.split("\0")))
-        elif kind == "zxid":
-            max_zxid = max(max_zxid, number)
-        else:
-            sums[kind] += number
+
+def take(rows: Rows, max_request_bytes: int) -> Census:
+    """Go through a table of znodes; once more if its paths look wrong."""
+
+    def count(batches: Iterator[pa.RecordBatch]) -> _Found:
+        return _count(batches, max_request_bytes)
+
+    found = rows.each(count)
+    sums = sum((part.sums for part in found), Counter())
+    faults = paths.check(part.paths for part in found)
     return Census(
         nodes=sums["nodes"],
         roots=sums["roots"],
         data_bytes=sums["bytes"],
-        kinds={kind: sums[f"is {kind}"] for kind in ("persistent", "ephemeral", "container", "ttl")},
+        kinds={kind: sums[kind] for kind in _KINDS},
         with_acl=sums["acl"],
-        max_zxid=max_zxid,
+        max_zxid=max([0, *(part.max_zxid for part in found)]),
         digests=frozenset(digest.signed(sums[name]) for name in ("digest", "narrow digest")),
-        ephemerals=sorted(ephemerals),
-        obstacles=sorted(obstacles)[:_MOST_TOLD],
+        ephemerals=sorted(ephemeral for part in found for ephemeral in part.ephemerals),
+        obstacles=sorted(obstacle for part in found for obstacle in part.obstacles)[:_MOST_TOLD],
         obstacle_count=sums["obstacles"],
+        fault=_fault(rows, faults) if faults else None,
     )
 
 
-def _findings(rows: Iterator[ZnodeRow], keys: Keyspace, max_request_bytes: int) -> list[Finding]:
-    found: list[Finding] = []
-    kinds: Counter[str] = Counter()
-    sums: Counter[str] = Counter()
-    max_zxid = 0
-    for row in rows:
-        size = len(row.data or b"")
-        sums["nodes"] += 1
-        sums["bytes"] += size
-        sums["acl"] += row.acl is not None and row.acl != _OPEN
-        sums["roots"] += row.path == ROOT
-        path = b"" if row.path == ROOT else row.path.encode()
-        stat = _digested(row)
-        share = digest.of_node(path, *stat)
-        sums["digest"] += share
-        # A server whose locale is not UTF-8 has summed a "?" for each character beyond ASCII.
-        narrow = path if path.isascii() else row.path.encode("ascii", "replace")
-        sums["narrow digest"] += share if narrow is path else digest.of_node(narrow, *stat)
-        kind = kind_of(row.owner)
-        kinds[kind] += 1
-        if kind == "ephemeral":
-            found.append(("ephemeral", row.path, session_of(row.owner)))
-        max_zxid = max(max_zxid, row.czxid, row.mzxid, row.pzxid)
-        reason = obstacle_to(keys, row.path, size, row.acl, max_request_bytes)
+def _fault(rows: Rows, faults: paths.Faults) -> str | None:
+    def look(batches: Iterator[pa.RecordBatch]) -> list[str]:
+        return [path for batch in batches for path in paths.suspects(batch.column("path"), faults)]
+
+    return paths.describe((path for some in rows.each(look) for path in some), faults)
+
+
+def _count(batches: Iterable[pa.RecordBatch], max_request_bytes: int) -> _Found:
+    found = _Found()
+    hashed = []
+    for batch in batches:
+        if batch.num_rows:
+            _add(found, batch, max_request_bytes)
+            hashed.append(paths.hashes(batch.column("path")))
+    found.paths = Paths.of(hashed)
+    return found
+
+
+def _add(found: _Found, batch: pa.RecordBatch, max_request_bytes: int) -> None:
+    sums = found.sums
+    names: list[str] = batch.column("path").to_pylist()
+    sizes = columns.lengths(batch.column("data"))
+    acls, indexes = columns.acl_table(batch.column("acl"))
+    sums["nodes"] += batch.num_rows
+    sums["bytes"] += int(sizes.sum())
+    sums["roots"] += names.count(ROOT)
+    sums["acl"] += int(numpy.array([acl != OPEN_ACL for acl in acls])[indexes].sum())
+    zxids = (int(columns.numbers(batch, name).max()) for name in ("czxid", "mzxid", "pzxid"))
+    found.max_zxid = max(found.max_zxid, *zxids)
+    shares = columns.hashes(batch)
+    sums["digest"] += sum(shares)
+    # A server whose locale is not UTF-8 has summed a "?" for each character beyond ASCII.
+    sums["narrow digest"] += sum(columns.hashes(batch, ascii_only=True) if not _ascii(names) else shares)
+    owners, place, counts = numpy.unique(
+        columns.numbers(batch, "owner"), return_inverse=True, return_counts=True
+    )
+    kinds = [kind_of(int(owner)) for owner in owners]
+    for kind, number in zip(kinds, counts, strict=True):
+        sums[kind] += int(number)
+    ephemeral = numpy.array([kind == "ephemeral" for kind in kinds])[place]
+    found.ephemerals += (
+        Ephemeral(names[at], session_of(int(owners[place[at]])))
+        for at in numpy.flatnonzero(ephemeral).tolist()
+    )
+    acl_sizes = numpy.array([len(pack_acls([acl])) for acl in acls])[indexes]
+    suspicious = sizes + acl_sizes > max_request_bytes // 2
+    for at in numpy.flatnonzero(suspicious).tolist() if _plain(names) else range(len(names)):
+        reason = obstacle_to(names[at], int(sizes[at]), int(acl_sizes[at]), max_request_bytes)
         if reason is not None:
             sums["obstacles"] += 1
             if sums["obstacles"] <= _MOST_TOLD:
-                found.append(("obstacle", f"{row.path}\0{reason}", 0))
-    found += [(name, "", number) for name, number in sums.items()]
-    found += [(f"is {kind}", "", number) for kind, number in kinds.items()]
-    found.append(("zxid", "", max_zxid))
-    return found
+                found.obstacles.append(Obstacle(names[at], reason))
+
+
+def _ascii(names: list[str]) -> bool:
+    return "".join(names).isascii()
+
+
+def _plain(names: list[str]) -> bool:
+    """Whether all paths are plainly valid: schema.paths.is_valid has the rule, this is many at once."""
+    text = "\n".join([name for name in names if name != ROOT])
+    if not text:
+        return True
+    return (
+        text.isascii()
+        and text.replace("\n", "").isprintable()
+        and "//" not in text
+        and "/." not in text
+        and "/\n" not in text
+        and text[:1] == "/" != text[-1:]
+        and text.count("\n") == text.count("\n/") == len(names) - names.count(ROOT) - 1
+        and max(map(len, names)) < _LONG_PATH
+    )

@@ -1,13 +1,13 @@
 """What becomes of ephemerals and their sessions when a tree moves."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.jobs.census import Census
-from pipeline.table import ZNODES, SessionRow
+from pipeline.table import SessionRow
 from schema.paths import parent_of
 
 
@@ -30,16 +30,28 @@ def kept_of(counted: Census, come_over: Sequence[SessionRow]) -> Kept:
     )
 
 
-def without_ephemerals(spark: SparkSession, znodes: DataFrame, kept: Kept, zxid: int) -> DataFrame:
+class Ending:
     """The tree as it is once the sessions that do not come over have ended, in one transaction `zxid`.
 
     As DataTree.deleteNode leaves it: the parents' pzxid moves, their count of children ever created does not.
     """
-    if not kept.dropped_paths:
-        return znodes
-    stays = ~F.col("owner").isin(list(kept.dropped_owners))
-    parents = sorted({parent_of(path) for path in kept.dropped_paths})
-    marked = spark.createDataFrame([(path, zxid) for path in parents], "path string, ended long")
-    joined = znodes.where(stays).join(F.broadcast(marked), "path", "left")
-    moved = joined.withColumn("pzxid", F.coalesce(F.greatest("ended", "pzxid"), "pzxid"))
-    return moved.select(ZNODES.fieldNames())
+
+    def __init__(self, kept: Kept, zxid: int) -> None:
+        self._owners = list(kept.dropped_owners)
+        self._parents = sorted({parent_of(path) for path in kept.dropped_paths})
+        self._zxid = zxid
+
+    def __call__(self, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+        """The rows that stay."""
+        owners = pa.array(self._owners, pa.int64())
+        parents = pa.array(self._parents, pa.string())
+        for batch in batches:
+            if not self._owners:
+                yield batch
+                continue
+            stays = batch.filter(pc.invert(pc.is_in(batch.column("owner"), owners)))
+            at = stays.schema.get_field_index("pzxid")
+            pzxid = stays.column(at)
+            moved = pc.max_element_wise(pzxid, pa.scalar(self._zxid, pa.int64()))
+            marked = pc.if_else(pc.is_in(stays.column("path"), parents), moved, pzxid)
+            yield stays.set_column(at, stays.schema.field(at), marked)

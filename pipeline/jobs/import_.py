@@ -1,30 +1,35 @@
 """`python -m pipeline import`: a ZooKeeper's tree into an etcd prefix, whole or not at all.
 
-Survey, refuse what cannot be, load under the fence, publish. Nothing is served before the last step, and a
-run that failed or was killed can be run again.
+Survey, refuse what cannot be, load under the fence, publish. Nothing is served before the last step. Run a
+command that failed or was killed again.
 """
 
 import argparse
 import asyncio
-from collections.abc import Collection
+from collections.abc import Iterator, Sequence
 
-from pyspark.sql import DataFrame, SparkSession
+import pyarrow as pa
 
-from pipeline.etcd import load, sessions
+from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
+from pipeline.etcd.load import Load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.options import add_arguments as add_etcd_arguments
+from pipeline.etcd.publish import publish
+from pipeline.etcd.writer import Part
 from pipeline.jobs import census, origin
 from pipeline.jobs.census import Census
-from pipeline.jobs.ephemerals import Kept, kept_of, without_ephemerals
+from pipeline.jobs.ephemerals import Ending, kept_of
 from pipeline.jobs.failure import Failure
 from pipeline.jobs.origin import Origin
 from pipeline.jobs.progress import tell, told
-from pipeline.jobs.summary import add_list_argument, number, positive, say, say_each, say_tree
+from pipeline.jobs.rows import Rows
+from pipeline.jobs.summary import add_list_argument, positive, say, say_each, say_tree
+from pipeline.sources.zketcd import write_part
 from pipeline.spark import session
 from pipeline.table import SessionRow
 
-SUMMARY = "move a ZooKeeper's tree into etcd"
+SUMMARY = "copy a tree of ZooKeeper into etcd"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -35,17 +40,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--keep-sessions",
         action="store_true",
-        help="bring sessions along, with their ephemerals: clients that reconnect in time go on",
+        help="import sessions and their ephemerals as well; clients that reconnect in time continue them",
     )
-    add(
-        "--hold-sessions",
-        type=number,
-        default=60,
-        metavar="SECONDS",
-        help="how long kept sessions are kept alive until a server is started on the prefix (default: 60)",
-    )
-    add("--overwrite", action="store_true", help="let go what lies under the prefix now")
-    add("--dry-run", action="store_true", help="tell what would be done, and do nothing")
+    add("--overwrite", action="store_true", help="delete everything under the prefix before importing")
+    add("--dry-run", action="store_true", help="print what would be done, and write nothing")
     add_list_argument(parser)
     add(
         "--max-txn-ops",
@@ -73,82 +71,67 @@ def run(arguments: argparse.Namespace) -> int:
         for note in found.notes:
             say(f"source: {note}")
         with told(spark, "survey"):
-            counted = census.take(found.znodes, connection.keys, limits.max_request_bytes)
+            counted = census.take(found.rows, limits.max_request_bytes)
         if arguments.keep_sessions and found.sessions is None:
             raise Failure(
-                "--keep-sessions: the source does not tell its sessions; files and 3.9's admin server do"
+                "--keep-sessions: this source has no sessions; directories and 3.9's admin server have them"
             )
         kept = kept_of(counted, (found.sessions or ()) if arguments.keep_sessions else ())
-        _tell(found, counted, kept, arguments.listed)
+        say_tree(counted, kept, arguments.listed)
+        _say_digest(found, counted)
         last_zxid = max(found.last_zxid, counted.max_zxid)
         if counted.roots != 1:
-            raise Failure(f"the source has {counted.roots} rows for /, not one: it is no whole tree")
-        load.first_zxid(last_zxid)  # refuses where there is none, while the target is still as it was
-        taken = asyncio.run(_taken(connection, kept.sessions))
-        if _refused(found, counted, taken, arguments):
+            raise Failure(f"the source has {counted.roots} rows for /, not one: it is not a complete tree")
+        zxid = load.first_zxid(last_zxid)  # refuses where there is none, while the target is still as it was
+        if _refused(found, counted, arguments):
             return 1
+        if counted.fault is not None:
+            raise Failure(counted.fault)
         if arguments.dry_run:
             say(f"target: {refusal or 'free'}")
             say("dry run: nothing was written")
             return 1 if refusal else 0
-        fence = _load(spark, connection, limits, found.znodes, kept, last_zxid, overwrite=arguments.overwrite)
+        begun = asyncio.run(_begin(connection, overwrite=arguments.overwrite))
+        with told(spark, "load"):
+            parts = _load(connection, limits, found.rows, begun, Ending(kept, zxid))
     nodes = counted.nodes - len(kept.dropped_paths)
-    first = asyncio.run(_publish(connection, limits, fence, nodes, kept.sessions, last_zxid))
-    say(f"imported: {nodes} znodes under {connection.prefix}, zxids go on at 0x{first:x}")
-    if kept.sessions and arguments.hold_sessions:
-        say(f"holding {len(kept.sessions)} sessions until a zketcd is started on {connection.prefix}")
-        if not asyncio.run(_hold(connection, kept.sessions, arguments.hold_sessions)):
-            say("no zketcd came: the sessions' time runs now")
+    written = sum(part.nodes for part in parts)
+    if written != nodes:
+        raise Failure(f"the source had {nodes} znodes, but {written} were written. Not published")
+    asyncio.run(_publish(connection, limits, begun, parts, zxid, kept.sessions))
+    say(f"imported: {nodes} znodes under {connection.prefix}, zxids continue at 0x{zxid:x}")
     return 0
 
 
-def _tell(found: Origin, counted: Census, kept: Kept, most: int) -> None:
-    say_tree(counted, kept, most)
+def _say_digest(found: Origin, counted: Census) -> None:
     if found.digest is None:
-        say("digest: the source has none to check")
+        say("digest: the source has none, so it cannot be compared")
     else:
         say(f"digest: {'equal' if found.digest in counted.digests else 'DIFFERENT'}")
 
 
-def _refused(found: Origin, counted: Census, taken: Collection[int], arguments: argparse.Namespace) -> bool:
+def _refused(found: Origin, counted: Census, arguments: argparse.Namespace) -> bool:
     """Tell what stands against the import; whether anything does."""
     if counted.obstacle_count:
-        say(f"refused: {counted.obstacle_count} znodes that zketcd cannot hold")
+        say(f"refused: {counted.obstacle_count} znodes that zketcd cannot store")
         say_each("refused", (f"{path!r}: {reason}" for path, reason in counted.obstacles), arguments.listed)
-    if taken:
-        say(f"refused: {len(taken)} sessions whose id is a lease of another tree in this etcd")
-        say_each("refused", (f"session 0x{number & (1 << 64) - 1:x}" for number in taken), arguments.listed)
     different = found.digest is not None and found.digest not in counted.digests
     if different:
         say(
-            "refused: the tree's digest is not the one that ZooKeeper wrote down: this is not what it had"
-            " (--accept-changes takes it all the same)"
+            "refused: the tree's digest differs from the one that ZooKeeper wrote: the copy is not the same"
+            " tree"
+            " (--accept-changes imports it anyway)"
         )
-    return bool(counted.obstacle_count or taken or (different and not arguments.accept_changes))
+    return bool(counted.obstacle_count or (different and not arguments.accept_changes))
 
 
-def _load(
-    spark: SparkSession,
-    connection: Connection,
-    limits: Limits,
-    znodes: DataFrame,
-    kept: Kept,
-    last_zxid: int,
-    *,
-    overwrite: bool,
-) -> load.Fence:
-    """Begin the load and write all znodes that come over."""
-    fence = asyncio.run(_begin(connection, overwrite=overwrite))
-    options = {
-        **connection.options(),
-        "load": str(fence.revision),
-        "max-txn-ops": str(limits.max_txn_ops),
-        "max-request-bytes": str(limits.max_request_bytes),
-    }
-    with told(spark, "load"):
-        moved = without_ephemerals(spark, znodes, kept, load.first_zxid(last_zxid))
-        moved.write.format("zketcd").options(**options).mode("append").save()
-    return fence
+def _load(connection: Connection, limits: Limits, rows: Rows, begun: Load, ending: Ending) -> list[Part]:
+    """Write all znodes that come over."""
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Part:
+        return write_part(connection, begun, limits, ending(batches))
+
+    return rows.each(write)
 
 
 async def _refusal(connection: Connection, *, overwrite: bool) -> str | None:
@@ -157,12 +140,7 @@ async def _refusal(connection: Connection, *, overwrite: bool) -> str | None:
         return load.refusal(await load.look(etcd, connection.keys), connection.keys, overwrite=overwrite)
 
 
-async def _taken(connection: Connection, carried: Collection[SessionRow]) -> list[int]:
-    async with connection.client() as etcd:
-        return await sessions.taken_leases(etcd, connection.keys, carried)
-
-
-async def _begin(connection: Connection, *, overwrite: bool) -> load.Fence:
+async def _begin(connection: Connection, *, overwrite: bool) -> Load:
     async with connection.client() as etcd:
         return await load.begin(etcd, connection.keys, overwrite=overwrite, progress=tell)
 
@@ -170,21 +148,11 @@ async def _begin(connection: Connection, *, overwrite: bool) -> load.Fence:
 async def _publish(
     connection: Connection,
     limits: Limits,
-    fence: load.Fence,
-    nodes: int,
-    carried: Collection[SessionRow],
-    last: int,
-) -> int:
-    """Make the tree one that is served; returns the zxid at which it begins."""
-    keys = connection.keys
+    begun: Load,
+    parts: Sequence[Part],
+    zxid: int,
+    carried: Sequence[SessionRow],
+) -> None:
+    """Make the tree one that is served."""
     async with connection.client() as etcd:
-        await load.check_count(etcd, keys, nodes)
-        # Last, since the sessions' time runs from here on.
-        await sessions.carry_over(etcd, keys, fence, carried, limits)
-        await load.finish(etcd, keys, fence, last)
-    return load.first_zxid(last)
-
-
-async def _hold(connection: Connection, carried: Collection[SessionRow], seconds: int) -> bool:
-    async with connection.client() as etcd:
-        return await sessions.hold(etcd, connection.keys, carried, seconds)
+        await publish(etcd, connection.keys, begun, parts, zxid, carried, limits)

@@ -20,7 +20,7 @@ from pipeline.jobs.sides import Side
 from pipeline.jobs.summary import number, positive
 from pipeline.spark import session
 
-SUMMARY = "tell what a tree holds, and what its logs say of the writes"
+SUMMARY = "report what a tree contains, and what its logs show about writes"
 
 _EPHEMERAL = "ephemeral"
 _KINDS = ("persistent", _EPHEMERAL, "container", "ttl")
@@ -39,9 +39,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         type=positive,
         default=3,
         metavar="N",
-        help="steps of a path that make a prefix (default: 3)",
+        help="number of names in a path prefix (default: 3)",
     )
-    add("--no-logs", action="store_true", help="leave out what the logs of a directory say")
+    add("--no-logs", action="store_true", help="leave out the statistics of a directory's logs")
     add("--json", action="store_true", help="print the report as JSON")
 
 

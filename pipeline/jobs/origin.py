@@ -16,8 +16,7 @@ from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pyarrow.parquet as pq
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import SparkSession
 
 from pipeline.batches import batch_of
 from pipeline.formats import directory
@@ -25,6 +24,7 @@ from pipeline.formats.directory import Survey
 from pipeline.jobs import tables
 from pipeline.jobs.failure import Failure, Usage
 from pipeline.jobs.progress import tell
+from pipeline.jobs.rows import Rows
 from pipeline.live import admin
 from pipeline.live.walk import LAST_PORT, LOSSES, Identity, Walk
 from pipeline.table import SessionRow
@@ -37,7 +37,7 @@ _ADMIN = ("http://", "https://")
 class Origin(NamedTuple):
     """A tree to be moved."""
 
-    znodes: DataFrame
+    rows: Rows
     last_zxid: int  # that its clients may have seen; 0: as its nodes say
     sessions: tuple[SessionRow, ...] | None  # None: they are not to be had from there
     digest: int | None  # of the whole tree; None where the origin does not say
@@ -57,9 +57,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "--accept-changes",
         action="store_true",
-        help="go on though the digest differs, or a running ensemble was written to meanwhile: a rehearsal",
+        help="continue although the digest differs or a running ensemble was written to: for rehearsals",
     )
-    add("--work-dir", metavar="DIR", help="where what comes from a running ensemble is kept meanwhile")
+    add("--work-dir", metavar="DIR", help="directory for temporary copies of a running ensemble")
 
 
 @contextmanager
@@ -67,9 +67,7 @@ def opened(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[Origi
     """The origin that the command line names. Raises Failure, Usage, BadFile, WalkFailed, NoSnapshot."""
     source: str = arguments.source
     if source.startswith(tables.PARQUET):
-        frame = tables.of_parquet(spark, source)
-        _check_parents(frame)
-        yield Origin(frame, 0, None, None, ())
+        yield Origin(Rows(spark, tables.of_parquet(spark, source)), 0, None, None, ())
         return
     if source.startswith(_WIRE):
         with TemporaryDirectory(prefix="zketcd-walk-", dir=arguments.work_dir) as folder:
@@ -82,18 +80,12 @@ def opened(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[Origi
     yield _files(spark, arguments, source)
 
 
-def _check_parents(znodes: DataFrame) -> None:
-    """Raise Failure for a node that hangs in the air: a file of ZooKeeper's own has none, a table may."""
-    above = znodes.where("path != '/'").select("path", tables.parent_of_column("path").alias("parent"))
-    present = znodes.select(F.col("path").alias("parent"))
-    orphan = above.join(present, "parent", "left_anti").first()
-    if orphan is not None:
-        raise Failure(f"{orphan['path']} is in the table, but its parent {orphan['parent']} is not")
-
-
 def _files(spark: SparkSession, arguments: argparse.Namespace, path: str) -> Origin:
-    found, frame = tables.of_directory(spark, path, arguments)
-    return Origin(frame, found.last_zxid, found.sessions, found.digest, (_described(found), *found.notes))
+    there = tables.of_directory(spark, path, arguments)
+    found = there.survey
+    notes = (_described(found), *found.notes)
+    rows = there.rows(spark, path, arguments)
+    return Origin(rows, found.last_zxid, found.sessions, found.digest, notes)
 
 
 def _described(found: Survey) -> str:
@@ -110,12 +102,12 @@ def _walked(spark: SparkSession, arguments: argparse.Namespace, folder: Path) ->
     if walk.changed:
         if not arguments.accept_changes:
             raise Failure(
-                f"{arguments.source} was written to during the walk: what was read never was one tree."
-                " Stop its writers, or take it all the same by --accept-changes"
+                f"{arguments.source} was written to during the walk: the copy is a tree that never existed."
+                " Stop its writers, or import the copy anyway with --accept-changes"
             )
         notes.append("it was written to during the walk: the result never was a tree of its own")
     frame = spark.read.parquet(str(folder / "znodes.parquet"))
-    return Origin(frame, walk.last_zxid, None, None, tuple(notes))
+    return Origin(Rows(spark, frame), walk.last_zxid, None, None, tuple(notes))
 
 
 async def _keep(walk: Walk, file: Path) -> None:
@@ -149,15 +141,16 @@ def _downloaded(spark: SparkSession, arguments: argparse.Namespace, folder: Path
     if found.fuzzy:
         if not arguments.accept_changes:
             raise Failure(
-                f"{arguments.source} was written to while it made its snapshot, and the log that would mend"
-                " that is not to be had. Stop its writers, or take it all the same by --accept-changes"
+                f"{arguments.source} was written to while it made its snapshot, and the log that would"
+                " complete the snapshot is not available. Stop its writers, or import the copy anyway with"
+                " --accept-changes"
             )
-        notes.append("it was written to meanwhile: the result never was a tree of its own")
+        notes.append("it was written to during the copy: the result is a tree that never existed")
     elif found.checked.digest is None:
-        notes.append("its snapshot has no digest: whether it was written to meanwhile cannot be told")
+        notes.append("its snapshot has no digest: writes during the copy cannot be detected")
     frame = spark.read.format("zookeeper").load(str(folder))
     digest = None if found.fuzzy else found.digest
-    return Origin(frame, found.last_zxid, found.sessions, digest, tuple(notes))
+    return Origin(Rows(spark, frame), found.last_zxid, found.sessions, digest, tuple(notes))
 
 
 def servers_of(text: str) -> Sequence[tuple[str, int]]:
@@ -179,7 +172,7 @@ def add_auth_argument(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="SCHEME:ID",
-        help="who we are to a running ensemble, e.g. digest:user:password; may be repeated",
+        help="identity for a running ensemble, e.g. digest:user:password; may be repeated",
     )
 
 

@@ -14,11 +14,14 @@ from typing import NamedTuple
 from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.etcd.options import Connection
+from pipeline.etcd.read import Survey as Seen
+from pipeline.etcd.settle import settled
 from pipeline.formats.directory import Survey
 from pipeline.jobs import tables
 from pipeline.jobs.failure import Usage
 from pipeline.jobs.origin import add_auth_argument
 from pipeline.live.walk import Walk
+from pipeline.sources.zketcd import survey_option
 from pipeline.sources.zookeeper_wire import ensemble_of, is_url
 from schema.paths import ROOT
 
@@ -43,7 +46,9 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_auth_argument(parser)
     for name in _TLS:
         parser.add_argument(
-            f"--{name.replace('_', '-')}", default="", help="as of python -m proxy, for etcd:// and etcds://"
+            f"--{name.replace('_', '-')}",
+            default="",
+            help="as for `python -m proxy`; for etcd:// and etcds://",
         )
 
 
@@ -71,7 +76,14 @@ def _etcd(spark: SparkSession, name: str, arguments: argparse.Namespace) -> Side
     options = {"etcd": endpoints, "prefix": slash + prefix.rstrip("/")}
     given = {option.replace("_", "-"): getattr(arguments, option) for option in _TLS}
     connection = Connection.from_options(options | {name: value for name, value in given.items() if value})
-    return Side(name, spark.read.format("zketcd").options(**connection.options()).load(), False, None, None)
+    # Every action on the table reads the same snapshot.
+    options = {**connection.options(), "snapshot": survey_option(asyncio.run(_settled(connection)))}
+    return Side(name, spark.read.format("zketcd").options(**options).load(), False, None, None)
+
+
+async def _settled(connection: Connection) -> Seen:
+    async with connection.client() as etcd:
+        return await settled(etcd, connection.keys)
 
 
 def _wire(spark: SparkSession, name: str, arguments: argparse.Namespace) -> Side:

@@ -43,7 +43,7 @@ def add_list_argument(parser: argparse.ArgumentParser) -> None:
         type=number,
         default=_LISTED,
         metavar="N",
-        help=f"how many paths of each kind are told (default: {_LISTED})",
+        help=f"number of paths to print of each kind (default: {_LISTED})",
     )
 
 

@@ -10,6 +10,8 @@ from pyspark.sql import functions as F
 from pipeline.formats import directory
 from pipeline.formats.directory import REPAIRS, Survey
 from pipeline.jobs.failure import Failure, Usage
+from pipeline.jobs.rows import Rows
+from pipeline.sources.zookeeper import ZooKeeperSource
 from pipeline.table import ZNODES
 
 PARQUET = "parquet:"
@@ -20,6 +22,11 @@ class Directory(NamedTuple):
 
     survey: Survey
     znodes: DataFrame
+
+    def rows(self, spark: SparkSession, path: str, arguments: argparse.Namespace) -> Rows:
+        """Its nodes, read where they are worked on."""
+        source = ZooKeeperSource({"path": str(Path(path).absolute()), **_options(arguments)})
+        return Rows(spark, self.znodes, source.reader(ZNODES))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -71,10 +78,13 @@ def parent_of_column(path: str) -> Column:
 
 def directory_reader(spark: SparkSession, arguments: argparse.Namespace) -> DataFrameReader:
     """A reader of directories as the command line wants them."""
+    return spark.read.format("zookeeper").options(**_options(arguments))
+
+
+def _options(arguments: argparse.Namespace) -> dict[str, str]:
     options = {
         "dataLogDir": arguments.data_log_dir,
         "snapshot": arguments.snapshot,
         "repair": arguments.repair,
     }
-    given = {option: value for option, value in options.items() if value}
-    return spark.read.format("zookeeper").options(**given)
+    return {option: value for option, value in options.items() if value}

@@ -65,19 +65,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         action="append",
         default=[],
         metavar="PATH",
-        help="leave this node and all below it out, on both sides; may be repeated",
+        help="leave out this node and all nodes below it, on both sides; may be repeated",
     )
     add(
         "--without-ephemerals",
         action="store_true",
-        help="leave ephemerals out, on both sides: an import drops them unless told otherwise",
+        help="leave out ephemerals, on both sides: an import without --keep-sessions drops them",
     )
     add(
         "--samples",
         type=number,
         default=10,
         metavar="N",
-        help="how many nodes of each kind to show (default: 10)",
+        help="number of nodes to show of each kind of difference (default: 10)",
     )
     add("--json", action="store_true", help="print the result as JSON")
 

@@ -17,9 +17,8 @@ from codec.jute import Acl
 from pipeline.live import wire
 from pipeline.live.wire import Acls, Children, Data, Reply
 from pipeline.table import AclRow, ZnodeRow
-from proxy.tree import wrap_int
 from schema.paths import ROOT, join
-from schema.values import OPEN_ACL
+from schema.znode import OPEN_ACL, wrap_int
 
 #: What a walk cannot bring along.
 LOSSES = (
@@ -114,7 +113,7 @@ class Walk:
                 continue
             if errors:
                 name = wire.name_of(errors.pop())
-                raise WalkFailed(f"{path} cannot be read: {name}. An identity that may is given by --auth")
+                raise WalkFailed(f"{path} cannot be read: {name}. Give an identity that may, with --auth")
             data, acls, children = replies
             row, names = _row(
                 path, wire.data_of(data.body), wire.acls_of(acls.body), wire.children_of(children.body)

@@ -1,13 +1,16 @@
-"""Spark's data source "zketcd": an etcd prefix as tables, and a guarded load into one.
+"""Spark's data source "zketcd": an etcd prefix as tables, and the guarded load of one.
 
-Reading: option `table` is `znodes` (default) or `sessions`; `revision` fixes the state (default: now).
-Writing: znodes only. mode("overwrite") lets a tree that is there go; `zxid` is the old server's last. The
-tree is served only once all is written. With `load` (a fence's revision) the caller begins and finishes the
-load. Both: the options of pipeline.etcd.options.Connection.
+Reading: option `table` is `znodes` (default) or `sessions`. What is read is one snapshot. If the tree's log
+has gone on since the newest one, a snapshot is written first. `snapshot` names one that holds all that is
+wanted (survey_option).
+Writing: znodes only. mode("overwrite") deletes a tree that is there; `zxid` is the old server's last. The
+tree is served only once all is written.
+Both take the options of pipeline.etcd.options.Connection.
 """
 
 import asyncio
-from collections.abc import Iterator, MutableMapping
+import json
+from collections.abc import AsyncIterator, Iterator, MutableMapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -20,20 +23,23 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
-from pipeline.batches import ROWS, batch_of, rows_of
-from pipeline.etcd import load, ranges
+from pipeline.etcd import load
 from pipeline.etcd import read as reading
 from pipeline.etcd.limits import Limits
+from pipeline.etcd.load import Load
 from pipeline.etcd.options import Connection
-from pipeline.etcd.records import puts_of
+from pipeline.etcd.publish import publish
+from pipeline.etcd.read import Survey
+from pipeline.etcd.settle import settled
+from pipeline.etcd.writer import Part, write
 from pipeline.table import SESSIONS, ZNODES, ZnodeRow
-from proxy.etcd.model import Put
+from schema.record import SnapshotRef
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
 _TABLES = {"znodes": ZNODES, "sessions": SESSIONS}
-_PARTITION = 50_000  # znodes: enough to be worth a task, and etcd finds a page of them at once
+_PARTITION = 50_000  # znodes: enough to be worth a task
 
 
 class ZketcdSource(DataSource):
@@ -56,20 +62,19 @@ class ZketcdSource(DataSource):
         return _TABLES[table]
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the whole prefix at one revision."""
-        connection = Connection.from_options(self.options)
+        """A reader of the whole prefix at one position."""
         size = _number(self.options, "partition-size", _PARTITION)
         if not size:
             raise ValueError("the option partition-size must be above 0")
         return ZketcdReader(
-            connection,
+            Connection.from_options(self.options),
             self.options.get("table", "znodes"),
-            _number(self.options, "revision", 0),
             size,
+            survey_of(self.options["snapshot"]) if "snapshot" in self.options else None,
         )
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Begin a load, or take part in the one that the caller has begun."""
+        """Begin a load."""
         missing = set(ZnodeRow._fields) - set(schema.fieldNames())
         if missing:
             raise ValueError(f"no table of znodes: the columns {', '.join(sorted(missing))} are missing")
@@ -79,135 +84,128 @@ class ZketcdSource(DataSource):
             _number(self.options, "max-request-bytes", Limits().max_request_bytes),
         )
         zxid = _zxid(self.options)
-        joined = _number(self.options, "load", 0)
-        if joined:
-            fence = load.Fence(joined, 0)
-        else:
-            load.first_zxid(zxid)  # refuses where there is none, before anything is let go
-            fence = asyncio.run(_begin(connection, overwrite=overwrite))
-        return ZketcdWriter(connection, limits, fence, zxid, publishes=not joined)
+        load.first_zxid(zxid)  # refuses where there is none, before anything is deleted
+        return ZketcdWriter(connection, limits, asyncio.run(_begin(connection, overwrite=overwrite)), zxid)
+
+
+def survey_option(seen: Survey) -> str:
+    """The option `snapshot` for a survey."""
+    return json.dumps([seen.revision, list(seen.snapshot), seen.proxies])
+
+
+def survey_of(option: str) -> Survey:
+    """The reverse. Raises ValueError."""
+    revision, snapshot, proxies = json.loads(option)
+    return Survey(revision, SnapshotRef(*snapshot), proxies)
 
 
 @dataclass
-class Pieces(InputPartition):
+class Pages(InputPartition):
     """What one task reads."""
 
-    seen: reading.Survey
-    pieces: list[ranges.Piece]
-    with_root: bool
+    seen: Survey
+    first: int
+    end: int
 
 
 class ZketcdReader(DataSourceReader):
     """Reads the tables of a prefix."""
 
-    def __init__(self, connection: Connection, table: str, revision: int, size: int) -> None:
+    def __init__(self, connection: Connection, table: str, size: int, seen: Survey | None) -> None:
         self._connection = connection
         self._table = table
-        self._revision = revision
         self._size = size
+        self._seen = seen
 
     def partitions(self) -> list[InputPartition]:
-        """Key ranges of about equal numbers of znodes, all at one revision."""
-        seen, pieces = asyncio.run(self._plan())
-        groups = ranges.group(pieces, self._size) or [[]]
-        return [Pieces(seen, some, with_root=index == 0) for index, some in enumerate(groups)]
+        """Neighbouring pages of about equal numbers of znodes, all of one snapshot."""
+        seen = self._seen or asyncio.run(self._settled())
+        if self._table == "sessions":
+            return [Pages(seen, 0, 0)]
+        pages = seen.snapshot.node_pages
+        step = max(1, self._size * pages // max(1, seen.snapshot.nodes))
+        return [Pages(seen, first, min(first + step, pages)) for first in range(0, pages, step)]
 
-    async def _plan(self) -> tuple[reading.Survey, list[ranges.Piece]]:
-        keys = self._connection.keys
+    async def _settled(self) -> Survey:
         async with self._connection.client() as etcd:
-            seen = await reading.survey(etcd, keys, self._revision)
-            if self._table == "sessions":
-                return seen, []
-            return seen, await ranges.plan(etcd, keys, seen.revision, self._size)
+            return await settled(etcd, self._connection.keys)
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of a partition."""
-        assert isinstance(partition, Pieces)
+        assert isinstance(partition, Pages)
         with asyncio.Runner() as runner:
             if self._table == "sessions":
                 yield from (tuple(session.row) for session in runner.run(self._sessions(partition.seen)))
                 return
             pages = self._pages(partition)
             while (page := runner.run(_next(pages))) is not None:
-                for first in range(0, len(page), ROWS):
-                    yield batch_of(page[first : first + ROWS])
+                yield page
 
-    async def _sessions(self, seen: reading.Survey) -> list[reading.Session]:
+    async def _sessions(self, seen: Survey) -> list[reading.Session]:
         async with self._connection.client() as etcd:
-            return await reading.sessions(etcd, self._connection.keys, seen.revision)
+            return await reading.sessions(etcd, self._connection.keys, seen)
 
-    async def _pages(self, partition: Pieces) -> Any:
-        keys = self._connection.keys
+    async def _pages(self, wanted: Pages) -> AsyncIterator["pa.RecordBatch"]:
+        numbers = range(wanted.first, wanted.end)
         async with self._connection.client() as etcd:
-            if partition.with_root:
-                yield [await reading.root(etcd, keys, partition.seen)]
-            for piece in partition.pieces:
-                async for page in reading.rows(etcd, keys, partition.seen, piece):
-                    yield page
+            async for page in reading.pages(etcd, self._connection.keys, wanted.seen, numbers):
+                yield page
 
 
 @dataclass
 class Written(WriterCommitMessage):
     """What one task has written."""
 
-    nodes: int
-    max_zxid: int
+    part: Part
 
 
 class ZketcdWriter(DataSourceArrowWriter):
-    """Writes znodes under the fence of one load."""
+    """Writes znodes under the fence of one load, and publishes them."""
 
-    def __init__(
-        self, connection: Connection, limits: Limits, fence: load.Fence, zxid: int, *, publishes: bool
-    ) -> None:
+    def __init__(self, connection: Connection, limits: Limits, begun: Load, zxid: int) -> None:
         self._connection = connection
         self._limits = limits
-        self._fence = fence
+        self._begun = begun
         self._zxid = zxid
-        self._publishes = publishes
 
     def write(self, iterator: Iterator["pa.RecordBatch"]) -> WriterCommitMessage:
-        """Write the rows of one partition; a task that is run again writes the same once more."""
-        return asyncio.run(self._write(iterator))
-
-    async def _write(self, batches: Iterator["pa.RecordBatch"]) -> Written:
-        written = Written(0, 0)
-        keys = self._connection.keys
-
-        def puts() -> Iterator[Put]:
-            for batch in batches:
-                for row in rows_of(batch):
-                    written.nodes += 1
-                    written.max_zxid = max(written.max_zxid, row.czxid, row.mzxid, row.pzxid)
-                    yield from puts_of(keys, row)
-
-        async with self._connection.client() as etcd:
-            await load.write(etcd, keys, self._fence, puts(), self._limits)
-        return written
+        """Write the rows of one partition."""
+        return Written(write_part(self._connection, self._begun, self._limits, iterator))
 
     def commit(self, messages: list[WriterCommitMessage | None]) -> None:
-        """Publish the tree, if this is the whole load."""
-        if self._publishes:
-            asyncio.run(self._finish([message for message in messages if isinstance(message, Written)]))
+        """Publish the tree."""
+        parts = [message.part for message in messages if isinstance(message, Written)]
+        asyncio.run(self._publish(parts))
 
-    async def _finish(self, parts: list[Written]) -> None:
-        keys = self._connection.keys
+    async def _publish(self, parts: list[Part]) -> None:
         async with self._connection.client() as etcd:
-            await load.check_count(etcd, keys, sum(part.nodes for part in parts))
-            await load.finish(etcd, keys, self._fence, max([self._zxid, *(part.max_zxid for part in parts)]))
+            keys = self._connection.keys
+            zxid = load.first_zxid(max([self._zxid, *(part.max_zxid for part in parts)]))
+            await publish(etcd, keys, self._begun, parts, zxid, (), self._limits)
 
     def abort(self, messages: list[WriterCommitMessage | None]) -> None:
         """Leave the target as it is: unserved, and free for another load."""
 
 
-async def _begin(connection: Connection, *, overwrite: bool) -> load.Fence:
+def write_part(
+    connection: Connection, begun: Load, limits: Limits, batches: Iterator["pa.RecordBatch"]
+) -> Part:
+    """Write the rows of one task, on a worker."""
+
+    async def all_rows() -> Part:
+        async with connection.client() as etcd:
+            return await write(etcd, connection.keys, begun, batches, limits)
+
+    return asyncio.run(all_rows())
+
+
+async def _begin(connection: Connection, *, overwrite: bool) -> Load:
     async with connection.client() as etcd:
         return await load.begin(etcd, connection.keys, overwrite=overwrite)
 
 
-async def _next(pages: Any) -> list[ZnodeRow] | None:
-    page: list[ZnodeRow] | None = await anext(pages, None)
-    return page
+async def _next(pages: AsyncIterator["pa.RecordBatch"]) -> "pa.RecordBatch | None":
+    return await anext(pages, None)
 
 
 def _number(options: MutableMapping[str, str], name: str, default: int) -> int:

@@ -1,1 +1,1 @@
-"""What operators ask: four-letter words."""
+"""The interfaces for operators: four-letter words, HTTP commands, metrics. They read `subject`."""

@@ -7,10 +7,11 @@ from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Any, NamedTuple
 
-from proxy.acl import permits
-from proxy.admin.facts import VERSION, Facts
-from proxy.auth.scheme import Identities, Peer
-from proxy.auth.schemes import Offer
+from proxy.admin.environment import VERSION, environment
+from proxy.admin.facts import Facts
+from proxy.state.acl import permits
+from proxy.state.auth.scheme import Identities, Peer
+from proxy.state.auth.schemes import Offer
 
 Body = dict[str, Any]
 Arguments = Mapping[str, str]
@@ -30,10 +31,10 @@ class Response(NamedTuple):
 class _Command(NamedTuple):
     names: tuple[str, ...]  # the first is the one that the list of all commands has
     run: Callable[[Arguments], Body]
-    needs_server: bool = True  # it has an answer only while clients are served
+    needs_server: bool = True  # it is answered only while clients are served
     method: str = "GET"
     guarded: bool = False  # needs all permissions on the root node
-    missing: str = ""  # why it cannot be had here
+    missing: str = ""  # why zketcd does not have it, and what to use instead
 
 
 class Commands:
@@ -42,20 +43,21 @@ class Commands:
     def __init__(self, facts: Facts, auth: Offer) -> None:
         self._facts = facts
         self._auth = auth
+        clients = facts.clients
         commands = (
             _Command(("configuration", "conf", "config"), lambda _: facts.configuration()),
             _Command(("connection_stat_reset", "crst"), self._reset_connections),
             _Command(("connections", "cons"), lambda _: _connections(facts, brief=False)),
             _Command(("dirs",), lambda _: {"datadir_size": facts.data_size, "logdir_size": facts.data_size}),
             _Command(("dump",), self._dump),
-            _Command(("environment", "env", "envi"), lambda _: facts.environment(), needs_server=False),
+            _Command(("environment", "env", "envi"), lambda _: environment(), needs_server=False),
             _Command(
                 ("get_trace_mask", "gtmk"), lambda _: {"tracemask": facts.trace_mask}, needs_server=False
             ),
-            _Command(("hash",), lambda _: {"digests": []}),  # none are kept
+            _Command(("hash",), lambda _: {"digests": []}),  # zketcd's digests are in /metrics
             _Command(("initial_configuration", "icfg"), lambda _: {"initial_configuration": ""}),
             _Command(("is_read_only", "isro"), lambda _: {"read_only": facts.read_only}),
-            # As a ZooKeeper that has taken none yet: etcd takes them.
+            # As a ZooKeeper that has not taken one yet: zketcd's snapshots are in /metrics.
             _Command(("last_snapshot", "lsnp"), lambda _: {"zxid": "f" * 16, "timestamp": -1}),
             # As a standalone ZooKeeper.
             _Command(("leader", "lead"), lambda _: {"error": "server is not initialized"}),
@@ -67,7 +69,7 @@ class Commands:
                 lambda _: {},
                 method="POST",
                 guarded=True,
-                missing="state lives in etcd: restore its members by etcdctl snapshot restore",
+                missing="the state is in etcd: restore its members with etcdctl snapshot restore",
             ),
             _Command(("ruok",), lambda _: {}),
             _Command(("server_stats", "srvr"), lambda _: self._statistics()),
@@ -76,18 +78,22 @@ class Commands:
                 ("snapshot", "snap"),
                 lambda _: {},
                 guarded=True,
-                missing="state lives in etcd: take a snapshot by etcdctl snapshot save",
+                missing="the state is in etcd: back it up with etcdctl snapshot save",
             ),
             _Command(("stat_reset", "srst"), self._reset_server),
             _Command(("stats", "stat"), lambda _: self._statistics() | _connections(facts, brief=True)),
-            # There is no JVM that could have any.
+            # There is no JVM, so there are none.
             _Command(("system_properties", "sysp"), lambda _: {}, needs_server=False),
             _Command(("voting_view",), lambda _: {"current_config": {}}),
             _Command(("watch_summary", "wchs"), self._watch_summary),
             _Command(
-                ("watches", "wchc"), lambda _: {"session_id_to_watched_paths": facts.watches_by_session()}
+                ("watches", "wchc"),
+                lambda _: {"session_id_to_watched_paths": clients.watches_by_session()},
             ),
-            _Command(("watches_by_path", "wchp"), lambda _: {"path_to_session_ids": facts.watches_by_path()}),
+            _Command(
+                ("watches_by_path", "wchp"),
+                lambda _: {"path_to_session_ids": clients.watches_by_path()},
+            ),
             _Command(("zabstate",), lambda _: {"voting": False, "zabstate": ""}, needs_server=False),
         )
         self._by_name = {name: command for command in commands for name in command.names}
@@ -112,7 +118,7 @@ class Commands:
                 return refused
         if method != command.method:
             return _failed(
-                HTTPStatus.METHOD_NOT_ALLOWED, name, f"{command.names[0]} is asked for by {command.method}"
+                HTTPStatus.METHOD_NOT_ALLOWED, name, f"{command.names[0]} needs the method {command.method}"
             )
         if command.missing:
             return _failed(HTTPStatus.SERVICE_UNAVAILABLE, command.names[0], command.missing)
@@ -120,7 +126,10 @@ class Commands:
         return Response(HTTPStatus.OK, {**body, "command": command.names[0], "error": body.get("error")})
 
     def _refused(self, name: str, authorization: str | None, address: str) -> Response | None:
-        """Who may not run a guarded command (Commands.handleAuthentication and handleAuthorization)."""
+        """The refusal of a client that may not run a guarded command.
+
+        As Commands.handleAuthentication and handleAuthorization decide it.
+        """
         if authorization is None:
             return _failed(HTTPStatus.UNAUTHORIZED, name, "Auth info is missing for the command")
         scheme, _, credentials = authorization.rstrip(" ").partition(" ")
@@ -137,7 +146,7 @@ class Commands:
         return None
 
     def _reset_connections(self, _: Arguments) -> Body:
-        self._facts.reset_connections()
+        self._facts.clients.reset_connections()
         return {}
 
     def _reset_server(self, _: Arguments) -> Body:
@@ -146,8 +155,8 @@ class Commands:
 
     def _dump(self, _: Arguments) -> Body:
         return {
-            "expiry_time_to_session_ids": self._facts.session_expiry(),
-            "session_id_to_ephemeral_paths": self._facts.ephemerals(),
+            "expiry_time_to_session_ids": self._facts.clients.session_expiry(),
+            "session_id_to_ephemeral_paths": self._facts.clients.ephemerals(),
         }
 
     def _statistics(self) -> Body:
@@ -174,11 +183,11 @@ class Commands:
 
     def _watch_summary(self, _: Arguments) -> Body:
         names = ("num_connections", "num_paths", "num_total_watches")
-        return dict(zip(names, self._facts.watch_summary(), strict=True))
+        return dict(zip(names, self._facts.clients.watch_summary(), strict=True))
 
 
 def _connections(facts: Facts, *, brief: bool) -> Body:
-    return {"connections": facts.connections(brief=brief), "secure_connections": []}
+    return {"connections": facts.clients.connections(brief=brief), "secure_connections": []}
 
 
 def _failed(status: HTTPStatus, name: str, error: str) -> Response:

@@ -1,13 +1,15 @@
 """ZooKeeper's four-letter words, with the fields and units of its own output (package server.command).
 
-What they tell is `facts`'; here it gets ZooKeeper's form. Keeper's own words are in `keeper_words`.
+The values come from `facts` and `clients`; here they get ZooKeeper's form. Keeper's own words are
+in `keeper_words`.
 """
 
 import time
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from proxy.admin.facts import STATE, VERSION, Facts
+from proxy.admin.environment import VERSION, environment
+from proxy.admin.facts import STATE, Facts
 from proxy.admin.keeper_words import KeeperWords
 from proxy.admin.words import KNOWN
 
@@ -46,7 +48,7 @@ class FourLetterWords:
         }
 
     def answer(self, word: bytes, rest: bytes = b"") -> bytes | None:
-        """The answer to a word and what came with it; None if it is none that ZooKeeper or Keeper knows."""
+        """The answer to a word and what came with it; None if no server has such a word."""
         if word == _TELNET_CLOSE:
             if self._allowed == KNOWN:
                 return None
@@ -83,7 +85,7 @@ class FourLetterWords:
     def _stat(self) -> Iterator[str]:
         yield from self._head()
         yield "Clients:\n"
-        for connection in self._facts.connections(brief=True):
+        for connection in self._facts.clients.connections(brief=True):
             yield f" {_connection(connection)})\n"
         yield "\n"
         yield from self._figures()
@@ -107,7 +109,7 @@ class FourLetterWords:
         yield "Server stats reset.\n"
 
     def _crst(self) -> Iterator[str]:
-        self._facts.reset_connections()
+        self._facts.clients.reset_connections()
         yield "Connection stats reset.\n"
 
     # -- settings ------------------------------------------------------------------------------------------
@@ -125,9 +127,9 @@ class FourLetterWords:
         yield f"serverId={conf['server_id']}\nprefix={self._facts.prefix}\n"
 
     def _envi(self) -> Iterator[str]:
-        """What clients ask for the version (kazoo's server_version)."""
+        """Clients read the version here (kazoo's server_version)."""
         yield "Environment:\n"
-        for name, value in self._facts.environment().items():
+        for name, value in environment().items():
             yield f"{name}={value}\n"
 
     def _dirs(self) -> Iterator[str]:
@@ -137,31 +139,31 @@ class FourLetterWords:
         yield str(self._facts.trace_mask)
 
     def _stmk(self, rest: bytes) -> bytes:
-        """Eight bytes behind the word are the new mask; ZooKeeper says nothing where they are missing."""
+        """The eight bytes after the word are the new mask; without them ZooKeeper sends an empty answer."""
         if len(rest) < 8:
             return b""
         self._facts.trace_mask = int.from_bytes(rest[:8], "big", signed=True)
         return str(self._facts.trace_mask).encode()
 
     def _hash(self) -> Iterator[str]:
-        """No line, as from a ZooKeeper that has not come to its first digest: no digests are kept here."""
+        """No line, as from a ZooKeeper that has not reached its first digest."""
         yield ""
 
     # -- connections, sessions, watches --------------------------------------------------------------------
 
     def _cons(self) -> Iterator[str]:
-        for connection in self._facts.connections(brief=False):
+        for connection in self._facts.clients.connections(brief=False):
             yield f" {_connection(connection)}{_details(connection)})\n"
         yield "\n"
 
     def _dump(self) -> Iterator[str]:
-        facts = self._facts
+        clients = self._facts.clients
         yield "SessionTracker dump:\n"
         sessions = {
-            due: [f"0x{session:x}" for session in found] for due, found in facts.session_expiry().items()
+            due: [f"0x{session:x}" for session in found] for due, found in clients.session_expiry().items()
         }
         yield from _sets("Session", sessions)
-        ephemerals = facts.ephemerals()
+        ephemerals = clients.ephemerals()
         yield f"ephemeral nodes dump:\nSessions with Ephemerals ({len(ephemerals)}):\n"
         for session, paths in ephemerals.items():
             yield f"0x{session:x}:\n"
@@ -169,22 +171,22 @@ class FourLetterWords:
         yield "Connections dump:\n"
         connections = {
             due: [f"ip: /{one.address}:{one.port} sessionId: 0x{one.session_id:x}" for one in found]
-            for due, found in facts.connection_expiry().items()
+            for due, found in clients.connection_expiry().items()
         }
         yield from _sets("Connections", connections)
 
     def _wchs(self) -> Iterator[str]:
-        connections, paths, watches = self._facts.watch_summary()
+        connections, paths, watches = self._facts.clients.watch_summary()
         yield f"{connections} connections watching {paths} paths\nTotal watches:{watches}\n"
 
     def _wchc(self) -> Iterator[str]:
-        for session, paths in self._facts.watches_by_session().items():
+        for session, paths in self._facts.clients.watches_by_session().items():
             yield f"0x{session:x}\n"
             yield from (f"\t{path}\n" for path in paths)
         yield "\n"
 
     def _wchp(self) -> Iterator[str]:
-        for path, sessions in self._facts.watches_by_path().items():
+        for path, sessions in self._facts.clients.watches_by_path().items():
             yield f"{path}\n"
             yield from (f"\t0x{session:x}\n" for session in sessions)
         yield "\n"
@@ -199,7 +201,7 @@ def _connection(info: Mapping[str, Any]) -> str:
 
 
 def _details(info: Mapping[str, Any]) -> str:
-    """What `cons` tells besides, of connections with a session."""
+    """What `cons` adds for connections with a session."""
     if not info["session_id"]:
         return ""
     xid = f",lcxid=0x{info['last_cxid']:x}" if info["last_cxid"] >= 0 else ""

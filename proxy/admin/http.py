@@ -1,7 +1,7 @@
 """The admin HTTP server: ZooKeeper's /commands, /ready and /live for orchestrators, /metrics for Prometheus.
 
-Runs in the proxy's loop, on a port of its own. What is answered is decided in `commands` and `prometheus`;
-here are routes, statuses and JSON only.
+Runs in the proxy's event loop, on its own port. `commands` and `prometheus` decide what is answered; this
+file has only routes, statuses and JSON.
 """
 
 import json
@@ -60,7 +60,7 @@ class AdminServer:
         await web.SockSite(self._runner, listener).start()
 
     async def stop(self) -> None:
-        """Answer what is under way, then close."""
+        """Answer the requests that are here, then close."""
         await self._runner.cleanup()
 
     async def _index(self, _: web.Request) -> web.Response:
@@ -83,13 +83,13 @@ class AdminServer:
         return _json(response)
 
     async def _live(self, _: web.Request) -> web.Response:
-        """Whoever answers lives: an etcd out of reach is no reason to start the proxy again."""
+        """A process that answers is alive: an unreachable etcd is no reason to restart the proxy."""
         return _json(Response(HTTPStatus.OK, {"status": "ok"}))
 
     async def _ready(self, _: web.Request) -> web.Response:
-        """Whether clients should come here, in the form of Keeper's /ready."""
+        """Whether clients should connect to this proxy, in the form of Keeper's /ready."""
         facts = self._facts
-        is_ready = facts.serving and facts.in_touch
+        is_ready = facts.ready
         return _json(
             Response(
                 HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE,
@@ -104,14 +104,14 @@ class AdminServer:
         return web.Response(body=self._exposition.text(), headers={"Content-Type": CONTENT_TYPE})
 
 
-# aiohttp tells of every request that it cannot read with a traceback; the client has its 400.
+# aiohttp logs a traceback for every request that it cannot read; the client gets a 400.
 _QUIET = logging.getLogger(f"{__name__}.aiohttp")
 _QUIET.setLevel(logging.CRITICAL)
 
 
 @web.middleware
 async def _guarded(request: web.Request, handler: _Handler) -> web.StreamResponse:
-    """Errors in the form of all other answers; a fault of ours is logged and told without its traceback."""
+    """Give errors the form of all other answers. A fault of ours is logged; the client sees no traceback."""
     try:
         return await handler(request)
     except web.HTTPException as error:

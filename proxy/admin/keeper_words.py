@@ -1,21 +1,21 @@
-"""The four-letter words that ClickHouse Keeper has beside ZooKeeper's (its FourLetterCommand.cpp).
+"""The four-letter words that ClickHouse Keeper has in addition to ZooKeeper's (its FourLetterCommand.cpp).
 
-Those about its own consensus say where that is here: in etcd.
+The answers to words about Keeper's own consensus say that etcd does that here.
 """
 
 from collections.abc import Callable, Iterator
 
 from codec.constants import KeeperFeature
 from proxy.admin.facts import Facts
-from proxy.ops.features import API_VERSION as KEEPER_API_VERSION
+from proxy.state.ops.features import API_VERSION as KEEPER_API_VERSION
 
 _ZOOKEEPER_ALONE = "0"  # KeeperApiVersion::ZOOKEEPER_COMPATIBLE
 _NO_MEANING = {
-    "rcvr": "there is nothing to recover by force: state lives in etcd, whose members recover by themselves "
-    "or from `etcdctl snapshot restore`",
-    "csnp": "Failed to schedule snapshot creation task. State lives in etcd: `etcdctl snapshot save` "
-    "takes one",
-    "rqld": "Failed to send leadership request to leader. No proxy leads: `etcdctl move-leader` moves etcd's",
+    "rcvr": "nothing can be recovered by force: the state is in etcd, whose members recover by themselves "
+    "or with `etcdctl snapshot restore`",
+    "csnp": "Failed to schedule snapshot creation task. The state is in etcd: back it up with "
+    "`etcdctl snapshot save`",
+    "rqld": "Failed to send leadership request to leader. No proxy is a leader: use `etcdctl move-leader`",
     "clrs": "there are no caches to clear",
 }
 
@@ -34,11 +34,11 @@ class KeeperWords:
         }
 
     def _apiv(self) -> Iterator[str]:
-        """What /keeper/api_version says, where there is such a node."""
+        """The same as the node /keeper/api_version, where that exists."""
         yield KEEPER_API_VERSION if self._facts.features else _ZOOKEEPER_ALONE
 
     def _ftfl(self) -> Iterator[str]:
-        """One line for each of the features that /keeper/feature_flags can tell of."""
+        """One line for each feature that /keeper/feature_flags can name."""
         for feature in KeeperFeature:
             yield f"{feature.name.lower()}\t{int(feature in self._facts.features)}\n"
 
@@ -47,16 +47,17 @@ class KeeperWords:
         yield "ok"
 
     def _lgif(self) -> Iterator[str]:
-        """etcd's log, as far as this proxy knows it: indexes are revisions, terms raft's."""
+        """The log as this proxy knows it: indexes are etcd revisions, terms those of etcd's raft."""
         status = self._facts.etcd
         term = 0 if status is None else status.raft_term
-        last = max(self._facts.revision, 0 if status is None else status.revision)
+        position = self._facts.subject.log.position
+        last = max(position, 0 if status is None else status.revision)
         figures = {
             "first_log_idx": 1,
             "first_log_term": 1,
             "last_log_idx": last,
             "last_log_term": term,
-            "last_committed_log_idx": self._facts.revision,
+            "last_committed_log_idx": position,
             "leader_committed_log_idx": last,
             "target_committed_log_idx": last,
             "last_snapshot_idx": 0,

@@ -1,14 +1,14 @@
-"""/metrics: what `facts` and the server's parts have, in Prometheus's text format, gathered at each scrape.
+"""/metrics: the facts of a server in Prometheus's text format, read at each scrape.
 
 ZooKeeper's names (those of its PrometheusMetricsProvider, times in milliseconds) where they mean the same;
-ours begin with `zketcd_` and are in seconds and bytes. docs/operating.md lists them.
+ours begin with `zketcd_` and are in seconds and bytes. docs/monitoring.md lists them.
 Nothing here walks the tree.
 """
 
 import os
 import resource
+import time
 from collections.abc import Iterator
-from typing import TYPE_CHECKING
 
 from prometheus_client import CollectorRegistry, generate_latest
 from prometheus_client.core import (
@@ -22,15 +22,14 @@ from prometheus_client.core import (
 from prometheus_client.registry import Collector
 
 from codec.constants import KeeperOpCode, OpCode
-from proxy.admin.facts import VERSION, Facts
-from proxy.latency import MILLISECOND, Histogram
-
-if TYPE_CHECKING:
-    from proxy.server import Server
+from proxy.admin.environment import VERSION
+from proxy.admin.facts import Facts
+from proxy.admin.subject import LogFacts, Subject
+from proxy.support.latency import MILLISECOND, Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECOND = 1_000_000_000
-# Buckets of times that are told: four times as long each, from 4 microseconds to 17 seconds.
+# Upper ends of the buckets of times: each is four times the one before, from 4 microseconds to 17 seconds.
 _TIME_PLACES = range(12, 36, 2)
 _SIZE_PLACES = range(13)
 _QUANTILES = (0.5, 0.9, 0.99)
@@ -43,7 +42,7 @@ _GAUGES = {
     "packets_received": "requests since the last srst",
     "packets_sent": "replies and events since the last srst",
     "num_alive_connections": "connections of clients",
-    "outstanding_requests": "writes without an answer so far",
+    "outstanding_requests": "requests in the log without an answer so far",
     "uptime": "ms since the start",
     "znode_count": "nodes of the tree, the root twice as in ZooKeeper",
     "watch_count": "watches of this proxy's clients",
@@ -52,9 +51,9 @@ _GAUGES = {
     "global_sessions": "sessions of all proxies",
     "local_sessions": "always 0",
     "open_file_descriptor_count": "open files",
-    "max_file_descriptor_count": "how many there may be",
+    "max_file_descriptor_count": "open files that the process may have",
     "connection_drop_probability": "always 0",
-    "auth_failed_count": "addauth packets that proved nothing",
+    "auth_failed_count": "addauth requests that failed",
 }
 # Counters of ServerMetrics: ZooKeeper's provider gives them no suffix either.
 _COUNTERS = {
@@ -81,27 +80,28 @@ class _ServerCollector(Collector):
         self._facts = facts
 
     def describe(self) -> list[Metric]:
-        """Nothing: what there is shows at a scrape."""
+        """Nothing: the metrics are known at a scrape."""
         return []
 
     def collect(self) -> Iterator[Metric]:
         """Everything, as of now."""
-        facts, server = self._facts, self._facts.server
-        yield from _of_zookeeper(facts, server)
-        yield from _of_process(server)
-        yield from _of_server(facts, server)
-        yield from _of_writes(server)
-        yield from _of_etcd(facts, server)
+        facts, subject = self._facts, self._facts.subject
+        yield from _of_zookeeper(facts, subject)
+        yield from _of_process(subject)
+        yield from _of_server(facts, subject)
+        yield from _of_log(subject.log)
+        yield from _of_snapshots(subject)
+        yield from _of_etcd(facts, subject)
 
 
-def _of_zookeeper(facts: Facts, server: "Server") -> Iterator[Metric]:
+def _of_zookeeper(facts: Facts, subject: Subject) -> Iterator[Metric]:
     values = facts.monitor()
     for name, text in _GAUGES.items():
         yield GaugeMetricFamily(name, text, float(values[name]))
     for name, text in _COUNTERS.items():
         yield UnknownMetricFamily(name, text, float(values[name]))
     for name, updates in (("readlatency", False), ("updatelatency", True)):
-        histogram = server.latency.total(updates=updates)
+        histogram = subject.latency.total(updates=updates)
         summary = SummaryMetricFamily(
             name, "ms from a request to its answer, by the ends of doubling buckets"
         )
@@ -112,83 +112,144 @@ def _of_zookeeper(facts: Facts, server: "Server") -> Iterator[Metric]:
         yield summary
 
 
-def _of_process(server: "Server") -> Iterator[Metric]:
+def _of_process(subject: Subject) -> Iterator[Metric]:
     used = resource.getrusage(resource.RUSAGE_SELF)
     yield CounterMetricFamily("process_cpu_seconds", "CPU time", used.ru_utime + used.ru_stime)
     yield GaugeMetricFamily("process_resident_memory_bytes", "memory in use", _resident_bytes())
-    yield GaugeMetricFamily("process_start_time_seconds", "since 1970", server.started)
+    yield GaugeMetricFamily("process_start_time_seconds", "since 1970", subject.started)
 
 
-def _of_server(facts: Facts, server: "Server") -> Iterator[Metric]:
+def _of_server(facts: Facts, subject: Subject) -> Iterator[Metric]:
     yield GaugeMetricFamily("zketcd_ready", "whether clients are served and etcd is in touch", facts.ready)
     info = GaugeMetricFamily("zketcd_info", "what runs", labels=["version"])
     info.add_metric([VERSION.partition(",")[0]], 1)
     yield info
-    yield GaugeMetricFamily("zketcd_sessions", "sessions that this proxy holds", len(server.sessions))
-    counters = server.counters
+    yield GaugeMetricFamily("zketcd_sessions", "sessions attached to this proxy", subject.session_count)
+    counters = subject.counters
     yield CounterMetricFamily(
-        "zketcd_sessions_expired", "sessions of silent clients ended", counters.sessions_expired
+        "zketcd_sessions_expired",
+        "sessions that this proxy ended because their clients were silent or their proxy died",
+        counters.sessions_expired,
     )
-    yield GaugeMetricFamily("zketcd_watches", "watches of this proxy's clients", server.watches.total())
+    yield GaugeMetricFamily("zketcd_watches", "watches of this proxy's clients", subject.watches.total())
     yield CounterMetricFamily("zketcd_watch_notifications", "watch events sent", counters.notifications)
     requests = HistogramMetricFamily(
         "zketcd_request_seconds", "from a request's receipt to its answer", labels=["operation"]
     )
-    for opcode, histogram in server.latency.by_opcode.items():
+    for opcode, histogram in subject.latency.by_opcode.items():
         if histogram.count:
             _add_times(requests, [_NAMES[opcode]], histogram)
     yield requests
 
 
-def _of_writes(server: "Server") -> Iterator[Metric]:
-    committer = server.committer
-    yield CounterMetricFamily("zketcd_txns", "Txns sent to commit writes", committer.txns)
-    yield CounterMetricFamily("zketcd_committed_requests", "requests that Txns answered", committer.committed)
+def _of_log(log: LogFacts) -> Iterator[Metric]:
+    stats = log.stats
+    for name, text, value in (
+        ("entries_appended", "log entries that this proxy appended", stats.sent_entries),
+        ("requests_appended", "requests in the entries that this proxy appended", stats.sent_requests),
+        ("bytes_appended", "bytes of the entries that this proxy appended", stats.sent_bytes),
+        ("entries_applied", "log entries of all proxies that this proxy applied", stats.applied_entries),
+        ("requests_applied", "requests in the entries that this proxy applied", stats.applied_requests),
+        ("bytes_applied", "bytes of the entries that this proxy applied", stats.applied_bytes),
+        ("entries_resent", "appends sent again because their outcome was unknown", stats.resent),
+        ("entries_voided", "entries replaced because etcd refused them", stats.voided),
+        ("reloads", "times that the state was loaded again", stats.reloads),
+        (
+            "digest_disagreements",
+            "entries whose digest differed from this proxy's own",
+            stats.disagreements,
+        ),
+    ):
+        yield CounterMetricFamily(f"zketcd_log_{name}", text, value)
     yield CounterMetricFamily(
-        "zketcd_conflicts", "Txns of which a part lost a race to another proxy", committer.conflicts
+        "zketcd_incarnations", "incarnations that this process has had", stats.incarnations
     )
-    yield CounterMetricFamily("zketcd_unknown_outcomes", "Txns whose answer was lost", committer.unknown)
-    yield CounterMetricFamily("zketcd_refused_txns", "Txns that etcd refused for certain", committer.refused)
-    sizes = HistogramMetricFamily("zketcd_batch_requests", "requests that shared a Txn")
-    counts = committer.batch_sizes.buckets
-    # Bucket n of the histogram holds what is below 2 ** n.
-    cumulative = [(str((1 << place) - 1), sum(counts[: place + 1])) for place in _SIZE_PLACES]
-    sizes.add_metric([], [*cumulative, ("+Inf", committer.batch_sizes.count)], committer.batch_sizes.nanos)
-    yield sizes
-
-
-def _of_etcd(facts: Facts, server: "Server") -> Iterator[Metric]:
-    revisions, seconds = server.committer.lag()
+    yield _counts("zketcd_log_entry_requests", "requests of each appended entry", stats.entry_requests)
+    yield GaugeMetricFamily("zketcd_log_txns_in_flight", "appends that etcd has not answered", log.in_flight)
+    yield GaugeMetricFamily("zketcd_log_position", "etcd revision of the newest applied entry", log.position)
     yield GaugeMetricFamily(
-        "zketcd_mirror_lag_revisions", "behind what etcd has answered to this proxy", revisions
+        "zketcd_log_staleness_seconds",
+        "time since this proxy had last applied everything that was in etcd",
+        log.age,
     )
-    yield GaugeMetricFamily("zketcd_mirror_lag_seconds", "for how long it has been so", seconds)
-    yield GaugeMetricFamily("zketcd_mirror_revision", "etcd's revision that the tree shows", facts.revision)
-    yield CounterMetricFamily("zketcd_mirror_reloads", "times the tree was read again", server.feed.reloads)
-    yield GaugeMetricFamily("zketcd_proxies", "proxies that serve this tree", len(server.mirror.proxies))
-    yield GaugeMetricFamily("zketcd_etcd_in_touch", "whether etcd was heard of lately", facts.in_touch)
-    yield GaugeMetricFamily("zketcd_etcd_silence_seconds", "since etcd was last heard of", server.silence)
+    yield GaugeMetricFamily(
+        "zketcd_clock_skew_seconds",
+        "largest difference between this host's clock and the clocks in other proxies' entries",
+        log.clock_skew,
+    )
+    yield GaugeMetricFamily("zketcd_proxies", "living proxies of this tree", len(log.members))
+
+
+def _of_snapshots(subject: Subject) -> Iterator[Metric]:
+    snapshots, record = subject.snapshots, subject.log.record
+    stats = snapshots.stats
+    current = record.current if record else None
+    age = time.monotonic() - stats.written_at if stats.written_at else 0.0
+    yield GaugeMetricFamily(
+        "zketcd_snapshot_bytes", "size of the current snapshot", current.bytes if current else 0
+    )
+    yield GaugeMetricFamily(
+        "zketcd_snapshot_age_seconds", "time since this proxy saw the current snapshot come", age
+    )
+    yield GaugeMetricFamily(
+        "zketcd_snapshot_overdue_seconds", "time for which a snapshot has been due", snapshots.overdue
+    )
+    yield GaugeMetricFamily(
+        "zketcd_snapshot_duration_seconds",
+        "time that the last snapshot of this proxy took",
+        stats.last_seconds,
+    )
+    yield CounterMetricFamily("zketcd_snapshots", "snapshots that this proxy wrote", stats.written)
+    yield CounterMetricFamily(
+        "zketcd_snapshot_failures", "snapshots that this proxy could not finish", stats.failed
+    )
+    yield GaugeMetricFamily(
+        "zketcd_log_since_snapshot_bytes", "bytes of the log since the current snapshot", snapshots.log_bytes
+    )
+    yield GaugeMetricFamily(
+        "zketcd_log_since_snapshot_requests",
+        "requests in the log since the current snapshot",
+        snapshots.log_requests,
+    )
+
+
+def _of_etcd(facts: Facts, subject: Subject) -> Iterator[Metric]:
+    yield GaugeMetricFamily("zketcd_etcd_in_touch", "whether etcd has answered lately", facts.in_touch)
+    yield GaugeMetricFamily("zketcd_etcd_silence_seconds", "since etcd last answered", subject.silence)
     yield GaugeMetricFamily(
         "zketcd_etcd_no_space",
-        "whether the last write was refused for want of space",
-        server.committer.is_full,
+        "whether etcd refused the last append because its quota is used up",
+        subject.log.is_full,
     )
     status = facts.etcd
     if status is not None:
         yield GaugeMetricFamily("zketcd_etcd_db_size_bytes", "size of etcd's database", status.db_size)
-        yield GaugeMetricFamily("zketcd_etcd_db_in_use_bytes", "that it needs", status.db_size_in_use)
+        yield GaugeMetricFamily(
+            "zketcd_etcd_db_in_use_bytes", "part of the database that is in use", status.db_size_in_use
+        )
         yield GaugeMetricFamily("zketcd_etcd_revision", "etcd's revision some seconds ago", status.revision)
-        yield GaugeMetricFamily("zketcd_etcd_alarms", "alarms and other errors it tells", len(status.errors))
+        yield GaugeMetricFamily(
+            "zketcd_etcd_alarms", "alarms and other errors that etcd reports", len(status.errors)
+        )
     calls = HistogramMetricFamily("zketcd_etcd_call_seconds", "answered calls to etcd", labels=["method"])
-    for method, histogram in server.etcd_calls.times.items():
+    for method, histogram in subject.etcd_calls.times.items():
         _add_times(calls, [method], histogram)
     yield calls
     failures = CounterMetricFamily(
         "zketcd_etcd_failures", "calls to etcd that failed", labels=["method", "kind"]
     )
-    for (method, kind), count in server.etcd_calls.failures.items():
+    for (method, kind), count in subject.etcd_calls.failures.items():
         failures.add_metric([method, kind], count)
     yield failures
+
+
+def _counts(name: str, text: str, histogram: Histogram) -> HistogramMetricFamily:
+    """A histogram of counts: bucket n of `histogram` holds what is below 2 ** n."""
+    family = HistogramMetricFamily(name, text)
+    buckets = histogram.buckets
+    cumulative = [(str((1 << place) - 1), sum(buckets[: place + 1])) for place in _SIZE_PLACES]
+    family.add_metric([], [*cumulative, ("+Inf", histogram.count)], histogram.nanos)
+    return family
 
 
 def _add_times(family: HistogramMetricFamily, labels: list[str], histogram: Histogram) -> None:

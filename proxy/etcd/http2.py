@@ -9,14 +9,13 @@ told to use no dynamic header table, so a header block means the same wherever i
 import asyncio
 import struct
 from collections import deque
-from collections.abc import Sequence
 from functools import lru_cache
 from typing import cast
 from urllib.parse import unquote
 
 import hpack
 
-Metadata = Sequence[tuple[str, str]]
+from proxy.etcd.transport import Metadata, RpcError
 
 _FRAME = struct.Struct(">IBI")  # length and type in one word, flags, stream
 _FRAME_SIZE = _FRAME.size
@@ -51,14 +50,10 @@ _WINDOW = 64 << 20
 _PING_AFTER = 6.0
 _PING_PATIENCE = 3.0
 _WATCH_INTERVAL = 1.0
-
-
-class RpcError(Exception):
-    """A call that failed, with the server's words for it or our own."""
-
-    def __init__(self, details: str) -> None:
-        super().__init__(details)
-        self.details = details
+# Go's gRPC pings at the first data after each answer to a ping, to measure how much the connection holds.
+# A Txn by itself would wake both sides twice. The answer is of use at once only where a request waits for
+# the window of the peer; else it is held back for so long, and then leaves with other frames.
+_ACK_PATIENCE = 0.1
 
 
 def _frame(kind: int, flags: int, stream: int, payload: bytes | memoryview = b"") -> bytes:
@@ -200,15 +195,16 @@ class Call:
     # -- the connection's side -----------------------------------------------------------------------------
 
     def fail(self, details: str) -> None:
-        """The call is over without an answer, or with an error for one."""
-        self.failure = RpcError(details)
-        self.end()
+        """The call is over without an answer."""
+        self.end(details)
+        self.wake()
 
-    def end(self) -> None:
-        """Nothing more will come."""
+    def end(self, failure: str | None = None) -> None:
+        """Nothing more will come; whoever waits is still to be woken."""
+        if failure is not None:
+            self.failure = RpcError(failure)
         self.ended = True
         self.pending.clear()
-        self._wake()
 
     def feed(self, payload: bytes) -> int:
         """Take bytes of messages; returns how many to tell the peer of. Raises ValueError if garbled."""
@@ -227,15 +223,17 @@ class Call:
                 break
             self._messages.append(bytes(partial[5 : 5 + length]))
             del partial[: 5 + length]
-        if self._messages:
-            self._wake()
+        # The answer to a single request is waited for until the end, which comes at once.
+        if self._messages and not self.closed_here:
+            self.wake()
         self._taken += len(payload)
         if self._taken < _WINDOW // 2:
             return 0
         taken, self._taken = self._taken, 0
         return taken
 
-    def _wake(self) -> None:
+    def wake(self) -> None:
+        """Let whoever waits go on."""
         if self._answer is not None and not self._answer.done():
             self._answer.set_result(None)
 
@@ -261,6 +259,8 @@ class Connection(asyncio.Protocol):
         self._taken = 0
         self._heard = loop.time()
         self._pinged = 0.0
+        self._acks: list[bytes] = []  # answers to pings that are not sent yet, and since when
+        self._acks_since = 0.0
         self._watch: asyncio.TimerHandle | None = None
 
     # -- the caller's side ---------------------------------------------------------------------------------
@@ -302,6 +302,10 @@ class Connection(asyncio.Protocol):
 
     def flush(self) -> None:
         """Send what has gathered."""
+        acks = self._acks
+        if acks and (self._blocked or self.loop.time() - self._acks_since >= _ACK_PATIENCE):
+            self._out += acks
+            acks.clear()
         out = self._out
         if out:
             self._out = []
@@ -376,7 +380,7 @@ class Connection(asyncio.Protocol):
         if not self._pinged and self._calls and now - self._heard >= _PING_AFTER:
             self._pinged = now
             self._write(_frame(_PING, 0, 0, bytes(8)))
-            self.flush()
+        self.flush()
         self._watch = self.loop.call_later(_WATCH_INTERVAL, self._look)
 
     def _write(self, data: bytes) -> None:
@@ -413,7 +417,9 @@ class Connection(asyncio.Protocol):
             if flags & _ACK:
                 self._pinged = 0.0
             else:
-                self._write(_frame(_PING, _ACK, 0, payload))
+                if not self._acks:
+                    self._acks_since = self.loop.time()
+                self._acks.append(_frame(_PING, _ACK, 0, payload))
         elif kind == _RST_STREAM:
             call = self._calls.pop(stream, None)
             self._blocked.pop(stream, None)
@@ -461,10 +467,10 @@ class Connection(asyncio.Protocol):
             self.reset(call)  # it does not wait for the rest of the request
         else:
             del self._calls[call.stream]
-        if failure is None:
-            call.end()
-        else:
-            call.fail(failure)
+        call.end(failure)
+        # Two turns of the loop later: what comes on a stream with it goes first, and what follows from that.
+        # For clients wait for what the watch shows, and nobody for the answer to the Txn.
+        self.loop.call_soon(self.loop.call_soon, call.wake)
 
     def _take_settings(self, payload: bytes) -> None:
         for name, value in _SETTING.iter_unpack(payload):

@@ -1,6 +1,6 @@
-"""What the rest of the proxy may expect of etcd: the methods of EtcdClient, and of the tests' fake.
+"""The interface of etcd for the rest of the proxy: the methods of EtcdClient, and of the tests' fake.
 
-No implementation lives here; each method's contract is told in `proxy.etcd.client`.
+No implementation is here; `proxy.etcd.client` documents each method's contract.
 """
 
 from collections.abc import AsyncGenerator, AsyncIterator, Callable
@@ -12,6 +12,10 @@ from proxy.etcd.model import Get, KeyValue, Lease, RangeResult, Status, Txn, Txn
 
 class Keeper(Protocol):
     """Keeps leases alive on request; see LeaseKeeper."""
+
+    @property
+    def last_answered_sent(self) -> float:
+        """When the request was sent that was last answered with a living lease; 0.0 before."""
 
     def send(self, lease_id: int) -> None:
         """Ask for one renewal; returns at once."""

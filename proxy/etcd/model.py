@@ -1,7 +1,7 @@
 """What we say to etcd and what it answers, as plain values: transactions, ranges, watch messages, errors.
 
 Pure: no I/O, no asyncio, no protobuf. `proxy.etcd.client` puts these on the wire; the fake in the tests
-executes them in memory; planning code builds them and asks what they will cost. Nothing here knows znodes.
+executes them in memory; `proxy.log` and the pipeline build them. Nothing here knows znodes.
 """
 
 from collections.abc import Sequence

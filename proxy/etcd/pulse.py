@@ -1,10 +1,14 @@
-"""How etcd says it is, asked now and then so that whoever wants to know it needs not wait."""
+"""etcd's own status, read periodically, so that metrics can show it without a request to etcd.
+
+The first answer also has etcd's version. If that version has known bugs, a warning is logged.
+"""
 
 import asyncio
 import logging
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, Status
+from proxy.etcd.versions import warnings
 
 log = logging.getLogger(__name__)
 
@@ -20,10 +24,15 @@ class Pulse:
         self.status: Status | None = None  # None until it has answered for the first time
 
     async def run(self) -> None:
-        """Ask for ever. Without an answer nothing changes: whether etcd is in touch others know better."""
+        """Ask for ever. Without an answer the last one stays."""
         while True:
             try:
-                self.status = await self._etcd.status(_TIMEOUT)
+                status = await self._etcd.status(_TIMEOUT)
             except EtcdError as error:
-                log.debug("etcd does not say how it is: %s", error)
+                log.debug("etcd does not answer a request for its status: %s", error)
+            else:
+                if self.status is None or self.status.version != status.version:
+                    for warning in warnings(status.version):
+                        log.warning("%s", warning)
+                self.status = status
             await asyncio.sleep(_INTERVAL)

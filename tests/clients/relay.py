@@ -17,7 +17,7 @@ from codec.errors import MalformedPacket
 from codec.jute import INT, Reader
 from codec.keeper import WIDE_REQUEST_HEADER, OpeningFramer
 from codec.packets import REQUEST_HEADER, decode_path_watch, read_multi_header
-from proxy.ops import EXTENDED
+from proxy.state.ops import EXTENDED
 
 _CHUNK = 1 << 16
 _MOST = 1 << 24

@@ -29,7 +29,7 @@ pytestmark = pytest.mark.real
 
 OPEN = [(31, "world", "anyone")]
 
-OWN_METRICS = ("zk_etcd_", "zk_mirror_")
+OWN_METRICS = ("zk_etcd_", "zk_log_")
 # What ZooKeeper's own of these names would tell of means nothing here, or would cost every request.
 NOT_TOLD = {
     "zk_last_client_response_size",

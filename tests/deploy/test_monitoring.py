@@ -9,11 +9,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from codec.constants import OpCode
+from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
-from proxy.etcd.model import EtcdUnknown
-from tests.fakes.etcd import FakeEtcd
-from tests.proxy.shell import until
-from tests.proxy.test_server import serving
+from proxy.etcd.model import EtcdUnknown, Status
+from tests.proxy.admin.subjects import Subject
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "deploy" / "monitoring"
@@ -26,14 +25,13 @@ _WORDS = {"and", "or", "by", "sum", "rate", "increase", "delta", "predict_linear
 
 
 @pytest.fixture
-async def families() -> dict[str, set[str]]:
+def families() -> dict[str, set[str]]:
     """The names of all samples by the family that has them."""
-    async with serving(FakeEtcd()) as server:
-        await until(lambda: server.facts.etcd)
-        server.latency.by_opcode[OpCode.EXISTS].note(1000)
-        server.etcd_calls.answered("Txn", 1000)
-        server.etcd_calls.failed("Txn", EtcdUnknown("gone"))
-        text = Exposition(server.facts).text().decode()
+    subject = Subject(etcd_status=Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, []))
+    subject.latency.by_opcode[OpCode.EXISTS].note(1000)
+    subject.etcd_calls.answered("Txn", 1000)
+    subject.etcd_calls.failed("Txn", EtcdUnknown("gone"))
+    text = Exposition(Facts(subject)).text().decode()
     found: dict[str, set[str]] = {}
     for family in text_string_to_metric_families(text):
         found[family.name] = {sample.name for sample in family.samples}

@@ -2,7 +2,7 @@
 
 Checked against real etcd by tests/proxy/etcd/test_fake.py. `FakeEtcd` is the store, `FakeEtcdClient` one
 proxy's view of it; several clients may share a store. Time moves only by `advance`, faults come on request.
-What is modelled is what a client sees: no Raft, no quota, no authentication, no TLS.
+What is modelled is what a client sees: no Raft, no authentication, no TLS.
 """
 
 import asyncio
@@ -37,8 +37,12 @@ from proxy.etcd.model import (
     WatchCompacted,
     WatchMessage,
 )
+from proxy.etcd.versions import parse
 
 _LEAST_TTL = 2  # seconds; etcd derives it from its election timeout
+# What etcd counts for a key and for a lease beside their bytes (etcdserver/quota.go).
+_KEY_OVERHEAD = 256
+_LEASE_OVERHEAD = 64
 
 
 class Fate(Enum):
@@ -89,8 +93,19 @@ class FakeEtcd:
     """The store: keys with their whole history, leases, watchers. Pure but for the watchers' queues."""
 
     def __init__(
-        self, *, max_txn_ops: int = DEFAULT_MAX_TXN_OPS, max_request_bytes: int = DEFAULT_MAX_REQUEST_BYTES
+        self,
+        *,
+        max_txn_ops: int = DEFAULT_MAX_TXN_OPS,
+        max_request_bytes: int = DEFAULT_MAX_REQUEST_BYTES,
+        quota: int = 8 << 30,
     ) -> None:
+        """`quota` is --quota-backend-bytes."""
+        self.quota = quota
+        self.version = "3.4.23"
+        #: Whether the alarm NOSPACE is active. A test may set it; `disarm` ends it.
+        self.full = False
+        #: Bytes of the database's file; only `defragment` makes it smaller.
+        self.db_size = 0
         self.revision = 1
         self.compacted = 0
         self.now = 0.0
@@ -114,6 +129,7 @@ class FakeEtcd:
         check_duplicates(txn.failure)
         if len(wire.encode_txn(txn)) > self._max_request_bytes:
             raise EtcdRefused(RefusalKind.TOO_LARGE, "etcdserver: request is too large")
+        self._check_space(_cost(txn))
         # Which branches are taken is settled everywhere, and checked, before the first change.
         path = list(self._branches(txn))
         taken = [op for holds, nested in path for op in (nested.success if holds else nested.failure)]
@@ -141,9 +157,20 @@ class FakeEtcd:
             raise ValueError(f"cannot compact at {revision}")
         self.compacted = revision
         self._history = [events for events in self._history if events[0].kv.mod_revision >= revision]
+        if self._history and self._history[0][0].kv.mod_revision == revision and self._drops_deletes():
+            self._history[0] = [event for event in self._history[0] if event.type == PUT]
+            self._history = [events for events in self._history if events]
+
+    def _drops_deletes(self) -> bool:
+        """Whether a watch from the compacted revision on misses its deletes (etcd issue 19179)."""
+        version = parse(self.version)
+        if version is None or version >= (3, 6, 0):
+            return False
+        return version < ((3, 5, 18) if version.minor == 5 else (3, 4, 36))
 
     def lease_grant(self, lease_id: int, ttl: int) -> int:
         """Make a lease."""
+        self._check_space(_LEASE_OVERHEAD)
         if lease_id in self._leases:
             raise EtcdRefused(RefusalKind.LEASE_EXISTS, "etcdserver: lease already exists")
         lease = self._leases[lease_id] = _Lease(max(ttl, _LEAST_TTL), self.now)
@@ -201,6 +228,24 @@ class FakeEtcd:
         for lease_id in sorted(expired, key=lambda lease_id: self._leases[lease_id].expires):
             self.lease_revoke(lease_id)
 
+    def defragment(self) -> None:
+        """Shrink the database's file to what compaction has left."""
+        self.db_size = self.db_size_in_use
+
+    def disarm(self) -> None:
+        """End the alarm NOSPACE. The next put raises it again if the file is still too large."""
+        self.full = False
+
+    @property
+    def db_size_in_use(self) -> int:
+        """Bytes of all values that have not been compacted away."""
+        return sum(
+            _size(kv)
+            for versions in self._versions.values()
+            for index, (_, kv) in enumerate(versions)
+            if kv is not None and (index + 1 == len(versions) or versions[index + 1][0] > self.compacted)
+        )
+
     def break_watches(self) -> None:
         """End every watch stream, as when a connection is lost."""
         for watcher in self._watchers:
@@ -226,6 +271,17 @@ class FakeEtcd:
         return [events for events in self._history if events[0].kv.mod_revision >= revision]
 
     # How
+
+    def _check_space(self, cost: int) -> None:
+        """etcd's quota: whatever costs nothing passes, puts in nested Txns among it, even while it is full.
+
+        The request that would cross the quota raises the alarm and is refused. (In etcd several that come at
+        once may be applied and answered so all the same: Fate.NO_SPACE_APPLIED.)
+        """
+        if cost and not self.full and self.db_size + cost >= self.quota:
+            self.full = True
+        if cost and self.full:
+            raise EtcdNoSpace("etcdserver: mvcc: database space exceeded")
 
     def _check_shape(self, txn: Txn, ops_left: int) -> None:
         level = max(len(txn.compares), len(txn.success), len(txn.failure))
@@ -291,6 +347,7 @@ class FakeEtcd:
         if put.lease:
             self._leases[put.lease].keys.add(put.key)
         self._versions[put.key].append((revision, kv))
+        self.db_size += _size(kv)
         events.append(FakeEvent(PUT, kv))
 
     def _delete(self, interval: _Interval, events: list[FakeEvent]) -> None:
@@ -416,7 +473,11 @@ class FakeEtcdClient:
         """Ask the only member."""
         await self._contact()
         store = self.store
-        return Status("3.4.23", store.cluster_id, 1, 0, 0, 1, store.revision, 2, store.revision, [])
+        alarms = ["memberID:1 alarm:NOSPACE "] if store.full else []
+        sizes = (store.db_size, store.db_size_in_use)
+        return Status(
+            store.version, store.cluster_id, 1, *sizes, 1, store.revision, 2, store.revision, alarms
+        )
 
     async def watch(self, start: bytes, end: bytes, from_revision: int) -> AsyncGenerator[WatchMessage, None]:
         """Follow the changes of a range."""
@@ -462,11 +523,13 @@ class FakeLeaseKeeper:
     def __init__(self, client: FakeEtcdClient, on_alive: Callable[[int, int], None]) -> None:
         self._client = client
         self._on_alive = on_alive
-        self._waiting: dict[int, None] = {}
+        self._waiting: dict[int, float] = {}  # with the time of sending
+        #: When the request was sent that was last answered with a living lease, by the store's clock.
+        self.last_answered_sent = 0.0
 
     def send(self, lease_id: int) -> None:
         """Ask for one renewal; the answer comes by a callback, never from within this call."""
-        self._waiting[lease_id] = None
+        self._waiting.setdefault(lease_id, self._client.store.now)
         asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
@@ -474,9 +537,26 @@ class FakeLeaseKeeper:
         if self._client.unreachable:
             return
         waiting, self._waiting = self._waiting, {}
-        for lease_id in waiting:
+        for lease_id, sent in waiting.items():
             self._client.last_contact = self._client.store.now
-            self._on_alive(lease_id, self._client.store.lease_renew(lease_id))
+            ttl = self._client.store.lease_renew(lease_id)
+            if ttl > 0:
+                self.last_answered_sent = sent
+            self._on_alive(lease_id, ttl)
+
+
+def _cost(txn: Txn) -> int:
+    """etcd's costTxn (etcdserver/quota.go): the puts of the dearer branch, without those of nested Txns."""
+
+    def branch(ops: Sequence[Op]) -> int:
+        return sum(_KEY_OVERHEAD + len(op.key) + len(op.value) for op in ops if isinstance(op, Put))
+
+    return max(branch(txn.success), branch(txn.failure))
+
+
+def _size(kv: KeyValue) -> int:
+    """About what a value takes in the database."""
+    return len(kv.key) + len(kv.value) + 64
 
 
 def check_duplicates(ops: Sequence[Op]) -> tuple[set[bytes], list[_Interval]]:

@@ -91,13 +91,19 @@ class Link:
                 pair.to_hold = size
                 pair.muted = True
 
-    def release(self) -> None:
-        """Send on what was kept back, even if the sender has gone; nothing else will ever follow."""
+    def release(self) -> int:
+        """Send on what was kept back, even if the sender has gone; nothing else will ever follow.
+
+        Returns the number of bytes.
+        """
+        sent = 0
         with self._lock:
             for pair in self._pairs:
                 for chunk in pair.held:
                     pair.far.sendall(chunk)
+                    sent += len(chunk)
                 pair.held.clear()
+        return sent
 
     def close(self) -> None:
         """End everything."""

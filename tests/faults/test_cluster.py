@@ -45,7 +45,7 @@ def test_a_leader_that_sleeps_and_wakes_with_requests_in_its_hands(start: Start,
     with Writers(*(proxy.port for proxy in proxies)) as writers:
         writers.progress()
         leader.pause()
-        wait_until(lambda: "is unknown" in proxies[0].log_text(), "a Txn has no answer")
+        wait_until(lambda: "outcome unknown" in proxies[0].log_text(), "a Txn has no answer")
         writers.progress()  # over the others, with another leader
         leader.resume()
         writers.progress(6)
@@ -73,7 +73,7 @@ def test_a_quorum_lost_for_a_while(start: Start, cluster: Cluster) -> None:
         writers.progress()
         for member in others:
             member.kill()
-        wait_until(lambda: "the watch stream broke" in proxies[0].log_text(), "the proxy misses the quorum")
+        wait_until(lambda: "the watch broke" in proxies[0].log_text(), "the proxy misses the quorum")
         short.until_closed()  # its proxy cannot know what others do meanwhile
         for member in others:
             member.launch()

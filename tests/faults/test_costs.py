@@ -1,5 +1,6 @@
 """What etcd itself counts: what reads and writes of ZooKeeper clients cost it."""
 
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
@@ -7,7 +8,7 @@ from typing import NamedTuple
 import pytest
 
 from tests.faults import client as zk
-from tests.faults.client import LONG_MS, SEQUENTIAL, Client
+from tests.faults.client import EPHEMERAL, LONG_MS, SEQUENTIAL, Client
 from tests.harness import EtcdServer, ZketcdServer, wait_until
 
 pytestmark = pytest.mark.real
@@ -16,10 +17,10 @@ _KV = "etcdserverpb.KV"
 
 
 class Cost(NamedTuple):
-    """Requests of etcd's KV service, and what its store did."""
+    """What etcd's members had to agree on, what else its KV service was asked, and what its store did."""
 
-    txns: int
-    other_requests: int
+    proposals: int  # Txns that write, leases granted and revoked
+    ranges: int  # KV requests other than Txns
     puts: int
     deletes: int
 
@@ -33,15 +34,16 @@ class Meter:
     def now(self) -> Cost:
         """All since etcd began."""
         samples = self._etcd.metrics()
-        requests = [
-            (sample, value)
+        ranges = sum(
+            value
             for sample, value in samples.items()
-            if sample.startswith("grpc_server_started_total{") and f'grpc_service="{_KV}"' in sample
-        ]
-        txns = sum(value for sample, value in requests if 'grpc_method="Txn"' in sample)
+            if sample.startswith("grpc_server_started_total{")
+            and f'grpc_service="{_KV}"' in sample
+            and 'grpc_method="Txn"' not in sample
+        )
         return Cost(
-            int(txns),
-            int(sum(value for _, value in requests) - txns),
+            int(samples["etcd_server_proposals_committed_total"]),
+            int(ranges),
             int(samples["etcd_mvcc_put_total"]),
             int(samples.get("etcd_mvcc_delete_total", 0)),
         )
@@ -96,7 +98,7 @@ def session(proxy: ZketcdServer, timeout_ms: int = LONG_MS) -> Iterator[Client]:
 
 @pytest.fixture
 def client(proxy: ZketcdServer) -> Iterator[Client]:
-    """A client, with the only znode, for whom the proxy has opened a marker already."""
+    """A client, with the only znode."""
     with session(proxy) as client:
         client.create("/a", b"data")
         yield client
@@ -104,7 +106,11 @@ def client(proxy: ZketcdServer) -> Iterator[Client]:
             client.call(zk.delete("/a"))
 
 
-def test_reads_and_watches_cost_nothing(proxy: ZketcdServer, meter: Meter, client: Client) -> None:
+_NOTHING = Cost(0, 0, 0, 0)
+_ONE_ENTRY = Cost(1, 0, 1, 0)
+
+
+def test_reads_and_watches_cost_nothing(meter: Meter, client: Client) -> None:
     def work() -> None:
         for _ in range(100):
             client.send(
@@ -116,7 +122,7 @@ def test_reads_and_watches_cost_nothing(proxy: ZketcdServer, meter: Meter, clien
                 client.receive()
             client.ping()
 
-    assert meter.of(work) == Cost(0, 0, 0, 0)
+    assert meter.of(work) == _NOTHING
 
 
 def test_a_thousand_watches_are_one_watcher_of_etcd(proxy: ZketcdServer, etcd: EtcdServer) -> None:
@@ -129,51 +135,65 @@ def test_a_thousand_watches_are_one_watcher_of_etcd(proxy: ZketcdServer, etcd: E
         assert etcd.metric("etcd_debugging_mvcc_watcher_total") == 1
 
 
-def test_idle_sessions_keep_alive_on_one_stream(proxy: ZketcdServer, etcd: EtcdServer, meter: Meter) -> None:
-    def renewals() -> float:
+def test_idle_sessions_cost_one_keep_alive_and_one_question_however_many_they_are(
+    proxy: ZketcdServer, etcd: EtcdServer, meter: Meter
+) -> None:
+    def keep_alives() -> float:
         return etcd.metric("grpc_server_msg_received_total", grpc_method="LeaseKeepAlive")
+
+    def txns() -> float:
+        return etcd.metric("grpc_server_started_total", grpc_method="Txn")
 
     with ExitStack() as stack:
         clients = [stack.enter_context(session(proxy, 4_000)) for _ in range(200)]
-        begun = renewals()
+        begun, asked = keep_alives(), txns()
+        started = time.monotonic()
 
-        def have_been_renewed() -> bool:
+        def has_been_renewed_twice() -> bool:
             for client in clients:
                 client.ping()
-            return renewals() - begun >= len(clients)
+            return keep_alives() - begun >= 2
 
-        cost = meter.of(lambda: wait_until(have_been_renewed, "every lease's renewal", interval=0.1))
-    assert cost == Cost(0, 0, 0, 0)
+        cost = meter.of(lambda: wait_until(has_been_renewed_twice, "two keep-alives", interval=0.1))
+        seconds = time.monotonic() - started
+        # A third of the lease of 5 s lies between two keep-alives, a second between two questions.
+        assert keep_alives() - begun <= 2 + seconds / 1.6
+        assert txns() - asked <= 2 + seconds
+    assert cost == _NOTHING
     assert etcd.metric("grpc_server_started_total", grpc_method="LeaseKeepAlive") == 1
+    assert etcd.metric("etcd_debugging_server_lease_granted_total") <= 1, "only the proxy's own"
 
 
-def test_a_create_is_one_txn_with_two_puts_and_the_marker(meter: Meter, client: Client) -> None:
-    assert meter.of(lambda: client.create("/b", b"data")) == Cost(1, 0, 3, 0)
+def test_a_session_is_an_entry_for_its_beginning_each_move_and_its_end(
+    proxy: ZketcdServer, meter: Meter
+) -> None:
+    with ExitStack() as stack:
+        clients: list[Client] = []
+        assert meter.of(lambda: clients.append(stack.enter_context(Client(proxy.port)))) == _ONE_ENTRY
+        (client,) = clients
+        assert meter.of(lambda: client.reconnect(proxy.port)) == _ONE_ENTRY
+        for number in range(3):
+            client.create(f"/e{number}", b"", EPHEMERAL)
+        assert meter.of(client.close) == _ONE_ENTRY
 
 
-def test_a_set_is_one_txn_with_one_put_and_the_marker(meter: Meter, client: Client) -> None:
-    assert meter.of(lambda: client.write("/a", b"more")) == Cost(1, 0, 2, 0)
+def test_a_write_is_one_entry_of_one_put_whatever_it_does(meter: Meter, client: Client) -> None:
+    for work in (
+        lambda: client.create("/b", b"data"),
+        lambda: client.write("/b", b"more"),
+        lambda: client.create("/b/n-", b"data", SEQUENTIAL),
+        lambda: client.call(zk.delete("/b/n-0000000000")),
+        lambda: client.call(zk.delete("/b")),
+        lambda: client.create("/e", b"data", EPHEMERAL),
+        lambda: client.transact([zk.create(f"/a/{number}") for number in range(500)]),
+        lambda: client.transact([zk.delete(f"/a/{number}") for number in range(500)]),
+        client.sync,
+        lambda: client.refusal(zk.create("/a")),
+    ):
+        assert meter.of(work) == _ONE_ENTRY
 
 
-def test_a_delete_is_one_txn_with_one_delete_a_put_and_the_marker(meter: Meter, client: Client) -> None:
-    assert meter.of(lambda: client.call(zk.delete("/a"))) == Cost(1, 0, 2, 1)
-
-
-def test_a_delete_of_a_former_parent_takes_its_counter_too(meter: Meter, client: Client) -> None:
-    client.create("/a/b")
-    client.call(zk.delete("/a/b"))
-    assert meter.of(lambda: client.call(zk.delete("/a"))) == Cost(1, 0, 2, 2)
-
-
-def test_a_sync_is_one_txn_with_the_marker_alone(meter: Meter, client: Client) -> None:
-    assert meter.of(client.sync) == Cost(1, 0, 1, 0)
-
-
-def test_a_refusal_is_one_txn_with_the_marker_alone(meter: Meter, client: Client) -> None:
-    assert meter.of(lambda: client.refusal(zk.create("/a"))) == Cost(1, 0, 1, 0)
-
-
-def test_a_thousand_pipelined_creates_of_64_sessions_share_their_txns(
+def test_a_thousand_pipelined_creates_of_64_sessions_share_their_entries(
     proxy: ZketcdServer, meter: Meter, client: Client
 ) -> None:
     each, creates = 16, 1024
@@ -192,7 +212,5 @@ def test_a_thousand_pipelined_creates_of_64_sessions_share_their_txns(
     names, stat = client.children("/queue")
     assert names == {f"n-{number:010d}" for number in range(creates)}
     assert stat.cversion == creates
-    assert cost.txns < 200
-    assert cost.other_requests == 0
-    # Each node, and for each Txn one counter and one marker (with a few more for lanes opened meanwhile).
-    assert creates < cost.puts <= creates + 2 * cost.txns
+    assert cost.puts < 200
+    assert cost == Cost(cost.puts, 0, cost.puts, 0), "each entry is one put in a Txn of its own"

@@ -33,7 +33,7 @@ def test_tokens_that_run_out_are_renewed(start: Start, etcd: EtcdServer) -> None
             idle = time.monotonic()
             # etcd looks for old tokens once a second.
             wait_until(lambda: time.monotonic() > idle + _TOKEN_TTL_S + 1.5, "the end of the tokens")  # noqa: B023
-            with Client(proxies[turn].port) as third:  # a lease, granted and revoked
+            with Client(proxies[turn].port) as third:
                 third.create("/b", b"", EPHEMERAL)
                 first.write("/a", b"1", turn)
                 third.close()

@@ -1,6 +1,7 @@
 """Multis that are large for an etcd with its default flags, and those that are too large."""
 
 import itertools
+import random
 import threading
 from collections.abc import Iterator
 
@@ -87,7 +88,7 @@ def test_a_multi_of_three_hundred_versioned_sets(clients: Clients, link: Link) -
     parts = first.transact([zk.set_data(path, b"new", 0) for path in paths])
     assert [part.stat.version for part in parts if part.stat] == [1] * 300
 
-    # The other proxy's set makes one version of 300 wrong, which must be found even before the news come.
+    # The other proxy's set makes one version of 300 wrong. This proxy sends the multi before it hears of it.
     second.sync()
     link.cut()
     second.write(paths[222], b"other", 1)
@@ -110,7 +111,6 @@ def test_a_multi_of_three_hundred_versioned_deletes_and_checks(clients: Clients,
     results = first.transact(parts)
     assert [result.error for result in results] == [0] * 299 + [BAD_VERSION] + [RUNTIME_INCONSISTENCY] * 300
 
-    # A node that is gone has no revision to compare: its parent's counter must tell of it.
     link.cut()
     second.call(zk.delete(kept[0], 0))
     parts[299] = zk.check(kept[299], 1)
@@ -127,7 +127,7 @@ def test_a_multi_of_three_hundred_versioned_deletes_and_checks(clients: Clients,
 
 
 def test_a_large_multi_comes_through_while_others_write_beside_it(clients: Clients) -> None:
-    """Its guards are ranges of keys: what others change between those keys must not starve it."""
+    """However many nodes it names, and whatever others change beside them, it is one request in the log."""
     first, second, base = clients
     paths = [f"{base}/{number:03}" for number in range(300)]
     first.transact([zk.create(path) for path in paths])
@@ -153,6 +153,11 @@ def test_a_large_multi_comes_through_while_others_write_beside_it(clients: Clien
         beside.join()
 
 
+def noise(size: int) -> bytes:
+    """Data that cannot be compressed."""
+    return random.Random(size).randbytes(size)
+
+
 def refused_and_alive(client: Client, parts: list[zk.Request], base: str) -> None:
     """Assert that a multi is refused whole with a clear error, and that its connection lives."""
     before = client.stat(base)
@@ -167,21 +172,43 @@ def refused_and_alive(client: Client, parts: list[zk.Request], base: str) -> Non
 def test_a_multi_too_large_for_etcd_is_refused_and_the_connection_lives(
     clients: Clients, size: float
 ) -> None:
-    """Above etcd's --max-request-bytes of 1.5 MiB, and above gRPC's 512 KiB more."""
+    """Above etcd's --max-request-bytes of 1.5 MiB, and above gRPC's 512 KiB more, compressed."""
     first, _, base = clients
-    data = bytes(round(size * MIB / 8))
-    refused_and_alive(first, [zk.create(f"{base}/{number}", data) for number in range(8)], base)
+    data = noise(round(size * MIB))
+    share = len(data) // 8
+    parts = [
+        zk.create(f"{base}/{number}", data[number * share : (number + 1) * share]) for number in range(8)
+    ]
+    refused_and_alive(first, parts, base)
 
 
-def test_a_multi_of_too_many_writes_for_etcd_is_refused_and_the_connection_lives(clients: Clients) -> None:
-    first, _, base = clients
-    refused_and_alive(first, [zk.create(f"{base}/{number}") for number in range(40_000)], base)
+def test_a_multi_that_is_too_large_only_as_the_client_sends_it(clients: Clients) -> None:
+    """Entries are compressed."""
+    first, second, base = clients
+    data = b"<partition>" * (MIB // 20)
+    parts = first.transact([zk.create(f"{base}/{number}", data) for number in range(8)])
+    assert [part.error for part in parts] == [0] * 8
+    second.sync()
+    assert second.read(f"{base}/7")[0] == data
+
+
+def test_a_multi_of_forty_thousand_creates(clients: Clients) -> None:
+    """etcd's --max-txn-ops of 128 bounds nothing: it is one put."""
+    first, second, base = clients
+    parts = first.transact([zk.create(f"{base}/{number}") for number in range(40_000)])
+    assert {part.error for part in parts} == {0}
+    second.sync()
+    names, stat = second.children(base)
+    assert names == {str(number) for number in range(40_000)}
+    last = second.stat(f"{base}/39999")
+    assert last is not None
+    assert last.czxid == stat.pzxid, "all of it is one change"
 
 
 def test_only_the_one_that_is_too_large_is_refused(clients: Clients) -> None:
     """Writes of several sessions at once, one of them too large."""
     first, second, base = clients
-    data = bytes(2 * MIB)
+    data = noise(2 * MIB)
     sent = first.send(
         *(zk.create(f"{base}/{number}") for number in range(20)),
         zk.create(f"{base}/large", data),

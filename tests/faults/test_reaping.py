@@ -7,8 +7,8 @@ from tests.conftest import TICK_TIME_MS
 from tests.faults import client as zk
 from tests.faults.client import CHILDREN, DELETED, Client, Request, events_of
 from tests.faults.conftest import Start
-from tests.faults.tools import count_keys, end_lease_of, keys_of
-from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
+from tests.faults.tools import ctl, end_lease_of
+from tests.harness import EtcdServer, ZooKeeperServer, wait_until
 
 _INTERVAL_MS = 100
 _NEVER_USED_MS = 300
@@ -80,13 +80,10 @@ def test_two_proxies_of_which_the_one_in_charge_dies(
 ) -> None:
     """Under load from both sides nothing that is due stays, nothing else goes, and the counters are right."""
     options = {"prefix": etcd_prefix, "container_check_interval": _INTERVAL_MS}
-    proxies: dict[str, ZketcdServer] = {}
-    for _ in range(2):
-        proxy = start(etcd_server, **options)
-        (name,) = set(keys_of(etcd_server, f"{etcd_prefix}/proxy/")) - set(proxies)
-        proxies[name] = proxy
-    in_charge = min(proxies)
-    first, second = proxies[in_charge], proxies[max(proxies)]
+    first = start(etcd_server, **options)
+    # The eldest is in charge.
+    ((in_charge),) = (proxy["proxy"] for proxy in ctl(etcd_server, "proxies", prefix=etcd_prefix))
+    second = start(etcd_server, **options)
     count = 150
     with Client(first.port) as doomed, Client(second.port) as survivor, Client(second.port) as observer:
         survivor.create("/d")
@@ -107,7 +104,7 @@ def test_two_proxies_of_which_the_one_in_charge_dies(
         first.kill()
         for _ in range(3 * count + 10):
             survivor.receive()
-        end_lease_of(etcd_server, in_charge)
+        end_lease_of(etcd_server, f"{etcd_prefix}/live/proxy/{in_charge}")
         expected = {f"unused{kind}{number}" for kind in "ab" for number in range(10)}
         wait_until(lambda: observer.children("/d")[0] == expected, "all that is due gone", interval=0.2)
         stat = observer.children("/d")[1]
@@ -117,4 +114,5 @@ def test_two_proxies_of_which_the_one_in_charge_dies(
             message for client in (doomed, survivor) for message in client.log if getattr(message, "err", 0)
         ]
         assert refused == []
-    assert count_keys(etcd_server, f"{etcd_prefix}/node/d//") == len(expected)
+        with Client(start(etcd_server, prefix=etcd_prefix).port) as late:
+            assert late.children("/d") == observer.children("/d")

@@ -15,6 +15,7 @@ import pytest
 
 from tests.compat import wire
 from tests.compat.wire import Reply
+from tests.conftest import TICK_TIME_MS
 from tests.faults import client as zk
 from tests.faults.client import (
     CHANGED,
@@ -29,7 +30,7 @@ from tests.faults.client import (
     events_of,
 )
 from tests.faults.conftest import Start
-from tests.faults.tools import etcdctl
+from tests.faults.tools import end_lease_of, keys_of
 from tests.harness import EtcdServer, ZketcdServer, wait_until
 from tests.harness.four_letter import four_letter_word
 
@@ -110,7 +111,6 @@ def test_a_silent_session_ends_in_one_step_that_other_proxies_watch(pair: Pair) 
 def test_pings_alone_keep_a_session_alive(pair: Pair) -> None:
     with Client(pair[0].port, FIRM_MS) as client:
         client.create("/mine", mode=EPHEMERAL)
-        # Longer than the lease that etcd grants at first.
         ping_for(client, 1.75 * FIRM_MS / 1000)
         assert owner_of(client, "/mine") == client.id
 
@@ -136,23 +136,27 @@ def test_a_session_goes_on_over_another_connection(pair: Pair, target: int) -> N
             assert other.children("/")[0] == {"zookeeper"}
 
 
-def test_a_timeout_never_promises_more_than_the_lease_holds(pair: Pair) -> None:
-    """etcd cannot lengthen a lease: a session with a longer one would not outlive its proxy that long."""
-    with Client(pair[0].port, FIRM_MS) as client:
+def test_a_timeout_changes_with_a_reattach_as_on_zookeeper(pair: Pair) -> None:
+    with Client(pair[0].port, FIRM_MS) as client, Client(pair[0].port) as watcher:
         client.create("/mine", mode=EPHEMERAL)
         assert client.session is not None
         for port, wanted, given in (
-            (pair[0].port, 10 * FIRM_MS, FIRM_MS),
-            (pair[1].port, 10 * FIRM_MS, FIRM_MS),
-            (pair[1].port, FIRM_MS // 2, FIRM_MS // 2),
+            (pair[0].port, 20 * FIRM_MS, 40_000),  # the longest that these proxies give
+            (pair[1].port, 1, 2 * TICK_TIME_MS),
+            (pair[1].port, 2 * FIRM_MS, 2 * FIRM_MS),
+            (pair[0].port, BRIEF_MS, BRIEF_MS),
         ):
             client.wanted_ms = wanted
             client.reconnect(port)
             assert client.timeout_ms == given
+        watcher.stat("/mine", watch=True)
+        began = time.monotonic()
         assert owner_of(client, "/mine") == client.id
+        assert events_of(watcher, 1) == [(DELETED, "/mine")]
+        assert BRIEF_MS / 1000 <= time.monotonic() - began + 0.01 < FIRM_MS / 1000 + 1, "by the new one"
 
 
-def test_a_proxy_that_has_not_heard_of_a_session_asks_etcd(pair: Pair) -> None:
+def test_a_proxy_that_has_not_heard_of_a_session_catches_up_first(pair: Pair) -> None:
     """A session opened, or closed, while it slept; the client says nothing of what it has seen."""
     first, second = pair
     for closed in (False, True, False, True):
@@ -254,30 +258,41 @@ def test_a_close_from_a_connection_that_the_session_has_left_ends_nothing(pair: 
             assert owner_of(witness, "/mine") == client.id
 
 
-def test_a_session_whose_lease_is_taken_away_ends_for_all(
+def test_a_proxy_whose_lease_is_taken_away_keeps_its_sessions(
     pair: Pair, etcd_server: EtcdServer, etcd_prefix: str
 ) -> None:
-    """By an operator, or by an etcd that lost its clock: nobody may go on as if nothing had happened."""
+    """By an operator, or by an etcd that lost its clock (etcd issue 15247)."""
     first, second = pair
+    proxies = f"{etcd_prefix}/live/proxy/"
     with Client(first.port) as client, Client(second.port) as watcher:
         client.create("/group")
         client.create("/group/a", mode=EPHEMERAL)
         client.create("/group/b", mode=EPHEMERAL)
         watcher.sync()
-        watcher.children("/group", watch=True)
-        etcdctl(etcd_server, "lease", "revoke", f"{client.id:x}")
-        assert events_of(watcher, 1) == [(CHILDREN, "/group")]
+        for _ in range(3):
+            before = set(keys_of(etcd_server, proxies))
+            for key in before:
+                end_lease_of(etcd_server, key)
+            xids = client.send(*(zk.set_data("/group", b"") for _ in range(20)))
+            for xid in xids:
+                client.result(xid)
+            wait_until(
+                lambda before=before: len(set(keys_of(etcd_server, proxies)) - before) == 2,  # type: ignore[misc]
+                "both are back",
+            )
+        watcher.sync()
         names, group = watcher.children("/group")
-        assert names == set()
-        assert (group.pzxid, group.cversion) == (watcher.events[0].zxid, 4)
-        client.until_closed()
+        assert names == {"a", "b"}
+        assert (group.version, group.cversion) == (60, 2)
         for proxy in pair:
-            assert_refused(client, proxy.port)
+            assert "is over" in proxy.log_text()
+            client.reconnect(proxy.port)
+            assert owner_of(client, "/group/a") == client.id
 
 
 @pytest.mark.parametrize("how", ["close", "silence", "death"])
-def test_a_session_with_more_ephemerals_than_one_txn_can_delete_ends(pair: Pair, how: str) -> None:
-    """Their paths alone take 2.5 MB, more than etcd takes at once."""
+def test_a_session_with_very_many_ephemerals_ends(pair: Pair, how: str) -> None:
+    """Their paths alone take 2.5 MB, more than etcd takes at once; the end is one small request."""
     first, second = pair
     with Client(first.port, BRIEF_MS) as client, Client(second.port) as watcher:
         client.create("/group")
@@ -316,7 +331,7 @@ def test_a_stopping_proxy_answers_what_waits_for_etcd(start: Start, own_etcd_ser
             for number, client in enumerate(clients)
         ]
         wait_until(
-            # The last creates go ahead of the reads before them.
+            # A read waits for the write before it, but not the writes behind the read.
             lambda: "zk_outstanding_requests\t44\n" in four_letter_word(first.port, "mntr"),
             "the proxy has all requests",
             timeout=10,

@@ -1,11 +1,13 @@
 """Sessions when proxies are paused, killed, drained and started again."""
 
+import time
 from contextlib import ExitStack
 
 import pytest
 
 from tests.faults import client as zk
 from tests.faults.client import (
+    CHILDREN,
     DELETED,
     EPHEMERAL,
     NO_NODE,
@@ -17,12 +19,13 @@ from tests.faults.client import (
 )
 from tests.faults.conftest import Start
 from tests.faults.link import Link
-from tests.faults.tools import count_keys, end_lease_of, keys_of
+from tests.faults.tools import count_keys, ctl, end_lease_of
 from tests.harness import EtcdServer, ZketcdServer, wait_until
 
 Pair = tuple[ZketcdServer, ZketcdServer]
 
 SHORT_MS = 2_000
+_WRITTEN = "proxy.log.snapshots: snapshot: {"
 
 
 def keep_alive_until_gone(watcher: Client, path: str) -> None:
@@ -125,19 +128,24 @@ def test_a_proxy_that_starts_ends_the_sessions_that_ran_out_while_none_lived(
         before = long.stat("/d")
         assert before is not None
         getattr(proxy, how)()
-        sessions = "/zketcd/session/"
-        wait_until(lambda: count_keys(own_etcd_server, sessions) == 1, "the lease's end")
-        # Nobody is there to clear up: the ephemerals are still in etcd.
-        assert count_keys(own_etcd_server, "/zketcd/node/d//") == 6
+        ended = time.monotonic()
+        wait_until(lambda: time.monotonic() > ended + 2 * SHORT_MS / 1000, "more than the timeout")
+        # Nobody is there to clear up.
+        assert len(ctl(own_etcd_server, "ls", "/d")) == 6
+        assert len(ctl(own_etcd_server, "sessions")) == 2
         proxy.start()
-        # The ready line is out: from the first reply on nobody may see what has ended.
+        started = time.monotonic()
+        # As an elected leader of ZooKeeper it gives every session its whole timeout, then ends the one.
         with Client(proxy.port) as client:
+            assert client.children("/d", watch=True)[0] == {"long", *(f"short-{n}" for n in range(5))}
+            long.reconnect(proxy.port)
+            assert events_of(client, 1) == [(CHILDREN, "/d")]
+            assert time.monotonic() - started >= SHORT_MS / 1000 - 0.5, "not before its time"
             names, stat = client.children("/d")
             assert names == {"long"}
             assert (stat.cversion, stat.num_children) == (12 - 1, 1)
             assert stat.pzxid > before.pzxid
-            assert count_keys(own_etcd_server, "/zketcd/node/d//") == 1
-            long.reconnect(proxy.port)
+            assert len(ctl(own_etcd_server, "ls", "/d")) == 1
             with pytest.raises(Disconnected):
                 short.reconnect(proxy.port)
             long.close()
@@ -183,30 +191,54 @@ def test_a_drained_proxy_answers_what_is_in_flight_and_leaves_sessions_alone(pai
         assert events_of(watcher, 1) == [(DELETED, "/d/0")]
 
 
-def test_a_drained_proxy_takes_its_own_keys_away(start: Start, own_etcd_server: EtcdServer) -> None:
+def test_a_stopped_proxy_takes_its_key_away_unless_sessions_need_it(
+    start: Start, own_etcd_server: EtcdServer
+) -> None:
+    """Others take a key that goes for a lease that ran out, and would end the sessions before their time."""
+    key = "/zketcd/live/proxy/"
     proxy = start(own_etcd_server)
     with Client(proxy.port) as client:
         client.create("/a")
-        assert count_keys(own_etcd_server, "/zketcd/marker/") >= 1
-        assert count_keys(own_etcd_server, "/zketcd/proxy/") == 1
+        assert count_keys(own_etcd_server, key) == 1
         proxy.stop()
-        assert count_keys(own_etcd_server, "/zketcd/marker/") == 0
-        assert count_keys(own_etcd_server, "/zketcd/proxy/") == 0
-        assert count_keys(own_etcd_server, "/zketcd/session/") == 1
+        assert count_keys(own_etcd_server, key) == 1
+        wait_until(lambda: count_keys(own_etcd_server, key) == 0, "the end of the lease", interval=0.2)
+        assert len(ctl(own_etcd_server, "sessions")) == 1
+        proxy.start()
+        client.reconnect(proxy.port)
+        client.close()
+        assert count_keys(own_etcd_server, key) == 1
+        proxy.stop()
+        assert count_keys(own_etcd_server, key) == 0
 
 
-def test_a_starting_proxy_sweeps_the_markers_of_a_dead_one(start: Start, own_etcd_server: EtcdServer) -> None:
+def test_what_dead_proxies_left_goes_with_the_log(start: Start, own_etcd_server: EtcdServer) -> None:
+    """Entries of an incarnation that is over are truncated like all others, and its name is forgotten."""
+    entries = "/zketcd/live/log/"
     dead = start(own_etcd_server)
     with Client(dead.port) as client:
         client.create("/a")
-    (dead_marker,) = keys_of(own_etcd_server, "/zketcd/marker/")
+        client.close()
+    (row,) = ctl(own_etcd_server, "proxies")
+    assert count_keys(own_etcd_server, entries + row["proxy"]) >= 3
     dead.kill()
-    (proxy_key,) = keys_of(own_etcd_server, "/zketcd/proxy/")
-    end_lease_of(own_etcd_server, proxy_key)  # sooner than by itself
-    living = start(own_etcd_server)
+    end_lease_of(own_etcd_server, f"/zketcd/live/proxy/{row['proxy']}")  # sooner than by itself
+    living = start(own_etcd_server, snapshot_log_requests=20)
     with Client(living.port) as client:
-        client.create("/b")
-        assert dead_marker not in keys_of(own_etcd_server, "/zketcd/marker/")
+        for _ in range(2):
+            written = living.log_text().count(_WRITTEN)
+            for xid in client.send(*[zk.set_data("/a", b"")] * 25):
+                client.result(xid)
+            wait_until(
+                lambda written=written: living.log_text().count(_WRITTEN) > written,  # type: ignore[misc]
+                "a snapshot",
+                interval=0.2,
+            )
+        wait_until(lambda: f"forgetting incarnation {row['proxy']}" in living.log_text(), "it is forgotten")
+        assert count_keys(own_etcd_server, entries + row["proxy"]) == 0
+        assert client.read("/a")[1].version == 50
+        with Client(start(own_etcd_server).port) as late:
+            assert late.read("/a") == client.read("/a")
 
 
 def test_a_client_that_saw_more_than_a_proxy_waits_for_it(pair: Pair) -> None:

@@ -1,11 +1,13 @@
-"""What an operator does to etcd: etcdctl, its alarms, compaction, a restore."""
+"""What an operator does to etcd and to a tree: etcdctl, `python -m proxy.ctl`, compaction, ended leases."""
 
 import json
 import os
 import subprocess
+import sys
+from typing import Any
 
 from tests.harness import EtcdServer
-from tests.harness.process import find_program
+from tests.harness.process import REPOSITORY, find_program
 
 
 def etcdctl(etcd: EtcdServer | None, *arguments: str) -> str:
@@ -26,6 +28,17 @@ def etcdctl(etcd: EtcdServer | None, *arguments: str) -> str:
     return result.stdout
 
 
+def ctl(etcd: EtcdServer, *arguments: str, prefix: str = "/zketcd") -> Any:
+    """Run `python -m proxy.ctl` and return the JSON that it prints. Raises RuntimeError with its words."""
+    command = [sys.executable, "-m", "proxy.ctl", "--etcd", etcd.endpoint, "--prefix", prefix, "--json"]
+    result = subprocess.run(
+        [*command, *arguments], capture_output=True, text=True, timeout=60, check=False, cwd=REPOSITORY
+    )
+    if result.returncode:
+        raise RuntimeError(f"ctl {' '.join(arguments)}: {result.stderr}")
+    return json.loads(result.stdout)
+
+
 def keys_of(etcd: EtcdServer, start: str) -> list[str]:
     """The keys with a prefix, from etcd itself."""
     return etcdctl(etcd, "get", "--prefix", "--keys-only", start).split()
@@ -36,10 +49,20 @@ def count_keys(etcd: EtcdServer, start: str) -> int:
     return len(keys_of(etcd, start))
 
 
+def revision_of(etcd: EtcdServer) -> int:
+    """etcd's revision now."""
+    (status,) = json.loads(etcdctl(etcd, "endpoint", "status", "--write-out=json"))
+    return int(status["Status"]["header"]["revision"])
+
+
 def compact(etcd: EtcdServer) -> None:
     """Make etcd forget all that was before now."""
-    status = json.loads(etcdctl(etcd, "endpoint", "status", "--write-out=json"))
-    etcdctl(etcd, "compact", "--physical", str(status[0]["Status"]["header"]["revision"]))
+    try:
+        etcdctl(etcd, "compact", "--physical", str(revision_of(etcd)))
+    except RuntimeError as error:
+        # By somebody else meanwhile, or by the first of etcdctl's own tries.
+        if "required revision has been compacted" not in str(error):
+            raise
 
 
 def end_lease_of(etcd: EtcdServer, key: str) -> None:

@@ -1,12 +1,12 @@
 """Requests as a client's bytes, and a server's bytes taken apart."""
 
 import struct
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from codec.constants import OpCode
 from codec.framing import Framer
-from codec.jute import OPEN_ACLS, pack_acls, pack_buffer, pack_string
-from tests.proxy import naive
+from codec.jute import OPEN_ACLS, Acl, pack_acls, pack_buffer, pack_string
 
 
 def framed(payload: bytes) -> bytes:
@@ -53,7 +53,7 @@ def delete(xid: int, path: str, version: int = -1) -> bytes:
     return request(xid, OpCode.DELETE, pack_string(path) + struct.pack(">i", version))
 
 
-def set_acl(xid: int, path: str, acl: naive.Acls) -> bytes:
+def set_acl(xid: int, path: str, acl: Sequence[Acl]) -> bytes:
     """setACL."""
     return request(xid, OpCode.SET_ACL, pack_string(path) + pack_acls(acl) + struct.pack(">i", -1))
 

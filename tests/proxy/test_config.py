@@ -48,6 +48,11 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "etcd-key": ("etcd_key", __file__, __file__),
     "etcd-user": ("etcd_user", "root", "root"),
     "etcd-password": ("etcd_password", "word", "word"),
+    "etcd-transport": ("etcd_transport", "grpcio", "grpcio"),
+    "proxy-lease": ("proxy_lease", "10", 10),
+    "max-staleness": ("max_staleness", "4", 4),
+    "snapshot-log-bytes": ("snapshot_log_bytes", "1000000", 1000000),
+    "snapshot-log-requests": ("snapshot_log_requests", "5000", 5000),
     "super-digest": ("super_digest", _SUPER, _SUPER),
     "tls-cert": ("tls.cert", __file__, __file__),
     "tls-key": ("tls.key", __file__, __file__),
@@ -204,6 +209,13 @@ _WRONG = [
     ("container-max-per-minute", "0"),
     ("container-max-never-used", "-1"),
     ("log-level", "loud"),
+    ("etcd-transport", "carrier-pigeon"),
+    ("proxy-lease", "1"),
+    ("proxy-lease", "61"),
+    ("proxy-lease", "5s"),
+    ("max-staleness", "0"),
+    ("snapshot-log-bytes", "64M"),
+    ("snapshot-log-requests", "0"),
 ]
 
 

@@ -12,17 +12,20 @@ from unittest import mock
 import pytest
 
 from codec.constants import ErrorCode, EventType, OpCode
+from codec.jute import pack_string
 from proxy.config import parse
-from proxy.etcd.model import Put, Txn
+from proxy.etcd.model import Get
+from proxy.log.log import Log
+from proxy.log.snapshots import Access
 from proxy.server import Server, bound_socket
 from schema.keys import Keyspace
-from schema.values import OPEN_ACL, encode_counter, encode_node
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy import packets
 from tests.proxy.packets import ConnectReply, Reply
 
 KEYS = Keyspace("/zketcd")
 _CONFIG = parse(["--listen", "127.0.0.1:0", "--tick-time", "200", "--four-letter-words", "*"])
+_ACCESS = Access(())  # no test here writes a snapshot
 
 
 class Client:
@@ -92,7 +95,7 @@ class EtcdClient(FakeEtcdClient):
 @asynccontextmanager
 async def serving(store: FakeEtcd, **settings: Any) -> AsyncIterator[Server]:
     """A server on a free port."""
-    server = Server(replace(_CONFIG, **settings), EtcdClient(store))
+    server = Server(replace(_CONFIG, **settings), EtcdClient(store), _ACCESS)
     await server.start(lambda _count: None)
     try:
         yield server
@@ -100,9 +103,19 @@ async def serving(store: FakeEtcd, **settings: Any) -> AsyncIterator[Server]:
         await server.stop()
 
 
+def _is_ready(server: Server) -> bool:
+    return server.facts.ready
+
+
+def _expire(store: FakeEtcd, server: Server) -> None:
+    """The lease of a server that stopped has run out."""
+    (key,) = store.range(Get(KEYS.proxy(server.log.incarnation))).kvs
+    store.lease_revoke(key.lease)
+
+
 async def _until_gone(server: Server, path: str) -> None:
     async with asyncio.timeout(10):
-        while path in server.mirror.tree.nodes:  # noqa: ASYNC110 - the server has no event for this
+        while path in server.machine.tree.nodes:  # noqa: ASYNC110 - the server has no event for this
             await asyncio.sleep(0.005)
 
 
@@ -127,9 +140,8 @@ async def test_requests_of_all_kinds_are_answered_in_order() -> None:
         )
 
 
-async def test_a_closed_session_takes_its_ephemerals_and_lease() -> None:
-    store = FakeEtcd()
-    async with serving(store) as server:
+async def test_a_closed_session_takes_its_ephemerals() -> None:
+    async with serving(FakeEtcd()) as server:
         watcher = await Client.connected(server)
         client = await Client.connected(server)
         client.send(packets.create(1, "/e", flags=1))
@@ -140,9 +152,7 @@ async def test_a_closed_session_takes_its_ephemerals_and_lease() -> None:
         assert (await client.reply()).xid == 2
         assert await client.rest() == b""
         assert (await watcher.reply()).event == (EventType.NODE_DELETED, "/e")
-        async with asyncio.timeout(10):
-            while store.lease_time_to_live(client.session.session_id).ttl != -1:  # noqa: ASYNC110
-                await asyncio.sleep(0.005)
+        assert client.session.session_id not in server.machine.sessions
 
 
 async def test_a_silent_client_expires_though_its_connection_is_open() -> None:
@@ -173,36 +183,51 @@ async def test_a_session_lives_on_with_another_server() -> None:
         assert (await moved.reply()).err == 0
 
 
-async def test_what_a_session_leaves_whose_lease_runs_out_is_cleared_up() -> None:
+async def test_the_sessions_of_a_proxy_that_died_end_at_another() -> None:
     store = FakeEtcd()
     async with serving(store) as second:
         async with serving(store) as first:
-            client = await Client.connected(first)
+            client = await Client.connected(first, timeout_ms=400)
             client.send(packets.create(1, "/e", flags=1))
             await client.reply()
-        store.advance(100)
+        assert "/e" in second.machine.tree.nodes
+        _expire(store, first)
         await _until_gone(second, "/e")
+        assert client.session.session_id not in second.machine.sessions
 
 
-async def test_a_server_that_starts_ends_the_sessions_that_ran_out_before() -> None:
+async def test_a_server_that_starts_gives_the_sessions_of_dead_proxies_their_whole_timeout() -> None:
+    store = FakeEtcd()
+    async with serving(store) as first:
+        client = await Client.connected(first, timeout_ms=1000)
+        client.send(packets.create(1, "/e", flags=1))
+        await client.reply()
+    _expire(store, first)
+    async with serving(store) as server:
+        started = asyncio.get_running_loop().time()
+        assert "/e" in server.machine.tree.nodes
+        await _until_gone(server, "/e")
+        assert asyncio.get_running_loop().time() - started >= 0.9
+
+
+async def test_a_server_without_sessions_takes_its_key_away_when_it_stops() -> None:
     store = FakeEtcd()
     async with serving(store):
-        pass
-    owned = encode_node(b"", OPEN_ACL, 4711, 1, 1, 0, 0)
-    store.txn(Txn((), (Put(KEYS.node("/e"), owned), Put(KEYS.counter("/"), encode_counter(9)))))
-    async with serving(store) as server:
-        assert "/e" not in server.mirror.tree.nodes
+        assert store.range(Get(KEYS.proxies, KEYS.proxies_end)).count == 1
+    assert store.range(Get(KEYS.proxies, KEYS.proxies_end)).count == 0
 
 
-async def test_a_server_that_stops_leaves_no_keys_of_its_own() -> None:
+async def test_sessions_outlive_their_server_by_a_lease() -> None:
+    """Its key stays for so long: at once, others would end sessions with timeouts below the lease's."""
     store = FakeEtcd()
-    async with serving(store) as server:
-        client = await Client.connected(server)
-        client.send(packets.create(1, "/a"))
-        await client.reply()
-    left = [kv.key for kv in store.snapshot()]
-    assert not [key for key in left if key.startswith((KEYS.markers, KEYS.proxies))]
-    assert [key for key in left if key.startswith(KEYS.sessions)]
+    async with serving(store) as second:
+        async with serving(store) as first:
+            client = await Client.connected(first, timeout_ms=400)
+            client.send(packets.create(1, "/a"))
+            await client.reply()
+        await asyncio.sleep(0.6)
+        assert client.session.session_id in second.machine.sessions
+        assert store.range(Get(KEYS.proxies, KEYS.proxies_end)).count == 2
 
 
 async def test_a_drain_answers_what_is_here() -> None:
@@ -211,10 +236,55 @@ async def test_a_drain_answers_what_is_here() -> None:
         client = await Client.connected(server)
         client.send(packets.put(1, "/", b"1"), packets.get(2, "/"))
         async with asyncio.timeout(10):
-            while not server.committer.outstanding and server.zxid < 8:  # noqa: ASYNC110
+            while not server.log.outstanding and server.machine.zxid < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0)
     rest = packets.replies(packets.take_apart(await client.rest()))
     assert [reply.xid for reply in rest] == [1, 2]
+
+
+async def test_two_servers_show_the_same() -> None:
+    store = FakeEtcd()
+    async with serving(store) as first, serving(store) as second:
+        writer, reader = await Client.connected(first), await Client.connected(second)
+        writer.send(packets.create(1, "/a", b"1"), packets.put(2, "/a", b"2"))
+        created, written = await writer.reply(), await writer.reply()
+        reader.send(packets.request(1, OpCode.SYNC, pack_string("/a")), packets.get(2, "/a"))
+        _, found = await reader.reply(), await reader.reply()
+        assert found.data == b"2"
+        assert created.zxid < written.zxid == found.zxid
+
+
+async def test_a_server_that_is_behind_closes_its_connections_and_lets_nobody_in() -> None:
+    async with serving(FakeEtcd()) as server:
+        client = await Client.connected(server)
+        with mock.patch.object(Log, "level_with_etcd", new=False):
+            server.stopped_serving("a test")
+            assert await client.rest() == b""
+            assert not _is_ready(server)
+            late = await Client.open(server)
+            late.send(packets.connect())
+            assert await late.rest() == b""
+        assert _is_ready(server)
+        again = await Client.open(server)
+        again.send(packets.connect(session_id=client.session.session_id, password=client.session.password))
+        assert packets.connect_reply(await again.frame()).session_id == client.session.session_id
+
+
+async def test_a_new_incarnation_keeps_the_sessions() -> None:
+    """The proxy's lease has run out; clients notice nothing."""
+    store = FakeEtcd()
+    async with serving(store) as server:
+        client = await Client.connected(server)
+        client.send(packets.create(1, "/e", flags=1))
+        await client.reply()
+        before = server.log.incarnation
+        (key,) = store.range(Get(KEYS.proxies, KEYS.proxies_end)).kvs
+        store.lease_revoke(key.lease)
+        client.send(*(packets.create(xid, f"/e{xid}", flags=1) for xid in range(2, 20)))
+        replies = [await client.reply() for _ in range(18)]
+        assert [(reply.xid, reply.err) for reply in replies] == [(xid, 0) for xid in range(2, 20)]
+        assert server.log.incarnation != before
+        assert server.machine.sessions[client.session.session_id].incarnation == server.log.incarnation
 
 
 async def test_too_many_connections_of_one_address_are_closed() -> None:
@@ -254,10 +324,10 @@ async def test_four_letter_words(word: str, expected: bytes) -> None:
         assert expected in await asking.rest()
 
 
-async def test_a_fault_of_the_feed_is_told() -> None:
+async def test_a_fault_of_the_log_ends_the_server() -> None:
     with mock.patch("proxy.server._DRAIN_TIMEOUT", 0.1):
         async with serving(FakeEtcd()) as server:
-            with mock.patch.object(server.mirror, "apply", side_effect=ZeroDivisionError):
+            with mock.patch.object(server.machine, "begin", side_effect=ZeroDivisionError):
                 client = await Client.open(server)
                 client.send(packets.connect())
                 fault = await asyncio.wait_for(server.failed(), 10)

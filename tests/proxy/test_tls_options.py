@@ -21,8 +21,8 @@ def test_with_one_clients_need_one_too_and_the_port_takes_both_kinds() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--tls-cert", __file__], "--tls-cert and --tls-key go together"),
-        (["--tls-key", __file__], "--tls-cert and --tls-key go together"),
+        (["--tls-cert", __file__], "--tls-cert and --tls-key must be given together"),
+        (["--tls-key", __file__], "--tls-cert and --tls-key must be given together"),
         (["--tls-ca", __file__], "--tls-ca needs --tls-cert and --tls-key"),
         (["--tls-ciphers", "HIGH"], "--tls-ciphers needs --tls-cert and --tls-key"),
         (["--tls-key-password", "x"], "--tls-key-password needs --tls-cert and --tls-key"),

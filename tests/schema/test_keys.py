@@ -1,4 +1,4 @@
-"""Keys: every one names one thing, and the two ranges of the storage contract hold exactly what they say."""
+"""Keys: what is built comes back, the ranges hold what they should, anything else is refused."""
 
 import contextlib
 
@@ -6,135 +6,136 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schema.keys import ForeignKey, Keyspace, Kind, ParsedKey, session_id_of
-from schema.paths import ROOT, is_valid, parent_of
+from schema.errors import ForeignKey
+from schema.keys import Keyspace, Kind, ParsedKey, snapshot_name
 
 KEYS = Keyspace("/some/prefix")
-
-# Characters on both sides of '/' and '0', between which the ranges end, and some that take several bytes.
-_NAMES = st.text(st.sampled_from(" !-.0:a~é中\uffef"), min_size=1, max_size=3).filter(
-    lambda name: name not in (".", "..")
-)
-_PATHS = st.lists(_NAMES, max_size=4).map(lambda steps: "/" + "/".join(steps))
-
-
-def _is_below(path: str, top: str) -> bool:
-    return path != ROOT and path.startswith(top if top == ROOT else top + "/")
-
-
-def _range_of(top: str, first: bytes, last: bytes) -> tuple[bytes, bytes]:
-    """The range as an operator would write it: the node space, the path, and two characters behind it."""
-    start = KEYS.nodes + (b"" if top == ROOT else top.encode())
-    return start + first, start + last
-
-
-@given(st.sets(_PATHS, max_size=30), _PATHS)
-def test_the_children_are_one_range(paths: set[str], top: str) -> None:
-    start, end = _range_of(top, b"//", b"/0")
-    found = {path for path in paths if start <= KEYS.node(path) < end}
-    assert found == {path for path in paths if path != ROOT and parent_of(path) == top}
-
-
-@given(st.sets(_PATHS, max_size=30), _PATHS)
-def test_the_subtree_is_one_range(paths: set[str], top: str) -> None:
-    start, end = _range_of(top, b"/", b"0")
-    found = {path for path in paths if start <= KEYS.node(path) < end}
-    assert found == {path for path in paths if _is_below(path, top)}
-
-
-@given(st.sets(_PATHS, max_size=30), _PATHS)
-def test_the_counters_of_a_subtree_are_one_range(paths: set[str], top: str) -> None:
-    prefix = KEYS.counters + (b"" if top == ROOT else top.encode())
-    found = {path for path in paths if prefix + b"/" < KEYS.counter(path) < prefix + b"0"}
-    assert found == {path for path in paths if _is_below(path, top)}
-
-
-@given(_NAMES, st.sets(_NAMES, max_size=20))
-def test_keys_of_siblings_are_in_the_order_of_their_names(parent: str, names: set[str]) -> None:
-    paths = [f"/{parent}/{name}" for name in names]
-    assert sorted(paths, key=KEYS.node) == sorted(paths, key=str.encode)
-
-
-@given(st.sets(_PATHS, max_size=30), st.sets(_PATHS, max_size=30))
-def test_no_two_things_share_a_key(nodes: set[str], counters: set[str]) -> None:
-    assert all(map(is_valid, nodes))
-    keys = {KEYS.node(path) for path in nodes} | {KEYS.counter(path) for path in counters}
-    assert len(keys) == len(nodes) + len(counters)
-
-
-@given(_PATHS)
-def test_a_nodes_key_is_taken_apart_again(path: str) -> None:
-    assert KEYS.path_of_node(KEYS.node(path)) == path
-    assert KEYS.parse(KEYS.node(path)) == ParsedKey(Kind.NODE, path)
-    assert KEYS.parse(KEYS.counter(path)) == ParsedKey(Kind.COUNTER, path)
-
-
-@given(st.integers(min_value=-(1 << 63), max_value=(1 << 63) - 1))
-def test_a_sessions_key_is_taken_apart_again(session_id: int) -> None:
-    kind, name = KEYS.parse(KEYS.session(session_id))
-    assert kind is Kind.SESSION
-    assert session_id_of(name) == session_id
-
-
-@pytest.mark.parametrize(
-    ("key", "expected"),
-    [
-        (KEYS.marker("cafe", 3), ParsedKey(Kind.MARKER, "cafe/3")),
-        (KEYS.event_list(7), ParsedKey(Kind.EVENTS, "7")),
-        (KEYS.proxy("cafe"), ParsedKey(Kind.PROXY, "cafe")),
-        (KEYS.loss(7), ParsedKey(Kind.LOSS, "7")),
-        (KEYS.tree, ParsedKey(Kind.TREE, "")),
-        (KEYS.node("/"), ParsedKey(Kind.NODE, "/")),
-        (KEYS.counter("/"), ParsedKey(Kind.COUNTER, "/")),
-    ],
-)
-def test_every_other_key_is_taken_apart_again(key: bytes, expected: ParsedKey) -> None:
-    assert KEYS.parse(key) == expected
-    assert KEYS.start <= key < KEYS.end
+_INCARNATIONS = st.text("0123456789abcdefXYZ_.-", min_size=1, max_size=12)
+_NUMBERS = st.integers(min_value=0, max_value=10**16 - 1)
 
 
 def test_keys_are_readable() -> None:
-    assert KEYS.node("/clickhouse/task_queue/ddl") == b"/some/prefix/node/clickhouse/task_queue//ddl"
-    assert KEYS.node("/a") == b"/some/prefix/node//a"
-    assert KEYS.node("/") == b"/some/prefix/node"
-    assert KEYS.counter("/a/b") == b"/some/prefix/children/a/b"
-    assert KEYS.session(-2) == b"/some/prefix/session/fffffffffffffffe"
+    name = snapshot_name(77, "cafe")
+    assert KEYS.tree == b"/some/prefix/live/tree"
+    assert KEYS.proxy("cafe") == b"/some/prefix/live/proxy/cafe"
+    assert KEYS.entry("cafe", 12) == b"/some/prefix/live/log/cafe/0000000000000012"
+    assert name == "0000000000000077-cafe"
+    assert KEYS.node_page(name, 3) == b"/some/prefix/snapshot/0000000000000077-cafe/nodes/00000003"
+    assert KEYS.session_page(name, 0) == b"/some/prefix/snapshot/0000000000000077-cafe/sessions/00000000"
+    assert KEYS.state_page(name) == b"/some/prefix/snapshot/0000000000000077-cafe/state"
+    assert KEYS.version_1 == b"/some/prefix/tree"
+    assert KEYS.prefix == b"/some/prefix"
+
+
+def _within(key: bytes, start: bytes, end: bytes) -> bool:
+    return start <= key < end
+
+
+@given(_INCARNATIONS, _NUMBERS)
+def test_every_key_is_taken_apart_again(incarnation: str, number: int) -> None:
+    name = snapshot_name(number, incarnation)
+    for key, expected in (
+        (KEYS.tree, ParsedKey(Kind.TREE, "", 0)),
+        (KEYS.proxy(incarnation), ParsedKey(Kind.PROXY, incarnation, 0)),
+        (KEYS.entry(incarnation, number), ParsedKey(Kind.ENTRY, incarnation, number)),
+        (KEYS.node_page(name, 7), ParsedKey(Kind.PAGE, incarnation, number)),
+        (KEYS.session_page(name, 7), ParsedKey(Kind.PAGE, incarnation, number)),
+        (KEYS.state_page(name), ParsedKey(Kind.PAGE, incarnation, number)),
+    ):
+        assert KEYS.parse(key) == expected
+        assert _within(key, KEYS.start, KEYS.end)
+        assert _within(key, KEYS.live, KEYS.live_end) is (expected.kind is not Kind.PAGE)
+        assert _within(key, KEYS.proxies, KEYS.proxies_end) is (expected.kind is Kind.PROXY)
+        assert _within(key, KEYS.log, KEYS.log_end) is (expected.kind is Kind.ENTRY)
+        assert _within(key, KEYS.snapshots, KEYS.snapshots_end) is (expected.kind is Kind.PAGE)
+        assert _within(key, *KEYS.snapshot(name)) is (expected.kind is Kind.PAGE)
+
+
+@given(_INCARNATIONS, _INCARNATIONS, _NUMBERS)
+def test_an_incarnations_entries_are_one_range_with_nobody_elses(one: str, other: str, number: int) -> None:
+    assert _within(KEYS.entry(other, number), *KEYS.entries_of(one)) is (one == other)
+
+
+@given(_INCARNATIONS, _NUMBERS, _NUMBERS)
+def test_entries_lie_in_the_order_of_their_numbers(incarnation: str, one: int, other: int) -> None:
+    assert (KEYS.entry(incarnation, one) < KEYS.entry(incarnation, other)) is (one < other)
+
+
+@given(_INCARNATIONS, _INCARNATIONS, _NUMBERS, _NUMBERS)
+def test_a_snapshots_pages_are_one_range_with_no_other_snapshots(
+    one: str, other: str, first: int, second: int
+) -> None:
+    name, foreign = snapshot_name(first, one), snapshot_name(second, other)
+    for key in (KEYS.node_page(foreign, 0), KEYS.session_page(foreign, 99_999_999), KEYS.state_page(foreign)):
+        assert _within(key, *KEYS.snapshot(name)) is (name == foreign)
 
 
 @pytest.mark.parametrize(
-    "key",
+    "rest",
     [
-        b"/some/prefix/",
-        b"/some/prefix/nodes",
-        b"/some/prefix/nodes//a",
-        b"/some/prefix/node/a",
-        b"/some/prefix/treeish",
-        b"/some/prefix/childrens",
-        b"/some/prefix/session/",
-        b"/some/prefix/session/one",
-        b"/some/prefix/session/00000000000000001",
-        b"/some/prefix/session/-000000000000001",
-        b"/x",
+        "",
+        "tree",  # schema version 1
+        "node//a",
+        "session/00000000000000aa",
+        "live",
+        "live/",
+        "live/trees",
+        "live/tree/",
+        "live/proxy/",
+        "live/proxy/a/b",
+        "live/proxy/ä",
+        "live/log/",
+        "live/log/cafe",
+        "live/log/cafe/",
+        "live/log/cafe/1",
+        "live/log/cafe/000000000000000a",
+        "live/log/cafe/00000000000000001",
+        "live/log/cafe/0000000000000001/",
+        "live/log/cafe/-000000000000001",
+        "live/log//0000000000000001",
+        "live/log/a/b/0000000000000001",
+        "snapshot/",
+        "snapshot/5-cafe",
+        "snapshot/5-cafe/",
+        "snapshot/5-cafe/nodes/1",
+        "snapshot/5-cafe/nodes/00000001x",
+        "snapshot/5-cafe/others/00000001",
+        "snapshot/5-cafe/state/",
+        "snapshot/-cafe/state",
+        "snapshot/5/state",
+        "snapshot/x-cafe/state",
     ],
 )
-def test_foreign_keys_are_refused(key: bytes) -> None:
+def test_foreign_keys_are_refused(rest: str) -> None:
     with pytest.raises(ForeignKey, match="not a key of zketcd's schema"):
-        KEYS.parse(key)
+        KEYS.parse(KEYS.start + rest.encode())
 
 
-@given(st.binary())
+@pytest.mark.parametrize("prefix", ["/some/prefix2", "/some/prefi", "/some/prefix/more", "/other", "/some"])
+def test_keys_of_a_prefix_next_to_ours_are_foreign(prefix: str) -> None:
+    other = Keyspace(prefix)
+    name = snapshot_name(1, "cafe")
+    for key in (other.tree, other.proxy("cafe"), other.entry("cafe", 1), other.node_page(name, 0)):
+        with pytest.raises(ForeignKey):
+            KEYS.parse(key)
+
+
+@pytest.mark.parametrize(("one", "other"), [("/zk", "/zk2"), ("/zk", "/zk0"), ("/zk", "/zk-"), ("a", "b")])
+def test_prefixes_of_which_one_begins_the_other_do_not_overlap(one: str, other: str) -> None:
+    first, second = sorted([Keyspace(one), Keyspace(other)], key=lambda keys: keys.start)
+    assert first.end <= second.start
+
+
+@given(st.binary(max_size=40))
 def test_any_bytes_are_a_key_of_ours_or_refused(rest: bytes) -> None:
-    for space in (b"", b"node", b"children", b"session/", b"marker/"):
+    for space in (b"", b"live/", b"live/log/", b"live/proxy/", b"snapshot/", b"snapshot/1-a/"):
         with contextlib.suppress(ForeignKey):
             KEYS.parse(KEYS.start + space + rest)
+    with contextlib.suppress(ForeignKey):
+        KEYS.parse(rest)
 
 
 @pytest.mark.parametrize("prefix", ["", "/", "/a/", "/a//b"])
 def test_bad_prefixes_are_refused(prefix: str) -> None:
     with pytest.raises(ValueError, match="the prefix"):
         Keyspace(prefix)
-
-
-def test_prefixes_of_which_one_begins_the_other_do_not_overlap() -> None:
-    one, other = Keyspace("/zk"), Keyspace("/zk2")
-    assert one.end <= other.start

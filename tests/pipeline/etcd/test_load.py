@@ -1,47 +1,38 @@
 """The load: unserved until it is finished, fenced against writers of another one, to be repeated at will."""
 
 import asyncio
-from collections.abc import Sequence
 
 import pytest
 
 from pipeline.etcd.limits import Limits
-from pipeline.etcd.load import Fence, LoadRefused, begin, check_count, finish, first_zxid, look, write
-from pipeline.etcd.records import puts_of
-from pipeline.table import ZnodeRow
+from pipeline.etcd.load import Load, begin, close_gaps, finish, first_zxid, look, put, seal, take_numbers
+from pipeline.etcd.publish import publish
+from pipeline.etcd.requests import LoadRefused
 from proxy.etcd.model import Get, Put, Txn
-from proxy.feed import Feed, TreeNotServable
-from proxy.mirror import Mirror
-from proxy.watches import WatchTable
+from proxy.log import start
+from proxy.log.record import TreeNotServable
+from proxy.state.machine import Machine
+from schema.fixed import fixed_nodes
 from schema.keys import Keyspace
-from schema.values import decode_tree, zxid_of
+from schema.record import SnapshotRef
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
+from tests.pipeline.etcd.rows import load_part, load_tree, row
 
 KEYS = Keyspace("/t")
-LIMITS = Limits(max_txn_ops=6)
-ROWS = [ZnodeRow(path, b"x", None, 5, 6, 7, 1, 2, 0, 1, 0, 0) for path in ("/", "/a", "/a/b", "/a/c", "/d")]
-PUTS = [put for row in ROWS for put in puts_of(KEYS, row)]
+ROWS = [row(path) for path in ("/", "/a", "/a/b", "/a/c", "/d")]
 
 
-class _Nobody:
-    def session_changed(self, session_id: int, record: object) -> None:
-        """Not asked."""
-
-    def lost(self, number: str, incarnation: str, paths: Sequence[str]) -> None:
-        """Not asked."""
-
-    def marked(self, marker: bytes, value: bytes) -> None:
-        """Not asked."""
-
-    def applied(self, revision: int) -> None:
-        """Not asked."""
+async def served(etcd: FakeEtcdClient) -> Machine:
+    """What a proxy that starts now would serve. Raises TreeNotServable."""
+    return (await start.load(etcd, KEYS)).machine
 
 
-async def served(etcd: FakeEtcdClient) -> Mirror:
-    """What a server that starts now would serve. Raises TreeNotServable."""
-    mirror = Mirror(KEYS, WatchTable(), _Nobody())
-    await Feed(etcd, KEYS, mirror).load(lambda count: None)
-    return mirror
+def page(load: Load, number: int) -> bytes:
+    return KEYS.node_page(load.name, number)
+
+
+def keys_in(etcd: FakeEtcdClient) -> list[bytes]:
+    return [pair.key for pair in etcd.store.snapshot()]
 
 
 @pytest.fixture
@@ -50,24 +41,24 @@ def etcd() -> FakeEtcdClient:
 
 
 async def test_a_tree_is_served_once_it_is_finished(etcd: FakeEtcdClient) -> None:
-    fence = await begin(etcd, KEYS)
-    with pytest.raises(TreeNotServable):
+    begun = await begin(etcd, KEYS)
+    with pytest.raises(TreeNotServable, match="not complete"):
         await served(etcd)
-    await write(etcd, KEYS, fence, PUTS, LIMITS)
-    with pytest.raises(TreeNotServable):
+    part = await load_part(etcd, KEYS, begun, ROWS)
+    with pytest.raises(TreeNotServable, match="not complete"):
         await served(etcd)
-    await check_count(etcd, KEYS, len(ROWS))
-    await finish(etcd, KEYS, fence, 0x700000009)
-    mirror = await served(etcd)
+    record = await publish(etcd, KEYS, begun, [part], 0x800000000, [], Limits())
+    machine = await served(etcd)
     # The fixed nodes that the table lacked are there as well.
-    assert set(mirror.tree.nodes) == {row.path for row in ROWS} | {
-        "/zookeeper",
-        "/zookeeper/quota",
-        "/zookeeper/config",
-    }
-    node = mirror.tree.nodes["/a"]
+    assert set(machine.tree.nodes) == {row.path for row in ROWS} | set(fixed_nodes())
+    node = machine.tree.nodes["/a"]
     assert (node.czxid, node.mzxid, node.pzxid, node.created) == (5, 6, 7, 1)
-    assert mirror.zxid > 0x800000000
+    assert (machine.zxid, machine.entries, machine.applied) == (0x800000000, 0, {})
+    assert record.current is not None
+    assert (record.current.nodes, record.current.digest) == (8, machine.compute_digest())
+    assert record.current.bytes == sum(
+        len(pair.value) for pair in etcd.store.snapshot() if pair.key != KEYS.tree
+    )
 
 
 async def test_a_tree_that_is_there_stays(etcd: FakeEtcdClient) -> None:
@@ -77,7 +68,15 @@ async def test_a_tree_that_is_there_stays(etcd: FakeEtcdClient) -> None:
         await begin(etcd, KEYS)
     assert etcd.store.snapshot() == before
     await begin(etcd, KEYS, overwrite=True)
-    assert [pair.key for pair in etcd.store.snapshot()] == [KEYS.tree]
+    assert keys_in(etcd) == [KEYS.tree]
+
+
+async def test_a_tree_of_schema_version_1_goes_on_request(etcd: FakeEtcdClient) -> None:
+    await etcd.txn(Txn((), (Put(KEYS.version_1, b'{"version":1}'), Put(b"/t/node//a", b""))), 1)
+    with pytest.raises(LoadRefused, match="a tree of another version"):
+        await begin(etcd, KEYS)
+    await begin(etcd, KEYS, overwrite=True)
+    assert keys_in(etcd) == [KEYS.tree]
 
 
 async def test_a_tree_that_is_served_stays(etcd: FakeEtcdClient) -> None:
@@ -88,70 +87,108 @@ async def test_a_tree_that_is_served_stays(etcd: FakeEtcdClient) -> None:
 
 
 async def test_a_server_that_comes_in_between_prevents_publication(etcd: FakeEtcdClient) -> None:
-    fence = await begin(etcd, KEYS)
+    begun = await begin(etcd, KEYS)
+    part = await load_part(etcd, KEYS, begun, ROWS)
     await etcd.txn(Txn((), (Put(KEYS.proxy("someone"), b""),)), 1)
     with pytest.raises(LoadRefused, match="started on it"):
-        await finish(etcd, KEYS, fence, 1)
+        await publish(etcd, KEYS, begun, [part], 1, [], Limits())
 
 
 async def test_an_unfinished_load_is_taken_over_and_its_writers_are_fenced_off(etcd: FakeEtcdClient) -> None:
     first = await begin(etcd, KEYS)
-    await write(etcd, KEYS, first, [Put(KEYS.node("/stale"), b"")], LIMITS)
+    stale = await load_part(etcd, KEYS, first, [row("/"), row("/stale")])
     second = await begin(etcd, KEYS)
+    assert keys_in(etcd) == [KEYS.tree]
     with pytest.raises(LoadRefused, match="another load"):
-        await write(etcd, KEYS, first, PUTS, LIMITS)
+        await load_part(etcd, KEYS, first, ROWS)
     with pytest.raises(LoadRefused, match="another load"):
-        await finish(etcd, KEYS, first, 1)
-    await write(etcd, KEYS, second, PUTS, LIMITS)
-    await finish(etcd, KEYS, second, 1)
+        await publish(etcd, KEYS, first, [stale], 1, [], Limits())
+    part = await load_part(etcd, KEYS, second, ROWS)
+    await publish(etcd, KEYS, second, [part], 1, [], Limits())
     with pytest.raises(LoadRefused, match="another load"):
-        await write(etcd, KEYS, second, PUTS, LIMITS)  # a task that was thought dead
+        await load_part(etcd, KEYS, second, ROWS)  # a task that was thought dead
     assert "/stale" not in (await served(etcd)).tree.nodes
 
 
-async def test_writing_again_changes_nothing(etcd: FakeEtcdClient) -> None:
-    fence = await begin(etcd, KEYS)
-    await write(etcd, KEYS, fence, PUTS[:3], LIMITS)
-    await write(etcd, KEYS, fence, PUTS, LIMITS)
-    once = {pair.key: pair.value for pair in etcd.store.snapshot()}
-    await write(etcd, KEYS, fence, PUTS, LIMITS)
-    assert {pair.key: pair.value for pair in etcd.store.snapshot()} == once
+async def test_pages_of_tasks_that_do_not_count_go(etcd: FakeEtcdClient) -> None:
+    """Spark runs a task again, or twice at the same time, and counts one of them."""
+    begun = await begin(etcd, KEYS)
+    lost = await load_part(etcd, KEYS, begun, ROWS[:2])
+    kept = [await load_part(etcd, KEYS, begun, [row]) for row in ROWS[:3]]
+    await load_part(etcd, KEYS, begun, ROWS[2:])
+    kept.append(await load_part(etcd, KEYS, begun, ROWS[3:]))
+    assert lost.numbers == (0,)
+    assert [part.numbers for part in kept] == [(1,), (2,), (3,), (5,)]
+    record = await publish(etcd, KEYS, begun, kept, 99, [], Limits())
+    assert record.current is not None
+    assert record.current.node_pages == 5  # the fixed nodes are one more
+    names = [page(begun, number) for number in range(5)]
+    assert keys_in(etcd) == sorted([KEYS.tree, KEYS.state_page(begun.name), *names])
+    assert set((await served(etcd)).tree.nodes) == {row.path for row in ROWS} | set(fixed_nodes())
+
+
+async def test_what_a_task_sends_after_the_seal_fails(etcd: FakeEtcdClient) -> None:
+    begun = await begin(etcd, KEYS)
+    sealed = await seal(etcd, KEYS, begun)
+    assert sealed.revision > begun.revision
+    assert sealed.name == begun.name
+    with pytest.raises(LoadRefused, match="another load"):
+        await take_numbers(etcd, KEYS, begun, 1)
+    with pytest.raises(LoadRefused, match="another load"):
+        await put(etcd, KEYS, begun, [Put(page(begun, 0), b"")], Limits())
+    assert await take_numbers(etcd, KEYS, sealed, 1) == 0
+
+
+async def test_numbers_are_given_once(etcd: FakeEtcdClient) -> None:
+    begun = await begin(etcd, KEYS)
+    firsts = await asyncio.gather(*(take_numbers(etcd, KEYS, begun, pages) for pages in (1, 2, 3, 4)))
+    taken = [
+        n for first, pages in zip(firsts, (1, 2, 3, 4), strict=True) for n in range(first, first + pages)
+    ]
+    assert sorted(taken) == list(range(10))
+
+
+async def test_a_page_that_is_missing_is_found(etcd: FakeEtcdClient) -> None:
+    begun = await begin(etcd, KEYS)
+    with pytest.raises(LoadRefused, match="1 pages that were written are not in etcd"):
+        await close_gaps(etcd, KEYS, begun, [0])
+    ref = SnapshotRef(begun.name, 1, begun.writer, 3, 0, 0, 0, 0, 0, 0)
+    with pytest.raises(LoadRefused, match="4 pages were written, but 0 are in etcd"):
+        await finish(etcd, KEYS, begun, ref)
 
 
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST, Fate.LATE])
 async def test_lost_answers_anywhere_do_no_harm(etcd: FakeEtcdClient, fate: Fate) -> None:
-    etcd.fates.append(fate)
-    fence = await begin(etcd, KEYS)
-    etcd.fates.append(fate)
-    await write(etcd, KEYS, fence, PUTS, LIMITS)
-    etcd.fates.extend([fate, *[None] * 4, fate])  # type: ignore[list-item]
-    record = await finish(etcd, KEYS, fence, 0x100000000)
-    etcd.store.apply_late()
-    assert (await look(etcd, KEYS)).record == record
-    assert {row.path for row in ROWS} < set((await served(etcd)).tree.nodes)
+    plain = FakeEtcdClient(FakeEtcd())
+    await load_tree(plain, KEYS, ROWS)
+    txns = 0
+    send = plain.txn
+
+    async def counted(txn: Txn, timeout: float) -> object:
+        nonlocal txns
+        txns += 1
+        return await send(txn, timeout)
+
+    plain = FakeEtcdClient(FakeEtcd())
+    send = plain.txn
+    plain.txn = counted  # type: ignore[method-assign, assignment]
+    await load_tree(plain, KEYS, ROWS)
+    for lost in range(txns):
+        etcd = FakeEtcdClient(FakeEtcd())
+        etcd.fates.extend([*[None] * lost, fate])  # type: ignore[list-item]
+        record = await load_tree(etcd, KEYS, ROWS)
+        etcd.store.apply_late()
+        assert (await look(etcd, KEYS)).record == record
+        assert {row.path for row in ROWS} < set((await served(etcd)).tree.nodes)
 
 
 async def test_a_full_etcd_is_told_and_nothing_served(etcd: FakeEtcdClient) -> None:
-    fence = await begin(etcd, KEYS)
+    begun = await begin(etcd, KEYS)
     etcd.fates.append(Fate.NO_SPACE)
-    with pytest.raises(LoadRefused, match="no space"):
-        await write(etcd, KEYS, fence, PUTS, LIMITS)
+    with pytest.raises(LoadRefused, match="no space left"):
+        await load_part(etcd, KEYS, begun, ROWS)
     with pytest.raises(TreeNotServable):
         await served(etcd)
-
-
-async def test_a_limit_of_etcd_is_told(etcd: FakeEtcdClient) -> None:
-    fence = await begin(etcd, KEYS)
-    many = [Put(b"/t/node//%d" % number, b"") for number in range(300)]
-    with pytest.raises(LoadRefused, match="max-txn-ops"):
-        await write(etcd, KEYS, fence, many, Limits(max_txn_ops=10_000))
-
-
-async def test_a_path_that_came_twice_is_found(etcd: FakeEtcdClient) -> None:
-    fence = await begin(etcd, KEYS)
-    await write(etcd, KEYS, fence, PUTS, LIMITS)
-    with pytest.raises(LoadRefused, match="more than once"):
-        await check_count(etcd, KEYS, len(ROWS) + 1)
 
 
 def test_zxids_go_on_in_a_new_epoch() -> None:
@@ -161,42 +198,20 @@ def test_zxids_go_on_in_a_new_epoch() -> None:
         first_zxid((1 << 63) - 1)
 
 
-async def test_the_record_lifts_every_revision_from_the_fence_on(etcd: FakeEtcdClient) -> None:
-    fence = await begin(etcd, KEYS)
-    await finish(etcd, KEYS, fence, 0x300000007)
-    pair = (await etcd.range(Get(KEYS.tree), 1)).kvs[0]
-    offsets = decode_tree(pair.value).offsets
-    assert zxid_of(offsets, fence.revision) == 0x400000000
-    assert zxid_of(offsets, pair.mod_revision) > 0x400000000
-
-
 async def test_leftovers_of_any_kind_are_cleared(etcd: FakeEtcdClient) -> None:
-    fence = await begin(etcd, KEYS)
-    for key in (b"/t/a", b"/t/node", b"/t/node//x", b"/t/session/1", b"/t/trees", b"/t/zzz", b"/t0", b"/s"):
+    first = await begin(etcd, KEYS)
+    for key in (b"/t/a", b"/t/live", b"/t/live/log/p/0000000000000001", b"/t/live/trees", b"/t/zzz", b"/t0"):
         await etcd.txn(Txn((), (Put(key, b""),)), 1)
-    assert await begin(etcd, KEYS) != fence
-    assert [pair.key for pair in etcd.store.snapshot()] == [b"/s", b"/t/tree", b"/t0"]
+    await etcd.txn(Txn((), (Put(b"/s", b""),)), 1)
+    second = await begin(etcd, KEYS)
+    assert second.name != first.name
+    assert keys_in(etcd) == [b"/s", KEYS.tree, b"/t0"]
 
 
-async def test_in_flight_at_once(etcd: FakeEtcdClient) -> None:
-    fence = await begin(etcd, KEYS)
-    flying = most = 0
-    txn = etcd.txn
-
-    async def slow(request: Txn, timeout: float) -> object:
-        nonlocal flying, most
-        flying += 1
-        most = max(most, flying)
-        for _ in range(20):
-            await asyncio.sleep(0)
-        flying -= 1
-        return await txn(request, timeout)
-
-    etcd.txn = slow  # type: ignore[method-assign, assignment]
-    await write(etcd, KEYS, fence, [Put(b"/t/node//%d" % number, b"") for number in range(200)], LIMITS, 3)
-    assert most == 3
-    assert len(etcd.store.snapshot()) == 201
-
-
-def test_a_fence_compares_the_tree() -> None:
-    assert Fence(9, 1).guard(KEYS).mod_revision == 9
+async def test_the_target_tells_what_it_holds(etcd: FakeEtcdClient) -> None:
+    found = await look(etcd, KEYS)
+    assert (found.is_empty, found.keys, found.nodes) == (True, 0, 0)
+    await load_tree(etcd, KEYS, ROWS)
+    found = await look(etcd, KEYS)
+    assert (found.is_empty, found.nodes, found.proxies) == (False, 8, 0)
+    assert (await etcd.range(Get(KEYS.tree), 1)).kvs[0].mod_revision == found.record_mod

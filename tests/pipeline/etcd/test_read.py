@@ -1,111 +1,93 @@
-"""Reading a prefix piece by piece gives each znode once, with its counter, as of one revision."""
+"""Reading a snapshot gives each znode once, and says when there is none, or more than it."""
 
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
-from pipeline.etcd import ranges, read
-from pipeline.etcd.limits import Limits
-from pipeline.etcd.load import begin, finish, write
-from pipeline.etcd.passwords import password_of
-from pipeline.etcd.records import puts_of
-from pipeline.table import SessionRow, ZnodeRow
+from pipeline.etcd import read
+from pipeline.etcd.load import begin
+from pipeline.etcd.read import NotReadable, Survey, has_log_behind, record_of
+from pipeline.table import SessionRow
 from proxy.etcd.model import Delete, Put, Txn
-from proxy.sessions import hash_of
+from proxy.log import start
+from schema.entry import encode_void
 from schema.keys import Keyspace
-from schema.paths import ROOT, parent_of
-from schema.values import SessionValue, encode_session
+from schema.record import SnapshotRef
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
+from tests.pipeline.etcd.rows import FIXED, load_tree, row, rows
 
 KEYS = Keyspace("/t")
-
-# Names around '/' and '0' in ASCII, and beginnings of each other: where ranges could overlap or leave a gap.
-_NAMES = (
-    st.text("-./0a", min_size=1, max_size=3)
-    .map(lambda name: name.replace("/", "é"))
-    .filter(lambda name: name not in (".", ".."))
-)
-_PATHS = st.lists(_NAMES, min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))
+ROWS = [row("/"), *FIXED, *(row(f"/n{number:03}", data=b"%d" % number) for number in range(300))]
 
 
-def tree_of(paths: set[str]) -> dict[str, ZnodeRow]:
-    """A row for each path and all above it; every second one has a counter."""
-    whole = {ROOT}
-    for path in paths:
-        while path != ROOT:
-            whole.add(path)
-            path = parent_of(path)
-    return {
-        path: ZnodeRow(path, path.encode(), None, 5, 6, 5 + number % 2, 1, 2, 0, number % 2, 0, 0)
-        for number, path in enumerate(sorted(whole))
-    }
+@pytest.fixture
+def etcd() -> FakeEtcdClient:
+    return FakeEtcdClient(FakeEtcd())
 
 
-async def loaded(tree: dict[str, ZnodeRow]) -> FakeEtcdClient:
-    etcd = FakeEtcdClient(FakeEtcd())
-    fence = await begin(etcd, KEYS)
-    await write(etcd, KEYS, fence, [put for row in tree.values() for put in puts_of(KEYS, row)], Limits())
-    await finish(etcd, KEYS, fence, 6)
-    for path in ("/zookeeper", "/zookeeper/quota", "/zookeeper/config"):
-        if path not in tree:
-            await etcd.txn(Txn((), (Delete(KEYS.node(path)),)), 1)
-    return etcd
+async def loaded(etcd: FakeEtcdClient) -> Survey:
+    record = await load_tree(etcd, KEYS, ROWS, [SessionRow(7, 4000)])
+    assert record.current is not None
+    return Survey(etcd.store.revision, record.current, 0)
 
 
-async def all_rows(etcd: FakeEtcdClient, seen: read.Survey, size: int) -> list[ZnodeRow]:
-    found = [await read.root(etcd, KEYS, seen)]
-    for piece in await ranges.plan(etcd, KEYS, seen.revision, size):
-        before = len(found)
-        async for page in read.rows(etcd, KEYS, seen, piece):
-            found += page
-        assert len(found) - before == piece.size <= size
-    return found
+async def append(etcd: FakeEtcdClient, number: int) -> None:
+    await etcd.txn(Txn((), (Put(KEYS.entry("p", number), encode_void(1)),)), 1)
 
 
-@settings(max_examples=60)
-@given(st.sets(_PATHS, max_size=25), st.integers(1, 8))
-async def test_pieces_hold_each_znode_once(paths: set[str], size: int) -> None:
-    tree = tree_of(paths)
-    etcd = await loaded(tree)
-    found = await all_rows(etcd, await read.survey(etcd, KEYS), size)
-    assert sorted(found) == sorted(tree.values())
+async def test_pages_hold_each_znode_once(etcd: FakeEtcdClient) -> None:
+    seen = await loaded(etcd)
+    numbers = range(seen.snapshot.node_pages)
+    assert rows([batch async for batch in read.pages(etcd, KEYS, seen, numbers)]) == sorted(ROWS)
+    assert seen.last_zxid == 99
 
 
-async def test_a_revision_is_kept_to() -> None:
-    tree = tree_of({"/a/b", "/a/c"})
-    etcd = await loaded(tree)
-    seen = await read.survey(etcd, KEYS)
-    await etcd.txn(Txn((), (Delete(KEYS.node("/a/b")), Put(KEYS.counter("/a"), b"not a counter"))), 1)
-    assert sorted(await all_rows(etcd, seen, 2)) == sorted(tree.values())
-    again = await read.survey(etcd, KEYS, seen.revision)
-    assert again == seen
-    assert seen.last_zxid > 0x100000000
+async def test_a_snapshot_is_read_as_of_its_revision_and_after_compaction_as_it_is(
+    etcd: FakeEtcdClient,
+) -> None:
+    seen = await loaded(etcd)
+    key = KEYS.node_page(seen.snapshot.name, 0)
+    await etcd.txn(Txn((), (Delete(key),)), 1)
+    assert rows([batch async for batch in read.pages(etcd, KEYS, seen, [0])]) == sorted(ROWS)
+    etcd.store.compact(etcd.store.revision)
+    with pytest.raises(NotReadable, match="etcd was compacted"):
+        rows([batch async for batch in read.pages(etcd, KEYS, seen, [0])])
+    again = await loaded_over(etcd)
+    etcd.store.compact(etcd.store.revision)
+    await append(etcd, 1)
+    etcd.store.compact(etcd.store.revision)
+    assert rows([batch async for batch in read.pages(etcd, KEYS, again, [0])]) == sorted(ROWS)
 
 
-async def test_half_a_tree_is_not_read() -> None:
-    etcd = FakeEtcdClient(FakeEtcd())
-    with pytest.raises(read.NotReadable, match="no tree"):
-        await read.survey(etcd, KEYS)
+async def loaded_over(etcd: FakeEtcdClient) -> Survey:
+    await begin(etcd, KEYS, overwrite=True)
+    return await loaded(etcd)
+
+
+async def test_half_a_tree_is_not_read(etcd: FakeEtcdClient) -> None:
+    with pytest.raises(NotReadable, match="there is no tree"):
+        await record_of(etcd, KEYS)
     await begin(etcd, KEYS)
-    with pytest.raises(read.NotReadable, match="not complete"):
-        await read.survey(etcd, KEYS)
+    with pytest.raises(NotReadable, match="not complete"):
+        await record_of(etcd, KEYS)
+    await etcd.txn(Txn((), (Put(KEYS.version_1, b""),)), 1)
+    with pytest.raises(NotReadable, match="schema version 1"):
+        await record_of(etcd, KEYS)
 
 
-async def test_sessions_tell_whether_zookeeper_would_know_their_password() -> None:
-    etcd = FakeEtcdClient(FakeEtcd())
-    values = {7: password_of(7), -5: b"another"}
-    for session_id, password in values.items():
-        value = encode_session(SessionValue(hash_of(password), 4000, "me"))
-        await etcd.txn(Txn((), (Put(KEYS.session(session_id), value),)), 1)
-    revision = etcd.store.revision
-    assert await read.sessions(etcd, KEYS, revision) == [
-        read.Session(SessionRow(-5, 4000), derived=False),
-        read.Session(SessionRow(7, 4000), derived=True),
-    ]
+async def test_a_log_behind_the_snapshot_is_seen(etcd: FakeEtcdClient) -> None:
+    seen = await loaded(etcd)
+    assert not await has_log_behind(etcd, KEYS, seen.snapshot)
+    await append(etcd, 1)
+    assert await has_log_behind(etcd, KEYS, seen.snapshot)
+    gone: SnapshotRef = seen.snapshot._replace(name="gone")
+    assert await has_log_behind(etcd, KEYS, gone)
 
 
-def test_small_pieces_share_a_partition() -> None:
-    pieces = [ranges.Piece(b"", b"", None, size) for size in (3, 3, 9, 1, 1, 8, 10)]
-    sizes = [[piece.size for piece in group] for group in ranges.group(pieces, 10)]
-    assert sizes == [[3, 3], [9, 1], [1, 8], [10]]
-    assert ranges.group([], 10) == []
+async def test_entries_that_the_snapshot_holds_are_none_behind_it(etcd: FakeEtcdClient) -> None:
+    await start.load(etcd, KEYS)  # makes a tree
+    await append(etcd, 1)
+    assert await has_log_behind(etcd, KEYS, None)
+
+
+async def test_sessions_tell_whether_zookeeper_would_know_their_password(etcd: FakeEtcdClient) -> None:
+    seen = await loaded(etcd)
+    assert await read.sessions(etcd, KEYS, seen) == [read.Session(SessionRow(7, 4000), derived=True)]

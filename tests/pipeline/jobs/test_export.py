@@ -62,12 +62,10 @@ def test_a_tree_born_in_etcd(
 
 
 def test_there_and_back_with_a_session(
-    spark: SparkSession, origin: Origin, own_etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str]
+    spark: SparkSession, origin: Origin, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    # A session's lease may be there once only.
-    options = ["--etcd", own_etcd_server.endpoint, "--prefix", "/there-and-back"]
     keep = ["--keep-sessions"]
-    assert main(["import", str(origin.files), *options, *keep, "--hold-sessions", "0"]) == 0
+    assert main(["import", str(origin.files), *options, *keep]) == 0
     target = zookeeper()
     assert main(["export", str(target.data_dir), *options, *keep]) == 0
     assert "3 kept with 1 sessions" in capsys.readouterr().out

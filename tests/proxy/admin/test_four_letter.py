@@ -46,7 +46,7 @@ async def test_what_was_counted_before_a_reset_of_connections_stays_with_the_ser
         for _ in range(5):
             await client.reply()
         before = server.facts.packets()
-        server.facts.reset_connections()
+        server.facts.clients.reset_connections()
         assert server.facts.packets() == before
         (connection,) = server.connections
         assert (connection.received, connection.sent, connection.latency.count) == (0, 0, 0)

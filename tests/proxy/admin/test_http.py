@@ -150,10 +150,10 @@ async def test_metrics_can_be_parsed() -> None:
             for family in text_string_to_metric_families(text)
             for sample in family.samples
         }
-    assert values["znode_count",] == len(server.mirror.tree.nodes) + 1
+    assert values["znode_count",] == len(server.machine.tree.nodes) + 1
     assert values["zketcd_request_seconds_count", ("operation", "get_data")] == 1
     assert values["zketcd_request_seconds_bucket", ("le", "+Inf"), ("operation", "get_data")] == 1
-    assert values["zketcd_txns_total",] >= 2
+    assert values["zketcd_log_entries_appended_total",] >= 2
     assert values["updatelatency_count",] == 2
 
 

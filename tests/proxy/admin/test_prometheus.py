@@ -1,35 +1,33 @@
 """What a scrape costs, and that its histograms are what Prometheus expects of them."""
 
 from typing import Any, NoReturn
-from unittest import mock
 
 from prometheus_client.parser import text_string_to_metric_families
 
 from codec.constants import OpCode
+from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
-from proxy.server import Server
-from proxy.tree import Tree
-from tests.fakes.etcd import FakeEtcd
-from tests.proxy.test_server import serving
+from proxy.etcd.model import Status
+from tests.proxy.admin.subjects import Subject
 
 MS = 1_000_000
 
 
-def _samples(server: Server) -> dict[str, list[tuple[dict[str, str], float]]]:
+def _samples(subject: Subject) -> dict[str, list[tuple[dict[str, str], float]]]:
     found: dict[str, list[tuple[dict[str, str], float]]] = {}
-    for family in text_string_to_metric_families(Exposition(server.facts).text().decode()):
+    for family in text_string_to_metric_families(Exposition(Facts(subject)).text().decode()):
         for sample in family.samples:
             found.setdefault(sample.name, []).append((sample.labels, sample.value))
     return found
 
 
-async def test_histograms_are_cumulative_and_in_seconds() -> None:
-    async with serving(FakeEtcd()) as server:
-        histogram = server.latency.by_opcode[OpCode.EXISTS]
-        histogram.note(3 * MS, 2)
-        histogram.note(40 * MS)
-        histogram.note(100_000 * MS)
-        samples = _samples(server)
+def test_histograms_are_cumulative_and_in_seconds() -> None:
+    subject = Subject()
+    histogram = subject.latency.by_opcode[OpCode.EXISTS]
+    histogram.note(3 * MS, 2)
+    histogram.note(40 * MS)
+    histogram.note(100_000 * MS)
+    samples = _samples(subject)
     buckets = [
         (float(labels["le"]), value)
         for labels, value in samples["zketcd_request_seconds_bucket"]
@@ -43,15 +41,23 @@ async def test_histograms_are_cumulative_and_in_seconds() -> None:
     assert sums["exists"] == 100.046
 
 
-async def test_batches_are_counted_by_their_size() -> None:
-    async with serving(FakeEtcd()) as server:
-        sizes = server.committer.batch_sizes
-        before = sizes.count
-        for size in (1, 2, 3, 4, 100):
-            sizes.note(size)
-        samples = _samples(server)
-    found = {labels["le"]: value - before for labels, value in samples["zketcd_batch_requests_bucket"]}
+def test_entries_are_counted_by_their_requests() -> None:
+    subject = Subject()
+    for size in (1, 2, 3, 4, 100):
+        subject.log.stats.entry_requests.note(size)
+    samples = _samples(subject)
+    found = {labels["le"]: value for labels, value in samples["zketcd_log_entry_requests_bucket"]}
     assert (found["3"], found["7"], found["127"], found["+Inf"]) == (3, 4, 5, 5)
+    assert samples["zketcd_log_entry_requests_sum"] == [({}, 110.0)]
+
+
+def test_what_etcd_reports_is_missing_until_it_has() -> None:
+    subject = Subject()
+    assert "zketcd_etcd_db_size_bytes" not in _samples(subject)
+    subject.etcd_status = Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, ["NOSPACE"])
+    samples = _samples(subject)
+    assert samples["zketcd_etcd_db_size_bytes"] == [({}, 4096.0)]
+    assert samples["zketcd_etcd_alarms"] == [({}, 1.0)]
 
 
 def _walked(*_: object) -> NoReturn:
@@ -64,10 +70,8 @@ class _CountingDict(dict[str, Any]):
     __iter__ = items = values = keys = _walked
 
 
-async def test_a_scrape_does_not_walk_the_tree() -> None:
-    async with serving(FakeEtcd()) as server:
-        nodes = server.mirror.tree.nodes
-        with mock.patch.object(server.mirror, "tree", Tree()) as tree:
-            tree.nodes = _CountingDict(nodes)
-            samples = _samples(server)
-    assert samples["znode_count"] == [({}, len(nodes) + 1)]
+def test_a_scrape_does_not_walk_the_tree() -> None:
+    subject = Subject()
+    nodes = subject.machine.tree.nodes
+    subject.machine.tree.nodes = _CountingDict(nodes)
+    assert _samples(subject)["znode_count"] == [({}, len(nodes) + 1)]

@@ -19,6 +19,6 @@ def test_a_list_of_words(text: str, allowed: set[str]) -> None:
     assert words.parse(text) == allowed
 
 
-def test_a_word_that_is_none_is_named() -> None:
-    with pytest.raises(ValueError, match="'rouk' is no four-letter word; there are apiv clrs conf"):
+def test_an_unknown_word_is_named() -> None:
+    with pytest.raises(ValueError, match="'rouk' is not a four-letter word; known are apiv clrs conf"):
         words.parse("ruok,rouk")

@@ -23,6 +23,17 @@ def compact(endpoint: str, revision: int) -> None:
     post(endpoint, "kv/compaction", {"revision": revision, "physical": True})
 
 
+def defragment(endpoint: str) -> None:
+    """Give back to the file system what compaction has left free."""
+    post(endpoint, "maintenance/defragment", {})
+
+
+def disarm(endpoint: str) -> None:
+    """End all alarms."""
+    for alarm in post(endpoint, "maintenance/alarm", {"action": "GET"}).get("alarms", ()):
+        post(endpoint, "maintenance/alarm", {**alarm, "action": "DEACTIVATE"})
+
+
 def enable_authentication(endpoint: str, user: str, password: str, key: bytes, range_end: bytes) -> str:
     """Switch authentication on, with root:root and a user that may use one range. Returns root's token."""
     for name, secret in (("root", "root"), (user, password)):

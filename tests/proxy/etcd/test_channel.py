@@ -2,13 +2,14 @@
 
 import asyncio
 import contextlib
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 
 import pytest
 
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.channel import Channel
-from proxy.etcd.http2 import RpcError
+from proxy.etcd.grpc_channel import GrpcChannel
+from proxy.etcd.transport import AnyChannel, RpcError
 from tests.harness import EtcdServer, free_port
 from tests.harness.waiting import eventually
 
@@ -16,16 +17,27 @@ RANGE = "/etcdserverpb.KV/Range"
 REQUEST = pb.RangeRequest(key=b"/k").SerializeToString()
 
 
+_kinds: list[type[Channel] | type[GrpcChannel]] = [Channel]
+
+
+@pytest.fixture(autouse=True, params=[Channel, GrpcChannel])
+def kind(request: pytest.FixtureRequest) -> Iterator[type[Channel] | type[GrpcChannel]]:
+    """Each test runs on channels of each kind."""
+    _kinds.append(request.param)
+    yield request.param
+    _kinds.pop()
+
+
 @contextlib.asynccontextmanager
-async def channel_to(port: int) -> AsyncIterator[Channel]:
-    channel = Channel("127.0.0.1", port)
+async def channel_to(port: int) -> AsyncIterator[AnyChannel]:
+    channel = _kinds[-1]("127.0.0.1", port)
     try:
         yield channel
     finally:
         await channel.close()
 
 
-async def asks(channel: Channel) -> bool:
+async def asks(channel: AnyChannel) -> bool:
     """Whether a request is answered."""
     try:
         await channel.unary(RANGE, REQUEST, 2.0)
@@ -42,20 +54,20 @@ async def test_an_etcd_that_comes_later_is_found() -> None:
             await channel.stream(RANGE)
         port = int(channel.address.rpartition(":")[2])
 
+        reached = []
+
         async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-            await reader.read(10)
+            reached.append(await reader.read(10))
             writer.close()
 
         async with await asyncio.start_server(answer, "127.0.0.1", port):
 
-            async def closed_by_the_peer() -> bool:
-                try:
+            async def tried() -> bool:
+                with pytest.raises(RpcError):
                     await channel.unary(RANGE, REQUEST, 2.0)
-                except RpcError as error:
-                    return "closed by the peer" in error.details or "reset" in error.details
-                return False
+                return bool(reached)
 
-            await eventually(closed_by_the_peer, "the server is reached")
+            await eventually(tried, "the server is reached")
 
 
 async def test_a_server_that_says_nothing() -> None:
@@ -110,3 +122,88 @@ async def test_an_unknown_method_is_a_refusal(etcd_server: EtcdServer) -> None:
         with pytest.raises(RpcError, match="unknown service"):
             await channel.unary("/no/Such", b"", 5.0)
         assert await asks(channel)
+
+
+@contextlib.asynccontextmanager
+async def silent_server() -> AsyncIterator[int]:
+    """The port of a server that takes connections and says nothing."""
+    accepted: list[asyncio.StreamWriter] = []
+
+    def accept(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        accepted.append(writer)
+
+    server = await asyncio.start_server(accept, "127.0.0.1", 0)
+    try:
+        yield server.sockets[0].getsockname()[1]
+    finally:
+        for writer in accepted:
+            writer.close()
+        server.close()
+
+
+async def test_closing_the_channel_fails_what_waits() -> None:
+    async with silent_server() as port, channel_to(port) as channel:
+        waiting = asyncio.get_running_loop().create_task(channel.unary(RANGE, REQUEST, 20.0))
+        await asyncio.sleep(0.1)
+        await channel.close()
+        with pytest.raises(RpcError):
+            await waiting
+
+
+async def test_a_cancelled_caller_is_cancelled() -> None:
+    async with silent_server() as port, channel_to(port) as channel:
+        waiting = asyncio.get_running_loop().create_task(channel.unary(RANGE, REQUEST, 20.0))
+        await asyncio.sleep(0.1)
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.1):
+                await channel.unary(RANGE, REQUEST, 20.0)
+
+
+@pytest.mark.real
+async def test_a_stream_that_is_over_says_so(etcd_server: EtcdServer) -> None:
+    async with channel_to(etcd_server.port) as channel:
+        stream = await channel.stream("/no/Such")
+        with pytest.raises(RpcError, match="unknown service"):
+            await stream.read()
+        with pytest.raises(RpcError):
+            stream.write(b"")
+        watch = await channel.stream("/etcdserverpb.Watch/Watch")
+        reading = asyncio.get_running_loop().create_task(watch.read())
+        await asyncio.sleep(0.05)
+        watch.cancel()
+        watch.cancel()
+        with pytest.raises(RpcError, match="cancelled"):
+            await reading
+        assert await asks(channel)
+
+
+@pytest.mark.real
+async def test_calls_that_end_early_leave_the_others_alone(own_etcd_server: EtcdServer) -> None:
+    """Deadlines and cancelled callers reset their own stream of the connection, nothing else."""
+    create = pb.WatchCreateRequest(key=b"/seen")
+    put = pb.RequestOp(request_put=pb.PutRequest(key=b"/seen", value=b"v"))
+    txn = pb.TxnRequest(success=[put]).SerializeToString()
+    async with channel_to(own_etcd_server.port) as channel:
+        watch = await channel.stream("/etcdserverpb.Watch/Watch")
+        watch.write(pb.WatchRequest(create_request=create).SerializeToString())
+        assert pb.WatchResponse.FromString(await watch.read() or b"").created
+        own_etcd_server.pause()
+        loop = asyncio.get_running_loop()
+        cancelled = [loop.create_task(channel.unary(RANGE, REQUEST, 20.0)) for _ in range(20)]
+        patient = [loop.create_task(channel.unary(RANGE, REQUEST, 20.0)) for _ in range(20)]
+        hasty = await asyncio.gather(
+            *(channel.unary(RANGE, REQUEST, 0.5) for _ in range(20)), return_exceptions=True
+        )
+        assert [str(error) for error in hasty] == ["deadline exceeded"] * 20
+        for task in cancelled:
+            task.cancel()
+        own_etcd_server.resume()
+        assert all(
+            pb.RangeResponse.FromString(answer).header.revision for answer in await asyncio.gather(*patient)
+        )
+        await channel.unary("/etcdserverpb.KV/Txn", txn, 5.0)
+        answer = pb.WatchResponse.FromString(await watch.read() or b"")
+        assert [event.kv.value for event in answer.events] == [b"v"]

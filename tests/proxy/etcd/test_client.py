@@ -1,8 +1,10 @@
-"""The client on real etcds: full, stopped, killed, guarded by passwords and TLS, without a leader."""
+"""The client on real etcds, by each transport: full, stopped, killed, guarded, without a leader."""
 
 import asyncio
 import contextlib
+import itertools
 import subprocess
+import sys
 from collections.abc import AsyncIterator, Iterator
 from pathlib import Path
 
@@ -26,13 +28,25 @@ from proxy.etcd.model import (
     Txn,
     WatchMessage,
 )
+from proxy.etcd.transport import HTTP2, TRANSPORTS, TransportMissing
 from tests.harness import EtcdServer, free_port
-from tests.harness.process import find_program
+from tests.harness.process import REPOSITORY, find_program
 from tests.harness.waiting import eventually
 from tests.proxy.etcd import admin
 
 KEY = b"/k"
 LONG = 30.0
+
+# What `connected` uses; the fixture below runs each test by each transport.
+_transports = [HTTP2]
+
+
+@pytest.fixture(autouse=True, params=TRANSPORTS)
+def transport(request: pytest.FixtureRequest) -> Iterator[str]:
+    """How clients of this test reach etcd."""
+    _transports.append(request.param)
+    yield request.param
+    _transports.pop()
 
 
 def put(key: bytes = KEY, value: bytes = b"v") -> Txn:
@@ -45,7 +59,7 @@ async def connected(
     *endpoints: str, tls: Tls | None = None, user: str = "", password: str = ""
 ) -> AsyncIterator[EtcdClient]:
     """A client for one test."""
-    client = EtcdClient(endpoints, tls=tls or Tls(), user=user, password=password)
+    client = EtcdClient(endpoints, tls=tls or Tls(), user=user, password=password, transport=_transports[-1])
     try:
         yield client
     finally:
@@ -85,6 +99,25 @@ async def test_bad_endpoints_are_named(endpoint: str) -> None:
 async def test_no_endpoint_is_an_error() -> None:
     with pytest.raises(ValueError, match="no etcd endpoint"):
         EtcdClient([])
+
+
+def test_an_unknown_transport_is_named() -> None:
+    with pytest.raises(ValueError, match=r"'pigeon' \(expected http2 or grpcio\)"):
+        EtcdClient(["127.0.0.1:1"], transport="pigeon")
+
+
+def test_a_transport_that_is_not_installed_says_how_to_install_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "proxy.etcd.grpc_channel", None)  # as if grpc were not there
+    with pytest.raises(TransportMissing, match=r"make setup-grpcio"):
+        EtcdClient(["127.0.0.1:1"], transport="grpcio")
+
+
+def test_grpcio_is_imported_only_when_it_is_asked_for() -> None:
+    code = "import sys, proxy.etcd.client; print([name for name in sys.modules if name.startswith('grpc')])"
+    told = subprocess.run(
+        [sys.executable, "-c", code], cwd=REPOSITORY, capture_output=True, text=True, check=True
+    )
+    assert told.stdout == "[]\n"
 
 
 async def test_nobody_listens() -> None:
@@ -265,7 +298,7 @@ async def test_authentication_and_a_new_token_when_the_old_is_gone(own_etcd_serv
 
 def make_certificates(folder: Path) -> None:
     """ca.pem, server.pem/.key for 127.0.0.1 and client.pem/.key, with the openssl program."""
-    openssl = find_program("openssl", "needed to make test certificates")
+    openssl = find_program("openssl", "make test installs it where it may use apt")
 
     def run(*arguments: str) -> None:
         subprocess.run([openssl, *arguments], cwd=folder, check=True, capture_output=True)
@@ -429,8 +462,74 @@ async def test_fail_over_and_the_loss_of_the_leader() -> None:
                 await client.txn(put(), 2.0)
 
 
-async def test_close_ends_what_waits(etcd_server: EtcdServer) -> None:
-    client = EtcdClient([etcd_server.endpoint])
+def _append(number: int) -> Txn:
+    """A Txn that may be sent any number of times: it puts its key once."""
+    key = b"/log/%d" % number
+    return Txn([Compare(key, 0)], [Put(key, b"entry")], [Get(key)])
+
+
+async def _append_until_known(client: Etcd, number: int) -> int:
+    """Send the same Txn again until it is answered, as the log does (DESIGN 4.2); how often it was sent."""
+    for attempt in itertools.count(1):
+        try:
+            await client.txn(_append(number), 1.0)
+        except EtcdUnknown:
+            continue
+        return attempt
+    raise AssertionError
+
+
+@pytest.mark.real
+async def test_a_stopped_member_delays_appends_by_one_timeout() -> None:
+    """Each Txn whose outcome is unknown is settled by the same Txn at another member, and done once."""
+    with cluster() as servers:
+        endpoints = [server.endpoint for server in servers]
+        async with connected(*endpoints) as client, asyncio.timeout(4 * LONG):
+            await client.txn(put(), LONG)
+            at = {server.address: server for server in servers}
+            leader = (await client.status()).leader
+            while (await client.status()).member_id == leader:  # an election is another matter
+                client.fail_over()
+            stopped = at[client.endpoint]
+            watch = client.watch(b"/log/", b"/log0", 0)
+            await anext(watch)
+            stopped.pause()
+            # All that are in flight time out together: the client moves on once, not once for each.
+            sent = await asyncio.gather(*(_append_until_known(client, number) for number in range(8)))
+            assert sent == [2] * 8
+            assert client.endpoint != stopped.address
+            stopped.resume()
+            # The watch at that member goes on, though Txns of its connection were reset.
+            seen: list[bytes] = []
+            while len(seen) < 8:
+                seen += [event.kv.key for event in (await anext(watch)).events]
+            await watch.aclose()
+            assert sorted(seen) == [b"/log/%d" % number for number in range(8)]
+            # What was sent to the stopped member and was let through late has changed nothing.
+            kvs = (await client.range(Get(b"/log/", b"/log0"), LONG)).kvs
+            assert [kv.version for kv in kvs] == [1] * 8
+
+
+@pytest.mark.real
+async def test_a_stopped_leader_delays_appends_by_an_election() -> None:
+    with cluster() as servers:
+        endpoints = [server.endpoint for server in servers]
+        async with connected(*endpoints) as client, asyncio.timeout(4 * LONG):
+            await client.txn(put(), LONG)
+            at = {server.address: server for server in servers}
+            while (status := await client.status()).member_id != status.leader:
+                client.fail_over()
+            leader = at[client.endpoint]
+            leader.pause()
+            assert all(await asyncio.gather(*(_append_until_known(client, number) for number in range(8))))
+            assert client.endpoint != leader.address
+            leader.resume()
+            kvs = (await client.range(Get(b"/log/", b"/log0"), LONG)).kvs
+            assert [kv.version for kv in kvs] == [1] * 8
+
+
+async def test_close_ends_what_waits(etcd_server: EtcdServer, transport: str) -> None:
+    client = EtcdClient([etcd_server.endpoint], transport=transport)
     watch = client.watch(b"/nothing-happens-here", b"", 0)
     await anext(watch)
     keeper = client.lease_keeper(lambda lease, ttl: None)

@@ -14,7 +14,7 @@ import uvloop
 
 from proxy.etcd import embedded
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.embedded import Binary, EmbeddedEtcd, EmbeddedEtcdError, find_binary, usable
+from proxy.etcd.embedded import Binary, EmbeddedEtcd, EmbeddedEtcdError, find_binary
 from proxy.etcd.model import EtcdNoSpace, Get, Put, Txn
 from tests.harness.process import REPOSITORY, find_program
 from tests.harness.waiting import wait_until
@@ -48,23 +48,6 @@ def alive(pid: int) -> bool:
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except FileNotFoundError:
         return False
-
-
-@pytest.mark.parametrize(
-    ("version", "good"),
-    [
-        ((3, 3, 99), False),
-        ((3, 4, 21), False),
-        ((3, 4, 22), True),
-        ((3, 5, 0), False),
-        ((3, 5, 5), False),
-        ((3, 5, 6), True),
-        ((3, 6, 0), True),
-        ((4, 0, 0), True),
-    ],
-)
-def test_usable_versions(version: tuple[int, int, int], good: bool) -> None:
-    assert usable(version) is good
 
 
 def test_the_first_usable_binary_is_taken(tmp_path: Path) -> None:

@@ -2,8 +2,8 @@
 
 import asyncio
 import itertools
-from collections.abc import AsyncIterator
-from typing import Any
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any, NamedTuple
 
 import pytest
 from hypothesis import HealthCheck, given, settings
@@ -29,6 +29,7 @@ from proxy.etcd.model import (
     WatchCompacted,
     WatchMessage,
 )
+from proxy.etcd.versions import parse
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from tests.harness import EtcdServer
 from tests.proxy.etcd import admin
@@ -306,6 +307,26 @@ async def test_compaction(client: Etcd) -> None:
 
 
 @pytest.mark.real
+async def test_deletes_of_the_compacted_revision(client: Etcd) -> None:
+    """An etcd before 3.4.36 and 3.5.18 drops them from a watch that begins there."""
+    prefix = b"/dropped-%d/" % next(RUNS)
+    await client.txn(Txn([], [Put(prefix + b"a", b"")]), 10)
+    revision = (await client.txn(Txn([], [Delete(prefix + b"a"), Put(prefix + b"b", b"")]), 10)).revision
+    await client.txn(Txn([], [Put(prefix + b"c", b"")]), 10)
+    await compact(client, revision)
+    got: list[bytes] = []
+    watch = client.watch(prefix, prefix + b"\xff", revision)
+    async with asyncio.timeout(20):
+        while prefix + b"c" not in got:
+            got += [event.kv.key for event in (await anext(watch)).events]
+    await watch.aclose()
+    version = parse((await client.status()).version)
+    assert version is not None
+    dropped = version < (3, 4, 36) or (3, 5, 0) <= version < (3, 5, 18)
+    assert sorted(got) == [prefix + name for name in ((b"b", b"c") if dropped else (b"a", b"b", b"c"))]
+
+
+@pytest.mark.real
 async def test_a_watch_says_when_it_is_live_and_starts_where_told(client: Etcd) -> None:
     key = b"/watch-%d" % next(RUNS)
     revision = (await client.txn(Txn([], [Put(key, b"old")]), 10)).revision
@@ -337,6 +358,88 @@ async def test_pages_show_one_revision(client: Etcd) -> None:
     assert [page async for page in client.range_pages(b"/none", b"/none0", put.revision)] == []
 
 
+class Operator(NamedTuple):
+    """What an operator does to an etcd that is full."""
+
+    compact: Callable[[int], None]
+    defragment: Callable[[], None]
+    disarm: Callable[[], None]
+
+
+async def what_a_full_etcd_does(client: Etcd, operator: Operator) -> list[object]:
+    """Fill it, ask it for all sorts of things, and make room again."""
+
+    async def asked(request: Coroutine[Any, Any, object]) -> object:
+        try:
+            answer = await request
+        except (EtcdNoSpace, EtcdRefused) as error:
+            return type(error)
+        return answer.succeeded if isinstance(answer, TxnResult) else None
+
+    def put(key: bytes = b"/full/small") -> Txn:
+        return Txn([], [Put(key, b"")])
+
+    outcomes: list[object] = []
+
+    async def ask_for_all_sorts() -> None:
+        small = Get(b"/full/m", b"/full0")
+        outcomes.extend(
+            [
+                await asked(client.txn(put(), 10)),
+                await asked(client.txn(Txn([], [], [Put(b"/full/small", b"")]), 10)),
+                await asked(client.txn(Txn([], [Delete(b"/full/x"), Put(b"/full/small", b"")]), 10)),
+                await asked(client.lease_grant(78, 600)),
+                await asked(client.txn(Txn([], [Delete(b"/full/one")]), 10)),
+                await asked(client.txn(Txn([], [Txn([], [Put(b"/full/nested", b"1", 77)])]), 10)),
+                await asked(client.txn(Txn([Compare(b"/full/nested", 0)], [], [Txn([], [put()])]), 10)),
+                [kv.key for kv in (await client.range(small, 10)).kvs],
+                bool((await client.status()).errors),
+            ]
+        )
+
+    await client.lease_grant(77, 600)
+    await client.txn(put(b"/full/one"), 10)
+    for number in itertools.count():
+        if (
+            await asked(client.txn(Txn([], [Put(b"/full/filling-%03d" % number, bytes(65536))]), 10))
+            is EtcdNoSpace
+        ):
+            break
+        assert number < 500
+    await ask_for_all_sorts()
+    await client.lease_revoke(77)
+    outcomes.append((await client.range(Get(b"/full/nested"), 10)).count)
+    revision = (await client.txn(Txn([], [Delete(b"/full/", b"/full0")]), 10)).revision
+    # Compaction and an end to the alarm are not enough: the file is as large as before.
+    operator.compact(revision)
+    operator.disarm()
+    outcomes.append(await asked(client.txn(Txn([], [Put(b"/full/large", bytes(65536))]), 10)))
+    operator.defragment()
+    outcomes.append(await asked(client.txn(put(), 10)))
+    operator.disarm()
+    await client.lease_grant(77, 600)
+    await ask_for_all_sorts()
+    return outcomes
+
+
+@pytest.mark.real
+async def test_a_full_etcd() -> None:
+    store = FakeEtcd(quota=4 << 20)
+    fake = FakeEtcdClient(store)
+    with EtcdServer("--quota-backend-bytes=4194304") as server:
+        real = EtcdClient([server.endpoint])
+        operator = Operator(
+            lambda revision: admin.compact(server.endpoint, revision),
+            lambda: admin.defragment(server.endpoint),
+            lambda: admin.disarm(server.endpoint),
+        )
+        expected = await what_a_full_etcd_does(real, operator)
+        await real.close()
+    modelled = Operator(store.compact, store.defragment, store.disarm)
+    assert await what_a_full_etcd_does(fake, modelled) == expected
+    assert EtcdNoSpace in expected
+
+
 @pytest.mark.parametrize("fate", Fate)
 async def test_fates(fate: Fate) -> None:
     fake = FakeEtcdClient(FakeEtcd())
@@ -364,6 +467,7 @@ async def test_time_moves_only_by_hand_and_ends_leases() -> None:
     keeper.send(2)
     await asyncio.sleep(0)
     assert alive == [(2, 5)]
+    assert keeper.last_answered_sent == 4.9
     fake.store.advance(4.9)
     assert len(fake.store.snapshot()) == 2
     fake.store.advance(0.2)

@@ -1,7 +1,7 @@
 """The HTTP/2 side of calls, against another implementation of HTTP/2 (the h2 library) as the server."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from typing import Any, cast
 
 import h2.config
@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.etcd.http2 import Call, Connection, RpcError, request_headers
+from proxy.etcd.http2 import Call, Connection, request_headers
+from proxy.etcd.transport import RpcError
 
 OK = [("grpc-status", "0")]
 HEAD = [(":status", "200"), ("content-type", "application/grpc")]
@@ -318,11 +319,58 @@ async def test_pings_are_answered_and_a_lost_connection_fails_its_calls() -> Non
     call = server.call()
     server.h2.ping(b"12345678")
     server.exchange()
+    await asyncio.sleep(1.1)  # on its own it leaves within a second
+    server.exchange()
     assert server.pongs == 1
     server.connection.connection_lost(ConnectionResetError("reset"))
     with pytest.raises(RpcError, match="etcd:2379: reset"):
         await call.result(PATIENCE)
     assert not server.connection.usable
+
+
+async def test_the_answer_to_a_ping_leaves_with_other_frames_after_a_while() -> None:
+    server = Server()
+    server.call()
+    server.h2.ping(b"12345678")
+    server.exchange()
+    server.call()
+    server.exchange()
+    assert server.pongs == 0  # else the server would ping anew, and wake us, at each Txn
+    await asyncio.sleep(0.11)
+    server.call()
+    server.exchange()
+    assert server.pongs == 1
+
+
+async def test_a_ping_is_answered_at_once_while_a_request_waits_for_the_window() -> None:
+    server = Server(window=1000)
+    server.exchange()
+    server.call(bytes(5000))
+    server.exchange(read=False)
+    server.h2.ping(b"12345678")
+    server.exchange(read=False)
+    assert server.pongs == 1  # it is by this answer that the server makes its window larger
+
+
+async def test_a_stream_goes_on_before_a_call_whose_end_came_earlier() -> None:
+    server = Server()
+    call, watch = server.call(), server.call(last=False)
+    server.exchange()
+    order: list[str] = []
+
+    async def wait(what: str, answer: Awaitable[object]) -> None:
+        await answer
+        order.append(what)
+        asyncio.get_running_loop().call_soon(order.append, f"what follows from the {what}")
+
+    waiting = asyncio.gather(wait("answer", call.result(PATIENCE)), wait("message", watch.read()))
+    await asyncio.sleep(0)
+    server.answer(call, b"answer")
+    server.h2.send_headers(watch.stream, HEAD)
+    server.h2.send_data(watch.stream, message(b"event"))
+    server.connection.data_received(server.h2.data_to_send())
+    await waiting
+    assert order[:3] == ["message", "what follows from the message", "answer"]
 
 
 @pytest.mark.parametrize(

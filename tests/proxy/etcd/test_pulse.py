@@ -3,6 +3,8 @@
 import asyncio
 from unittest import mock
 
+import pytest
+
 from proxy.etcd.pulse import Pulse
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 
@@ -26,4 +28,16 @@ async def test_the_last_answer_is_kept_when_etcd_is_gone() -> None:
             await asyncio.sleep(0)
         assert pulse.status is found
         assert not task.done()
+        task.cancel()
+
+
+async def test_a_version_with_known_bugs_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
+    client = FakeEtcdClient(FakeEtcd())
+    with mock.patch("proxy.etcd.pulse._INTERVAL", 0.0):
+        task = asyncio.get_running_loop().create_task(Pulse(client).run())
+        for version, warned in (("3.4.23", 1), ("3.4.23", 1), ("3.5.21", 1), ("3.5.12", 2)):
+            client.store.version = version
+            for _ in range(6):
+                await asyncio.sleep(0)
+            assert caplog.text.count("issue 15247") == warned
         task.cancel()

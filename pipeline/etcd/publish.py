@@ -1,0 +1,101 @@
+"""The end of a load: all tasks' pages become one tree, or are refused."""
+
+from collections.abc import Iterable, Sequence
+
+from pipeline.batches import batch_of
+from pipeline.etcd import columns, load, paths
+from pipeline.etcd.limits import Limits
+from pipeline.etcd.load import Load
+from pipeline.etcd.passwords import password_of
+from pipeline.etcd.paths import Faults
+from pipeline.etcd.requests import TIMEOUT, LoadRefused, insist
+from pipeline.etcd.writer import Part, write
+from pipeline.table import AclRow, SessionRow, ZnodeRow
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Get, Put
+from proxy.state.digest import session_hash
+from proxy.state.level import NEWEST
+from proxy.state.sessions import Session, hash_of
+from schema.fixed import fixed_nodes
+from schema.keys import Keyspace
+from schema.pages import SessionValue, StateValue, encode_state, split_sessions
+from schema.paths import ROOT
+from schema.record import SnapshotRef, TreeRecord
+from schema.znode import OPEN_ACL
+
+_NOBODY = ""  # no incarnation: the first proxy gives the session its whole timeout
+_UNKNOWN_TIMEOUT_MS = 10_000  # of a session of which only ephemerals came
+_MASK = (1 << 64) - 1
+
+
+async def publish(
+    etcd: Etcd,
+    keys: Keyspace,
+    begun: Load,
+    parts: Sequence[Part],
+    zxid: int,
+    sessions: Sequence[SessionRow],
+    limits: Limits,
+) -> TreeRecord:
+    """Make one tree of all parts and publish it. `zxid` is the one that the tree is at.
+
+    An ephemeral whose session is not among `sessions` goes when the first proxy has waited for that session.
+    Raises LoadRefused, EtcdError.
+    """
+    sealed = await load.seal(etcd, keys, begun)
+    missing = frozenset(fixed_nodes()).difference(*(part.fixed for part in parts))
+    if ROOT in missing:
+        raise LoadRefused("the table has no row for /: it is not a complete tree. Not published")
+    if missing:
+        rows = [_row(path) for path in sorted(missing)]
+        parts = [*parts, await write(etcd, keys, sealed, iter([batch_of(rows)]), limits)]
+    faults = paths.check(part.paths for part in parts)
+    numbers = [number for part in parts for number in part.numbers]
+    if faults and (wrong := await _wrong(etcd, keys, sealed, numbers, faults)):
+        raise LoadRefused(f"{wrong}. Not published")
+    pages = await load.close_gaps(etcd, keys, sealed, numbers)
+    unknown = frozenset[int]().union(*(part.owners for part in parts)) - {row.id for row in sessions}
+    ended = (SessionRow(session_id, _UNKNOWN_TIMEOUT_MS) for session_id in sorted(unknown))
+    made = [_session(row) for row in (*sessions, *ended)]
+    session_pages = list(split_sessions(made))
+    state = encode_state(StateValue(zxid, 0, NEWEST, sealed.cluster_id, {}, ()))
+    puts = [Put(keys.state_page(sealed.name), state)]
+    puts += (Put(keys.session_page(sealed.name, at), page) for at, page in enumerate(session_pages))
+    await load.put(etcd, keys, sealed, puts, limits)
+    digest = sum(part.digest for part in parts) + sum(session_hash(Session(*session)) for session in made)
+    ref = SnapshotRef(
+        sealed.name,
+        sealed.position,
+        sealed.writer,
+        pages,
+        len(session_pages),
+        sum(part.bytes for part in parts) + sum(len(put.value) for put in puts),
+        sum(part.nodes for part in parts),
+        len(made),
+        zxid,
+        digest & _MASK,
+    )
+    return await load.finish(etcd, keys, sealed, ref)
+
+
+def _session(row: SessionRow) -> SessionValue:
+    return SessionValue(row.id, row.timeout_ms, hash_of(password_of(row.id)), _NOBODY)
+
+
+def _row(path: str) -> ZnodeRow:
+    node = fixed_nodes()[path]
+    acl = None if node.acl is OPEN_ACL else tuple(AclRow(*entry) for entry in node.acl)
+    return ZnodeRow(path, node.data, acl, *(getattr(node, name) for name in ZnodeRow._fields[3:]))
+
+
+async def _wrong(
+    etcd: Etcd, keys: Keyspace, begun: Load, numbers: Iterable[int], faults: Faults
+) -> str | None:
+    """What is wrong with the paths, read back from the pages; None if only hashes were equal."""
+    found: list[str] = []
+    for number in numbers:
+        get = Get(keys.node_page(begun.name, number))
+        pairs = (await insist(lambda get=get: etcd.range(get, TIMEOUT))).kvs  # type: ignore[misc]
+        for pair in pairs:
+            found += paths.suspects(columns.decode(pair.value).column("path"), faults)
+    return paths.describe(found, faults)

@@ -1,0 +1,68 @@
+"""Requests to etcd that are sent again until their outcome is known, and what the user hears of failures."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import EtcdNoSpace, EtcdRefused, EtcdUnknown, Get, RefusalKind, Txn, TxnResult
+
+T = TypeVar("T")
+
+TIMEOUT = 60.0  # seconds for one request
+_PATIENCE = 60.0  # seconds for etcd to come back
+RETRY = 0.2  # seconds before a request of unknown outcome is sent again
+
+
+class LoadRefused(Exception):
+    """The load cannot begin or go on; the message says why and what to do. No proxy serves the target."""
+
+
+async def insist(request: Callable[[], Awaitable[T]]) -> T:
+    """Repeat a request that does no harm twice while its outcome is unknown, for up to a minute.
+
+    Raises EtcdError, and LoadRefused if etcd has no space left.
+    """
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + _PATIENCE
+    while True:
+        try:
+            return await request()
+        except EtcdNoSpace as error:
+            raise no_space() from error
+        except EtcdUnknown:
+            if loop.time() > deadline:
+                raise
+            await asyncio.sleep(RETRY)
+
+
+async def commit(etcd: Etcd, txn: Txn) -> TxnResult:
+    """Commit a Txn of a load that does no harm twice. Raises EtcdError, LoadRefused."""
+    try:
+        return await insist(lambda: etcd.txn(txn, TIMEOUT))
+    except EtcdRefused as refused:
+        if refused.kind is RefusalKind.TOO_LARGE:
+            raise LoadRefused(
+                "etcd refuses a request as too large: give the value of its --max-request-bytes with"
+                " the option --max-request-bytes"
+            ) from refused
+        if refused.kind is RefusalKind.TOO_MANY_OPS:
+            raise LoadRefused(
+                "etcd refuses a request with too many operations: give the value of its --max-txn-ops"
+                " with the option --max-txn-ops"
+            ) from refused
+        raise
+
+
+async def count(etcd: Etcd, start: bytes, end: bytes, revision: int = 0) -> int:
+    """The number of keys in [start, end)."""
+    get = Get(start, end, revision, keys_only=True, limit=1)
+    return (await insist(lambda: etcd.range(get, TIMEOUT))).count
+
+
+def no_space() -> LoadRefused:
+    """etcd's quota is used up."""
+    return LoadRefused(
+        "etcd has no space left: raise its --quota-backend-bytes (docs/migration.md has the sizes), compact"
+        " and defragment it, disarm its alarm, and run the import again"
+    )

@@ -1,0 +1,107 @@
+"""One task of a load: rows in, pages of znodes out, and what the driver has to know of them.
+
+A task that runs again writes pages of its own. Only those of the run that Spark counts become part of the
+tree.
+"""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+import numpy
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from pipeline.etcd import columns, load, paths
+from pipeline.etcd.limits import Limits
+from pipeline.etcd.load import Load
+from pipeline.etcd.paths import Paths
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Put
+from schema.fixed import fixed_nodes
+from schema.keys import Keyspace
+from schema.znode import session_of
+
+_IN_FLIGHT = 4  # Txns of a task
+_MASK = (1 << 64) - 1
+
+
+@dataclass(frozen=True)
+class Part:
+    """What one task has written."""
+
+    numbers: tuple[int, ...]  # of its pages
+    bytes: int
+    nodes: int
+    digest: int
+    max_zxid: int
+    paths: Paths
+    fixed: frozenset[str]  # of the nodes that every tree has, those that were among the rows
+    owners: frozenset[int]  # sessions that have ephemerals among the rows
+
+
+async def write(
+    etcd: Etcd, keys: Keyspace, begun: Load, batches: Iterator[pa.RecordBatch], limits: Limits
+) -> Part:
+    """Write the rows of one task, in any order. Raises LoadRefused, EtcdError, ValueError for wrong rows."""
+    numbers: list[int] = []
+    hashed = []
+    fixed: set[str] = set()
+    owners: set[int] = set()
+    part = Part((), 0, 0, 0, 0, Paths(b"", b""), frozenset(), frozenset())
+    special = pa.array(sorted(fixed_nodes()))
+
+    def pages() -> Iterator[Put]:
+        nonlocal part
+        for page, rows in columns.pages_of(batches, limits.max_request_bytes):
+            column = rows.column("path")
+            hashed.append(paths.hashes(column))
+            fixed.update(column.filter(pc.is_in(column, special)).to_pylist())
+            owners.update(numpy.unique(columns.numbers(rows, "owner")).tolist())
+            part = replace(
+                part,
+                bytes=part.bytes + len(page),
+                nodes=part.nodes + rows.num_rows,
+                digest=part.digest + sum(columns.hashes(rows)) & _MASK,
+                max_zxid=max(
+                    part.max_zxid,
+                    *(int(columns.numbers(rows, name).max()) for name in ("czxid", "mzxid", "pzxid")),
+                ),
+            )
+            # Its number is not known before it is sent; all have the same length.
+            yield Put(keys.node_page(begun.name, 0), page)
+
+    free = asyncio.Semaphore(_IN_FLIGHT)
+
+    async def send(group: Sequence[Put]) -> None:
+        try:
+            first = await load.take_numbers(etcd, keys, begun, len(group))
+            taken = range(first, first + len(group))
+            await load.guarded(
+                etcd,
+                keys,
+                begun,
+                [
+                    put._replace(key=keys.node_page(begun.name, n))
+                    for n, put in zip(taken, group, strict=True)
+                ],
+            )
+            numbers.extend(taken)
+        finally:
+            free.release()
+
+    try:
+        async with asyncio.TaskGroup() as tasks:
+            for group in limits.groups(pages(), begun.guard(keys)):
+                await free.acquire()
+                tasks.create_task(send(group))
+                await asyncio.sleep(0)  # lets the request go before the next page is made
+    except BaseExceptionGroup as errors:  # the others are of the same kind
+        raise errors.exceptions[0] from None
+    return replace(
+        part,
+        numbers=tuple(numbers),
+        paths=Paths.of(hashed),
+        fixed=frozenset(fixed),
+        owners=frozenset(filter(session_of, owners)),
+    )

@@ -1,0 +1,133 @@
+"""Facts about clients for operators, as plain values: connections, sessions, ephemeral nodes, watches."""
+
+from typing import Any
+
+from codec.constants import OpCode
+from proxy.admin.subject import ClientConnection, Subject
+from proxy.support.latency import MILLISECOND
+
+# FinalRequestProcessor's names for what a client asked last.
+_OPERATIONS: dict[int, str] = {
+    OpCode.PING: "PING",
+    OpCode.CREATE_SESSION: "SESS",
+    OpCode.CLOSE_SESSION: "CLOS",
+    OpCode.MULTI: "MULT",
+    OpCode.MULTI_READ: "MLTR",
+    OpCode.CREATE: "CREA",
+    OpCode.CREATE2: "CREA",
+    OpCode.CREATE_TTL: "CREA",
+    OpCode.CREATE_CONTAINER: "CREA",
+    OpCode.DELETE: "DELE",
+    OpCode.DELETE_CONTAINER: "DELE",
+    OpCode.SET_DATA: "SETD",
+    OpCode.SET_ACL: "SETA",
+    OpCode.RECONFIG: "RECO",
+    OpCode.SYNC: "SYNC",
+    OpCode.CHECK: "CHEC",
+    OpCode.EXISTS: "EXIS",
+    OpCode.GET_DATA: "GETD",
+    OpCode.SET_WATCHES: "SETW",
+    OpCode.SET_WATCHES2: "STW2",
+    OpCode.ADD_WATCH: "ADDW",
+    OpCode.GET_ACL: "GETA",
+    OpCode.GET_CHILDREN: "GETC",
+    OpCode.GET_CHILDREN2: "GETC",
+    OpCode.GET_ALL_CHILDREN_NUMBER: "GETACN",
+    OpCode.CHECK_WATCHES: "CHKW",
+    OpCode.REMOVE_WATCHES: "REMW",
+    OpCode.WHO_AM_I: "HOMI",
+    OpCode.GET_EPHEMERALS: "GETE",
+}
+
+
+class Clients:
+    """The clients of one server."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+
+    def connections(self, *, brief: bool) -> list[dict[str, Any]]:
+        """Every connection as ServerCnxn.getConnectionInfo has it."""
+        return [_connection(connection, brief=brief) for connection in self._subject.connections]
+
+    def reset_connections(self) -> None:
+        """Start the statistics of the connections anew (crst: ServerCnxn.resetStats); the server's go on."""
+        connections = self._subject.connections
+        for connection in connections:
+            connections.received += connection.received
+            connections.sent += connection.sent
+            connection.received = connection.sent = 0
+            connection.latency.reset()
+
+    def session_expiry(self) -> dict[int, list[int]]:
+        """This server's sessions by the time when they expire if their clients stay silent.
+
+        In milliseconds of a monotonic clock, rounded up to the next tick, as in ZooKeeper's ExpiryQueue.
+        """
+        expiry: dict[int, list[int]] = {}
+        for session_id, due in self._subject.session_due():
+            expiry.setdefault(self._tick_after(due), []).append(session_id)
+        return dict(sorted(expiry.items()))
+
+    def connection_expiry(self) -> dict[int, list[ClientConnection]]:
+        """The connections by the time when they are closed if their clients stay silent, in the same form."""
+        expiry: dict[int, list[ClientConnection]] = {}
+        for connection in self._subject.connections:
+            expiry.setdefault(self._tick_after(connection.due), []).append(connection)
+        return dict(sorted(expiry.items()))
+
+    def _tick_after(self, seconds: float) -> int:
+        tick = self._subject.settings.tick_time
+        return (int(seconds * 1000) // tick + 1) * tick
+
+    def ephemerals(self) -> dict[int, list[str]]:
+        """The ephemeral nodes of every session of the tree, also of other proxies' sessions."""
+        ephemerals = self._subject.machine.tree.ephemerals
+        return {session: sorted(ephemerals[session]) for session in sorted(ephemerals)}
+
+    def watch_summary(self) -> tuple[int, int, int]:
+        """(connections, paths, watches), of data watches only, as ZooKeeper's words have it."""
+        return self._subject.watches.counts()
+
+    def watches_by_session(self) -> dict[int, list[str]]:
+        """The paths that each session has data watches on."""
+        held = self._subject.watches.paths_by_watcher()
+        return {watcher.session_id: sorted(paths) for watcher, paths in held.items()}
+
+    def watches_by_path(self) -> dict[str, list[int]]:
+        """The sessions with data watches on each path."""
+        held = self._subject.watches.watchers_by_path()
+        return {path: [watcher.session_id for watcher in watchers] for path, watchers in held.items()}
+
+
+def operation_name(opcode: int | None) -> str:
+    """ZooKeeper's name of an operation in `lop`; for Keeper's own operations the number."""
+    return "NA" if opcode is None else _OPERATIONS.get(opcode, str(opcode))
+
+
+def _connection(connection: ClientConnection, *, brief: bool) -> dict[str, Any]:
+    info: dict[str, Any] = {
+        "remote_socket_address": f"{connection.address}:{connection.port}",
+        "interest_ops": int(not connection.is_closed),
+        "outstanding_requests": connection.outstanding,
+        "packets_received": connection.received,
+        "packets_sent": connection.sent,
+    }
+    if not brief:
+        latency = connection.latency
+        opcode, zxid, nanos, ended = latency.last
+        session = connection.session
+        info |= {
+            "session_id": connection.session_id,
+            "last_operation": operation_name(opcode),
+            "established": int(connection.since * 1000),
+            "session_timeout": 0 if session is None else session.timeout_ms,
+            "last_cxid": latency.last_xid,
+            "last_zxid": zxid,
+            "last_response_time": ended // MILLISECOND,
+            "last_latency": nanos // MILLISECOND,
+            "min_latency": latency.minimum,
+            "avg_latency": latency.average,
+            "max_latency": latency.maximum,
+        }
+    return info

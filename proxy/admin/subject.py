@@ -1,0 +1,194 @@
+"""The server as the admin interfaces see it: these facts and no others.
+
+The server implements `Subject`; a test can do so with a few lines. All values are read at the moment of a
+request, and reading one never walks the tree.
+"""
+
+from collections.abc import Collection, Iterable, Iterator
+from typing import NamedTuple, Protocol
+
+from codec.constants import KeeperFeature
+from proxy.etcd.calls import Calls
+from proxy.etcd.model import Status
+from proxy.log.members import Members
+from proxy.log.snapshots import SnapshotStats
+from proxy.log.stats import Stats
+from proxy.state.machine import Machine
+from proxy.state.watches import WatchTable
+from proxy.support.counters import Counters
+from proxy.support.latency import ConnectionLatency, Latency
+from schema.record import TreeRecord
+
+
+class Settings(NamedTuple):
+    """The settings that operators can ask for. Times in milliseconds."""
+
+    data_dir: str
+    prefix: str
+    tick_time: int
+    max_client_connections: int
+    min_session_timeout: int
+    max_session_timeout: int
+    secure_port: int  # the port that takes only TLS; -1 without one
+    read_only_mode: bool
+
+
+class SessionFacts(Protocol):
+    """One session of this proxy."""
+
+    @property
+    def timeout_ms(self) -> int:
+        """The negotiated timeout."""
+
+
+class ClientConnection(Protocol):
+    """One connection of one client."""
+
+    address: str
+    port: int
+    since: float  # when it came, in seconds since 1970
+    received: int
+    sent: int
+    latency: ConnectionLatency
+
+    @property
+    def session_id(self) -> int:
+        """0 before there is a session."""
+
+    @property
+    def session(self) -> SessionFacts | None:
+        """Its session, once there is one."""
+
+    @property
+    def outstanding(self) -> int:
+        """Requests without an answer so far."""
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether it is closed or about to be."""
+
+    @property
+    def due(self) -> float:
+        """The time of the monotonic clock when it is closed if the client stays silent."""
+
+
+class ConnectionFacts(Protocol):
+    """All connections."""
+
+    #: Packets of connections that are closed; each open connection counts its own.
+    received: int
+    sent: int
+
+    def __iter__(self) -> Iterator[ClientConnection]:
+        """The open connections."""
+
+    def __len__(self) -> int:
+        """How many are open."""
+
+
+class LogFacts(Protocol):
+    """This proxy's part in the replicated log."""
+
+    stats: Stats
+    members: Members
+
+    @property
+    def record(self) -> TreeRecord | None:
+        """The tree's record."""
+
+    @property
+    def outstanding(self) -> int:
+        """Requests in the log's hands that have no answer so far."""
+
+    @property
+    def in_flight(self) -> int:
+        """Appends that etcd has not answered yet."""
+
+    @property
+    def position(self) -> int:
+        """The position of the newest entry that was applied here."""
+
+    @property
+    def age(self) -> float:
+        """Seconds since this proxy was level with etcd."""
+
+    @property
+    def clock_skew(self) -> float:
+        """Seconds; the largest difference between our clock and those of other proxies' entries lately."""
+
+    @property
+    def is_full(self) -> bool:
+        """Whether etcd refused the last append because its quota is used up."""
+
+
+class SnapshotFacts(Protocol):
+    """The snapshots of the tree, and this proxy's work on them."""
+
+    stats: SnapshotStats
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the entries that were applied since the current snapshot."""
+
+    @property
+    def log_requests(self) -> int:
+        """Requests of the entries that were applied since the current snapshot."""
+
+    @property
+    def overdue(self) -> float:
+        """For how many seconds a snapshot has been due; 0 if none is."""
+
+
+class Subject(Protocol):
+    """One proxy."""
+
+    settings: Settings
+    started: float  # seconds since 1970
+    port: int  # where clients connect; 0 before that is open
+    machine: Machine
+    watches: WatchTable
+    latency: Latency
+    counters: Counters
+
+    @property
+    def log(self) -> LogFacts:
+        """The replicated log."""
+
+    @property
+    def snapshots(self) -> SnapshotFacts:
+        """The snapshots of the tree."""
+
+    @property
+    def connections(self) -> ConnectionFacts:
+        """All connections."""
+
+    @property
+    def session_count(self) -> int:
+        """Sessions that are attached to this proxy."""
+
+    def session_due(self) -> Iterable[tuple[int, float]]:
+        """The sessions of this proxy, each with the monotonic time when it expires if nothing is heard."""
+
+    @property
+    def features(self) -> Collection[KeeperFeature]:
+        """ClickHouse Keeper's features that clients are offered."""
+
+    @property
+    def serving(self) -> bool:
+        """Whether the tree is loaded and clients are let in."""
+
+    @property
+    def in_touch(self) -> bool:
+        """Whether etcd has answered lately and this proxy is not behind it for too long."""
+
+    @property
+    def silence(self) -> float:
+        """Seconds since etcd last answered."""
+
+    @property
+    def etcd_calls(self) -> Calls:
+        """How etcd answers."""
+
+    @property
+    def etcd_status(self) -> Status | None:
+        """What etcd said of itself some seconds ago; None before it has."""

@@ -1,0 +1,109 @@
+"""Start of `python -m proxy.ctl`: parse, connect, run one command, print."""
+
+import asyncio
+import gc
+import logging
+import sys
+from collections.abc import Sequence
+from typing import Any
+
+from proxy.ctl import changes, history, reading
+from proxy.ctl.options import parser
+from proxy.ctl.output import CommandFailed, Output
+from proxy.etcd.client import EtcdClient, Tls
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import EtcdError
+from proxy.log.record import TreeNotServable
+from proxy.log.start import Wanted, load
+from proxy.state.machine import Machine
+from schema.keys import Keyspace
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; the exit code."""
+    options = parser()
+    given = options.parse_args(arguments)
+    if not given.etcd:
+        options.error(
+            "--etcd embedded: give the URL of the embedded etcd instead. The server prints it at its start"
+        )
+    if bool(given.etcd_cert) != bool(given.etcd_key):
+        options.error("--etcd-cert and --etcd-key go together")
+    if bool(given.etcd_user) != bool(given.etcd_password):
+        options.error("--etcd-user and --etcd-password go together")
+    logging.basicConfig(
+        level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr
+    )
+    try:
+        output = asyncio.run(_run(given))
+    except (CommandFailed, TreeNotServable, EtcdError, OSError, ValueError) as error:
+        print(f"zketcd ctl: {error}", file=sys.stderr)
+        return 1
+    try:
+        print(output.text(given.json), flush=True)
+    except BrokenPipeError:  # `| head`
+        sys.stderr.close()
+    return 0
+
+
+async def _run(given: Any) -> Output:
+    etcd = EtcdClient(
+        given.etcd,
+        tls=Tls(given.etcd_ca, given.etcd_cert, given.etcd_key),
+        user=given.etcd_user,
+        password=given.etcd_password,
+        transport=given.etcd_transport,
+    )
+    try:
+        return await run(etcd, Keyspace(given.prefix), given)
+    finally:
+        await etcd.close()
+
+
+async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
+    """One command. Raises CommandFailed, TreeNotServable, EtcdError."""
+    match given.command:
+        case "proxies":
+            return await history.proxies(etcd, keys)
+        case "log":
+            return await history.tail(etcd, keys, given.tail)
+        case "sizes":
+            return await history.sizes(etcd, keys)
+        case "snapshot":
+            return await changes.snapshot(etcd, keys)
+        case "void":
+            return await changes.void(etcd, keys, given.incarnation, given.number, force=given.force)
+        case "raise-level":
+            return await changes.level(etcd, keys, given.level)
+        case "replay":
+            return _show(await _load(etcd, keys, given, given.to), given.inner, given)
+        case command:
+            return _show(await _load(etcd, keys, given, 0), command, given)
+
+
+async def _load(etcd: Etcd, keys: Keyspace, given: Any, upto: int) -> Machine:
+    # What is loaded stays until the end: to look through it again and again takes a third of the time.
+    gc.disable()
+    try:
+        loaded = await load(etcd, keys, make=False, wanted=Wanted(upto=upto), patience=given.patience)
+    finally:
+        gc.enable()
+    if upto > loaded.caught.revision:
+        raise CommandFailed(f"position {upto} is yet to come: etcd is at revision {loaded.caught.revision}")
+    return loaded.machine
+
+
+def _show(machine: Machine, command: str, given: Any) -> Output:
+    match command:
+        case "ls":
+            return reading.ls(machine, given.path, given.recursive)
+        case "get":
+            return reading.get(machine, given.path, given.hex)
+        case "stat":
+            return reading.stat(machine, given.path)
+        case _:
+            return reading.sessions(machine)
+
+
+if __name__ == "__main__":
+    sys.exit(main())

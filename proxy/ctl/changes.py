@@ -1,0 +1,91 @@
+"""Commands that change something: snapshot, void, raise-level."""
+
+from contextlib import AsyncExitStack
+
+from proxy.ctl.output import CommandFailed, Output, counted, size
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn
+from proxy.log.levels import LevelRefused, raise_level
+from proxy.log.record import TIMEOUT, incarnation_of, look, servable
+from proxy.log.snapshot_writer import WriteFailed, Writer, write
+from proxy.log.truncation import Overtaken, insist
+from proxy.log.visitor import clock_ms, visit
+from proxy.state.level import KNOWN
+from schema.entry import decode_entry, encode_void
+from schema.errors import BadValue
+from schema.keys import Keyspace
+
+_RELEASE = "proxy.ctl"
+
+
+async def snapshot(etcd: Etcd, keys: Keyspace) -> Output:
+    """Write a snapshot as of now, and truncate."""
+    found = await look(etcd, keys)
+    servable(found, keys, KNOWN)
+    try:
+        async with AsyncExitStack() as stack:
+            try:
+                writer = await stack.enter_async_context(visit(etcd, keys, KNOWN, _RELEASE))
+            except EtcdNoSpace:
+                # etcd grants no leases while it is full, and a snapshot is what makes space. So it is written
+                # in the name of a living proxy. If that one writes a snapshot as well, one of the two fails.
+                if not found.proxies:
+                    raise
+                eldest = min(found.proxies, key=lambda proxy: proxy.create_revision)
+                writer = Writer(incarnation_of(keys, eldest), eldest.create_revision)
+            result = await write(etcd, keys, writer)
+    except (WriteFailed, Overtaken) as error:
+        raise CommandFailed(f"no snapshot was written: {error}") from error
+    ref = result.ref
+    if ref is None:
+        lines = ["nothing was written: no entry has been appended since the current snapshot"]
+    else:
+        lines = [
+            f"wrote the snapshot {ref.name}: {ref.nodes} znodes, {ref.sessions} sessions, {size(ref.bytes)},"
+            f" zxid 0x{ref.zxid:x}, in {result.seconds:.1f} s"
+        ]
+    lines.append(f"deleted {result.entries_deleted} entries and {result.pages_deleted} old snapshot pages")
+    return Output(result.as_json(), lines)
+
+
+async def void(etcd: Etcd, keys: Keyspace, incarnation: str, number: int, *, force: bool) -> Output:
+    """Overwrite an entry by one without requests.
+
+    Its position changes with that, so it must not be done while a proxy lives that may have applied it.
+    """
+    found = await look(etcd, keys)
+    servable(found, keys, KNOWN)
+    living = [incarnation_of(keys, proxy) for proxy in found.proxies]
+    if living and not force:
+        raise CommandFailed(
+            f"the tree is served by {', '.join(living)}. Stop these proxies first (a dead one counts for some"
+            " seconds), or use --force"
+        )
+    key = keys.entry(incarnation, number)
+    entry = await etcd.range(Get(key), TIMEOUT)
+    if not entry.kvs:
+        raise CommandFailed(f"there is no entry {number} of {incarnation} in the log")
+    (kv,) = entry.kvs
+    try:
+        requests = len(decode_entry(kv.value).requests)
+    except BadValue:
+        requests = -1
+    txn = Txn((Compare(key, kv.mod_revision),), (Txn((), (Put(key, encode_void(clock_ms())),)),))
+    answer = await insist(lambda: etcd.txn(txn, TIMEOUT))
+    if not answer.succeeded:
+        raise CommandFailed(f"entry {number} of {incarnation} was changed or truncated at the same moment")
+    lost = "its requests, which could not be read," if requests < 0 else counted(requests, "request")
+    return Output(
+        {"proxy": incarnation, "number": number, "requests": None if requests < 0 else requests},
+        [f"entry {number} of {incarnation} is void; {lost} will have no effect"],
+    )
+
+
+async def level(etcd: Etcd, keys: Keyspace, wanted: int) -> Output:
+    """Raise the tree's level."""
+    try:
+        raised = await raise_level(etcd, keys, wanted, version=_RELEASE)
+    except LevelRefused as error:
+        raise CommandFailed(str(error)) from error
+    what = f"the tree's level is {wanted} now" if raised else f"the tree has level {wanted} already"
+    return Output({"level": wanted, "raised": raised}, [what])

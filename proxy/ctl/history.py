@@ -1,0 +1,266 @@
+"""What is in etcd besides the tree: the log's entries, the proxies, and how much space they take."""
+
+from collections.abc import Callable, Mapping
+from datetime import UTC, datetime
+from typing import Any
+
+from codec.constants import KeeperOpCode, OpCode
+from proxy.ctl.output import Output, counted, size, table
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Get, KeyValue
+from proxy.log.catch_up import entries_after
+from proxy.log.record import TIMEOUT, Look, incarnation_of, look, servable
+from proxy.log.truncation import applied_in
+from proxy.state.level import KNOWN
+from proxy.state.ops import EXTENDED
+from schema.entry import (
+    Entry,
+    Kind,
+    Request,
+    decode_attach,
+    decode_carry_over,
+    decode_close,
+    decode_entry,
+    decode_epoch,
+    decode_forget,
+    decode_level,
+    decode_node_due,
+    decode_open,
+)
+from schema.errors import BadValue, ForeignKey
+from schema.keys import Keyspace
+from schema.record import SnapshotRef, decode_proxy
+
+_MASK = (1 << 64) - 1
+_BODIES: dict[Kind, Callable[[bytes], Any]] = {
+    Kind.OPEN: decode_open,
+    Kind.ATTACH: decode_attach,
+    Kind.CLOSE: decode_close,
+    Kind.CARRY_OVER: decode_carry_over,
+    Kind.NODE_DUE: decode_node_due,
+    Kind.EPOCH: decode_epoch,
+    Kind.LEVEL: decode_level,
+    Kind.FORGET: decode_forget,
+}
+_SECRET = "password_hash"
+
+
+async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
+    """The living proxies."""
+    found = await look(etcd, keys)
+    rows: list[dict[str, Any]] = []
+    for proxy in sorted(found.proxies, key=lambda each: each.create_revision):
+        try:
+            value = decode_proxy(proxy.value)
+            levels, version = list(value.levels), value.version
+        except BadValue as error:
+            levels, version = [], f"unknown: {error}"
+        rows.append(
+            {
+                "proxy": incarnation_of(keys, proxy),
+                "since": proxy.create_revision,
+                "levels": levels,
+                "release": version,
+            }
+        )
+    return Output(
+        rows,
+        table(
+            ("proxy", "since position", "levels", "release"),
+            [(row["proxy"], row["since"], ",".join(map(str, row["levels"])), row["release"]) for row in rows],
+        ),
+    )
+
+
+async def tail(etcd: Etcd, keys: Keyspace, count: int) -> Output:
+    """The last entries of the log."""
+    _, entries = await _entries(etcd, keys)
+    rows = [_row(keys, kv) for kv in entries[-count:]]
+    lines = []
+    for row in rows:
+        lines.append(
+            f"{row['position']}  {row['proxy']}  {row['number']}  {row['clock']}"
+            f"  {size(row['bytes'])}  {counted(len(row['requests']), 'request')}"
+        )
+        lines += [f"    {_line(request)}" for request in row["requests"]]
+        if row["error"]:
+            lines.append(f"    cannot be read: {row['error']}")
+    return Output(rows, lines)
+
+
+async def sizes(etcd: Etcd, keys: Keyspace) -> Output:
+    """How much the log and the snapshots take."""
+    found, entries = await _entries(etcd, keys)
+    record = servable(found, keys, KNOWN)
+    logs: dict[str, list[int]] = {}
+    since = [0, 0]
+    oldest = 0
+    current = record.current
+    for kv in entries:
+        incarnation = keys.parse(kv.key).incarnation
+        total = logs.setdefault(incarnation, [0, 0])
+        total[0] += 1
+        total[1] += len(kv.value)
+        if current is None or kv.mod_revision > current.position:
+            since[0] += 1
+            since[1] += len(kv.value)
+            oldest = oldest or _clock(kv.value)
+    snapshots = await _snapshots(etcd, keys, record.current, record.previous)
+    status = await etcd.status(TIMEOUT)
+    age = max(0.0, datetime.now(UTC).timestamp() - oldest / 1000) if oldest else 0.0
+    document = {
+        "revision": found.revision,
+        "level": record.level,
+        "log": [
+            {"proxy": name, "entries": total[0], "bytes": total[1]} for name, total in sorted(logs.items())
+        ],
+        "since_snapshot": {"entries": since[0], "bytes": since[1], "seconds": round(age)},
+        "snapshots": snapshots,
+        "etcd": {"database_bytes": status.db_size, "in_use_bytes": status.db_size_in_use},
+    }
+    lines = table(
+        ("log of proxy", "entries", "bytes"), [(name, *total) for name, total in sorted(logs.items())]
+    )
+    lines += [
+        "",
+        f"log since the current snapshot: {since[0]} entries, {size(since[1])}, the oldest {age:.0f} s old",
+        "",
+    ]
+    lines += table(
+        ("snapshot", "is", "pages", "bytes", "znodes", "sessions"),
+        [
+            (each["name"], each["is"], each["pages"], each["bytes"], each["nodes"], each["sessions"])
+            for each in snapshots
+        ],
+    )
+    lines += ["", f"etcd's database: {size(status.db_size)}, in use {size(status.db_size_in_use)}"]
+    return Output(document, lines)
+
+
+async def _entries(etcd: Etcd, keys: Keyspace) -> tuple[Look, list[KeyValue]]:
+    """All entries that the log still holds, by position, with what else was there at that moment."""
+    found = await look(etcd, keys)
+    record = servable(found, keys, KNOWN)
+    applied: Mapping[str, int] = {}
+    if record.previous is not None:
+        applied = await applied_in(etcd, keys, record.previous.name) or {}
+    return found, await entries_after(etcd, keys, applied, found)
+
+
+async def _snapshots(
+    etcd: Etcd, keys: Keyspace, current: SnapshotRef | None, previous: SnapshotRef | None
+) -> list[dict[str, Any]]:
+    result = await etcd.range(Get(keys.snapshots, keys.snapshots_end, keys_only=True), TIMEOUT)
+    pages: dict[str, int] = {}
+    for kv in result.kvs:
+        name = kv.key[len(keys.snapshots) :].decode(errors="replace").partition("/")[0]
+        pages[name] = pages.get(name, 0) + 1
+    named = {ref.name: (ref, what) for ref, what in ((previous, "previous"), (current, "current")) if ref}
+    rows = []
+    for name in sorted({*pages, *named}):
+        ref, what = named.get(name, (None, "unnamed: left over, or being written"))
+        rows.append(
+            {
+                "name": name,
+                "is": what,
+                "pages": pages.get(name, 0),
+                "bytes": ref.bytes if ref else None,
+                "nodes": ref.nodes if ref else None,
+                "sessions": ref.sessions if ref else None,
+            }
+        )
+    return rows
+
+
+def _clock(value: bytes) -> int:
+    try:
+        return decode_entry(value).clock
+    except BadValue:
+        return 0
+
+
+def _row(keys: Keyspace, kv: KeyValue) -> dict[str, Any]:
+    try:
+        _, incarnation, number = keys.parse(kv.key)
+    except ForeignKey:
+        incarnation, number = kv.key.decode(errors="replace"), 0
+    entry: Entry | None = None
+    error = ""
+    try:
+        entry = decode_entry(kv.value)
+    except BadValue as bad:
+        error = str(bad)
+    return {
+        "position": kv.mod_revision,
+        "proxy": incarnation,
+        "number": number,
+        "clock": _time(entry.clock) if entry else "",
+        "bytes": len(kv.value),
+        "requests": [_request(request) for request in entry.requests] if entry else [],
+        "error": error,
+    }
+
+
+def _time(clock: int) -> str:
+    try:
+        return datetime.fromtimestamp(clock / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError):
+        return str(clock)
+
+
+def _request(request: Request) -> dict[str, Any]:
+    """A request, decoded as far as that goes."""
+    shown: dict[str, Any] = {"kind": Kind(request.kind).name, "session": f"0x{request.session_id & _MASK:x}"}
+    if request.kind != Kind.CLIENT:
+        try:
+            fields = _BODIES[Kind(request.kind)](request.body)
+        except BadValue as error:
+            shown["error"] = str(error)
+        else:
+            shown.update({name: value for name, value in fields._asdict().items() if name != _SECRET})
+        return shown
+    shown["operation"] = _name(request.opcode)
+    operation = EXTENDED.writes.get(request.opcode)
+    if operation is None:
+        return shown
+    try:
+        fields = operation.decode(request.body, 0)[0]
+    except Exception as error:  # noqa: BLE001 - whatever a client has sent
+        shown["error"] = f"{type(error).__name__}: {error}"
+        return shown
+    if isinstance(fields, list):
+        shown["parts"] = [f"{_name(kind.opcode)} {_path(part)}" for kind, part in fields]
+    else:
+        shown["path"] = _path(fields)
+    return shown
+
+
+def _name(opcode: int) -> str:
+    for names in (OpCode, KeeperOpCode):
+        try:
+            return names(opcode).name
+        except ValueError:
+            continue
+    return str(opcode)
+
+
+def _path(fields: object) -> str:
+    """The path among an operation's fields: an attribute, the first of a tuple, or the whole."""
+    if isinstance(fields, str):
+        return fields
+    path = getattr(fields, "path", None)
+    if path is None and isinstance(fields, tuple) and fields:
+        path = fields[0]
+    return path if isinstance(path, str) else ""
+
+
+def _line(request: dict[str, Any]) -> str:
+    rest = {name: value for name, value in request.items() if name not in ("kind", "session")}
+    if request["kind"] == "CLIENT":
+        what = [rest.pop("operation"), str(rest.pop("path", ""))]
+        if "parts" in rest:
+            what.append("[" + ", ".join(rest.pop("parts")) + "]")
+    else:
+        what = [request["kind"]]
+    what += [f"{name}={value}" for name, value in rest.items()]
+    return f"{request['session']}  {' '.join(filter(None, what))}"

@@ -1,0 +1,46 @@
+"""How results are printed: text for people, or one JSON document (`--json`)."""
+
+import json
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+
+class CommandFailed(Exception):
+    """A command cannot do what was asked; the message says why and what to do. Exit code 1."""
+
+
+class Output(NamedTuple):
+    """The same result twice."""
+
+    data: Any  # for JSON
+    lines: Sequence[str]  # for people
+
+    def text(self, as_json: bool) -> str:
+        """What goes to stdout, without the last newline."""
+        if as_json:
+            return json.dumps(self.data, indent=2)
+        return "\n".join(self.lines)
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
+    """Lines of aligned columns; nothing but the head if there are no rows."""
+    cells = [tuple(map(str, row)) for row in (head, *rows)]
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    return [
+        "  ".join(cell.ljust(width) for cell, width in zip(row, widths, strict=True)).rstrip()
+        for row in cells
+    ]
+
+
+def counted(count: int, what: str) -> str:
+    """A number of things."""
+    return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def size(count: int) -> str:
+    """Bytes for people."""
+    if count < 10_000:
+        return f"{count} B"
+    if count < 10_000_000:
+        return f"{count / 1000:.0f} kB"
+    return f"{count / 1_000_000:.0f} MB"

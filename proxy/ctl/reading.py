@@ -1,0 +1,114 @@
+"""The tree as people read it: ls, get, stat, sessions."""
+
+from typing import Any
+
+from codec.jute import Acl
+from codec.packets import STAT
+from proxy.ctl.output import CommandFailed, Output, table
+from proxy.state.machine import Machine
+from proxy.state.tree import Node
+from schema.paths import ROOT
+
+_STAT_NAMES = (
+    "czxid",
+    "mzxid",
+    "ctime",
+    "mtime",
+    "version",
+    "cversion",
+    "aversion",
+    "ephemeralOwner",
+    "dataLength",
+    "numChildren",
+    "pzxid",
+)
+_IN_HEX = ("czxid", "mzxid", "pzxid", "ephemeralOwner")
+_MASK = (1 << 64) - 1
+
+
+def ls(machine: Machine, path: str, recursive: bool) -> Output:
+    """The names of the children, or the paths of the subtree."""
+    _find(machine, path)
+    nodes = machine.tree.nodes
+    if recursive:
+        below = path.rstrip("/") + "/"
+        found = sorted(each for each in nodes if each == path or each.startswith(below))
+    else:
+        found = sorted(nodes[path].children or ())
+    return Output(found, found)
+
+
+def get(machine: Machine, path: str, as_hex: bool) -> Output:
+    """Data, ACL and Stat."""
+    node = _find(machine, path)
+    data = node.data
+    try:
+        text = None if data is None else data.decode()
+    except UnicodeDecodeError:
+        as_hex = True
+        text = None
+    values = _stat(node)
+    acl = [f"{acl.scheme}:{acl.id}:{_perms(acl)}" for acl in node.acl]
+    document: dict[str, Any] = {"path": path, "acl": acl, "stat": values}
+    if data is None:
+        document["data"] = None
+        shown = "(null)"
+    elif as_hex:
+        document["hex"] = data.hex()
+        shown = data.hex(" ")
+    else:
+        document["data"] = text
+        shown = text or ""
+    return Output(document, [shown, "", f"acl = {', '.join(acl)}", *_lines(values)])
+
+
+def stat(machine: Machine, path: str) -> Output:
+    """The Stat alone."""
+    values = _stat(_find(machine, path))
+    return Output(values, _lines(values))
+
+
+def sessions(machine: Machine) -> Output:
+    """All sessions, with the proxy that holds each."""
+    rows: list[dict[str, Any]] = []
+    for session in sorted(machine.sessions.values(), key=lambda session: session.id & _MASK):
+        owned = sorted(machine.tree.ephemerals.get(session.id, ()))
+        rows.append(
+            {
+                "session": f"0x{session.id & _MASK:x}",
+                "timeout_ms": session.timeout_ms,
+                "proxy": session.incarnation,
+                "ephemerals": owned,
+            }
+        )
+    return Output(
+        rows,
+        table(
+            ("session", "timeout_ms", "proxy", "ephemerals"),
+            [(row["session"], row["timeout_ms"], row["proxy"], len(row["ephemerals"])) for row in rows],
+        ),
+    )
+
+
+def _find(machine: Machine, path: str) -> Node:
+    node = machine.tree.nodes.get(path)
+    if node is None:
+        hint = "" if path.startswith(ROOT) else " (a path begins with /)"
+        raise CommandFailed(f"there is no node {path}{hint}")
+    return node
+
+
+def _stat(node: Node) -> dict[str, int]:
+    return dict(zip(_STAT_NAMES, STAT.unpack(node.stat()), strict=True))
+
+
+def _lines(values: dict[str, int]) -> list[str]:
+    return [
+        f"{name} = 0x{value & _MASK:x}" if name in _IN_HEX else f"{name} = {value}"
+        for name, value in values.items()
+    ]
+
+
+def _perms(acl: Acl) -> str:
+    """As ZooKeeper's own command line writes them."""
+    return "".join(letter for bit, letter in enumerate("rwcda") if acl.perms & 1 << bit)

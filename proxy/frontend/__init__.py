@@ -1,0 +1,1 @@
+"""One client's side of the proxy: listener, handshake, connection, order of its requests, sessions."""

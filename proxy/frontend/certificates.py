@@ -1,0 +1,129 @@
+"""PEM files that may change while the server runs: TLS for clients, read again when a file has changed.
+
+Reading blocks, so `follow` does it in a thread. Open connections keep the keys that they began with.
+"""
+
+import asyncio
+import logging
+import os
+import re
+import ssl
+from collections.abc import Callable, Sequence
+
+from proxy.tls_options import ClientTls
+
+log = logging.getLogger(__name__)
+
+_INTERVAL = 1.0  # seconds between looks at the files
+
+_CLIENT_AUTH = {"none": ssl.CERT_NONE, "want": ssl.CERT_OPTIONAL, "need": ssl.CERT_REQUIRED}
+_MIN_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
+
+# Of a file, what another content changes: where it lies, when it was written, its size.
+_Print = tuple[int, int, int, int] | None
+
+
+def context_of(settings: ClientTls) -> ssl.SSLContext:
+    """Read the files. Blocks. Raises ValueError that says which is wrong."""
+    for file, word in (
+        (settings.cert, "CERTIFICATE"),
+        (settings.key, "PRIVATE KEY"),
+        (settings.ca, "CERTIFICATE"),
+    ):
+        if file:
+            _demand(file, word)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = _MIN_VERSIONS[settings.min_version]
+    context.options |= ssl.OP_NO_RENEGOTIATION
+    try:
+        # Without a password OpenSSL would ask for one on the terminal.
+        context.load_cert_chain(settings.cert, settings.key, settings.key_password)
+    except ssl.SSLError as error:
+        raise ValueError(
+            f"the certificate {settings.cert} with the key {settings.key}: {_said(error)}"
+        ) from error
+    try:
+        if settings.ca:
+            context.load_verify_locations(settings.ca)
+    except ssl.SSLError as error:
+        raise ValueError(f"the CA {settings.ca}: {_said(error)}") from error
+    context.verify_mode = _CLIENT_AUTH[settings.client_auth]
+    try:
+        if settings.ciphers:
+            context.set_ciphers(settings.ciphers)
+    except ssl.SSLError as error:
+        raise ValueError(f"the ciphers {settings.ciphers!r}: {_said(error)}") from error
+    return context
+
+
+class TlsContext:
+    """The context for new connections, after the files as they are now."""
+
+    def __init__(self, settings: ClientTls) -> None:
+        """Blocks to read the files. Raises ValueError that says which is wrong."""
+        self.settings = settings
+        self._changes = Changes(settings.files)
+        self.current = context_of(settings)
+
+    async def follow(self) -> None:
+        """Read the files again whenever they change; bad ones are logged, and those from before kept."""
+        await self._changes.follow(self._read, "the certificate for clients")
+
+    def _read(self) -> None:
+        self.current = context_of(self.settings)
+
+
+class Changes:
+    """Tells when one of some files is another."""
+
+    def __init__(self, files: Sequence[str]) -> None:
+        """Blocks to look at them."""
+        self._files = files
+        self._seen = self._look()
+
+    async def follow(self, read: Callable[[], object], what: str) -> None:
+        """Call `read` in a thread after each change. It raises OSError or ValueError for bad files."""
+        while True:
+            await asyncio.sleep(_INTERVAL)
+            await asyncio.to_thread(self._check, read, what)
+
+    def _check(self, read: Callable[[], object], what: str) -> None:
+        now = self._look()
+        if now == self._seen:
+            return
+        # Of before the reading: what changes meanwhile is read again.
+        self._seen = now
+        try:
+            read()
+        except (OSError, ValueError) as error:
+            log.warning("%s has changed, but is kept as it was: %s", what, error)
+        else:
+            log.info("%s has changed and was read again", what)
+
+    def _look(self) -> list[_Print]:
+        return [_print_of(file) for file in self._files]
+
+
+def _print_of(file: str) -> _Print:
+    try:
+        status = os.stat(file)
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino, status.st_mtime_ns, status.st_size
+
+
+def _demand(file: str, word: str) -> None:
+    """OpenSSL's own errors name neither the file nor what is wrong with it."""
+    try:
+        with open(file, "rb") as stream:
+            content = stream.read()
+    except OSError as error:
+        raise ValueError(f"{file}: {error.strerror}") from error
+    if not re.search(b"-----BEGIN [A-Z0-9 ]*" + word.encode(), content):
+        raise ValueError(f"{file} holds no {word.lower()} in PEM")
+
+
+def _said(error: ssl.SSLError) -> str:
+    """What OpenSSL has to say, without the place in its source."""
+    reason = getattr(error, "reason", None)  # not every one has it
+    return str(reason).replace("_", " ").lower() if reason else str(error.args[0])

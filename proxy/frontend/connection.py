@@ -1,0 +1,422 @@
+"""One client's connection: the connect request, the session, watch events, and the transport's callbacks.
+
+Its parts are in files of their own: `order` keeps the order of requests and replies, `outbound` sends.
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from functools import partial
+from time import perf_counter_ns, time
+from typing import cast
+
+from codec.constants import KeeperState, OpCode, Perms, ProtocolVersion
+from codec.errors import FrameTooLong, MalformedPacket
+from codec.framing import Framer
+from codec.jute import INT, OPEN_TO_ALL, Acl, Reader
+from codec.keeper import OpeningFramer, decode_wide_connect
+from codec.packets import ConnectRequest, decode_connect, encode_connect_response
+from proxy.frontend.host import Host
+from proxy.frontend.order import Order
+from proxy.frontend.outbound import Outbound
+from proxy.frontend.sessions import PASSWORD_BYTES, Session
+from proxy.frontend.wire import NARROW, WIDE
+from proxy.state.acl import permits
+from proxy.state.auth.ip import java_address
+from proxy.state.auth.scheme import Identities, Peer
+from proxy.state.auth.x509 import subject_name
+from proxy.state.ops import reads_alone
+from proxy.support.latency import ConnectionLatency
+
+log = logging.getLogger(__name__)
+
+# Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
+_SESSIONLESS_TIMEOUT = 10
+# Versions of the handshake that ask for another form of packets than ZooKeeper's.
+_FORMS_OF_KEEPER = (ProtocolVersion.COMPRESSION, ProtocolVersion.WIDE_XIDS, ProtocolVersion.TRACING)
+
+
+class Connection(asyncio.Protocol):
+    """One TCP connection of one client."""
+
+    def __init__(self, host: "Host[Connection]", loop: asyncio.AbstractEventLoop, max_frame: int) -> None:
+        self._host = host
+        self._loop = loop
+        self._framer: Framer | OpeningFramer = (
+            OpeningFramer(max_frame) if host.operations.extended else Framer(max_frame)
+        )
+        self._wire = NARROW
+        self._early: list[bytes] = []  # frames that came before the session was there
+        self._request: ConnectRequest | None = None
+        self._requested = 0  # perf_counter_ns of the connect request
+        self._load = host.load
+        self._weight = (0, 0)  # requests and bytes by which the server's load counts this connection
+        self.session: Session | None = None
+        self.session_id = 0  # 0 while there is no session
+        self.address = ""
+        self.port = 0
+        self.admitted = False  # whether it was counted by the limits on connections
+        self._peer = Peer("")
+        self.identities: Identities = ()
+        self.knows_keeper = False  # the client has read which of Keeper's extensions there are
+        self.received = 0
+        self.since = time()  # when it came, in seconds since 1970
+        self.latency = ConnectionLatency(host.latency)
+        self._order = Order(
+            self,
+            host.machine,
+            host.reading,
+            host.operations,
+            self.latency,
+            perf_counter_ns,
+            partial(host.touched.add, self),
+        )
+        self._outbound = Outbound(loop, self._order.out)
+        self._advance_scheduled = False
+
+    # -- asyncio's side ------------------------------------------------------------------------------------
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """A client has connected."""
+        # uvloop's transports are asyncio.Transport in all but their base class
+        self._outbound.transport = cast(asyncio.Transport, transport)
+        peer = transport.get_extra_info("peername")
+        if peer is not None:
+            self.address, self.port = java_address(peer[0]), peer[1]
+        try:
+            self._peer = Peer(self.address, _subject(transport))
+        except ValueError as error:
+            log.warning("closing %s: its certificate: %s", self.address, error)
+            peer = None
+        self.identities = self._host.auth.identities(self._peer)
+        self._opened = self._loop.time()
+        self._patience = self._loop.call_later(_SESSIONLESS_TIMEOUT, self._give_up)
+        if not self._host.opened(self) or peer is None:  # None: the client has reset the connection already
+            self._end()
+
+    def data_received(self, data: bytes) -> None:
+        """Handle all complete packets of a chunk; their replies leave in one write."""
+        outbound = self._outbound
+        if outbound.ended:
+            return
+        session = self.session
+        if session is not None:
+            session.heard = self._loop.time()
+        try:
+            frames = self._framer.feed(data)
+            broken = None
+        except FrameTooLong as error:
+            frames, broken = error.frames, error
+        order = self._order
+        if session is not None:
+            self.received += len(frames)
+            order.receive(frames, perf_counter_ns())
+        else:
+            self._receive_early(frames, broken)
+        if broken is not None and not order.ended:
+            log.info("closing %s: %s", self.address, broken)
+            order.ended = True
+        if order.count:
+            self._weigh()
+            if order.wants_pause or self._load.is_too_much:
+                outbound.pause()  # until all is answered, or less waits in all
+        self._push()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """The connection is gone; writes that ZooKeeper would have in its pipeline go on."""
+        self._outbound.lost()
+        self._patience.cancel()
+        self._order.stop()
+        self._append()
+        self._host.reading.watches.drop(self)
+        if self.session is not None and self.session.connection is self:
+            self.session.connection = None
+        self._weigh()
+        self._host.gone(self)
+
+    def pause_writing(self) -> None:
+        """The client does not read: do not read from it either."""
+        self._order.deaf = self._outbound.deaf = True
+        self._outbound.pause()
+        self._weigh()
+
+    def resume_writing(self) -> None:
+        """The client reads again."""
+        self._outbound.deaf = False
+        self._order.heard_again()
+        self._weigh()
+        self._resume()
+        self._push()
+
+    # -- what the order wants --------------------------------------------------------------------------------
+
+    def _push(self) -> None:
+        """Append and send what the order has ready."""
+        order = self._order
+        outbound = self._outbound
+        if order.to_append:
+            self._append()
+        if order.ended and not outbound.ended:
+            outbound.end()
+        outbound.flush()
+        if order.more and not self._advance_scheduled:
+            self._advance_scheduled = True
+            self._loop.call_soon(self._advance)
+
+    def _append(self) -> None:
+        to_append = self._order.to_append
+        writes = to_append[:]
+        to_append.clear()
+        submit = self._host.submit
+        for write in writes:
+            submit(write)
+
+    def _advance(self) -> None:
+        """Go on with what has taken too long at a stretch, or was too much to send at once."""
+        self._advance_scheduled = False
+        self._order.advance()
+        self.settle()
+
+    def settle(self) -> None:
+        """Once a turn of the loop in which something was applied: send it, and see whether more may come."""
+        order = self._order
+        outbound = self._outbound
+        order.settled()
+        self._weigh()
+        if outbound.paused and order.has_room:
+            self._resume()
+        if outbound.draining and not order.count:
+            order.ended = True
+        self._push()
+
+    def _resume(self) -> None:
+        """Read from the client again, unless too much waits."""
+        order = self._order
+        if not order.wants_pause and not (order.count and self._load.is_too_much):
+            self._outbound.resume()
+
+    def _weigh(self) -> None:
+        """Let the server's load count what waits here; not for a client that does not take its answers."""
+        requests, size = self._weight
+        order = self._order
+        self._weight = now = (0 if order.deaf else order.count), order.size
+        self._load.requests += now[0] - requests
+        self._load.size += now[1] - size
+
+    def _end(self) -> None:
+        """Close once everything in `out` is sent; hear nothing more."""
+        self._order.ended = True
+        self._outbound.end()
+        self._outbound.flush()
+
+    # -- the session's side --------------------------------------------------------------------------------
+
+    def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
+        """The session is there: tell the client, and take its requests.
+
+        A session that is `read_only` is this server's own: its writes are refused.
+        """
+        assert self._request is not None
+        order = self._order
+        if read_only:
+            order.offer(reads_alone(self._host.operations))
+        session.connection = self
+        session.heard = self._loop.time()
+        self.session = session
+        self.session_id = session.id
+        self._patience.cancel()
+        self._resume()
+        if self._request.session_id == 0:
+            zxid = self._host.machine.zxid
+            self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, self._requested, perf_counter_ns())
+        order.out.append(
+            encode_connect_response(
+                session.timeout_ms,
+                session.id,
+                password,
+                self._read_only_byte(read_only=read_only),
+                self._wire.version,
+            )
+        )
+        early, self._early = self._early, []
+        self.received += len(early)
+        order.receive(early, perf_counter_ns())
+        self._weigh()
+        self._push()
+
+    def refuse(self) -> None:
+        """There is no such session (any more): the client has to start anew."""
+        self._order.out.append(
+            encode_connect_response(
+                0, 0, bytes(PASSWORD_BYTES), self._read_only_byte(read_only=False), self._wire.version
+            )
+        )
+        self._end()
+
+    def turn_away(self) -> None:
+        """Not with this server now: Keeper's clients are told to try another one, others are closed."""
+        if self.is_keepers:
+            response = encode_connect_response(0, 0, bytes(PASSWORD_BYTES), False, ProtocolVersion.REJECTED)
+            self._order.out.append(response)
+        self.close()
+
+    def close(self) -> None:
+        """Close after what is to be sent; the session lives on, and its writes go to the log at once.
+
+        Later they might come behind those of a newer connection: a dead client's transport closes late.
+        """
+        self._order.stop()
+        self._append()
+        self._weigh()
+        self._end()
+
+    def drain(self) -> None:
+        """The server stops: take no more requests, but answer those that are here."""
+        self._outbound.pause()
+        self._outbound.draining = True
+        if not self._order.count:
+            self.close()
+
+    @property
+    def due(self) -> float:
+        """The loop's time when it is closed if nothing more is heard of the client."""
+        session = self.session
+        if session is None:
+            return self._opened + _SESSIONLESS_TIMEOUT
+        return session.heard + session.timeout_ms / 1000
+
+    @property
+    def is_keepers(self) -> bool:
+        """Whether the handshake was one of Keeper's: only a ClickHouse can have sent it."""
+        return self._wire is WIDE
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is closed or about to be."""
+        return self._outbound.ended
+
+    @property
+    def wants_session(self) -> bool:
+        """Whether the client still waits for its session."""
+        return self.session is None and not self._outbound.ended
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether nothing is read from the client because of what it has already asked for."""
+        return self._outbound.paused and not self._outbound.deaf
+
+    @property
+    def sent(self) -> int:
+        """Packets sent to the client."""
+        return self._outbound.sent
+
+    @sent.setter
+    def sent(self, count: int) -> None:
+        self._outbound.sent = count
+
+    @property
+    def outstanding(self) -> int:
+        """Requests without an answer so far."""
+        return self._order.count
+
+    def farewell(self) -> None:
+        """The client has closed a session that is this server's own."""
+        self._order.ended = True
+
+    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+        """Send one watch event, unless the ACL withholds the node (NIOServerCnxn.process)."""
+        if acl is OPEN_TO_ALL or permits(acl, Perms.READ, self.identities):
+            self._host.counters.notifications += 1
+            order = self._order
+            order.event(self._wire.event(kind, KeeperState.SYNC_CONNECTED, path, zxid))
+            if not order.touched:
+                order.touched = True
+                self._host.touched.add(self)
+
+    def prove(self, packet: bytes) -> bool | None:
+        """Take the identities that an auth packet proves; False if it proves none, None if cut short."""
+        try:
+            reader = Reader(packet, self._wire.body)
+            reader.int()  # the type, always 0
+            proven = self._host.auth.authenticate(reader.string(), reader.buffer(), self._peer)
+        except MalformedPacket:
+            self._host.counters.auth_failed += 1
+            return None
+        if not proven:
+            self._host.counters.auth_failed += 1
+            return False
+        self.identities = tuple(dict.fromkeys((*self.identities, *proven)))
+        return True
+
+    # -- the connect request ---------------------------------------------------------------------------------
+
+    def _receive_early(self, frames: list[bytes], broken: FrameTooLong | None) -> None:
+        """Packets before the session is there: the connect request, or a four-letter word."""
+        if self._request is None:
+            if not frames:
+                if broken is not None:
+                    self.received += 1  # before the answer, which may tell of this very connection
+                    answer = self._host.four_letter_word(INT.pack(broken.length), broken.rest)
+                    if answer is not None:
+                        self._order.out.append(answer)
+                        self._order.ended = True
+                return
+            if isinstance(self._framer, OpeningFramer):
+                self._framer = self._framer.rest
+            try:
+                request, understood = self._understand(frames[0])
+            except MalformedPacket as error:
+                log.info("closing %s: connect request %s", self.address, error)
+                self._order.ended = True
+                return
+            self._request = request
+            self._requested = perf_counter_ns()
+            self.received += 1
+            self._host.counters.connect_requests += 1
+            if not understood:
+                self.refuse()
+                return
+            # As ZooKeeper does, read no more until the session is there.
+            self._outbound.pause()
+            self._early += frames[1:]
+            self._host.attach(self, request)
+        else:
+            self._early += frames
+
+    def _understand(self, packet: bytes) -> tuple[ConnectRequest, bool]:
+        """Read the connect request, and say whether the form of packets that it asks for is offered.
+
+        A ClickHouse that wanted compression connects again without it; others log what is wrong.
+        """
+        version = INT.unpack_from(packet)[0] if len(packet) >= INT.size else ProtocolVersion.ZOOKEEPER
+        if version not in _FORMS_OF_KEEPER or not self._host.operations.extended:
+            return decode_connect(packet), True  # ZooKeeper takes any version for its own
+        if version == ProtocolVersion.WIDE_XIDS:
+            request, compressed = decode_wide_connect(packet)
+            if not compressed:
+                self._wire = WIDE
+                self._order.talk(WIDE)
+                return request, True
+        else:
+            request = ConnectRequest(version, 0, 0, 0, None, read_only=False)
+        wish = "OpenTelemetry contexts" if version == ProtocolVersion.TRACING else "compressed packets"
+        log.info("%s asks for %s (protocol version %d): not offered", self.address, wish, version)
+        return request, False
+
+    def _give_up(self) -> None:
+        """The client has sent no connect request in time."""
+        if self._request is None:
+            self._host.counters.sessionless_expired += 1
+            log.info("closing %s: no connect request in %d s", self.address, _SESSIONLESS_TIMEOUT)
+            self._end()
+
+    def _read_only_byte(self, *, read_only: bool) -> bool | None:
+        assert self._request is not None
+        return None if self._request.read_only is None else read_only
+
+
+def _subject(transport: asyncio.BaseTransport) -> str | None:
+    """The subject of the client's TLS certificate; None without one."""
+    tls = transport.get_extra_info("ssl_object")
+    certificate = None if tls is None else tls.getpeercert(binary_form=True)
+    return None if certificate is None else subject_name(certificate)

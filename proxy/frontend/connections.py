@@ -1,0 +1,116 @@
+"""All connections of one server: which clients are accepted and connected, and the count of packets.
+
+No I/O; a rejected client is logged.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Iterator
+from typing import Generic, Protocol, TypeVar
+
+from proxy.support.counters import Counters
+from proxy.support.repeated import Repeated
+
+log = logging.getLogger(__name__)
+
+
+class Admitted(Protocol):
+    """What has a place and is counted: a connection."""
+
+    address: str
+    admitted: bool  # whether it has a place
+    received: int
+    sent: int
+
+    def drain(self) -> None:
+        """Take no more requests, answer those that are here, then close."""
+
+    def close(self) -> None:
+        """Close after what is to be sent."""
+
+
+Kind = TypeVar("Kind", bound=Admitted)
+
+
+class Places:
+    """The places for clients: so many for one address, and so many in all. A limit of 0 is none."""
+
+    def __init__(self, per_address: int, in_all: int, counters: Counters) -> None:
+        self._per_address = per_address
+        self._in_all = in_all
+        self._counters = counters
+        self._by_address: Counter[str] = Counter()
+        self._taken = 0
+        self._crowd = Repeated(log)
+
+    def admit(self, address: str) -> bool:
+        """Give a client a place; False if there is none (maxClientCnxns, maxCnxns)."""
+        if self._per_address and self._by_address[address] >= self._per_address:
+            self._counters.rejected += 1
+            self._crowd.warn("too many connections from %s: more than %d", address, self._per_address)
+            return False
+        if self._in_all and self._taken >= self._in_all:
+            self._counters.rejected += 1
+            self._crowd.warn("too many connections: more than %d", self._in_all)
+            return False
+        self._by_address[address] += 1
+        self._taken += 1
+        return True
+
+    def release(self, address: str) -> None:
+        """Take a client's place back."""
+        self._taken -= 1
+        self._by_address[address] -= 1
+        if not self._by_address[address]:
+            del self._by_address[address]
+
+
+class Connections(Generic[Kind]):
+    """The open connections of one server."""
+
+    def __init__(self, places: Places) -> None:
+        self.places = places
+        self.received = 0  # packets of closed connections; each open connection counts its own
+        self.sent = 0
+        self._open: dict[Kind, None] = {}  # a dict keeps the order in which they came
+        self._draining = False
+        self._all_gone = asyncio.Event()
+
+    def __len__(self) -> int:
+        return len(self._open)
+
+    def __iter__(self) -> Iterator[Kind]:
+        return iter(list(self._open))
+
+    def opened(self, connection: Kind) -> bool:
+        """Take in a new connection; False if it must be closed: no place is left, or the server stops."""
+        self._open[connection] = None
+        connection.admitted = connection.admitted or self.places.admit(connection.address)
+        return connection.admitted and not self._draining
+
+    def gone(self, connection: Kind) -> None:
+        """A connection is closed."""
+        self._open.pop(connection, None)
+        if connection.admitted:
+            self.places.release(connection.address)
+        self.received += connection.received
+        self.sent += connection.sent
+        if self._draining and not self._open:
+            self._all_gone.set()
+
+    def drain(self) -> None:
+        """Take no more connections and requests; answer the requests that are here."""
+        self._draining = True
+        for connection in self:
+            connection.drain()
+
+    async def close(self, timeout: float) -> None:
+        """Close all connections; wait `timeout` seconds for clients to take their last replies."""
+        for connection in self:
+            connection.close()
+        if self._open:
+            try:
+                await asyncio.wait_for(self._all_gone.wait(), timeout)
+            except TimeoutError:
+                log.info("%d clients did not take their last replies in time", len(self._open))

@@ -1,0 +1,626 @@
+"""The order of one connection's requests and replies.
+
+Pure: no event loop and no transport. Frames go in through `receive`, outcomes of writes through `applied`.
+What the connection has to do afterwards stands in attributes: `out` (packets to send), `to_append` (requests
+for the log), `ended`, `more`.
+
+Requests are answered in the order in which they came. Writes go to the log at once. A read behind a write is
+answered inside `applied` of that write, before the log applies the next request: it sees exactly the state
+between the two writes around it. While no request waits, reads are answered at once.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable
+from typing import Any, Protocol
+
+from codec.constants import ErrorCode, KeeperOpCode, OpCode, Xid
+from codec.errors import MalformedPacket
+from codec.jute import NULL, Reader
+from proxy.frontend.waiting import UNKNOWN, Held, Reads, Refused, Single, Write
+from proxy.frontend.wire import NARROW, Wire
+from proxy.state.operation import Client, Operations, Reading, ReadOperation
+from proxy.state.ops.unreadable import code_of, spends_zxid
+from proxy.state.refusal import Refusal
+from proxy.support.latency import ConnectionLatency
+
+log = logging.getLogger(__name__)
+
+# A client that sends more than this many requests without waiting is not read from until half are answered.
+_MAX_QUEUE = 1000
+_MAX_QUEUED_BYTES = 16 << 20
+# Replies of more bytes than this are counted, so that a client that does not read them is noticed.
+_LARGE_REPLY = 4096
+# Bytes of large replies that are collected before they have to be sent.
+_MAX_COLLECTED = 64 << 10
+# Bytes of large replies that are kept for a client that does not read, because writes behind their requests
+# are in the log already. Beyond that the connection is closed.
+_MAX_FORCED = 64 << 20
+# Nanoseconds that the laborious reads of one client may take before the other clients have their turn.
+_AT_A_STRETCH = 10_000_000
+# What takes long, a single one, by what is below a node, in an ACL, in the request, or was before it.
+_LABORIOUS = frozenset(
+    (
+        OpCode.AUTH,
+        OpCode.GET_ACL,
+        OpCode.MULTI_READ,
+        OpCode.SET_WATCHES,
+        OpCode.SET_WATCHES2,
+        OpCode.GET_EPHEMERALS,
+        OpCode.GET_ALL_CHILDREN_NUMBER,
+        KeeperOpCode.FILTERED_LIST,
+        KeeperOpCode.LIST_WITH_STAT_AND_DATA,
+        KeeperOpCode.LIST_RECURSIVE,
+    )
+)
+# Never part of a run of reads. To a session that may only read, closeSession is a read.
+_ALONE = _LABORIOUS | {OpCode.CLOSE_SESSION}
+# Reads between two writes are answered in one go, once the second write is in the log. So a write waits for
+# the reads before it if these are too many: more than so many light ones, or a few laborious ones.
+_MAX_AHEAD = 128
+_LABORIOUS_WEIGHT = 32
+# A write waits for what is before it, however little that is.
+_BLOCKED = 1 << 30
+# Outcomes that ZooKeeper does not report: it closes the connection (FinalRequestProcessor).
+_NOT_TOLD = frozenset((ErrorCode.SESSION_MOVED, ErrorCode.CONNECTION_LOSS))
+
+# Plain numbers: looking up an enum's member costs more than the comparison.
+_CLOSE_SESSION = int(OpCode.CLOSE_SESSION)
+_PING = int(OpCode.PING)
+_SESSION_EXPIRED = int(ErrorCode.SESSION_EXPIRED)
+
+
+class Owner(Client, Protocol):
+    """The connection whose requests these are."""
+
+    @property
+    def address(self) -> str:
+        """The client's address, for the log file."""
+
+    def prove(self, packet: bytes) -> bool | None:
+        """Take the identities that an auth packet proves; False if it proves none, None if cut short."""
+
+
+class Machine(Protocol):
+    """What is needed of the state machine."""
+
+    @property
+    def zxid(self) -> int:
+        """The zxid that it has reached."""
+
+
+class Order:
+    """The requests of one client, until they are answered."""
+
+    def __init__(
+        self,
+        owner: Owner,
+        machine: Machine,
+        reading: Reading,
+        operations: Operations,
+        latency: ConnectionLatency,
+        clock: Callable[[], int],
+        touch: Callable[[], None],
+    ) -> None:
+        """`clock` gives nanoseconds.
+
+        `touch` is called at the first outcome after each `settled`: the connection has something to do.
+        """
+        self.out: list[bytes] = []  # packets to send; always the same list, which the connection clears
+        self.to_append: list[Write] = []  # requests for the log; always the same list
+        self.ended = False  # send what is in `out`, then close
+        self.more = False  # call `advance` in another turn of the loop, after what is in `out` is sent
+        self.deaf = False  # the client does not read; set by the connection
+        self.touched = False  # `touch` was called, or the connection has arranged for `settled` itself
+        self.count = 0  # requests without an answer so far
+        self.size = 0  # their bytes
+        self._owner = owner
+        self._machine = machine
+        self._reading = reading
+        self._latency = latency
+        self._clock = clock
+        self._touch = touch
+        self._queue: deque[Write | Reads | Refused | Held | Single] = deque()
+        # Writes of the queue that are in the log. If there is one, the first in the queue is one: what is
+        # behind it, up to the last one, has to be answered as these are applied.
+        self._in_log = 0
+        # What the reads behind the last write of the queue weigh, for the next write.
+        self._ahead = 0
+        self._collected = 0  # bytes of large replies that are not sent, as far as is known
+        # Requests that came together and were answered since: counts by opcode, noted once for all of them.
+        self._answered: dict[int, int] = {}
+        self._answered_opcode = 0  # that of the last one, and its xid
+        self._answered_xid = 0
+        self._answered_received = 0
+        self._done: Any = self.applied  # made once
+        self.talk(NARROW)
+        self.offer(operations)
+
+    def talk(self, wire: Wire) -> None:
+        """Set how requests and replies are wrapped, before the first one comes."""
+        self._frame = wire.frame
+        self._header = wire.header
+        self._body = wire.body
+
+    def offer(self, operations: Operations) -> None:
+        """Set what may be asked for, before the first request comes."""
+        self._reads = operations.reads
+        self._writes = operations.writes
+        self._light = {opcode: read for opcode, read in self._reads.items() if opcode not in _ALONE}
+
+    @property
+    def wants_pause(self) -> bool:
+        """Whether too much waits here to read more from the client."""
+        return self.count >= _MAX_QUEUE or self.size >= _MAX_QUEUED_BYTES
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a client that was not read from because of `wants_pause` may be read from again."""
+        return self.count <= _MAX_QUEUE // 2 and self.size < _MAX_QUEUED_BYTES
+
+    # -- taking requests -----------------------------------------------------------------------------------
+
+    def receive(self, frames: list[bytes], received: int) -> None:
+        """Take the requests of a chunk that came at `received`; reads that need not wait are answered."""
+        if self._queue or self.deaf:
+            self._enqueue(frames, 0, received)
+            return
+        out = self.out
+        if not out:
+            self._collected = 0
+        header = self._header
+        light = self._light
+        body = self._body
+        frame_of = self._frame
+        reading = self._reading
+        owner = self._owner
+        zxid = self._machine.zxid  # nothing is applied while these frames are handled
+        # Reads mostly come in runs of one opcode: to count runs takes next to nothing of a read's time.
+        runs: list[tuple[int, int]] = []
+        run = first = xid = 0
+        operation: ReadOperation | None = None
+        for place, packet in enumerate(frames):
+            if len(packet) < body:
+                if operation is not None and place > first:
+                    runs.append((run, place - first))
+                first = len(frames)
+                self._enqueue(frames, place, received)  # which ends the connection
+                break
+            xid, opcode = header(packet)
+            if opcode != run:
+                if operation is not None and place > first:
+                    runs.append((run, place - first))
+                run = opcode
+                first = place
+                operation = light.get(opcode)
+            if operation is not None:
+                try:
+                    reply = frame_of(xid, zxid, 0, operation(reading, owner, packet, body))
+                except (Refusal, MalformedPacket) as error:
+                    reply = self._refusal(xid, error)
+                out.append(reply)
+                if len(reply) > _LARGE_REPLY:
+                    self._collected += len(reply)
+                    if self._collected > _MAX_COLLECTED and place + 1 < len(frames):
+                        runs.append((run, place + 1 - first))
+                        first = len(frames)
+                        self.more = True
+                        self._enqueue(frames, place + 1, received)
+                        break
+            elif opcode in self._writes:
+                first = len(frames)
+                self._enqueue(frames, place, received)
+                break
+            else:
+                first = place + 1
+                if self._take_single(xid, opcode, packet, received):
+                    first = len(frames)
+                    self._enqueue(frames, place + 1, received)
+                    break
+                if self.ended:
+                    first = len(frames)
+                    break
+        count = len(frames) - first
+        if count:
+            now = self._clock()
+            self._latency.note(run, count, xid, self._machine.zxid, received, now)
+            if runs:
+                self._latency.note_earlier(runs, now - received)
+        elif runs:
+            self._note_runs(runs, received)
+
+    def _enqueue(self, frames: list[bytes], place: int, received: int) -> None:
+        """Take the requests from that place on: writes, and what has to wait."""
+        header = self._header
+        light = self._light
+        writes = self._writes
+        body = self._body
+        queue = self._queue
+        limit = 0 if self.deaf else _MAX_AHEAD
+        run: Reads | None = None
+        for packet in frames[place:] if place else frames:
+            length = len(packet)
+            if length < body:
+                log.info("closing %s: a packet without a whole header", self._owner.address)
+                self.ended = True
+                break
+            xid, opcode = header(packet)
+            operation = light.get(opcode)
+            if operation is not None:
+                if run is None or run.opcode != opcode:
+                    run = Reads(opcode, operation, received)
+                    queue.append(run)
+                run.calls.append((xid, packet))
+                self._ahead += 1 if self._in_log else _BLOCKED
+                self.count += 1
+                self.size += length
+                continue
+            run = None
+            if opcode in writes:
+                if self._ahead <= limit:
+                    item = self._write(xid, opcode, packet, received)
+                    if type(item) is Refused and not queue:
+                        self.out.append(self._frame(xid, self._machine.zxid, item.code))
+                        continue
+                    queue.append(item)
+                else:
+                    queue.append(Held(xid, opcode, packet, received))
+                    self._ahead = _BLOCKED
+                self.count += 1
+                self.size += length
+            elif not self._take_single(xid, opcode, packet, received) and self.ended:
+                return
+        if queue and not (self._in_log or self.deaf or self.more or self.ended):
+            self.advance()
+
+    def _take_single(self, xid: int, opcode: int, packet: bytes, received: int) -> bool:
+        """Take a laborious read or what concerns the connection; whether it has to wait."""
+        queue = self._queue
+        if queue or self.deaf or self.more or self._clock() - received > _AT_A_STRETCH:
+            if not queue and not self.deaf:
+                self.more = True
+            item = Single(xid, opcode, packet, received)
+            queue.append(item)
+            self._ahead += self._weight(item)
+            self.count += 1
+            self.size += len(packet)
+            return True
+        self._answer_single(xid, opcode, packet, received)
+        return False
+
+    def _weight(self, item: Single) -> int:
+        """What a single request weighs for a write behind it."""
+        if not self._in_log:
+            return _BLOCKED
+        if item.opcode in self._reads:
+            return _LABORIOUS_WEIGHT
+        # A failed proof of identity ends the connection, and so does an unknown request.
+        return 1 if item.opcode == _PING else _BLOCKED
+
+    def _write(self, xid: int, opcode: int, packet: bytes, received: int) -> Write | Refused:
+        """Send a write to the log, unless it cannot be read."""
+        try:
+            fields, _ = self._writes[opcode].decode(packet, self._body)
+        except MalformedPacket as error:
+            if not spends_zxid(opcode, error):
+                return Refused(xid, code_of(opcode, error), len(packet))
+            fields = None  # the state machine finds the same error
+        owner = self._owner
+        write = Write(
+            owner.session_id,
+            opcode,
+            owner.identities,
+            packet[self._body :],
+            self._done,
+            fields,
+            xid,
+            len(packet),
+            received,
+        )
+        self.to_append.append(write)
+        self._in_log += 1
+        self._ahead = 0
+        return write
+
+    def _write_held(self) -> None:
+        """Send the write at the head of the queue to the log, and those behind it that need not wait."""
+        queue = self._queue
+        limit = 0 if self.deaf else _MAX_AHEAD
+        self._ahead = 0
+        for place in range(len(queue)):
+            item = queue[place]
+            if type(item) is Held:
+                if self._ahead > limit:
+                    self._ahead = _BLOCKED
+                    return
+                queue[place] = self._write(item.xid, item.opcode, item.packet, item.received)
+            elif type(item) is Reads:
+                self._ahead += len(item.calls) if self._in_log else _BLOCKED
+            elif type(item) is Single:
+                self._ahead += self._weight(item)
+
+    def stop(self) -> None:
+        """Answer nothing more: the connection is gone. Writes that wait go to the log.
+
+        They are in ZooKeeper's pipeline at this point too. Reads that wait are dropped: nobody would remove
+        their watches.
+        """
+        left = [item for item in self._queue if type(item) is Held or type(item) is Single]
+        self._drop()
+        for item in left:
+            if type(item) is Held:
+                self._write(item.xid, item.opcode, item.packet, item.received)
+            elif item.opcode == OpCode.AUTH:
+                if not self._owner.prove(item.packet):
+                    break  # what follows a failed auth is not heard
+            elif item.opcode == OpCode.SASL:
+                if sasl_token(item.packet, self._body) is None:
+                    break
+            elif item.opcode not in self._reads and item.opcode != _PING:
+                break  # nor what follows an unknown request
+        self._in_log = 0
+
+    def _drop(self) -> None:
+        """Answer nothing more, hear nothing more."""
+        self.ended = True
+        self.more = False
+        self._queue.clear()
+        self._in_log = self.count = self.size = 0
+
+    # -- answering -----------------------------------------------------------------------------------------
+
+    def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
+        """The log reports the outcome of a write: mostly of that at the head of the queue."""
+        if write.received != self._answered_received:
+            self._note_answered()
+            self._answered_received = write.received
+        opcode = self._answered_opcode = write.opcode
+        answered = self._answered
+        answered[opcode] = answered.get(opcode, 0) + 1
+        self._answered_xid = write.xid
+        if not self.touched:
+            self.touched = True
+            self._touch()
+        queue = self._queue
+        if not queue:
+            return
+        if queue[0] is not write:
+            # Refused before it got into the log: its reply waits for its turn.
+            write.zxid = zxid
+            write.err = err
+            write.reply = body
+            return
+        queue.popleft()
+        if err or opcode == _CLOSE_SESSION:
+            self._answer_last(write, zxid, err, body)
+        else:
+            self._in_log -= 1
+            self.count -= 1
+            self.size -= write.size
+            self.out.append(self._frame(write.xid, zxid, 0, body))
+        if queue:
+            head = queue[0]
+            if type(head) is not Write or head.zxid != UNKNOWN:
+                self.advance()
+        else:
+            self._ahead = 0
+
+    def _answer_last(self, write: Write, zxid: int, err: int, body: bytes) -> None:
+        """Answer a write whose outcome may be the last thing that the client is told."""
+        self._in_log -= 1
+        self.count -= 1
+        self.size -= write.size
+        if err in _NOT_TOLD:
+            self._drop()
+            return
+        self.out.append(self._frame(write.xid, zxid, err, body))
+        # A session's end is the last thing that ZooKeeper sends. One that could not be ended goes on.
+        if err == _SESSION_EXPIRED or (write.opcode == _CLOSE_SESSION and not err):
+            self._drop()
+
+    def advance(self) -> None:
+        """Answer from the head of the queue as far as the client reads; send the next writes to the log."""
+        self.more = False
+        queue = self._queue
+        if not self.out and not self.deaf:
+            self._collected = 0
+        began = 0  # when the first laborious read began
+        while queue:
+            item = queue[0]
+            if type(item) is Write:
+                if item.zxid == UNKNOWN:
+                    break  # its outcome will call again
+                queue.popleft()
+                self._answer_last(item, item.zxid, item.err, item.reply)
+            elif type(item) is Reads:
+                if not self._answer_run(item):
+                    break
+            elif type(item) is Refused:
+                queue.popleft()
+                self.count -= 1
+                self.size -= item.size
+                self.out.append(self._frame(item.xid, self._machine.zxid, item.code))
+            elif type(item) is Held:
+                self._write_held()
+            else:
+                assert type(item) is Single
+                if not self._in_log:
+                    if self.deaf:
+                        break
+                    if item.opcode in _LABORIOUS:
+                        now = self._clock()
+                        began = began or now
+                        if now - began > _AT_A_STRETCH or self._collected > _MAX_COLLECTED:
+                            self.more = True
+                            break
+                queue.popleft()
+                self.count -= 1
+                self.size -= len(item.packet)
+                self._answer_single(item.xid, item.opcode, item.packet, item.received)
+                if self.ended:  # what follows a failed auth or an unknown request is not heard
+                    self._drop()
+                elif self._in_log and self._collected > _MAX_FORCED:
+                    self._give_up()
+        if not queue:
+            self._ahead = 0
+        elif not self._in_log:
+            self._ahead = _BLOCKED
+
+    def _answer_run(self, run: Reads) -> bool:
+        """Answer the reads at the head of the queue; whether all of them are answered.
+
+        With a write behind them in the log they have to be answered now, whether or not the client reads.
+        """
+        if self._in_log:
+            limit = _MAX_FORCED
+        elif self.deaf:
+            return False
+        else:
+            limit = _MAX_COLLECTED
+        zxid = self._machine.zxid
+        out = self.out
+        body = self._body
+        frame = self._frame
+        operation = run.operation
+        reading = self._reading
+        owner = self._owner
+        calls = run.calls
+        answered = len(calls)
+        xid = 0
+        for xid, packet in calls:
+            try:
+                reply = frame(xid, zxid, 0, operation(reading, owner, packet, body))
+            except (Refusal, MalformedPacket) as error:
+                reply = self._refusal(xid, error)
+            out.append(reply)
+            if len(reply) > _LARGE_REPLY:
+                self._collected += len(reply)
+                if self._collected > limit:
+                    answered = 1 + next(place for place, call in enumerate(calls) if call[1] is packet)
+                    break
+        self.count -= answered
+        self.size -= sum([len(packet) for _, packet in calls[:answered]])
+        if run.received != self._answered_received:
+            self._note_answered()
+            self._answered_received = run.received
+        opcode = self._answered_opcode = run.opcode
+        self._answered[opcode] = self._answered.get(opcode, 0) + answered
+        self._answered_xid = xid
+        if not self.touched:
+            self.touched = True
+            self._touch()
+        if self._in_log and self._collected > limit:
+            self._give_up()
+            return False
+        if answered == len(calls):
+            self._queue.popleft()
+            return True
+        del calls[:answered]
+        self.more = True
+        return False
+
+    def event(self, packet: bytes) -> None:
+        """A watch event for the client. One that does not read does not get events without end."""
+        if self.deaf:
+            if self.ended:
+                return
+            self._collected += len(packet)
+            if self._collected > _MAX_FORCED:
+                self._give_up()
+                return
+        self.out.append(packet)
+
+    def _give_up(self) -> None:
+        """Too many bytes are kept for a client that does not read them."""
+        log.warning(
+            "closing %s: more than %d bytes of replies and events wait for the client to read them",
+            self._owner.address,
+            _MAX_FORCED,
+        )
+        self.stop()
+
+    def _answer_single(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
+        """Answer a single read, or what concerns the connection alone, whose turn it is."""
+        operation = self._reads.get(opcode)
+        if operation is None:
+            self._answer_of_connection(xid, opcode, packet)
+            return
+        zxid = self._machine.zxid
+        self._note_answered()
+        try:
+            reply = self._frame(xid, zxid, 0, operation(self._reading, self._owner, packet, self._body))
+        except (Refusal, MalformedPacket) as error:
+            reply = self._refusal(xid, error)
+        self._latency.note(opcode, 1, xid, zxid, received, self._clock())
+        self.out.append(reply)
+        if len(reply) > _LARGE_REPLY:
+            self._collected += len(reply)
+
+    def _answer_of_connection(self, xid: int, opcode: int, packet: bytes) -> None:
+        """Answer a request that concerns the connection alone."""
+        if opcode == _PING:
+            self._note_answered()
+            now = self._clock()
+            self._latency.note(opcode, 1, Xid.PING, self._machine.zxid, now, now)
+            self.out.append(self._frame(Xid.PING, self._machine.zxid, 0))
+        elif opcode == OpCode.AUTH:
+            proven = self._owner.prove(packet)
+            if proven is not None:
+                self.out.append(self._frame(xid, 0, ErrorCode.OK if proven else ErrorCode.AUTH_FAILED))
+            self.ended = self.ended or not proven
+        elif opcode == OpCode.SASL:
+            # As ZooKeeper without a SASL login: success and no token (ZooKeeperServer.processSasl).
+            if sasl_token(packet, self._body) is None:
+                self.ended = True
+            else:
+                self.out.append(self._frame(xid, 0, ErrorCode.OK, NULL))
+        else:
+            self.ended = True
+            # ZooKeeper's request has no zxid yet.
+            self.out.append(self._frame(xid, -1, ErrorCode.UNIMPLEMENTED))
+
+    def _refusal(self, xid: int, error: Refusal | MalformedPacket) -> bytes:
+        zxid = self._machine.zxid
+        if isinstance(error, Refusal):
+            return self._frame(xid, zxid, error.code, error.body)
+        return self._frame(xid, zxid, ErrorCode.MARSHALLING_ERROR)
+
+    def heard_again(self) -> None:
+        """The client reads again."""
+        self.deaf = False
+        self._collected = 0
+        self.advance()
+
+    # -- what is noted -------------------------------------------------------------------------------------
+
+    def settled(self) -> None:
+        """Note the last outcomes; the next one calls `touch` again. What is in `out` is sent next."""
+        self.touched = False
+        if not self.deaf:
+            self._collected = 0
+        self._note_answered()
+
+    def _note_answered(self) -> None:
+        answered = self._answered
+        if answered:
+            zxid, now, received = self._machine.zxid, self._clock(), self._answered_received
+            opcode = self._answered_opcode
+            self._latency.note(opcode, answered.pop(opcode), self._answered_xid, zxid, received, now)
+            if answered:
+                self._latency.note_earlier(list(answered.items()), now - received)
+                answered.clear()
+
+    def _note_runs(self, runs: list[tuple[int, int]], received: int) -> None:
+        """Note the reads of a chunk that ends with something else."""
+        now = self._clock()
+        opcode, count = runs.pop()
+        self._latency.note(opcode, count, -1, self._machine.zxid, received, now)
+        self._latency.note_earlier(runs, now - received)
+
+
+def sasl_token(packet: bytes, body: int) -> bytes | None:
+    """The token of a sasl packet; None if it is null or cut short, at which ZooKeeper closes."""
+    try:
+        return Reader(packet, body).buffer()
+    except MalformedPacket:
+        return None

@@ -1,0 +1,316 @@
+"""The sessions attached to this proxy, and those whose proxy died: when each begins, continues and ends.
+
+Pure. Times are arguments, in seconds of a monotonic clock. Nothing else decides that a session ends. Requests
+for the log and connections to close are returned; the shell (`session_timer`, `handshake`) passes them on.
+
+With T a session's timeout and L the time of a proxy's lease:
+
+- A client that was silent for T loses its session: this proxy appends CLOSE.
+- A connection is closed within T after the last answered keep-alive of this proxy was sent. The other proxies
+  end the session max(2 s, T - L) after they saw this proxy's key go, which is no earlier than that.
+- While etcd is silent, no timeout runs. Afterwards each session has T again, as after an election of
+  ZooKeeper.
+- Sessions whose proxy died are orphans. The eldest proxy closes them; the n-th eldest does so n seconds
+  later, in case the eldest is paused. A second CLOSE does no harm: it names the holder.
+"""
+
+import logging
+from collections.abc import Callable, Container, Iterator, Mapping
+from typing import NamedTuple, Protocol, TypeAlias
+
+from proxy.log.pending import Pending
+from proxy.state.sessions import hash_of
+from proxy.state.watches import Watcher
+from proxy.support.counters import Counters
+from schema.entry import Kind, decode_close, encode_attach, encode_close, encode_open
+
+log = logging.getLogger(__name__)
+
+PASSWORD_BYTES = 16
+#: Seconds of silence after which etcd counts as out of reach, and no session's time runs.
+OUTAGE = 3.0
+# Seconds that a proxy has to carry its sessions over if its key is gone although it lives: etcd can end
+# leases too early (etcd issue 15247), and a proxy in doubt ends its incarnation itself.
+_CARRY_OVER = 2.0
+
+Done: TypeAlias = Callable[[Pending, int, int, bytes], None]
+#: The state machine's SessionChange: the session, its former incarnation, its new one (None: it ended).
+Change: TypeAlias = tuple[int, str, str | None]
+
+
+class Connection(Watcher, Protocol):
+    """A session's connection, as far as sessions care."""
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether the client cannot be heard, since too many of its requests wait for their answers."""
+
+    def close(self) -> None:
+        """Close the connection; the session lives on."""
+
+
+class Attached(Protocol):
+    """A session, as the state machine has it."""
+
+    @property
+    def timeout_ms(self) -> int:
+        """The negotiated timeout."""
+
+    @property
+    def incarnation(self) -> str:
+        """The proxy that it is attached to."""
+
+
+class Session:
+    """One session of this proxy."""
+
+    __slots__ = ("attaching", "connection", "ending", "heard", "id", "timeout_ms")
+
+    def __init__(self, session_id: int, timeout_ms: int, now: float) -> None:
+        self.id = session_id
+        self.timeout_ms = timeout_ms
+        self.connection: Connection | None = None
+        self.heard = now  # when the client last sent something
+        self.ending = False  # CLOSE is on its way
+        self.attaching = 0  # so many ATTACHes are on their way; a CLOSE behind them would be too hasty
+
+    def is_due(self, now: float) -> bool:
+        """Whether the client was silent for the whole timeout, though we listened."""
+        if now - self.heard < self.timeout_ms / 1000 or self.attaching:
+            return False
+        return self.connection is None or not self.connection.is_held_up
+
+
+class _Orphan:
+    """A session whose proxy died."""
+
+    __slots__ = ("ending", "incarnation", "since", "timeout", "whole")
+
+    def __init__(self, incarnation: str, timeout: float, since: float, *, whole: bool) -> None:
+        self.incarnation = incarnation
+        self.timeout = timeout
+        self.since = since
+        self.whole = whole  # it has its whole timeout from `since`
+        self.ending = False
+
+
+class Contact(NamedTuple):
+    """What this proxy knows of etcd."""
+
+    silence: float  # seconds since etcd was last heard of
+    keep_alive_sent: float  # when the last answered keep-alive was sent
+    lease: float  # seconds of the proxy's lease, as granted
+    rank: int  # how many living proxies are older than this one
+
+
+class Actions(NamedTuple):
+    """What is to be done now."""
+
+    to_append: list[Pending]
+    to_close: list[Connection]
+
+
+class Sessions:
+    """All sessions of this proxy by id, the orphans of dead ones, and the bounds of timeouts."""
+
+    def __init__(self, min_timeout_ms: int, max_timeout_ms: int, interval: float, counters: Counters) -> None:
+        """`interval`: seconds between two calls of `look`."""
+        self._by_id: dict[int, Session] = {}
+        self._orphans: dict[int, _Orphan] = {}
+        self._min = min_timeout_ms
+        self._max = max_timeout_ms
+        self._interval = interval
+        self._counters = counters
+        self._looked: float | None = None  # the time of the last look
+        self._outage = False
+        self._incarnation = ""
+        self._own: set[str] = set()  # all that this proxy has had
+
+    def __len__(self) -> int:
+        return len(self._by_id)
+
+    def __iter__(self) -> Iterator[Session]:
+        return iter(list(self._by_id.values()))
+
+    @property
+    def incarnation(self) -> str:
+        """As which this proxy appends now."""
+        return self._incarnation
+
+    @incarnation.setter
+    def incarnation(self, incarnation: str) -> None:
+        # Sessions stay attached to the former one until they are carried over.
+        self._incarnation = incarnation
+        self._own.add(incarnation)
+
+    @property
+    def orphans(self) -> int:
+        """How many sessions of dead proxies wait for their end or for their client."""
+        return len(self._orphans)
+
+    def get(self, session_id: int) -> Session | None:
+        """The session, if it is this proxy's."""
+        return self._by_id.get(session_id)
+
+    def negotiate(self, wanted_ms: int) -> int:
+        """The timeout that a client gets for the one it wants (ZooKeeperServer.processConnectRequest)."""
+        return max(self._min, min(self._max, wanted_ms))
+
+    # -- a session begins, or goes on here -------------------------------------------------------------------
+
+    def open(self, session_id: int, timeout_ms: int, password: bytes, done: Done) -> Pending:
+        """The request for a new session, which `began` follows once it is applied."""
+        return Pending(Kind.OPEN, session_id, 0, (), encode_open(timeout_ms, hash_of(password)), done)
+
+    def attach(self, session_id: int, timeout_ms: int, password: bytes, now: float, done: Done) -> Pending:
+        """The request of a client to go on with a session, which `began` follows once it is applied.
+
+        ZooKeeper drops the older connection even if the newer one then fails to prove itself.
+        """
+        known = self._by_id.get(session_id)
+        if known is not None:
+            known.heard = now
+            known.attaching += 1
+            if known.connection is not None:
+                known.connection.close()
+
+        def attached(pending: Pending, zxid: int, err: int, body: bytes) -> None:
+            if known is not None:
+                known.attaching -= 1
+            done(pending, zxid, err, body)
+
+        body = encode_attach(timeout_ms, hash_of(password))
+        return Pending(Kind.ATTACH, session_id, 0, (), body, attached)
+
+    def began(self, session_id: int, timeout_ms: int, now: float) -> Session:
+        """A session is attached to this proxy from now on; it has its whole timeout."""
+        self._orphans.pop(session_id, None)
+        session = self._by_id.get(session_id)
+        if session is None:
+            session = self._by_id[session_id] = Session(session_id, timeout_ms, now)
+        elif session.connection is not None:
+            session.connection.close()
+        session.timeout_ms = timeout_ms
+        session.heard = now
+        return session
+
+    # -- what the log says -----------------------------------------------------------------------------------
+
+    def changed(self, change: Change, attached: Mapping[int, Attached], now: float) -> Connection | None:
+        """A session was opened, attached, carried over or ended. Returns a connection that has to be closed.
+
+        `attached`: the state machine's sessions.
+        """
+        session_id, _, incarnation = change
+        orphan = self._orphans.get(session_id)
+        if orphan is not None and orphan.incarnation != incarnation:
+            del self._orphans[session_id]
+        if incarnation in self._own:
+            # Mostly known. It is not if a load has skipped the answer to the client's connect request.
+            if session_id not in self._by_id and session_id in attached:
+                self._by_id[session_id] = Session(session_id, attached[session_id].timeout_ms, now)
+            return None
+        session = self._by_id.pop(session_id, None)
+        return None if session is None else session.connection
+
+    def proxy_gone(self, incarnation: str, attached: Mapping[int, Attached], now: float) -> None:
+        """A proxy's key is gone: nobody hears the clients of the sessions that are attached to it."""
+        if incarnation in self._own:
+            return  # this proxy lives, and carries its sessions over
+        for session_id, session in attached.items():
+            if session.incarnation == incarnation:
+                self._orphans[session_id] = _Orphan(
+                    incarnation, session.timeout_ms / 1000, now, whole=self._outage
+                )
+
+    def ready(self, attached: Mapping[int, Attached], living: Container[str], now: float) -> None:
+        """This proxy has loaded the state: sessions of dead proxies get their whole timeout.
+
+        As from an elected leader of ZooKeeper. After a later load, sessions that are orphans already stay so.
+        """
+        orphans: dict[int, _Orphan] = {}
+        for session_id, session in attached.items():
+            incarnation = session.incarnation
+            if incarnation in self._own:
+                if session_id not in self._by_id:
+                    self._by_id[session_id] = Session(session_id, session.timeout_ms, now)
+            elif incarnation not in living:
+                known = self._orphans.get(session_id)
+                if known is None or known.incarnation != incarnation:
+                    known = _Orphan(incarnation, session.timeout_ms / 1000, now, whole=True)
+                orphans[session_id] = known
+        self._orphans = orphans
+
+    # -- what time brings ------------------------------------------------------------------------------------
+
+    def look(self, now: float, contact: Contact) -> Actions:
+        """End sessions that are due, close connections that may not stay open; called periodically."""
+        # After a pause of the whole process, what clients sent meanwhile has to be read first.
+        stalled = self._looked is not None and now - self._looked > 3 * self._interval
+        self._looked = now
+        actions = Actions([], [])
+        if contact.silence > OUTAGE:
+            self._outage = True
+        elif self._outage:
+            self._outage = False
+            self._start_anew(now)
+        self._close_connections(now, contact, actions)
+        if not stalled and not self._outage:
+            self._end_silent(now, actions)
+            self._end_orphans(now, contact, actions)
+        return actions
+
+    def _start_anew(self, now: float) -> None:
+        """etcd is back: every client has its whole timeout to be heard of."""
+        for session in self._by_id.values():
+            session.heard = now
+        for orphan in self._orphans.values():
+            orphan.since = now
+            orphan.whole = True
+
+    def _close_connections(self, now: float, contact: Contact, actions: Actions) -> None:
+        """Close what has no lease behind it: others may have ended the session, or will before long."""
+        unkept = now - contact.keep_alive_sent
+        # Others wait for at least L, so a timeout below it need not close while a keep-alive is on its way.
+        least = min(OUTAGE, contact.lease)
+        by_then = unkept + self._interval  # at the next look it would be too late
+        if by_then < least:
+            return
+        for session in self._by_id.values():
+            if session.connection is not None and by_then >= max(least, session.timeout_ms / 1000):
+                actions.to_close.append(session.connection)
+                session.connection = None
+        if actions.to_close:
+            count = len(actions.to_close)
+            log.warning(
+                "etcd has not answered for %.1f s: closing the connections of %d sessions", unkept, count
+            )
+
+    def _end_silent(self, now: float, actions: Actions) -> None:
+        for session in self._by_id.values():
+            if not session.ending and session.is_due(now):
+                session.ending = True
+                actions.to_append.append(self._close(session.id, "its client was silent", self.incarnation))
+
+    def _end_orphans(self, now: float, contact: Contact, actions: Actions) -> None:
+        for session_id, orphan in self._orphans.items():
+            wait = orphan.timeout if orphan.whole else max(_CARRY_OVER, orphan.timeout - contact.lease)
+            if not orphan.ending and now - orphan.since >= wait + contact.rank:
+                orphan.ending = True
+                reason = f"proxy {orphan.incarnation} is gone"
+                actions.to_append.append(self._close(session_id, reason, orphan.incarnation))
+
+    def _close(self, session_id: int, reason: str, holder: str) -> Pending:
+        return Pending(Kind.CLOSE, session_id, 0, (), encode_close(reason, holder), self._close_done)
+
+    def _close_done(self, pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
+        """A CLOSE has its outcome. If the session ended `changed` is next, else the next look tries again."""
+        if not err:
+            self._counters.sessions_expired += 1
+            log.info("session 0x%x expired: %s", pending.session_id, decode_close(pending.body).reason)
+        session = self._by_id.get(pending.session_id)
+        if session is not None:
+            session.ending = False
+        orphan = self._orphans.get(pending.session_id)
+        if orphan is not None:
+            orphan.ending = False

@@ -1,0 +1,302 @@
+"""Applies items of the log to the state machine, in slices, and reports the outcomes.
+
+Part of the shell: it reads the clock, for the length of a slice, and uses the event loop to continue. For
+each request, in this order: the state changes, watch events are sent, the request's own proxy answers it, and
+the module that manages sessions gets the changes of sessions. Between two slices clients are served; they
+read the state between two requests.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Iterator, Sequence
+from time import perf_counter, time_ns
+from typing import Protocol
+
+from codec.constants import ErrorCode
+from proxy.log.clock_skew import ClockSkew
+from proxy.log.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
+from proxy.log.pending import Pending
+from proxy.log.record import TreeNotServable
+from proxy.log.stats import Stats
+from proxy.log.translator import Sent, Translator
+from proxy.state.machine import Disagreement, Machine
+from proxy.state.outcome import SessionChange
+from proxy.state.watches import WatchTable
+from schema.entry import Entry, Request, decode_entry
+from schema.errors import BadValue
+
+log = logging.getLogger(__name__)
+
+_SLICE = 0.01  # seconds that applying may hold the loop
+
+Membership = ProxyCame | ProxyGone | RecordChanged
+_new = tuple.__new__
+
+
+class Effects(Protocol):
+    """Who hears of what was applied, besides the requests' own `done`."""
+
+    def session_changed(self, change: SessionChange) -> None:
+        """A session began, came to another proxy, or ended."""
+
+    def proxies_changed(self, item: Membership) -> None:
+        """A proxy came or went, or the tree's record changed, at this place in the order of entries."""
+
+    def disagreed(self, disagreement: Disagreement) -> None:
+        """An entry carries a digest that differs from ours."""
+
+    def over_quota(self, path: str, what: str) -> None:
+        """A request exceeds a soft quota."""
+
+    def appended(self) -> None:
+        """An entry of our own was applied: there is room for another one."""
+
+    def failed_to_apply(self, error: Exception) -> None:
+        """Applying cannot go on."""
+
+
+class Applier:
+    """Runs the items of the log on one machine."""
+
+    def __init__(
+        self,
+        machine: Machine,
+        watches: WatchTable,
+        translator: Translator,
+        effects: Effects,
+        stats: Stats,
+        slice_seconds: float = _SLICE,
+    ) -> None:
+        self._machine = machine
+        self._watches = watches
+        self._translator = translator
+        self._effects = effects
+        self._stats = stats
+        self._slice = slice_seconds
+        self._backlog: deque[Item] = deque()
+        self._work: Iterator[None] | None = None
+        self._deadline = 0.0
+        self._idle: list[asyncio.Future[None]] = []
+        #: Our own incarnation: whose entries have requests that wait for their answers.
+        self.own = ""
+        #: How far other hosts' clocks are from ours.
+        self.skew = ClockSkew()
+        #: The position of the last entry applied.
+        self.position = 0
+        #: The clock of the last entry applied, milliseconds since 1970.
+        self.clock = 0
+        #: Nothing more is applied: an item could not be.
+        self.broken = False
+
+    @property
+    def backlog(self) -> int:
+        """Items that wait."""
+        return len(self._backlog)
+
+    def feed(self, items: Sequence[Item]) -> None:
+        """Apply items: a first slice at once, the rest as the loop gets to it."""
+        if self.broken:
+            return
+        self._backlog.extend(items)
+        if self._work is None and self._backlog:
+            self._work = self._run()
+            self._go_on()
+
+    async def drained(self) -> None:
+        """Wait until all that was fed is applied."""
+        while self._work is not None:
+            waiting = asyncio.get_running_loop().create_future()
+            self._idle.append(waiting)
+            await waiting
+
+    def become(self, loaded: Machine) -> None:
+        """Take over a state that was loaded; to be called with nothing left to apply.
+
+        Watches fire for what differs. Requests of our own that the loaded state holds lose their answers.
+        """
+        assert self._work is None, "a state is loaded while entries are being applied"
+        machine = self._machine
+        machine.watched = bool(self._watches)
+        machine.become(loaded)
+        self._stats.reloads += 1
+        zxid = machine.zxid
+        self._tell(zxid)
+        for pending, error in self._translator.skipped(machine.applied.get(self.own, 0)):
+            self.answer(pending, zxid, error)
+
+    def answer(self, pending: Pending, zxid: int, error: int, body: bytes = b"") -> None:
+        """Tell a request its outcome."""
+        try:
+            pending.done(pending, zxid, error, body)
+        except Exception:
+            log.exception("cannot make the reply to a request of session 0x%x", pending.session_id)
+
+    # -- how -----------------------------------------------------------------------------------------------
+
+    def _go_on(self) -> None:
+        """One slice."""
+        work = self._work
+        assert work is not None
+        self._deadline = perf_counter() + self._slice
+        try:
+            for _ in work:
+                asyncio.get_running_loop().call_soon(self._go_on)
+                return
+        except Exception as error:
+            log.exception("the log cannot be applied any further")
+            self.broken = True
+            self._backlog.clear()
+            self._effects.failed_to_apply(error)
+        self._work = None
+        idle, self._idle = self._idle, []
+        for waiting in idle:
+            if not waiting.done():
+                waiting.set_result(None)
+
+    def _run(self) -> Iterator[None]:
+        """Apply what waits; yields when the slice is over."""
+        backlog = self._backlog
+        while backlog:
+            item = backlog.popleft()
+            if type(item) is Apply:
+                sent = self._translator.get(item.number) if item.incarnation == self.own else None
+                yield from self._foreign(item) if sent is None else self._mine(item, sent)
+            else:
+                self._effects.proxies_changed(item)  # type: ignore[arg-type]
+            if perf_counter() >= self._deadline and backlog:
+                yield
+
+    def _begin(self, item: Apply, clock: int, rules: int, checkpoint: int, digest: int) -> None:
+        disagreement = self._machine.begin(item.incarnation, item.number, clock, rules, checkpoint, digest)
+        self.clock = clock
+        if disagreement is not None:
+            self._stats.disagreements += 1
+            self._effects.disagreed(disagreement)
+
+    def _end(self, item: Apply, count: int) -> None:
+        self._machine.end()
+        self.position = max(self.position, item.position)
+        stats = self._stats
+        stats.applied_entries += 1
+        stats.applied_bytes += len(item.value)
+        stats.applied_requests += count
+
+    def _decode(self, item: Apply) -> Entry:
+        """The entry. Raises TreeNotServable: to skip it would make another tree of the log."""
+        try:
+            return decode_entry(item.value)
+        except BadValue as error:
+            raise TreeNotServable(
+                f"entry {item.number} of {item.incarnation} cannot be read: {error}. If no release of zketcd"
+                f" can, stop all proxies and run `python -m proxy.ctl void {item.incarnation} {item.number}`:"
+                " its requests will have no effect"
+            ) from error
+
+    def _foreign(self, item: Apply) -> Iterator[None]:
+        """An entry of another proxy, or one of ours that nobody here waits for."""
+        machine = self._machine
+        clock, rules, checkpoint, digest, requests = self._decode(item)
+        self._begin(item, clock, rules, checkpoint, digest)
+        if item.incarnation != self.own:
+            self.skew.note(item.incarnation, clock, time_ns() // 1_000_000)
+        machine.watched = bool(self._watches)
+        execute = machine.execute
+        events, changes, warnings = machine.events, machine.session_changes, machine.warnings
+        for request in requests:
+            execute(request)
+            if events or changes or warnings:
+                self._tell(machine.zxid)
+            if perf_counter() >= self._deadline:
+                yield
+                machine.watched = bool(self._watches)
+        self._end(item, len(requests))
+        if item.incarnation == self.own:
+            self._translator.applied(item.number)
+
+    def _mine(self, item: Apply, sent: Sent) -> Iterator[None]:
+        """An entry of ours: its requests are decoded already, and their clients wait for answers."""
+        kept: list[bool] | None = None
+        if item.value != sent.original:
+            if sent.kept is None or item.value != sent.value:
+                yield from self._strange(item, sent)
+                return
+            kept = sent.kept
+            self._stats.voided += 1
+        machine = self._machine
+        header = sent.header
+        self._begin(item, header.clock, header.rules, header.checkpoint, header.digest)
+        execute = machine.execute
+        events, changes, warnings = machine.events, machine.session_changes, machine.warnings
+        watches = self._watches
+        data, children = watches.data.by_path, watches.children.by_path
+        persistent, recursive = watches.persistent.by_path, watches.recursive.by_path
+        for index, pending in enumerate(sent.requests):
+            if kept is not None and not kept[index]:
+                self.answer(pending, machine.zxid, sent.error)
+                continue
+            # Reads that wait behind a request set watches when it is answered.
+            machine.watched = bool(data or children or persistent or recursive)
+            fields = pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
+            # `Request(*fields)` goes through a function written in Python, this does not.
+            error, body = execute(_new(Request, fields), pending.fields, True)
+            zxid = machine.zxid
+            if events:
+                self._fire(zxid)
+            try:
+                pending.done(pending, zxid, error, body)
+            except Exception:
+                log.exception("cannot make the reply to a request of session 0x%x", pending.session_id)
+            if changes or warnings:
+                self._tell(zxid)
+            if perf_counter() >= self._deadline:
+                yield
+        self._end(item, len(sent.requests) if kept is None else sum(kept))
+        self._settle(item.number)
+
+    def _strange(self, item: Apply, sent: Sent) -> Iterator[None]:
+        """What is in the log under our number is nothing that we sent: somebody else wrote there."""
+        log.error(
+            "entry %d of %s is not what this proxy sent under its number", item.number, item.incarnation
+        )
+        yield from self._foreign(item)
+        for pending in sent.requests:
+            self.answer(pending, self._machine.zxid, ErrorCode.CONNECTION_LOSS)
+        self._settle(item.number, sent)
+
+    def _settle(self, number: int, sent: Sent | None = None) -> None:
+        """An entry of ours is applied: answer what was refused behind it."""
+        sent = self._translator.applied(number) or sent
+        if sent is not None:
+            for pending, error in sent.after:
+                self.answer(pending, self._machine.zxid, error)
+        self._effects.appended()
+
+    def _tell(self, zxid: int) -> None:
+        """Watch events, then changes of sessions, and quotas that are exceeded."""
+        if self._machine.events:
+            self._fire(zxid)
+        warnings = self._machine.warnings
+        if warnings:
+            for path, what in warnings:
+                self._effects.over_quota(path, what)
+            warnings.clear()
+        changes = self._machine.session_changes
+        if changes:
+            changed = list(changes)
+            changes.clear()
+            for change in changed:
+                try:
+                    self._effects.session_changed(change)
+                except Exception:
+                    log.exception("cannot process a change of session 0x%x", change.session_id)
+
+    def _fire(self, zxid: int) -> None:
+        events = self._machine.events
+        fire = self._watches.fire
+        for event in events:
+            try:
+                fire(event, zxid)
+            except Exception:
+                log.exception("watches of %s could not be fired", event.path)
+        events.clear()

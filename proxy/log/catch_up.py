@@ -1,0 +1,185 @@
+"""Reads the log's entries above what is applied, exactly: for a start, and after a break of the watch.
+
+A revision is not pinned, so that etcd may compact at any time. What was read is checked afterwards instead:
+if the record still names a snapshot that is not newer than what is applied, no entry that counts was
+truncated.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from typing import NamedTuple
+
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Get, KeyValue
+from proxy.log.record import TIMEOUT, Look, TreeNotServable, incarnation_of, look
+from schema.errors import BadValue, ForeignKey
+from schema.keys import Keyspace, Kind
+from schema.pages import decode_state
+from schema.record import TreeRecord
+
+log = logging.getLogger(__name__)
+
+_PAGE_BYTES = 4 << 20  # of one answer, about
+_FIRST_WINDOW = 16  # entry numbers in the first request: an entry may have 1.5 MiB
+_LARGEST_WINDOW = 4096
+_TOGETHER = 8  # requests at a time
+# Entries of one incarnation overtake each other only while they are in flight together. After so many later
+# ones nothing of the revision looked for can follow.
+_LATER_IN_A_ROW = 4096
+
+
+class Truncated(Exception):
+    """Entries above what is applied were truncated: a newer snapshot has to be loaded."""
+
+
+class Caught(NamedTuple):
+    """What was appended above what is applied, up to `revision`.
+
+    what comes later, a watch from the next brings.
+    """
+
+    revision: int
+    record: TreeRecord
+    pair: KeyValue  # the record's key
+    proxies: list[KeyValue]  # the keys of those that live at `revision`
+    entries: list[KeyValue]  # by mod_revision
+
+
+async def catch_up(etcd: Etcd, keys: Keyspace, applied: Mapping[str, int], position: int) -> Caught:
+    """All entries above the numbers in `applied`, which hold what counted up to the revision `position`.
+
+    Raises Truncated, EtcdError, TreeNotServable.
+    """
+    before = await look(etcd, keys)
+    if before.record is None or before.pair is None or not before.record.complete:
+        raise TreeNotServable(
+            f"the tree under {keys.prefix.decode()} is gone: its record {keys.tree.decode()}"
+            f" {'says that an import runs' if before.record else 'was deleted'}"
+        )
+    await _check_reach(etcd, keys, before.record, applied, position)
+    entries = await entries_after(etcd, keys, applied, before)
+    after = await look(etcd, keys)
+    if after.pair is None or after.record is None:
+        raise Truncated("the tree's record was deleted")
+    if after.pair.mod_revision != before.pair.mod_revision:
+        await _check_reach(etcd, keys, after.record, applied, position)
+    return Caught(before.revision, before.record, before.pair, before.proxies, entries)
+
+
+async def entries_after(
+    etcd: Etcd, keys: Keyspace, applied: Mapping[str, int], found: Look
+) -> list[KeyValue]:
+    """All entries above `applied` that were there at the look's revision, by mod_revision. Raises EtcdError.
+
+    Entries that were truncated meanwhile are missing: the caller checks that.
+    """
+    # Known incarnations are asked for by name, what lies between them one key at a time: a range with a limit
+    # makes etcd walk over everything behind the limit (etcd #11057), and between them there is next to
+    # nothing.
+    living = [incarnation_of(keys, proxy) for proxy in found.proxies]
+    known = sorted({*applied, *living}, key=lambda incarnation: keys.entries_of(incarnation)[0])
+    free = asyncio.Semaphore(_TOGETHER)
+    entries: list[KeyValue] = []
+
+    async def known_one(incarnation: str) -> None:
+        async with free:
+            async for page in _entries_of(
+                etcd, keys, incarnation, applied.get(incarnation, 0) + 1, found.revision
+            ):
+                entries.extend(page)
+
+    async def between(start: bytes, end: bytes) -> None:
+        async with free:
+            async for incarnation in incarnations(etcd, keys, start, end):
+                async for page in _entries_of(etcd, keys, incarnation, 1, found.revision):
+                    entries.extend(page)
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            start = keys.log
+            for incarnation in known:
+                first, end = keys.entries_of(incarnation)
+                group.create_task(between(start, first))
+                group.create_task(known_one(incarnation))
+                start = end
+            group.create_task(between(start, keys.log_end))
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    entries.sort(key=lambda kv: kv.mod_revision)
+    return entries
+
+
+async def incarnations(etcd: Etcd, keys: Keyspace, start: bytes, end: bytes) -> AsyncIterator[str]:
+    """The incarnations with entries in a range of the log: one request for each."""
+    while start < end:
+        found = await etcd.range(Get(start, end, keys_only=True, limit=1), TIMEOUT)
+        if not found.kvs:
+            return
+        key = found.kvs[0].key
+        try:
+            parsed = keys.parse(key)
+        except ForeignKey as error:
+            log.warning("ignoring a key in the log: %s", error)
+            start = key + b"\0"
+            continue
+        yield parsed.incarnation
+        start = keys.entries_of(parsed.incarnation)[1]
+
+
+async def _entries_of(
+    etcd: Etcd, keys: Keyspace, incarnation: str, number: int, revision: int
+) -> AsyncIterator[list[KeyValue]]:
+    """An incarnation's entries from `number` on that were there at `revision`, in pages."""
+    _, end = keys.entries_of(incarnation)
+    window = _FIRST_WINDOW
+    later = 0
+    while True:
+        # A range of numbers instead of a limit, as above.
+        beyond = keys.entry(incarnation, number + window)
+        found = (await etcd.range(Get(keys.entry(incarnation, number), beyond), TIMEOUT)).kvs
+        wanted = [kv for kv in found if kv.mod_revision <= revision]
+        if wanted:
+            later = 0
+            yield wanted
+        else:
+            later += len(found)
+            if later >= _LATER_IN_A_ROW:
+                return
+        if len(found) == window:
+            number += window
+            size = sum(len(kv.key) + len(kv.value) + 32 for kv in found)
+            window = max(_FIRST_WINDOW, min(4 * window, window * _PAGE_BYTES // size, _LARGEST_WINDOW))
+            continue
+        # A gap, or the end of the log.
+        further = await etcd.range(Get(beyond, end, keys_only=True, limit=1), TIMEOUT)
+        if not further.kvs:
+            return
+        parsed = keys.parse(further.kvs[0].key)
+        assert parsed.kind is Kind.ENTRY
+        number = parsed.number
+
+
+async def _check_reach(
+    etcd: Etcd, keys: Keyspace, record: TreeRecord, applied: Mapping[str, int], position: int
+) -> None:
+    """Raise Truncated if entries above `applied` may be truncated: those that the previous snapshot holds."""
+    previous = record.previous
+    if previous is None or previous.position <= position:
+        return
+    # The tree may have been idle since: then the snapshot is newer, but holds nothing more.
+    page = await etcd.range(Get(keys.state_page(previous.name)), TIMEOUT)
+    if not page.kvs:
+        raise Truncated(f"the previous snapshot {previous.name} is newer than what is applied")
+    try:
+        state = decode_state(page.kvs[0].value)
+    except BadValue as error:
+        raise Truncated(
+            f"the previous snapshot {previous.name} is newer than what is applied: {error}"
+        ) from error
+    for incarnation, number in state.applied.items():
+        if number > applied.get(incarnation, 0):
+            raise Truncated(
+                f"entries up to number {number} of {incarnation} are truncated, and only"
+                f" {applied.get(incarnation, 0)} are applied"
+            )

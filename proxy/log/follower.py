@@ -1,0 +1,207 @@
+"""From the events of the watch on `live/` to items in the order in which they take effect.
+
+Pure. All proxies compute the same order of entries from the same events: entries take effect in the order of
+their positions (mod_revisions), except that those of one incarnation count in the order of their numbers, up
+to the first gap. An entry that arrives before its predecessor waits for it. A number that is not above the
+last delivered one of its incarnation is ignored: it is a late copy, put again after truncation. When the
+proxy key is gone, what waits behind a gap never counts.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from proxy.etcd.model import PUT, Event, EventKeyValue, KeyValue
+from schema.errors import ForeignKey
+from schema.keys import Keyspace, Kind
+
+
+class Apply(NamedTuple):
+    """An entry takes effect. `position` is its mod_revision."""
+
+    position: int
+    incarnation: str
+    number: int
+    value: bytes
+
+
+class ProxyCame(NamedTuple):
+    """A proxy has put its key. `revision` is the key's create_revision."""
+
+    incarnation: str
+    revision: int
+    value: bytes
+
+
+class ProxyGone(NamedTuple):
+    """A proxy's key was deleted: nothing of this incarnation takes effect after this item."""
+
+    incarnation: str
+    revision: int
+
+
+class RecordChanged(NamedTuple):
+    """The tree's record was put, or deleted (None)."""
+
+    value: bytes | None
+    revision: int
+
+
+Item = Apply | ProxyCame | ProxyGone | RecordChanged
+
+
+class Follower:
+    """The position of one proxy in the log: what it has delivered, and what waits behind a gap."""
+
+    def __init__(self, keys: Keyspace) -> None:
+        self._parse = keys.parse
+        self._delivered: dict[str, int] = {}  # the last number delivered, by incarnation
+        self._waiting: dict[str, dict[int, Apply]] = {}  # by incarnation and number
+        self._living: dict[str, int] = {}  # create_revision of the proxy keys there are
+        self._expected: dict[str, int] = {}  # the same, of keys that no event has shown yet
+        #: All events up to this etcd revision have been taken in.
+        self.revision = 0
+        #: Events of keys that are none of the log's.
+        self.foreign = 0
+
+    @property
+    def waiting(self) -> int:
+        """Entries that wait for a predecessor."""
+        return sum(map(len, self._waiting.values()))
+
+    @property
+    def living(self) -> Mapping[str, int]:
+        """The create_revision of each proxy key there is."""
+        return self._living
+
+    @property
+    def numbers(self) -> Mapping[str, int]:
+        """The last number that was delivered of each incarnation."""
+        return self._delivered
+
+    def delivered(self, incarnation: str) -> int:
+        """The last number of an incarnation that was delivered."""
+        return self._delivered.get(incarnation, 0)
+
+    def knows(self, incarnation: str) -> bool:
+        """Whether a proxy's key is there, as far as events or `expect` have told."""
+        return incarnation in self._living or incarnation in self._expected
+
+    def waits(self, incarnation: str, number: int) -> bool:
+        """Whether an entry is here, but waits for a predecessor."""
+        return number in self._waiting.get(incarnation, ())
+
+    def held(self, incarnation: str) -> int:
+        """How many entries of an incarnation are here, but wait for a predecessor."""
+        return len(self._waiting.get(incarnation, ()))
+
+    def restart(self, applied: Mapping[str, int]) -> None:
+        """Go on from a loaded state, whose map of applied numbers this is; `catch_up` has to follow."""
+        self._delivered = dict(applied)
+        self._waiting.clear()
+
+    def expect(self, incarnation: str, revision: int) -> None:
+        """Our own proxy key was put at `revision`; the event may be missed, its deletion must not be."""
+        if incarnation not in self._living:
+            self._expected[incarnation] = revision
+
+    def forget(self, incarnation: str) -> None:
+        """The state machine has forgotten an incarnation; its keys are gone for good."""
+        self._delivered.pop(incarnation, None)
+        self._waiting.pop(incarnation, None)
+
+    def feed(self, events: Sequence[Event]) -> list[Item]:
+        """Take in the events of whole revisions, in their order."""
+        items: list[Item] = []
+        for event in events:
+            pair = event.kv
+            try:
+                kind, incarnation, number = self._parse(pair.key)
+            except ForeignKey:
+                self.foreign += 1
+                continue
+            if kind is Kind.ENTRY:
+                if event.type == PUT:  # deletions are truncation
+                    self._entry(items, pair.mod_revision, incarnation, number, pair.value)
+            elif kind is Kind.PROXY:
+                if event.type == PUT:
+                    self._came(items, incarnation, pair)
+                else:
+                    self._gone(items, incarnation, pair.mod_revision)
+            elif kind is Kind.TREE:
+                items.append(RecordChanged(pair.value if event.type == PUT else None, pair.mod_revision))
+        if events:
+            self.revision = max(self.revision, events[-1].kv.mod_revision)
+        return items
+
+    def catch_up(
+        self,
+        revision: int,
+        entries: Iterable[KeyValue],
+        proxies: Iterable[KeyValue],
+        record: KeyValue | None,
+    ) -> list[Item]:
+        """Take in what was read at `revision`, where events are missing.
+
+        `entries`: at least all that were put since the revision reached before, or since the state that was
+        given to `restart`; those above `revision` are left out, since the watch brings them. `proxies` and
+        `record` are all there were.
+        """
+        items: list[Item] = []
+        there: set[str] = set()
+        for pair in sorted(proxies, key=lambda pair: pair.create_revision):
+            try:
+                incarnation = self._parse(pair.key).incarnation
+            except ForeignKey:
+                self.foreign += 1
+                continue
+            there.add(incarnation)
+            if self._living.get(incarnation) != pair.create_revision:
+                self._came(items, incarnation, pair)
+        found = [pair for pair in entries if pair.mod_revision <= revision]
+        found.sort(key=lambda pair: pair.mod_revision)
+        for pair in found:
+            _, incarnation, number = self._parse(pair.key)
+            self._entry(items, pair.mod_revision, incarnation, number, pair.value)
+        # A proxy's entries all come before the deletion of its key, wherever that was.
+        missing = [
+            name
+            for name, born in (*self._living.items(), *self._expected.items())
+            if name not in there and born <= revision
+        ]
+        for incarnation in missing:
+            self._gone(items, incarnation, revision)
+        for incarnation in [name for name in self._waiting if name not in there]:
+            del self._waiting[incarnation]
+        items.append(RecordChanged(None if record is None else record.value, revision))
+        self.revision = revision
+        return items
+
+    def _entry(self, items: list[Item], position: int, incarnation: str, number: int, value: bytes) -> None:
+        following = self._delivered.get(incarnation, 0) + 1
+        if number != following:
+            if number > following:
+                self._waiting.setdefault(incarnation, {})[number] = Apply(
+                    position, incarnation, number, value
+                )
+            return
+        items.append(Apply(position, incarnation, number, value))
+        if self._waiting:
+            waiting = self._waiting.get(incarnation)
+            if waiting:
+                while (held := waiting.pop(number + 1, None)) is not None:
+                    items.append(held)
+                    number += 1
+                if not waiting:
+                    del self._waiting[incarnation]
+        self._delivered[incarnation] = number
+
+    def _came(self, items: list[Item], incarnation: str, pair: EventKeyValue) -> None:
+        self._expected.pop(incarnation, None)
+        self._living[incarnation] = pair.create_revision
+        items.append(ProxyCame(incarnation, pair.create_revision, pair.value))
+
+    def _gone(self, items: list[Item], incarnation: str, revision: int) -> None:
+        self._living.pop(incarnation, None)
+        self._expected.pop(incarnation, None)
+        self._waiting.pop(incarnation, None)
+        items.append(ProxyGone(incarnation, revision))

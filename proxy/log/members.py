@@ -1,0 +1,51 @@
+"""The living proxies, in the order of their age. Pure."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+
+class Member(NamedTuple):
+    """A living proxy. `revision` is the create_revision of its key, `levels` are those that it speaks."""
+
+    incarnation: str
+    revision: int
+    levels: tuple[int, ...]
+    version: str
+
+
+class Members:
+    """All living proxies. The eldest is the one with the smallest create_revision of its key."""
+
+    def __init__(self) -> None:
+        self._by_age: list[Member] = []
+
+    def __len__(self) -> int:
+        return len(self._by_age)
+
+    def __iter__(self) -> Iterator[Member]:
+        return iter(self._by_age)
+
+    def __contains__(self, incarnation: str) -> bool:
+        return any(member.incarnation == incarnation for member in self._by_age)
+
+    @property
+    def eldest(self) -> str:
+        """The incarnation of the eldest proxy; "" if none lives."""
+        return self._by_age[0].incarnation if self._by_age else ""
+
+    def rank(self, incarnation: str) -> int:
+        """How many proxies are older; of one that is not alive: all."""
+        for rank, member in enumerate(self._by_age):
+            if member.incarnation == incarnation:
+                return rank
+        return len(self._by_age)
+
+    def came(self, member: Member) -> None:
+        """A proxy's key was put."""
+        self.gone(member.incarnation)
+        self._by_age.append(member)
+        self._by_age.sort(key=lambda each: each.revision)
+
+    def gone(self, incarnation: str) -> None:
+        """A proxy's key was deleted."""
+        self._by_age = [member for member in self._by_age if member.incarnation != incarnation]

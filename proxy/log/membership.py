@@ -1,0 +1,181 @@
+"""This proxy as a member of the cluster: its incarnation, the lease and the key that show that it lives.
+
+An incarnation is a random name, one lease, and one key with that lease, which is put once. If it is
+doubtful whether the key is there, the incarnation ends: that is always safe, and clients do not notice it.
+"""
+
+import asyncio
+import logging
+import secrets
+import time
+from collections.abc import Callable
+
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import (
+    Compare,
+    EtcdError,
+    EtcdNoSpace,
+    EtcdRefused,
+    Get,
+    Put,
+    RangeResult,
+    RefusalKind,
+    Txn,
+)
+from proxy.support.repeated import Repeated
+from schema.keys import Keyspace
+
+log = logging.getLogger(__name__)
+
+_TIMEOUT = 2.0  # seconds for one request
+_PAUSE = 0.2  # seconds before a request that failed is sent again
+_FULL_PAUSE = 1.0  # seconds, while etcd has no space for a lease
+_KEEP_ALIVES = 3  # for each lease time
+
+
+class Membership:
+    """Registers this proxy under one incarnation at a time, and keeps its lease alive."""
+
+    def __init__(
+        self,
+        etcd: Etcd,
+        keys: Keyspace,
+        lease_seconds: int,
+        value: bytes,
+        on_no_space: Callable[[], None],
+    ) -> None:
+        """`value`: what the proxy key says. `on_no_space`: etcd is too full to let this proxy register."""
+        self._etcd = etcd
+        self._keys = keys
+        self._lease_seconds = lease_seconds
+        self._value = value
+        self._on_no_space = on_no_space
+        self._lease = 0
+        self._asked: float | None = None  # when the keep-alive was sent that has no answer yet
+        self._over = asyncio.Event()
+        self._over.set()
+        self._trouble = Repeated(log)
+        # A stream that does not answer is given up while the lease still has two thirds of its time.
+        self._keeper = etcd.lease_keeper(self._kept_alive, lease_seconds / _KEEP_ALIVES)
+        #: The name of this run, "" before the first.
+        self.incarnation = ""
+        #: The create_revision of the proxy key.
+        self.revision = 0
+        #: Seconds that etcd has granted the lease for.
+        self.granted = lease_seconds
+        #: Monotonic seconds at which the last keep-alive that was answered was sent, or the lease asked for.
+        self.keep_alive_sent = 0.0
+
+    @property
+    def is_over(self) -> bool:
+        """Whether there is no incarnation that could append."""
+        return self._over.is_set()
+
+    async def register(self) -> None:
+        """Take a new incarnation; returns when its key is there. Retries for as long as it takes."""
+        while not await self._try():
+            pass
+
+    def end(self, incarnation: str, why: str) -> None:
+        """The incarnation is over, or may be."""
+        if incarnation == self.incarnation and not self._over.is_set():
+            log.warning("incarnation %s is over: %s", incarnation, why)
+            self._over.set()
+
+    async def ended(self) -> None:
+        """Wait until the incarnation is over."""
+        await self._over.wait()
+
+    async def revoke(self) -> None:
+        """Make sure that the proxy key is gone, so that nothing that is still on its way can be appended."""
+        self._over.set()
+        while True:
+            if await self._revoked(self._lease):
+                break
+            await asyncio.sleep(_PAUSE)
+        self._lease = 0
+
+    async def retire(self) -> None:
+        """Take the proxy key away when this proxy stops, if etcd answers."""
+        self._over.set()
+        if self._lease:
+            await self._revoked(self._lease)
+
+    async def keep_alive(self) -> None:
+        """Keep the lease alive, for ever."""
+        while True:
+            if self._lease and self._asked is None:
+                self._asked = time.monotonic()
+                self._keeper.send(self._lease)
+            await asyncio.sleep(self.granted / _KEEP_ALIVES)
+
+    # -- how -----------------------------------------------------------------------------------------------
+
+    async def _try(self) -> bool:
+        """One new incarnation; False if it came to nothing."""
+        incarnation = secrets.token_hex(8)
+        lease = secrets.randbits(62) + 1
+        asked = time.monotonic()
+        try:
+            granted = await self._etcd.lease_grant(lease, self._lease_seconds, _TIMEOUT)
+        except EtcdError as error:
+            # Granted or not, it runs out by itself: nothing hangs on it.
+            await self._failed("cannot get a lease", error)
+            return False
+        key = self._keys.proxy(incarnation)
+        txn = Txn(
+            (Compare(key, 0),), (Txn((), (Put(key, self._value, lease),)),), (Get(key, keys_only=True),)
+        )
+        answer = None
+        while answer is None:
+            try:
+                answer = await self._etcd.txn(txn, _TIMEOUT)
+            except EtcdError as error:
+                await self._failed("cannot register this proxy", error)
+                if isinstance(error, EtcdRefused) and error.kind is RefusalKind.LEASE_NOT_FOUND:
+                    return False
+        self.revision = answer.revision
+        if not answer.succeeded:
+            (found,) = answer.responses
+            assert isinstance(found, RangeResult)
+            self.revision = found.kvs[0].create_revision  # an earlier try of this Txn
+        self.incarnation = incarnation
+        self.granted = granted
+        self.keep_alive_sent = asked
+        self._asked = None
+        self._lease = lease
+        self._over.clear()
+        log.info("registered as %s", incarnation)
+        return True
+
+    async def _failed(self, what: str, error: EtcdError) -> None:
+        self._trouble.warn("%s: %s", what, error)
+        if isinstance(error, EtcdNoSpace):
+            self._on_no_space()
+            await asyncio.sleep(_FULL_PAUSE)
+        else:
+            await asyncio.sleep(_PAUSE)
+
+    async def _revoked(self, lease: int) -> bool:
+        try:
+            await self._etcd.lease_revoke(lease, _TIMEOUT)
+        except EtcdRefused as error:
+            if error.kind is not RefusalKind.LEASE_NOT_FOUND:
+                self._trouble.warn("cannot revoke lease %x: %s", lease, error)
+                return False
+        except EtcdError as error:
+            self._trouble.warn("cannot revoke lease %x: %s", lease, error)
+            return False
+        return True
+
+    def _kept_alive(self, lease: int, ttl: int) -> None:
+        """etcd's answer to a keep-alive."""
+        if lease != self._lease:
+            return
+        asked, self._asked = self._asked, None
+        if ttl <= 0:
+            self.end(self.incarnation, "its lease has run out")
+        elif asked is not None:
+            # At most one is on its way, so this answers the one that was sent then, or later.
+            self.keep_alive_sent = asked
+            self.granted = ttl

@@ -1,0 +1,84 @@
+"""Reads a snapshot's pages from etcd, by name, several at a time, and builds the state from them."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Get, RangeResult, Txn
+from proxy.state import capture
+from proxy.state.machine import Machine
+from schema.errors import BadValue
+from schema.keys import Keyspace
+from schema.pages import page_header
+from schema.record import SnapshotRef
+
+_TOGETHER = 16  # pages in one request: 1.5 MiB
+_REQUESTS = 4  # at a time
+_TIMEOUT = 30.0
+
+
+class UnusableSnapshot(Exception):
+    """A page is missing or torn, or what the pages make is not what the record says."""
+
+
+async def read_snapshot(
+    etcd: Etcd, keys: Keyspace, ref: SnapshotRef, progress: Callable[[int], None]
+) -> Machine:
+    """The state that the snapshot holds. `progress` is told of the znodes page by page.
+
+    Raises UnusableSnapshot, UnknownLevel, EtcdError.
+    """
+    node_keys = [keys.node_page(ref.name, index) for index in range(ref.node_pages)]
+    session_keys = [keys.session_page(ref.name, index) for index in range(ref.session_pages)]
+    state_key = keys.state_page(ref.name)
+    pages = await _read(etcd, [state_key, *session_keys, *node_keys], progress)
+    state, sessions, nodes = pages[0], pages[1 : 1 + len(session_keys)], pages[1 + len(session_keys) :]
+    # On a thread: others have the loop meanwhile, and nobody else sees what is made here.
+    return await asyncio.to_thread(_make, nodes, sessions, state, ref)
+
+
+def _make(nodes: Sequence[bytes], sessions: Sequence[bytes], state: bytes, ref: SnapshotRef) -> Machine:
+    try:
+        machine = capture.load(nodes, sessions, state, ref.digest)
+    except BadValue as error:
+        raise UnusableSnapshot(str(error)) from error
+    found = (len(machine.tree.nodes), len(machine.sessions), machine.zxid)
+    if found != (ref.nodes, ref.sessions, ref.zxid):
+        raise UnusableSnapshot(
+            f"it has {found[0]} znodes, {found[1]} sessions and zxid 0x{found[2]:x}; its record says"
+            f" {ref.nodes}, {ref.sessions} and 0x{ref.zxid:x}"
+        )
+    return machine
+
+
+async def _read(etcd: Etcd, names: Sequence[bytes], progress: Callable[[int], None]) -> list[bytes]:
+    """The values of all keys, in order. Raises UnusableSnapshot if one is missing."""
+    values: list[bytes] = [b""] * len(names)
+    free = asyncio.Semaphore(_REQUESTS)
+
+    async def some(start: int) -> None:
+        async with free:
+            wanted = names[start : start + _TOGETHER]
+            answer = await etcd.txn(Txn((), [Get(name) for name in wanted]), _TIMEOUT)
+        for index, (name, result) in enumerate(zip(wanted, answer.responses, strict=True), start):
+            assert isinstance(result, RangeResult)
+            if not result.kvs:
+                raise UnusableSnapshot(f"the page {name.decode()} is missing")
+            values[index] = result.kvs[0].value
+            if b"/nodes/" in name:
+                progress(_count(values[index]))
+
+    try:
+        async with asyncio.TaskGroup() as group:
+            for start in range(0, len(names), _TOGETHER):
+                group.create_task(some(start))
+    except BaseExceptionGroup as errors:
+        raise errors.exceptions[0] from None
+    return values
+
+
+def _count(page: bytes) -> int:
+    try:
+        return page_header(page).count
+    except BadValue:
+        return 0  # whoever decodes the page says so

@@ -1,0 +1,120 @@
+"""The tree's record and the living proxies, read at one revision; and whether this release can serve the
+tree.
+
+This module reads and checks the record, and makes that of a new tree. Snapshots and entries are elsewhere.
+"""
+
+import logging
+from collections.abc import Collection
+from typing import NamedTuple
+
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Compare, Get, KeyValue, Put, RangeResult, Txn
+from schema.errors import BadValue
+from schema.json_values import HOW_TO_MIGRATE
+from schema.keys import Keyspace
+from schema.record import TreeRecord, decode_record, encode_record
+
+log = logging.getLogger(__name__)
+
+TIMEOUT = 10.0  # seconds for one request
+
+
+class TreeNotServable(Exception):
+    """What lies under the prefix cannot be served by this release; the message says why and what to do."""
+
+
+class Look(NamedTuple):
+    """What lies under a prefix, as of one revision."""
+
+    revision: int
+    record: TreeRecord | None  # None: there is no record
+    pair: KeyValue | None  # the record's key
+    proxies: list[KeyValue]  # the keys of the living proxies
+
+
+async def look(etcd: Etcd, keys: Keyspace) -> Look:
+    """Read the record and the living proxies at one revision. Raises EtcdError, TreeNotServable."""
+    answer = await etcd.txn(
+        Txn((), (Get(keys.tree), Get(keys.proxies, keys.proxies_end), Get(keys.version_1, keys_only=True))),
+        TIMEOUT,
+    )
+    found, proxies, version_1 = answer.responses
+    assert isinstance(found, RangeResult)
+    assert isinstance(proxies, RangeResult)
+    assert isinstance(version_1, RangeResult)
+    prefix = keys.prefix.decode()
+    if version_1.kvs:
+        raise TreeNotServable(f"the tree under {prefix} cannot be served: {HOW_TO_MIGRATE}")
+    record = None
+    if found.kvs:
+        try:
+            record = decode_record(found.kvs[0].value)
+        except BadValue as error:
+            raise TreeNotServable(f"the tree under {prefix} cannot be served: {error}") from error
+    return Look(answer.revision, record, found.kvs[0] if found.kvs else None, proxies.kvs)
+
+
+def incarnation_of(keys: Keyspace, proxy: KeyValue) -> str:
+    """The incarnation that a proxy's key names."""
+    return proxy.key[len(keys.proxies) :].decode(errors="replace")
+
+
+async def create(etcd: Etcd, keys: Keyspace, level: int) -> None:
+    """Make the record of a new tree, unless it is there. Raises EtcdError, TreeNotServable."""
+    cluster_id = (await etcd.status(TIMEOUT)).cluster_id
+    nothing = (
+        Compare(keys.tree, 0),
+        Compare(keys.log, 0, keys.log_end),
+        Compare(keys.snapshots, 0, keys.snapshots_end),
+    )
+    record = TreeRecord(complete=True, cluster_id=cluster_id, level=level, current=None, previous=None)
+    answer = await etcd.txn(
+        Txn(nothing, (Put(keys.tree, encode_record(record)),), (Get(keys.tree, keys_only=True),)), TIMEOUT
+    )
+    prefix = keys.prefix.decode()
+    if answer.succeeded:
+        log.info("made a new tree under %s", prefix)
+        return
+    (found,) = answer.responses
+    assert isinstance(found, RangeResult)
+    if not found.kvs:
+        raise TreeNotServable(
+            f"the record {keys.tree.decode()} is missing, but log entries or snapshot pages are there."
+            f" Restore etcd from a backup, or delete everything under {prefix}/ to begin with an empty tree"
+        )
+
+
+def servable(found: Look, keys: Keyspace, levels: Collection[int]) -> TreeRecord:
+    """The record, if a release that applies `levels` can serve the tree. Raises TreeNotServable."""
+    prefix = keys.prefix.decode()
+    record = found.record
+    if record is None:
+        raise TreeNotServable(f"the tree under {prefix} is gone: its record {keys.tree.decode()} was deleted")
+    if not record.complete:
+        raise TreeNotServable(
+            f"the import into {prefix} is not complete. Run the import again: it starts from the beginning"
+            " by itself"
+        )
+    if record.level not in levels:
+        raise TreeNotServable(unknown_level(prefix, record.level, levels))
+    return record
+
+
+def unknown_level(prefix: str, level: int, levels: Collection[int]) -> str:
+    """What to tell an operator whose release cannot apply a tree's level."""
+    known = ", ".join(map(str, sorted(levels)))
+    way = "a newer" if level > max(levels) else "an older"
+    return (
+        f"the tree under {prefix} has level {level}, and this release of zketcd applies level {known}."
+        f" Start {way} release, one that applies level {level}"
+    )
+
+
+def unreadable(incarnation: str, number: int, error: Exception) -> TreeNotServable:
+    """What to tell an operator of an entry that cannot be decoded. To pass it over would fork the tree."""
+    return TreeNotServable(
+        f"entry {number} of {incarnation} cannot be read: {error}. If no release of zketcd can read it,"
+        f" stop all proxies and run `python -m proxy.ctl void {incarnation} {number}`: its requests then have"
+        " no effect"
+    )

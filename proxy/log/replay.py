@@ -1,0 +1,91 @@
+"""Applies the entries that a catch-up has found to a state that is not served yet.
+
+It works in slices, so that the event loop stays usable. It compares each entry's digest with the state's own.
+"""
+
+import asyncio
+import time
+from collections.abc import Callable
+
+from proxy.etcd.model import KeyValue
+from proxy.log.catch_up import Caught
+from proxy.log.follower import Apply, Follower
+from proxy.log.record import TreeNotServable, unknown_level, unreadable
+from proxy.state.level import KNOWN, UnknownLevel
+from proxy.state.machine import Disagreement, Machine
+from schema.entry import decode_entry
+from schema.errors import BadValue, ForeignKey
+from schema.keys import Keyspace
+
+_SLICE = 0.01  # seconds that a replay may hold the loop
+
+
+class Replay:
+    """One replay, which may stop at a position and go on."""
+
+    def __init__(
+        self, keys: Keyspace, machine: Machine, caught: Caught, progress: Callable[[int], None]
+    ) -> None:
+        """`progress` is told how many entries were applied since it was told last."""
+        self._keys = keys
+        self._machine = machine
+        self._caught = caught
+        self._progress = progress
+        self._follower = Follower(keys)
+        self._follower.restart(machine.applied)
+        self.bytes = 0
+        self.requests = 0
+        self.disagreements: list[Disagreement] = []
+
+    async def run(self, upto: int, entries: int = 0) -> None:
+        """Apply what took effect up to the revision `upto`, but with `entries` not beyond so many in all.
+
+        Raises TreeNotServable for an entry that this release cannot apply.
+        """
+        items = self._follower.catch_up(upto, self._caught.entries, self._caught.proxies, None)
+        deadline = time.monotonic() + _SLICE
+        for item in items:
+            if not isinstance(item, Apply):
+                continue
+            if entries and self._machine.entries >= entries:
+                return
+            deadline = await self._apply(item, deadline)
+
+    async def _apply(self, item: Apply, deadline: float) -> float:
+        machine = self._machine
+        where = f"entry {item.number} of {item.incarnation}"
+        try:
+            entry = decode_entry(item.value)
+        except BadValue as error:
+            raise unreadable(item.incarnation, item.number, error) from error
+        disagreement = machine.begin(
+            item.incarnation, item.number, entry.clock, entry.rules, entry.checkpoint, entry.digest
+        )
+        if disagreement is not None:
+            self.disagreements.append(disagreement)
+        for request in entry.requests:
+            try:
+                machine.execute(request)
+            except UnknownLevel as error:
+                raise TreeNotServable(
+                    f"{where}: {unknown_level(self._keys.prefix.decode(), error.level, KNOWN)}"
+                ) from error
+            if time.monotonic() > deadline:
+                await asyncio.sleep(0)
+                deadline = time.monotonic() + _SLICE
+        machine.end()
+        self.bytes += len(item.value)
+        self.requests += len(entry.requests)
+        self._progress(1)
+        return deadline
+
+    def rest(self) -> list[KeyValue]:
+        """The entries that were not applied: those that wait for a predecessor."""
+        return [kv for kv in self._caught.entries if self._is_left(kv)]
+
+    def _is_left(self, entry: KeyValue) -> bool:
+        try:
+            _, incarnation, number = self._keys.parse(entry.key)
+        except ForeignKey:
+            return False
+        return number > self._follower.delivered(incarnation)

@@ -1,0 +1,364 @@
+"""When a snapshot is written and by whom; the child process that does it; and what follows from it.
+
+A snapshot is due when replaying the log would take about as long as loading the snapshot. The eldest proxy
+writes it. If it does not, the next eldest does, half a minute later. Two writers at once do no harm: only one
+of them can publish. See `snapshot_writer` for how it is written.
+"""
+
+import asyncio
+import json
+import logging
+import os
+import sys
+import time
+from asyncio.subprocess import PIPE, Process
+from collections import deque
+from collections.abc import Callable
+from contextlib import suppress
+from pathlib import Path
+from typing import Any, NamedTuple, Protocol
+
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import EtcdError
+from proxy.etcd.transport import HTTP2
+from proxy.log.members import Members
+from proxy.log.pending import Pending
+from proxy.log.snapshot_writer import PACE
+from proxy.log.stats import Stats
+from proxy.log.truncation import applied_in, drop_incarnation, forgettable
+from proxy.state.machine import Disagreement, Machine
+from schema.entry import Kind, encode_forget
+from schema.keys import Keyspace
+from schema.record import SnapshotRef, TreeRecord
+
+log = logging.getLogger(__name__)
+
+#: The least of the log that is worth a snapshot.
+LEAST_BYTES = 64 << 20
+LEAST_REQUESTS = 200_000
+_EACH_RANK = 30.0  # seconds that each proxy waits for all that are older
+_TICK = 1.0
+_FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is repeated
+_OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm
+_LONGEST = 3600.0  # seconds that a child may take
+_MODULE = "proxy.log.snapshot_writer"
+_ROOT = str(Path(__file__).resolve().parents[2])
+
+
+class Subject(Protocol):
+    """The log of this proxy, as far as snapshots go."""
+
+    machine: Machine
+    members: Members
+    stats: Stats
+
+    @property
+    def incarnation(self) -> str:
+        """The name under which this proxy appends."""
+
+    @property
+    def record(self) -> TreeRecord | None:
+        """The tree's record as last seen."""
+
+    @property
+    def position(self) -> int:
+        """The position of the last entry applied."""
+
+    @property
+    def replayed(self) -> tuple[int, int]:
+        """Bytes and requests of the log that the last load replayed."""
+
+    @property
+    def fell_back(self) -> bool:
+        """Whether the last load could not use the current snapshot."""
+
+    submit: Callable[[Pending], None]
+
+
+class Access(NamedTuple):
+    """How the child reaches etcd."""
+
+    etcd: tuple[str, ...]
+    ca: str = ""
+    cert: str = ""
+    key: str = ""
+    user: str = ""
+    password: str = ""
+    transport: str = HTTP2
+
+
+class SnapshotStats:
+    """For metrics. Times are seconds."""
+
+    __slots__ = ("failed", "last_seconds", "overtaken", "running", "written", "written_at")
+
+    def __init__(self) -> None:
+        self.written = 0  # by this proxy
+        self.failed = 0
+        self.overtaken = 0  # another proxy's snapshot was published first
+        self.running = False
+        self.last_seconds = 0.0  # that the last one took
+        self.written_at = 0.0  # time.monotonic() when the record last named a new one; 0: not in this run
+
+
+class Snapshots:
+    """One proxy's part in the snapshots of its tree."""
+
+    def __init__(
+        self,
+        subject: Subject,
+        etcd: Etcd,
+        keys: Keyspace,
+        access: Access,
+        *,
+        least_bytes: int = LEAST_BYTES,
+        least_requests: int = LEAST_REQUESTS,
+        each_rank: float = _EACH_RANK,
+        pace: float = PACE,
+        on_wrong: Callable[[], None] | None = None,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`on_wrong`: called when a replay shows that this proxy's state is wrong."""
+        self._subject = subject
+        self._etcd = etcd
+        self._keys = keys
+        self._access = access
+        self._least_bytes = least_bytes
+        self._least_requests = least_requests
+        self._each_rank = each_rank
+        self._pace = pace
+        self._on_wrong = on_wrong
+        self._clock = clock
+        self._wanted = False
+        self._checking = False
+        self._reloads = -1
+        self._base = (0, 0)  # totals of bytes and requests at the current snapshot
+        self._history: deque[tuple[int, int, int]] = deque(maxlen=3600)  # position, and the totals there
+        self._name = ""  # of the current snapshot
+        self._due_since: float | None = None
+        self._not_before = 0.0
+        self._pause = _FIRST_PAUSE
+        self._alarmed = 0.0
+        self.stats = SnapshotStats()
+
+    # -- what others ask -----------------------------------------------------------------------------------
+
+    @property
+    def log_bytes(self) -> int:
+        """Bytes of the log since the current snapshot."""
+        return self._subject.stats.applied_bytes - self._base[0]
+
+    @property
+    def log_requests(self) -> int:
+        """Requests in the log since the current snapshot."""
+        return self._subject.stats.applied_requests - self._base[1]
+
+    @property
+    def overdue(self) -> float:
+        """For how many seconds a snapshot has been due; 0 if none is."""
+        return 0.0 if self._due_since is None else self._clock() - self._due_since
+
+    def want(self) -> None:
+        """Write a snapshot soon, however little the log holds."""
+        self._wanted = True
+        self._not_before = 0.0
+
+    async def run(self) -> None:
+        """Look every second, and write what is due, for ever."""
+        while True:
+            if self.is_due():
+                await self._write()
+            await asyncio.sleep(_TICK)
+
+    def is_due(self) -> bool:
+        """Whether this proxy has to write a snapshot now."""
+        self._count()
+        now = self._clock()
+        if not self._is_worth_it():
+            self._due_since = None
+            return False
+        if self._due_since is None:
+            self._due_since = now
+        waited = now - self._due_since
+        if waited > _OVERDUE and now - self._alarmed > _OVERDUE:
+            self._alarmed = now
+            log.error(
+                "a snapshot has been due for %d s: the log holds %d MB since the last one, and grows."
+                " The errors of the snapshot writer, above, say why",
+                waited,
+                self.log_bytes >> 20,
+            )
+        subject = self._subject
+        if now < self._not_before or subject.incarnation not in subject.members:
+            return False
+        rank = 0 if self._wanted else subject.members.rank(subject.incarnation)
+        return waited >= rank * self._each_rank
+
+    def _is_worth_it(self) -> bool:
+        record = self._subject.record
+        if record is None:
+            return False
+        current = record.current
+        least_bytes = max(self._least_bytes, current.bytes if current else 0)
+        least_requests = max(self._least_requests, current.nodes if current else 0)
+        return self._wanted or self.log_bytes >= least_bytes or self.log_requests >= least_requests
+
+    def _count(self) -> None:
+        """Keep account of how much of the log lies behind the current snapshot."""
+        subject = self._subject
+        totals = (subject.stats.applied_bytes, subject.stats.applied_requests)
+        current = subject.record.current if subject.record else None
+        if subject.stats.reloads != self._reloads:
+            self._reloads = subject.stats.reloads
+            self._base = (totals[0] - subject.replayed[0], totals[1] - subject.replayed[1])
+            self._name = current.name if current else ""
+            self._history.clear()
+            self._wanted = self._wanted or subject.fell_back
+        elif current is not None and current.name != self._name:
+            self._named(current, totals)
+        self._history.append((subject.position, *totals))
+
+    def _named(self, current: SnapshotRef, totals: tuple[int, int]) -> None:
+        self._name = current.name
+        self.stats.written_at = self._clock()
+        base = self._base
+        for position, size, requests in self._history:
+            if position > current.position:
+                break
+            base = (size, requests)
+        else:
+            base = totals if not self._history else base
+        self._base = base
+        self._due_since = None
+
+    # -- the child -----------------------------------------------------------------------------------------
+
+    async def _write(self) -> None:
+        subject = self._subject
+        wanted, self._wanted = self._wanted, False
+        (me,) = [member for member in subject.members if member.incarnation == subject.incarnation]
+        began = self._clock()
+        self.stats.running = True
+        try:
+            result = await self._child({"incarnation": me.incarnation, "revision": me.revision})
+        finally:
+            self.stats.running = False
+        self.stats.last_seconds = self._clock() - began
+        if result.get("ok"):
+            self._pause = _FIRST_PAUSE
+            if result.get("ref"):
+                self.stats.written += 1
+            log.info("snapshot: %s", json.dumps(result))
+            await self._forget()
+            return
+        if result.get("overtaken"):
+            self.stats.overtaken += 1
+            log.info("no snapshot was written: %s", result.get("error"))
+        else:
+            self.stats.failed += 1
+            self._wanted = self._wanted or wanted
+            log.error("no snapshot was written: %s", result.get("error"))
+        self._not_before = self._clock() + self._pause
+        self._pause = min(2 * self._pause, _LONGEST_PAUSE)
+
+    async def _child(self, what: dict[str, Any]) -> dict[str, Any]:
+        """Run the writer; what it says."""
+        config = {
+            **self._access._asdict(),
+            "prefix": self._keys.prefix.decode(),
+            "pace": self._pace,
+            "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
+            **what,
+        }
+        paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
+        try:
+            child = await asyncio.create_subprocess_exec(
+                sys.executable,
+                "-m",
+                _MODULE,
+                stdin=PIPE,
+                stdout=PIPE,
+                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
+            )
+        except OSError as error:
+            return {"ok": False, "error": f"{sys.executable} cannot be started: {error}"}
+        try:
+            async with asyncio.timeout(_LONGEST):
+                return await self._talk(child, config)
+        except TimeoutError:
+            return {"ok": False, "error": f"it took more than {_LONGEST:.0f} s"}
+        finally:
+            if child.returncode is None:
+                with suppress(ProcessLookupError):
+                    child.kill()
+                await child.wait()
+
+    async def _talk(self, child: Process, config: dict[str, Any]) -> dict[str, Any]:
+        assert child.stdin is not None
+        assert child.stdout is not None
+        # Its stdin stays open: the child ends when it is closed, that is, with this process.
+        child.stdin.write(json.dumps(config).encode() + b"\n")
+        with suppress(ConnectionError):
+            await child.stdin.drain()
+        said = await child.stdout.read()
+        status = await child.wait()
+        try:
+            result: dict[str, Any] = json.loads(said)
+        except ValueError:
+            return {"ok": False, "error": f"the snapshot writer ended with status {status} and said nothing"}
+        return result
+
+    # -- what follows --------------------------------------------------------------------------------------
+
+    async def _forget(self) -> None:
+        """Have the state forget incarnations that are over and truncated."""
+        subject = self._subject
+        previous = subject.record.previous if subject.record else None
+        if previous is None:
+            return
+        try:
+            truncated = await applied_in(self._etcd, self._keys, previous.name)
+            living = {member.incarnation for member in subject.members}
+            for incarnation in forgettable(subject.machine, living, truncated or {}):
+                if await drop_incarnation(self._etcd, self._keys, incarnation):
+                    log.info("forgetting incarnation %s", incarnation)
+                    subject.submit(Pending(Kind.FORGET, 0, 0, (), encode_forget(incarnation), _forgotten))
+        except EtcdError as error:
+            log.warning("cannot drop ended incarnations from the state: %s", error)
+
+    async def judge(self, disagreement: Disagreement) -> bool | None:
+        """Find out by a replay whose digest is right; whether it is ours, None if that cannot be said.
+
+        If it is not, `on_wrong` is called.
+        """
+        if self._checking:
+            return None
+        self._checking = True
+        try:
+            result = await self._child({"check_aside": disagreement.checkpoint})
+        finally:
+            self._checking = False
+        if not result.get("ok"):
+            log.error("a replay cannot settle whose digest is wrong: %s", result.get("error"))
+            return None
+        replayed = int(result["digest"], 16)
+        if replayed == disagreement.ours:
+            log.error(
+                "a replay agrees with this proxy: the state of the proxy %s is wrong",
+                disagreement.incarnation,
+            )
+            return True
+        log.critical(
+            "a replay of the log comes to the digest %016x after %d entries, and this proxy to %016x:"
+            " its state is wrong, and is loaded anew",
+            replayed,
+            disagreement.checkpoint,
+            disagreement.ours,
+        )
+        if self._on_wrong is not None:
+            self._on_wrong()
+        return False
+
+
+def _forgotten(_pending: Pending, _zxid: int, _error: int, _body: bytes) -> None:
+    """Nobody waits for it; if it fails it is tried again after the next snapshot."""

@@ -1,0 +1,221 @@
+"""Loads a tree from etcd: the newest usable snapshot, then the log since it.
+
+Pages are read by name, since they never change; the log is read by `catch_up`. If truncation overtakes a
+load, it begins again with the newer snapshot. A snapshot with a torn page or a wrong digest is not the end:
+the one before it and the log since then are kept. The same load serves a starting proxy, one that fell
+behind, the writer of snapshots, and the commands of `proxy.ctl`.
+"""
+
+import asyncio
+import logging
+import time
+from collections.abc import Callable, Collection
+from typing import NamedTuple
+
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import EtcdError, EtcdRefused, RefusalKind
+from proxy.log import record as tree_record
+from proxy.log.catch_up import Caught, Truncated, catch_up
+from proxy.log.pages import UnusableSnapshot, read_snapshot
+from proxy.log.record import TIMEOUT, TreeNotServable, look, servable, unknown_level
+from proxy.log.replay import Replay
+from proxy.state import capture
+from proxy.state.level import KNOWN, NEWEST, UnknownLevel
+from proxy.state.machine import Disagreement, Machine
+from proxy.support.repeated import Repeated
+from schema.keys import Keyspace
+from schema.record import SnapshotRef, TreeRecord
+
+log = logging.getLogger(__name__)
+
+_RETRY = 0.2  # seconds before a load that broke off is tried again
+
+
+class Loaded(NamedTuple):
+    """A state, and where it stands in the log.
+
+    A follower that is restarted with the state's `applied` and then given `caught` goes on exactly here.
+    """
+
+    machine: Machine
+    caught: Caught  # of its entries only those that wait for a predecessor
+    base: SnapshotRef | None  # what was loaded; None: the log from its beginning
+    fell_back: bool  # the current snapshot cannot be used
+    cluster_id: int  # etcd's own; after a restore it is not the machine's
+    log_bytes: int  # what was replayed
+    log_requests: int
+    disagreements: tuple[Disagreement, ...]  # entries whose digest is not what the replay came to
+
+
+class Wanted(NamedTuple):
+    """Which state to load: of now, or an older one, as far as the log reaches back."""
+
+    upto: int = 0  # as of this etcd revision
+    entries: int = 0  # as it was after so many entries in all
+    previous: bool = False  # by way of the previous snapshot
+
+
+class NotInLog(TreeNotServable):
+    """The log does not reach back to the state that is wanted."""
+
+
+async def load(
+    etcd: Etcd,
+    keys: Keyspace,
+    *,
+    levels: Collection[int] = KNOWN,
+    progress: Callable[[int], None] | None = None,
+    make: bool = True,
+    wanted: Wanted = Wanted(),  # noqa: B008 - immutable
+    patience: float | None = None,
+) -> Loaded:
+    """Load, retrying failures of etcd for ever, or for `patience` seconds.
+
+    `make`: make a tree where there is none. `progress` is told the number of znodes and entries about once a
+    second. Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError at the end of
+    patience.
+    """
+    trouble = Repeated(log)
+    deadline = None if patience is None else time.monotonic() + patience
+    while True:
+        try:
+            return await _Load(etcd, keys, levels, progress, wanted).run(make)
+        except Truncated as overtaken:
+            log.info("truncation overtook the load (%s); loading again", overtaken)
+            await asyncio.sleep(_RETRY)
+        except EtcdError as error:
+            if isinstance(error, EtcdRefused) and error.kind is not RefusalKind.COMPACTED:
+                raise
+            if deadline is not None and time.monotonic() > deadline:
+                raise
+            trouble.warn("loading the tree failed (%s); trying again", error)
+            await asyncio.sleep(_RETRY)
+
+
+class _Load:
+    """One try."""
+
+    def __init__(
+        self,
+        etcd: Etcd,
+        keys: Keyspace,
+        levels: Collection[int],
+        progress: Callable[[int], None] | None,
+        wanted: Wanted,
+    ) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._levels = levels
+        self._progress = progress
+        self._wanted = wanted
+        self._count = 0
+        self._told = time.monotonic()
+
+    async def run(self, make: bool) -> Loaded:
+        """Raises Truncated, EtcdError, TreeNotServable."""
+        cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
+        found = await look(self._etcd, self._keys)
+        if found.record is None and make:
+            await tree_record.create(self._etcd, self._keys, NEWEST)
+            found = await look(self._etcd, self._keys)
+        record = servable(found, self._keys, self._levels)
+        machine, base = await self._base(record)
+        fell_back = not self._wants_old() and base != record.current
+        caught = await catch_up(self._etcd, self._keys, machine.applied, base.position if base else 0)
+        # A newer record than the first may have raised the level.
+        servable(await look(self._etcd, self._keys), self._keys, self._levels)
+        replay = Replay(self._keys, machine, caught, self._tell)
+        lost = record.current
+        if fell_back and lost is not None:
+            await replay.run(lost.position)
+            self._confirm(machine, base, lost)
+        elif base is None and lost is not None:
+            # An older state is wanted. The log of an imported tree does not begin with an empty one.
+            whole = capture.new_machine(record.cluster_id, record.level)
+            await Replay(self._keys, whole, caught, self._tell).run(lost.position)
+            if whole.compute_digest() != lost.digest:
+                raise self._no_base(record)
+        await replay.run(self._wanted.upto or caught.revision, self._wanted.entries)
+        if machine.entries < self._wanted.entries:
+            raise NotInLog(f"the log has {machine.entries} entries so far, not {self._wanted.entries}")
+        return Loaded(
+            machine,
+            caught._replace(entries=replay.rest()),
+            base,
+            fell_back,
+            cluster_id,
+            replay.bytes,
+            replay.requests,
+            tuple(replay.disagreements),
+        )
+
+    def _wants_old(self) -> bool:
+        return self._wanted != Wanted()
+
+    async def _base(self, record: TreeRecord) -> tuple[Machine, SnapshotRef | None]:
+        """The newest usable snapshot, or an empty tree if the log begins with one."""
+        wanted = self._wanted
+        refs = [record.previous] if wanted.previous else [record.current, record.previous]
+        for ref in refs:
+            if ref is None or (wanted.upto and ref.position > wanted.upto):
+                continue
+            try:
+                machine = await read_snapshot(self._etcd, self._keys, ref, self._tell)
+            except UnusableSnapshot as error:
+                await self._check_named(ref)
+                log.error("the snapshot %s cannot be used: %s", ref.name, error)
+                continue
+            except UnknownLevel as error:
+                raise TreeNotServable(
+                    unknown_level(self._keys.prefix.decode(), error.level, self._levels)
+                ) from error
+            if wanted.entries and machine.entries > wanted.entries:
+                continue
+            return machine, ref
+        if record.previous is not None:
+            raise self._no_base(record)
+        # Nothing was truncated yet. Of an imported tree the log is not the whole, which `_confirm` finds out.
+        return capture.new_machine(record.cluster_id, record.level), None
+
+    def _no_base(self, record: TreeRecord) -> TreeNotServable:
+        prefix = self._keys.prefix.decode()
+        if self._wants_old():
+            oldest = record.previous or record.current
+            assert oldest is not None
+            return NotInLog(f"the log under {prefix} reaches back to position {oldest.position} only")
+        return TreeNotServable(
+            f"neither snapshot of the tree under {prefix} can be used (see the errors above)."
+            " Restore etcd from a backup"
+        )
+
+    async def _check_named(self, ref: SnapshotRef) -> None:
+        """Raise Truncated if the record no longer names a snapshot: then its pages may have been deleted."""
+        record = (await look(self._etcd, self._keys)).record
+        if record is None or ref not in (record.current, record.previous):
+            raise Truncated(f"the snapshot {ref.name} was replaced")
+
+    def _confirm(self, machine: Machine, base: SnapshotRef | None, lost: SnapshotRef) -> None:
+        """Hold a state without the current snapshot against what the record says of that snapshot."""
+        same = machine.compute_digest() == lost.digest and machine.zxid == lost.zxid
+        if same:
+            log.error("the tree was loaded without the snapshot %s; digest and zxid are right", lost.name)
+        elif base is None:
+            raise TreeNotServable(
+                f"the snapshot {lost.name} of the tree under {self._keys.prefix.decode()} cannot be used (see"
+                " the errors above), and the log does not hold all that was in it. Import the tree again, or"
+                " restore etcd from a backup"
+            )
+        else:
+            log.error(
+                "the tree was loaded from the snapshot %s; its digest and zxid are not those of the unusable"
+                " snapshot %s",
+                base.name,
+                lost.name,
+            )
+
+    def _tell(self, more: int) -> None:
+        self._count += more
+        now = time.monotonic()
+        if self._progress is not None and now - self._told > 1:
+            self._told = now
+            self._progress(self._count)

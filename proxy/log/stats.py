@@ -1,0 +1,40 @@
+"""What the log counts, for metrics. Pure: numbers that only grow, added to where things happen."""
+
+from proxy.support.latency import Histogram
+
+
+class Stats:
+    """Since the start of this server."""
+
+    __slots__ = (
+        "applied_bytes",
+        "applied_entries",
+        "applied_requests",
+        "disagreements",
+        "entry_requests",
+        "incarnations",
+        "refused_no_space",
+        "refused_too_large",
+        "reloads",
+        "resent",
+        "sent_bytes",
+        "sent_entries",
+        "sent_requests",
+        "voided",
+    )
+
+    def __init__(self) -> None:
+        self.sent_entries = 0
+        self.sent_bytes = 0
+        self.sent_requests = 0
+        self.entry_requests = Histogram()  # requests of each entry sent
+        self.applied_entries = 0  # of all proxies
+        self.applied_bytes = 0
+        self.applied_requests = 0
+        self.resent = 0  # Txns sent again since their outcome was unknown
+        self.refused_no_space = 0  # entries that etcd refused for want of space
+        self.refused_too_large = 0  # entries that etcd refused as too large
+        self.voided = 0  # own entries that were replaced, after a refusal, and count as their replacement
+        self.incarnations = 0
+        self.reloads = 0  # times that the state was loaded anew
+        self.disagreements = 0  # digests in other proxies' entries that differ from ours

@@ -1,0 +1,195 @@
+"""Follows the log by one watch on everything under `live/`, and catches up after each break of the watch.
+
+After any break the log is read above what was delivered (`catch_up`), so nothing is missed, whatever etcd
+does with a resumed watch. The tree is loaded again only if that part of the log was truncated, or if etcd was
+restored from a backup. The old tree is served until the new one takes its place.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from contextlib import aclosing
+from typing import NamedTuple, Protocol
+
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import DELETE, EtcdError, KeyValue, WatchCompacted
+from proxy.log.catch_up import Caught, Truncated, catch_up
+from proxy.log.follower import Follower, Item, RecordChanged
+from proxy.log.record import TIMEOUT, TreeNotServable
+from proxy.log.start import Loaded
+from proxy.state.machine import Machine
+from proxy.support.repeated import Repeated
+from schema.errors import BadValue
+from schema.keys import Keyspace
+from schema.record import TreeRecord, decode_record
+
+log = logging.getLogger(__name__)
+
+_RETRY = 0.2  # seconds before a broken watch is repaired, and between two tries of that
+
+
+class Consumer(Protocol):
+    """What the stream feeds."""
+
+    async def deliver(self, items: list[Item]) -> None:
+        """Let items take effect, in order. The stream waits as long as this waits."""
+
+    async def replace(self, machine: Machine, *, restored: bool) -> None:
+        """Take over a state that was loaded aside, in place of all that was delivered so far.
+
+        `restored`: etcd was restored from a backup. What clients have seen may be undone, so a proxy has to
+        take a new incarnation and request a new epoch above the zxids that it has shown.
+        """
+
+
+class _Deletion(NamedTuple):
+    """An event as etcd would send it."""
+
+    type: int
+    kv: KeyValue
+
+
+class Stream:
+    """One proxy's stream of the log."""
+
+    def __init__(
+        self,
+        etcd: Etcd,
+        keys: Keyspace,
+        follower: Follower,
+        consumer: Consumer,
+        load: Callable[[], Awaitable[Loaded]],
+    ) -> None:
+        """`load` loads the tree anew, as it is now."""
+        self._etcd = etcd
+        self._keys = keys
+        self._follower = follower
+        self._consumer = consumer
+        self._load = load
+        self._trouble = Repeated(log)
+        self._following = asyncio.timeout(None)
+        self._distrusted = False
+        #: etcd's cluster id, as of the last load.
+        self.cluster_id = 0
+        #: Set while the watch is up.
+        self.live = asyncio.Event()
+        #: The newest record that was seen.
+        self.record: TreeRecord | None = None
+        self.breaks = 0
+        self.reloads = 0
+        #: Bytes and requests of the log that the last load replayed, on top of its snapshot.
+        self.replayed = (0, 0)
+        #: The last load could not use the current snapshot.
+        self.fell_back = False
+
+    def begin(self, loaded: Loaded) -> list[Item]:
+        """Stand where a loaded state stands; the items that follow from the load. Before `run`."""
+        self.cluster_id = loaded.cluster_id
+        self.record = loaded.caught.record
+        self.replayed = (loaded.log_bytes, loaded.log_requests)
+        self.fell_back = loaded.fell_back
+        self._follower.restart(loaded.machine.applied)
+        return self._take_in(loaded.caught)
+
+    async def run(self) -> None:
+        """Follow for ever. Raises TreeNotServable if what lies in etcd can no longer be served."""
+        while True:
+            try:
+                async with asyncio.timeout(None) as self._following:
+                    await self._follow()
+            except TimeoutError:
+                log.warning("ending the watch: the tree is loaded again")
+            except WatchCompacted as error:
+                log.info("the watch broke: %s", error)
+            except EtcdError as error:
+                self._trouble.warn("the watch broke: %s", error)
+            self.live.clear()
+            self.breaks += 1
+            repaired = False
+            while not repaired and not self._distrusted:
+                await asyncio.sleep(_RETRY)
+                repaired = await self._repair()
+            if self._distrusted:
+                self._distrusted = False
+                await self._reload()
+
+    def distrust(self) -> None:
+        """Load the tree anew, since what was made of the log so far is wrong."""
+        self._distrusted = True
+        if self.live.is_set():
+            self._following.reschedule(0)
+
+    async def _follow(self) -> None:
+        keys, follower = self._keys, self._follower
+        # etcd before 3.4.36 and 3.5.18 omits deletions if it was compacted at the very revision that a watch
+        # begins with (issue 19179). So the watch begins with a revision that was taken in before.
+        async with aclosing(self._etcd.watch(keys.live, keys.live_end, follower.revision)) as messages:
+            async for message in messages:
+                events = message.events
+                if events and events[0].kv.mod_revision <= follower.revision:
+                    events = [event for event in events if event.kv.mod_revision > follower.revision]
+                if events:
+                    await self._deliver(follower.feed(events))
+                self.live.set()
+
+    async def _repair(self) -> bool:
+        """Make up for what a break has left out; whether that was possible."""
+        try:
+            cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
+            if cluster_id != self.cluster_id:
+                log.error("etcd's cluster id was %x, and now is %x", self.cluster_id, cluster_id)
+                await self._reload()
+                return True
+            follower = self._follower
+            caught = await catch_up(self._etcd, self._keys, follower.numbers, follower.revision)
+            if caught.revision < follower.revision:
+                log.error("etcd went back from revision %d to %d", follower.revision, caught.revision)
+                await self._reload()
+            else:
+                await self._deliver(self._take_in(caught))
+        except Truncated as error:
+            log.warning("this proxy has fallen behind (%s): loading the tree anew", error)
+            await self._reload()
+        except EtcdError as error:
+            self._trouble.warn("cannot catch up with the log yet: %s", error)
+            return False
+        return True
+
+    async def _reload(self) -> None:
+        """Load aside, and go on from there."""
+        loaded = await self._load()
+        follower = self._follower
+        revision = loaded.caught.revision
+        restored = loaded.cluster_id != self.cluster_id or revision < follower.revision
+        items: list[Item] = []
+        if restored:
+            log.error("etcd was restored from a backup, as of revision %d", revision)
+            # Their keys' revisions are of another history: whoever is there comes anew.
+            gone = [KeyValue(self._keys.proxy(name), b"", 0, revision, 0, 0) for name in follower.living]
+            items += follower.feed([_Deletion(DELETE, pair) for pair in gone])
+        items += self.begin(loaded)
+        await self._consumer.replace(loaded.machine, restored=restored)
+        self.reloads += 1
+        await self._deliver(items)
+
+    def _take_in(self, caught: Caught) -> list[Item]:
+        return self._follower.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair)
+
+    async def _deliver(self, items: list[Item]) -> None:
+        for item in items:
+            if isinstance(item, RecordChanged):
+                self._record_changed(item)
+        if items:
+            await self._consumer.deliver(items)
+
+    def _record_changed(self, item: RecordChanged) -> None:
+        prefix = self._keys.prefix.decode()
+        if item.value is None:
+            raise TreeNotServable(f"the tree under {prefix} is gone: its record was deleted")
+        try:
+            record = decode_record(item.value)
+        except BadValue as error:
+            raise TreeNotServable(f"the tree under {prefix} can no longer be served: {error}") from error
+        if not record.complete:
+            raise TreeNotServable(f"an import into {prefix} began: its record says so")
+        self.record = record

@@ -1,0 +1,55 @@
+"""A short-lived incarnation, for a command that has to act on a tree: it lives as long as the command."""
+
+import asyncio
+import secrets
+import time
+from collections.abc import AsyncIterator, Collection
+from contextlib import asynccontextmanager, suppress
+
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Compare, EtcdError, Get, Put, RangeResult, Txn
+from proxy.log.record import TIMEOUT
+from proxy.log.snapshot_writer import Writer
+from proxy.log.truncation import insist
+from proxy.support.tasks import Tasks
+from schema.keys import Keyspace
+from schema.record import ProxyValue, encode_proxy
+
+_LEASE = 15  # seconds
+
+
+@asynccontextmanager
+async def visit(etcd: Etcd, keys: Keyspace, levels: Collection[int], version: str) -> AsyncIterator[Writer]:
+    """Register an incarnation, and take its key away in the end. Raises EtcdError."""
+    lease = secrets.randbits(62) + 1
+    granted = await etcd.lease_grant(lease, _LEASE, TIMEOUT)
+    keeper = etcd.lease_keeper(lambda _lease, _ttl: None)
+    tasks = Tasks()
+
+    async def keep_alive() -> None:
+        while True:
+            await asyncio.sleep(granted / 3)
+            keeper.send(lease)
+
+    try:
+        tasks.start(keep_alive(), "keep the command's lease alive")
+        incarnation = f"ctl.{secrets.token_hex(6)}"
+        key = keys.proxy(incarnation)
+        value = encode_proxy(ProxyValue(tuple(sorted(levels)), version))
+        txn = Txn((Compare(key, 0),), (Put(key, value, lease),), (Get(key, keys_only=True),))
+        answer = await insist(lambda: etcd.txn(txn, TIMEOUT))
+        revision = answer.revision
+        if not answer.succeeded:  # an earlier try, whose answer was lost
+            (found,) = answer.responses
+            assert isinstance(found, RangeResult)
+            revision = found.kvs[0].create_revision
+        yield Writer(incarnation, revision)
+    finally:
+        await tasks.close()
+        with suppress(EtcdError):
+            await etcd.lease_revoke(lease, TIMEOUT)
+
+
+def clock_ms() -> int:
+    """The clock of an entry that a command appends."""
+    return int(time.time() * 1000)

@@ -1,0 +1,118 @@
+"""How the value of an option is read from its text. Each function raises ArgumentTypeError for a bad text."""
+
+import os
+import re
+from argparse import ArgumentTypeError
+
+from schema.keys import Keyspace
+
+EMBEDDED = "embedded"
+"""The value of --etcd that starts an etcd."""
+NO_ADMIN = ("", -1)
+"""What `admin` returns for `none`."""
+MAX_INT = (1 << 31) - 1  # of an int in ZooKeeper's protocol and settings
+# Below two seconds a short stall of etcd's disk ends leases. Above a minute orphaned sessions last too long.
+_PROXY_LEASE = range(2, 61)
+
+
+def address(text: str) -> tuple[str, int]:
+    """HOST:PORT; an IPv6 host in brackets."""
+    host, colon, port = text.rpartition(":")
+    if not colon or _digits(port) > 65535:
+        raise ArgumentTypeError(f"{text!r} is not HOST:PORT")
+    return host.strip("[]"), int(port)
+
+
+def admin(text: str) -> tuple[str, int]:
+    """As `address`, or `none`, which gives NO_ADMIN."""
+    return NO_ADMIN if text == "none" else address(text)
+
+
+def endpoints(text: str) -> tuple[str, ...]:
+    """Client URLs of etcd, separated by commas; none for `embedded`."""
+    if text == EMBEDDED:
+        return ()
+    endpoints = tuple(endpoint.strip() for endpoint in text.split(","))
+    for endpoint in endpoints:
+        if not re.fullmatch(
+            r"(https?://)?[^/\s:]+(:\d+)?|(https?://)?\[[0-9a-fA-F:]+\](:\d+)?", endpoint.rstrip("/")
+        ):
+            raise ArgumentTypeError(f"{endpoint!r} is not an etcd endpoint such as http://127.0.0.1:2379")
+    return endpoints
+
+
+def prefix(text: str) -> str:
+    """A prefix of keys in etcd."""
+    try:
+        Keyspace(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
+    return text
+
+
+def directory(text: str) -> str:
+    """A directory, which need not exist yet."""
+    if not text or (os.path.exists(text) and not os.path.isdir(text)):
+        raise ArgumentTypeError(f"{text!r} is not a directory")
+    return text
+
+
+def file(text: str) -> str:
+    """A file that can be read; "" for none."""
+    if text and not os.access(text, os.R_OK):
+        raise ArgumentTypeError(f"{text!r} is not a readable file")
+    return text
+
+
+def digest(text: str) -> str:
+    """USER:HASH as ZooKeeper's superDigest; "" for none."""
+    if text and not re.fullmatch(r"[^:]*:[A-Za-z0-9+/]{27}=", text):
+        raise ArgumentTypeError(f"{text!r} is not USER:HASH, with the base64 of a SHA-1")
+    return text
+
+
+def positive(text: str) -> int:
+    """A whole number from 1 up."""
+    if not 1 <= _digits(text) <= MAX_INT:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
+    return int(text)
+
+
+def lease(text: str) -> int:
+    """Seconds of the proxy's lease."""
+    if _digits(text) not in _PROXY_LEASE:
+        low, high = _PROXY_LEASE[0], _PROXY_LEASE[-1]
+        raise ArgumentTypeError(f"{text!r} is not a whole number from {low} to {high}")
+    return int(text)
+
+
+def truth(text: str) -> bool:
+    """`true` or `false`, in any case."""
+    if text.lower() not in ("true", "false"):
+        raise ArgumentTypeError(f"{text!r} is neither true nor false")
+    return text.lower() == "true"
+
+
+def _digits(text: str) -> int:
+    """The number that at most ten digits form; of any other text a number that no option accepts."""
+    return int(text) if re.fullmatch("[0-9]{1,10}", text) else MAX_INT + 1
+
+
+def timeout(text: str) -> str:
+    """Milliseconds, or a number of ticks."""
+    if not re.fullmatch(r"[1-9]\d{0,8}( ticks)?", text):
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 1 up, in milliseconds")
+    return text
+
+
+def milliseconds(timeout: str, tick_time: int) -> int:
+    """A `timeout` in milliseconds."""
+    number, _, ticks = timeout.partition(" ")
+    return int(number) * (tick_time if ticks else 1)
+
+
+def not_negative(text: str) -> int:
+    """A whole number from 0 up."""
+    if _digits(text) > MAX_INT:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
+    return int(text)

@@ -1,0 +1,17 @@
+"""The state machine: ZooKeeper's semantics, without network and log. Pure.
+
+    entries of the log ──> Machine.begin / execute / end ──> outcomes, tree events, session changes
+
+`machine` evaluates the requests of the log one after another. Every server evaluates the same requests in the
+same order and comes to the same state, so nothing here uses the time, randomness or anything outside, and
+no outcome depends on the order in which a set is iterated.
+
+- `tree`, `sessions`: the state. `transaction` changes it, and takes one request's changes back.
+- `operation`, `ops/`: the requests, one file each. `auth/`, `acl`, `quotas`: what they use.
+- `digest`: a number that two servers compare. `capture`: the state as pages of a snapshot, and back.
+- `watches`: which connections get an event. `expiry`: which containers and TTL nodes are due.
+- `level`: the version of all these rules. `difference`: what a client missed while a state was loaded.
+
+Compared with ZooKeeper: `ops` is PrepRequestProcessor, `transaction` and `tree` are DataTree, reads are
+FinalRequestProcessor.
+"""

@@ -1,0 +1,94 @@
+"""Scheme `ip`: whence a client comes; an ACL's id is an address or a network (IPAuthenticationProvider)."""
+
+import ipaddress
+import re
+
+from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings
+
+
+def java_address(text: str) -> str:
+    """An address of a socket as Java's InetAddress.getHostAddress writes it.
+
+    IPv6 has no `::`, and an IPv4 client of a socket for both kinds is an IPv4 client.
+    """
+    if ":" not in text:
+        return text
+    base, percent, scope = text.partition("%")
+    address = ipaddress.IPv6Address(base)
+    if address.ipv4_mapped is not None:
+        return str(address.ipv4_mapped)
+    return ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":")) + percent + scope
+
+
+# Integer.parseInt's, with no more digits than it can mean: Python's int() raises for very many.
+_INTEGER = re.compile(r"([+-]?)0*(\d{1,10})")
+_SEGMENT = re.compile(r"[+-]?[0-9a-fA-F]+")
+
+
+def _address(text: str) -> bytes | None:
+    """An address as ZooKeeper's IPAuthenticationProvider parses it: None where it is none.
+
+    Its own parser takes no IPv4 part within IPv6, but leading zeros and all that Integer.parseInt takes.
+    """
+    if ":" in text:
+        return _ipv6(text)
+    parts = text.split(".")
+    values = [value for part in parts if (value := _integer(part)) is not None and 0 <= value <= 255]
+    return bytes(values) if len(values) == len(parts) == 4 else None
+
+
+def _integer(text: str) -> int | None:
+    match = _INTEGER.fullmatch(text)
+    return None if match is None else int(match[1] + match[2])
+
+
+def _ipv6(text: str) -> bytes | None:
+    """IPAuthenticationProvider.parseV6addr."""
+    halves = [half.split(":") if half else [] for half in text.split("::")]
+    count = sum(map(len, halves))
+    if len(halves) > 2 or (count != 8 if len(halves) == 1 else count >= 8):
+        return None
+    if not all(len(segment) <= 4 and _SEGMENT.fullmatch(segment) for half in halves for segment in half):
+        return None
+    first, *last = (b"".join((int(part, 16) & 0xFFFF).to_bytes(2) for part in half) for half in halves)
+    return first + bytes(16 - len(first) - len(last[0])) + last[0] if last else first
+
+
+def _network(pattern: str) -> tuple[bytes, int] | None:
+    """(address, prefix length in bits) of an ip ACL's id, or None if it is no such thing."""
+    base, slash, length = pattern.partition("/")
+    address = _address(base)
+    if address is None:
+        return None
+    bits = len(address) * 8
+    if slash:
+        given = _integer(length)
+        if given is None or not 0 <= given <= bits:
+            return None
+        bits = given
+    return address, bits
+
+
+def _matches(identity: str, pattern: str) -> bool:
+    network = _network(pattern)
+    remote = _address(identity)
+    if network is None or remote is None or len(remote) != len(network[0]):
+        return False
+    address, bits = network
+    shift = len(address) * 8 - bits
+    return int.from_bytes(address) >> shift == int.from_bytes(remote) >> shift
+
+
+def _is_valid(name: str) -> bool:
+    return _network(name) is not None
+
+
+def _on_connect(peer: Peer, settings: Settings) -> Identities:
+    return (Identity("ip", peer.address),)
+
+
+def _authenticate(credentials: bytes | None, peer: Peer, settings: Settings) -> Identities:
+    return _on_connect(peer, settings)
+
+
+IP = Scheme("ip", _authenticate, _matches, _is_valid, proves=False, on_connect=_on_connect)

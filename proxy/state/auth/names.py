@@ -1,0 +1,89 @@
+"""Distinguished names as Java's X500Principal writes and reads them: the ids of x509."""
+
+import re
+
+from proxy.state.auth.der import Attribute, Name
+
+# What X500Principal.getName() (RFC 2253) has words for; other types are told as OID and hex.
+_WORDS = {
+    "2.5.4.3": "CN",
+    "2.5.4.7": "L",
+    "2.5.4.8": "ST",
+    "2.5.4.10": "O",
+    "2.5.4.11": "OU",
+    "2.5.4.6": "C",
+    "2.5.4.9": "STREET",
+    "0.9.2342.19200300.100.1.25": "DC",
+    "0.9.2342.19200300.100.1.1": "UID",
+}
+# Words that Java reads besides (sun.security.x509.AVAKeyword).
+_READ = frozenset(
+    (
+        *_WORDS.values(),
+        *("S", "T", "IP", "DNQUALIFIER", "DNQ", "SURNAME", "GIVENNAME", "INITIALS", "GENERATION"),
+        *("EMAIL", "EMAILADDRESS", "SERIALNUMBER"),
+    )
+)
+# Types of strings whose text is told: UTF8, Printable, T61, IA5, General, BMP (AVA.isDerString).
+_TEXT = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
+_ESCAPED = re.compile(r'([,=+<>#;"\\])')
+_PADDING = re.compile(r"^[ \r]+|[ \r]+$")
+_OID = re.compile(r"(?:OID\.)?(?:[01]\.[1-3]?\d|2\.(?:0|[1-9]\d*))(?:\.(?:0|[1-9]\d*))*+", re.IGNORECASE)
+
+
+def java_name(name: Name) -> str:
+    """A name as X500Principal.getName() gives it: the last part first (AVA.toRFC2253String)."""
+    return ",".join("+".join(map(_told, part)) for part in reversed(name))
+
+
+def _told(attribute: Attribute) -> str:
+    word = _WORDS.get(attribute.oid)
+    if word is None or attribute.tag not in _TEXT:
+        return f"{word or attribute.oid}=#{attribute.der.hex()}"
+    text = _ESCAPED.sub(r"\\\1", attribute.value.decode("utf-8", "replace")).replace("\0", "\\00")
+    return f"{word}=" + _PADDING.sub(lambda found: re.sub(r"(.)", r"\\\1", found[0], flags=re.S), text)
+
+
+def is_name(text: str) -> bool:
+    """Whether `new X500Principal(text)` takes it (X500Name.parseDN); nothing longer than any name is."""
+    if len(text) > _LONGEST:
+        return False
+    return not text or all(_is_pair(pair) for part in _split(text, ",;") for pair in _split(part, "+"))
+
+
+# Characters; reading a megabyte of them would hold everybody up for most of a second.
+_LONGEST = 1 << 14
+_MARK = re.compile(r'\\.|["+,;]', re.S)
+
+
+def _split(text: str, separators: str) -> list[str]:
+    """The parts between separators that are neither quoted nor escaped."""
+    parts = []
+    start = 0
+    quoted = False
+    for found in _MARK.finditer(text):
+        mark = found[0]
+        if mark == '"':
+            quoted = not quoted
+        elif mark in separators and not quoted:
+            parts.append(text[start : found.start()])
+            start = found.end()
+    parts.append(text[start:])
+    return parts
+
+
+# Unescaped, a value may hold none of AVA.escapedDefault.
+_VALUE = re.compile(r'(?:\\(?:[,=+<>#;"\\\s]|[0-9a-fA-F]{2})|[^\\",+<>;]++)*+', re.S)
+_QUOTED = re.compile(r'"(?:\\(?:[,=+<>#;"\\\s]|[0-9a-fA-F]{2})|[^\\"]++)*+"\s*', re.S)
+_HEX = re.compile(r"#(?:[0-9a-fA-F]{2})++\s*")
+
+
+def _is_pair(pair: str) -> bool:
+    word, equals, value = pair.partition("=")
+    word = word.strip()
+    if not equals or not (word.upper() in _READ or _OID.fullmatch(word)):
+        return False
+    value = value.lstrip(" \n")
+    if value.startswith("#"):
+        return _HEX.fullmatch(value) is not None
+    return (_QUOTED if value.startswith('"') else _VALUE).fullmatch(value) is not None

@@ -1,0 +1,29 @@
+"""Scheme `x509`: the subject of a client's TLS certificate (X509AuthenticationProvider).
+
+The TLS handshake has verified the certificate; here it is only a name.
+"""
+
+from proxy.state.auth.der import subject_of
+from proxy.state.auth.names import is_name, java_name
+from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings, same
+
+
+def subject_name(certificate: bytes) -> str:
+    """The identity's id for a certificate in DER. Raises ValueError for what is none."""
+    return java_name(subject_of(certificate))
+
+
+def _on_connect(peer: Peer, settings: Settings) -> Identities:
+    if peer.subject is None:
+        return ()
+    identity = Identity("x509", peer.subject)
+    if peer.subject == settings.super_subject:
+        return (Identity("super", peer.subject), identity)
+    return (identity,)
+
+
+def _authenticate(credentials: bytes | None, peer: Peer, settings: Settings) -> Identities:
+    return _on_connect(peer, settings)
+
+
+X509 = Scheme("x509", _authenticate, same, is_name, on_connect=_on_connect)

@@ -1,0 +1,115 @@
+"""The whole state as pages of a snapshot, and back."""
+
+from collections.abc import Iterable, Iterator
+from typing import NamedTuple
+
+from proxy.state.digest import page_hash
+from proxy.state.level import KNOWN, NEWEST, UnknownLevel
+from proxy.state.machine import Machine
+from proxy.state.sessions import Session
+from proxy.state.tree import Node
+from schema.errors import BadValue
+from schema.fixed import fixed_nodes
+from schema.pages import (
+    SessionValue,
+    StateValue,
+    decode_columns,
+    decode_sessions,
+    decode_state,
+    encode_state,
+    split_nodes,
+    split_sessions,
+)
+from schema.znode import Znode
+
+
+class Captured(NamedTuple):
+    """What a snapshot holds. The pages are made one by one, while the machine stands still."""
+
+    node_pages: Iterator[bytes]
+    session_pages: Iterator[bytes]
+    state: bytes
+    digest: int
+
+
+def new_machine(cluster_id: int, at_level: int = NEWEST) -> Machine:
+    """The state of a new tree: the nodes that every ZooKeeper has from the start."""
+    machine = Machine(cluster_id, at_level=at_level)
+    for path, node in fixed_nodes().items():
+        machine.tree.attach(path, _node_of(node))
+    machine.count_again()
+    return machine
+
+
+def _node_of(znode: Znode) -> Node:
+    return Node(
+        znode.data,
+        znode.acl,
+        znode.owner,
+        znode.czxid,
+        znode.mzxid,
+        znode.pzxid,
+        znode.ctime,
+        znode.mtime,
+        znode.version,
+        znode.created,
+        znode.aversion,
+    )
+
+
+def pages(machine: Machine) -> Captured:
+    """The whole state. Equal states give equal pages, however they came about."""
+    nodes = sorted(machine.tree.nodes.items())
+    sessions = sorted(machine.sessions.values(), key=lambda session: session.id)
+    state = StateValue(
+        machine.zxid,
+        machine.entries,
+        machine.level,
+        machine.cluster_id,
+        dict(machine.applied),
+        tuple(machine.checkpoints),
+    )
+    return Captured(
+        split_nodes(nodes),
+        split_sessions(
+            SessionValue(session.id, session.timeout_ms, session.password_hash, session.incarnation)
+            for session in sessions
+        ),
+        encode_state(state),
+        machine.digest.settle(machine.tree.nodes),
+    )
+
+
+def load(
+    node_pages: Iterable[bytes],
+    session_pages: Iterable[bytes],
+    state: bytes,
+    digest: int | None = None,
+    known_levels: Iterable[int] = KNOWN,
+) -> Machine:
+    """The machine of these pages, in whatever order they come.
+
+    Raises BadValue for pages that are damaged, are not one whole tree, or have another digest; UnknownLevel.
+    """
+    value = decode_state(state)
+    known = frozenset(known_levels)
+    if value.level not in known:
+        raise UnknownLevel(value.level, known)
+    machine = Machine(value.cluster_id, at_level=value.level, known_levels=known)
+    machine.zxid = value.zxid
+    machine.entries = value.entries
+    machine.applied.update(value.applied)
+    machine.checkpoints.extend(value.checkpoints)
+    total = 0
+    for page in node_pages:
+        columns = decode_columns(page)
+        total += page_hash(columns)
+        machine.tree.enter_all(columns.paths, columns.made(Node))
+    machine.tree.link_all()
+    for page in session_pages:
+        for session_id, timeout_ms, password_hash, incarnation in decode_sessions(page):
+            machine.sessions[session_id] = Session(session_id, timeout_ms, password_hash, incarnation)
+    found = machine.count_again(total)
+    if digest is not None and found != digest:
+        raise BadValue(f"the pages have the digest {found:016x} instead of {digest:016x}")
+    return machine

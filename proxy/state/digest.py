@@ -1,0 +1,127 @@
+"""A number that two servers compare: the sum of a hash of every node, and of every session.
+
+The nodes' part is ZooKeeper's own digest (DigestCalculator, version 2), so it can be compared with its
+snapshots and its log. It is kept up to date lazily: when a node is touched for the first time since the last
+`settle`, its hash is taken off; `settle` adds the hashes of what has become of the touched nodes. So a
+directory in which a thousand nodes are created is hashed once.
+"""
+
+import zlib
+from collections.abc import Mapping
+from struct import Struct
+
+from proxy.state.sessions import Session
+from schema.pages import NodeColumns
+from schema.paths import ROOT, ZOOKEEPER
+from schema.znode import Znode
+
+_MASK = (1 << 64) - 1
+# czxid mzxid pzxid ctime mtime version cversion aversion ephemeralOwner
+_pack_stat = Struct(">qqqqqiiiq").pack
+_pack_session = Struct(">qi").pack
+_crc32 = zlib.crc32
+# What lies below is the server's own, and does not count.
+_UNCOUNTED = ZOOKEEPER + "/"
+
+
+def node_hash(path: str, node: Znode) -> int:
+    """The hash of one node (DigestCalculator.calculateDigest)."""
+    if path.startswith(_UNCOUNTED):
+        return 0
+    return _crc32(
+        (path.encode() if path != ROOT else b"")
+        + (node.data or b"")
+        + _pack_stat(
+            node.czxid,
+            node.mzxid,
+            node.pzxid,
+            node.ctime,
+            node.mtime,
+            node.version,
+            node.created,
+            node.aversion,
+            node.owner,
+        )
+    )
+
+
+def page_hash(columns: NodeColumns) -> int:
+    """The sum of the hashes of a page's nodes: as `node_hash`, of all at once in a third of the time."""
+    paths = columns.raw_paths
+    stats = map(
+        _pack_stat,
+        columns.czxid,
+        columns.mzxid,
+        columns.pzxid,
+        columns.ctime,
+        columns.mtime,
+        columns.version,
+        columns.created,
+        columns.aversion,
+        columns.owner,
+    )
+    data = [value or b"" for value in columns.data] if None in columns.data else columns.data
+    if b"/" in paths:
+        paths = [b"" if path == b"/" else path for path in paths]
+    hashes = map(_crc32, stats, map(_crc32, data, map(_crc32, paths)))  # type: ignore[arg-type]
+    if any(path.startswith(_UNCOUNTED) for path in (columns.paths[0], columns.paths[-1])) or (
+        columns.paths[0] < _UNCOUNTED < columns.paths[-1]
+    ):
+        return sum(
+            value
+            for path, value in zip(columns.paths, hashes, strict=True)
+            if not path.startswith(_UNCOUNTED)
+        )
+    return sum(hashes)
+
+
+def session_hash(session: Session) -> int:
+    """The hash of one session. ZooKeeper's digest has no sessions."""
+    head = _pack_session(session.id, session.timeout_ms)
+    return _crc32(session.incarnation.encode(), _crc32(session.password_hash, _crc32(head)))
+
+
+class Digest:
+    """The sum of all hashes, but for the nodes in `touched`."""
+
+    __slots__ = ("_total", "touched")
+
+    def __init__(self) -> None:
+        self._total = 0
+        self.touched: set[str] = set()
+
+    def reset(self, total: int) -> None:
+        """Start from what was found out from scratch."""
+        self._total = total
+        self.touched.clear()
+
+    def touch(self, path: str, node: Znode) -> None:
+        """A node that is there is about to change, or to go. One that comes is only added to `touched`."""
+        if path not in self.touched:
+            self.touched.add(path)
+            self._total -= node_hash(path, node)
+
+    def add_session(self, session: Session) -> None:
+        """A session is there."""
+        self._total += session_hash(session)
+
+    def take_session(self, session: Session) -> None:
+        """A session is about to change, or to go."""
+        self._total -= session_hash(session)
+
+    def settle(self, nodes: Mapping[str, Znode]) -> int:
+        """The digest as of now."""
+        total = self._total
+        for path in self.touched:
+            node = nodes.get(path)
+            if node is not None:
+                total += node_hash(path, node)
+        self.touched.clear()
+        self._total = total & _MASK
+        return self._total
+
+
+def whole(nodes: Mapping[str, Znode], sessions: Mapping[int, Session]) -> int:
+    """The digest from scratch."""
+    total = sum(node_hash(path, node) for path, node in nodes.items())
+    return (total + sum(map(session_hash, sessions.values()))) & _MASK

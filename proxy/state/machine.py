@@ -1,0 +1,349 @@
+"""The state machine: it evaluates the requests of the log's entries, one after another.
+
+ZooKeeper's PrepRequestProcessor and FinalRequestProcessor, as far as writes go. What a client's request does
+to the tree is in `ops`; the requests of the proxies themselves (sessions, due nodes, levels) are at the end.
+"""
+
+import logging
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping
+
+from codec.constants import ErrorCode, OpCode
+from codec.errors import MalformedPacket
+from proxy.state import level
+from proxy.state.difference import moved_sessions, tree_events
+from proxy.state.digest import Digest, whole
+from proxy.state.level import UnknownLevel
+from proxy.state.operation import WriteOperation
+from proxy.state.ops import EXTENDED, PLAIN
+from proxy.state.ops.delete_container import delete_due
+from proxy.state.ops.unreadable import code_of, spends_zxid
+from proxy.state.outcome import DONE as DONE
+from proxy.state.outcome import Disagreement as Disagreement
+from proxy.state.outcome import Outcome as Outcome
+from proxy.state.outcome import SessionChange as SessionChange
+from proxy.state.refusal import Refusal
+from proxy.state.sessions import Session
+from proxy.state.transaction import Transaction
+from proxy.state.tree import Tree
+from proxy.state.watches import TreeEvent
+from schema.entry import (
+    Entry,
+    Kind,
+    Request,
+    Rules,
+    decode_attach,
+    decode_carry_over,
+    decode_close,
+    decode_epoch,
+    decode_forget,
+    decode_level,
+    decode_node_due,
+    decode_open,
+)
+
+log = logging.getLogger(__name__)
+
+#: Entries between two digests that servers compare.
+CHECKPOINT_EVERY = 32
+# Digests that are remembered, for the entries of proxies that lag behind.
+_CHECKPOINTS = 64
+# Nodes whose hashes are outstanding; more would hold everything up for more than a millisecond.
+_MOST_TOUCHED = 1024
+
+_CLIENT = int(Kind.CLIENT)
+_KEEPER = int(Rules.KEEPER)
+_SYNC = int(OpCode.SYNC)
+_CLOSE_SESSION = int(OpCode.CLOSE_SESSION)
+
+
+_EXPIRED = Outcome(int(ErrorCode.SESSION_EXPIRED), b"")
+_MOVED = Outcome(int(ErrorCode.SESSION_MOVED), b"")
+_UNIMPLEMENTED = Outcome(int(ErrorCode.UNIMPLEMENTED), b"")
+_STUMBLED = Outcome(int(ErrorCode.SYSTEM_ERROR), b"")
+_new = tuple.__new__
+
+
+class Machine:
+    """The whole state, and how it comes from one to the next.
+
+    An entry is `begin`, `execute` for each request, `end`. What came of the last `execute` or `become` is in
+    `events`, `session_changes` and `warnings`.
+    """
+
+    def __init__(
+        self, cluster_id: int, *, at_level: int = level.NEWEST, known_levels: Iterable[int] = level.KNOWN
+    ) -> None:
+        """An empty state, without even a root: `capture.new_machine` makes a whole one."""
+        self.tree = Tree()
+        self.sessions: dict[int, Session] = {}
+        self.zxid = 0
+        self.entries = 0  # applied since the tree began
+        self.applied: dict[str, int] = {}  # the last entry's number, by incarnation
+        self.level = at_level
+        self.known_levels = frozenset(known_levels)
+        self.cluster_id = cluster_id
+        self.checkpoints: deque[tuple[int, int]] = deque(maxlen=_CHECKPOINTS)  # (entries, digest)
+        self.digest = Digest()
+        self.session_changes: list[SessionChange] = []  # always the same list, as those of the transaction
+        self._tx = Transaction(self.tree, self.sessions, self.digest)
+        #: Whether changes of the tree are collected in `events`.
+        self.watched = False
+        #: What the last request changed, in ZooKeeper's order; always the same list.
+        self.events: list[TreeEvent] = self._tx.events
+        #: Quotas that the last request exceeds: path, and what of it; always the same list.
+        self.warnings: list[tuple[str, str]] = self._tx.warnings
+        self._writes: Mapping[int, WriteOperation] = PLAIN.writes
+        self._incarnation = ""  # whose entry is being applied
+        self._number = 0
+
+    # -- what the shell asks ---------------------------------------------------------------------------------
+
+    @property
+    def last_checkpoint(self) -> tuple[int, int]:
+        """(entries, digest) for entries that this proxy sends; (0, 0) if there is none yet."""
+        return self.checkpoints[-1] if self.checkpoints else (0, 0)
+
+    def compute_digest(self) -> int:
+        """The digest from scratch."""
+        return whole(self.tree.nodes, self.sessions)
+
+    # -- taking over a state ---------------------------------------------------------------------------------
+
+    def count_again(self, nodes_digest: int | None = None) -> int:
+        """Begin the digest anew, given that of the nodes or from scratch; returns it."""
+        self.digest.reset(self.compute_digest() if nodes_digest is None else nodes_digest)
+        if nodes_digest is not None:
+            for session in self.sessions.values():
+                self.digest.add_session(session)
+        return self.digest.settle(self.tree.nodes)
+
+    def become(self, other: "Machine") -> None:
+        """Take over the state of a machine that was loaded aside, and tell the difference as events.
+
+        `tree` and `sessions` stay the same objects, for those who read them.
+        """
+        self.events.clear()
+        self.warnings.clear()
+        if self.watched:
+            self.events.extend(tree_events(self.tree.nodes, other.tree.nodes))
+        self.session_changes.clear()
+        self.session_changes += moved_sessions(self.sessions, other.sessions)
+        self.tree.become(other.tree)
+        self.sessions.clear()
+        self.sessions.update(other.sessions)
+        self.zxid = other.zxid
+        self.entries = other.entries
+        self.applied = other.applied
+        self.level = other.level
+        self.cluster_id = other.cluster_id
+        self.checkpoints = other.checkpoints
+        self.digest = other.digest
+        self._tx.work_on(self.tree, self.sessions, self.digest)
+
+    # -- applying --------------------------------------------------------------------------------------------
+
+    def apply(self, incarnation: str, number: int, entry: Entry) -> list[Outcome]:
+        """Apply a whole entry, for nobody who waits."""
+        self.begin(incarnation, number, entry.clock, entry.rules, entry.checkpoint, entry.digest)
+        outcomes = [self.execute(request) for request in entry.requests]
+        self.end()
+        return outcomes
+
+    def begin(
+        self, incarnation: str, number: int, clock: int, rules: int, checkpoint: int = 0, digest: int = 0
+    ) -> Disagreement | None:
+        """Go on to the next entry; says whether its sender had come to another digest.
+
+        Raises AssertionError unless the number is the incarnation's next.
+        """
+        last = self.applied.get(incarnation, 0)
+        if number != last + 1:
+            raise AssertionError(f"entry {number} of {incarnation} cannot follow its entry {last}")
+        self.applied[incarnation] = number
+        self._incarnation = incarnation
+        self._number = number
+        self._tx.enter(incarnation, clock, rules)
+        self._writes = EXTENDED.writes if rules & _KEEPER else PLAIN.writes
+        if checkpoint:
+            for entries, ours in reversed(self.checkpoints):  # mostly it is the last one
+                if entries <= checkpoint:
+                    if entries == checkpoint and ours != digest:
+                        return Disagreement(incarnation, checkpoint, digest, ours)
+                    break
+        return None
+
+    def execute(self, request: Request, fields: object | None = None, own: bool = False) -> Outcome:
+        """Evaluate one request. `own`: its reply is wanted; `fields`: what its body was decoded to before."""
+        tx = self._tx
+        if self.events:
+            self.events.clear()
+        if self.warnings:
+            self.warnings.clear()
+        if self.session_changes:
+            self.session_changes.clear()
+        tx.watched = self.watched
+        kind, session_id, opcode, identities, body = request
+        if kind != _CLIENT:
+            return self._execute_proxys(request)
+        # As ZooKeeper, which counts whatever it prepares, also what it refuses then.
+        if opcode != _SYNC:
+            self.zxid += 1
+        session = self.sessions.get(session_id)
+        if session is None:
+            return _EXPIRED
+        if session.incarnation != self._incarnation:
+            return _MOVED
+        operation = self._writes.get(opcode)
+        if operation is None:
+            self.zxid -= 1
+            return _UNIMPLEMENTED
+        tx.zxid = self.zxid
+        tx.session_id = session_id
+        tx.identities = identities
+        tx.own = own
+        try:
+            decode, apply, reply = operation
+            if fields is None:
+                fields, _ = decode(body, 0)
+            result = apply(tx, fields)
+            # `Outcome(...)` would go through a function written in Python.
+            outcome = _new(Outcome, (0, reply(result))) if own else DONE
+            tx.commit()
+        except Refusal as refusal:
+            tx.rollback()
+            return Outcome(refusal.code, refusal.body)
+        except MalformedPacket as error:
+            if opcode != _SYNC and not spends_zxid(opcode, error):
+                self.zxid -= 1
+            return Outcome(code_of(opcode, error), b"")
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - one request must not stop all servers for ever
+            return self._stumbled(request, error)
+        if opcode == _CLOSE_SESSION:
+            self.session_changes.append(SessionChange(session_id, session.incarnation, None))
+        if len(self.digest.touched) > _MOST_TOUCHED:
+            self.digest.settle(self.tree.nodes)
+        return outcome
+
+    def end(self) -> None:
+        """The entry is over."""
+        self.entries += 1
+        if self.entries % CHECKPOINT_EVERY == 0:
+            self.checkpoints.append((self.entries, self.digest.settle(self.tree.nodes)))
+
+    def _stumbled(self, request: Request, error: Exception) -> Outcome:
+        """An error of ours: the request has never been, here as on every other server."""
+        self._tx.rollback()
+        log.error(
+            "an error in entry %d of %s: the request of kind %d, opcode %d, session %#x fails everywhere",
+            self._number,
+            self._incarnation,
+            request.kind,
+            request.opcode,
+            request.session_id,
+            exc_info=error,
+        )
+        return _STUMBLED
+
+    # -- what the proxies themselves have to say: as operations, but they count zxids by themselves ----------
+
+    def _execute_proxys(self, request: Request) -> Outcome:
+        tx = self._tx
+        zxid = self.zxid
+        tx.zxid = zxid + 1
+        try:
+            changes = _PROXYS[request.kind](self, request)
+            tx.commit()
+        except Refusal as refusal:
+            tx.rollback()
+            return Outcome(refusal.code, refusal.body)
+        except (MemoryError, UnknownLevel):
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            self.zxid = zxid
+            return self._stumbled(request, error)
+        self.session_changes += changes
+        return DONE
+
+    def _open(self, request: Request) -> Iterable[SessionChange]:
+        """A client begins a session."""
+        timeout_ms, password_hash = decode_open(request.body)
+        if request.session_id in self.sessions:
+            raise Refusal(ErrorCode.SYSTEM_ERROR)  # two proxies drew the same id: the later one draws again
+        session = Session(request.session_id, timeout_ms, password_hash, self._incarnation)
+        self._tx.open_session(session)
+        self.zxid += 1
+        return [SessionChange(session.id, "", self._incarnation)]
+
+    def _attach(self, request: Request) -> Iterable[SessionChange]:
+        """A client goes on with a session, here. A wrong password is answered as by ZooKeeper."""
+        timeout_ms, password_hash = decode_attach(request.body)
+        session = self.sessions.get(request.session_id)
+        if session is None or session.password_hash != password_hash:
+            raise Refusal(ErrorCode.SESSION_EXPIRED)
+        former = session.incarnation
+        self._tx.attach_session(session, self._incarnation, timeout_ms)
+        return [SessionChange(session.id, former, self._incarnation)]
+
+    def _close(self, request: Request) -> Iterable[SessionChange]:
+        """A session has been silent for too long, or an administrator ends it."""
+        session = self.sessions.get(request.session_id)
+        if session is None:
+            raise Refusal(ErrorCode.SESSION_EXPIRED)
+        holder = decode_close(request.body).holder
+        if holder and session.incarnation != holder:
+            raise Refusal(ErrorCode.SESSION_MOVED)
+        self._tx.close_session(session)
+        self.zxid += 1
+        return [SessionChange(session.id, session.incarnation, None)]
+
+    def _carry_over(self, request: Request) -> Iterable[SessionChange]:
+        """The sender goes on as another incarnation, with all sessions that are still its own."""
+        old = decode_carry_over(request.body).old
+        moved = sorted(session.id for session in self.sessions.values() if session.incarnation == old)
+        for session_id in moved:
+            session = self.sessions[session_id]
+            self._tx.attach_session(session, self._incarnation, session.timeout_ms)
+        return [SessionChange(session_id, old, self._incarnation) for session_id in moved]
+
+    def _node_due(self, request: Request) -> Iterable[SessionChange]:
+        """A container or TTL node is due."""
+        delete_due(self._tx, decode_node_due(request.body))
+        self.zxid += 1
+        return ()
+
+    def _epoch(self, request: Request) -> Iterable[SessionChange]:
+        """The tree was restored from a backup: zxids go on above all that clients may have seen."""
+        cluster_id, at_least = decode_epoch(request.body)
+        if cluster_id != self.cluster_id or at_least > self.zxid:
+            self.zxid = (max(self.zxid, at_least) >> 32) + 1 << 32
+            self.cluster_id = cluster_id
+        return ()
+
+    def _raise_level(self, request: Request) -> Iterable[SessionChange]:
+        """The rules change from here on."""
+        wanted = decode_level(request.body).level
+        if wanted > self.level:
+            if wanted not in self.known_levels:
+                raise UnknownLevel(wanted, self.known_levels)
+            self.level = wanted
+        return ()
+
+    def _forget(self, request: Request) -> Iterable[SessionChange]:
+        """No entry of an incarnation that is over will ever come."""
+        self.applied.pop(decode_forget(request.body).incarnation, None)
+        return ()
+
+
+_PROXYS: dict[int, Callable[[Machine, Request], Iterable[SessionChange]]] = {
+    Kind.OPEN: Machine._open,
+    Kind.ATTACH: Machine._attach,
+    Kind.CLOSE: Machine._close,
+    Kind.CARRY_OVER: Machine._carry_over,
+    Kind.NODE_DUE: Machine._node_due,
+    Kind.EPOCH: Machine._epoch,
+    Kind.LEVEL: Machine._raise_level,
+    Kind.FORGET: Machine._forget,
+}

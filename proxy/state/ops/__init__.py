@@ -1,0 +1,101 @@
+"""The table of operations: every request that this server answers, by opcode. One file an operation.
+
+Ping, auth and sasl concern the connection rather than the state: the frontend answers those.
+"""
+
+from collections.abc import Mapping
+
+from codec.constants import KeeperFeature, KeeperOpCode, OpCode
+from proxy.state.operation import Operations, ReadOperation, WriteOperation
+from proxy.state.ops.add_watch import add_watch
+from proxy.state.ops.check_not_exists import CHECK_NOT_EXISTS
+from proxy.state.ops.check_stat import CHECK_STAT
+from proxy.state.ops.check_watches import check_watches
+from proxy.state.ops.close_session import CLOSE_SESSION
+from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL
+from proxy.state.ops.create_if_not_exists import CREATE_IF_NOT_EXISTS
+from proxy.state.ops.delete import DELETE
+from proxy.state.ops.delete_container import DELETE_CONTAINER
+from proxy.state.ops.get_all_children_number import get_all_children_number
+from proxy.state.ops.get_ephemerals import get_ephemerals
+from proxy.state.ops.keeper_lists import filtered_list, list_recursive, list_with_stat_and_data
+from proxy.state.ops.keeper_multi_read import keeper_multi_read
+from proxy.state.ops.multi import MULTI, PARTS, multi_of
+from proxy.state.ops.multi_read import multi_read
+from proxy.state.ops.read_only import close_session, not_read_only
+from proxy.state.ops.reads import exists, get_acl, get_children, get_children2, get_data
+from proxy.state.ops.reconfig import RECONFIG
+from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
+from proxy.state.ops.remove_watches import remove_watches
+from proxy.state.ops.set_acl import SET_ACL
+from proxy.state.ops.set_data import SET_DATA
+from proxy.state.ops.set_watches import set_watches, set_watches2
+from proxy.state.ops.sync import SYNC
+from proxy.state.ops.try_remove import TRY_REMOVE
+from proxy.state.ops.who_am_i import who_am_i
+
+READS: dict[int, ReadOperation] = {
+    OpCode.EXISTS: exists,
+    OpCode.GET_DATA: get_data,
+    OpCode.GET_CHILDREN: get_children,
+    OpCode.GET_CHILDREN2: get_children2,
+    OpCode.GET_ACL: get_acl,
+    OpCode.CHECK_WATCHES: check_watches,
+    OpCode.REMOVE_WATCHES: remove_watches,
+    OpCode.MULTI_READ: multi_read,
+    OpCode.SET_WATCHES: set_watches,
+    OpCode.GET_EPHEMERALS: get_ephemerals,
+    OpCode.GET_ALL_CHILDREN_NUMBER: get_all_children_number,
+    OpCode.SET_WATCHES2: set_watches2,
+    OpCode.ADD_WATCH: add_watch,
+    OpCode.WHO_AM_I: who_am_i,
+}
+
+WRITES: dict[int, WriteOperation] = {
+    OpCode.CREATE: CREATE,
+    OpCode.CREATE2: CREATE2,
+    OpCode.CREATE_CONTAINER: CREATE_CONTAINER,
+    OpCode.CREATE_TTL: CREATE_TTL,
+    OpCode.DELETE: DELETE,
+    OpCode.DELETE_CONTAINER: DELETE_CONTAINER,
+    OpCode.SET_DATA: SET_DATA,
+    OpCode.SET_ACL: SET_ACL,
+    OpCode.MULTI: MULTI,
+    OpCode.SYNC: SYNC,
+    OpCode.RECONFIG: RECONFIG,
+    OpCode.CLOSE_SESSION: CLOSE_SESSION,
+}
+
+# What ClickHouse Keeper adds.
+
+_KEEPER_READS: Mapping[int, ReadOperation] = {
+    OpCode.MULTI_READ: keeper_multi_read,
+    KeeperOpCode.FILTERED_LIST: filtered_list,
+    KeeperOpCode.LIST_WITH_STAT_AND_DATA: list_with_stat_and_data,
+    KeeperOpCode.LIST_RECURSIVE: list_recursive,
+}
+_KEEPER_WRITES: Mapping[int, WriteOperation] = {
+    KeeperOpCode.CHECK_NOT_EXISTS: CHECK_NOT_EXISTS,
+    KeeperOpCode.CREATE_IF_NOT_EXISTS: CREATE_IF_NOT_EXISTS,
+    KeeperOpCode.REMOVE_RECURSIVE: REMOVE_RECURSIVE,
+    KeeperOpCode.CHECK_STAT: CHECK_STAT,
+    KeeperOpCode.TRY_REMOVE: TRY_REMOVE,
+}
+
+# What /keeper/feature_flags tells: all that Keeper has.
+FEATURES: frozenset[KeeperFeature] = frozenset(KeeperFeature)
+
+PLAIN = Operations(READS, WRITES, extended=False)
+EXTENDED = Operations(
+    {**READS, **_KEEPER_READS},
+    {**WRITES, **_KEEPER_WRITES, OpCode.MULTI: multi_of({**PARTS, **_KEEPER_WRITES})},
+    extended=True,
+)
+
+
+def reads_alone(operations: Operations) -> Operations:
+    """The same for a session that may only read: its writes come as reads, which are refused."""
+    refused = dict.fromkeys(operations.writes, not_read_only)
+    return Operations(
+        {**operations.reads, **refused, OpCode.CLOSE_SESSION: close_session}, {}, operations.extended
+    )

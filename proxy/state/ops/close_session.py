@@ -1,0 +1,17 @@
+"""closeSession: the client's own end of its session (PrepRequestProcessor, case closeSession)."""
+
+from proxy.state.operation import WriteOperation, nothing
+from proxy.state.transaction import Transaction
+
+
+def decode(_frame: bytes, position: int) -> tuple[None, int]:
+    """The request has no body."""
+    return None, position
+
+
+def apply(tx: Transaction, _fields: None) -> None:
+    """End the session and delete its ephemerals."""
+    tx.close_session(tx.session())
+
+
+CLOSE_SESSION = WriteOperation(decode, apply, nothing)

@@ -1,0 +1,113 @@
+"""create, create2, createContainer and createTTL: PrepRequestProcessor.pRequest2TxnCreate."""
+
+from typing import TypeAlias
+
+from codec.constants import CreateMode, ErrorCode, Perms
+from codec.jute import pack_string
+from codec.packets import Create, CreateTtl, decode_create, decoder, read_create_ttl
+from proxy.state.acl import demand
+from proxy.state.operation import WriteOperation
+from proxy.state.ops.missing import missing
+from proxy.state.refusal import Refusal
+from proxy.state.transaction import Transaction
+from proxy.state.tree import Node
+from schema.paths import ROOT, is_valid
+from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, pack_stat, session_of, ttl_owner
+
+Created: TypeAlias = tuple[str, Node]
+
+_EPHEMERAL = 1
+SEQUENTIAL = 2
+_LAST_PLAIN_MODE = _EPHEMERAL | SEQUENTIAL  # those beyond are a container's or have a TTL, or are none
+# Modes with a TTL, and what they are without it.
+TTL_MODES: dict[int, int] = {
+    CreateMode.PERSISTENT_WITH_TTL: CreateMode.PERSISTENT,
+    CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL: CreateMode.PERSISTENT_SEQUENTIAL,
+}
+
+
+def create(tx: Transaction, fields: Create, owner: int = 0) -> Created:
+    """Create the node; the checks come in ZooKeeper's order, for the first one that fails is the answer.
+
+    `owner` is a container's or TTL node's, whatever the flags say.
+    """
+    path, data, sent_acl, flags = fields
+    if not 0 <= flags <= _LAST_PLAIN_MODE:
+        _check_mode(flags, extended_types=tx.extended_types)
+    if path is None:
+        raise Refusal(ErrorCode.MARSHALLING_ERROR)  # where ZooKeeper stumbles over it
+    slash = path.rfind("/")
+    if slash < 0 or "\0" in path:
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    acl = OPEN_ACL if sent_acl is OPEN_ACL else tx.expand(sent_acl)
+    above = path[:slash] or ROOT
+    parent = tx.nodes.get(above)
+    if parent is None:
+        raise missing(tx, path)
+    if parent.acl is not OPEN_ACL:
+        demand(parent.acl, Perms.CREATE, tx.identities)
+    if flags:
+        if flags & SEQUENTIAL:
+            path = f"{path}{seq_delta(parent):010d}"
+        if flags & _EPHEMERAL and not owner:
+            owner = tx.session_id
+    if not is_valid(path):
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    if not slash and tx.reserves(path):
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    if path in tx.nodes:
+        raise Refusal(ErrorCode.NODE_EXISTS)
+    if parent.owner and session_of(parent.owner):
+        raise Refusal(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
+    if tx.quotas:
+        tx.check_quota(path, 1, len(data or b""))
+    return path, tx.create(path, above, parent, data, acl, owner)
+
+
+def seq_delta(parent: Node) -> int:
+    """The number that the next sequential child's name ends with: how many children the parent ever had.
+
+    It is known only here, where the request is applied, and every server comes to the same one.
+    """
+    return parent.created
+
+
+def _check_mode(flags: int, *, extended_types: bool) -> None:
+    """Flags that ZooKeeper refuses first: CreateMode.fromFlag, then a TTL mode where there is no TTL."""
+    if flags in TTL_MODES:
+        raise Refusal(ErrorCode.BAD_ARGUMENTS if extended_types else ErrorCode.UNIMPLEMENTED)
+    if not 0 <= flags <= CreateMode.CONTAINER:
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
+
+
+def _container(tx: Transaction, fields: Create) -> Created:
+    return create(tx, fields, CONTAINER_OWNER)
+
+
+def _ttl(tx: Transaction, fields: CreateTtl) -> Created:
+    """Create a TTL node, after EphemeralType.validateTTL.
+
+    A mode without TTL goes with no TTL at all there, and a negative one then ends the whole server: it is
+    refused here like the others.
+    """
+    path, data, sent_acl, flags, ttl = fields
+    if flags in TTL_MODES and not tx.extended_types:
+        raise Refusal(ErrorCode.UNIMPLEMENTED)
+    if flags not in TTL_MODES or not 0 < ttl <= MAX_TTL:
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    return create(tx, (path, data, sent_acl, TTL_MODES[flags]), ttl_owner(ttl))
+
+
+def _path(created: Created) -> bytes:
+    return pack_string(created[0])
+
+
+def _path_and_stat(created: Created) -> bytes:
+    path, node = created
+    return pack_string(path) + pack_stat(node, 0)
+
+
+CREATE = WriteOperation(decode_create, create, _path)
+CREATE2 = WriteOperation(decode_create, create, _path_and_stat)
+CREATE_CONTAINER = WriteOperation(decode_create, _container, _path_and_stat)
+CREATE_TTL = WriteOperation(decoder(read_create_ttl), _ttl, _path_and_stat)

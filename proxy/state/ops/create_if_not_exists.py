@@ -1,0 +1,32 @@
+"""createIfNotExists of Keeper: create, content with a node that is there already."""
+
+from codec.constants import ErrorCode
+from codec.jute import Acl, pack_string
+from codec.packets import decode_create, present
+from proxy.state.operation import WriteOperation
+from proxy.state.ops.create import SEQUENTIAL, create
+from proxy.state.refusal import Refusal
+from proxy.state.transaction import Transaction
+
+_Fields = tuple[str, bytes | None, tuple[Acl, ...] | None, int]
+
+
+def _decode(frame: bytes, position: int) -> tuple[_Fields, int]:
+    (path, data, acl, flags), end = decode_create(frame, position)
+    return (present(path, end), data, acl, flags), end
+
+
+def apply(tx: Transaction, fields: _Fields) -> str:
+    """The path, whether it was there or has been created. A sequential node would never be there."""
+    path, _, _, flags = fields
+    if flags & SEQUENTIAL:
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    try:
+        return create(tx, fields)[0]
+    except Refusal as refusal:
+        if refusal.code != ErrorCode.NODE_EXISTS:
+            raise
+        return path
+
+
+CREATE_IF_NOT_EXISTS = WriteOperation(_decode, apply, pack_string)

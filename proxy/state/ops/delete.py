@@ -1,0 +1,36 @@
+"""delete: PrepRequestProcessor.pRequest2Txn, case delete."""
+
+from codec.constants import ErrorCode, Perms
+from codec.packets import decode_path_version
+from proxy.state.acl import demand
+from proxy.state.operation import WriteOperation, nothing
+from proxy.state.ops.missing import missing
+from proxy.state.refusal import Refusal
+from proxy.state.transaction import Transaction
+from schema.paths import ROOT, SPECIAL_PATHS
+from schema.znode import OPEN_ACL
+
+
+def apply(tx: Transaction, fields: tuple[str, int]) -> None:
+    """Delete the node, in ZooKeeper's order of checks."""
+    path, version = fields
+    slash = path.rfind("/")
+    if slash < 0 or "\0" in path or path in SPECIAL_PATHS:
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    above = path[:slash] or ROOT
+    parent = tx.nodes.get(above)
+    if parent is None:
+        raise missing(tx, path)
+    if parent.acl is not OPEN_ACL:
+        demand(parent.acl, Perms.DELETE, tx.identities)
+    node = tx.nodes.get(path)
+    if node is None:
+        raise missing(tx, path)
+    if version not in (-1, node.version):
+        raise Refusal(ErrorCode.BAD_VERSION)
+    if node.children:
+        raise Refusal(ErrorCode.NOT_EMPTY)
+    tx.delete(path, above, parent, node)
+
+
+DELETE = WriteOperation(decode_path_version, apply, nothing)

@@ -1,0 +1,186 @@
+"""multi: several writes as one, all or none (PrepRequestProcessor, case multi, and MultiResponse).
+
+Each part is the single operation itself, applied one after another in the same transaction.
+"""
+
+from collections.abc import Mapping
+from struct import error as StructError
+from typing import Any, NamedTuple, TypeAlias
+
+from codec.constants import CreateMode, ErrorCode, OpCode
+from codec.errors import MalformedPacket
+from codec.jute import INT
+from codec.packets import MULTI_HEADER, present
+from proxy.state.operation import WriteOperation
+from proxy.state.ops.check import CHECK
+from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL, TTL_MODES
+from proxy.state.ops.delete import DELETE
+from proxy.state.ops.set_data import SET_DATA
+from proxy.state.ops.unreadable import NullAcl
+from proxy.state.refusal import Refusal
+from proxy.state.transaction import Transaction
+
+PARTS: dict[int, WriteOperation] = {
+    OpCode.CREATE: CREATE,
+    OpCode.CREATE2: CREATE2,
+    OpCode.CREATE_CONTAINER: CREATE_CONTAINER,
+    OpCode.CREATE_TTL: CREATE_TTL,
+    OpCode.DELETE: DELETE,
+    OpCode.SET_DATA: SET_DATA,
+    OpCode.CHECK: CHECK,
+}
+
+_CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER)
+# Parts whose results have a Stat, all of which MultiResponse sends under one type.
+_WITH_STAT = (OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
+# Modes of a create that say nothing but what its opcode says: neither a container's nor with a TTL.
+_USUAL_MODES = frozenset(
+    (
+        CreateMode.PERSISTENT,
+        CreateMode.EPHEMERAL,
+        CreateMode.PERSISTENT_SEQUENTIAL,
+        CreateMode.EPHEMERAL_SEQUENTIAL,
+    )
+)
+END_OF_PARTS = MULTI_HEADER.pack(-1, True, -1)
+
+_HEADER_SIZE = MULTI_HEADER.size
+_header_at = MULTI_HEADER.unpack_from
+
+
+class Kind:
+    """What the parts of one opcode have in common."""
+
+    __slots__ = ("apply", "decode", "header", "opcode", "operation", "reply", "usual_modes")
+
+    def __init__(self, opcode: int, operation: WriteOperation) -> None:
+        self.opcode = opcode
+        self.operation = operation
+        # Of a slot these are read faster than of the operation's tuple, once for every part.
+        self.decode = operation.decode
+        self.apply = operation.apply
+        self.reply = operation.reply
+        answered = OpCode.CREATE2 if opcode in _WITH_STAT else opcode
+        self.header = MULTI_HEADER.pack(answered, False, ErrorCode.OK)  # what comes before its result
+        # Modes of a create that need no second look (`_looked_at`); None: this is no create.
+        self.usual_modes: frozenset[int] | None = None
+        if opcode in _CREATES:
+            self.usual_modes = _USUAL_MODES
+        elif opcode == OpCode.CREATE_TTL:
+            self.usual_modes = frozenset()
+
+
+Kinds: TypeAlias = Mapping[int, Kind]
+# One operation of a multi: what it is, and its fields.
+Part: TypeAlias = tuple[Kind, Any]
+
+
+def kinds_of(operations: Mapping[int, WriteOperation]) -> Kinds:
+    """The kinds of parts that a multi of these operations has."""
+    return {int(opcode): Kind(opcode, operation) for opcode, operation in operations.items()}
+
+
+KINDS = kinds_of(PARTS)
+
+
+class Failure(NamedTuple):
+    """A multi of `size` parts whose part at `position` (from 0) was refused."""
+
+    size: int
+    position: int
+    code: ErrorCode
+
+
+# The parts' answers, as far as they are wanted, or the failure of one.
+Outcome: TypeAlias = list[bytes] | Failure
+
+
+def decode(frame: bytes, position: int, kinds: Kinds = KINDS) -> tuple[list[Part], int]:
+    """The parts, and the position behind them.
+
+    `kinds`: those that there may be. Raises MalformedPacket for other ones, as ZooKeeper does.
+    """
+    parts: list[Part] = []
+    while True:
+        try:
+            opcode, done, _err = _header_at(frame, position)
+        except StructError:
+            raise MalformedPacket("cut within a multi header") from None
+        position += _HEADER_SIZE
+        if done:
+            return parts, position
+        # As decode_part does, at a call less for each part.
+        kind = kinds.get(opcode)
+        if kind is None:
+            raise MalformedPacket(f"operation {opcode} in a multi")
+        fields, position = kind.decode(frame, position)
+        modes = kind.usual_modes
+        if modes is None or (fields[3] in modes and fields[2] is not None and fields[0] is not None):
+            parts.append((kind, fields))
+        else:
+            parts.append(_looked_at(kind, fields, position))
+
+
+def decode_part(frame: bytes, position: int, opcode: int) -> tuple[Part, int]:
+    """The part behind a header, and the position behind it. Raises MalformedPacket as `decode` does."""
+    kind = KINDS.get(opcode)
+    if kind is None:
+        raise MalformedPacket(f"operation {opcode} in a multi")
+    fields, end = kind.decode(frame, position)
+    return (kind, fields) if kind.usual_modes is None else _looked_at(kind, fields, end), end
+
+
+def _looked_at(kind: Kind, fields: Any, end: int) -> Part:
+    """What a create turns out to be that need not be what its opcode says: Op.Create goes by the mode."""
+    acl, flags = fields[2], fields[3]
+    present(fields[0], end)
+    if kind.opcode != OpCode.CREATE_TTL:
+        # MultiOperationRecord builds CreateOptions, which want an ACL, and for TTL modes a TTL
+        if not 0 <= flags <= CreateMode.CONTAINER:
+            raise MalformedPacket("create options in a multi")
+        if acl is None:
+            raise NullAcl("create options without an ACL in a multi")
+    elif flags not in TTL_MODES:
+        kind, fields = KINDS[OpCode.CREATE], fields[:4]
+    return (KINDS[OpCode.CREATE_CONTAINER] if flags == CreateMode.CONTAINER else kind), fields
+
+
+def apply(tx: Transaction, parts: list[Part]) -> Outcome:
+    """Apply part after part; the first refusal takes them all back and is the multi's answer."""
+    answers: list[bytes] = []
+    own = tx.own
+    done = 0
+    try:
+        for kind, fields in parts:
+            result = kind.apply(tx, fields)
+            if own:
+                answers.append(kind.header + kind.reply(result))
+            done += 1
+    except Refusal as refusal:
+        tx.rollback()
+        if refusal.code == ErrorCode.MARSHALLING_ERROR:
+            raise  # no KeeperException there, but what ends the whole request
+        return Failure(len(parts), done, refusal.code)
+    return answers
+
+
+def reply(outcome: Outcome) -> bytes:
+    """Each part's answer; after a failure OK before it, its code, and RUNTIMEINCONSISTENCY behind it."""
+    if isinstance(outcome, Failure):
+        size, position, code = outcome
+        codes = [ErrorCode.OK] * position + [code] + [ErrorCode.RUNTIME_INCONSISTENCY] * (size - position - 1)
+        outcome = [MULTI_HEADER.pack(OpCode.ERROR, False, err) + INT.pack(err) for err in codes]
+    return b"".join(outcome) + END_OF_PARTS
+
+
+def multi_of(operations: Mapping[int, WriteOperation]) -> WriteOperation:
+    """multi with other parts than ZooKeeper's."""
+    kinds = kinds_of(operations)
+
+    def decode_parts(frame: bytes, position: int) -> tuple[list[Part], int]:
+        return decode(frame, position, kinds)
+
+    return WriteOperation(decode_parts, apply, reply)
+
+
+MULTI = WriteOperation(decode, apply, reply)

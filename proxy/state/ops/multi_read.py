@@ -1,0 +1,70 @@
+"""multiRead: several reads in one request, each answered by itself (FinalRequestProcessor)."""
+
+from codec.constants import ErrorCode, OpCode, Perms
+from codec.errors import MalformedPacket, NullString
+from codec.jute import INT, Reader, pack_buffer
+from codec.packets import MULTI_HEADER, read_multi_header
+from proxy.state.acl import demand
+from proxy.state.operation import Client, Reading
+from proxy.state.ops.bounded import Body
+from proxy.state.ops.multi import END_OF_PARTS, decode_part
+from proxy.state.ops.reads import find
+from proxy.state.refusal import Refusal
+
+
+def _get_data(reading: Reading, client: Client, path: str) -> bytes:
+    node = find(reading, path)
+    demand(node.acl, Perms.READ, client.identities)
+    return pack_buffer(node.data) + node.stat()
+
+
+def _get_children(reading: Reading, client: Client, path: str) -> bytes:
+    node = find(reading, path)
+    demand(node.acl, Perms.READ, client.identities)
+    return node.names()
+
+
+_PARTS = {int(OpCode.GET_DATA): _get_data, int(OpCode.GET_CHILDREN): _get_children}
+
+
+def multi_read(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
+    """The results in order. Parts set no watch, whatever they say (Op.GetData, Op.GetChildren).
+
+    Raises BADARGUMENTS for results too large for one reply.
+    """
+    body = Body()
+    for opcode, path in _read(frame, position):
+        operation = _PARTS.get(opcode)
+        if operation is None or path is None:
+            # A multi of writes, or a null path: ZooKeeper stumbles, but sends the results so far.
+            raise Refusal(ErrorCode.MARSHALLING_ERROR, body.whole(END_OF_PARTS))
+        try:
+            result = operation(reading, client, path)
+        except Refusal as refusal:
+            body.add(MULTI_HEADER.pack(OpCode.ERROR, False, refusal.code), INT.pack(refusal.code))
+        else:
+            body.add(MULTI_HEADER.pack(opcode, False, ErrorCode.OK), result)
+    return body.whole(END_OF_PARTS)
+
+
+def _read(frame: bytes, position: int) -> list[tuple[int, str | None]]:
+    """Opcode and path of each part. Raises MalformedPacket; also if reads and writes are mixed."""
+    reader = Reader(frame, position)
+    parts: list[tuple[int, str | None]] = []
+    reads = 0
+    while True:
+        opcode, done, _err = read_multi_header(reader)
+        if done:
+            if 0 < reads < len(parts):
+                raise MalformedPacket("reads and writes in one request")
+            return parts
+        if opcode in _PARTS:
+            parts.append((opcode, reader.string()))
+            reader.boolean()  # whether to watch
+            reads += 1
+        else:
+            parts.append((opcode, None))
+            try:
+                _, reader.position = decode_part(frame, reader.position, opcode)
+            except NullString as null:  # the part is whole, and not looked at further
+                reader.position = null.end

@@ -1,0 +1,82 @@
+"""exists, getData, getChildren, getChildren2 and getACL: answered from the tree (FinalRequestProcessor).
+
+These run once per request and nothing else does, so they build bytes and no objects.
+"""
+
+from codec.constants import ErrorCode, Perms
+from codec.jute import INT, NULL, pack_acls
+from codec.packets import decode_path, decode_path_watch
+from proxy.state.acl import demand, masked, permits
+from proxy.state.operation import Client, Reading
+from proxy.state.ops.features import TELLING
+from proxy.state.refusal import Refusal
+from proxy.state.tree import Node
+from schema.paths import ROOT
+from schema.znode import OPEN_ACL
+
+
+def find(reading: Reading, path: str) -> Node:
+    """The node. Raises NONODE. ZooKeeper's tree holds its root under the empty path too."""
+    node = reading.tree.nodes.get(path or ROOT) or reading.system.get(path)
+    if node is None:
+        raise Refusal(ErrorCode.NO_NODE)
+    return node
+
+
+def get_data(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
+    """Data and Stat; a watch is set only on a node that is there."""
+    path, watch = decode_path_watch(frame, position)
+    node = reading.tree.nodes.get(path)
+    if node is None:
+        node = find(reading, path)
+        if path in TELLING:
+            client.knows_keeper = True
+    if node.acl is not OPEN_ACL:
+        demand(node.acl, Perms.READ, client.identities)
+    if watch:
+        reading.watches.data.add(path, client)
+    data = node.data
+    return (NULL if data is None else INT.pack(len(data)) + data) + node.stat()
+
+
+def exists(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
+    """The Stat; a watch is set in any case."""
+    path, watch = decode_path_watch(frame, position)
+    if "\0" in path:
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    node = reading.tree.nodes.get(path or ROOT) or reading.system.get(path)
+    if node is not None:
+        demand(node.acl, Perms.READ, client.identities)
+    if watch:
+        reading.watches.data.add(path, client)
+    if node is None:
+        raise Refusal(ErrorCode.NO_NODE)
+    return node.stat()
+
+
+def get_children(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
+    """The names of the children."""
+    return _children(reading, client, frame, position).names()
+
+
+def get_children2(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
+    """The names of the children, and the Stat."""
+    node = _children(reading, client, frame, position)
+    return node.names() + node.stat()
+
+
+def _children(reading: Reading, client: Client, frame: bytes, position: int) -> Node:
+    path, watch = decode_path_watch(frame, position)
+    node = find(reading, path)
+    demand(node.acl, Perms.READ, client.identities)
+    if watch:
+        reading.watches.children.add(path, client)
+    return node
+
+
+def get_acl(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
+    """The ACL and the Stat; password hashes are for those with ADMIN only."""
+    node = find(reading, decode_path(frame, position))
+    demand(node.acl, Perms.READ | Perms.ADMIN, client.identities)
+    acl = node.acl if permits(node.acl, Perms.ADMIN, client.identities) else masked(node.acl)
+    return pack_acls(acl) + node.stat()

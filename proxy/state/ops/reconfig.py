@@ -1,0 +1,28 @@
+"""reconfig, as a ZooKeeper without reconfigEnabled answers it: there is no ensemble here to change.
+
+It goes through the log although it changes nothing, since ZooKeeper gives it a zxid. getConfig is a getData
+of `/zookeeper/config`, which is there and empty, as a standalone ZooKeeper's.
+"""
+
+from typing import NoReturn
+
+from codec.constants import ErrorCode
+from codec.jute import Reader
+from codec.packets import decoder
+from proxy.state.operation import WriteOperation, nothing
+from proxy.state.refusal import Refusal
+from proxy.state.transaction import Transaction
+
+
+def _read(reader: Reader) -> tuple[str | None, ...]:
+    servers = tuple(reader.string() for _ in ("joining servers", "leaving servers", "new members"))
+    reader.long()  # the version of the configuration that is to be replaced
+    return servers
+
+
+def apply(_tx: Transaction, _servers: tuple[str | None, ...]) -> NoReturn:
+    """RECONFIGDISABLED, once the request is read whole (PrepRequestProcessor, case reconfig)."""
+    raise Refusal(ErrorCode.RECONFIG_DISABLED)
+
+
+RECONFIG = WriteOperation(decoder(_read), apply, nothing)

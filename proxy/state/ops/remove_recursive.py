@@ -1,0 +1,53 @@
+"""removeRecursive of Keeper: a node and all that is below it, in one step or not at all."""
+
+from codec.constants import ErrorCode, Perms
+from codec.keeper import read_path_limit
+from codec.packets import decoder
+from proxy.state.acl import demand
+from proxy.state.operation import WriteOperation, nothing
+from proxy.state.ops.missing import missing
+from proxy.state.refusal import Refusal
+from proxy.state.transaction import Transaction
+from schema.paths import ROOT, SPECIAL_PATHS, parent_of
+
+# More nodes are refused as if the client had set this limit. A request is applied in one go, and while it is,
+# no proxy answers anybody: 8,000 nodes take 50 ms.
+MOST = 8192
+
+
+def apply(tx: Transaction, fields: tuple[str, int]) -> None:
+    """Delete the tree, leaves first. NOTEMPTY if it has more nodes than the limit; OK if its parent is gone.
+
+    As in Keeper the permission to delete is asked of the parent and of every node that goes.
+    """
+    path, limit = fields
+    slash = path.rfind("/")
+    if slash < 0 or "\0" in path or path in SPECIAL_PATHS or tx.reserves(path):
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    nodes = tx.nodes
+    parent = nodes.get(path[:slash] or ROOT)
+    if parent is None:
+        return
+    demand(parent.acl, Perms.DELETE, tx.identities)
+    if path not in nodes:
+        raise missing(tx, path)
+    paths = _subtree(tx, path, min(limit, MOST))
+    for below in paths:
+        demand(nodes[below].acl, Perms.DELETE, tx.identities)
+    for below in reversed(paths):
+        above = parent_of(below)
+        tx.delete(below, above, nodes[above], nodes[below])
+
+
+def _subtree(tx: Transaction, path: str, limit: int) -> list[str]:
+    """A node and what is below it, parents first. Raises NOTEMPTY if that is more than `limit` nodes."""
+    found = [path]
+    for above in found:
+        names = tx.nodes[above].children or ()
+        if len(found) + len(names) > limit:
+            raise Refusal(ErrorCode.NOT_EMPTY)
+        found += [f"{above}/{name}" for name in sorted(names)]
+    return found
+
+
+REMOVE_RECURSIVE = WriteOperation(decoder(read_path_limit), apply, nothing)

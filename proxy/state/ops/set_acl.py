@@ -1,0 +1,30 @@
+"""setACL: PrepRequestProcessor.pRequest2Txn, case setACL."""
+
+from codec.constants import ErrorCode, Perms
+from codec.packets import SetAcl, decoder, read_set_acl
+from proxy.state.acl import demand
+from proxy.state.operation import WriteOperation
+from proxy.state.ops.missing import missing
+from proxy.state.refusal import Refusal
+from proxy.state.transaction import Transaction
+from proxy.state.tree import Node
+from schema.paths import is_valid
+
+
+def apply(tx: Transaction, fields: SetAcl) -> Node:
+    """Replace the ACL, in ZooKeeper's order of checks. The version is the ACL's own."""
+    path, sent_acl, version = fields
+    if not is_valid(path):
+        raise Refusal(ErrorCode.BAD_ARGUMENTS)
+    acl = tx.expand(sent_acl)
+    node = tx.nodes.get(path)
+    if node is None:
+        raise missing(tx, path)
+    demand(node.acl, Perms.ADMIN, tx.identities)
+    if version not in (-1, node.aversion):
+        raise Refusal(ErrorCode.BAD_VERSION)
+    tx.set_acl(path, node, acl)
+    return node
+
+
+SET_ACL = WriteOperation(decoder(read_set_acl), apply, Node.stat)

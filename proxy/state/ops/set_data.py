@@ -1,0 +1,33 @@
+"""setData: PrepRequestProcessor.pRequest2Txn, case setData."""
+
+from codec.constants import ErrorCode, Perms
+from codec.packets import decode_set_data
+from proxy.state.acl import demand
+from proxy.state.operation import WriteOperation
+from proxy.state.ops.missing import missing
+from proxy.state.refusal import Refusal
+from proxy.state.transaction import Transaction
+from proxy.state.tree import Node
+from schema.paths import is_valid
+from schema.znode import OPEN_ACL
+
+
+def apply(tx: Transaction, fields: tuple[str, bytes | None, int]) -> Node:
+    """Replace the data, in ZooKeeper's order of checks."""
+    path, data, version = fields
+    node = tx.nodes.get(path)
+    if node is None:
+        if not is_valid(path):  # which comes first in ZooKeeper, but there is no node with such a path
+            raise Refusal(ErrorCode.BAD_ARGUMENTS)
+        raise missing(tx, path)
+    if node.acl is not OPEN_ACL:
+        demand(node.acl, Perms.WRITE, tx.identities)
+    if tx.quotas:
+        tx.check_quota(path, 0, len(data or b"") - len(node.data or b""))
+    if version not in (-1, node.version):
+        raise Refusal(ErrorCode.BAD_VERSION)
+    tx.set_data(path, node, data)
+    return node
+
+
+SET_DATA = WriteOperation(decode_set_data, apply, Node.stat)

@@ -1,0 +1,208 @@
+"""Quotas: how many nodes and bytes lie below a path that has one, and what may not be exceeded.
+
+As in ZooKeeper, a quota of /a consists of two nodes: /zookeeper/quota/a/zookeeper_limits, which a client
+writes, and /zookeeper/quota/a/zookeeper_stats, whose data each server updates in memory, without any change
+in the log. While there is no quota, a request costs no more than a look at an empty dict.
+"""
+
+import re
+from collections.abc import Mapping
+from typing import NamedTuple, Protocol
+
+from codec.constants import ErrorCode
+from proxy.state.refusal import Refusal
+
+QUOTA_PATHS = "/zookeeper/quota/"
+_LIMITS = "zookeeper_limits"
+_STATS = "zookeeper_stats"
+
+
+class Counted(Protocol):
+    """A node, as far as quotas care."""
+
+    data: bytes | None
+    children: set[str] | None
+
+    def changed(self) -> None:
+        """A field has changed."""
+
+
+class Limits(NamedTuple):
+    """What a quota allows; -1 is no limit. A hard limit takes the place of the soft one."""
+
+    soft_count: int = -1
+    soft_bytes: int = -1
+    hard_count: int = -1
+    hard_bytes: int = -1
+
+
+class Quota:
+    """One path's numbers, itself included, and its limits."""
+
+    __slots__ = ("bytes", "count", "counted", "has_limits", "has_stats", "limits")
+
+    def __init__(self) -> None:
+        self.count = self.bytes = 0
+        self.counted = False  # else the numbers are still to be found out
+        self.has_limits = self.has_stats = False  # which of the two nodes are there
+        self.limits: Limits | None = None  # None: not to be read, or not there
+
+
+class Quotas(dict[str, Quota]):
+    """All quotas, by the path that they are for."""
+
+    __slots__ = ("_nodes", "stale")
+
+    def __init__(self, nodes: Mapping[str, Counted]) -> None:
+        super().__init__()
+        self._nodes = nodes
+        self.stale: set[str] = set()  # whose stats node is to be brought up to date
+
+    def came(self, path: str, data: bytes | None) -> None:
+        """A node has been entered."""
+        self._add(path, 1, _size(path, data))
+        self._note(path, data, present=True)
+
+    def went(self, path: str, data: bytes | None) -> None:
+        """A node has been taken out."""
+        self._add(path, -1, -_size(path, data))
+        self._note(path, None, present=False)
+
+    def changed(self, path: str, before: bytes | None, after: bytes | None) -> None:
+        """A node gets other data."""
+        self._add(path, 0, _size(path, after) - _size(path, before))
+        self._note(path, after, present=True)
+
+    def settle(self) -> int:
+        """Count what has not been counted and bring the stats nodes up to date; the bytes they grew by."""
+        growth = 0
+        for path in self.stale:
+            quota = self.get(path)
+            if quota is None:
+                continue
+            if not quota.counted:
+                self._count(path, quota)
+            if quota.has_stats:
+                node = self._nodes[f"{QUOTA_PATHS}{path[1:]}/{_STATS}"]
+                data = b"count=%d,bytes=%d" % (quota.count, quota.bytes)
+                growth += len(data) - len(node.data or b"")
+                node.data = data
+                node.changed()
+        self.stale.clear()
+        return growth
+
+    def limited(self, path: str) -> str | None:
+        """The nearest path with limits that a path lies below, or is (DataTree.getMaxPrefixWithQuota)."""
+        while path:
+            quota = self.get(path)
+            if quota is not None and quota.has_limits:
+                return path
+            path = path[: path.rfind("/")]
+        return None
+
+    def _add(self, path: str, count: int, size: int) -> None:
+        while path:
+            quota = self.get(path)
+            if quota is not None and quota.counted:
+                quota.count += count
+                quota.bytes += size
+                self.stale.add(path)
+            path = path[: path.rfind("/")]
+
+    def _note(self, path: str, data: bytes | None, *, present: bool) -> None:
+        """If the node is a quota's, remember what it says."""
+        if not path.startswith(QUOTA_PATHS):
+            return
+        of, _, name = path[len(QUOTA_PATHS) - 1 :].rpartition("/")
+        if not of or name not in (_LIMITS, _STATS):
+            return  # ZooKeeper keeps no quota on its root
+        quota = self.get(of)
+        if quota is None:
+            quota = self[of] = Quota()
+        if name == _LIMITS:
+            quota.has_limits = present
+            quota.limits = read_limits(data) if present else None
+        else:
+            quota.has_stats = present
+        if quota.has_limits or quota.has_stats:
+            self.stale.add(of)
+        else:
+            del self[of]
+
+    def _count(self, path: str, quota: Quota) -> None:
+        quota.count = quota.bytes = 0
+        quota.counted = True
+        waiting = [path]
+        while waiting:
+            above = waiting.pop()
+            node = self._nodes.get(above)
+            if node is not None:
+                quota.count += 1
+                quota.bytes += _size(above, node.data)
+                waiting += [f"{above}/{name}" for name in node.children or ()]
+
+
+def _size(path: str, data: bytes | None) -> int:
+    """The bytes that a node counts: none for a stats node, which changes with each count of a quota above."""
+    if path.startswith(QUOTA_PATHS) and path.endswith("/" + _STATS):
+        return 0
+    return len(data or b"")
+
+
+def check(
+    quotas: Quotas, path: str, count: int, size: int, warnings: list[tuple[str, str]], *, enforce: bool
+) -> None:
+    """Warn of a quota that `count` nodes and `size` bytes more would exceed (ZooKeeperServer.checkQuota).
+
+    Raises QUOTAEXCEEDED for a hard limit if those are to be enforced. As in ZooKeeper the numbers are those
+    from before the request, also for all parts of a multi.
+    """
+    limited = quotas.limited(path)
+    if limited is None:
+        return
+    quota = quotas[limited]
+    limits = quota.limits
+    if limits is None:
+        if enforce:
+            raise Refusal(ErrorCode.MARSHALLING_ERROR)  # where ZooKeeper stumbles over them
+        return
+    if not quota.has_stats:
+        return
+    for what, more, now, soft, hard in (
+        ("count", count, quota.count, limits.soft_count, limits.hard_count),
+        ("bytes", size, quota.bytes, limits.soft_bytes, limits.hard_bytes),
+    ):
+        limit = hard if hard > -1 else soft
+        if more and limit > -1 and now + more > limit:
+            kind = "hard" if hard > -1 else "soft"
+            warnings.append((limited, f"{what} would be {now + more}, {kind} limit {limit}"))
+            if hard > -1 and enforce:
+                raise Refusal(ErrorCode.QUOTA_EXCEEDED)
+
+
+# Long.parseLong's, with no more digits than it can mean: Python's int() raises for very many.
+_NUMBER = re.compile(r"([+-]?)0*(\d{1,19})")
+
+
+def read_limits(data: bytes | None) -> Limits | None:
+    """The limits of a node's data as StatsTrack reads them; None for what it stumbles over."""
+    if data is None:
+        return None
+    found: dict[str, int] = {}
+    # Java's split drops empty strings at the end: "bytes=5=" has two parts, "count=" one
+    text = data.decode("utf-8", "replace").rstrip(",;")
+    for pair in re.split("[,;]+", text) if text else ():
+        parts = pair.rstrip("=").split("=")
+        if len(parts) < 2:
+            return None
+        match = _NUMBER.fullmatch(parts[1] or "-1")
+        number = None if match is None else int(match[1] + match[2])
+        if number is None or not -(1 << 63) <= number < 1 << 63:
+            return None
+        found[parts[0]] = number
+    return Limits(
+        found.get("count", -1),
+        found.get("bytes", -1),
+        found.get("countHardLimit", -1),
+        found.get("byteHardLimit", -1),
+    )

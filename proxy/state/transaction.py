@@ -1,0 +1,300 @@
+"""The tree as one request sees it: what the request may know, and how it changes nodes.
+
+One object serves all requests, one after another; the machine sets it up for each. Every change leaves an
+entry in the undo list, so that a request that fails half-way (a part of a multi, or a bug) is undone
+completely.
+"""
+
+from typing import Any
+
+from codec.constants import EventType
+from codec.jute import Acl
+from proxy.state.acl import expand
+from proxy.state.auth.scheme import Identities
+from proxy.state.auth.schemes import ALWAYS, WITH_X509
+from proxy.state.digest import Digest
+from proxy.state.quotas import QUOTA_PATHS, check
+from proxy.state.sessions import Session
+from proxy.state.tree import Node, Tree
+from proxy.state.watches import TreeEvent
+from schema.entry import Rules
+from schema.paths import parent_of
+from schema.znode import wrap_int
+
+# Plain numbers: looking up an enum's member costs more than using it.
+_CREATED = int(EventType.NODE_CREATED)
+_DELETED = int(EventType.NODE_DELETED)
+_DATA_CHANGED = int(EventType.NODE_DATA_CHANGED)
+_EXTENDED_TYPES = int(Rules.EXTENDED_TYPES)
+_ENFORCE_QUOTA = int(Rules.ENFORCE_QUOTA)
+_KEEPER = int(Rules.KEEPER)
+_X509 = int(Rules.X509)
+
+SYSTEM = "keeper"  # the name below the root that ClickHouse Keeper keeps for itself
+_SYSTEM_PATH = f"/{SYSTEM}"
+
+
+class Transaction:
+    """What one request sees, and how it changes the tree."""
+
+    __slots__ = (
+        "_digest",
+        "_quota_changes",
+        "_sessions",
+        "_touched",
+        "_tree",
+        "_undo",
+        "enforces_quota",
+        "events",
+        "extended_types",
+        "identities",
+        "incarnation",
+        "keeper",
+        "nodes",
+        "now",
+        "own",
+        "quotas",
+        "schemes",
+        "session_id",
+        "warnings",
+        "watched",
+        "zxid",
+    )
+
+    def __init__(self, tree: Tree, sessions: dict[int, Session], digest: Digest) -> None:
+        self._undo: list[tuple[Any, ...]] = []  # each a function and its arguments
+        self._quota_changes: list[tuple[Any, ...]] = []
+        self.events: list[TreeEvent] = []
+        self.warnings: list[tuple[str, str]] = []  # quotas that were exceeded, and by what
+        self.watched = False  # whether events are collected
+        self.own = False  # whether a reply is wanted
+        self.zxid = 0  # of the request
+        self.session_id = 0  # whose request it is
+        self.identities: Identities = ()  # and who that is
+        self.work_on(tree, sessions, digest)
+        self.enter("", 0, 0)
+
+    def work_on(self, tree: Tree, sessions: dict[int, Session], digest: Digest) -> None:
+        """Change this state from now on."""
+        self._tree = tree
+        self.nodes = tree.nodes
+        self.quotas = tree.quotas
+        self._sessions = sessions
+        self._digest = digest
+        self._touched = digest.touched
+
+    def enter(self, incarnation: str, clock: int, rules: int) -> None:
+        """Go on to the requests of the next entry: who sent it, its clock in ms since 1970, its rules."""
+        self.incarnation = incarnation
+        self.now = clock
+        self.extended_types = bool(rules & _EXTENDED_TYPES)
+        self.enforces_quota = bool(rules & _ENFORCE_QUOTA)
+        self.keeper = bool(rules & _KEEPER)
+        self.schemes = WITH_X509 if rules & _X509 else ALWAYS
+
+    # -- what operations ask ---------------------------------------------------------------------------------
+
+    def reserves(self, path: str) -> bool:
+        """Whether a path belongs to the server itself; not so in a tree that has a node there of its own."""
+        return self.keeper and path.split("/", 2)[1:2] == [SYSTEM] and _SYSTEM_PATH not in self.nodes
+
+    def expand(self, acl: tuple[Acl, ...] | None) -> tuple[Acl, ...]:
+        """The ACL to store for one that the client sent. Raises INVALIDACL."""
+        return expand(acl, self.identities, self.schemes)
+
+    def check_quota(self, path: str, count: int, size: int) -> None:
+        """Ask whether so many nodes and bytes more may come. Raises QUOTAEXCEEDED."""
+        warnings = self.warnings if self.own else []  # the sender's log is enough
+        check(self.quotas, path, count, size, warnings, enforce=self.enforces_quota)
+
+    def session(self) -> Session:
+        """The session whose request it is."""
+        return self._sessions[self.session_id]
+
+    # -- changes: whether they are allowed has been checked --------------------------------------------------
+
+    def create(
+        self, path: str, above: str, parent: Node, data: bytes | None, acl: tuple[Acl, ...], owner: int
+    ) -> Node:
+        """Create a node below `parent`, whose path is `above` (DataTree.createNode)."""
+        zxid = self.zxid
+        now = self.now
+        tree = self._tree
+        touched = self._touched
+        created = parent.created
+        self._undo.append((_uncreate, path, parent, created, parent.pzxid))
+        if above not in touched:
+            self._digest.touch(above, parent)
+        touched.add(path)
+        node = Node(data, acl, owner, zxid, zxid, zxid, now, now, 0, 0, 0)
+        # As Tree.attach, without a call.
+        self.nodes[path] = node
+        tree.data_size += len(path) + len(data) if data else len(path)
+        if owner:
+            tree.index_owner(path, owner)
+        name = path[path.rfind("/") + 1 :]
+        children = parent.children
+        if children is None:
+            parent.children = {name}
+        else:
+            children.add(name)
+        parent.created = created + 1 if created != _MAX_INT else wrap_int(created + 1)
+        parent.pzxid = zxid
+        parent._stat = parent._names = None
+        if self.quotas or path.startswith(QUOTA_PATHS):
+            self._quota_changes.append((self.quotas.came, path, data))
+        if self.watched:
+            self.events.append(TreeEvent(_CREATED, path, acl, parent.acl))
+        return node
+
+    def delete(self, path: str, above: str, parent: Node, node: Node) -> None:
+        """Delete a node without children (DataTree.deleteNode)."""
+        tree = self._tree
+        touched = self._touched
+        data = node.data
+        self._undo.append((_undelete, path, node, parent, parent.pzxid))
+        if above not in touched:
+            self._digest.touch(above, parent)
+        if path not in touched:
+            self._digest.touch(path, node)
+        # As Tree.detach, without a call.
+        del self.nodes[path]
+        tree.data_size -= len(path) + len(data) if data else len(path)
+        if node.owner:
+            tree.forget_owner(path, node.owner)
+        children = parent.children
+        assert children is not None
+        children.discard(path[path.rfind("/") + 1 :])
+        if not children:
+            parent.children = None
+        parent.pzxid = self.zxid
+        parent._stat = parent._names = None
+        if self.quotas or path.startswith(QUOTA_PATHS):
+            self._quota_changes.append((self.quotas.went, path, data))
+        if self.watched:
+            self.events.append(TreeEvent(_DELETED, path, node.acl, parent.acl))
+
+    def set_data(self, path: str, node: Node, data: bytes | None) -> None:
+        """Give a node new data (DataTree.setData)."""
+        tree = self._tree
+        before = node.data
+        version = node.version
+        self._undo.append((_unset_data, node, before, version, node.mzxid, node.mtime))
+        if path not in self._touched:
+            self._digest.touch(path, node)
+        tree.data_size += len(data or b"") - len(before or b"")
+        node.data = data
+        node.version = version + 1 if version != _MAX_INT else wrap_int(version + 1)
+        node.mzxid = self.zxid
+        node.mtime = self.now
+        node._stat = None
+        if self.quotas or path.startswith(QUOTA_PATHS):
+            self._quota_changes.append((self.quotas.changed, path, before, data))
+        if self.watched:
+            self.events.append(TreeEvent(_DATA_CHANGED, path, node.acl, ()))
+
+    def set_acl(self, path: str, node: Node, acl: tuple[Acl, ...]) -> None:
+        """Give a node a new ACL (DataTree.setACL); watches do not fire for it."""
+        self._undo.append((_unset_acl, node, node.acl, node.aversion))
+        self._digest.touch(path, node)
+        node.acl = acl
+        node.aversion = wrap_int(node.aversion + 1)
+        node._stat = None
+
+    def delete_ephemerals(self, session_id: int) -> None:
+        """Delete what a session owns (DataTree.killSession)."""
+        nodes = self.nodes
+        for path in sorted(self._tree.ephemerals.get(session_id, ())):
+            above = parent_of(path)
+            self.delete(path, above, nodes[above], nodes[path])
+
+    def open_session(self, session: Session) -> None:
+        """Enter a session that was not there."""
+        self._undo.append((_unopen, session))
+        self._sessions[session.id] = session
+        self._digest.add_session(session)
+
+    def close_session(self, session: Session) -> None:
+        """Take a session out, and its ephemerals."""
+        self._undo.append((_unclose, session))
+        self._digest.take_session(session)
+        del self._sessions[session.id]
+        self.delete_ephemerals(session.id)
+
+    def attach_session(self, session: Session, incarnation: str, timeout_ms: int) -> None:
+        """Let a session be another proxy's, or the same one's with another timeout."""
+        self._undo.append((_unattach, session, session.incarnation, session.timeout_ms))
+        self._digest.take_session(session)
+        session.incarnation = incarnation
+        session.timeout_ms = timeout_ms
+        self._digest.add_session(session)
+
+    # -- the end of a request --------------------------------------------------------------------------------
+
+    def commit(self) -> None:
+        """What the request has changed stays."""
+        self._undo.clear()
+        if self._quota_changes:
+            for count, *change in self._quota_changes:
+                count(*change)
+            self._quota_changes.clear()
+            self._tree.data_size += self.quotas.settle()
+
+    def rollback(self) -> None:
+        """Take all changes of the request back. For the digest, what was touched is hashed again."""
+        for undo, *former in reversed(self._undo):
+            undo(self, *former)
+        self._undo.clear()
+        self._quota_changes.clear()
+        self.events.clear()
+
+
+_MAX_INT = (1 << 31) - 1
+
+
+# The ways back. Each finds the tree as its change left it, for all later changes have been taken back before.
+
+
+def _uncreate(tx: Transaction, path: str, parent: Node, created: int, pzxid: int) -> None:
+    tx._tree.detach(path)
+    parent.created = created
+    parent.pzxid = pzxid
+
+
+def _undelete(tx: Transaction, path: str, node: Node, parent: Node, pzxid: int) -> None:
+    tx._tree.attach(path, node)
+    parent.pzxid = pzxid
+
+
+def _unset_data(
+    tx: Transaction, node: Node, data: bytes | None, version: int, mzxid: int, mtime: int
+) -> None:
+    tx._tree.data_size += len(data or b"") - len(node.data or b"")
+    node.data = data
+    node.version = version
+    node.mzxid = mzxid
+    node.mtime = mtime
+    node.changed()
+
+
+def _unset_acl(_tx: Transaction, node: Node, acl: tuple[Acl, ...], aversion: int) -> None:
+    node.acl = acl
+    node.aversion = aversion
+    node.changed()
+
+
+def _unopen(tx: Transaction, session: Session) -> None:
+    tx._digest.take_session(session)
+    del tx._sessions[session.id]
+
+
+def _unclose(tx: Transaction, session: Session) -> None:
+    tx._sessions[session.id] = session
+    tx._digest.add_session(session)
+
+
+def _unattach(tx: Transaction, session: Session, incarnation: str, timeout_ms: int) -> None:
+    tx._digest.take_session(session)
+    session.incarnation = incarnation
+    session.timeout_ms = timeout_ms
+    tx._digest.add_session(session)

@@ -1,0 +1,195 @@
+"""The tree of znodes in memory: DataTree's fields and indexes. What changes it is `transaction`."""
+
+from collections.abc import Iterable
+
+from codec.jute import Acl, pack_strings
+from proxy.state.quotas import Quotas
+from schema.errors import BadValue
+from schema.paths import QUOTA, ROOT
+from schema.znode import Znode, pack_stat, session_of
+
+
+class Node(Znode):
+    """One znode, and what reads send again and again: whoever changes a node says so by `changed`."""
+
+    __slots__ = ("_names", "_stat", "children")
+
+    children: set[str] | None
+
+    def __init__(
+        self,
+        data: bytes | None,
+        acl: tuple[Acl, ...],
+        owner: int,
+        czxid: int,
+        mzxid: int,
+        pzxid: int,
+        ctime: int,
+        mtime: int,
+        version: int,
+        created: int,
+        aversion: int,
+    ) -> None:
+        # As Znode's, without a call.
+        self.data = data
+        self.acl = acl
+        self.owner = owner
+        self.czxid = czxid
+        self.mzxid = mzxid
+        self.pzxid = pzxid
+        self.ctime = ctime
+        self.mtime = mtime
+        self.version = version
+        self.created = created
+        self.aversion = aversion
+        self.children = None
+        self._stat: bytes | None = None
+        self._names: bytes | None = None
+
+    def changed(self) -> None:
+        """A field has changed, or a child came or went."""
+        self._stat = self._names = None
+
+    def stat(self) -> bytes:
+        """The node's Stat as ZooKeeper sends it, kept for the next read."""
+        packed = self._stat
+        if packed is None:
+            children = self.children
+            packed = self._stat = pack_stat(self, len(children) if children else 0)
+        return packed
+
+    def names(self) -> bytes:
+        """The names of its children, packed, kept for the next read."""
+        packed = self._names
+        if packed is None:
+            packed = self._names = pack_strings(self.children or ())
+        return packed
+
+
+class Tree:
+    """All znodes by path, the ephemerals by session, the nodes that go by themselves, and the quotas."""
+
+    __slots__ = ("data_size", "ephemerals", "mortal", "nodes", "quotas")
+
+    def __init__(self) -> None:
+        self.nodes: dict[str, Node] = {}
+        self.ephemerals: dict[int, set[str]] = {}
+        self.mortal: set[str] = set()  # container and TTL nodes
+        self.quotas = Quotas(self.nodes)
+        self.data_size = 0  # bytes of all data, and characters of all paths
+
+    def become(self, other: "Tree") -> None:
+        """Be what another tree is, which nobody uses any more."""
+        self.nodes = other.nodes
+        self.ephemerals = other.ephemerals
+        self.mortal = other.mortal
+        self.quotas = other.quotas
+        self.data_size = other.data_size
+
+    def attach(self, path: str, node: Node) -> None:
+        """Enter a node that was not there below its parent, which is."""
+        self.enter(path, node)
+        if path != ROOT:
+            self.link(path)
+
+    def enter(self, path: str, node: Node) -> None:
+        """Enter a node that was not there; `link` makes its parent know it."""
+        data = node.data
+        self.data_size += len(path) + len(data) if data else len(path)
+        self.nodes[path] = node
+        if node.owner:
+            self.index_owner(path, node.owner)
+
+    def link(self, path: str) -> None:
+        """Make a node's parent know it. Raises KeyError if there is none."""
+        slash = path.rfind("/")
+        parent = self.nodes[path[:slash] or ROOT]
+        children = parent.children
+        if children is None:
+            parent.children = {path[slash + 1 :]}
+        else:
+            children.add(path[slash + 1 :])
+        parent.changed()
+
+    def index_owner(self, path: str, owner: int) -> None:
+        """Make an ephemeral known to its session, and a container or TTL node to whoever looks for such."""
+        session = session_of(owner)
+        if not session:
+            self.mortal.add(path)
+        elif session in self.ephemerals:
+            self.ephemerals[session].add(path)
+        else:
+            self.ephemerals[session] = {path}
+
+    def detach(self, path: str) -> Node:
+        """Take a node out that is there, from under its parent, which is too."""
+        node = self.nodes.pop(path)
+        self.data_size -= len(path) + len(node.data or b"")
+        if node.owner:
+            self.forget_owner(path, node.owner)
+        slash = path.rfind("/")
+        parent = self.nodes[path[:slash] or ROOT]
+        children = parent.children
+        assert children is not None
+        children.discard(path[slash + 1 :])
+        if not children:
+            parent.children = None
+        parent.changed()
+        return node
+
+    def forget_owner(self, path: str, owner: int) -> None:
+        """The reverse of `index_owner`."""
+        session = session_of(owner)
+        if not session:
+            self.mortal.discard(path)
+            return
+        owned = self.ephemerals[session]
+        owned.discard(path)
+        if not owned:
+            del self.ephemerals[session]
+
+    # -- a whole tree, from pages ----------------------------------------------------------------------------
+
+    def enter_all(self, paths: list[str], nodes: Iterable[Node]) -> None:
+        """Enter many nodes that are not there; `link_all` makes their parents know them. Raises BadValue."""
+        known = self.nodes
+        before = len(known)
+        known.update(zip(paths, nodes, strict=True))
+        if len(known) != before + len(paths):
+            raise BadValue(f"a path from {paths[0]} to {paths[-1]} comes twice")
+        for path in paths:
+            node = known[path]
+            if node.owner:
+                self.index_owner(path, node.owner)
+
+    def link_all(self) -> None:
+        """Make each node known to its parent, count sizes and find the quotas. Raises BadValue."""
+        nodes = self.nodes
+        if ROOT not in nodes:
+            raise BadValue("there is no root")
+        self.data_size = sum(map(len, nodes)) + sum([len(node.data) for node in nodes.values() if node.data])
+        # Siblings mostly come together.
+        last = None
+        children: set[str] = set()
+        for path in nodes:
+            above, _, name = path.rpartition("/")
+            if above != last:
+                parent = nodes.get(above or ROOT)
+                if parent is None:
+                    raise BadValue(f"there is {path}, but not its parent")
+                last = above
+                if parent.children is None:
+                    parent.children = set()
+                children = parent.children
+            children.add(name)
+        nodes[ROOT].children.discard("")  # type: ignore[union-attr]
+        self._find_quotas()
+
+    def _find_quotas(self) -> None:
+        below = [QUOTA] if QUOTA in self.nodes else []
+        for path in below:
+            node = self.nodes[path]
+            below += [f"{path}/{name}" for name in node.children or ()]
+            if path != QUOTA:
+                self.quotas.came(path, node.data)
+        self.data_size += self.quotas.settle()

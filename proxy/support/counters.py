@@ -1,0 +1,22 @@
+"""Counters. Pure: numbers that only grow, increased where things happen and read by `admin`."""
+
+
+class Counters:
+    """Since the start of this server."""
+
+    __slots__ = (
+        "auth_failed",
+        "connect_requests",
+        "notifications",
+        "rejected",
+        "sessionless_expired",
+        "sessions_expired",
+    )
+
+    def __init__(self) -> None:
+        self.auth_failed = 0  # auth packets that proved nothing
+        self.connect_requests = 0  # of connections that wanted a session
+        self.notifications = 0  # watch events sent
+        self.rejected = 0  # connections over maxClientCnxns
+        self.sessionless_expired = 0  # connections that never asked for a session
+        self.sessions_expired = 0  # ended here since their clients were silent

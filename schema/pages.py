@@ -1,0 +1,375 @@
+"""Pages of a snapshot: znodes, sessions, and what else the state machine has to remember.
+
+Columns instead of records, for speed and since columns compress better. Paths are sorted inside a page. The
+pages of one snapshot may overlap, since an import writes them in parallel: readers rely on no order of pages.
+"""
+
+import functools
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from itertools import accumulate, chain, pairwise, repeat
+from operator import attrgetter
+from struct import Struct
+from struct import error as StructError
+from typing import Any, NamedTuple, TypeVar, overload
+
+from codec.jute import Acl
+from schema.compression import seal, unseal, unseal_head
+from schema.entry import PASSWORD_HASH_SIZE
+from schema.errors import BadValue
+from schema.json_values import number, pack_json, text, unpack_json
+from schema.text import Fields, pack_texts, to_bytes, to_text
+from schema.znode import OPEN_ACL, Znode
+
+NODES_FORMAT = 0x4E  # "N"
+SESSIONS_FORMAT = 0x53  # "S"
+
+#: What a page has in etcd, about: small enough that appends between two puts of pages do not wait long.
+PAGE_BYTES = 96 << 10
+
+N = TypeVar("N", bound=Znode)
+
+
+@dataclass(frozen=True, slots=True)
+class PageHeader:
+    """What a page of znodes says of itself without being decompressed."""
+
+    count: int
+    first: str  # path of its first znode
+    last: str
+
+
+_COUNT = Struct(">I")
+_SIZES = Struct(">II")  # bytes of the paths, bytes of the ACLs
+NUMBERS_START = _SIZES.size
+_LONGS = 6
+_INTS = 5
+_NODE_SIZE = 8 * _LONGS + 4 * _INTS
+_fields = attrgetter(
+    "czxid", "mzxid", "pzxid", "ctime", "mtime", "owner", "version", "created", "aversion", "acl", "data"
+)
+
+
+def _columns(count: int) -> Struct:
+    """czxid, mzxid, pzxid, ctime, mtime, owner; version, created, aversion, size of data, index of ACL."""
+    return Struct(f">{_LONGS * count}q{(_INTS - 1) * count}i{count}I")
+
+
+def encode_nodes(nodes: Sequence[tuple[str, Znode]]) -> bytes:
+    """A page of (path, znode), sorted by path. Raises ValueError for what no znode can have."""
+    count = len(nodes)
+    if not count:
+        raise ValueError("a page of no znodes")
+    joined = "\0".join([path for path, _ in nodes])
+    if joined.count("\0") != count - 1:
+        raise ValueError("a path holds a NUL character, which ZooKeeper allows in no path")
+    columns: list[tuple[Any, ...]] = list(zip(*[_fields(node) for _, node in nodes], strict=True))
+    *numbers, acls, datas = columns
+    lengths = [-1 if data is None else len(data) for data in datas]
+    if -1 in lengths:
+        datas = tuple([data or b"" for data in datas])
+    table, indexes = _index_acls(acls)
+    try:
+        packed = _columns(count).pack(*chain(*numbers, lengths, indexes))
+    except StructError as error:
+        raise ValueError(f"a znode's field does not fit: {error}") from error
+    return pack_columns(count, nodes[0][0], nodes[-1][0], packed, to_bytes(joined), table, b"".join(datas))
+
+
+def pack_columns(
+    count: int, first: str, last: str, numbers: bytes, paths: bytes, acls: bytes, data: bytes
+) -> bytes:
+    """A page of columns that are packed already, for writers that have no Znode objects (the pipeline)."""
+    body = b"".join((_SIZES.pack(len(paths), len(acls)), numbers, paths, acls, data))
+    return seal(NODES_FORMAT, body, _COUNT.pack(count) + pack_texts((first, last)))
+
+
+def _index_acls(acls: Sequence[tuple[Acl, ...]]) -> tuple[bytes, list[int]]:
+    """(the packed table of distinct ACLs, each znode's index in it)."""
+    # Most znodes share few tuples, and a tuple's identity is hashed faster than its content.
+    tuples = {id(acl): acl for acl in acls}
+    index_of: dict[tuple[Acl, ...], int] = {}
+    index_of_id = {key: index_of.setdefault(acl, len(index_of)) for key, acl in tuples.items()}
+    return pack_acls(index_of), [index_of_id[key] for key in map(id, acls)]
+
+
+def pack_acls(acls: Collection[tuple[Acl, ...]]) -> bytes:
+    """The table of a page's ACLs, to which the znodes' indexes point."""
+    return b"".join((_COUNT.pack(len(acls)), *[_pack_acl(acl) for acl in acls]))
+
+
+_PERMS = Struct(">i")
+
+
+def _pack_acl(acl: tuple[Acl, ...]) -> bytes:
+    entries = [_PERMS.pack(entry.perms) + pack_texts((entry.scheme, entry.id)) for entry in acl]
+    return _COUNT.pack(len(acl)) + b"".join(entries)
+
+
+@functools.lru_cache(maxsize=64)
+def unpack_acls(packed: bytes) -> list[tuple[Acl, ...]]:
+    """The reverse of `pack_acls`. Raises BadValue."""
+    fields = Fields(packed, "a page's ACLs")
+    table = []
+    for _ in range(fields.size()):
+        entries = [Acl(fields.unpack(_PERMS)[0], fields.text(), fields.text()) for _ in range(fields.size())]
+        table.append(_shared_acl(tuple(entries)))
+    fields.end()
+    return table
+
+
+@functools.lru_cache(maxsize=1 << 16)
+def _shared_acl(acl: tuple[Acl, ...]) -> tuple[Acl, ...]:
+    """Equal ACLs of all pages are one tuple, and the open one is OPEN_ACL itself."""
+    return OPEN_ACL if acl == OPEN_ACL else acl
+
+
+def page_header(page: bytes) -> PageHeader:
+    """The header of a page of znodes. Raises BadValue."""
+    return _header(unseal_head(NODES_FORMAT, page, "a page of znodes"))
+
+
+def _header(head: bytes) -> PageHeader:
+    fields = Fields(head, "a page's header")
+    header = PageHeader(fields.size(), fields.text(), fields.text())
+    fields.end()
+    return header
+
+
+class NodeColumns(NamedTuple):
+    """The znodes of a page, field by field, in the page's order: what Znode takes, and their paths."""
+
+    paths: list[str]
+    raw_paths: list[bytes]  # as the digest takes them
+    data: list[bytes | None]
+    acl: Iterable[tuple[Acl, ...]]  # may be endless
+    owner: Sequence[int]
+    czxid: Sequence[int]
+    mzxid: Sequence[int]
+    pzxid: Sequence[int]
+    ctime: Sequence[int]
+    mtime: Sequence[int]
+    version: Sequence[int]
+    created: Sequence[int]
+    aversion: Sequence[int]
+
+    def made(self, make: Callable[..., N]) -> Iterator[N]:
+        """The znodes."""
+        return map(make, *self[2:])
+
+
+@overload
+def decode_nodes(page: bytes) -> list[tuple[str, Znode]]: ...
+@overload
+def decode_nodes(page: bytes, make: Callable[..., N]) -> list[tuple[str, N]]: ...
+def decode_nodes(page: bytes, make: Callable[..., Any] = Znode) -> list[tuple[str, Any]]:
+    """(path, znode) of each znode, in the page's order; `make` takes what Znode takes. Raises BadValue."""
+    columns = decode_columns(page)
+    return list(zip(columns.paths, columns.made(make), strict=True))
+
+
+def decode_columns(page: bytes) -> NodeColumns:
+    """The znodes of a page, field by field. Raises BadValue."""
+    n, body, paths_start, acls_start, data_start = unpack_columns(page)
+    raw_paths = body[paths_start:acls_start].split(b"\0")
+    if len(raw_paths) != n:
+        raise BadValue(f"a page of {n} znodes has {len(raw_paths)} paths")
+    values = _columns(n).unpack_from(body, NUMBERS_START)
+    czxids, mzxids, pzxids, ctimes, mtimes, owners, versions, createds, aversions, lengths, indexes = [
+        values[start : start + n] for start in range(0, len(values), n)
+    ]
+    table = unpack_acls(body[acls_start:data_start])
+    acls: Iterable[tuple[Acl, ...]]
+    try:
+        acls = repeat(table[0]) if len(table) == 1 and not any(indexes) else [table[i] for i in indexes]
+    except IndexError:
+        raise BadValue("a page has a znode whose ACL is not in it") from None
+    return NodeColumns(
+        to_text(body[paths_start:acls_start]).split("\0"),
+        raw_paths,
+        _unpack_data(body, data_start, lengths),
+        acls,
+        owners,
+        czxids,
+        _shared(czxids, mzxids),
+        _shared(czxids, pzxids),
+        ctimes,
+        _shared(ctimes, mtimes),
+        versions,
+        createds,
+        aversions,
+    )
+
+
+class Columns(NamedTuple):
+    """A page taken apart into its columns: numbers from NUMBERS_START on, paths, ACLs, data up to the end."""
+
+    nodes: int  # how many
+    body: bytes
+    paths_start: int
+    acls_start: int
+    data_start: int
+
+
+def unpack_columns(page: bytes) -> Columns:
+    """Where the columns of a page lie. Raises BadValue."""
+    head, body = unseal(NODES_FORMAT, page, "a page of znodes")
+    n = _header(head).count
+    paths_start = NUMBERS_START + n * _NODE_SIZE
+    if paths_start > len(body):
+        raise BadValue(f"a page of {n} znodes has only {len(body)} bytes")
+    paths_size, acls_size = _SIZES.unpack_from(body)
+    acls_start = paths_start + paths_size
+    data_start = acls_start + acls_size
+    if data_start > len(body):
+        raise BadValue(f"a page's data should start at byte {data_start} of {len(body)}")
+    return Columns(n, body, paths_start, acls_start, data_start)
+
+
+def _shared(one: Sequence[int], other: Sequence[int]) -> Sequence[int]:
+    """`other`, with the objects of `one` where both are equal: 96 bytes less for most znodes."""
+    return one if one == other else [a if a == b else b for a, b in zip(one, other, strict=True)]
+
+
+def _unpack_data(body: bytes, start: int, lengths: Sequence[int]) -> list[bytes | None]:
+    null = min(lengths) < 0
+    if null and min(lengths) < -1:
+        raise BadValue(f"a page has a znode with {min(lengths)} bytes of data")
+    sizes = [0 if length < 0 else length for length in lengths] if null else lengths
+    ends = list(accumulate(sizes, initial=start))
+    if ends[-1] != len(body):
+        raise BadValue(f"a page's data end at byte {ends[-1]} of {len(body)}")
+    datas: list[bytes | None] = [body[begin:end] for begin, end in pairwise(ends)]
+    if null:
+        return [None if length < 0 else data for length, data in zip(lengths, datas, strict=True)]
+    return datas
+
+
+def split_nodes(nodes: Iterable[tuple[str, Znode]], target_bytes: int = PAGE_BYTES) -> Iterator[bytes]:
+    """Pages of about `target_bytes` each; `nodes` sorted by path.
+
+    How well znodes compress is learned from the page before. A page that comes out more than twice as large
+    as wanted is divided, unless it holds a single znode.
+    """
+    chunk: list[tuple[str, Znode]] = []
+    size = 0
+    limit = 2 * target_bytes
+    for item in nodes:
+        path, node = item
+        chunk.append(item)
+        size += _NODE_SIZE + len(path) + len(node.data or b"")
+        if size >= limit:
+            stored = 0
+            for page in _bounded(chunk, 2 * target_bytes):
+                stored += len(page)
+                yield page
+            limit = min(max(size * target_bytes // stored, target_bytes), 16 * target_bytes)
+            chunk, size = [], 0
+    if chunk:
+        yield from _bounded(chunk, 2 * target_bytes)
+
+
+def _bounded(chunk: Sequence[tuple[str, Znode]], most: int) -> Iterator[bytes]:
+    page = encode_nodes(chunk)
+    if len(page) <= most or len(chunk) == 1:
+        yield page
+        return
+    middle = len(chunk) // 2
+    yield from _bounded(chunk[:middle], most)
+    yield from _bounded(chunk[middle:], most)
+
+
+class SessionValue(NamedTuple):
+    """A session as a snapshot keeps it."""
+
+    session_id: int
+    timeout_ms: int
+    password_hash: bytes  # the first 16 bytes of the password's SHA-256
+    incarnation: str  # of the proxy that it is attached to
+
+
+_SESSION = Struct(f">qi{PASSWORD_HASH_SIZE}sI")  # the last is the index of the incarnation
+_SESSIONS_A_PAGE = PAGE_BYTES // _SESSION.size
+
+
+def encode_sessions(sessions: Sequence[SessionValue]) -> bytes:
+    """A page of sessions."""
+    indexes: dict[str, int] = {}
+    rows = []
+    for session_id, timeout_ms, password_hash, incarnation in sessions:
+        if len(password_hash) != PASSWORD_HASH_SIZE:
+            raise ValueError(f"a password hash has {len(password_hash)} bytes, not {PASSWORD_HASH_SIZE}")
+        index = indexes.setdefault(incarnation, len(indexes))
+        rows.append(_SESSION.pack(session_id, timeout_ms, password_hash, index))
+    names = pack_texts(list(indexes))
+    return seal(SESSIONS_FORMAT, b"".join((_SIZES.pack(len(rows), len(indexes)), *rows, names)))
+
+
+def decode_sessions(page: bytes) -> list[SessionValue]:
+    """The sessions of a page, in its order. Raises BadValue."""
+    fields = Fields(unseal(SESSIONS_FORMAT, page, "a page of sessions")[1], "a page of sessions")
+    count, incarnations = fields.unpack(_SIZES)
+    rows = fields.raw(count * _SESSION.size)
+    names = [fields.text() for _ in range(incarnations)]
+    fields.end()
+    try:
+        return [
+            SessionValue(session_id, timeout_ms, password_hash, names[index])
+            for session_id, timeout_ms, password_hash, index in _SESSION.iter_unpack(rows)
+        ]
+    except IndexError:
+        raise BadValue("a page has a session whose incarnation is not in it") from None
+
+
+def split_sessions(sessions: Iterable[SessionValue]) -> Iterator[bytes]:
+    """Pages of sessions, each no larger than PAGE_BYTES or little more."""
+    chunk: list[SessionValue] = []
+    for session in sessions:
+        chunk.append(session)
+        if len(chunk) >= _SESSIONS_A_PAGE:
+            yield encode_sessions(chunk)
+            chunk = []
+    if chunk:
+        yield encode_sessions(chunk)
+
+
+class StateValue(NamedTuple):
+    """What the state machine has to remember beside znodes and sessions."""
+
+    zxid: int
+    entries: int  # how many entries were applied since the tree began
+    level: int
+    cluster_id: int
+    applied: dict[str, int]  # number of the last applied entry, by incarnation
+    checkpoints: tuple[tuple[int, int], ...]  # the most recent (entries, digest)
+
+
+def encode_state(state: StateValue) -> bytes:
+    """JSON with a checksum, since people read it."""
+    return pack_json(
+        {
+            "zxid": state.zxid,
+            "entries": state.entries,
+            "level": state.level,
+            "cluster_id": state.cluster_id,
+            "applied": dict(sorted(state.applied.items())),
+            "checkpoints": [[entries, f"{digest:016x}"] for entries, digest in state.checkpoints],
+        }
+    )
+
+
+def decode_state(value: bytes) -> StateValue:
+    """Raises BadValue."""
+    what = "a snapshot's state"
+    members = unpack_json(value, what)
+    try:
+        return StateValue(
+            number(members["zxid"]),
+            number(members["entries"]),
+            number(members["level"]),
+            number(members["cluster_id"]),
+            {incarnation: number(applied) for incarnation, applied in members["applied"].items()},
+            tuple([(number(entries), int(text(digest), 16)) for entries, digest in members["checkpoints"]]),
+        )
+    except (AttributeError, KeyError, TypeError, ValueError) as error:
+        raise BadValue(f"{what} has no proper {error}") from error

@@ -1,0 +1,105 @@
+"""The tree's record and a living proxy's value: JSON, since people read them with etcdctl."""
+
+from typing import Any, NamedTuple
+
+from schema.errors import BadValue
+from schema.json_values import boolean, number, pack_json, text, unpack_json
+
+
+class SnapshotRef(NamedTuple):
+    """A snapshot that the tree's record names."""
+
+    name: str  # in its pages' keys
+    position: int  # it holds the effects of all entries up to this mod_revision
+    writer: str  # the incarnation that made it
+    node_pages: int
+    session_pages: int
+    bytes: int  # of all its pages as they lie in etcd
+    nodes: int
+    sessions: int
+    zxid: int
+    digest: int  # unsigned, 64 bits
+
+
+class TreeRecord(NamedTuple):
+    """The prefix's own record: what a start needs to know before anything else."""
+
+    complete: bool  # False while an import runs: such a tree is not served
+    cluster_id: int  # etcd's; another one means that the tree was restored into another cluster
+    level: int  # of the state machine's semantics
+    current: SnapshotRef | None
+    previous: SnapshotRef | None
+
+
+class ProxyValue(NamedTuple):
+    """What a living proxy says of itself."""
+
+    levels: tuple[int, ...]  # that it can apply
+    version: str  # its release, for people
+
+
+def encode_record(record: TreeRecord) -> bytes:
+    """The value of `<prefix>/live/tree`."""
+    return pack_json(
+        {
+            "complete": record.complete,
+            "cluster_id": record.cluster_id,
+            "level": record.level,
+            "current": _pack_snapshot(record.current),
+            "previous": _pack_snapshot(record.previous),
+        }
+    )
+
+
+def decode_record(value: bytes) -> TreeRecord:
+    """Raises BadValue; for a record of schema version 1 the error says how to migrate."""
+    what = "the tree's record"
+    members = unpack_json(value, what)
+    try:
+        return TreeRecord(
+            boolean(members["complete"]),
+            number(members["cluster_id"]),
+            number(members["level"]),
+            _unpack_snapshot(members["current"]),
+            _unpack_snapshot(members["previous"]),
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadValue(f"{what} has no proper {error}") from error
+
+
+def encode_proxy(proxy: ProxyValue) -> bytes:
+    """The value of `<prefix>/live/proxy/<incarnation>`."""
+    return pack_json({"levels": proxy.levels, "version": proxy.version})
+
+
+def decode_proxy(value: bytes) -> ProxyValue:
+    """Raises BadValue."""
+    what = "a proxy's value"
+    members = unpack_json(value, what)
+    try:
+        levels = tuple([number(level) for level in members["levels"]])
+        return ProxyValue(levels, text(members["version"]))
+    except (KeyError, TypeError, ValueError) as error:
+        raise BadValue(f"{what} has no proper {error}") from error
+
+
+def _pack_snapshot(snapshot: SnapshotRef | None) -> dict[str, Any] | None:
+    # The digest is hexadecimal: JSON tools such as jq round numbers beyond 2^53.
+    return None if snapshot is None else {**snapshot._asdict(), "digest": f"{snapshot.digest:016x}"}
+
+
+def _unpack_snapshot(members: Any) -> SnapshotRef | None:
+    if members is None:
+        return None
+    return SnapshotRef(
+        name=text(members["name"]),
+        position=number(members["position"]),
+        writer=text(members["writer"]),
+        node_pages=number(members["node_pages"]),
+        session_pages=number(members["session_pages"]),
+        bytes=number(members["bytes"]),
+        nodes=number(members["nodes"]),
+        sessions=number(members["sessions"]),
+        zxid=number(members["zxid"]),
+        digest=int(text(members["digest"]), 16),
+    )

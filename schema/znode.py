@@ -1,0 +1,103 @@
+"""A znode: the one place where its fields are declared, and how ZooKeeper shows them to clients."""
+
+from typing import Final
+
+from codec.jute import OPEN_TO_ALL, Acl
+from codec.packets import STAT
+
+# The one tuple that stands for `world:anyone`, all permissions: the hot path compares with `is`.
+OPEN_ACL: Final[tuple[Acl, ...]] = OPEN_TO_ALL
+
+# ZooKeeper keeps a node's kind in ephemeralOwner (EphemeralType): the lowest long is a container, a top
+# byte of 0xff is a TTL node, its five lowest bytes the TTL in milliseconds; clients see 0 for both.
+CONTAINER_OWNER = -(1 << 63)
+MAX_TTL = (1 << 40) - 1
+_TTL_TOP = -(1 << 56)
+_MIN_INT = -(1 << 31)
+_MAX_INT = (1 << 31) - 1
+
+
+def session_of(owner: int) -> int:
+    """The session that an ephemeralOwner names: 0 for persistent, container and TTL nodes."""
+    if owner == CONTAINER_OWNER or _TTL_TOP <= owner < 0:
+        return 0
+    return owner
+
+
+def ttl_owner(ttl: int) -> int:
+    """The ephemeralOwner of a TTL node; `ttl` in milliseconds, from 1 to MAX_TTL."""
+    return _TTL_TOP | ttl
+
+
+def ttl_of(owner: int) -> int:
+    """The TTL in milliseconds of a TTL node's ephemeralOwner; 0 for any other."""
+    return owner & MAX_TTL if _TTL_TOP <= owner < 0 else 0
+
+
+def wrap_int(value: int) -> int:
+    """A Java int: versions and counters overflow as they do in ZooKeeper."""
+    return (value + 0x80000000 & 0xFFFFFFFF) - 0x80000000
+
+
+class Znode:
+    """What ZooKeeper persists of a znode (StatPersisted), its data and its ACL."""
+
+    __slots__ = (
+        "acl",
+        "aversion",
+        "created",
+        "ctime",
+        "czxid",
+        "data",
+        "mtime",
+        "mzxid",
+        "owner",
+        "pzxid",
+        "version",
+    )
+
+    def __init__(
+        self,
+        data: bytes | None,
+        acl: tuple[Acl, ...],
+        owner: int,
+        czxid: int,
+        mzxid: int,
+        pzxid: int,
+        ctime: int,
+        mtime: int,
+        version: int,
+        created: int,
+        aversion: int,
+    ) -> None:
+        """Times are milliseconds since 1970."""
+        self.data = data  # None is ZooKeeper's null, which clients can tell from empty data
+        self.acl = acl
+        self.owner = owner  # ephemeralOwner as ZooKeeper stores it: a session, a container or a TTL
+        self.czxid = czxid
+        self.mzxid = mzxid
+        self.pzxid = pzxid
+        self.ctime = ctime
+        self.mtime = mtime
+        self.version = version
+        self.created = created  # children ever created: persisted cversion, and the next sequential suffix
+        self.aversion = aversion
+
+
+def pack_stat(node: Znode, child_count: int) -> bytes:
+    """The Stat that clients see. cversion follows ZooKeeper's own formula (DataNode.copyStat)."""
+    cversion = 2 * node.created - child_count
+    data = node.data
+    return STAT.pack(
+        node.czxid,
+        node.mzxid,
+        node.ctime,
+        node.mtime,
+        node.version,
+        cversion if _MIN_INT <= cversion <= _MAX_INT else wrap_int(cversion),
+        node.aversion,
+        session_of(node.owner) if node.owner else 0,
+        len(data) if data else 0,
+        child_count,
+        node.pzxid,
+    )

@@ -1,0 +1,210 @@
+"""Which requests take a zxid, and which one a reply shows: the same history on ZooKeeper and on zketcd.
+
+A session of its own writes a node behind each step: what lies between two of these zxids is what the step
+took.
+"""
+
+import struct
+import time
+from collections.abc import Iterator
+from typing import NamedTuple
+
+import pytest
+
+from tests.compat import wire
+from tests.compat.conftest import real_zookeeper, zketcd_proxy
+from tests.compat.wire import Closed, Connection, Event, Reply, Session, Silent
+from tests.harness import EtcdServer
+
+pytestmark = pytest.mark.real
+
+_OPEN = wire.pack_acls([(31, "world", "anyone")])
+_NULL = wire.pack_int(-1)
+_ANY = wire.pack_int(-1)
+_MULTI_HEADER = struct.Struct(">i?i")
+_END = _MULTI_HEADER.pack(-1, True, -1)
+_NO_ID = wire.pack_int(1) + wire.pack_int(1) + wire.pack_string("ip") + _NULL
+
+
+def _create(path: str | None, flags: int = 0, acl: bytes = _OPEN) -> bytes:
+    return wire.pack_string(path) + wire.pack_buffer(b"data") + acl + wire.pack_int(flags)
+
+
+def _set(path: str | None, version: int = -1) -> bytes:
+    return wire.pack_string(path) + wire.pack_buffer(b"x") + wire.pack_int(version)
+
+
+def _delete(path: str | None, version: int = -1) -> bytes:
+    return wire.pack_string(path) + wire.pack_int(version)
+
+
+def _set_acl(path: str | None, acl: bytes = _OPEN) -> bytes:
+    return wire.pack_string(path) + acl + _ANY
+
+
+def _multi(*parts: tuple[int, bytes], end: bytes = _END) -> bytes:
+    return b"".join(_MULTI_HEADER.pack(opcode, False, -1) + body for opcode, body in parts) + end
+
+
+_READ = wire.pack_string("/") + b"\0"
+_TTL = wire.pack_long(60_000)
+
+STEPS: list[tuple[str, int, bytes]] = [
+    ("create", wire.CREATE, _create("/a")),
+    ("create2", wire.CREATE2, _create("/b")),
+    ("ephemeral", wire.CREATE, _create("/ephemeral", 1)),
+    ("sequential", wire.CREATE, _create("/a/s", 2)),
+    ("node exists", wire.CREATE, _create("/a")),
+    ("no parent", wire.CREATE, _create("/missing/x")),
+    ("bad path", wire.CREATE, _create("relative")),
+    ("bad flags", wire.CREATE, _create("/x", 9)),
+    ("flags of a TTL", wire.CREATE, _create("/x", 5)),
+    ("bad ACL", wire.CREATE, _create("/x", 0, wire.pack_acls([(31, "x", "y")]))),
+    ("null ACL", wire.CREATE, _create("/x", 0, _NULL)),
+    ("null id in the ACL", wire.CREATE, _create("/x", 0, _NO_ID)),
+    ("null path", wire.CREATE, _create(None)),
+    ("create cut", wire.CREATE, _create("/x")[:-2]),
+    ("container", wire.CREATE_CONTAINER, _create("/container", 4)),
+    ("TTL node", wire.CREATE_TTL, _create("/ttl", 5) + _TTL),
+    ("TTL node, bad mode", wire.CREATE_TTL, _create("/x", 0) + _TTL),
+    ("TTL node, null path", wire.CREATE_TTL, _create(None, 5) + _TTL),
+    ("TTL node cut", wire.CREATE_TTL, _create("/x", 5)),
+    ("deleteContainer", wire.DELETE_CONTAINER, wire.pack_string("/container")),
+    ("deleteContainer, no node", wire.DELETE_CONTAINER, wire.pack_string("/container")),
+    ("deleteContainer, null path", wire.DELETE_CONTAINER, _NULL),
+    ("deleteContainer cut", wire.DELETE_CONTAINER, b"\0\0"),
+    ("set", wire.SET_DATA, _set("/a")),
+    ("set, no node", wire.SET_DATA, _set("/missing")),
+    ("set, bad version", wire.SET_DATA, _set("/a", 77)),
+    ("set, null path", wire.SET_DATA, _set(None)),
+    ("set cut", wire.SET_DATA, _set("/a")[:-1]),
+    ("setACL", wire.SET_ACL, _set_acl("/a")),
+    ("setACL, null path", wire.SET_ACL, _set_acl(None)),
+    ("setACL, null ACL", wire.SET_ACL, _set_acl("/a", _NULL)),
+    ("setACL, null id", wire.SET_ACL, _set_acl("/a", _NO_ID)),
+    ("setACL cut", wire.SET_ACL, _set_acl("/a")[:-1]),
+    ("delete", wire.DELETE, _delete("/b")),
+    ("delete, no node", wire.DELETE, _delete("/b")),
+    ("delete, not empty", wire.DELETE, _delete("/a")),
+    ("delete, null path", wire.DELETE, _delete(None)),
+    ("delete cut", wire.DELETE, _delete("/a")[:-1]),
+    ("sync", wire.SYNC, wire.pack_string("/")),
+    ("sync, null path", wire.SYNC, _NULL),
+    ("sync cut", wire.SYNC, b"\0"),
+    ("getData", wire.GET_DATA, _READ),
+    ("getData, no node", wire.GET_DATA, wire.pack_string("/missing") + b"\0"),
+    ("reconfig", wire.RECONFIG, _NULL * 3 + wire.pack_long(-1)),
+    ("reconfig cut", wire.RECONFIG, _NULL),
+    ("multi", wire.MULTI, _multi((wire.CREATE, _create("/m")), (wire.DELETE, _delete("/m")))),
+    ("multi that fails", wire.MULTI, _multi((wire.CREATE, _create("/m")), (wire.DELETE, _delete("/b")))),
+    ("empty multi", wire.MULTI, _multi()),
+    ("multi cut", wire.MULTI, _multi((wire.CREATE, _create("/m")[:-1]), end=b"")),
+    ("multi without an end", wire.MULTI, _multi((wire.CREATE, _create("/m")), end=b"")),
+    ("multi, unknown part", wire.MULTI, _multi((99, b""))),
+    ("multi, create of a null path", wire.MULTI, _multi((wire.CREATE, _create(None)))),
+    ("multi, delete of a null path", wire.MULTI, _multi((wire.DELETE, _delete(None)))),
+    ("multi, set of a null path", wire.MULTI, _multi((wire.SET_DATA, _set(None)))),
+    ("multi, check of a null path", wire.MULTI, _multi((wire.CHECK, _delete(None)))),
+    ("multi, null ACL", wire.MULTI, _multi((wire.CREATE, _create("/m", 0, _NULL)))),
+    ("multi, null id", wire.MULTI, _multi((wire.CREATE, _create("/m", 0, _NO_ID)))),
+    ("multi, bad flags", wire.MULTI, _multi((wire.CREATE, _create("/m", 99)))),
+    ("multi, flags of a TTL", wire.MULTI, _multi((wire.CREATE, _create("/m", 5)))),
+    ("multi, bad TTL", wire.MULTI, _multi((wire.CREATE_TTL, _create("/m", 5) + wire.pack_long(-5)))),
+    ("multi with a read", wire.MULTI, _multi((wire.GET_DATA, _READ))),
+    ("multiRead", wire.MULTI_READ, _multi((wire.GET_DATA, _READ))),
+    ("whoAmI", wire.WHO_AM_I, b""),
+    ("auth", wire.AUTH, wire.pack_int(0) + wire.pack_string("digest") + wire.pack_buffer(b"a:b")),
+    ("sasl", wire.SASL, wire.pack_buffer(b"")),
+    ("setWatches", wire.SET_WATCHES, wire.pack_long(0) + wire.pack_strings([]) * 3),
+]
+
+
+class Taken(NamedTuple):
+    """What a step was answered, which zxid that showed, and how many it took."""
+
+    step: str
+    err: int | None
+    shown: int | None  # from the last one before; None for a reply without a zxid of the server's
+    spent: int
+
+
+class _History:
+    """The steps on one server."""
+
+    def __init__(self, port: int) -> None:
+        self._port = port
+        self._xid = 0
+        self.connections: list[Connection] = []
+        self._probe, _ = self.session()
+        self._probes = 0
+        self._last = self._behind()
+
+    def session(self, **kwargs: object) -> tuple[Connection, Session]:
+        connection = Connection(self._port)
+        self.connections.append(connection)
+        session = connection.connect(**kwargs)  # type: ignore[arg-type]
+        assert isinstance(session, Session), session
+        return connection, session
+
+    def ask(self, connection: Connection, opcode: int, body: bytes) -> Reply | Closed | Silent:
+        self._xid += 1
+        connection.send(wire.frame(struct.pack(">ii", self._xid, opcode) + body))
+        while True:
+            message = connection.receive()
+            if not isinstance(message, Event):
+                return message
+
+    def _behind(self) -> int:
+        self._probes += 1
+        reply = self.ask(self._probe, wire.CREATE, _create(f"/probe-{self._probes}"))
+        assert isinstance(reply, Reply), reply
+        assert reply.err == 0
+        return reply.zxid
+
+    def taken(self, step: str, reply: object = None) -> Taken:
+        before, self._last = self._last, self._behind()
+        spent = self._last - before - 1
+        if not isinstance(reply, Reply):
+            return Taken(step, None, None, spent)
+        return Taken(step, reply.err, reply.zxid - before if reply.zxid > 0 else None, spent)
+
+
+def _play(port: int) -> Iterator[Taken]:
+    history = _History(port)
+    connection, session = history.session()
+    yield history.taken("a session begins")
+    for step, opcode, body in STEPS:
+        yield history.taken(step, history.ask(connection, opcode, body))
+    connection.close()
+    connection, again = history.session(session=session.id, password=session.password)
+    assert again.id == session.id
+    yield history.taken("a client comes back")
+    for password, number in ((b"x" * 16, session.id), (b"x" * 16, 12345)):
+        stranger, refused = history.session(session=number, password=password)
+        assert refused.id == 0
+        stranger.close()
+        yield history.taken("a stranger is refused")
+    connection.close()  # a wrong password has ended it where the session was
+    connection, _ = history.session(session=session.id, password=session.password)
+    yield history.taken("closeSession", history.ask(connection, wire.CLOSE_SESSION, b""))
+    silent, _ = history.session(timeout_ms=800)
+    history.ask(silent, wire.CREATE, _create("/silent", 1))
+    history.taken("a session with an ephemeral")
+    silent.close()
+    observer, _ = history.session()
+    history.taken("another session")
+    deadline = time.monotonic() + 30
+    while history.ask(observer, wire.EXISTS, wire.pack_string("/silent") + b"\0").err == 0:  # type: ignore[union-attr]
+        assert time.monotonic() < deadline
+        time.sleep(0.1)
+    yield history.taken("a session expires")
+    yield history.taken("an unknown request", history.ask(observer, 99, b""))
+    for each in history.connections:
+        each.close()
+
+
+def test_zxids_are_counted_as_zookeepers(etcd_server: EtcdServer) -> None:
+    with real_zookeeper() as zookeeper, zketcd_proxy(etcd_server, "/zxids") as proxy:
+        expected, found = list(_play(zookeeper.port)), list(_play(proxy.port))
+    assert found == expected
+    assert {taken.spent for taken in expected} == {0, 1}

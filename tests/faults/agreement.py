@@ -1,0 +1,44 @@
+"""What proxies show, held against each other; and who of them lives."""
+
+from tests.compat.wire import Cursor, Stat
+from tests.faults import client as zk
+from tests.faults.client import Client
+from tests.faults.tools import etcdctl
+from tests.harness import EtcdServer
+
+_PROXIES = "/zketcd/live/proxy/"
+_AT_ONCE = 200
+
+
+def incarnations(etcd: EtcdServer) -> list[str]:
+    """The living proxies' names, the eldest first."""
+    keys = etcdctl(etcd, "get", "--prefix", "--keys-only", "--sort-by=CREATE", _PROXIES).split()
+    return [key.removeprefix(_PROXIES) for key in keys]
+
+
+def assert_same(*clients: Client) -> int:
+    """All show the same tree, down to each field of each Stat; returns the number of nodes."""
+    for client in clients:
+        client.sync()
+    count = 0
+    paths = ["/"]
+    while paths:
+        now, paths = paths[:_AT_ONCE], paths[_AT_ONCE:]
+        count += len(now)
+        requests = [request(path) for path in now for request in (zk.get_data, zk.get_children)]
+        sent = [client.send(*requests) for client in clients]
+        told = []
+        for client, xids in zip(clients, sent, strict=True):
+            cursors = [client.result(xid) for xid in xids]
+            told.append([_node(*each) for each in zip(cursors[::2], cursors[1::2], strict=True)])
+        for other in told[1:]:
+            for path, ours, theirs in zip(now, told[0], other, strict=True):
+                assert ours == theirs, path
+        for path, (_, _, names) in zip(now, told[0], strict=True):
+            paths += [f"{path.rstrip('/')}/{name}" for name in names]
+    return count
+
+
+def _node(read: Cursor, listed: Cursor) -> tuple[bytes | None, Stat, list[str]]:
+    """Data, Stat and names, which have no order."""
+    return read.buffer(), read.stat(), sorted(str(name) for name in listed.strings())

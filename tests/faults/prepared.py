@@ -1,0 +1,122 @@
+"""A proxy with a defect of a test's choice: Python code that runs in its process before `python -m proxy`.
+
+Here: how the code gets there, and the defects. What is replaced is a function of the standard library
+or of the proxy; modules that are imported later see the replacement.
+"""
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator, Sequence
+
+from tests.harness import EtcdServer, ZketcdServer
+
+# The host's clock is wrong. The monotonic clock is not, as on a host whose date was set wrongly.
+_CLOCK = """
+import time
+_time, _time_ns = time.time, time.time_ns
+time.time = lambda: _time() + {seconds}
+time.time_ns = lambda: _time_ns() + {seconds} * 1_000_000_000
+"""
+
+# SIGUSR1: the watch delivers nothing more, while all other calls are answered. SIGUSR2: it goes on.
+STALLING_WATCH = """
+import asyncio, signal
+from proxy.etcd.client import EtcdClient
+stalled = []
+signal.signal(signal.SIGUSR1, lambda *_: stalled.append(True))
+signal.signal(signal.SIGUSR2, lambda *_: stalled.clear())
+watch = EtcdClient.watch
+async def stalling(self, *arguments):
+    async for message in watch(self, *arguments):
+        while stalled:
+            await asyncio.sleep(0.01)
+        yield message
+EtcdClient.watch = stalling
+"""
+
+# SIGUSR1: one bit of the data of the node /flip changes in memory.
+FLIPPING_DATA = """
+import signal
+from proxy.server import Server
+start = Server.start
+async def started(self, *arguments):
+    def flip(*_):
+        node = self.machine.tree.nodes["/flip"]
+        node.data = bytes([node.data[0] ^ 1]) + node.data[1:]
+        print("flipped", flush=True)
+    signal.signal(signal.SIGUSR1, flip)
+    await start(self, *arguments)
+Server.start = started
+"""
+
+# A create of /poison fails in the state machine, by an error of the program.
+POISON = """
+from proxy.state.transaction import Transaction
+create = Transaction.create
+def creating(self, path, *arguments, **named):
+    result = create(self, path, *arguments, **named)
+    if path.startswith("/poison"):
+        raise RuntimeError("injected")
+    return result
+Transaction.create = creating
+"""
+
+# The release knows the next level of the semantics as well. Whoever imports KNOWN must find it so.
+NEXT_LEVEL = """
+import proxy.state.level
+proxy.state.level.KNOWN = frozenset((1, 2))
+"""
+
+# The event loop gets to its work only for a tenth of the time.
+BUSY = """
+import asyncio, time
+from proxy.server import Server
+start = Server.start
+async def started(self, *arguments):
+    await start(self, *arguments)
+    loop = asyncio.get_running_loop()
+    def block():
+        time.sleep(0.9)
+        loop.call_later(0.1, block)
+    block()
+Server.start = started
+"""
+
+
+def wrong_clock(seconds: int) -> str:
+    """The host's date is ahead by this, or behind."""
+    return _CLOCK.format(seconds=seconds)
+
+
+class PreparedServer(ZketcdServer):
+    """A proxy that runs `prelude` first."""
+
+    prelude = ""
+
+    def command(self) -> Sequence[str]:
+        """As `python -m proxy`, with the code before it."""
+        python, _, _, *arguments = super().command()
+        # As with -m, modules are found in the working folder.
+        start = "import runpy; runpy.run_module('proxy', None, '__main__', True)"
+        source = f"import sys; sys.path[0] = ''\n{self.prelude}\n{start}"
+        return [python, "-c", source, *arguments]
+
+    def signal(self, number: signal.Signals) -> None:
+        """Send a signal that the prelude waits for."""
+        os.kill(self.pid, number)
+
+
+@contextlib.contextmanager
+def prepared(prelude: str, etcd: EtcdServer | str, **options: object) -> Iterator[PreparedServer]:
+    """A proxy with this prelude, on an etcd."""
+    endpoint = etcd.endpoint if isinstance(etcd, EtcdServer) else etcd
+    defaults: dict[str, object] = {
+        "tick_time": 500,
+        "max_session_timeout": 40_000,
+        "max_client_connections": 0,
+    }
+    server = PreparedServer(endpoint, **{**defaults, **options})  # type: ignore[arg-type]
+    server.prelude = prelude
+    with server:
+        yield server

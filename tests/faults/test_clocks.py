@@ -1,0 +1,94 @@
+"""The clock of one host is an hour ahead, or behind."""
+
+import time
+import urllib.request
+from contextlib import ExitStack
+
+import pytest
+
+from tests.faults import client as zk
+from tests.faults.client import EPHEMERAL, Client
+from tests.faults.prepared import prepared, wrong_clock
+from tests.faults.test_reaping import container, ttl_node, with_child
+from tests.harness import EtcdServer, free_port, wait_until
+
+pytestmark = pytest.mark.real
+
+_HOUR = 3600
+_TTL_S = 2.0
+_INTERVAL_MS = 200
+#: Seconds that a deletion may be late: two looks of the eldest, and a busy machine.
+_LATE_S = 4.0
+
+
+@pytest.mark.parametrize(("hours", "eldest"), [(1, True), (-1, True), (1, False)])
+def test_nodes_and_sessions_end_on_time(
+    etcd_server: EtcdServer, etcd_prefix: str, hours: int, eldest: bool
+) -> None:
+    admin = free_port()
+    wrong, right = wrong_clock(hours * _HOUR), ""
+    with ExitStack() as stack:
+        first, second = (
+            stack.enter_context(
+                prepared(
+                    prelude,
+                    etcd_server,
+                    prefix=etcd_prefix,
+                    container_check_interval=_INTERVAL_MS,
+                    admin_listen=f"127.0.0.1:{admin}" if prelude == right else None,
+                )
+            )
+            for prelude in ((wrong, right) if eldest else (right, wrong))
+        )
+        skewed, exact = (first, second) if eldest else (second, first)
+        clients = {
+            "skewed": stack.enter_context(Client(skewed.port)),
+            "exact": stack.enter_context(Client(exact.port)),
+        }
+        observer = stack.enter_context(Client(exact.port))
+        made: dict[str, float] = {}
+        for name, client in clients.items():
+            made[f"/ttl-{name}"] = time.monotonic()
+            client.call(ttl_node(f"/ttl-{name}", int(1000 * _TTL_S)))
+            client.call(ttl_node(f"/long-{name}", 1000 * _HOUR // 2))
+            client.transact(with_child(container(f"/c-{name}"), f"/c-{name}"))
+            client.call(container(f"/unused-{name}"))
+            client.create(f"/e-{name}", mode=EPHEMERAL)
+        # Written at the other proxy, whose clock is another one: its whole TTL begins anew.
+        clients["exact"].call(ttl_node("/touched", int(1000 * _TTL_S)))
+        clients["skewed"].sync()
+        clients["skewed"].write("/touched", b"x")
+        made["/touched"] = time.monotonic()
+        now = 1000 * time.time()
+        for name, shift in (("exact", 0), ("skewed", 1000 * _HOUR * hours)):
+            stat = observer.stat(f"/e-{name}")
+            assert stat is not None
+            # As in ZooKeeper, where it is the leader's: that of the host that the request came to.
+            assert abs(stat.ctime - (now + shift)) < 60_000
+        observer.sync()
+        gone: dict[str, float] = {}
+
+        def look() -> bool:
+            for path in made:
+                if path not in gone and observer.stat(path) is None:
+                    gone[path] = time.monotonic() - made[path]
+            return len(gone) == len(made)
+
+        wait_until(look, "the TTL nodes gone")
+        for path, age in gone.items():
+            assert _TTL_S - 0.05 <= age < _TTL_S + _LATE_S, f"{path} was deleted after {age:.2f} s"
+        for name, client in clients.items():
+            client.call(zk.delete(f"/c-{name}/x"))
+        wait_until(
+            lambda: not any(name.startswith("c-") for name in observer.children("/")[0]), "containers gone"
+        )
+        kept = {f"{kind}-{name}" for kind in ("long", "unused", "e") for name in clients}
+        assert observer.children("/")[0] == kept | {"zookeeper"}
+        with urllib.request.urlopen(f"http://127.0.0.1:{admin}/metrics", timeout=10) as answer:
+            metrics = answer.read().decode()
+        (skew,) = [
+            float(line.split()[1])
+            for line in metrics.splitlines()
+            if line.startswith("zketcd_clock_skew_seconds ")
+        ]
+        assert abs(abs(skew) - _HOUR) < 60

@@ -1,0 +1,90 @@
+"""etcd asleep for longer than the proxies' leases, under many sessions.
+
+ZKETCD_TEST_PROXIES and ZKETCD_TEST_SESSIONS (at each) make it larger: 20 and 1000 for a night.
+"""
+
+import os
+import threading
+import time
+from contextlib import ExitStack
+from itertools import chain
+
+from tests.faults import client as zk
+from tests.faults.client import EPHEMERAL, Client, Disconnected
+from tests.faults.conftest import Start
+from tests.faults.pinging import pinging
+from tests.faults.tools import ctl
+from tests.harness import EtcdServer, wait_until
+
+_PROXIES = int(os.environ.get("ZKETCD_TEST_PROXIES", "4"))
+_SESSIONS = int(os.environ.get("ZKETCD_TEST_SESSIONS", "50"))
+_LEASE_S = 2
+_ASLEEP_S = 6.0
+#: Seconds after which everybody writes again: new incarnations, and the sessions carried over.
+_RECOVERY_S = 10.0 + _PROXIES * _SESSIONS / 200
+
+
+def _write(clients: list[Client], failures: list[BaseException]) -> None:
+    try:
+        for client in clients:
+            client.write("/n", b"")
+            stat = client.stat(f"/e-{client.id:x}")
+            assert stat is not None
+            assert stat.ephemeral_owner == client.id
+    except BaseException as failure:  # noqa: BLE001 - raised again in the test's own thread
+        failures.append(failure)
+
+
+def test_no_session_is_lost_and_recovery_is_bounded(start: Start, own_etcd_server: EtcdServer) -> None:
+    etcd = own_etcd_server
+    proxies = [start(etcd, proxy_lease=_LEASE_S) for _ in range(_PROXIES)]
+    with ExitStack() as stack:
+        first = stack.enter_context(Client(proxies[0].port))
+        first.create("/n")
+        crowds = []
+        for proxy in proxies:
+            crowd = [stack.enter_context(Client(proxy.port)) for _ in range(_SESSIONS)]
+            crowd[0].sync()
+            for client in crowd:
+                client.create(f"/e-{client.id:x}", mode=EPHEMERAL)
+            crowds.append(crowd)
+            for client in (first, *chain(*crowds)):
+                client.ping()
+        # A timeout below the outage: the connection is closed, since nobody can keep the session alive.
+        (short,) = stack.enter_context(pinging(proxies[0].port, "/short", 4_000))
+        before = {proxy["proxy"] for proxy in ctl(etcd, "proxies")}
+        etcd.pause()
+        writing = first.send(*[zk.set_data("/n", b"")] * 3)
+        time.sleep(_ASLEEP_S)
+        etcd.resume()
+        woken = time.monotonic()
+        failures: list[BaseException] = []
+        threads = [threading.Thread(target=_write, args=(crowd, failures)) for crowd in crowds]
+        for thread in threads:
+            thread.start()
+        assert short.closed
+        wait_until(lambda: _let_in(short.client, proxies[1].port), "the session with a short timeout goes on")
+        for xid in writing:
+            first.result(xid)
+        for thread in threads:
+            thread.join(60)
+        took = time.monotonic() - woken
+        if failures:
+            raise failures[0]
+        assert took < _RECOVERY_S, f"it took {took:.1f} s until everybody wrote again"
+        stat = short.client.stat(short.path)
+        assert stat is not None
+        assert stat.ephemeral_owner == short.client.id
+        assert len(ctl(etcd, "sessions")) >= _PROXIES * _SESSIONS + 2
+        after = {proxy["proxy"] for proxy in ctl(etcd, "proxies")}
+        assert not before & after, "the leases had run out: these are new incarnations"
+
+
+def _let_in(client: Client, port: int) -> bool:
+    try:
+        client.reconnect(port)
+    except Disconnected as refusal:
+        if "id=0" in str(refusal):
+            raise
+        return False
+    return True

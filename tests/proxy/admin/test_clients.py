@@ -1,0 +1,39 @@
+"""What is reported of clients."""
+
+from codec.constants import OpCode
+from proxy.admin.clients import Clients, operation_name
+from proxy.state.ops import EXTENDED
+from proxy.support.latency import ConnectionLatency, Latency
+from tests.proxy.admin.subjects import Connection, Connections, Session, Subject
+
+
+def _latency() -> ConnectionLatency:
+    return ConnectionLatency(Latency((*EXTENDED.reads, *EXTENDED.writes)))
+
+
+def test_sessions_are_listed_by_the_tick_after_they_are_due() -> None:
+    clients = Clients(Subject(due={1: 3.0, 2: 3.9, 3: 4.0}))
+    assert clients.session_expiry() == {4000: [1, 2], 6000: [3]}
+
+
+def test_connections_are_listed_by_the_tick_after_they_are_due() -> None:
+    first, second = Connection(_latency(), due=9.0), Connection(_latency(), due=1.0)
+    clients = Clients(Subject(connections=Connections([first, second])))
+    assert list(clients.connection_expiry().items()) == [(2000, [second]), (10000, [first])]
+
+
+def test_a_connection_in_long_and_in_short() -> None:
+    connection = Connection(_latency(), session_id=5, session=Session(4000), received=2, sent=1)
+    connection.latency.note(OpCode.GET_DATA, 1, 7, 0x10, 0, 2_000_000)
+    clients = Clients(Subject(connections=Connections([connection])))
+    (brief,) = clients.connections(brief=True)
+    (full,) = clients.connections(brief=False)
+    assert brief.items() <= full.items()
+    assert brief["remote_socket_address"] == "127.0.0.1:5000"
+    assert (full["last_operation"], full["last_cxid"], full["last_zxid"]) == ("GETD", 7, 0x10)
+    assert (full["session_timeout"], full["last_latency"]) == (4000, 2)
+
+
+def test_operations_without_a_name_of_zookeepers() -> None:
+    assert (operation_name(None), operation_name(500)) == ("NA", "500")
+    assert operation_name(OpCode.MULTI) == "MULT"

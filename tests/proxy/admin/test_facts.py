@@ -1,0 +1,64 @@
+"""The facts about a server, of a subject that is not one."""
+
+from proxy.admin.facts import Facts
+from proxy.state.ops import EXTENDED
+from proxy.support.latency import ConnectionLatency, Latency
+from tests.proxy.admin.subjects import Connection, Connections, Subject
+
+MS = 1_000_000
+
+
+def _facts(**values: object) -> Facts:
+    return Facts(Subject(**values))  # type: ignore[arg-type]
+
+
+def test_ready_needs_both_a_tree_and_etcd() -> None:
+    for serving in (True, False):
+        for in_touch in (True, False):
+            assert _facts(serving=serving, in_touch=in_touch).ready is (serving and in_touch)
+
+
+def test_read_only_is_a_wish_and_a_silent_etcd() -> None:
+    settings = Subject().settings
+    for wished in (True, False):
+        for in_touch in (True, False):
+            facts = _facts(settings=settings._replace(read_only_mode=wished), in_touch=in_touch)
+            assert facts.read_only is (wished and not in_touch)
+
+
+def test_packets_of_open_and_closed_connections_count() -> None:
+    latency = ConnectionLatency(Latency(EXTENDED.reads))
+    connections = Connections(
+        [Connection(latency, received=3, sent=4), Connection(latency, received=1, sent=0)]
+    )
+    connections.received, connections.sent = 10, 20
+    facts = _facts(connections=connections)
+    assert facts.packets() == (14, 24)
+    facts.clients.reset_connections()
+    assert facts.packets() == (14, 24)
+    assert [(one.received, one.sent) for one in connections] == [(0, 0), (0, 0)]
+    facts.reset_server()
+    assert facts.packets() == (0, 0)
+
+
+def test_a_reset_starts_counters_anew() -> None:
+    facts = _facts()
+    facts.subject.counters.connect_requests = 5
+    facts.reset_server()
+    facts.subject.counters.connect_requests += 2
+    assert facts.monitor()["connection_request_count"] == 2
+
+
+def test_the_logs_values_are_in_mntr() -> None:
+    facts = _facts()
+    facts.subject.log.stats.sent_entries = 3
+    monitor = facts.monitor()
+    assert (monitor["log_position"], monitor["log_entries_appended"]) == (7, 3)
+
+
+def test_times_of_the_percentiles_are_whole_milliseconds() -> None:
+    facts = _facts()
+    facts.subject.latency.by_opcode[3].note(3 * MS, 4)  # exists
+    monitor = facts.monitor()
+    assert (monitor["cnt_readlatency"], monitor["sum_readlatency"]) == (4, 12)
+    assert monitor["p99_readlatency"] == 4  # the upper end of the bucket

@@ -1,0 +1,95 @@
+"""What `log` shows of each kind of request, and of what cannot be decoded."""
+
+import struct
+
+import pytest
+
+from codec.constants import OpCode
+from codec.jute import pack_string
+from proxy.ctl.history import sizes, tail
+from proxy.etcd.model import Put, Txn
+from schema.entry import (
+    Kind,
+    Request,
+    encode_attach,
+    encode_carry_over,
+    encode_close,
+    encode_epoch,
+    encode_forget,
+    encode_level,
+    encode_node_due,
+)
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
+from tests.proxy.log.trees import PASSWORD, Tree, created
+
+
+def part(opcode: int, body: bytes) -> bytes:
+    return struct.pack(">ibi", opcode, 0, -1) + body
+
+
+MULTI = (
+    part(OpCode.CREATE, created(0, "/m").body)
+    + part(OpCode.CHECK, pack_string("/c") + b"\xff" * 4)
+    + struct.pack(">ibi", -1, 1, -1)
+)
+
+
+@pytest.mark.parametrize(
+    ("request_", "line"),
+    [
+        (Request(Kind.CLIENT, 1, OpCode.MULTI, (), MULTI), "0x1  MULTI [CREATE /m, CHECK /c]"),
+        (Request(Kind.CLIENT, 1, OpCode.SYNC, (), pack_string("/s")), "0x1  SYNC /s"),
+        (Request(Kind.CLIENT, -1, OpCode.CLOSE_SESSION, (), b""), "0xffffffffffffffff  CLOSE_SESSION"),
+        (Request(Kind.CLIENT, 1, 9999, (), b""), "0x1  9999"),
+        (Request(Kind.CLIENT, 1, OpCode.DELETE, (), b"?"), "0x1  DELETE error="),
+        (Request(Kind.ATTACH, 1, 0, (), encode_attach(5, PASSWORD)), "0x1  ATTACH timeout_ms=5"),
+        (Request(Kind.CLOSE, 1, 0, (), encode_close("due", "a")), "0x1  CLOSE reason=due holder=a"),
+        (Request(Kind.CARRY_OVER, 0, 0, (), encode_carry_over("x")), "0x0  CARRY_OVER old=x"),
+        (
+            Request(Kind.NODE_DUE, 0, 0, (), encode_node_due("/n", 1, 2, 3, 4)),
+            "0x0  NODE_DUE path=/n version=1",
+        ),
+        (Request(Kind.EPOCH, 0, 0, (), encode_epoch(5, 6)), "0x0  EPOCH cluster_id=5 zxid_at_least=6"),
+        (Request(Kind.LEVEL, 0, 0, (), encode_level(2)), "0x0  LEVEL level=2"),
+        (Request(Kind.FORGET, 0, 0, (), encode_forget("x")), "0x0  FORGET incarnation=x"),
+        (Request(Kind.FORGET, 0, 0, (), b"?"), "0x0  FORGET error="),
+    ],
+)
+async def test_requests(request_: Request, line: str) -> None:
+    tree = await Tree(FakeEtcdClient(FakeEtcd())).make()
+    await tree.come("a")
+    await tree.send("a", [request_])
+    shown = await tail(tree.etcd, tree.keys, 1)
+    assert len(shown.lines) == 2
+    assert shown.lines[1].strip().startswith(line)
+    assert shown.lines[0].endswith("1 request")
+
+
+async def test_the_tail_goes_by_position_over_all_proxies() -> None:
+    tree = await Tree(FakeEtcdClient(FakeEtcd())).make()
+    await tree.come("a", "b")
+    for number in range(3):
+        await tree.create("a", f"/a{number}")
+        await tree.create("b", f"/b{number}")
+    rows = (await tail(tree.etcd, tree.keys, 3)).data
+    assert [row["requests"][0]["path"] for row in rows] == ["/b1", "/a2", "/b2"]
+    assert len((await tail(tree.etcd, tree.keys, 100)).data) == 8
+
+
+async def test_sizes_show_leftovers() -> None:
+    store = FakeEtcd()
+    tree = await Tree(FakeEtcdClient(store)).make()
+    await tree.come("a")
+    for path in ("/1", "/2"):
+        await tree.snapshot("a")
+        await tree.create("a", path)
+    name = "0000000000000001-x"
+    store.txn(Txn((), (Put(tree.keys.node_page(name, 0), b""),)))
+    data = (await sizes(tree.etcd, tree.keys)).data
+    assert [each["is"] for each in data["snapshots"]] == [
+        "unnamed: left over, or being written",
+        "previous",
+        "current",
+    ]
+    assert data["log"] == [{"proxy": "a", "entries": 2, "bytes": data["log"][0]["bytes"]}]
+    assert data["since_snapshot"]["entries"] == 1

@@ -1,0 +1,238 @@
+"""`python -m proxy.ctl` as people run it: outputs, exit codes, errors."""
+
+import asyncio
+import json
+import subprocess
+import sys
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from codec.constants import OpCode
+from codec.jute import pack_string
+from proxy.ctl.__main__ import main
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import Get, Put, Txn
+from schema.entry import Kind, Request
+from tests.harness import EtcdServer
+from tests.proxy.log.trees import Tree, created
+
+
+class Ctl:
+    """The command on one tree."""
+
+    def __init__(self, etcd: EtcdServer, prefix: str, capsys: pytest.CaptureFixture[str]) -> None:
+        self.etcd = etcd
+        self.prefix = prefix
+        self._capsys = capsys
+        self.positions: list[int] = []
+
+    @asynccontextmanager
+    async def tree(self) -> AsyncIterator[Tree]:
+        client = EtcdClient([self.etcd.endpoint])
+        try:
+            yield Tree(client, self.prefix)
+        finally:
+            await client.close()
+
+    def __call__(self, *arguments: str, status: int = 0) -> str:
+        """What it prints; on stderr if it fails."""
+        assert main(["--etcd", self.etcd.endpoint, "--prefix", self.prefix, *arguments]) == status
+        out, err = self._capsys.readouterr()
+        assert bool(out) != bool(status)
+        return err if status else out
+
+    def json(self, *arguments: str) -> object:
+        return json.loads(self("--json", *arguments))
+
+
+@pytest.fixture
+def ctl(etcd_server: EtcdServer, etcd_prefix: str, capsys: pytest.CaptureFixture[str]) -> Ctl:
+    """A tree of two proxies with some nodes, and the command."""
+    ctl = Ctl(etcd_server, etcd_prefix, capsys)
+
+    async def fill() -> None:
+        async with ctl.tree() as tree:
+            await tree.make()
+            await tree.come("a", "b")
+            ctl.positions.append(await tree.create("a", "/one", "/one/x", data=b"text"))
+            session = tree.session("b")
+            ctl.positions.append(await tree.send("b", [created(session, "/one/e", b"\xff\x00", flags=1)]))
+            delete = Request(Kind.CLIENT, session, OpCode.DELETE, (), pack_string("/one/x") + b"\xff" * 4)
+            ctl.positions.append(await tree.send("b", [delete]))
+
+    asyncio.run(fill())
+    return ctl
+
+
+def run(ctl: Ctl, what: Callable[[Tree], object]) -> None:
+    async def inner() -> None:
+        async with ctl.tree() as tree:
+            await what(tree)  # type: ignore[misc]
+
+    asyncio.run(inner())
+
+
+def test_reading_the_tree(ctl: Ctl) -> None:
+    assert ctl("ls", "/").split() == ["one", "zookeeper"]
+    assert ctl("ls", "-R", "/one").split() == ["/one", "/one/e"]
+    shown = ctl("get", "/one")
+    assert shown.startswith("text\n")
+    assert "acl = world:anyone:rwcda" in shown
+    assert "numChildren = 1" in shown
+    assert ctl("get", "/one/e").startswith("ff 00\n"), "what is no text is shown in hexadecimal"
+    assert ctl("get", "--hex", "/one").startswith("74 65 78 74\n")
+    document = ctl.json("get", "/one")
+    assert isinstance(document, dict)
+    assert document["data"] == "text"
+    assert document["stat"]["czxid"] == 3
+    assert "czxid = 0x3\n" in ctl("stat", "/one")
+    assert ctl("stat", "/no", status=1) == "zketcd ctl: there is no node /no\n"
+    assert "a path begins with /" in ctl("ls", "one", status=1)
+    sessions = ctl.json("sessions")
+    assert isinstance(sessions, list)
+    assert {each["proxy"]: each["ephemerals"] for each in sessions} == {"a": [], "b": ["/one/e"]}
+    assert ctl("sessions").splitlines()[0].split() == ["session", "timeout_ms", "proxy", "ephemerals"]
+
+
+def test_the_tree_as_it_was(ctl: Ctl) -> None:
+    first, second, third = map(str, ctl.positions)
+    assert ctl("replay", "--to", first, "ls", "-R", "/one").split() == ["/one", "/one/x"]
+    assert ctl("replay", "--to", second, "ls", "/one").split() == ["e", "x"]
+    assert ctl("replay", "--to", third, "ls", "/one").split() == ["e"]
+    assert "yet to come" in ctl("replay", "--to", "2000000000", "ls", "/", status=1)
+    run(ctl, _two_snapshots)
+    assert "reaches back to position" in ctl("replay", "--to", first, "sessions", status=1)
+
+
+async def _two_snapshots(tree: Tree) -> None:
+    tree.numbers = {"a": 2, "b": 3}
+    kvs = await tree.etcd.range(Get(tree.keys.proxies, tree.keys.proxies_end), 5)
+    tree.revisions = {kv.key.decode().rpartition("/")[2]: kv.create_revision for kv in kvs.kvs}
+    for path in ("/two", "/three"):
+        await tree.snapshot("a")
+        await tree.create("a", path)
+
+
+def test_the_log_and_its_sizes(ctl: Ctl) -> None:
+    shown = ctl("log", "--tail", "2").splitlines()
+    assert shown[0].startswith(f"{ctl.positions[1]}  b  2  2023-11-14T22:13:20.000+00:00")
+    assert "CREATE /one/e" in shown[1]
+    assert "DELETE /one/x" in shown[3]
+    entries = ctl.json("log")
+    assert isinstance(entries, list)
+    assert [each["requests"][0]["kind"] for each in entries] == ["OPEN", "OPEN", "CLIENT", "CLIENT", "CLIENT"]
+    assert "password_hash" not in json.dumps(entries)
+    assert "hash" not in ctl("log")
+    proxies = ctl.json("proxies")
+    assert isinstance(proxies, list)
+    assert [(each["proxy"], each["levels"], each["release"]) for each in proxies] == [
+        ("a", [1], "test"),
+        ("b", [1], "test"),
+    ]
+    sizes = ctl.json("sizes")
+    assert isinstance(sizes, dict)
+    assert [(each["proxy"], each["entries"]) for each in sizes["log"]] == [("a", 2), ("b", 3)]
+    assert sizes["snapshots"] == []
+    assert sizes["since_snapshot"]["entries"] == 5
+    assert sizes["etcd"]["database_bytes"] > 0
+    assert "log since the current snapshot: 5 entries" in ctl("sizes")
+
+
+def test_a_snapshot_on_request(ctl: Ctl) -> None:
+    assert "8 znodes" not in ctl("sizes")
+    assert "wrote the snapshot" in ctl("snapshot")
+    assert "nothing was written" in ctl("snapshot")
+    sizes = ctl.json("sizes")
+    assert isinstance(sizes, dict)
+    (snapshot,) = sizes["snapshots"]
+    assert snapshot["is"] == "current"
+    assert snapshot["nodes"] == 6
+    assert sizes["since_snapshot"] == {"entries": 0, "bytes": 0, "seconds": 0}
+    assert ctl("ls", "/one").split() == ["e"]
+    proxies = ctl.json("proxies")
+    assert isinstance(proxies, list)
+    assert len(proxies) == 2, "the command's own incarnation is gone"
+
+
+def test_a_poison_entry_is_made_void(ctl: Ctl) -> None:
+    async def poison(tree: Tree) -> None:
+        await tree.etcd.txn(Txn((), (Put(tree.keys.entry("a", 3), b"rubbish"),)), 5)
+        for name in "ab":
+            await tree.etcd.txn(Txn((), (Put(tree.keys.proxy(name), b"?"),)), 5)
+
+    run(ctl, poison)
+    assert "proxy.ctl void a 3" in ctl("ls", "/", status=1)
+    assert "cannot be read" in ctl("log", "--tail", "1")
+    assert "the tree is served by a, b. Stop these proxies first" in ctl("void", "a", "3", status=1)
+
+    async def stop(tree: Tree) -> None:
+        for name in "ab":
+            tree.revisions[name] = 0
+            await tree.go(name)
+
+    run(ctl, stop)
+    assert "there is no entry 9 of a" in ctl("void", "a", "9", status=1)
+    assert "entry 3 of a is void" in ctl("void", "a", "3")
+    assert ctl("ls", "/one").split() == ["e"]
+    assert "2 requests will have no effect" in ctl("void", "a", "2")
+    assert "there is no node /one" in ctl("ls", "/one", status=1)
+
+
+def test_levels(ctl: Ctl) -> None:
+    assert ctl("raise-level", "1") == "the tree has level 1 already\n"
+    assert "applies level 1, not 2" in ctl("raise-level", "2", status=1)
+
+
+def test_what_is_no_tree(ctl: Ctl) -> None:
+    ctl.prefix += "/nothing"
+    for command in (["ls", "/"], ["sizes"], ["log"], ["snapshot"], ["raise-level", "1"], ["void", "a", "1"]):
+        assert "is gone: its record" in ctl(*command, status=1)
+
+
+def test_no_etcd(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["--etcd", "127.0.0.1:1", "--patience", "1", "ls", "/"]) == 1
+    assert main(["--etcd", "127.0.0.1:1", "proxies"]) == 1
+    assert "zketcd ctl: " in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ([], "required"),
+        (["fly"], "invalid choice"),
+        (["replay", "ls", "/"], "--to"),
+        (["log", "--tail", "0"], "--tail"),
+        (["--etcd", "embedded", "ls", "/"], "give the URL of the embedded etcd"),
+        (["--etcd-key", __file__, "ls", "/"], "go together"),
+        (["--etcd-user", "x", "ls", "/"], "go together"),
+        (["--prefix", "x//y", "ls", "/"], "prefix"),
+    ],
+)
+def test_wrong_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err
+
+
+def test_environment_and_file(ctl: Ctl, tmp_path: object, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZKETCD_ETCD", ctl.etcd.endpoint)
+    monkeypatch.setenv("ZKETCD_PREFIX", ctl.prefix)
+    monkeypatch.setenv("ZKETCD_LISTEN", "127.0.0.1:1")
+    assert main(["ls", "/"]) == 0
+    file = f"{tmp_path}/zketcd.toml"
+    with open(file, "w") as stream:
+        stream.write(f'[zketcd]\nprefix = "{ctl.prefix}"\nlisten = "127.0.0.1:2181"\n')
+    monkeypatch.delenv("ZKETCD_PREFIX")
+    assert main(["--config", file, "ls", "/one"]) == 0
+
+
+def test_as_a_process(ctl: Ctl) -> None:
+    command = [sys.executable, "-m", "proxy.ctl", "--etcd", ctl.etcd.endpoint, "--prefix", ctl.prefix]
+    done = subprocess.run([*command, "ls", "/"], capture_output=True, text=True, check=True)
+    assert done.stdout == "one\nzookeeper\n"
+    helped = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+    for name in ("ls", "get", "stat", "sessions", "proxies", "log", "sizes", "replay", "snapshot", "void"):
+        assert f"  {name} " in helped.stdout

@@ -1,0 +1,25 @@
+"""Tables, sizes, JSON."""
+
+from proxy.ctl.output import Output, counted, size, table
+
+
+def test_columns_are_aligned() -> None:
+    assert table(("a", "bb"), [(100, None), (1, "x")]) == ["a    bb", "100  None", "1    x"]
+    assert table(("a", "b"), []) == ["a  b"]
+
+
+def test_sizes_for_people() -> None:
+    assert [size(count) for count in (0, 9999, 10_000, 9_999_999, 123_456_789)] == [
+        "0 B",
+        "9999 B",
+        "10 kB",
+        "10000 kB",
+        "123 MB",
+    ]
+    assert (counted(1, "request"), counted(0, "request")) == ("1 request", "0 requests")
+
+
+def test_the_same_result_twice() -> None:
+    output = Output({"a": 1}, ["a is", "1"])
+    assert output.text(False) == "a is\n1"
+    assert output.text(True) == '{\n  "a": 1\n}'

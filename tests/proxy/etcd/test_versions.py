@@ -1,0 +1,67 @@
+"""Versions of etcd: what may be used and what is warned of."""
+
+import re
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from proxy.etcd.versions import Version, parse, usable, warnings
+from tests.harness.process import REPOSITORY
+
+LOSES_DATA = "lose or corrupt data"
+ENDS_LEASES = "issue 15247"
+
+
+@pytest.mark.parametrize(
+    ("version", "warning"),
+    [
+        ("3.3.27", LOSES_DATA),
+        ("3.4.21", LOSES_DATA),
+        ("3.4.22", ENDS_LEASES),
+        ("3.4.30", ENDS_LEASES),
+        ("3.4.31", ""),
+        ("3.5.0", LOSES_DATA),
+        ("3.5.5", LOSES_DATA),
+        ("3.5.6", ENDS_LEASES),
+        ("3.5.12", ENDS_LEASES),
+        ("3.5.13", ""),
+        ("3.6.0-rc.1", ""),
+        ("3.10.0", ""),
+        ("4.0.0", ""),
+    ],
+)
+def test_warnings(version: str, warning: str, tmp_path: Path) -> None:
+    found = warnings(version)
+    assert len(found) == bool(warning)
+    assert all(warning in one and version in one for one in found)
+    parsed = parse(version)
+    assert parsed is not None
+    assert usable(parsed) is (warning != LOSES_DATA)
+    # The script that set-up asks agrees.
+    etcd = tmp_path / "etcd"
+    etcd.write_text(f"#!/bin/sh\necho 'etcd Version: {parsed}'\n")
+    etcd.chmod(0o755)
+    asked = subprocess.run(
+        [REPOSITORY / "tools" / "etcd_usable.sh"], env={"PATH": f"{tmp_path}:/usr/bin:/bin"}, check=False
+    )
+    assert (asked.returncode == 0) is usable(parsed)
+
+
+@pytest.mark.parametrize("text", ["", "unknown", "3.4", "3.4.x", "3.4.2.1", "-1.2.3"])
+def test_what_is_no_version_is_not_warned_of(text: str) -> None:
+    assert parse(text) is None
+    assert warnings(text) == []
+
+
+def test_a_version_is_shown_as_etcd_shows_it() -> None:
+    assert str(parse("3.5.21+git")) == "3.5.21"
+    assert parse("3.5.21") == Version(3, 5, 21)
+
+
+def test_the_image_of_the_demonstration_is_one_without_warnings() -> None:
+    compose = (REPOSITORY / "docker-compose.yml").read_text()
+    found = re.search(r"coreos/etcd:v([\d.]+)", compose)
+    assert found is not None
+    assert parse(found[1]) is not None
+    assert warnings(found[1]) == []

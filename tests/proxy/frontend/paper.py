@@ -1,0 +1,236 @@
+"""A connection on a transport of paper, and a loop and a server that do things when a test says so."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from typing import Any, cast
+
+from codec.packets import ConnectRequest
+from proxy.frontend.connection import Connection
+from proxy.frontend.load import Load
+from proxy.frontend.sessions import Session
+from proxy.frontend.touched import Touched
+from proxy.log.pending import Pending
+from proxy.state.auth.schemes import Offer
+from proxy.state.capture import new_machine
+from proxy.state.operation import Operations, Reading
+from proxy.state.ops import EXTENDED
+from proxy.state.sessions import hash_of
+from proxy.state.watches import WatchTable
+from proxy.support.counters import Counters
+from proxy.support.latency import Latency
+from schema.entry import Kind, Request, Rules, encode_open
+from tests.proxy import packets
+from tests.proxy.packets import Reply
+
+SESSION = 1
+PASSWORD = b"sixteen bytes ok"
+MAX_FRAME = 1000
+INCARNATION = "abcdef"
+
+
+class PaperTimer:
+    """A callback that is due at some time."""
+
+    def __init__(self, due: float, callback: Callable[[], object]) -> None:
+        self.due = due
+        self.callback = callback
+        self.cancelled = False
+
+    def cancel(self) -> None:
+        self.cancelled = True
+
+
+class PaperLoop:
+    """Runs what was called soon when it is told to."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+        self._soon: list[Callable[[], object]] = []
+        self.timers: list[PaperTimer] = []
+
+    def time(self) -> float:
+        return self.now
+
+    def call_soon(self, callback: Any, *_args: Any, context: Any = None) -> Any:
+        self._soon.append(callback)
+
+    def call_later(self, delay: float, callback: Any, *_args: Any, context: Any = None) -> "PaperTimer":
+        timer = PaperTimer(self.now + delay, callback)
+        self.timers.append(timer)
+        return timer
+
+    def wait(self, seconds: float) -> None:
+        self.now += seconds
+        for timer in self.timers:
+            if timer.due <= self.now and not timer.cancelled:
+                timer.callback()
+        self.run()
+
+    def run(self) -> None:
+        while self._soon:
+            self.turn()
+
+    def turn(self) -> None:
+        """Run what has been called soon, but not what that calls."""
+        soon, self._soon = self._soon, []
+        for callback in soon:
+            callback()
+
+
+class PaperTransport(asyncio.Transport):
+    """Notes what is written; each write by itself."""
+
+    def __init__(self, peer: tuple[str, int] | None = ("10.0.0.7", 4711)) -> None:
+        super().__init__({"peername": peer})
+        self.writes: list[bytes] = []
+        self.closed = False
+        self.reading = True
+        self.room = 10_000_000  # bytes until the protocol is paused
+        self.protocol: Connection | None = None
+
+    def is_closed(self) -> bool:
+        return self.closed
+
+    def is_read(self) -> bool:
+        return self.reading
+
+    def write(self, data: Any) -> None:
+        assert not self.closed
+        self.writes.append(bytes(data))
+        self.room -= len(data)
+        if self.room < 0 and self.protocol is not None:
+            self.protocol.pause_writing()
+
+    def close(self) -> None:
+        self.closed = True
+
+    def pause_reading(self) -> None:
+        assert self.reading
+        self.reading = False
+
+    def resume_reading(self) -> None:
+        assert not self.reading
+        self.reading = True
+
+
+class PaperHost:
+    """A server whose log applies what was submitted when the test says so."""
+
+    def __init__(
+        self, loop: PaperLoop, operations: Operations = EXTENDED, sessions: Sequence[int] = (SESSION,)
+    ) -> None:
+        self.machine = new_machine(1)
+        self.watches = WatchTable()
+        self.machine.watched = True
+        self.reading = Reading(self.machine.tree, self.watches, {})
+        self.auth = Offer()
+        self.operations = operations
+        self.latency = Latency((*operations.reads, *operations.writes))
+        self.counters = Counters()
+        self.load = Load(100_000)
+        self.touched = Touched(cast(asyncio.AbstractEventLoop, loop))
+        self.pending: list[Pending] = []
+        self.attached: list[ConnectRequest] = []
+        self.changes: list[tuple[int, str, str | None]] = []
+        self.full = False
+        self.connections = 0
+        self._entries = 0
+        for session_id in sessions:
+            body = encode_open(4000, hash_of(PASSWORD))
+            self.pending.append(Pending(Kind.OPEN, session_id, 0, (), body, _nothing))
+        self.commit()
+
+    def submit(self, pending: Pending) -> None:
+        self.pending.append(pending)
+
+    def attach(self, connection: Connection, request: ConnectRequest) -> None:
+        self.attached.append(request)
+
+    def four_letter_word(self, word: bytes, rest: bytes) -> bytes | None:
+        return b"imok" + rest if word == b"ruok" else None
+
+    def opened(self, connection: Connection) -> bool:
+        self.connections += 1
+        return not self.full
+
+    def gone(self, connection: Connection) -> None:
+        self.connections -= 1
+
+    def commit(self, count: int | None = None) -> None:
+        """Apply the first `count` submitted requests, or all, as one entry."""
+        machine = self.machine
+        taken, self.pending = self.pending[:count], self.pending[count:] if count is not None else []
+        self._entries += 1
+        rules = Rules.EXTENDED_TYPES | (Rules.KEEPER if self.operations.extended else 0)
+        machine.begin(INCARNATION, self._entries, 1_700_000_000_000, rules)
+        for pending in taken:
+            request = Request(
+                pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
+            )
+            outcome = machine.execute(request, pending.fields, own=True)
+            for event in machine.events:
+                self.watches.fire(event, machine.zxid)
+            pending.done(pending, machine.zxid, outcome.err, outcome.body)
+            self.changes += machine.session_changes
+        machine.end()
+
+
+def _nothing(_pending: Pending, _zxid: int, _err: int, _body: bytes) -> None:
+    """Nobody waits."""
+
+
+class Client:
+    """A connection, its host and what it has been sent so far."""
+
+    def __init__(
+        self, operations: Operations = EXTENDED, host: PaperHost | None = None, session_id: int = SESSION
+    ) -> None:
+        self.loop = PaperLoop()
+        self.host = PaperHost(self.loop, operations) if host is None else host
+        self.transport = PaperTransport()
+        self.connection = Connection(self.host, cast(asyncio.AbstractEventLoop, self.loop), MAX_FRAME)
+        self.transport.protocol = self.connection
+        self.connection.connection_made(self.transport)
+        self.session = Session(session_id, 4000, self.loop.now)
+        self._read = 0
+
+    def establish(self) -> None:
+        """Answer the connect request with the session."""
+        self.connection.established(self.session, PASSWORD)
+
+    def send(self, *chunks: bytes) -> None:
+        """Send each chunk by itself."""
+        for chunk in chunks:
+            self.connection.data_received(chunk)
+        self.loop.run()
+
+    def commit(self, count: int | None = None) -> None:
+        """See PaperHost.commit."""
+        self.host.commit(count)
+        self.loop.run()
+
+    def received(self) -> list[bytes]:
+        """The packets since the last call."""
+        raw = b"".join(self.transport.writes)[self._read :]
+        self._read += len(raw)
+        return packets.take_apart(raw)
+
+    def replies(self) -> list[Reply]:
+        """The replies and events since the last call."""
+        return packets.replies(self.received())
+
+    def lose(self) -> None:
+        """The client is gone."""
+        self.connection.connection_lost(None)
+        self.loop.run()
+
+
+def established(operations: Operations = EXTENDED) -> Client:
+    """A client with a session and the nodes /a (data "old") and /b."""
+    client = Client(operations)
+    client.send(packets.connect())
+    client.establish()
+    client.send(packets.create(1, "/a", b"old"), packets.create(2, "/b"))
+    client.commit()
+    client.received()
+    return client

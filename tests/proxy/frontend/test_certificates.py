@@ -1,0 +1,130 @@
+"""TLS contexts from files, and what becomes of files that change."""
+
+import asyncio
+import contextlib
+import logging
+import os
+import re
+import ssl
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+from cryptography.hazmat.primitives.serialization import (
+    BestAvailableEncryption,
+    Encoding,
+    PrivateFormat,
+    load_pem_private_key,
+)
+
+from proxy.frontend import certificates
+from proxy.frontend.certificates import TlsContext, context_of
+from proxy.tls_options import ClientTls
+from tests.harness.tls import Authority, Pair
+
+
+@pytest.fixture
+def authority(tmp_path: Path) -> Authority:
+    """A CA with its files in the test's folder."""
+    return Authority(tmp_path)
+
+
+@pytest.fixture(autouse=True)
+def _looks_often() -> Iterator[None]:
+    with mock.patch.object(certificates, "_INTERVAL", 0.01):
+        yield
+
+
+def _settings(authority: Authority, pair: Pair, **changes: str) -> ClientTls:
+    plain = ClientTls(
+        str(pair.cert), str(pair.key), "", str(authority.ca), "need", "1.2", "", "only", None, ""
+    )
+    return plain._replace(**changes)  # type: ignore[arg-type]
+
+
+def _names(context: ssl.SSLContext, trusted: Authority) -> str:
+    """Whom a server with this context shows itself as."""
+    client = trusted.client_context()
+    client.check_hostname = False
+    to_server, to_client = ssl.MemoryBIO(), ssl.MemoryBIO()
+    server = context.wrap_bio(to_server, to_client, server_side=True)
+    end = client.wrap_bio(to_client, to_server)
+    for _ in range(4):
+        for side in (end, server):
+            with contextlib.suppress(ssl.SSLWantReadError):
+                side.do_handshake()
+    subject = (end.getpeercert() or {})["subjectAltName"]
+    assert isinstance(subject, tuple)
+    return str(subject[0][1])
+
+
+def test_the_settings_are_the_contexts(authority: Authority) -> None:
+    pair = authority.issue("server")
+    context = context_of(_settings(authority, pair, min_version="1.3", client_auth="want"))
+    assert context.minimum_version == ssl.TLSVersion.TLSv1_3
+    assert context.verify_mode == ssl.CERT_OPTIONAL
+    assert context.get_ca_certs()
+    few = context_of(_settings(authority, pair, ciphers="ECDHE-ECDSA-AES128-GCM-SHA256", ca=""))
+    old = [cipher["name"] for cipher in few.get_ciphers() if not cipher["name"].startswith("TLS_")]
+    assert old == ["ECDHE-ECDSA-AES128-GCM-SHA256"]
+
+
+def test_what_is_wrong_is_named(authority: Authority, tmp_path: Path) -> None:
+    pair, other = authority.issue("server"), authority.issue("other")
+    empty = tmp_path / "empty.pem"
+    empty.write_text("")
+    damaged = tmp_path / "damaged.pem"
+    damaged.write_text("-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n")
+    for changes, said in (
+        ({"key": str(other.key)}, "key values mismatch"),
+        ({"cert": str(empty)}, f"{empty} holds no certificate in PEM"),
+        ({"cert": str(tmp_path / "missing")}, "missing: No such file"),
+        ({"key": str(pair.cert)}, f"{pair.cert} holds no private key in PEM"),
+        ({"ca": str(empty)}, f"{empty} holds no certificate"),
+        ({"ca": str(damaged)}, f"the CA {damaged}"),
+        ({"ciphers": "nonsense"}, "the ciphers 'nonsense': No cipher can be selected"),
+    ):
+        with pytest.raises(ValueError, match=re.escape(said)):
+            TlsContext(_settings(authority, pair, **changes))
+
+
+def test_a_key_may_have_a_password(authority: Authority) -> None:
+    pair = authority.issue("server")
+    key = load_pem_private_key(pair.key.read_bytes(), None)
+    pair.key.write_bytes(
+        key.private_bytes(Encoding.PEM, PrivateFormat.PKCS8, BestAvailableEncryption(b"word"))
+    )
+    context_of(_settings(authority, pair, key_password="word"))
+    for wrong in ("", "other"):
+        with pytest.raises(ValueError, match="the key"):
+            context_of(_settings(authority, pair, key_password=wrong))
+
+
+async def test_new_files_are_read_and_bad_ones_are_not(
+    authority: Authority, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    pair = authority.issue("server", "one.example")
+    tls = await asyncio.to_thread(TlsContext, _settings(authority, pair, client_auth="none"))
+    following = asyncio.get_running_loop().create_task(tls.follow())
+
+    async def told(what: str) -> None:
+        async with asyncio.timeout(20):
+            while what not in caplog.text:  # noqa: ASYNC110 - the log has no event
+                await asyncio.sleep(0.01)
+
+    first = tls.current
+    assert _names(first, authority) == "one.example"
+    await asyncio.to_thread(pair.cert.write_text, "no certificate")
+    await told(f"kept as it was: {pair.cert} holds no certificate in PEM")
+    assert tls.current is first
+    os.remove(pair.cert)
+    await told("No such file")
+    assert tls.current is first
+    caplog.clear()
+    authority.issue("server", "two.example")
+    await told("was read again")
+    assert _names(tls.current, authority) == "two.example"
+    assert _names(first, authority) == "one.example"
+    following.cancel()

@@ -1,0 +1,271 @@
+"""One connection: the handshake, the session, how it ends."""
+
+import asyncio
+import struct
+from typing import cast
+
+import pytest
+
+from codec.constants import ErrorCode, EventType, OpCode
+from codec.jute import Acl, pack_acls, pack_string
+from codec.packets import ConnectRequest
+from proxy.frontend.connection import Connection
+from proxy.state.auth.digest import digest_identity
+from tests.proxy import packets
+from tests.proxy.frontend.paper import (
+    MAX_FRAME,
+    PASSWORD,
+    SESSION,
+    Client,
+    PaperHost,
+    PaperLoop,
+    PaperTransport,
+    established,
+)
+
+
+@pytest.fixture
+def client() -> Client:
+    """A client with a session and the nodes /a (data "old") and /b."""
+    return established()
+
+
+def test_the_handshake() -> None:
+    client = Client()
+    client.send(packets.connect(timeout_ms=9000, last_zxid=3))
+    assert client.host.attached == [ConnectRequest(0, 3, 9000, 0, bytes(16), False)]
+    assert client.received() == []
+    client.establish()
+    (payload,) = client.received()
+    assert packets.connect_reply(payload) == (4000, SESSION, PASSWORD)
+    assert payload.endswith(b"\0")
+    assert client.connection.session_id == SESSION
+
+
+def test_an_old_client_gets_an_answer_without_the_read_only_byte() -> None:
+    client = Client()
+    client.send(packets.framed(packets.connect()[4:-1]))
+    client.establish()
+    (payload,) = client.received()
+    assert len(payload) == 36
+
+
+def test_a_client_that_never_asks_for_a_session_is_let_go() -> None:
+    client = Client()
+    client.loop.wait(9.9)
+    assert not client.transport.closed
+    client.loop.wait(0.1)
+    assert client.transport.closed
+
+
+def test_a_client_that_waits_for_its_session_is_not_read_but_not_let_go_either() -> None:
+    client = Client()
+    client.send(packets.connect())
+    assert not client.transport.reading
+    client.loop.wait(60)
+    assert not client.transport.closed
+    client.establish()
+    assert client.transport.reading
+
+
+def test_a_refused_client_is_told_so_and_let_go() -> None:
+    client = Client()
+    client.send(packets.connect(session_id=77))
+    client.connection.refuse()
+    (payload,) = client.received()
+    assert packets.connect_reply(payload) == (0, 0, bytes(16))
+    assert client.transport.is_closed()
+
+
+@pytest.mark.parametrize("size", [0, 1, 20, 43])
+def test_a_connect_request_cut_short_closes(size: int) -> None:
+    client = Client()
+    client.send(packets.framed(packets.connect()[4 : 4 + size]))
+    assert client.transport.is_closed()
+    assert client.host.attached == []
+
+
+def test_one_connection_too_many_is_closed() -> None:
+    client = Client.__new__(Client)
+    client.loop, client.host, client.transport = PaperLoop(), PaperHost(PaperLoop()), PaperTransport()
+    client.host.full = True
+    connection = Connection(client.host, cast(asyncio.AbstractEventLoop, client.loop), MAX_FRAME)
+    connection.connection_made(client.transport)
+    client.loop.run()
+    assert client.transport.is_closed()
+    connection.data_received(packets.connect())
+    assert client.host.attached == []
+
+
+_SCRIPT = (
+    packets.create(1, "/c", b"one")
+    + packets.get(2, "/c")
+    + packets.ping()
+    + packets.put(3, "/c", b"two")
+    + packets.get(4, "/c", watch=True)
+    + packets.put(5, "/c", b"three")
+    + packets.delete(6, "/c")
+    + packets.get(7, "/c")
+)
+
+
+def _after(script: list[bytes]) -> bytes:
+    """All that a client is sent after these chunks, with every write committed as soon as it is there."""
+    client = Client()
+    client.send(packets.connect())
+    client.establish()
+    for chunk in script:
+        client.send(chunk)
+    while client.host.pending:
+        client.commit(1)
+    return b"".join(client.transport.writes)
+
+
+def test_a_client_that_is_gone_before_it_is_looked_at_is_closed() -> None:
+    client = Client()
+    transport = PaperTransport(peer=None)
+    connection = Connection(client.host, cast(asyncio.AbstractEventLoop, client.loop), MAX_FRAME)
+    connection.connection_made(transport)
+    client.loop.run()
+    assert transport.is_closed()
+    connection.connection_lost(None)
+    assert client.host.connections == 1
+
+
+def test_frames_may_be_cut_at_every_byte() -> None:
+    whole = _after([_SCRIPT])
+    assert [reply.xid for reply in packets.replies(packets.take_apart(whole)[1:])] == [
+        1,
+        2,
+        -2,
+        3,
+        4,
+        -1,
+        5,
+        6,
+        7,
+    ]
+    for place in range(len(_SCRIPT)):
+        assert _after([_SCRIPT[:place], _SCRIPT[place:]]) == whole
+    assert _after([bytes((byte,)) for byte in _SCRIPT]) == whole
+
+
+def test_what_comes_with_the_connect_request_waits_for_the_session() -> None:
+    client = Client()
+    client.send(packets.connect() + packets.get(1, "/"), packets.get(2, "/"), packets.get(3, "/")[:5])
+    assert client.received() == []
+    client.establish()
+    _, *rest = client.received()
+    assert [reply.xid for reply in packets.replies(rest)] == [1, 2]
+    client.send(packets.get(3, "/")[5:])
+    assert [reply.xid for reply in client.replies()] == [3]
+
+
+def test_a_packet_without_a_header_ends_the_connection(client: Client) -> None:
+    client.send(packets.get(1, "/a") + packets.framed(b"\0\0\0\1\0\0\0") + packets.get(3, "/a"))
+    assert [reply.xid for reply in client.replies()] == [1]
+    assert client.transport.is_closed()
+
+
+@pytest.mark.parametrize("length", [-1, MAX_FRAME + 1, 0x7FFFFFFF, -0x80000000])
+def test_a_bad_length_ends_the_connection_behind_what_came_before(client: Client, length: int) -> None:
+    client.send(packets.get(1, "/a") + struct.pack(">i", length))
+    assert [reply.xid for reply in client.replies()] == [1]
+    assert client.transport.is_closed()
+
+
+def test_a_frame_of_the_limit_is_taken(client: Client) -> None:
+    empty = len(packets.put(1, "/a", b"")) - 4
+    client.send(packets.put(1, "/a", bytes(MAX_FRAME - empty)))
+    client.commit()
+    assert [reply.err for reply in client.replies()] == [0]
+
+
+def test_four_letter_words() -> None:
+    for chunks in ([b"ruok"], [b"r", b"uo", b"k"], [b"ruok\n"]):
+        client = Client()
+        client.send(*chunks)
+        assert client.transport.writes == [b"imok" + chunks[-1][4:]]  # what follows a word is handed on
+        assert client.transport.is_closed()
+
+
+def test_an_unknown_word_closes_silently() -> None:
+    client = Client()
+    client.send(b"none")
+    assert client.transport.writes == []
+    assert client.transport.is_closed()
+
+
+def test_a_word_behind_the_handshake_is_no_word(client: Client) -> None:
+    client.send(b"ruok")
+    assert client.replies() == []
+    assert client.transport.is_closed()
+
+
+def test_a_lost_connection_leaves_a_newer_one_its_session(client: Client) -> None:
+    newer = Client()
+    newer.send(packets.connect())
+    newer.connection.established(client.session, PASSWORD)
+    client.lose()
+    assert client.session.connection is newer.connection
+
+
+def test_a_lost_connection_forgets_its_watches(client: Client) -> None:
+    client.send(packets.get(1, "/a", watch=True) + packets.read(2, OpCode.GET_CHILDREN, "/a", watch=True))
+    assert client.host.watches.total() == 2
+    client.lose()
+    assert client.host.watches.total() == 0
+
+
+def test_draining_answers_what_is_here_and_closes(client: Client) -> None:
+    client.send(packets.put(1, "/a", b"1") + packets.get(2, "/a"))
+    client.connection.drain()
+    client.loop.run()
+    assert not client.transport.is_closed()
+    assert not client.transport.is_read()
+    client.commit()
+    assert [reply.xid for reply in client.replies()] == [1, 2]
+    assert client.transport.is_closed()
+
+
+def test_draining_an_idle_connection_closes_it(client: Client) -> None:
+    client.connection.drain()
+    assert client.transport.is_closed()
+    assert client.connection.is_closed
+
+
+def test_a_client_proves_who_it_is(client: Client) -> None:
+    acl = (Acl(31, *digest_identity(b"user:word")),)
+    client.send(packets.set_acl(1, "/a", acl))
+    client.commit()
+    client.send(packets.get(2, "/a"), packets.auth("digest", b"user:word") + packets.get(3, "/a"))
+    client.send(packets.auth("digest", b"user:word"))
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [
+        (1, 0),
+        (2, ErrorCode.NO_AUTH),
+        (-4, 0),
+        (3, 0),
+        (-4, 0),
+    ]
+    assert len(client.connection.identities) == 2
+
+
+def test_events_are_withheld_from_those_who_may_not_read(client: Client) -> None:
+    client.connection.notify(EventType.NODE_DELETED, "/a", 9, (Acl(30, "world", "anyone"),))
+    client.connection.notify(EventType.NODE_DELETED, "/b", 9, (Acl(1, "ip", "10.0.0.0/8"),))
+    client.loop.run()
+    assert [reply.event for reply in client.replies()] == [(EventType.NODE_DELETED, "/b")]
+
+
+def test_whatever_a_client_sends_counts_as_a_sign_of_life(client: Client) -> None:
+    client.loop.now = 200.0
+    client.send(packets.ping())
+    assert client.session.heard == 200.0
+    assert client.connection.received == 4
+    assert client.connection.sent == 4
+
+
+def test_acls_are_sent_as_they_are_to_those_who_may_see_them(client: Client) -> None:
+    client.send(packets.request(1, OpCode.GET_ACL, pack_string("/a")))
+    (reply,) = client.replies()
+    assert reply.body.startswith(pack_acls([Acl(31, "world", "anyone")]))

@@ -1,0 +1,349 @@
+"""Connect requests: new sessions, sessions that go on, and those that cannot."""
+
+import struct
+
+import pytest
+
+from codec.constants import ErrorCode, OpCode
+from codec.packets import ConnectRequest
+from proxy.frontend.handshake import Handshake
+from proxy.frontend.read_only import ReadOnlySessions
+from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions
+from proxy.log.pending import Pending
+from proxy.state.capture import new_machine
+from proxy.state.sessions import hash_of
+from proxy.support.counters import Counters
+from schema.entry import Entry, Kind, Request, encode_close
+from tests.proxy import packets
+from tests.proxy.frontend.paper import PaperLoop
+
+OWN, OTHER = "own", "other"
+NEW = ConnectRequest(0, 0, 5000, 0, bytes(16), False)
+
+
+class Applicant:
+    """A connection that wants a session."""
+
+    session_id = 0
+    is_held_up = False
+
+    def __init__(self, *, is_keepers: bool = False) -> None:
+        self.session: Session | None = None
+        self.password = b""
+        self.read_only = self.refused = self.closed = self.turned_away = self.gone = False
+        self.is_keepers = is_keepers
+
+    @property
+    def wants_session(self) -> bool:
+        return self.session is None and not (self.refused or self.closed or self.turned_away or self.gone)
+
+    def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
+        assert self.wants_session
+        self.session = session
+        self.password = password
+        self.read_only = read_only
+        session.connection = self
+
+    def refuse(self) -> None:
+        self.refused = True
+
+    def close(self) -> None:
+        self.closed = True
+
+    def turn_away(self) -> None:
+        self.turned_away = True
+
+    def notify(self, *_event: object) -> None:
+        raise AssertionError("nobody watches here")
+
+    @property
+    def outcome(self) -> str:
+        """What became of it."""
+        if self.session is not None:
+            return "read-only" if self.read_only else "established"
+        said = {"refused": self.refused, "turned away": self.turned_away, "closed": self.closed}
+        return next((word for word, is_so in said.items() if is_so), "waits")
+
+
+class Proxy:
+    """A handshake on a state machine."""
+
+    def __init__(self, *, read_only: bool = False) -> None:
+        self.loop = PaperLoop()
+        self.machine = new_machine(1)
+        self.sessions = Sessions(1000, 10000, 0.5, Counters())
+        self.sessions.incarnation = OWN
+        self.in_touch = True
+        self.pending: list[Pending] = []
+        self.read_only = ReadOnlySessions(
+            self.sessions, lambda: self.machine.zxid, lambda: self.in_touch, self.loop.time
+        )
+        self.handshake = Handshake(
+            self.machine,
+            self.sessions,
+            self.pending.append,
+            lambda: self.in_touch,
+            self.read_only if read_only else None,
+            self.loop,
+        )
+
+    def attach(self, request: ConnectRequest, *, is_keepers: bool = False) -> Applicant:
+        applicant = Applicant(is_keepers=is_keepers)
+        self.handshake.attach(applicant, request)
+        return applicant
+
+    def commit(self, error: int = 0) -> None:
+        """Apply what was submitted; or refuse it."""
+        while self.pending:
+            pending = self.pending.pop(0)
+            if error:
+                pending.done(pending, self.machine.zxid, error, b"")
+                continue
+            request = Request(
+                pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
+            )
+            (outcome,) = self.apply(request, OWN)
+            pending.done(pending, self.machine.zxid, outcome, b"")
+            for change in self.machine.session_changes:
+                connection = self.sessions.changed(change, self.machine.sessions, self.loop.now)
+                if connection is not None:
+                    connection.close()
+
+    def apply(self, request: Request, incarnation: str) -> list[int]:
+        """An entry of any proxy."""
+        number = self.machine.applied.get(incarnation, 0) + 1
+        outcomes = self.machine.apply(incarnation, number, Entry(1, 0, 0, 0, [request]))
+        return [outcome.err for outcome in outcomes]
+
+    def established(self, request: ConnectRequest = NEW) -> tuple[Applicant, Session]:
+        applicant = self.attach(request)
+        self.commit()
+        assert applicant.session is not None
+        return applicant, applicant.session
+
+
+@pytest.fixture
+def proxy() -> Proxy:
+    return Proxy()
+
+
+@pytest.mark.parametrize(("wanted", "timeout"), [(5000, 5000), (1, 1000), (99999, 10000)])
+def test_a_new_session(proxy: Proxy, wanted: int, timeout: int) -> None:
+    applicant = proxy.attach(NEW._replace(timeout_ms=wanted))
+    assert applicant.outcome == "waits"
+    zxid = proxy.machine.zxid
+    proxy.commit()
+    session = applicant.session
+    assert session is not None
+    assert (session.timeout_ms, session.heard) == (timeout, proxy.loop.now)
+    assert len(applicant.password) == PASSWORD_BYTES
+    assert proxy.sessions.get(session.id) is session
+    stored = proxy.machine.sessions[session.id]
+    assert (stored.timeout_ms, stored.incarnation) == (timeout, OWN)
+    assert stored.password_hash == hash_of(applicant.password)
+    assert proxy.machine.zxid == zxid + 1
+
+
+def test_two_clients_get_two_sessions(proxy: Proxy) -> None:
+    (_, first), (_, second) = proxy.established(), proxy.established()
+    assert first.id != second.id
+    assert 0 < first.id < 1 << 63
+
+
+def test_a_client_that_left_meanwhile_leaves_a_session_that_runs_out(proxy: Proxy) -> None:
+    applicant = proxy.attach(NEW)
+    applicant.gone = True
+    proxy.commit()
+    assert applicant.session is None
+    (session,) = proxy.sessions
+    assert session.connection is None
+
+
+def test_a_session_goes_on_with_its_password(proxy: Proxy) -> None:
+    first, session = proxy.established()
+    zxid = proxy.machine.zxid
+    again = ConnectRequest(0, zxid, 7000, session.id, first.password, False)
+    proxy.loop.now += 3
+    second = proxy.attach(again)
+    assert first.closed  # at once, as in ZooKeeper
+    proxy.loop.now += 1
+    proxy.commit()
+    assert second.session is session
+    assert second.password == first.password
+    assert len(proxy.sessions) == 1
+    assert (session.timeout_ms, session.heard) == (7000, proxy.loop.now)
+    assert proxy.machine.sessions[session.id].timeout_ms == 7000
+    assert proxy.machine.zxid == zxid
+
+
+def test_of_two_that_come_at_once_the_later_one_stays(proxy: Proxy) -> None:
+    first, session = proxy.established()
+    again = ConnectRequest(0, 0, 5000, session.id, first.password, False)
+    second, third = proxy.attach(again), proxy.attach(again)
+    proxy.commit()
+    assert second.closed
+    assert session.connection is third
+    assert not third.closed
+
+
+@pytest.mark.parametrize("password", [b"wrong", b"", None, bytes(16)])
+def test_a_wrong_password_is_refused_and_drops_the_older_connection(
+    proxy: Proxy, password: bytes | None
+) -> None:
+    first, session = proxy.established()
+    second = proxy.attach(ConnectRequest(0, 0, 5000, session.id, password, False))
+    proxy.commit()
+    assert second.outcome == "refused"
+    assert first.closed
+    assert proxy.sessions.get(session.id) is session
+
+
+def test_a_session_that_is_gone_is_refused(proxy: Proxy) -> None:
+    first, session = proxy.established()
+    proxy.apply(Request(Kind.CLOSE, session.id, 0, (), encode_close("a test", "")), OTHER)
+    for session_id in (session.id, 4711, -5):
+        again = proxy.attach(ConnectRequest(0, 0, 5000, session_id, first.password, False))
+        proxy.commit()
+        assert again.outcome == "refused"
+
+
+def test_a_session_comes_from_another_proxy(proxy: Proxy) -> None:
+    password = b"sixteen bytes ok"
+    elsewhere = Pending(Kind.OPEN, 77, 0, (), b"", lambda *_: None)
+    opened = proxy.sessions.open(77, 4000, password, elsewhere.done)
+    proxy.apply(Request(Kind.OPEN, 77, 0, (), opened.body), OTHER)
+    applicant = proxy.attach(ConnectRequest(0, 0, 5000, 77, password, False))
+    proxy.commit()
+    assert applicant.outcome == "established"
+    assert applicant.session is proxy.sessions.get(77)
+    assert proxy.machine.sessions[77].incarnation == OWN
+
+
+def test_a_client_that_left_meanwhile_is_not_answered(proxy: Proxy) -> None:
+    first, session = proxy.established()
+    for password in (first.password, b"wrong"):
+        again = proxy.attach(ConnectRequest(0, 0, 5000, session.id, password, False))
+        again.gone = True
+        proxy.commit()
+        assert (again.session, again.refused, again.closed) == (None, False, False)
+    assert session.connection is None or session.connection is first
+
+
+# -- a client that has seen more ------------------------------------------------------------------------
+
+
+def test_a_client_that_has_seen_more_waits_until_it_is_here_too(proxy: Proxy) -> None:
+    seen = proxy.machine.zxid + 1
+    applicant = proxy.attach(NEW._replace(last_zxid_seen=seen))
+    (pending,) = proxy.pending
+    assert (pending.kind, pending.session_id, pending.opcode) == (Kind.CLIENT, 0, OpCode.SYNC)
+    # An entry of another proxy comes before it.
+    opened = proxy.sessions.open(5, 4000, b"", pending.done)
+    proxy.apply(Request(Kind.OPEN, 5, 0, (), opened.body), OTHER)
+    proxy.commit()
+    assert applicant.outcome == "established"
+    assert proxy.machine.zxid == seen + 1  # the session's own start
+
+
+def test_a_client_that_has_seen_what_never_was_is_sent_away(proxy: Proxy) -> None:
+    zxid = proxy.machine.zxid
+    applicant = proxy.attach(NEW._replace(last_zxid_seen=1 << 40))
+    proxy.commit()
+    assert applicant.outcome == "closed"
+    assert proxy.machine.zxid == zxid
+    assert len(proxy.sessions) == 0
+
+
+def test_a_client_that_has_seen_more_and_left_is_not_asked_for(proxy: Proxy) -> None:
+    applicant = proxy.attach(NEW._replace(last_zxid_seen=1 << 40))
+    applicant.gone = True
+    proxy.commit()
+    assert proxy.pending == []
+    assert not applicant.closed
+
+
+# -- refusals and outages -------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "error", [ErrorCode.SYSTEM_ERROR, ErrorCode.CONNECTION_LOSS, ErrorCode.SESSION_MOVED]
+)
+def test_where_the_log_cannot_answer_the_connection_is_closed(proxy: Proxy, error: ErrorCode) -> None:
+    first, session = proxy.established()
+    again = ConnectRequest(0, 0, 5000, session.id, first.password, False)
+    for request in (NEW, again):
+        applicant = proxy.attach(request)
+        proxy.commit(error)
+        assert applicant.outcome == "closed"
+    assert len(proxy.sessions) == 1
+
+
+def test_a_client_that_gets_no_answer_in_its_timeout_is_closed(proxy: Proxy) -> None:
+    applicant = proxy.attach(NEW)
+    proxy.loop.wait(4.9)
+    assert applicant.outcome == "waits"
+    proxy.loop.wait(0.1)
+    assert applicant.outcome == "closed"
+
+
+def test_a_client_that_got_its_answer_stays(proxy: Proxy) -> None:
+    applicant, _ = proxy.established()
+    proxy.loop.wait(60)
+    assert not applicant.closed
+
+
+def test_without_etcd_a_new_client_is_turned_away(proxy: Proxy) -> None:
+    proxy.in_touch = False
+    assert proxy.attach(NEW).outcome == "turned away"
+    assert proxy.pending == []
+
+
+def test_without_etcd_a_session_waits_for_it(proxy: Proxy) -> None:
+    first, session = proxy.established()
+    proxy.in_touch = False
+    again = ConnectRequest(0, 0, 5000, session.id, first.password, False)
+    patient, gone = proxy.attach(again), proxy.attach(again)
+    gone.gone = True
+    proxy.handshake.look()
+    assert proxy.pending == []  # else it might take the session from where the client is by then
+    proxy.in_touch = True
+    proxy.handshake.look()
+    proxy.handshake.look()
+    assert len(proxy.pending) == 1
+    proxy.commit()
+    assert patient.outcome == "established"
+
+
+# -- read-only sessions ---------------------------------------------------------------------------------
+
+
+def test_without_etcd_a_client_that_allows_it_is_served_read_only() -> None:
+    proxy = Proxy(read_only=True)
+    proxy.in_touch = False
+    wish = NEW._replace(read_only=True)
+    assert proxy.attach(wish).outcome == "read-only"
+    assert proxy.attach(NEW).outcome == "turned away"
+    assert proxy.attach(wish, is_keepers=True).outcome == "turned away"
+    assert proxy.attach(wish._replace(session_id=99)).outcome == "closed"
+
+
+def test_where_read_only_sessions_are_not_allowed_there_are_none(proxy: Proxy) -> None:
+    proxy.in_touch = False
+    assert proxy.attach(NEW._replace(read_only=True)).outcome == "turned away"
+
+
+def test_a_client_that_waits_when_etcd_falls_silent_is_served_read_only() -> None:
+    proxy = Proxy(read_only=True)
+    applicant = proxy.attach(NEW._replace(read_only=True))
+    other = proxy.attach(NEW)
+    proxy.read_only.look()
+    assert applicant.outcome == "waits"
+    proxy.in_touch = False
+    proxy.read_only.look()
+    assert (applicant.outcome, other.outcome) == ("read-only", "waits")
+    proxy.commit()  # the answer comes after all: that session runs out
+    assert (applicant.outcome, other.outcome) == ("read-only", "established")
+
+
+def test_the_connect_request_of_the_tests_is_the_clients() -> None:
+    assert struct.unpack_from(">i", packets.connect())[0] == len(packets.connect()) - 4

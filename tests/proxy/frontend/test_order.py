@@ -1,0 +1,558 @@
+"""The requests of one connection: which wait for which, and in which order they are answered."""
+
+import struct
+
+import pytest
+
+from codec.constants import ErrorCode, EventType, OpCode
+from codec.jute import OPEN_TO_ALL, pack_string
+from proxy.state.auth.digest import digest_identity
+from tests.proxy import packets
+from tests.proxy.frontend.paper import INCARNATION, SESSION, Client, established
+from tests.proxy.packets import Reply
+
+
+@pytest.fixture
+def client() -> Client:
+    """A client with a session and the nodes /a (data "old") and /b."""
+    return established()
+
+
+def test_reads_of_a_chunk_are_answered_at_once_in_one_write(client: Client) -> None:
+    before = len(client.transport.writes)
+    client.send(b"".join(packets.get(xid, "/a") for xid in range(50)))
+    assert len(client.transport.writes) == before + 1
+    assert [(reply.xid, reply.data) for reply in client.replies()] == [(xid, b"old") for xid in range(50)]
+
+
+def test_writes_of_one_chunk_go_out_together(client: Client) -> None:
+    client.send(packets.put(1, "/a", b"1") + packets.put(2, "/a", b"2") + packets.put(3, "/b", b"3"))
+    assert len(client.host.pending) == 3
+    assert client.received() == []
+    client.commit()
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, 0), (2, 0), (3, 0)]
+
+
+def test_a_read_between_two_writes_sees_the_first_alone(client: Client) -> None:
+    client.send(packets.put(1, "/a", b"1") + packets.get(2, "/a", watch=True) + packets.put(3, "/a", b"2"))
+    assert len(client.host.pending) == 2  # the second write does not wait for the read
+    client.commit()
+    first, second, event, third = client.replies()
+    assert (first.xid, second.xid, second.data) == (1, 2, b"1")
+    assert first.zxid == second.zxid == third.zxid - 1
+    assert event.xid == -1
+    assert event.event == (EventType.NODE_DATA_CHANGED, "/a")
+    assert (third.xid, third.err) == (3, 0)
+
+
+def test_nothing_overtakes_a_write(client: Client) -> None:
+    client.send(packets.put(1, "/a", b"1") + packets.get(2, "/b") + packets.ping(), packets.get(4, "/b"))
+    assert client.received() == []
+    client.commit()
+    assert [reply.xid for reply in client.replies()] == [1, 2, -2, 4]
+
+
+def test_a_write_that_cannot_be_read_keeps_its_place(client: Client) -> None:
+    broken = packets.request(2, OpCode.CREATE, b"\0\0")
+    client.send(packets.put(1, "/a", b"1") + broken + packets.put(3, "/a", b"3"))
+    client.commit()
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [
+        (1, 0),
+        (2, ErrorCode.MARSHALLING_ERROR),
+        (3, 0),
+    ]
+    client.send(packets.request(4, OpCode.CREATE, b"\0\0"))
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [(4, ErrorCode.MARSHALLING_ERROR)]
+    assert not client.transport.is_closed()
+
+
+@pytest.mark.parametrize("opcode", [OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.SET_WATCHES])
+def test_a_read_that_cannot_be_read_is_told_so(client: Client, opcode: OpCode) -> None:
+    client.send(packets.request(5, opcode, b"\0\0\0\x05/a"), packets.get(6, "/a"))
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [
+        (5, ErrorCode.MARSHALLING_ERROR),
+        (6, 0),
+    ]
+
+
+@pytest.mark.parametrize("opcode", [77, OpCode.CREATE_SESSION])
+def test_an_unknown_request_ends_the_connection_behind_what_came_before(client: Client, opcode: int) -> None:
+    client.send(
+        packets.put(1, "/a", b"1")
+        + packets.request(2, opcode)
+        + packets.get(3, "/a")
+        + packets.put(4, "/a", b"4")
+    )
+    assert not client.transport.is_closed()
+    client.commit()
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, 0), (2, ErrorCode.UNIMPLEMENTED)]
+    assert client.transport.is_closed()
+    client.lose()
+    assert client.host.pending == []
+
+
+def test_the_end_of_a_session(client: Client) -> None:
+    client.send(
+        packets.create(1, "/e", flags=1) + packets.close(2) + packets.create(3, "/late") + packets.ping()
+    )
+    client.commit()
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, 0), (2, 0)]
+    assert client.transport.is_closed()
+    assert client.host.changes[-1] == (SESSION, INCARNATION, None)
+    client.lose()
+    assert not {"/e", "/late"} & client.host.machine.tree.nodes.keys()
+
+
+@pytest.mark.parametrize(
+    ("code", "is_told"),
+    [(ErrorCode.SESSION_EXPIRED, True), (ErrorCode.SESSION_MOVED, False), (ErrorCode.CONNECTION_LOSS, False)],
+)
+def test_a_session_that_is_lost_ends_the_connection(client: Client, code: ErrorCode, is_told: bool) -> None:
+    """As in ZooKeeper, which closes the connection of a session that has moved, and says nothing."""
+    client.send(packets.put(1, "/a", b"1") + packets.get(2, "/a") + packets.put(3, "/a", b"2"))
+    first, second = client.host.pending
+    first.done(first, 77, code, b"")
+    second.done(second, 78, code, b"")
+    client.loop.run()
+    assert [(reply.xid, reply.zxid, reply.err) for reply in client.replies()] == [(1, 77, code)] * is_told
+    assert client.transport.is_closed()
+
+
+def test_a_lost_connection_still_runs_each_write_once(client: Client) -> None:
+    client.send(
+        packets.create(1, "/a/s", flags=2)
+        + packets.get(2, "/a", watch=True)
+        + packets.create(3, "/a/s", flags=2)
+    )
+    client.lose()
+    while client.host.pending:
+        client.commit(1)
+    tree = client.host.machine.tree
+    assert tree.nodes["/a"].children == {"s0000000000", "s0000000001"}
+    assert client.host.watches.total() == 0
+    assert client.replies() == []
+    assert client.host.connections == 0
+    assert client.session.connection is None
+
+
+def test_the_writes_of_a_connection_that_is_closed_go_on_before_those_of_the_next(client: Client) -> None:
+    client.send(packets.put(1, "/a", b"1") + packets.auth("digest", b"a:b") + packets.put(3, "/a", b"3"))
+    assert len(client.host.pending) == 1
+    client.connection.close()  # the next connection's ATTACH comes right behind
+    assert len(client.host.pending) == 2
+    client.lose()
+    client.commit()
+    assert client.host.machine.tree.nodes["/a"].data == b"3"
+    assert client.host.pending == []
+
+
+def test_a_client_with_many_requests_waiting_is_not_read_from(client: Client) -> None:
+    client.send(b"".join(packets.put(xid, "/a", b"") for xid in range(1500)))
+    assert not client.transport.is_read()
+    client.commit(900)
+    assert not client.transport.is_read()
+    client.commit(200)
+    assert client.transport.is_read()
+    client.commit()
+    assert [reply.xid for reply in client.replies()] == list(range(1500))
+
+
+def test_a_client_that_does_not_read_is_not_read_from(client: Client) -> None:
+    client.connection.pause_writing()
+    assert not client.transport.is_read()
+    client.connection.resume_writing()
+    assert client.transport.is_read()
+
+
+def test_a_client_that_asks_for_much_and_does_not_read_is_not_answered(client: Client) -> None:
+    client.host.machine.tree.nodes["/a"].data = bytes(10_000)
+    client.received()
+    client.transport.room = 50_000
+    client.send(b"".join(packets.get(xid, "/a") for xid in range(100)) + packets.put(100, "/a", b""))
+    assert sum(map(len, client.transport.writes)) < 80_000
+    answered = len(client.replies())
+    client.commit()
+    assert client.replies() == []
+    client.transport.room = 10_000_000
+    client.connection.resume_writing()
+    client.loop.run()
+    client.commit()
+    assert [reply.xid for reply in client.replies()] == list(range(answered, 101))
+
+
+def test_others_have_their_turn_between_one_clients_laborious_reads(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.frontend.order._AT_A_STRETCH", 0)
+    number = (packets.request(xid, OpCode.GET_ALL_CHILDREN_NUMBER, pack_string("/")) for xid in range(3))
+    rest = (packets.get(3, "/a"), packets.put(4, "/a", b"new"), packets.get(5, "/a"))
+    client.connection.data_received(b"".join((*number, *rest)))
+    for waiting in (6, 5, 4):
+        assert client.connection.outstanding == waiting
+        client.loop.turn()
+    client.loop.run()
+    client.commit()
+    assert [reply.xid for reply in client.replies()] == list(range(6))
+
+
+def test_laborious_reads_that_wait_when_the_client_goes(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.frontend.order._AT_A_STRETCH", 0)
+    number = packets.request(1, OpCode.GET_ALL_CHILDREN_NUMBER, pack_string("/"))
+    client.connection.data_received(number * 3 + packets.put(4, "/a", b"new"))
+    client.connection.connection_lost(None)
+    client.loop.run()
+    client.commit()
+    assert client.host.machine.tree.nodes["/a"].data == b"new"
+
+
+def test_a_queue_that_drains_does_not_wake_a_client_that_does_not_read(client: Client) -> None:
+    client.send(b"".join(packets.put(xid, "/a", b"") for xid in range(1000)))
+    client.connection.pause_writing()
+    client.commit()
+    assert not client.transport.is_read()
+    client.connection.resume_writing()
+    assert client.transport.is_read()
+
+
+def test_a_client_that_reads_again_is_not_read_from_while_its_queue_is_full(client: Client) -> None:
+    client.connection.pause_writing()
+    client.send(b"".join(packets.put(xid, "/a", b"") for xid in range(1000)))
+    client.connection.resume_writing()
+    assert not client.transport.is_read()
+    client.commit()
+    assert client.transport.is_read()
+
+
+def _elsewhere(client: Client, requests: int, size: int = 0) -> None:
+    """So much more, or less, waits on other connections."""
+    client.host.load.requests += requests
+    client.host.load.size += size
+
+
+@pytest.mark.parametrize(("requests", "size"), [(100_000, 0), (0, 1 << 28)])
+def test_when_much_waits_in_all_who_waits_is_not_read_from(client: Client, requests: int, size: int) -> None:
+    _elsewhere(client, requests, size)
+    client.send(packets.get(1, "/a"))
+    assert client.transport.is_read()  # who waits for nothing may go on
+    client.send(packets.put(2, "/a", b""), packets.put(3, "/a", b""))
+    assert not client.transport.is_read()
+    client.commit(1)
+    assert not client.transport.is_read()
+    client.commit()
+    assert client.transport.is_read()
+    assert [reply.xid for reply in client.replies()] == [1, 2, 3]
+
+
+def test_when_less_waits_in_all_the_next_answer_wakes_who_waits(client: Client) -> None:
+    _elsewhere(client, 100_000)
+    client.send(packets.put(1, "/a", b"") + packets.put(2, "/a", b""))
+    assert not client.transport.is_read()
+    _elsewhere(client, -100_000)
+    client.commit(1)
+    assert client.transport.is_read()
+    client.commit()
+
+
+def test_the_load_is_what_waits(client: Client) -> None:
+    load = client.host.load
+    request = packets.put(1, "/a", b"")
+    client.send(request + packets.get(2, "/a"), request + packets.framed(b"\0\0\0\4\0\0\0\5"))
+    assert load.requests == 4
+    assert load.size > len(request)
+    client.connection.pause_writing()  # a client that does not take its answers holds nobody up
+    assert load.requests == 0
+    client.connection.resume_writing()
+    assert load.requests == 4
+    client.commit()
+    client.loop.run()
+    client.commit()
+    assert (load.requests, load.size) == (0, 0)
+
+
+@pytest.mark.parametrize("how", ["lost", "closed", "auth failed"])
+def test_a_connection_that_ends_is_no_load_any_more(client: Client, how: str) -> None:
+    client.send(packets.put(1, "/a", b"") + packets.get(2, "/a"))
+    if how == "closed":
+        client.connection.close()
+    if how == "auth failed":
+        client.send(packets.auth("nonsense", b""), packets.get(3, "/a"))
+        client.commit()
+    client.lose()
+    assert (client.host.load.requests, client.host.load.size) == (0, 0)
+
+
+def test_sasl_gets_no_token_and_the_connection_lives_on(client: Client) -> None:
+    client.send(packets.put(1, "/a", b"1") + packets.sasl(b"token") + packets.get(2, "/a"))
+    client.commit()
+    first, token, last = client.replies()
+    assert (first.xid, last.xid, last.data) == (1, 2, b"1")
+    assert token == Reply(7, 0, 0, b"\xff\xff\xff\xff")
+
+
+@pytest.mark.parametrize("token", [None, b"cut"])
+def test_sasl_without_a_token_ends_the_connection(client: Client, token: bytes | None) -> None:
+    whole = packets.sasl(token)
+    client.send(whole if token is None else packets.framed(whole[4:-1]))
+    client.send(packets.get(2, "/a"))
+    assert client.replies() == []
+    assert client.transport.is_closed()
+
+
+@pytest.mark.parametrize("token", [None, b"token"])
+def test_what_follows_sasl_on_a_lost_connection(client: Client, token: bytes | None) -> None:
+    client.send(packets.put(1, "/a", b"1") + packets.sasl(token) + packets.put(2, "/a", b"2"))
+    client.lose()
+    assert len(client.host.pending) == (1 if token is None else 2)
+
+
+def test_an_error_may_have_a_body(client: Client) -> None:
+    null_path = struct.pack(">i?i", OpCode.GET_DATA, False, -1) + b"\xff\xff\xff\xff\0"
+    end = struct.pack(">i?i", -1, True, -1)
+    client.send(packets.request(1, OpCode.MULTI_READ, null_path + end))
+    (reply,) = client.replies()
+    assert (reply.err, reply.body) == (ErrorCode.MARSHALLING_ERROR, end)
+
+
+def test_writes_behind_an_auth_are_those_of_the_new_identity(client: Client) -> None:
+    client.send(
+        packets.put(1, "/a", b"1") + packets.auth("digest", b"user:word") + packets.put(2, "/a", b"2")
+    )
+    client.commit()
+    (request,) = client.host.pending
+    assert digest_identity(b"user:word") in request.identities
+
+
+def test_a_failed_proof_ends_the_connection(client: Client) -> None:
+    client.send(packets.put(1, "/a", b"1") + packets.auth("nonsense", b"") + packets.put(2, "/a", b"2"))
+    client.commit()
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, 0), (-4, ErrorCode.AUTH_FAILED)]
+    assert client.transport.is_closed()
+    client.lose()
+    assert client.host.pending == []
+
+
+def _counts(client: Client) -> dict[int, int]:
+    by_opcode = client.host.latency.by_opcode
+    return {opcode: histogram.count for opcode, histogram in by_opcode.items() if histogram.count}
+
+
+def test_the_requests_of_a_chunk_are_counted_by_their_operation(client: Client) -> None:
+    before = _counts(client)
+    client.send(
+        packets.get(1, "/a")
+        + packets.get(2, "/missing")
+        + packets.read(3, OpCode.EXISTS, "/a")
+        + packets.get(4, "/a")
+        + packets.ping()
+        + packets.get(5, "/a")
+        + packets.put(6, "/a", b"")
+        + packets.get(7, "/a")  # waits for the write
+        + packets.ping()
+    )
+    client.commit()
+    assert len(client.received()) == 9
+    after = _counts(client)
+    assert {opcode: count - before.get(opcode, 0) for opcode, count in after.items()} == {
+        OpCode.CREATE: 0,
+        OpCode.CREATE_SESSION: 0,
+        OpCode.GET_DATA: 5,
+        OpCode.EXISTS: 1,
+        OpCode.SET_DATA: 1,
+        OpCode.PING: 2,
+    }
+    assert client.connection.latency.count == sum(after.values())
+    assert client.connection.latency.last_xid == 7
+    assert client.connection.latency.last[0] == OpCode.PING
+
+
+def test_a_run_of_reads_is_counted_though_something_else_ends_it(client: Client) -> None:
+    for end in (packets.ping(), packets.put(9, "/a", b"")):
+        before = _counts(client).get(OpCode.GET_DATA, 0)
+        client.send(packets.get(1, "/a") + packets.get(2, "/a") + end)
+        client.commit()
+        assert _counts(client)[OpCode.GET_DATA] - before == 2
+    assert client.connection.latency.last[0] == OpCode.SET_DATA
+    client.send(packets.get(3, "/a"))
+    assert client.connection.latency.last[:2] == (OpCode.GET_DATA, client.host.machine.zxid)
+
+
+# -- writes go to the log at once --------------------------------------------------------------------------
+
+
+def _mixed(count: int, read: bytes | None = None) -> bytes:
+    """A write, so many reads, another write with xid 9999."""
+    one = read or packets.get(1, "/b")
+    return packets.put(0, "/a", b"1") + one * count + packets.put(9999, "/a", b"2")
+
+
+def test_all_writes_of_a_mixed_load_go_out_together(client: Client) -> None:
+    """As a ClickHouse server sends it: reads and multis of many threads on one session."""
+    chunk = []
+    for xid in range(0, 32, 2):
+        chunk += [packets.create(xid, "/a/s", flags=2), packets.read(xid + 1, OpCode.GET_CHILDREN2, "/a")]
+    client.send(b"".join(chunk))
+    assert len(client.host.pending) == 16
+    client.commit()
+    replies = client.replies()
+    assert [reply.xid for reply in replies] == list(range(32))
+    for number, reply in enumerate(replies[1::2], 1):
+        assert reply.body.startswith(struct.pack(">i", number))  # sees the creates before it, and no more
+    assert [reply.zxid for reply in replies[::2]] == [reply.zxid for reply in replies[1::2]]
+    assert len({reply.zxid for reply in replies}) == 16
+
+
+@pytest.mark.parametrize(
+    ("count", "read", "is_held"),
+    [
+        (128, packets.get(1, "/b"), False),
+        (129, packets.get(1, "/b"), True),
+        (4, packets.request(1, OpCode.GET_ACL, pack_string("/b")), False),
+        (5, packets.request(1, OpCode.GET_ACL, pack_string("/b")), True),
+    ],
+)
+def test_a_write_behind_many_reads_waits_for_them(
+    client: Client, count: int, read: bytes, is_held: bool
+) -> None:
+    """Else all of them would have to be answered in one go, however long that takes and whoever waits."""
+    client.send(_mixed(count, read))
+    assert len(client.host.pending) == (1 if is_held else 2)
+    client.commit()
+    client.commit()
+    assert [reply.xid for reply in client.replies()] == [0] + [1] * count + [9999]
+
+
+def test_a_write_whose_null_path_costs_a_zxid_goes_through_the_log(client: Client) -> None:
+    before = client.host.machine.zxid
+    client.send(packets.request(1, OpCode.SET_DATA, b"\xff" * 4 + bytes(8)))
+    client.send(packets.request(2, OpCode.DELETE, b"\xff" * 4 + bytes(4)))
+    client.send(packets.request(3, OpCode.DELETE, b"\0\0"))
+    client.commit()
+    assert [(reply.xid, reply.zxid - before, reply.err) for reply in client.replies()] == [
+        (1, 1, ErrorCode.BAD_ARGUMENTS),
+        (2, 2, ErrorCode.MARSHALLING_ERROR),
+        (3, 2, ErrorCode.MARSHALLING_ERROR),
+    ]
+
+
+def test_what_follows_the_end_of_a_session_is_refused_in_the_log(client: Client) -> None:
+    """As in ZooKeeper, where it spends a zxid each."""
+    before = client.host.machine.zxid
+    client.send(packets.close(1) + packets.create(2, "/late") + packets.get(3, "/a"))
+    assert len(client.host.pending) == 2
+    client.commit()
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, 0)]
+    assert client.host.machine.zxid == before + 2
+
+
+def test_a_session_that_could_not_be_ended_goes_on(client: Client) -> None:
+    client.send(packets.close(1) + packets.get(2, "/a"))
+    (request,) = client.host.pending
+    client.host.pending.clear()
+    request.done(request, 9, ErrorCode.SYSTEM_ERROR, b"")
+    client.loop.run()
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.SYSTEM_ERROR), (2, 0)]
+    assert not client.transport.is_closed()
+
+
+# -- clients that do not read ------------------------------------------------------------------------------
+
+
+def test_a_read_before_a_write_in_the_log_is_answered_though_the_client_does_not_read(client: Client) -> None:
+    client.send(_mixed(2) + packets.get(5, "/a"))
+    client.connection.pause_writing()
+    client.commit()
+    assert [reply.xid for reply in client.replies()] == [0, 1, 1, 9999]  # but not what is behind it
+    client.connection.resume_writing()
+    client.loop.run()
+    assert [(reply.xid, reply.data) for reply in client.replies()] == [(5, b"2")]
+
+
+def test_a_write_behind_a_read_that_waits_for_the_client_is_not_sent_to_the_log(client: Client) -> None:
+    client.connection.pause_writing()
+    client.connection.data_received(
+        packets.put(1, "/a", b"1") + packets.get(2, "/a") + packets.put(3, "/a", b"3")
+    )
+    assert len(client.host.pending) == 1
+    client.commit()
+    assert [reply.xid for reply in client.replies()] == [1]
+    assert client.host.pending == []
+    client.connection.resume_writing()
+    client.loop.run()
+    assert [(reply.xid, reply.data) for reply in client.replies()] == [(2, b"1")]
+    assert len(client.host.pending) == 1
+    client.commit()
+    assert [reply.xid for reply in client.replies()] == [3]
+
+
+def test_too_much_for_a_client_that_does_not_read_ends_its_connection(
+    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr("proxy.frontend.order._MAX_FORCED", 50_000)
+    client.host.machine.tree.nodes["/b"].data = bytes(10_000)
+    client.send(_mixed(4))
+    client.commit()
+    assert len(client.replies()) == 6
+    client.connection.pause_writing()
+    client.connection.resume_writing()
+    client.send(_mixed(6) + packets.auth("digest", b"a:b") + packets.put(5, "/a", b"last"))
+    client.connection.pause_writing()
+    client.commit()
+    client.commit()
+    assert client.transport.is_closed()
+    assert "more than 50000 bytes of replies and events wait" in caplog.text
+    assert client.host.machine.tree.nodes["/a"].data == b"last"  # writes that were taken go on
+    client.lose()
+    assert (client.host.load.requests, client.host.load.size) == (0, 0)
+
+
+def test_so_does_too_much_that_single_reads_between_writes_have_asked_for(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.frontend.order._MAX_FORCED", 50_000)
+    client.host.machine.tree.nodes["/b"].data = bytes(10_000)
+    client.send(b"".join(packets.put(xid, "/a", b"%d" % xid) + packets.get(xid, "/b") for xid in range(20)))
+    client.connection.pause_writing()
+    client.commit()
+    assert client.transport.is_closed()
+    assert len(client.replies()) < 15
+    assert client.host.machine.tree.nodes["/a"].data == b"19"
+
+
+@pytest.mark.parametrize("reads", [True, False])
+def test_watch_events_for_a_client_that_does_not_read_are_bounded(
+    client: Client, monkeypatch: pytest.MonkeyPatch, reads: bool
+) -> None:
+    monkeypatch.setattr("proxy.frontend.order._MAX_FORCED", 1_000)
+    if not reads:
+        client.connection.pause_writing()
+    for number in range(40):
+        client.connection.notify(EventType.NODE_CREATED, f"/{number:050d}", number, OPEN_TO_ALL)
+    client.loop.run()
+    assert client.transport.is_closed() is not reads
+    assert len(client.replies()) == (40 if reads else 12)
+
+
+def test_a_client_that_reads_may_always_have_writes_and_large_reads_on_their_way(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.frontend.order._MAX_FORCED", 50_000)
+    client.host.machine.tree.nodes["/b"].data = bytes(10_000)
+    client.send(packets.put(1, "/a", b"1"))
+    for _ in range(20):
+        client.send(packets.get(2, "/b") + packets.put(1, "/a", b"1"))  # the queue is never empty
+        client.commit(1)
+        assert [reply.xid for reply in client.replies()] == [1, 2]
+    assert not client.transport.is_closed()
+
+
+def test_large_replies_are_sent_before_more_of_them_are_made(client: Client) -> None:
+    client.host.machine.tree.nodes["/a"].data = bytes(30_000)
+    client.connection.data_received(b"".join(packets.get(xid, "/a") for xid in range(10)))
+    assert client.connection.outstanding == 7  # three are more than 64 KiB
+    client.loop.turn()
+    assert client.connection.outstanding == 4
+    client.loop.run()
+    assert [reply.xid for reply in client.replies()] == list(range(10))
+    assert max(map(len, client.transport.writes)) < 100_000

@@ -1,0 +1,405 @@
+"""Random histories of one connection against a plain model: one request after the other, nothing in between.
+
+However frames are cut into chunks, outcomes come late, and the client stops and goes on reading: it gets the
+same bytes in the same order, and the log gets the same writes. All limits are small here.
+"""
+
+import struct
+from collections.abc import Iterator, Sequence
+from itertools import accumulate, chain
+from typing import Any, NamedTuple
+from unittest import mock
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from codec.constants import ErrorCode, OpCode
+from codec.errors import MalformedPacket
+from codec.framing import Framer
+from codec.jute import Acl, pack_buffer
+from codec.packets import frame
+from proxy.frontend.order import Order
+from proxy.frontend.waiting import Write
+from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
+from proxy.state.refusal import Refusal
+from proxy.support.latency import ConnectionLatency, Latency
+from schema.entry import Identities, Identity
+from tests.proxy import packets
+
+# What the body of a write may ask for.
+FINE, REFUSED = b"fine", b"refused"
+SESSION = 7
+
+
+def _decode(packet: bytes, position: int) -> tuple[bytes, int]:
+    body = packet[position:]
+    if body not in (FINE, REFUSED, b""):
+        raise MalformedPacket("not a write")
+    return body, len(packet)
+
+
+class Machine:
+    """Counts the writes that it has applied."""
+
+    def __init__(self) -> None:
+        self.zxid = 100
+
+    def read(self, _reading: Reading, _client: Any, packet: bytes, position: int) -> bytes:
+        """The number of writes so far, and as many bytes as were asked for."""
+        size = int.from_bytes(packet[position:], "big")
+        if size == 13:
+            raise Refusal(ErrorCode.NO_NODE)
+        return self.zxid.to_bytes(4, "big") + bytes(size)
+
+    def execute(self, write: Write) -> tuple[int, bytes]:
+        self.zxid += 1
+        if write.fields == REFUSED:
+            return ErrorCode.BAD_VERSION, b""
+        return 0, b"done %d" % self.zxid
+
+
+def _operations(machine: Machine) -> Operations:
+    reads: dict[int, ReadOperation] = dict.fromkeys(
+        map(int, (OpCode.GET_DATA, OpCode.EXISTS, OpCode.GET_ACL, OpCode.MULTI_READ)), machine.read
+    )
+    none: Any = None
+    write = WriteOperation(_decode, none, none)
+    writes = dict.fromkeys(map(int, (OpCode.CREATE, OpCode.SET_DATA, OpCode.CLOSE_SESSION)), write)
+    return Operations(reads, writes, extended=False)
+
+
+class Asked(NamedTuple):
+    """A request."""
+
+    opcode: int
+    body: bytes
+
+    @property
+    def is_write(self) -> bool:
+        return self.opcode in (OpCode.CREATE, OpCode.SET_DATA, OpCode.CLOSE_SESSION)
+
+
+def _size(number: int) -> bytes:
+    return number.to_bytes(2, "big")
+
+
+_READS = st.builds(
+    Asked,
+    st.sampled_from([OpCode.GET_DATA] * 6 + [OpCode.EXISTS, OpCode.GET_ACL, OpCode.MULTI_READ]),
+    st.sampled_from([_size(0), _size(13)] + [_size(60)] * 3),
+)
+_WRITES = st.builds(
+    Asked,
+    st.sampled_from([OpCode.CREATE, OpCode.SET_DATA]),
+    st.sampled_from([FINE] * 4 + [REFUSED, b"malformed"]),
+)
+_SPECIAL = st.sampled_from(
+    [
+        Asked(OpCode.PING, b""),
+        Asked(OpCode.PING, b""),
+        Asked(OpCode.AUTH, b"good"),
+        Asked(OpCode.AUTH, b"bad"),
+        Asked(OpCode.AUTH, b"cut"),
+        Asked(OpCode.SASL, pack_buffer(b"token")),
+        Asked(OpCode.SASL, b"\xff\xff\xff\xff"),
+        Asked(77, b""),
+        Asked(OpCode.CLOSE_SESSION, b""),
+    ]
+)
+_ONE = st.one_of(_READS, _READS, _WRITES, _WRITES, _WRITES, _SPECIAL).map(lambda asked: [asked])
+# A write, and reads behind it that are more than is collected at a time.
+_BURST = st.integers(2, 6).map(
+    lambda count: [Asked(OpCode.CREATE, FINE)] + [Asked(OpCode.GET_DATA, _size(60))] * count
+)
+SCRIPTS = st.lists(st.one_of(_ONE, _ONE, _ONE, _BURST), max_size=15).map(lambda parts: list(chain(*parts)))
+# So many bytes come, so many outcomes; the client stops reading or goes on; a turn of the loop.
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("bytes"), st.sampled_from([1, 7, 30, 60, 200, 2000])),
+        st.tuples(st.just("frames"), st.integers(1, 8)),
+        st.tuples(st.just("outcomes"), st.integers(1, 2)),
+        st.tuples(st.sampled_from(["deaf", "hear", "turn"]), st.just(0)),
+    ),
+    max_size=40,
+)
+
+
+class Expected(NamedTuple):
+    """What the model says."""
+
+    replies: list[bytes]
+    writes: list[tuple[int, int, bytes, Identities]]  # xid, opcode, body, identities
+
+
+def model(script: Sequence[Asked]) -> Expected:
+    """One request after the other."""
+    replies: list[bytes] = []
+    writes = []
+    zxid = 100
+    identities: Identities = ()
+    for xid, (opcode, body) in enumerate(script):
+        if opcode in (OpCode.CREATE, OpCode.SET_DATA, OpCode.CLOSE_SESSION):
+            if body == b"malformed":
+                replies.append(frame(xid, zxid, ErrorCode.MARSHALLING_ERROR))
+                continue
+            zxid += 1
+            writes.append((xid, opcode, body, identities))
+            if body == REFUSED:
+                replies.append(frame(xid, zxid, ErrorCode.BAD_VERSION))
+            else:
+                replies.append(frame(xid, zxid, 0, b"done %d" % zxid))
+            if opcode == OpCode.CLOSE_SESSION:
+                break
+        elif opcode == OpCode.PING:
+            replies.append(frame(-2, zxid, 0))
+        elif opcode == OpCode.AUTH:
+            if body == b"cut":
+                break
+            good = body == b"good"
+            replies.append(frame(xid, 0, 0 if good else ErrorCode.AUTH_FAILED))
+            if not good:
+                break
+            identities = (*identities, Identity("proven", str(len(identities))))
+        elif opcode == OpCode.SASL:
+            if body == b"\xff\xff\xff\xff":
+                break
+            replies.append(frame(xid, 0, 0, b"\xff\xff\xff\xff"))
+        elif opcode == 77:
+            replies.append(frame(xid, -1, ErrorCode.UNIMPLEMENTED))
+            break
+        elif body == _size(13):
+            replies.append(frame(xid, zxid, ErrorCode.NO_NODE))
+        else:
+            replies.append(frame(xid, zxid, 0, zxid.to_bytes(4, "big") + bytes(int.from_bytes(body, "big"))))
+    return Expected(replies, writes)
+
+
+class World:
+    """An order, its machine, its log, and a client that sends a script."""
+
+    session_id = SESSION
+    address = "10.0.0.7"
+    knows_keeper = False
+
+    def __init__(self, script: Sequence[Asked]) -> None:
+        self.script = script
+        self.identities: Identities = ()
+        self.machine = Machine()
+        operations = _operations(self.machine)
+        latency = ConnectionLatency(Latency((*operations.reads, *operations.writes)))
+        reading: Any = None
+        self.touched = 0
+        self.order = Order(self, self.machine, reading, operations, latency, self.clock, self.touch)
+        self.latency = latency
+        self.framer = Framer()
+        whole = [packets.request(xid, opcode, body) for xid, (opcode, body) in enumerate(script)]
+        self.raw = b"".join(whole)
+        self.ends = list(accumulate(map(len, whole)))
+        self.sent = 0  # bytes of the script
+        self.heard = 0  # frames that the order was given
+        self.log: list[Write] = []
+        self.appended: list[Write] = []
+        self.got: list[bytes] = []
+        self.now = 0
+
+    def clock(self) -> int:
+        self.now += 3_000_000  # so that laborious reads take their turns
+        return self.now
+
+    def touch(self) -> None:
+        self.touched += 1
+
+    def prove(self, packet: bytes) -> bool | None:
+        body = packet[8:]
+        if body == b"good":
+            self.identities = (*self.identities, Identity("proven", str(len(self.identities))))
+        return None if body == b"cut" else body == b"good"
+
+    def farewell(self) -> None:
+        raise AssertionError("no read-only session here")
+
+    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+        raise AssertionError("nobody watches here")
+
+    def collect(self) -> None:
+        """What the connection does after everything."""
+        order = self.order
+        self.log += order.to_append
+        self.appended += order.to_append
+        order.to_append.clear()
+        self.got += order.out
+        order.out.clear()
+
+    def send(self, count: int) -> None:
+        chunk = self.raw[self.sent : self.sent + count]
+        self.sent += count
+        frames = self.framer.feed(chunk)
+        if not self.order.ended:
+            self.heard += len(frames)
+            self.order.receive(frames, self.clock())
+        self.collect()
+
+    def up_to(self, count: int) -> int:
+        """How many bytes are left up to the end of so many frames."""
+        ends = [end for end in self.ends if end > self.sent]
+        return ends[min(count, len(ends)) - 1] - self.sent if ends else 0
+
+    def apply(self, count: int) -> None:
+        for write in self.log[:count]:
+            err, body = self.machine.execute(write)
+            write.done(write, self.machine.zxid, err, body)
+            if self.order.touched:
+                assert self.touched
+        del self.log[:count]
+        self.collect()
+        self.order.settled()
+        self.touched = 0
+
+    def turn(self) -> None:
+        if self.order.more:
+            self.order.advance()
+        self.collect()
+
+    def step(self, what: str, count: int) -> None:
+        order = self.order
+        if what == "bytes":
+            self.send(count)
+        elif what == "frames":
+            self.send(self.up_to(count))
+        elif what == "outcomes":
+            self.apply(count)
+        elif what == "deaf":
+            order.deaf = True
+        elif what == "hear" and order.deaf:
+            order.heard_again()
+            self.collect()
+        elif what == "turn":
+            self.turn()
+
+    def finish(self) -> None:
+        """Everything comes, everything is applied, the client reads."""
+        self.order.heard_again()
+        self.collect()
+        self.send(len(self.raw))
+        for _ in range(10_000):
+            if self.log:
+                self.apply(1)
+            elif self.order.more and not self.order.ended:
+                self.turn()
+            else:
+                break
+        self.order.settled()
+
+    @property
+    def writes(self) -> list[tuple[int, int, bytes, Identities]]:
+        """What the log got, up to the end of the session; what comes behind that is refused there."""
+        writes = []
+        for write in self.appended:
+            writes.append((write.xid, write.opcode, write.body, write.identities))
+            if write.opcode == OpCode.CLOSE_SESSION:
+                break
+        return writes
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _small_limits() -> Iterator[None]:
+    with (
+        mock.patch("proxy.frontend.order._LARGE_REPLY", 50),
+        mock.patch("proxy.frontend.order._MAX_COLLECTED", 150),
+        mock.patch("proxy.frontend.order._MAX_AHEAD", 6),
+        mock.patch("proxy.frontend.order._LABORIOUS_WEIGHT", 2),
+    ):
+        yield
+
+
+def _starts(got: Sequence[bytes], expected: Sequence[bytes]) -> bool:
+    return list(got) == list(expected[: len(got)])
+
+
+@settings(max_examples=800, deadline=None)
+@given(SCRIPTS, STEPS)
+def test_the_client_gets_what_it_would_get_one_by_one(
+    script: list[Asked], steps: list[tuple[str, int]]
+) -> None:
+    expected = model(script)
+    world = World(script)
+    for what, count in steps:
+        before = len(world.got)
+        was_deaf = world.order.deaf
+        world.step(what, count)
+        assert _starts(world.got, expected.replies)
+        assert world.writes == expected.writes[: len(world.writes)]
+        if was_deaf and world.order.deaf and len(world.got) > before and what != "outcomes":
+            # Only the outcomes of writes, and malformed writes, make answers for a client that does not read.
+            assert all(struct.unpack_from(">i", one, 16)[0] for one in world.got[before:])
+    world.finish()
+    assert world.got == expected.replies
+    assert world.writes == expected.writes
+    assert world.order.count == world.order.size == 0
+    is_over = model([*script, Asked(OpCode.PING, b"")]).replies == expected.replies
+    assert world.order.ended is is_over
+    noted = [one for one in expected.replies if struct.unpack_from(">q", one, 8)[0] > 0]
+    behind_the_end = len(world.appended) - len(world.writes)
+    assert world.latency.count == len(noted) - _malformed(script, len(expected.replies)) + behind_the_end
+
+
+def _malformed(script: Sequence[Asked], answered: int) -> int:
+    """Writes that cannot be read are counted nowhere."""
+    return sum(1 for asked in script[:answered] if asked.is_write and asked.body == b"malformed")
+
+
+@settings(max_examples=400, deadline=None)
+@given(SCRIPTS, STEPS)
+def test_writes_of_a_connection_that_is_lost_go_on(script: list[Asked], steps: list[tuple[str, int]]) -> None:
+    world = World(script)
+    for what, count in steps:
+        world.step(what, count)
+    was_ended = world.order.ended
+    world.order.stop()
+    got = len(world.got)
+    world.collect()
+    expected = model(script[: world.heard])
+    if not was_ended:
+        assert world.writes == expected.writes
+    world.apply(len(world.log))
+    assert len(world.got) == got
+    assert world.order.ended
+    assert world.order.count == world.order.size == 0
+
+
+@settings(max_examples=100, deadline=None)
+@given(SCRIPTS)
+def test_every_split_point(script: list[Asked]) -> None:
+    expected = model(script)
+    whole = World(script)
+    for place in range(0, len(whole.raw), 5):
+        world = World(script)
+        world.send(place)
+        world.apply(1)
+        world.finish()
+        assert world.got == expected.replies
+        assert world.writes == expected.writes
+
+
+@settings(max_examples=300, deadline=None)
+@given(SCRIPTS, STEPS, st.integers(0, 3))
+def test_an_outcome_that_comes_out_of_turn_waits(
+    script: list[Asked], steps: list[tuple[str, int]], place: int
+) -> None:
+    """One that etcd would never take is refused before those in front of it have been applied."""
+    world = World(script)
+    early: list[int] = []
+    for what, count in steps:
+        world.step(what, count)
+        if place < len(world.log) and world.log[place].opcode != OpCode.CLOSE_SESSION:
+            write = world.log.pop(place)
+            early.append(write.xid)
+            write.done(write, world.machine.zxid, ErrorCode.BAD_ARGUMENTS, b"")
+            world.collect()
+    world.finish()
+    expected = model(script)
+    assert [one[4:8] for one in world.got] == [one[4:8] for one in expected.replies]
+    for one in world.got:
+        if struct.unpack_from(">i", one, 4)[0] in early:
+            assert struct.unpack_from(">i", one, 16) == (ErrorCode.BAD_ARGUMENTS,)

@@ -1,0 +1,132 @@
+"""Read-only sessions: who gets one while etcd is silent, and how it ends."""
+
+import pytest
+
+from codec.packets import ConnectRequest
+from proxy.frontend.read_only import ReadOnlySessions
+from proxy.frontend.sessions import Session, Sessions
+from proxy.support.counters import Counters
+
+WISH = ConnectRequest(0, 0, 5000, 0, bytes(16), True)
+
+
+class Applicant:
+    """A connection that wants a session, and has it then."""
+
+    session_id = 0
+    is_held_up = False
+
+    def __init__(self) -> None:
+        self.session: Session | None = None
+        self.password = b""
+        self.closed = False
+
+    @property
+    def wants_session(self) -> bool:
+        return self.session is None and not self.closed
+
+    def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
+        assert read_only
+        self.session = session
+        self.password = password
+        session.connection = self
+
+    def is_closed(self) -> bool:
+        return self.closed
+
+    def close(self) -> None:
+        self.closed = True
+        if self.session is not None and self.session.connection is self:
+            self.session.connection = None
+
+    def notify(self, *_event: object) -> None:
+        raise AssertionError("nobody watches here")
+
+
+class Server:
+    def __init__(self) -> None:
+        self.now = 100.0
+        self.in_touch = False
+        self.zxid = 50
+        self.sessions = ReadOnlySessions(
+            Sessions(1000, 10000, 0.5, Counters()), lambda: self.zxid, lambda: self.in_touch, lambda: self.now
+        )
+
+    def serve(self, request: ConnectRequest = WISH) -> Applicant:
+        applicant = Applicant()
+        self.sessions.serve(applicant, request)
+        return applicant
+
+
+@pytest.fixture
+def server() -> Server:
+    return Server()
+
+
+def test_a_new_client_gets_a_session_of_its_own(server: Server) -> None:
+    first, second = server.serve(), server.serve(WISH._replace(timeout_ms=1, last_zxid_seen=50))
+    assert first.session is not None
+    assert second.session is not None
+    assert (first.session.timeout_ms, second.session.timeout_ms) == (5000, 1000)
+    assert first.session.id != second.session.id
+    assert first.password != second.password
+    assert len(server.sessions) == 2
+
+
+@pytest.mark.parametrize("request_", [WISH._replace(last_zxid_seen=51), WISH._replace(session_id=4711)])
+def test_a_client_that_others_may_know_better_is_closed(server: Server, request_: ConnectRequest) -> None:
+    assert server.serve(request_).closed
+    assert len(server.sessions) == 0
+
+
+def test_a_client_may_come_back_to_its_session(server: Server) -> None:
+    first = server.serve()
+    assert first.session is not None
+    known = WISH._replace(session_id=first.session.id, password=first.password)
+    second = server.serve(known)
+    assert second.session is first.session
+    assert first.closed
+    for password in (b"wrong", None):
+        assert server.serve(known._replace(password=password)).closed
+    assert not second.closed
+    second.close()
+    assert server.serve(known).session is first.session
+
+
+def test_a_silent_client_loses_its_session(server: Server) -> None:
+    applicant = server.serve()
+    server.now += 4.9
+    server.sessions.look()
+    assert not applicant.is_closed()
+    server.now += 0.1
+    server.sessions.look()
+    assert applicant.is_closed()
+    assert len(server.sessions) == 0
+
+
+def test_all_end_when_etcd_is_back(server: Server) -> None:
+    applicant, gone = server.serve(), server.serve()
+    gone.close()
+    server.sessions.look()
+    assert not applicant.is_closed()
+    server.in_touch = True
+    server.sessions.look()
+    assert applicant.is_closed()
+    assert len(server.sessions) == 0
+
+
+def test_clients_that_wait_are_served_once_etcd_falls_silent(server: Server) -> None:
+    server.in_touch = True
+    waiting, served, left = Applicant(), Applicant(), Applicant()
+    for applicant in (waiting, served, left):
+        server.sessions.stand_by(applicant, WISH)
+    server.sessions.look()
+    left.close()
+    served.established(Session(1, 4000, 100.0), b"", read_only=True)
+    server.sessions.stand_by(served, WISH)
+    server.in_touch = False
+    server.sessions.look()
+    assert waiting.session is not None
+    assert len(server.sessions) == 1
+    server.sessions.look()
+    assert len(server.sessions) == 1

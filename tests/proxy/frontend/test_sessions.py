@@ -1,0 +1,382 @@
+"""Sessions of one proxy: when they begin, go on and end, with time as an argument."""
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import pytest
+
+from codec.constants import ErrorCode
+from codec.jute import Acl
+from proxy.frontend.sessions import OUTAGE, Contact, Session, Sessions
+from proxy.log.pending import Pending
+from proxy.state.sessions import hash_of
+from proxy.support.counters import Counters
+from schema.entry import Kind, decode_attach, decode_close, decode_open
+
+OWN, OTHER, DEAD = "own", "other", "dead"
+LEASE = 5.0
+INTERVAL = 0.5
+
+
+class Connection:
+    session_id = 1
+
+    def __init__(self) -> None:
+        self._closed = False
+        self.is_held_up = False
+
+    def is_closed(self) -> bool:
+        return self._closed
+
+    def close(self) -> None:
+        self._closed = True
+
+    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+        raise AssertionError("nobody watches here")
+
+
+class Attached(NamedTuple):
+    """A session, as the state machine has it."""
+
+    timeout_ms: int
+    incarnation: str
+
+
+class Proxy:
+    """The sessions of a proxy, and how it looks at them; etcd answers unless a test says otherwise."""
+
+    def __init__(self) -> None:
+        self.counters = Counters()
+        self.sessions = Sessions(1000, 40000, INTERVAL, self.counters)
+        self.sessions.incarnation = OWN
+        self.attached: dict[int, Attached] = {}
+        self.now = 100.0
+        self.rank = 0
+        self.silent_since: float | None = None
+        self.appended: list[Pending] = []
+
+    def begin(self, session_id: int = 1, timeout_ms: int = 4000) -> tuple[Session, Connection]:
+        """A session with a connection."""
+        session = self.sessions.began(session_id, timeout_ms, self.now)
+        session.connection = connection = Connection()
+        self.attached[session_id] = Attached(timeout_ms, OWN)
+        return session, connection
+
+    def look(self, now: float | None = None) -> list[tuple[int, str]]:
+        """One look; the sessions that are to be closed, and their holders."""
+        self.now = now = self.now + INTERVAL if now is None else now
+        heard = now if self.silent_since is None else self.silent_since
+        to_append, to_close = self.sessions.look(now, Contact(now - heard, heard, LEASE, self.rank))
+        for connection in to_close:
+            connection.close()
+        self.appended += to_append
+        assert all(pending.kind == Kind.CLOSE for pending in to_append)
+        return [(pending.session_id, decode_close(pending.body).holder) for pending in to_append]
+
+    def pass_to(self, time: float) -> list[tuple[int, str, float]]:
+        """Look every so often until a time; what is to be closed, and when."""
+        closed = []
+        while self.now < time:
+            closed += [(*one, self.now) for one in self.look()]
+        return closed
+
+    def answer(self, err: int = 0) -> None:
+        """The log answers what was appended."""
+        appended, self.appended = self.appended, []
+        for pending in appended:
+            pending.done(pending, 1, err, b"")
+            if not err:
+                former = self.attached.pop(pending.session_id).incarnation
+                self.change(pending.session_id, former, None)
+
+    def change(self, session_id: int, former: str, incarnation: str | None) -> None:
+        """A SessionChange of the log."""
+        if incarnation is not None:
+            self.attached[session_id] = Attached(4000, incarnation)
+        connection = self.sessions.changed((session_id, former, incarnation), self.attached, self.now)
+        if connection is not None:
+            connection.close()
+
+
+@pytest.fixture
+def proxy() -> Proxy:
+    return Proxy()
+
+
+@pytest.mark.parametrize(
+    ("wanted", "given"), [(-5, 1000), (0, 1000), (1000, 1000), (9999, 9999), (40000, 40000), (40001, 40000)]
+)
+def test_a_timeout_is_kept_between_the_bounds(proxy: Proxy, wanted: int, given: int) -> None:
+    assert proxy.sessions.negotiate(wanted) == given
+
+
+def test_a_new_session(proxy: Proxy) -> None:
+    def done(_pending: Pending, _zxid: int, _err: int, _body: bytes) -> None:
+        pass
+
+    pending = proxy.sessions.open(7, 5000, b"secret", done)
+    assert (pending.kind, pending.session_id, pending.done) == (Kind.OPEN, 7, done)
+    assert decode_open(pending.body) == (5000, hash_of(b"secret"))
+    assert proxy.sessions.get(7) is None
+    session = proxy.sessions.began(7, 5000, 100.0)
+    assert list(proxy.sessions) == [session]
+    assert (session.id, session.timeout_ms, session.heard) == (7, 5000, 100.0)
+
+
+def test_a_client_that_comes_again_is_not_ended_meanwhile(proxy: Proxy) -> None:
+    session, connection = proxy.begin()
+    proxy.now = 103.9
+    pending = proxy.sessions.attach(1, 6000, b"word", proxy.now, lambda *_: None)
+    assert (pending.kind, decode_attach(pending.body)) == (Kind.ATTACH, (6000, hash_of(b"word")))
+    assert connection.is_closed()
+    assert proxy.pass_to(110.9) == []  # nor while the answer is late
+    pending.done(pending, 5, 0, b"")
+    proxy.sessions.began(1, 6000, 110.9)
+    assert session.timeout_ms == 6000  # as in ZooKeeper the last one wanted holds
+    assert [time for _, _, time in proxy.pass_to(130.0)] == [116.9]
+
+
+def test_a_client_that_came_again_in_vain_leaves_a_session_that_runs_out(proxy: Proxy) -> None:
+    proxy.begin()
+    pending = proxy.sessions.attach(1, 4000, b"wrong", 102.0, lambda *_: None)
+    pending.done(pending, 5, ErrorCode.SESSION_EXPIRED, b"")
+    assert [time for _, _, time in proxy.pass_to(120.0)] == [106.0]
+
+
+def test_a_silent_client_loses_its_session_once(proxy: Proxy) -> None:
+    _, connection = proxy.begin()
+    assert proxy.look(103.9) == []  # and a look after a pause ends nothing
+    assert proxy.look(104.0) == [(1, OWN)]
+    assert proxy.pass_to(106.0) == []
+    proxy.answer()
+    assert connection.is_closed()
+    assert (len(proxy.sessions), proxy.counters.sessions_expired) == (0, 1)
+    assert proxy.pass_to(120.0) == []
+
+
+def test_an_end_that_was_refused_is_tried_again(proxy: Proxy) -> None:
+    proxy.begin()
+    assert [one[2] for one in proxy.pass_to(104.0)] == [104.0]
+    proxy.answer(ErrorCode.SYSTEM_ERROR)
+    assert proxy.look() == [(1, OWN)]
+    proxy.answer()
+    assert proxy.counters.sessions_expired == 1
+
+
+def test_a_client_that_is_heard_keeps_its_session(proxy: Proxy) -> None:
+    session, _ = proxy.begin()
+    for _ in range(60):
+        assert proxy.look() == []
+        if proxy.now % 3 == 0:
+            session.heard = proxy.now
+
+
+def test_a_client_that_is_not_listened_to_keeps_its_session(proxy: Proxy) -> None:
+    _, connection = proxy.begin()
+    connection.is_held_up = True
+    assert proxy.pass_to(110.0) == []
+    connection.is_held_up = False
+    assert proxy.look() == [(1, OWN)]
+
+
+def test_a_session_without_a_connection_runs_out(proxy: Proxy) -> None:
+    session, _ = proxy.begin()
+    session.connection = None
+    assert [time for _, _, time in proxy.pass_to(110.0)] == [104.0]
+
+
+def test_after_a_pause_of_the_process_clients_are_heard_first(proxy: Proxy) -> None:
+    proxy.begin()
+    proxy.look()
+    assert proxy.look(110.0) == []
+    assert proxy.look(110.5) == [(1, OWN)]
+
+
+def test_a_session_that_goes_to_another_proxy_is_given_up(proxy: Proxy) -> None:
+    _, connection = proxy.begin()
+    proxy.change(1, OWN, OTHER)
+    assert connection.is_closed()
+    assert len(proxy.sessions) == 0
+    assert proxy.pass_to(120.0) == []
+
+
+def test_a_session_that_is_ended_elsewhere_closes_its_connection(proxy: Proxy) -> None:
+    _, connection = proxy.begin()
+    proxy.change(1, OWN, None)
+    assert connection.is_closed()
+    proxy.change(2, OTHER, None)
+    assert len(proxy.sessions) == 0
+
+
+def test_a_session_whose_answer_was_skipped_by_a_load_is_looked_after(proxy: Proxy) -> None:
+    proxy.change(5, "", OWN)
+    proxy.attached[6] = Attached(8000, OWN)
+    proxy.sessions.ready(proxy.attached, {OWN}, 100.0)
+    assert {session.id for session in proxy.sessions} == {5, 6}
+    assert [(one, time) for one, _, time in proxy.pass_to(110.0)] == [(5, 104.0), (6, 108.0)]
+
+
+# -- etcd ----------------------------------------------------------------------------------------------------
+
+
+def test_while_etcd_is_silent_no_session_ends_but_connections_close(proxy: Proxy) -> None:
+    _, short = proxy.begin(1, 4000)
+    _, long = proxy.begin(2, 10000)
+    _, brief = proxy.begin(3, 1000)
+    proxy.silent_since = 100.0
+    for session in proxy.sessions:
+        session.heard = 102.0  # so that none is due before the outage counts as one
+    assert proxy.pass_to(102.0) == []
+    assert not any(one.is_closed() for one in (short, long, brief))
+    assert proxy.pass_to(102.5) == []
+    assert brief.is_closed()  # others wait for the lease at least, so not before 2.5 s
+    assert not short.is_closed()
+    assert proxy.pass_to(103.0) == [(3, OWN, 103.0)]
+    proxy.appended.clear()
+    assert proxy.pass_to(103.5) == []
+    assert short.is_closed()
+    assert not long.is_closed()
+    assert proxy.pass_to(109.5) == []
+    assert long.is_closed()
+
+
+def test_when_etcd_is_back_everybody_has_the_whole_timeout(proxy: Proxy) -> None:
+    proxy.begin()
+    proxy.silent_since = 100.0
+    assert proxy.pass_to(160.0) == []
+    proxy.silent_since = None
+    assert [time for _, _, time in proxy.pass_to(170.0)] == [164.5]
+
+
+@pytest.mark.parametrize(
+    ("lease", "timeout_ms", "closed_at"), [(5.0, 1000, 3.0), (2.0, 1000, 2.0), (5.0, 8000, 8.0)]
+)
+def test_a_connection_is_closed_before_others_may_have_ended_its_session(
+    proxy: Proxy, lease: float, timeout_ms: int, closed_at: float
+) -> None:
+    """The others end it at the earliest max(L, T) after the last answered keep-alive was sent."""
+    assert closed_at <= max(lease, timeout_ms / 1000)
+    session, connection = proxy.begin(1, timeout_ms)
+    session.ending = True
+    last_look = closed_at - INTERVAL  # before it is too late
+    for now, is_closed in ((last_look - 0.01, False), (last_look, True)):
+        # etcd is heard of, but does not keep the lease alive
+        for one in proxy.sessions.look(100 + now, Contact(0.0, 100.0, lease, 0)).to_close:
+            one.close()
+        assert connection.is_closed() is is_closed
+
+
+# -- other proxies' sessions ---------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("timeout_ms", "wait"), [(4000, 2.0), (5000, 2.0), (9000, 4.0), (40000, 35.0)])
+@pytest.mark.parametrize("rank", [0, 1, 3])
+def test_the_sessions_of_a_dead_proxy_end_after_what_is_left_of_their_timeout(
+    proxy: Proxy, timeout_ms: int, wait: float, rank: int
+) -> None:
+    """The n-th eldest proxy does so n seconds later."""
+    proxy.rank = rank
+    proxy.look(100.0)
+    proxy.attached = {7: Attached(timeout_ms, DEAD), 8: Attached(1000, OTHER)}
+    proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
+    assert proxy.sessions.orphans == 1
+    closed = proxy.pass_to(150.0)
+    assert closed == [(7, DEAD, 100 + wait + rank)]
+    proxy.answer()
+    assert proxy.sessions.orphans == 0
+
+
+def test_when_the_eldest_goes_the_next_has_its_place(proxy: Proxy) -> None:
+    proxy.rank = 5
+    proxy.attached = {7: Attached(4000, DEAD)}
+    proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
+    assert proxy.pass_to(103.0) == []
+    proxy.rank = 0
+    assert proxy.look() == [(7, DEAD)]
+
+
+def test_a_proxy_that_only_lost_its_key_has_time_to_carry_its_sessions_over(proxy: Proxy) -> None:
+    proxy.attached = {7: Attached(1000, OTHER)}
+    proxy.sessions.proxy_gone(OTHER, proxy.attached, 100.0)
+    assert proxy.pass_to(101.5) == []
+    proxy.change(7, OTHER, "other again")
+    assert proxy.pass_to(120.0) == []
+
+
+@pytest.mark.parametrize("to", [OWN, OTHER, None])
+def test_an_orphan_that_comes_back_anywhere_is_none_any_more(proxy: Proxy, to: str | None) -> None:
+    proxy.attached = {7: Attached(9000, DEAD)}
+    proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
+    proxy.change(7, DEAD, to)
+    assert proxy.sessions.orphans == 0
+    if to == OWN:
+        proxy.sessions.began(7, 9000, 100.0)
+        assert [time for _, _, time in proxy.pass_to(120.0)] == [109.0]  # its full timeout from then
+    else:
+        assert proxy.pass_to(120.0) == []
+
+
+def test_an_orphan_that_could_not_be_ended_is_tried_again(proxy: Proxy) -> None:
+    proxy.attached = {7: Attached(4000, DEAD)}
+    proxy.sessions.proxy_gone(DEAD, proxy.attached, 98.0)
+    assert proxy.look() == [(7, DEAD)]
+    assert proxy.look() == []
+    proxy.answer(ErrorCode.SYSTEM_ERROR)
+    assert proxy.look() == [(7, DEAD)]
+
+
+def test_after_a_start_the_sessions_of_the_dead_have_their_whole_timeout(proxy: Proxy) -> None:
+    proxy.attached = {7: Attached(9000, DEAD), 8: Attached(1000, OTHER), 9: Attached(2000, DEAD)}
+    proxy.sessions.ready(proxy.attached, {OTHER, OWN}, 100.0)
+    proxy.rank = 1
+    assert proxy.pass_to(130.0) == [(9, DEAD, 103.0), (7, DEAD, 110.0)]
+
+
+def test_a_load_leaves_orphans_what_they_have_and_forgets_those_that_are_none(proxy: Proxy) -> None:
+    proxy.attached = {7: Attached(9000, DEAD), 8: Attached(9000, DEAD)}
+    proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
+    del proxy.attached[8]
+    proxy.attached[9] = Attached(4000, "dead too")
+    proxy.sessions.ready(proxy.attached, {OWN}, 102.0)
+    assert proxy.pass_to(130.0) == [(7, DEAD, 104.0), (9, "dead too", 106.0)]
+
+
+def test_orphans_have_their_whole_timeout_again_when_etcd_is_back(proxy: Proxy) -> None:
+    proxy.attached = {7: Attached(9000, DEAD), 8: Attached(4000, "dead too")}
+    proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
+    proxy.silent_since = 100.0
+    assert proxy.pass_to(150.0) == []
+    proxy.sessions.proxy_gone(
+        "dead too", proxy.attached, 150.0
+    )  # the news of which came before the next look
+    proxy.silent_since = None
+    assert proxy.pass_to(170.0) == [(8, "dead too", 154.5), (7, DEAD, 159.5)]
+
+
+# -- a new incarnation ---------------------------------------------------------------------------------------
+
+
+def test_sessions_stay_while_the_incarnation_changes(proxy: Proxy) -> None:
+    session, connection = proxy.begin()
+    proxy.sessions.incarnation = "own again"
+    # Entries of the old incarnation still count, up to the end of its key.
+    proxy.change(2, "", OWN)
+    proxy.sessions.proxy_gone(OWN, proxy.attached, 100.0)
+    assert proxy.sessions.orphans == 0
+    for session_id in (1, 2):
+        proxy.change(session_id, OWN, "own again")
+    assert not connection.is_closed()
+    assert {one.id for one in proxy.sessions} == {1, 2}
+    assert proxy.sessions.get(1) is session
+    assert proxy.pass_to(110.0) == [(1, "own again", 104.0), (2, "own again", 104.0)]
+
+
+def test_a_session_that_moved_while_the_incarnation_changed_is_given_up(proxy: Proxy) -> None:
+    _, connection = proxy.begin()
+    proxy.sessions.incarnation = "own again"
+    proxy.change(1, OWN, OTHER)
+    assert connection.is_closed()
+
+
+def test_an_outage_is_longer_than_a_missed_answer() -> None:
+    assert OUTAGE > 2 * 1.0  # etcd is asked once a second

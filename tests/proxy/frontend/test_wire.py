@@ -1,0 +1,215 @@
+"""A connection with 64-bit xids, one that is refused, and one that may only read."""
+
+import struct
+from typing import NamedTuple
+
+import pytest
+
+from codec.constants import ErrorCode, EventType, OpCode
+from codec.jute import pack_buffer, pack_string
+from codec.packets import ConnectRequest
+from proxy.frontend.wire import NARROW, WIDE
+from proxy.state.ops import PLAIN
+from tests.proxy import packets
+from tests.proxy.frontend.paper import PASSWORD, SESSION, Client
+from tests.proxy.packets import framed
+
+_HUGE = (1 << 40) + 7
+
+
+class WideReply(NamedTuple):
+    """One packet of the server."""
+
+    xid: int
+    zxid: int
+    err: int
+    body: bytes
+
+
+def _handshake(version: int = 11, *, compression: bool = False) -> bytes:
+    asked = {11: bytes((compression,)), 12: bytes((0, compression))}.get(version, b"")
+    fields = struct.pack(">qiq", 0, 4000, 0) + pack_buffer(bytes(16)) + b"\1"
+    return struct.pack(">ii", 45, version) + asked + fields
+
+
+def _wide(narrow: bytes, xid: int) -> bytes:
+    """A request of tests.proxy.packets, with another xid."""
+    return framed(struct.pack(">q", xid) + narrow[8:])
+
+
+def _replies(client: Client) -> list[WideReply]:
+    return [WideReply._make((*struct.unpack_from(">qqi", raw), raw[20:])) for raw in client.received()]
+
+
+def _connected() -> Client:
+    client = Client()
+    client.send(_handshake())
+    client.establish()
+    (response,) = client.received()
+    assert struct.unpack_from(">iiq", response) == (11, 4000, SESSION)
+    assert response[20:] == PASSWORD + b"\0"
+    return client
+
+
+def test_the_handshake_cut_at_every_byte() -> None:
+    stream = _handshake()
+    for split in range(1, len(stream)):
+        client = Client()
+        client.send(stream[:split], stream[split:])
+        assert client.host.attached == [ConnectRequest(11, 0, 4000, 0, bytes(16), True)]
+        client.establish()
+        assert len(client.received()) == 1
+
+
+def test_reads_writes_pings_and_events_have_xids_of_64_bits() -> None:
+    client = _connected()
+    client.send(
+        _wide(packets.create(0, "/a", b"old"), _HUGE),
+        _wide(packets.get(0, "/a", watch=True), _HUGE + 1),
+        _wide(packets.ping(), -2),
+        _wide(packets.put(0, "/a", b"new"), _HUGE + 2),
+        _wide(packets.get(0, "/missing"), _HUGE + 3),
+    )
+    client.commit()
+    client.commit()
+    created, read, ping, event, changed, missing = _replies(client)
+    assert [reply.xid for reply in (created, read, ping)] == [_HUGE, _HUGE + 1, -2]
+    assert created.body == pack_string("/a")
+    assert read.body.startswith(pack_buffer(b"old"))
+    assert event.xid == -1
+    assert event.body == struct.pack(">ii", EventType.NODE_DATA_CHANGED, 3) + pack_string("/a")
+    assert (changed.xid, changed.err) == (_HUGE + 2, 0)
+    assert (missing.xid, missing.err, missing.body) == (_HUGE + 3, ErrorCode.NO_NODE, b"")
+
+
+def test_auth_multi_and_what_is_malformed() -> None:
+    client = _connected()
+    client.send(
+        _wide(packets.auth("digest", b"user:word"), -4),
+        _wide(packets.request(0, OpCode.MULTI, struct.pack(">i?i", -1, True, -1)), 1),
+        _wide(packets.request(0, OpCode.CREATE, b"\0"), 2),
+        _wide(packets.request(0, OpCode.GET_DATA, b"\0"), 3),
+    )
+    client.commit()
+    marshalling = ErrorCode.MARSHALLING_ERROR
+    assert [(reply.xid, reply.err) for reply in _replies(client)] == [
+        (-4, 0),
+        (1, 0),
+        (2, marshalling),
+        (3, marshalling),
+    ]
+
+
+def test_the_end_of_the_session() -> None:
+    client = _connected()
+    client.send(_wide(packets.close(0), (1 << 63) - 1))
+    client.commit()
+    assert [(reply.xid, reply.err) for reply in _replies(client)] == [((1 << 63) - 1, 0)]
+    assert client.transport.is_closed()
+
+
+@pytest.mark.parametrize("size", range(12))
+def test_a_packet_without_a_whole_header(size: int) -> None:
+    client = _connected()
+    client.send(framed(bytes(size)))
+    assert client.received() == []
+    assert client.transport.is_closed()
+
+
+def test_an_unknown_operation() -> None:
+    client = _connected()
+    client.send(_wide(packets.request(0, 999), _HUGE))
+    assert _replies(client) == [WideReply(_HUGE, -1, ErrorCode.UNIMPLEMENTED, b"")]
+    assert client.transport.is_closed()
+
+
+@pytest.mark.parametrize("handshake", [_handshake(10), _handshake(11, compression=True), _handshake(12)])
+def test_what_is_not_offered_is_told_by_version_0(handshake: bytes) -> None:
+    client = Client()
+    client.send(handshake)
+    assert client.host.attached == []
+    (response,) = client.received()
+    assert struct.unpack_from(">iiq", response) == (0, 0, 0)
+    assert len(response) == 37
+    assert client.transport.is_closed()
+
+
+def test_without_extensions_the_version_says_nothing() -> None:
+    client = Client(PLAIN)
+    client.send(_handshake(10))
+    assert client.host.attached == [ConnectRequest(10, 0, 4000, 0, bytes(16), True)]
+    client.establish()
+    (response,) = client.received()
+    assert packets.connect_reply(response) == (4000, SESSION, PASSWORD)
+    client.send(packets.request(1, 500, pack_string("/") + bytes(2)))
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.UNIMPLEMENTED)]
+
+
+@pytest.mark.parametrize("version", [-1, 1, 9, 13, 42, 2**31 - 1])
+def test_other_versions_are_not_looked_at(version: int) -> None:
+    client = Client()
+    client.send(_handshake(version))
+    assert client.host.attached == [ConnectRequest(version, 0, 4000, 0, bytes(16), True)]
+
+
+def test_who_is_turned_away_is_told_so_only_if_it_understands() -> None:
+    client = Client()
+    client.send(_handshake())
+    assert client.connection.is_keepers
+    client.connection.turn_away()
+    (response,) = client.received()
+    assert struct.unpack_from(">i", response) == (42,)
+    assert client.transport.is_closed()
+    other = Client()
+    other.send(packets.connect())
+    assert not other.connection.is_keepers
+    other.connection.turn_away()
+    assert other.received() == []
+    assert other.transport.is_closed()
+
+
+def test_a_session_that_may_only_read() -> None:
+    client = Client()
+    client.send(packets.connect())
+    client.connection.established(client.session, PASSWORD, read_only=True)
+    (response,) = client.received()
+    assert response.endswith(b"\1")
+    client.send(
+        packets.create(1, "/a"),
+        packets.get(2, "/"),
+        packets.request(3, OpCode.SYNC, pack_string("/")),
+        packets.ping(),
+        packets.close(4),
+    )
+    assert client.host.pending == []
+    refused = ErrorCode.NOT_READ_ONLY
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [
+        (1, refused),
+        (2, 0),
+        (3, refused),
+        (-2, 0),
+        (4, 0),
+    ]
+    assert client.transport.is_closed()
+    client.lose()
+    assert client.host.pending == []
+
+
+def test_a_read_only_session_that_ends_while_its_client_takes_nothing() -> None:
+    client = Client()
+    client.send(packets.connect())
+    client.connection.established(client.session, PASSWORD, read_only=True)
+    client.received()
+    client.connection.pause_writing()
+    client.send(packets.put(1, "/a", b"new"), packets.close(2))
+    assert client.received() == []
+    client.connection.resume_writing()
+    client.loop.run()
+    assert client.host.pending == []
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.NOT_READ_ONLY), (2, 0)]
+    assert client.transport.is_closed()
+
+
+def test_the_two_ways_to_talk() -> None:
+    assert (NARROW.version, NARROW.body) == (0, 8)
+    assert (WIDE.version, WIDE.body) == (11, 12)

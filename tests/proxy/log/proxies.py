@@ -1,0 +1,142 @@
+"""Proxies without clients, for tests of the log: a `Log` each, sessions opened by hand, replies noted."""
+
+import asyncio
+import hashlib
+import struct
+from collections.abc import Callable, Sequence
+
+from codec.constants import OpCode
+from codec.jute import OPEN_ACLS, pack_buffer, pack_string
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Get
+from proxy.log.follower import Apply, Follower
+from proxy.log.log import Log, LogSettings
+from proxy.log.pending import Pending
+from proxy.state.outcome import SessionChange
+from proxy.state.watches import WatchTable
+from proxy.support.tasks import Tasks
+from schema.entry import Kind, Request, decode_entry, encode_close, encode_open
+from schema.keys import Keyspace
+from tests.fakes.etcd import FakeEtcd
+
+PASSWORD = hashlib.sha256(b"secret").digest()[:16]
+EPHEMERAL, SEQUENTIAL = 1, 2
+
+
+def create_body(path: str, data: bytes = b"", flags: int = 0) -> bytes:
+    """What follows the header of a create request."""
+    return pack_string(path) + pack_buffer(data) + OPEN_ACLS + struct.pack(">i", flags)
+
+
+class Reply:
+    """What became of one request."""
+
+    def __init__(self, session_id: int, path: str) -> None:
+        self.session_id = session_id
+        self.path = path
+        self.zxid = 0
+        self.error: int | None = None
+        self.body = b""
+        self.times = 0
+
+
+class Proxy:
+    """One proxy; its Listener is itself."""
+
+    def __init__(self, etcd: Etcd, prefix: str = "/t", settings: LogSettings | None = None) -> None:
+        self.etcd = etcd
+        self.tasks = Tasks()
+        self.watches = WatchTable()
+        self.changes: list[SessionChange] = []
+        self.came: list[str] = []
+        self.registered_as = ""
+        self.gone: list[str] = []
+        self.stops: list[str] = []
+        self.reloads = 0
+        self.replies: list[Reply] = []
+        self.log = Log(
+            etcd, Keyspace(prefix), self.tasks, self, self.watches, settings or LogSettings(lease_seconds=5)
+        )
+
+    # Listener
+
+    def registered(self, incarnation: str) -> None:
+        self.registered_as = incarnation
+
+    def session_changed(self, change: SessionChange) -> None:
+        self.changes.append(change)
+
+    def proxy_came(self, incarnation: str) -> None:
+        self.came.append(incarnation)
+
+    def proxy_gone(self, incarnation: str) -> None:
+        self.gone.append(incarnation)
+
+    def reloaded(self) -> None:
+        self.reloads += 1
+
+    def stopped_serving(self, reason: str) -> None:
+        self.stops.append(reason)
+
+    # What a test does
+
+    async def start(self) -> "Proxy":
+        await self.log.load()
+        await self.log.start()
+        return self
+
+    async def stop(self) -> None:
+        await self.log.stop()
+        await self.tasks.close()
+
+    def submit(
+        self, kind: int, session_id: int, opcode: int = 0, body: bytes = b"", *, path: str = ""
+    ) -> Reply:
+        reply = Reply(session_id, path)
+        self.replies.append(reply)
+
+        def done(_pending: Pending, zxid: int, error: int, answer: bytes) -> None:
+            reply.times += 1
+            reply.zxid, reply.error, reply.body = zxid, error, answer
+
+        self.log.submit(Pending(kind, session_id, opcode, (), body, done))
+        return reply
+
+    def open(self, session_id: int) -> Reply:
+        return self.submit(Kind.OPEN, session_id, body=encode_open(30_000, PASSWORD))
+
+    def close(self, session_id: int, holder: str = "") -> Reply:
+        return self.submit(Kind.CLOSE, session_id, body=encode_close("test", holder))
+
+    def create(self, session_id: int, path: str, data: bytes = b"", flags: int = 0) -> Reply:
+        return self.submit(Kind.CLIENT, session_id, OpCode.CREATE, create_body(path, data, flags), path=path)
+
+    def paths(self) -> set[str]:
+        return {path for path in self.log.machine.tree.nodes if path.startswith("/x")}
+
+
+async def until(condition: Callable[[], bool], seconds: float = 20.0) -> None:
+    """Wait until something holds."""
+    deadline = asyncio.get_running_loop().time() + seconds
+    while not condition():
+        if asyncio.get_running_loop().time() > deadline:
+            raise AssertionError("it never came to hold")
+        await asyncio.sleep(0.005)
+
+
+async def answered(replies: Sequence[Reply], seconds: float = 20.0) -> None:
+    """Wait until all requests have their outcomes."""
+    await until(lambda: all(reply.times for reply in replies), seconds)
+
+
+def log_of(store: FakeEtcd, prefix: str = "/t") -> list[Request]:
+    """All requests that took effect, by the model's history: in tests that do not truncate."""
+    follower = Follower(Keyspace(prefix))
+    items = [item for events in store.history_from(1) for item in follower.feed(events)]
+    return [
+        request for item in items if isinstance(item, Apply) for request in decode_entry(item.value).requests
+    ]
+
+
+async def keys_of(etcd: Etcd, start: bytes, end: bytes) -> list[bytes]:
+    return [kv.key for kv in (await etcd.range(Get(start, end, keys_only=True), 5.0)).kvs]

@@ -1,0 +1,323 @@
+"""When entries are sent, how many at once, when again; etcd answers when the test says so."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import NamedTuple
+
+import pytest
+
+from codec.constants import ErrorCode, OpCode
+from proxy.etcd.model import (
+    EtcdNoSpace,
+    EtcdRefused,
+    EtcdUnknown,
+    KeyValue,
+    Put,
+    RangeResult,
+    RefusalKind,
+    Txn,
+    TxnResult,
+)
+from proxy.log import appender as appender_module
+from proxy.log.appender import Appender
+from proxy.log.pending import Pending
+from proxy.log.stats import Stats
+from proxy.log.translator import Translator
+from proxy.state import capture
+from proxy.support.tasks import Tasks
+from schema.entry import Kind, decode_entry
+from schema.keys import Keyspace
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
+
+KEYS = Keyspace("/t")
+PROXY_REVISION = 5
+
+
+class Call(NamedTuple):
+    txn: Txn
+    timeout: float
+    answer: asyncio.Future[TxnResult]
+
+    @property
+    def put(self) -> Put:
+        (op,) = self.txn.success
+        if isinstance(op, Txn):
+            (op,) = op.success
+        assert isinstance(op, Put)
+        return op
+
+    @property
+    def nested(self) -> bool:
+        return isinstance(self.txn.success[0], Txn)
+
+    @property
+    def bodies(self) -> list[bytes]:
+        return [request.body for request in decode_entry(self.put.value).requests]
+
+    def succeed(self) -> None:
+        self.answer.set_result(TxnResult(True, 10, [None]))
+
+    def find(self, *, proxy: int, entry: bool) -> None:
+        """The compares failed; these are the keys that are there."""
+
+        def found(key: bytes, revision: int) -> RangeResult:
+            kvs = [KeyValue(key, b"", revision, revision, 1, 0)] if revision else []
+            return RangeResult(kvs, False, len(kvs), 10)
+
+        self.answer.set_result(TxnResult(False, 10, [found(b"p", proxy), found(b"e", 9 if entry else 0)]))
+
+
+class SlowEtcd(FakeEtcdClient):
+    """Answers when told."""
+
+    def __init__(self) -> None:
+        super().__init__(FakeEtcd())
+        self.sent: list[Call] = []
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        call = Call(txn, timeout, asyncio.get_running_loop().create_future())
+        self.sent.append(call)
+        return await call.answer
+
+
+class World:
+    def __init__(self) -> None:
+        self.etcd = SlowEtcd()
+        self.tasks = Tasks()
+        self.translator = Translator()
+        self.stats = Stats()
+        self.over: list[str] = []
+        self.answers: list[tuple[bytes, int]] = []
+        self.appender = Appender(
+            self.etcd,
+            KEYS,
+            self.tasks,
+            self.translator,
+            capture.new_machine(1),
+            3,
+            self.stats,
+            self.over.append,
+            lambda pending, _zxid, error: self.answers.append((pending.body, error)),
+        )
+
+    def submit(self, body: bytes, opcode: int = OpCode.CREATE) -> None:
+        self.appender.submit(Pending(Kind.CLIENT, 1, opcode, (), body, lambda *_: None))
+
+    def applied(self, number: int) -> None:
+        self.translator.applied(number)
+        self.appender.applied()
+
+
+async def turn(times: int = 4) -> None:
+    for _ in range(times):
+        await asyncio.sleep(0)
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    world.appender.start("p", PROXY_REVISION)
+    await turn()
+    yield world
+    await world.tasks.close()
+
+
+async def test_the_first_goes_at_once_and_what_comes_meanwhile_gathers(world: World) -> None:
+    world.submit(b"1")
+    await turn()
+    world.submit(b"2")
+    await turn()
+    for body in (b"3", b"4", b"5"):
+        world.submit(body)
+        await turn()
+    sent = world.etcd.sent
+    assert [call.bodies for call in sent] == [[b"1"], [b"2"]]
+    assert [call.put.key for call in sent] == [KEYS.entry("p", 1), KEYS.entry("p", 2)]
+    assert sent[0].txn.compares[0].mod_revision == PROXY_REVISION
+    sent[1].succeed()
+    await turn()
+    assert [call.bodies for call in sent] == [[b"1"], [b"2"], [b"3", b"4", b"5"]]
+
+
+async def test_the_stream_may_be_faster_than_the_answer(world: World) -> None:
+    for body in (b"1", b"2"):
+        world.submit(body)
+        await turn()
+    world.submit(b"3")
+    await turn()
+    assert len(world.etcd.sent) == 2
+    world.applied(1)
+    await turn()
+    assert [call.bodies for call in world.etcd.sent] == [[b"1"], [b"2"], [b"3"]]
+    world.etcd.sent[0].succeed()
+    await turn()
+    assert world.translator.unanswered == 2
+
+
+async def test_far_away_more_are_in_flight(world: World) -> None:
+    assert world.appender.window == 2
+    world.appender._round_trip.note(0.02)
+    assert world.appender.window == 8
+    for number in range(10):
+        world.submit(b"%d" % number)
+        await turn()
+    assert len(world.etcd.sent) == 8
+    for _ in range(256):
+        world.appender._round_trip.note(0.001)
+    assert world.appender.window == 2
+
+
+async def test_bytes_in_flight_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appender_module, "_WINDOW_BYTES", 100)
+    world.appender._round_trip.note(0.02)
+    for _ in range(3):
+        world.submit(bytes(range(200)))
+        await turn()
+    assert len(world.etcd.sent) == 1
+    world.applied(1)
+    await turn()
+    assert len(world.etcd.sent) == 2
+
+
+async def test_an_unknown_outcome_is_sent_again_the_same(world: World) -> None:
+    world.submit(b"1")
+    await turn()
+    world.etcd.sent[0].answer.set_exception(EtcdUnknown("lost"))
+    await asyncio.sleep(0.1)
+    first, second = world.etcd.sent
+    assert second.txn == first.txn
+    assert (first.timeout, second.timeout) == (1.0, 1.0)
+    assert world.stats.resent == 1
+    # The key is there: by the first.
+    second.find(proxy=PROXY_REVISION, entry=True)
+    await turn()
+    assert world.translator.unanswered == 0
+    assert world.over == []
+
+
+async def test_once_the_stream_shows_it_nothing_is_sent_again(world: World) -> None:
+    world.submit(b"1")
+    await turn()
+    world.etcd.sent[0].answer.set_exception(EtcdUnknown("lost"))
+    await asyncio.sleep(0.1)
+    world.applied(1)
+    await turn()
+    assert world.etcd.sent[1].answer.cancelled()
+    await asyncio.sleep(0.2)
+    assert len(world.etcd.sent) == 2
+
+
+async def test_without_the_proxy_key_the_incarnation_is_over(world: World) -> None:
+    world.submit(b"1")
+    await turn()
+    world.etcd.sent[0].find(proxy=0, entry=False)
+    await turn()
+    assert world.over == ["p"]
+
+
+async def test_with_another_proxy_key_it_is_over_too(world: World) -> None:
+    world.submit(b"1")
+    await turn()
+    world.etcd.sent[0].find(proxy=PROXY_REVISION + 1, entry=False)
+    await turn()
+    assert world.over == ["p"]
+
+
+async def test_stopped_nothing_is_sent_and_what_waits_goes_with_the_next_incarnation(world: World) -> None:
+    world.submit(b"1")
+    await turn()
+    world.appender.stop()
+    await turn()
+    assert world.etcd.sent[0].answer.cancelled()
+    world.submit(b"2")
+    await turn()
+    assert len(world.etcd.sent) == 1
+    again = world.translator.ended(0)
+    world.translator.queue.extendleft(reversed(again))
+    world.appender.start("q", 9)
+    await turn()
+    assert world.etcd.sent[1].put.key == KEYS.entry("q", 1)
+    assert world.etcd.sent[1].bodies == [b"1", b"2"]
+
+
+async def test_no_space_is_followed_by_the_void_and_by_refusals(world: World) -> None:
+    world.submit(b"1")
+    await turn()
+    world.etcd.sent[0].answer.set_exception(EtcdNoSpace("full"))
+    await turn()
+    void = world.etcd.sent[1]
+    assert (void.put.key, void.nested, void.bodies) == (KEYS.entry("p", 1), True, [])
+    void.succeed()
+    world.applied(1)
+    await turn()
+    world.submit(b"2")
+    world.submit(b"3")
+    await turn()
+    assert world.answers == [(b"2", ErrorCode.SYSTEM_ERROR), (b"3", ErrorCode.SYSTEM_ERROR)]
+    world.submit(b"4", OpCode.CLOSE_SESSION)
+    await turn()
+    ending = world.etcd.sent[2]
+    assert (ending.nested, ending.bodies) == (True, [b"4"])
+    ending.succeed()
+    await turn()
+    assert world.translator.full
+
+
+async def test_a_probe_finds_space(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(appender_module, "_PROBE_INTERVAL", 0.05)
+    world.appender.no_space()
+    await turn()
+    await asyncio.sleep(0.1)
+    world.submit(b"1")
+    world.submit(b"2")
+    await turn()
+    (probe,) = world.etcd.sent
+    assert (probe.nested, probe.bodies) == (False, [b"1"])
+    probe.succeed()
+    await turn()
+    assert not world.translator.full
+    world.submit(b"3")
+    await turn()
+    assert world.etcd.sent[1].bodies == [b"3"]
+
+
+async def test_while_it_cannot_register_for_want_of_space_writes_are_refused(world: World) -> None:
+    world.appender.stop()
+    world.submit(b"1")
+    world.submit(b"sync", OpCode.SYNC)
+    await turn()
+    world.appender.no_space()
+    await turn()
+    world.submit(b"2")
+    await turn()
+    assert world.answers == [(b"1", ErrorCode.SYSTEM_ERROR)]
+    world.appender.start("q", 7)
+    await turn()
+    # What follows a request of the same session that has to wait is refused behind it.
+    assert [call.bodies for call in world.etcd.sent] == [[b"sync"]]
+    sent = world.translator.get(1)
+    assert sent is not None
+    assert [(pending.body, error) for pending, error in sent.after] == [(b"2", ErrorCode.SYSTEM_ERROR)]
+
+
+async def test_too_large_for_this_etcd(world: World) -> None:
+    world.submit(b"1")
+    await turn()
+    world.etcd.sent[0].answer.set_exception(EtcdRefused(RefusalKind.TOO_LARGE, "too large"))
+    await turn()
+    assert world.etcd.sent[1].bodies == []
+    sent = world.translator.get(1)
+    assert sent is not None
+    assert sent.error == ErrorCode.BAD_ARGUMENTS
+    assert world.stats.refused_too_large == 1
+
+
+async def test_a_refusal_that_only_an_operator_can_end_is_tried_again(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(appender_module, "_REFUSED_PAUSE", 0.02)
+    world.submit(b"1")
+    await turn()
+    world.etcd.sent[0].answer.set_exception(EtcdRefused(RefusalKind.PERMISSION, "permission denied"))
+    await asyncio.sleep(0.1)
+    assert world.etcd.sent[1].txn == world.etcd.sent[0].txn

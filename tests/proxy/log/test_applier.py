@@ -1,0 +1,287 @@
+"""Applying: in slices, in order, and what the outside hears of it."""
+
+import asyncio
+from collections.abc import Sequence
+
+import pytest
+
+from codec.constants import ErrorCode, EventType, OpCode
+from codec.jute import Acl, pack_string
+from proxy.log.applier import Applier, Membership
+from proxy.log.follower import Apply, ProxyCame, ProxyGone
+from proxy.log.pending import Pending
+from proxy.log.record import TreeNotServable
+from proxy.log.stats import Stats
+from proxy.log.translator import Header, Sent, Translator
+from proxy.state import capture
+from proxy.state.level import UnknownLevel
+from proxy.state.machine import Disagreement
+from proxy.state.outcome import SessionChange
+from proxy.state.watches import WatchTable
+from schema.entry import EntryWriter, Kind, Request, encode_level, encode_open
+from tests.proxy.log.proxies import PASSWORD, create_body, until
+
+OPEN = Request(Kind.OPEN, 1, 0, (), encode_open(30_000, PASSWORD))
+
+
+def creation(path: str, session_id: int = 1) -> Request:
+    return Request(Kind.CLIENT, session_id, OpCode.CREATE, (), create_body(path))
+
+
+def entry(*requests: Request, clock: int = 1000, checkpoint: int = 0, digest: int = 0) -> bytes:
+    writer = EntryWriter()
+    for request in requests:
+        writer.add(*request)
+    return writer.finish(clock, 0, checkpoint, digest)
+
+
+class World:
+    """An applier; its effects are this."""
+
+    def __init__(self, slice_seconds: float = 0.01) -> None:
+        self.machine = capture.new_machine(1)
+        self.watches = WatchTable()
+        self.translator = Translator()
+        self.stats = Stats()
+        self.told: list[str] = []
+        self.disagreements: list[Disagreement] = []
+        self.failures: list[Exception] = []
+        self.applier = Applier(self.machine, self.watches, self.translator, self, self.stats, slice_seconds)
+        self.applier.own = "me"
+        self.position = 10
+
+    # Effects
+
+    def session_changed(self, change: SessionChange) -> None:
+        self.told.append(f"session {change.session_id} {change.incarnation}")
+
+    def proxies_changed(self, item: Membership) -> None:
+        self.told.append(type(item).__name__)
+
+    def disagreed(self, disagreement: Disagreement) -> None:
+        self.disagreements.append(disagreement)
+
+    def over_quota(self, path: str, what: str) -> None:
+        self.told.append(f"quota {path}")
+
+    def appended(self) -> None:
+        self.told.append("appended")
+
+    def failed_to_apply(self, error: Exception) -> None:
+        self.failures.append(error)
+
+    # A watcher
+
+    session_id = 1
+
+    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+        self.told.append(f"{EventType(kind).name} {path} {zxid}")
+
+    # What a test does
+
+    def foreign(self, number: int, *requests: Request, value: bytes = b"") -> Apply:
+        self.position += 1
+        return Apply(self.position, "other", number, value or entry(*requests))
+
+    def submit(self, request: Request) -> Pending:
+        def done(pending: Pending, zxid: int, error: int, body: bytes) -> None:
+            self.told.append(f"reply {zxid} {error}")
+
+        pending = Pending(*request, done)
+        self.translator.submit(pending)
+        return pending
+
+    def cut(self) -> tuple[Sent, Apply]:
+        sent = self.translator.cut(Header(1000, 0, 0, 0))
+        assert sent is not None
+        self.position += 1
+        return sent, Apply(self.position, "me", sent.number, sent.value)
+
+
+@pytest.fixture
+async def world() -> World:
+    return World()
+
+
+async def test_entries_of_others_change_the_state_and_fire_watches(world: World) -> None:
+    world.watches.data.add("/x", world)
+    world.applier.feed([world.foreign(1, OPEN, creation("/x"))])
+    assert world.told == ["session 1 other", "NODE_CREATED /x 2"]
+    assert "/x" in world.machine.tree.nodes
+    assert (world.applier.position, world.stats.applied_requests) == (11, 2)
+    assert world.stats.applied_entries == world.machine.entries == 1
+
+
+async def test_own_requests_are_answered_between_events_and_changes_of_sessions(world: World) -> None:
+    for path in ("/x", "/y"):
+        world.watches.data.add(path, world)
+    for request in (OPEN, creation("/x"), creation("/y"), creation("/x")):
+        world.submit(request)
+    _, item = world.cut()
+    world.applier.feed([item])
+    assert world.told == [
+        "reply 1 0",
+        "session 1 me",
+        "NODE_CREATED /x 2",
+        "reply 2 0",
+        "NODE_CREATED /y 3",
+        "reply 3 0",
+        f"reply 4 {ErrorCode.NODE_EXISTS}",
+        "appended",
+    ]
+    assert world.translator.outstanding == 0
+
+
+async def test_a_watch_set_by_a_reply_hears_of_the_next_request(world: World) -> None:
+    world.submit(OPEN)
+    first = world.submit(creation("/x"))
+    world.submit(creation("/y"))
+    done = first.done
+
+    def read(*arguments: object) -> None:
+        done(*arguments)  # type: ignore[arg-type]
+        world.watches.data.add("/y", world)
+
+    first.done = read
+    world.applier.feed([world.cut()[1]])
+    assert world.told[2:] == ["reply 2 0", "NODE_CREATED /y 3", "reply 3 0", "appended"]
+
+
+async def test_what_the_replacement_left_out_is_refused_in_its_turn(world: World) -> None:
+    world.applier.feed([world.foreign(1, OPEN)])
+    world.told.clear()
+    world.submit(creation("/x"))
+    world.submit(Request(Kind.CLIENT, 1, OpCode.SYNC, (), pack_string("/")))
+    world.submit(creation("/y"))
+    sent, _ = world.cut()
+    world.translator.no_space(sent)
+    world.submit(creation("/z"))
+    assert world.translator.cut(Header(0, 0, 0, 0)) is None
+    world.applier.feed([Apply(20, "me", 1, sent.value)])
+    refused = f"reply 1 {ErrorCode.SYSTEM_ERROR}"
+    # The session is another proxy's, so the sync has moved.
+    assert world.told == [refused, f"reply 1 {ErrorCode.SESSION_MOVED}", refused, refused, "appended"]
+    assert world.stats.voided == 1
+
+
+async def test_the_original_counts_if_it_got_there_after_all(world: World) -> None:
+    world.submit(OPEN)
+    world.submit(creation("/x"))
+    sent, item = world.cut()
+    world.translator.no_space(sent)
+    world.applier.feed([item])
+    assert "/x" in world.machine.tree.nodes
+    assert world.told == ["reply 1 0", "session 1 me", "reply 2 0", "appended"]
+    assert world.stats.voided == 0
+
+
+async def test_what_somebody_else_put_under_our_number_is_applied_and_nobody_answered(world: World) -> None:
+    world.submit(OPEN)
+    world.cut()
+    world.applier.feed([Apply(20, "me", 1, entry(OPEN, creation("/x")))])
+    assert "/x" in world.machine.tree.nodes
+    assert world.told == ["session 1 me", f"reply 2 {ErrorCode.CONNECTION_LOSS}", "appended"]
+    assert world.translator.outstanding == 0
+
+
+async def test_long_entries_are_applied_in_slices_each_a_true_state() -> None:
+    world = World(slice_seconds=0.0)
+    seen: list[int] = []
+    world.applier.feed([world.foreign(1, OPEN, *[creation(f"/x{number}") for number in range(20)])])
+    while world.machine.entries == 0:
+        seen.append(len(world.machine.tree.nodes))
+        await asyncio.sleep(0)
+    assert len(seen) >= 20
+    assert seen == sorted(seen)
+    await world.applier.drained()
+    assert world.applier.backlog == 0
+
+
+async def test_what_is_fed_meanwhile_waits_its_turn() -> None:
+    world = World(slice_seconds=0.0)
+    world.submit(OPEN)
+    for number in range(5):
+        world.submit(creation(f"/x{number}"))
+    _, item = world.cut()
+    world.applier.feed([item])
+    world.applier.feed([ProxyGone("other", 30), ProxyCame("third", 31, b"")])
+    await world.applier.drained()
+    assert world.told[-3:] == ["appended", "ProxyGone", "ProxyCame"]
+
+
+async def test_a_reply_that_fails_stops_nothing(world: World) -> None:
+    def fail(*_: object) -> None:
+        raise RuntimeError("test")
+
+    world.submit(OPEN).done = fail
+    world.submit(creation("/x"))
+    world.applier.feed([world.cut()[1]])
+    assert world.told == ["session 1 me", "reply 2 0", "appended"]
+
+
+async def test_an_unreadable_entry_ends_it(world: World) -> None:
+    world.applier.feed([world.foreign(1, OPEN), world.foreign(2, value=b"nonsense"), world.foreign(3, OPEN)])
+    (failure,) = world.failures
+    assert isinstance(failure, TreeNotServable)
+    assert "proxy.ctl void other 2" in str(failure)
+    assert world.applier.broken
+    world.applier.feed([world.foreign(4, OPEN)])
+    assert world.machine.applied == {"other": 1}
+    await world.applier.drained()
+
+
+async def test_a_level_that_this_release_does_not_know_ends_it(world: World) -> None:
+    raised = Request(Kind.LEVEL, 0, 0, (), encode_level(9))
+    world.applier.feed([world.foreign(1, raised)])
+    (failure,) = world.failures
+    assert isinstance(failure, UnknownLevel)
+
+
+async def test_another_digest_is_reported(world: World) -> None:
+    for number in range(1, 33):
+        world.applier.feed([world.foreign(number)])
+    entries, ours = world.machine.last_checkpoint
+    world.applier.feed([world.foreign(33, value=entry(checkpoint=entries, digest=ours))])
+    assert world.disagreements == []
+    world.applier.feed([world.foreign(34, value=entry(checkpoint=entries, digest=ours ^ 1))])
+    assert world.disagreements == [Disagreement("other", entries, ours ^ 1, ours)]
+    assert world.stats.disagreements == 1
+
+
+async def test_a_loaded_state_is_told_as_its_difference(world: World) -> None:
+    world.applier.feed([world.foreign(1, OPEN, creation("/x"), creation("/gone"))])
+    world.told.clear()
+    pending = world.submit(creation("/own"))
+    world.cut()
+    world.submit(creation("/later"))
+    world.cut()
+    del pending
+    other = World()
+    other.applier.feed(
+        [
+            other.foreign(1, OPEN, creation("/x")),
+            Apply(20, "me", 1, entry(creation("/own"))),
+            other.foreign(2, Request(Kind.OPEN, 2, 0, (), encode_open(1, PASSWORD)), creation("/new")),
+        ]
+    )
+    for path in ("/x", "/gone", "/new"):
+        world.watches.data.add(path, world)
+    world.applier.become(other.machine)
+    zxid = other.machine.zxid
+    assert sorted(world.told) == sorted(
+        [
+            f"NODE_DELETED /gone {zxid}",
+            f"NODE_CREATED /new {zxid}",
+            "session 2 other",
+            f"reply {zxid} {ErrorCode.CONNECTION_LOSS}",
+        ]
+    )
+    assert set(world.machine.tree.nodes) == set(other.machine.tree.nodes)
+    assert world.translator.outstanding == 1
+    assert world.stats.reloads == 1
+
+
+async def test_nothing_to_do_is_drained(world: World) -> None:
+    await world.applier.drained()
+    world.applier.feed([])
+    await until(lambda: world.applier.backlog == 0)

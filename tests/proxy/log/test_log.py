@@ -1,0 +1,646 @@
+"""Whole proxies, without clients, on the model of etcd: each request counts exactly once and in order."""
+
+import asyncio
+import random
+from collections import Counter
+from collections.abc import AsyncIterator
+
+import pytest
+
+from codec.constants import ErrorCode, OpCode
+from proxy.etcd.model import Put, Txn
+from proxy.log import truncation
+from proxy.log.record import TreeNotServable
+from proxy.log.snapshot_writer import Writer, write
+from schema.entry import Kind, encode_attach, encode_forget, encode_level
+from schema.keys import Keyspace
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
+from tests.proxy.log.proxies import EPHEMERAL, PASSWORD, Proxy, Reply, answered, log_of, until
+
+
+class World:
+    """An etcd and its proxies."""
+
+    def __init__(self) -> None:
+        self.store = FakeEtcd()
+        self.proxies: list[Proxy] = []
+
+    async def proxy(self) -> Proxy:
+        proxy = Proxy(FakeEtcdClient(self.store))
+        self.proxies.append(proxy)
+        return await proxy.start()
+
+    def client(self, proxy: Proxy) -> FakeEtcdClient:
+        assert isinstance(proxy.etcd, FakeEtcdClient)
+        return proxy.etcd
+
+    def end_lease(self, proxy: Proxy) -> None:
+        """The proxy's lease runs out."""
+        key = f"/t/live/proxy/{proxy.log.incarnation}".encode()
+        for pair in self.store.snapshot():
+            if pair.key == key:
+                self.store.lease_revoke(pair.lease)
+
+    async def append_unheard(self, proxy: Proxy) -> Reply:
+        """A request whose entry gets to etcd just when its proxy falls asleep."""
+        self.client(proxy).fates.append(Fate.LATE)
+        reply = proxy.create(1, "/xa")
+        await until(lambda: not self.client(proxy).fates)
+        await asyncio.sleep(0)
+        self.client(proxy).disconnect()
+        (result,) = self.store.apply_late()
+        assert result.succeeded
+        return reply
+
+    def check_state(self) -> None:
+        """All proxies agree."""
+        first = self.proxies[0].log.machine
+        for proxy in self.proxies:
+            machine = proxy.log.machine
+            assert machine.compute_digest() == first.compute_digest()
+            assert (machine.zxid, machine.entries, machine.applied) == (
+                first.zxid,
+                first.entries,
+                first.applied,
+            )
+
+    def check(self) -> None:
+        """All proxies agree, and each request took effect once, or never where it was refused."""
+        self.check_state()
+        first = self.proxies[0].log.machine
+        creates = [request.body for request in log_of(self.store) if request.opcode == OpCode.CREATE]
+        assert not [body for body, times in Counter(creates).items() if times > 1]
+        for proxy in self.proxies:
+            assert all(reply.times == 1 for reply in proxy.replies)
+            by_session: dict[int, list[Reply]] = {}
+            for reply in proxy.replies:
+                if reply.path:
+                    by_session.setdefault(reply.session_id, []).append(reply)
+            for replies in by_session.values():
+                for reply in replies:
+                    there = reply.path in first.tree.nodes
+                    assert there == (reply.error == 0), (reply.path, reply.error)
+                done = [first.tree.nodes[reply.path].czxid for reply in replies if reply.error == 0]
+                assert done == sorted(done)
+                assert [reply.zxid for reply in replies if reply.error == 0] == done
+
+
+@pytest.fixture
+async def world() -> AsyncIterator[World]:
+    world = World()
+    yield world
+    for proxy in world.proxies:
+        world.client(proxy).reconnect()
+        await proxy.stop()
+
+
+async def level(world: World) -> None:
+    """Everybody has applied everything."""
+    await until(lambda: len({proxy.log.machine.entries for proxy in world.proxies}) == 1)
+    await until(
+        lambda: all(
+            proxy.log.machine.applied.get(proxy.log.incarnation, 0) or not proxy.replies
+            for proxy in world.proxies
+        )
+    )
+
+
+async def test_a_write_is_applied_at_every_proxy_and_answered_at_one(world: World) -> None:
+    one, two = await world.proxy(), await world.proxy()
+    await answered([one.open(1)])
+    reply = one.create(1, "/x", b"data")
+    await answered([reply])
+    assert (reply.error, reply.zxid, reply.body) == (0, 2, b"\0\0\0\x02/x")
+    await until(lambda: "/x" in two.log.machine.tree.nodes)
+    assert two.log.machine.sessions[1].incarnation == one.log.incarnation
+    assert [member.incarnation for member in one.log.members] == [one.log.incarnation, two.log.incarnation]
+    assert two.changes == one.changes
+    world.check()
+
+
+async def test_the_requests_of_one_turn_go_in_one_entry(world: World) -> None:
+    one = await world.proxy()
+    replies = [one.open(1), *[one.create(1, f"/x{number}") for number in range(100)]]
+    await answered(replies)
+    assert one.log.machine.applied[one.log.incarnation] == 1
+    assert one.log.stats.sent_requests == one.log.stats.applied_requests == 101
+    assert one.log.machine.zxid == 101
+
+
+async def test_watch_events_come_before_the_reply_and_reads_behind_it_see_its_state(world: World) -> None:
+    one = await world.proxy()
+    told: list[str] = []
+
+    class Client:
+        session_id = 1
+
+        def notify(self, kind: int, path: str, zxid: int, acl: object) -> None:
+            told.append(f"event {path} {zxid}")
+
+    client = Client()
+    one.watches.data.add("/xa", client)
+    await answered([one.open(1)])
+
+    def reads() -> None:
+        told.append(f"read {len(one.paths())}")
+        one.watches.data.add("/xb", client)
+
+    first, second = one.create(1, "/xa"), one.create(1, "/xb")
+    for reply, pending in zip((first, second), list(one.log._translator.queue), strict=True):
+        done = pending.done
+
+        def both(pending, zxid, error, body, done=done, path=reply.path) -> None:  # type: ignore[no-untyped-def]
+            told.append(f"reply {path}")
+            done(pending, zxid, error, body)
+            reads()
+
+        pending.done = both
+    await answered([first, second])
+    assert told == ["event /xa 2", "reply /xa", "read 1", "event /xb 3", "reply /xb", "read 2"]
+
+
+@pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST, Fate.LATE])
+async def test_an_unknown_outcome_is_sent_again_until_it_is_known(world: World, fate: Fate) -> None:
+    one = await world.proxy()
+    await answered([one.open(1)])
+    world.client(one).fates.extend([fate, fate])
+    replies = [one.create(1, "/xa")]
+    await answered(replies)
+    replies += [one.create(1, "/xb"), one.create(1, "/xa")]
+    world.store.apply_late()
+    await answered(replies)
+    assert [reply.error for reply in replies] == [0, 0, ErrorCode.NODE_EXISTS]
+    assert one.log.stats.resent >= (fate is not Fate.ANSWER_LOST)
+
+
+async def test_an_entry_that_overtakes_waits_for_its_predecessor(world: World) -> None:
+    one = await world.proxy()
+    await answered([one.open(1)])
+    world.client(one).fates.append(Fate.LOST)
+    first = one.create(1, "/xa")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    second = one.create(1, "/xa/b")
+    await answered([first, second])
+    assert (first.error, second.error) == (0, 0)
+    world.check()
+
+
+async def test_when_the_lease_runs_out_the_sessions_are_carried_over(world: World) -> None:
+    one, two = await world.proxy(), await world.proxy()
+    await answered([one.open(1), one.create(1, "/xe", flags=EPHEMERAL), two.open(2)])
+    old = one.log.incarnation
+    world.end_lease(one)
+    reply = one.create(1, "/xb")
+    await answered([reply])
+    assert reply.error == 0
+    assert one.log.incarnation != old
+    assert one.log.machine.sessions[1].incarnation == one.log.incarnation
+    assert one.log.machine.sessions[2].incarnation == two.log.incarnation
+    assert {"/xe", "/xb"} <= one.paths()
+    await until(lambda: old in two.gone)
+    await level(world)
+    world.check()
+
+
+async def test_a_session_that_moved_while_the_proxy_slept_is_not_carried_over(world: World) -> None:
+    one, two = await world.proxy(), await world.proxy()
+    await answered([one.open(1)])
+    world.client(one).disconnect()
+    world.end_lease(one)
+    late = one.create(1, "/xa")
+    await answered([two.submit(Kind.ATTACH, 1, body=encode_attach(30_000, PASSWORD))])
+    world.client(one).reconnect()
+    await answered([late])
+    assert late.error == ErrorCode.SESSION_MOVED
+    assert one.log.machine.sessions[1].incarnation == two.log.incarnation
+
+
+async def test_number_k_absent_with_the_next_present_when_the_lease_ends(world: World) -> None:
+    one = await world.proxy()
+    await answered([one.open(1)])
+    store, client = world.store, world.client(one)
+    client.fates.append(Fate.LATE)
+    first = one.create(1, "/xa")
+    await asyncio.sleep(0)
+    await asyncio.sleep(0)
+    second = one.create(1, "/xb")
+    # The second is in etcd, the first is not, when the lease runs out.
+    await until(lambda: any(pair.key.endswith(b"3") for pair in store.snapshot() if b"/log/" in pair.key), 5)
+    world.end_lease(one)
+    results = store.apply_late()
+    assert not any(result.succeeded for result in results)
+    await answered([first, second])
+    assert (first.error, second.error) == (0, 0)
+    world.check()
+
+
+async def test_no_space_with_three_in_flight(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.log.appender._LEAST_WINDOW", 3)
+    one = await world.proxy()
+    await answered([one.open(1), one.open(2)])
+    client = world.client(one)
+    client.fates.extend([Fate.NO_SPACE, Fate.NO_SPACE_APPLIED, Fate.NO_SPACE])
+    replies: list[Reply] = []
+    for name in ("/xa", "/xb", "/xc"):
+        replies += [one.create(1, name), one.close(2)]
+        one.log._appender._pump()
+    await answered(replies)
+    assert [reply.error for reply in replies[::2]] == [ErrorCode.SYSTEM_ERROR, 0, ErrorCode.SYSTEM_ERROR]
+    assert 2 not in one.log.machine.sessions
+    assert one.log.machine.applied[one.log.incarnation] == 4
+    assert one.log.is_full
+    refused = one.create(1, "/xd")
+    ended = one.close(1)
+    await answered([refused, ended])
+    assert (refused.error, ended.error) == (ErrorCode.SYSTEM_ERROR, 0)
+    assert one.log.machine.sessions == {}
+    world.check()
+
+
+async def test_while_etcd_is_full_one_write_a_second_asks_for_space(world: World) -> None:
+    one = await world.proxy()
+    await answered([one.open(1)])
+    world.client(one).fates.extend([Fate.NO_SPACE])
+    replies: list[Reply] = []
+    start = asyncio.get_running_loop().time()
+    while asyncio.get_running_loop().time() - start < 1.3:
+        replies.append(one.create(1, f"/x{len(replies)}"))
+        await answered(replies[-1:])
+        await asyncio.sleep(0.02)
+    assert not one.log.is_full
+    assert replies[-1].error == 0
+    errors = [reply.error for reply in replies]
+    first_good = errors.index(0)
+    assert first_good > 5
+    assert set(errors[:first_good]) == {ErrorCode.SYSTEM_ERROR}
+    # Almost none of the refused ones were sent.
+    assert one.log.stats.sent_entries < 5 + len(errors) - first_good
+
+
+async def test_number_k_too_large_with_the_next_in_the_log() -> None:
+    world = World()
+    world.store = FakeEtcd(max_request_bytes=100_000)
+    one = await world.proxy()
+    noise = random.Random(1).randbytes
+    await answered([one.open(1), one.create(1, "/xa")])
+    large = one.create(1, "/xlarge", noise(200_000))
+    await asyncio.sleep(0)
+    small = one.create(1, "/xb")
+    await answered([large, small])
+    assert (large.error, small.error) == (ErrorCode.BAD_ARGUMENTS, 0)
+    beyond = one.create(1, "/xm", noise(2_000_000))
+    sync = one.submit(Kind.CLIENT, 1, OpCode.SYNC, b"\0\0\0\1/")
+    await answered([beyond, sync])
+    assert (beyond.error, sync.error) == (ErrorCode.BAD_ARGUMENTS, 0)
+    world.check()
+    await one.stop()
+
+
+async def test_the_barrier_waits_for_what_was_submitted_before(world: World) -> None:
+    one = await world.proxy()
+    await answered([one.open(1)])
+    replies = [one.create(1, f"/x{number}") for number in range(20)]
+    zxid = await one.log.barrier()
+    assert all(reply.times for reply in replies)
+    assert zxid == one.log.machine.zxid == 21
+
+
+async def test_a_broken_watch_loses_nothing(world: World) -> None:
+    one, two = await world.proxy(), await world.proxy()
+    await answered([one.open(1)])
+    world.store.break_watches()
+    replies = [one.create(1, f"/x{number}") for number in range(5)]
+    await answered(replies)
+    await until(lambda: two.paths() == one.paths())
+    world.check()
+
+
+async def test_draining_waits_for_outcomes(world: World) -> None:
+    one = await world.proxy()
+    await answered([one.open(1)])
+    world.client(one).unreachable = True
+    reply = one.create(1, "/xa")
+    assert not await one.log.drain(0.1)
+    assert reply.times == 0
+    world.client(one).unreachable = False
+    assert await one.log.drain(5.0)
+    assert reply.error == 0
+
+
+async def test_a_level_that_this_release_does_not_know_ends_it_with_what_to_do(world: World) -> None:
+    one, two = await world.proxy(), await world.proxy()
+    one.submit(Kind.LEVEL, 0, body=encode_level(2))
+    failure = await asyncio.wait_for(two.log.failed(), 10)
+    assert isinstance(failure, TreeNotServable)
+    assert "the tree under /t has level 2" in str(failure)
+    assert "Start a newer release" in str(failure)
+
+
+async def test_stopping_takes_the_key_away(world: World) -> None:
+    one, two = await world.proxy(), await world.proxy()
+    name = one.log.incarnation
+    await one.log.stop()
+    await until(lambda: name in two.gone)
+    assert len(two.log.members) == 1
+
+
+@pytest.mark.parametrize("seed", range(25))
+async def test_random_histories(world: World, seed: int) -> None:
+    """Lost, late, doubled and refused Txns, broken watches, leases that end at random moments."""
+    chance = random.Random(seed)
+    proxies = [await world.proxy() for _ in range(3)]
+    sessions = {proxy: [10 * index + number for number in (1, 2, 3)] for index, proxy in enumerate(proxies)}
+    for proxy in proxies:
+        await answered([proxy.open(session) for session in sessions[proxy]])
+    count = 0
+    fates = [Fate.LOST, Fate.LOST, Fate.ANSWER_LOST, Fate.LATE, Fate.LATE]
+    if seed % 3 == 0:
+        fates += [Fate.NO_SPACE, Fate.NO_SPACE_APPLIED]
+    for _ in range(250):
+        proxy = chance.choice(proxies)
+        what = chance.random()
+        if what < 0.7:
+            count += 1
+            proxy.create(chance.choice(sessions[proxy]), f"/x{count}")
+        elif what < 0.8:
+            world.client(proxy).fates.append(chance.choice(fates))
+        elif what < 0.84:
+            world.end_lease(proxy)
+        elif what < 0.88:
+            world.store.apply_late()
+        elif what < 0.9:
+            world.store.break_watches()
+        elif what < 0.92:
+            if world.client(proxy).unreachable:
+                world.client(proxy).reconnect()
+            else:
+                world.client(proxy).disconnect()
+        if chance.random() < 0.5:
+            await asyncio.sleep(chance.choice((0, 0, 0, 0.001, 0.01)))
+    for proxy in proxies:
+        world.client(proxy).reconnect()
+        world.client(proxy).fates.clear()
+    await answered([reply for proxy in proxies for reply in proxy.replies])
+    world.store.apply_late()
+    for proxy in proxies:
+        await proxy.log.barrier()
+    await level(world)
+    world.check()
+
+
+# -- truncation, loads, restores -----------------------------------------------------------------------------
+
+
+@pytest.fixture
+def _quick_truncation(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(truncation, "_PAUSE", 0)
+
+
+async def truncate(proxy: Proxy) -> None:
+    """Two snapshots: what the first holds is no longer in the log."""
+    keys = Keyspace("/t")
+    for _ in range(2):
+        await proxy.log.barrier()
+        name = proxy.log.incarnation
+        revision = next(member.revision for member in proxy.log.members if member.incarnation == name)
+        await write(proxy.etcd, keys, Writer(name, revision), pace=1e12)
+    # As the proxy does after each of its snapshots.
+    record = proxy.log.record
+    assert record is not None
+    assert record.previous is not None
+    truncated = await truncation.applied_in(proxy.etcd, keys, record.previous.name)
+    assert truncated is not None
+    living = {member.incarnation for member in proxy.log.members}
+    for incarnation in truncation.forgettable(proxy.log.machine, living, truncated):
+        assert await truncation.drop_incarnation(proxy.etcd, keys, incarnation)
+        await answered([proxy.submit(Kind.FORGET, 0, body=encode_forget(incarnation))])
+
+
+@pytest.mark.usefixtures("_quick_truncation")
+async def test_an_entry_is_applied_and_truncated_while_its_sender_sleeps(world: World) -> None:
+    one, two = await world.proxy(), await world.proxy()
+    await answered([one.open(1), two.open(2)])
+    reply = await world.append_unheard(one)
+    await until(lambda: "/xa" in two.log.machine.tree.nodes)
+    await truncate(two)
+    await truncate(two)
+    first = f"/t/live/log/{one.log.incarnation}/".encode()
+    assert not [pair for pair in world.store.snapshot() if pair.key.startswith(first)]
+    assert reply.times == 0
+    world.client(one).reconnect()
+    await answered([reply])
+    # The state that it had to load holds the request; nobody knows its answer.
+    assert reply.error == ErrorCode.CONNECTION_LOSS
+    assert one.reloads == 1
+    behind = [one.create(1, "/xb"), two.create(2, "/xa")]
+    await answered(behind)
+    assert [each.error for each in behind] == [0, ErrorCode.NODE_EXISTS]
+    await two.log.barrier()
+    await one.log.barrier()
+    assert one.log.machine.compute_digest() == two.log.machine.compute_digest()
+    assert (one.log.machine.zxid, one.log.machine.entries) == (two.log.machine.zxid, two.log.machine.entries)
+
+
+@pytest.mark.usefixtures("_quick_truncation")
+async def test_a_late_copy_after_truncation_does_nothing(world: World) -> None:
+    one, two = await world.proxy(), await world.proxy()
+    await answered([one.open(1), two.open(2)])
+    world.client(one).fates.append(Fate.LATE)
+    reply = one.create(1, "/xa")
+    await answered([reply])
+    await answered([one.submit(Kind.CLIENT, 1, OpCode.DELETE, b"\0\0\0\3/xa\xff\xff\xff\xff")])
+    await truncate(two)
+    await truncate(two)
+    (result,) = world.store.apply_late()
+    assert result.succeeded
+    await one.log.barrier()
+    await two.log.barrier()
+    await one.log.barrier()
+    assert "/xa" not in one.log.machine.tree.nodes
+    world.check_state()
+    # A start reads the late copy, too.
+    three = await world.proxy()
+    assert "/xa" not in three.log.machine.tree.nodes
+    await three.log.barrier()
+    await until(lambda: one.log.machine.entries == two.log.machine.entries == three.log.machine.entries)
+    world.check_state()
+
+
+@pytest.mark.usefixtures("_quick_truncation")
+@pytest.mark.parametrize("loses_answer", [False, True])
+async def test_a_proxy_that_slept_until_it_was_forgotten(world: World, loses_answer: bool) -> None:
+    """Nobody knows any more which of its requests counted: none is sent again."""
+    one, two = await world.proxy(), await world.proxy()
+    await answered([one.open(1), two.open(2)])
+    if loses_answer:
+        doubtful = await world.append_unheard(one)
+    else:
+        world.client(one).disconnect()
+        doubtful = one.create(1, "/xa")
+    old = one.log.incarnation
+    world.end_lease(one)
+    await until(lambda: old in two.gone)
+    await answered([two.close(1)])
+    await truncate(two)
+    await truncate(two)
+    assert old not in two.log.machine.applied
+    world.client(one).reconnect()
+    await answered([doubtful])
+    assert doubtful.error in (ErrorCode.CONNECTION_LOSS, ErrorCode.SESSION_EXPIRED)
+    await until(lambda: one.log.incarnation != old)
+    behind = one.open(3)
+    await answered([behind])
+    await two.log.barrier()
+    await one.log.barrier()
+    world.check_state()
+
+
+@pytest.mark.usefixtures("_quick_truncation")
+@pytest.mark.parametrize("seed", range(8))
+async def test_random_histories_with_truncation(world: World, seed: int) -> None:
+    chance = random.Random(seed)
+    proxies = [await world.proxy() for _ in range(3)]
+    sessions = {proxy: 10 * index + 1 for index, proxy in enumerate(proxies)}
+    for proxy in proxies:
+        await answered([proxy.open(sessions[proxy])])
+    count = 0
+    for _ in range(30):
+        for _ in range(20):
+            proxy = chance.choice(proxies)
+            count += 1
+            proxy.create(sessions[proxy], f"/x{count}")
+            if chance.random() < 0.3:
+                await asyncio.sleep(chance.choice((0, 0.002)))
+        what = chance.random()
+        proxy = chance.choice(proxies[1:])
+        client = world.client(proxy)
+        if what < 0.4:
+            client.disconnect()
+        elif what < 0.6:
+            for each in proxies:
+                world.client(each).reconnect()
+        elif what < 0.7:
+            world.end_lease(proxy)
+        elif what < 0.8:
+            client.fates.extend([Fate.LATE, Fate.ANSWER_LOST])
+        elif what < 0.9:
+            world.store.apply_late()
+        else:
+            await truncate(proxies[0])
+    for proxy in proxies:
+        world.client(proxy).reconnect()
+        world.client(proxy).fates.clear()
+    await answered([reply for proxy in proxies for reply in proxy.replies])
+    world.store.apply_late()
+    for proxy in proxies + proxies:
+        await proxy.log.barrier()
+    world.check_state()
+    nodes = proxies[0].log.machine.tree.nodes
+    for proxy in proxies:
+        for reply in proxy.replies:
+            assert reply.times == 1
+            # Nothing is done twice, and nothing is undone; what a load has skipped nobody knows.
+            if reply.path and reply.error != ErrorCode.CONNECTION_LOSS:
+                assert reply.error == 0
+                assert reply.path in nodes
+        done = [nodes[reply.path].czxid for reply in proxy.replies if reply.path in nodes]
+        assert done == sorted(done)
+
+
+async def test_after_a_restore_the_incarnation_is_new_and_zxids_go_on(world: World) -> None:
+    one, two = await world.proxy(), await world.proxy()
+    await answered([one.open(1), one.create(1, "/xa"), two.open(2)])
+    zxid = one.log.machine.zxid
+    names = {one.log.incarnation, two.log.incarnation}
+    backup = world.store.snapshot()
+    await answered([one.create(1, "/xlost")])
+    for proxy in (one, two):
+        world.client(proxy).disconnect()
+    in_flight = one.create(1, "/xb")
+    restored = FakeEtcd()
+    restored.cluster_id = 7
+    restored.revision = 2
+    for pair in backup:
+        if b"/proxy/" not in pair.key:
+            restored.txn(Txn((), (Put(pair.key, pair.value),)))
+    for proxy in (one, two):
+        world.client(proxy).store = restored
+        world.client(proxy).reconnect()
+    world.store = restored
+    await answered([in_flight])
+    assert in_flight.error == ErrorCode.CONNECTION_LOSS
+    await until(lambda: names.isdisjoint({one.log.incarnation, two.log.incarnation}))
+    again = one.create(1, "/xc")
+    await answered([again])
+    assert again.error == 0
+    assert again.zxid >> 32 > zxid >> 32
+    await two.log.barrier()
+    await one.log.barrier()
+    assert one.log.machine.sessions[1].incarnation == one.log.incarnation
+    assert one.log.machine.sessions[2].incarnation == two.log.incarnation
+    assert "/xlost" not in one.log.machine.tree.nodes
+    world.check_state()
+
+
+async def test_a_lease_that_ends_before_the_sessions_were_carried_over(world: World) -> None:
+    one = await world.proxy()
+    await answered([one.open(1)])
+    first = one.log.incarnation
+    client = world.client(one)
+
+    def registered(incarnation: str) -> None:
+        # The entry that carries the sessions over is still on its way when this lease ends, too.
+        if not one.registered_as.startswith("second"):
+            one.registered_as = f"second {incarnation}"
+            client.fates.append(Fate.LATE)
+
+    one.registered = registered  # type: ignore[method-assign]
+    world.end_lease(one)
+    reply = one.create(1, "/xa")
+    await until(lambda: one.registered_as.startswith("second") and not client.fates)
+    second = one.log.incarnation
+    world.end_lease(one)
+    await answered([reply])
+    assert reply.error == 0
+    assert len({first, second, one.log.incarnation}) == 3
+    assert not any(result.succeeded for result in world.store.apply_late())
+    assert one.log.machine.sessions[1].incarnation == one.log.incarnation
+    world.check()
+
+
+async def test_a_state_that_is_not_trusted_is_loaded_anew_under_load(world: World) -> None:
+    one, two = await world.proxy(), await world.proxy()
+    await answered([one.open(1)])
+    one.log.machine.tree.nodes["/zookeeper"].aversion = 7
+    for number in range(60):
+        one.create(1, f"/x{number}")
+        if number == 30:
+            one.log.distrust()
+        await asyncio.sleep(0.001)
+    await answered(one.replies)
+    await until(lambda: one.reloads == 1)
+    await one.log.barrier()
+    await two.log.barrier()
+    await one.log.barrier()
+    world.check_state()
+    nodes = one.log.machine.tree.nodes
+    for reply in one.replies:
+        assert reply.error in (0, ErrorCode.CONNECTION_LOSS)
+        assert not reply.path or reply.path in nodes
+
+
+async def test_in_doubt_the_incarnation_is_ended_and_clients_notice_nothing(world: World) -> None:
+    one, two = await world.proxy(), await world.proxy()
+    await answered([one.open(1)])
+    old = one.log.incarnation
+    replies = [one.create(1, "/xa")]
+    await asyncio.sleep(0)
+    one.log._membership.end(old, "test")
+    replies.append(one.create(1, "/xb"))
+    await answered(replies)
+    assert [reply.error for reply in replies] == [0, 0]
+    assert old in two.gone
+    assert f"/t/live/proxy/{old}".encode() not in {pair.key for pair in world.store.snapshot()}
+    assert one.log.machine.sessions[1].incarnation == one.log.incarnation != old
+    world.check()

@@ -1,0 +1,35 @@
+"""The living proxies by age."""
+
+from proxy.log.members import Member, Members
+
+
+def member(incarnation: str, revision: int) -> Member:
+    return Member(incarnation, revision, (1,), "1.0")
+
+
+def test_nobody_lives_at_first() -> None:
+    members = Members()
+    assert (members.eldest, len(members), members.rank("a")) == ("", 0, 0)
+
+
+def test_the_eldest_is_the_one_whose_key_was_made_first() -> None:
+    members = Members()
+    for each in (member("b", 20), member("c", 30), member("a", 10)):
+        members.came(each)
+    assert members.eldest == "a"
+    assert [members.rank(name) for name in ("a", "b", "c", "unknown")] == [0, 1, 2, 3]
+    members.gone("a")
+    assert members.eldest == "b"
+    assert members.rank("c") == 1
+    assert "a" not in members
+    assert "b" in members
+
+
+def test_one_that_comes_twice_counts_once_and_by_its_newest_key() -> None:
+    members = Members()
+    members.came(member("a", 10))
+    members.came(member("b", 20))
+    members.came(member("a", 30))
+    assert [each.incarnation for each in members] == ["b", "a"]
+    members.gone("nobody")
+    assert len(members) == 2

@@ -1,0 +1,160 @@
+"""Registering, staying alive, and the end of an incarnation."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from proxy.etcd.model import EtcdNoSpace, Lease
+from proxy.log import membership as membership_module
+from proxy.log.membership import Membership
+from proxy.support.tasks import Tasks
+from schema.keys import Keyspace
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
+from tests.proxy.log.proxies import until
+
+KEYS = Keyspace("/t")
+
+
+class World:
+    def __init__(self) -> None:
+        self.store = FakeEtcd()
+        self.etcd = FakeEtcdClient(self.store)
+        self.full = 0
+        self.tasks = Tasks()
+        self.membership = Membership(self.etcd, KEYS, 5, b"value", self.no_space)
+
+    def no_space(self) -> None:
+        self.full += 1
+
+    def proxies(self) -> dict[bytes, int]:
+        return {pair.key: pair.lease for pair in self.store.snapshot() if pair.key.startswith(KEYS.proxies)}
+
+    def lease(self) -> Lease:
+        (lease,) = self.proxies().values()
+        return self.store.lease_time_to_live(lease)
+
+
+@pytest.fixture
+async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    monkeypatch.setattr(membership_module, "_PAUSE", 0.001)
+    monkeypatch.setattr(membership_module, "_FULL_PAUSE", 0.001)
+    world = World()
+    yield world
+    await world.tasks.close()
+
+
+async def test_a_key_on_a_lease(world: World) -> None:
+    membership = world.membership
+    was_over = membership.is_over
+    await membership.register()
+    assert (was_over, membership.is_over) == (True, False)
+    assert list(world.proxies()) == [KEYS.proxy(membership.incarnation)]
+    assert world.lease().granted_ttl == membership.granted == 5
+    (pair,) = world.store.snapshot()
+    assert (pair.create_revision, pair.value) == (membership.revision, b"value")
+    assert membership.keep_alive_sent > 0
+
+
+@pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST])
+async def test_an_unknown_outcome_is_settled_by_sending_the_same_again(world: World, fate: Fate) -> None:
+    world.etcd.fates.extend([fate, fate])
+    await world.membership.register()
+    (pair,) = world.store.snapshot()
+    assert pair.key == KEYS.proxy(world.membership.incarnation)
+    assert pair.create_revision == world.membership.revision
+
+
+async def test_a_lease_that_ran_out_meanwhile_is_replaced(world: World) -> None:
+    world.etcd.fates.append(Fate.LOST)
+    grant = world.etcd.lease_grant
+    grants: list[int] = []
+
+    async def note(lease_id: int, ttl: int, timeout: float = 5.0) -> int:
+        granted = await grant(lease_id, ttl, timeout)
+        grants.append(lease_id)
+        if len(grants) == 1:
+            world.store.lease_revoke(lease_id)
+        return granted
+
+    world.etcd.lease_grant = note  # type: ignore[method-assign]
+    await world.membership.register()
+    assert len(grants) == 2
+    assert len(world.proxies()) == 1
+
+
+async def test_a_full_etcd_is_reported_and_asked_again(world: World) -> None:
+    world.store.full = True
+    registering = world.tasks.start(world.membership.register(), "register")
+    await until(lambda: world.full > 1)
+    with pytest.raises(EtcdNoSpace):
+        world.store.lease_grant(1, 5)
+    world.store.disarm()
+    await registering
+    assert len(world.proxies()) == 1
+
+
+async def test_the_lease_is_kept_alive(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership_module, "_KEEP_ALIVES", 500)
+    await world.membership.register()
+    first = world.membership.keep_alive_sent
+    world.tasks.start(world.membership.keep_alive(), "keep alive")
+    for _ in range(5):
+        await asyncio.sleep(0.05)
+        world.store.advance(4)
+    assert len(world.proxies()) == 1
+    assert world.membership.keep_alive_sent > first
+    assert not world.membership.is_over
+
+
+async def test_unanswered_keep_alives_do_not_count(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(membership_module, "_KEEP_ALIVES", 500)
+    await world.membership.register()
+    world.etcd.disconnect()
+    first = world.membership.keep_alive_sent
+    world.tasks.start(world.membership.keep_alive(), "keep alive")
+    await asyncio.sleep(0.1)
+    assert world.membership.keep_alive_sent == first
+
+
+async def test_a_lease_that_is_gone_ends_the_incarnation(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(membership_module, "_KEEP_ALIVES", 500)
+    await world.membership.register()
+    world.tasks.start(world.membership.keep_alive(), "keep alive")
+    world.store.advance(10)
+    await asyncio.wait_for(world.membership.ended(), 5)
+    first = world.membership.incarnation
+    await world.membership.revoke()
+    await world.membership.register()
+    assert world.membership.incarnation != first
+    assert not world.membership.is_over
+
+
+async def test_an_end_of_a_former_incarnation_says_nothing(world: World) -> None:
+    await world.membership.register()
+    world.membership.end("another", "test")
+    assert not world.membership.is_over
+
+
+async def test_revoking_is_repeated_until_the_key_is_gone(world: World) -> None:
+    await world.membership.register()
+    world.etcd.unreachable = True
+    revoking = world.tasks.start(world.membership.revoke(), "revoke")
+    await asyncio.sleep(0.02)
+    assert world.proxies()
+    assert not revoking.done()
+    world.etcd.unreachable = False
+    await revoking
+    assert not world.proxies()
+
+
+async def test_retiring_takes_the_key_away_if_etcd_answers(world: World) -> None:
+    await world.membership.register()
+    world.etcd.unreachable = True
+    await world.membership.retire()
+    assert world.proxies()
+    world.etcd.unreachable = False
+    await world.membership.retire()
+    assert not world.proxies()

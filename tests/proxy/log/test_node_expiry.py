@@ -1,0 +1,105 @@
+"""Containers and TTL nodes that are due: who deletes them, how fast, and what happens if that is refused."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+
+import pytest
+
+from codec.constants import ErrorCode
+from proxy.log.node_expiry import NodeExpiry, Pace
+from proxy.log.pending import Pending
+from proxy.state.capture import new_machine
+from proxy.state.expiry import Expiry
+from proxy.state.tree import Node
+from proxy.support.tasks import Tasks
+from schema.entry import Kind, NodeDue, decode_node_due
+from schema.znode import CONTAINER_OWNER, OPEN_ACL, ttl_owner
+
+_QUICK = Pace(check_interval=5, max_per_minute=600_000)
+
+
+class Proxy:
+    """A proxy whose log answers at once, first with `errors`."""
+
+    def __init__(self, pace: Pace) -> None:
+        self.machine = new_machine(1)
+        self.tree = self.machine.tree
+        for path, owner, created in (
+            ("/used", CONTAINER_OWNER, 1),
+            ("/new", CONTAINER_OWNER, 0),
+            ("/short", ttl_owner(20), 0),
+            ("/long", ttl_owner(1 << 30), 0),
+        ):
+            self.tree.attach(path, Node(b"", OPEN_ACL, owner, 7, 7, 7, 1, 2, 3, created, 0))
+        self.is_eldest = True
+        self.due: list[NodeDue] = []
+        self.errors: list[ErrorCode] = []
+        self.expiry = NodeExpiry(self.tree, Expiry(0), lambda: self.is_eldest, self.submit, pace)
+
+    def submit(self, pending: Pending) -> None:
+        assert pending.kind == Kind.NODE_DUE
+        due = decode_node_due(pending.body)
+        self.due.append(due)
+        error = self.errors.pop(0) if self.errors else ErrorCode.OK
+        if not error and due.path in self.tree.nodes:
+            self.tree.detach(due.path)
+        pending.done(pending, 8, error, b"")
+
+    @property
+    def paths(self) -> set[str]:
+        return set(self.tree.mortal)
+
+
+@asynccontextmanager
+async def _running(pace: Pace = _QUICK) -> AsyncIterator[Proxy]:
+    tasks = Tasks()
+    proxy = Proxy(pace)
+    tasks.start(proxy.expiry.run(), "delete what is due")
+    try:
+        yield proxy
+    finally:
+        await tasks.close()
+
+
+async def _until(condition: Callable[[], object]) -> None:
+    async with asyncio.timeout(5):
+        while not condition():  # noqa: ASYNC110 - whatever the condition is about has no event
+            await asyncio.sleep(0.002)
+
+
+async def test_what_is_due_goes_and_the_rest_stays() -> None:
+    async with _running() as proxy:
+        await _until(lambda: proxy.paths == {"/new", "/long"})
+        assert proxy.due[0] == ("/used", 3, 2, 7, 0)
+        assert [due.path for due in proxy.due] == ["/used", "/short"]
+
+
+async def test_only_the_eldest_deletes() -> None:
+    async with _running() as proxy:
+        proxy.is_eldest = False
+        await asyncio.sleep(0.05)
+        assert proxy.due == []
+        proxy.is_eldest = True
+        await _until(lambda: proxy.paths == {"/new", "/long"})
+
+
+async def test_a_node_that_is_not_due_any_more_is_left_alone() -> None:
+    async with _running() as proxy:
+        proxy.errors += [ErrorCode.BAD_VERSION, ErrorCode.NOT_EMPTY]
+        await _until(lambda: proxy.paths == {"/new", "/long"})
+        assert len(proxy.due) == 4
+
+
+async def test_where_etcd_has_no_space_the_next_look_tries_again(caplog: pytest.LogCaptureFixture) -> None:
+    async with _running() as proxy:
+        proxy.errors.append(ErrorCode.SYSTEM_ERROR)
+        await _until(lambda: proxy.paths == {"/new", "/long"})
+    assert "cannot delete /used, a container or TTL node that is due: SYSTEM_ERROR" in caplog.text
+
+
+async def test_deletions_are_paced() -> None:
+    async with _running(Pace(check_interval=30, max_per_minute=600)) as proxy:
+        started = asyncio.get_running_loop().time()
+        await _until(lambda: proxy.paths == {"/new", "/long"})
+        assert asyncio.get_running_loop().time() - started >= 0.1

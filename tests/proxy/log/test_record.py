@@ -1,0 +1,38 @@
+"""The record and what can be served; most cases are in test_start."""
+
+import pytest
+
+from proxy.etcd.model import Delete, Txn
+from proxy.log.record import TreeNotServable, create, incarnation_of, look, servable, unknown_level
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
+from tests.proxy.log.trees import Tree
+
+
+async def test_one_look_is_one_revision() -> None:
+    store = FakeEtcd()
+    tree = Tree(FakeEtcdClient(store))
+    nothing = await look(tree.etcd, tree.keys)
+    assert (nothing.record, nothing.pair, nothing.proxies) == (None, None, [])
+    await tree.make()
+    await tree.come("a", "b")
+    found = await look(tree.etcd, tree.keys)
+    assert found.revision == store.revision
+    assert [incarnation_of(tree.keys, proxy) for proxy in found.proxies] == ["a", "b"]
+    assert servable(found, tree.keys, (1,)) == found.record
+
+
+async def test_a_record_is_made_once_and_never_over_leftovers() -> None:
+    store = FakeEtcd()
+    tree = await Tree(FakeEtcdClient(store)).make()
+    before = await tree.pair()
+    await create(tree.etcd, tree.keys, 7)
+    assert await tree.pair() == before
+    await tree.come("a")
+    store.txn(Txn((), (Delete(tree.keys.tree),)))
+    with pytest.raises(TreeNotServable, match="log entries or snapshot pages are there"):
+        await create(tree.etcd, tree.keys, 1)
+
+
+def test_words_for_levels() -> None:
+    assert "Start a newer release, one that applies level 9" in unknown_level("/t", 9, (2, 3))
+    assert "Start an older release" in unknown_level("/t", 1, (2, 3))

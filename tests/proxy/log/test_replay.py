@@ -1,0 +1,70 @@
+"""Applying a catch-up in slices, up to a position or a number of entries."""
+
+import asyncio
+from unittest import mock
+
+import pytest
+
+from proxy.log import replay as module
+from proxy.log.catch_up import catch_up
+from proxy.log.replay import Replay
+from proxy.state import capture
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
+from tests.proxy.log.trees import Ran, Tree, created, pages_of
+
+
+async def make() -> tuple[FakeEtcd, Tree]:
+    store = FakeEtcd()
+    tree = await Tree(FakeEtcdClient(store)).make()
+    await tree.come("a")
+    session = tree.session("a")
+    await tree.send("a", [created(session, f"/{number}") for number in range(100)])
+    await tree.send("a", [created(session, "/late")], number=5)
+    await tree.send("a", [], number=3)
+    await tree.send("a", [], number=4)
+    await tree.send("a", [created(session, "/never")], number=7)
+    return store, tree
+
+
+async def test_others_have_the_loop_meanwhile() -> None:
+    store, tree = await make()
+    caught = await catch_up(tree.etcd, tree.keys, {}, 0)
+    machine = capture.new_machine(1)
+    turns = 0
+
+    async def other() -> None:
+        nonlocal turns
+        while True:
+            turns += 1
+            await asyncio.sleep(0)
+
+    task = asyncio.get_running_loop().create_task(other())
+    applied: list[int] = []
+    with mock.patch.object(module, "_SLICE", 0):
+        await Replay(tree.keys, machine, caught, applied.append).run(caught.revision)
+    task.cancel()
+    assert turns > 100
+    assert sum(applied) == 5
+    assert pages_of(machine) == pages_of(Ran(store).follow())
+
+
+async def test_a_replay_may_stop_and_go_on() -> None:
+    store, tree = await make()
+    caught = await catch_up(tree.etcd, tree.keys, {}, 0)
+    machine = capture.new_machine(1)
+    replay = Replay(tree.keys, machine, caught, lambda _: None)
+    for entry in caught.entries:
+        await replay.run(entry.mod_revision)
+        assert pages_of(machine) == pages_of(Ran(store).follow(entry.mod_revision))
+    assert [tree.keys.parse(kv.key).number for kv in replay.rest()] == [7]
+    assert replay.requests == 102
+    assert replay.bytes > 200
+
+
+@pytest.mark.parametrize("entries", [1, 3])
+async def test_only_so_many_entries(entries: int) -> None:
+    _, tree = await make()
+    caught = await catch_up(tree.etcd, tree.keys, {}, 0)
+    machine = capture.new_machine(1)
+    await Replay(tree.keys, machine, caught, lambda _: None).run(caught.revision, entries)
+    assert machine.entries == entries

@@ -1,0 +1,426 @@
+"""Writing snapshots.
+
+crashes between every two steps, two writers at once, what is left over, and the process.
+"""
+
+import asyncio
+import subprocess
+import sys
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn, TxnResult
+from proxy.log import snapshot_writer, truncation
+from proxy.log import start as start_module
+from proxy.log.snapshot_writer import Result, WriteFailed, Writer, digest_at, write
+from proxy.log.start import load
+from proxy.log.truncation import Overtaken, drop_incarnation, forgettable
+from schema.entry import Kind, Request, encode_close, encode_forget
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
+from tests.harness import EtcdServer
+from tests.harness.process import REPOSITORY
+from tests.proxy.log.trees import PACE, Ran, Tree, created, opened, pages_of, value_of
+
+
+@pytest.fixture(autouse=True)
+def _soon() -> Iterator[None]:
+    with (
+        mock.patch.object(start_module, "_RETRY", 0.001),
+        mock.patch.object(truncation, "_PAUSE", 0),
+        mock.patch.object(truncation, "_RETRY", 0.001),
+        mock.patch.object(truncation, "ENTRIES_AT_ONCE", 7),
+        mock.patch.object(truncation, "PAGES_AT_ONCE", 1),
+    ):
+        yield
+
+
+class Crash(Exception):
+    """The writer's process ends here."""
+
+
+class CrashAt:
+    """Lets a run take so many steps."""
+
+    def __init__(self, steps: int) -> None:
+        self.left = steps
+        self.steps: list[str] = []
+
+    def __call__(self, step: str) -> None:
+        self.steps.append(step)
+        if not self.left:
+            raise Crash(step)
+        self.left -= 1
+
+
+async def busy_tree(store: FakeEtcd) -> Tree:
+    """Two snapshots, and a log since."""
+    tree = await Tree(FakeEtcdClient(store)).make()
+    await tree.come("a", "b")
+    await tree.fill("a", "x", 20)
+    await tree.snapshot("a")
+    await tree.fill("b", "y", 20)
+    await tree.snapshot("b")
+    await tree.fill("a", "z", 20)
+    return tree
+
+
+async def check(store: FakeEtcd, tree: Tree) -> None:
+    """A start is the same as having been there, also by way of the previous snapshot."""
+    ran = Ran(store).follow()
+    loaded = await load(FakeEtcdClient(store), tree.keys, make=False)
+    assert pages_of(loaded.machine) == pages_of(ran)
+    record = await tree.record()
+    for ref in (record.current, record.previous):
+        assert ref is not None
+        older = Ran(store).follow(ref.position)
+        assert (ref.digest, ref.zxid) == (older.compute_digest(), older.zxid)
+    if loaded.base is not None:
+        torn = tree.keys.state_page(loaded.base.name)
+        (kv,) = (await tree.etcd.range(Get(torn), 5)).kvs
+        store.txn(Txn((), (Put(torn, b""),)))
+        again = await load(FakeEtcdClient(store), tree.keys, make=False)
+        assert again.base == record.previous
+        assert pages_of(again.machine) == pages_of(ran)
+        store.txn(Txn((), (Put(torn, kv.value),)))
+
+
+async def test_a_crash_between_any_two_steps_leaves_a_tree_that_can_be_used() -> None:
+    seen: set[str] = set()
+    for steps in range(200):
+        store = FakeEtcd()
+        tree = await busy_tree(store)
+        crash = CrashAt(steps)
+        crashed = False
+        try:
+            await tree.snapshot("a", crash)
+        except Crash:
+            crashed = True
+        seen.update(crash.steps)
+        await check(store, tree)
+        # The next run, of the same proxy or of another one, cleans up.
+        if steps % 3 == 0:
+            await tree.go("a")
+        await tree.create("b", "/after")
+        await tree.snapshot("b")
+        await check(store, tree)
+        record = await tree.record()
+        assert await tree.snapshots() == {ref.name for ref in (record.current, record.previous) if ref}
+        applied = await truncation.applied_in(tree.etcd, tree.keys, record.previous.name)  # type: ignore[union-attr]
+        assert applied is not None
+        for key in await tree.entries():
+            parsed = tree.keys.parse(key)
+            assert parsed.number > applied[parsed.incarnation]
+        if not crashed:
+            break
+    else:
+        pytest.fail("a snapshot takes more than 200 steps")
+    assert seen >= {
+        "clean up",
+        "put the state page",
+        "put a page of sessions",
+        "put a page of znodes",
+        "publish",
+        "truncate",
+        "truncate entries",
+        "delete pages",
+    }
+
+
+async def test_two_writers_at_one_position_stopped_in_each_phase() -> None:
+    """One is stopped before its n-th step while the other one runs from its beginning to its end."""
+    for at in range(200):
+        store = FakeEtcd()
+        tree = await busy_tree(store)
+        writer = Writer("a", tree.revisions["a"])
+        reached, go_on = asyncio.Event(), asyncio.Event()
+        stopped = _Stopped(FakeEtcdClient(store), at, reached, go_on)
+        run = asyncio.get_running_loop().create_task(
+            write(stopped, tree.keys, writer, pace=PACE)  # type: ignore[arg-type]
+        )
+        waits = asyncio.get_running_loop().create_task(reached.wait())
+        await asyncio.wait((run, waits), return_when=asyncio.FIRST_COMPLETED)
+        waits.cancel()
+        other = await tree.snapshot("b")
+        go_on.set()
+        try:
+            result: Result | None = await run
+        except (Overtaken, WriteFailed):
+            result = None
+        record = await tree.record()
+        assert record.current in [each.ref for each in (other, result) if each is not None]
+        await check(store, tree)
+        await tree.create("b", "/after")
+        await tree.snapshot("b")
+        await check(store, tree)
+        record = await tree.record()
+        assert await tree.snapshots() == {ref.name for ref in (record.current, record.previous) if ref}
+        if not reached.is_set():
+            break
+    else:
+        pytest.fail("a snapshot takes more than 200 requests")
+    assert at > 10
+
+
+class _Stopped:
+    """A client that waits before its n-th request until it may go on."""
+
+    def __init__(self, client: FakeEtcdClient, at: int, reached: asyncio.Event, go_on: asyncio.Event) -> None:
+        self._client = client
+        self._left = at
+        self._reached = reached
+        self._go_on = go_on
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._client, name)
+
+    async def _wait(self) -> None:
+        if not self._left:
+            self._reached.set()
+            await self._go_on.wait()
+        self._left -= 1
+
+    async def txn(self, txn: Txn, timeout: float) -> object:
+        await self._wait()
+        return await self._client.txn(txn, timeout)
+
+    async def range(self, get: Get, timeout: float) -> object:
+        await self._wait()
+        return await self._client.range(get, timeout)
+
+
+async def test_a_late_publication_cannot_name_pages_that_are_gone() -> None:
+    """A writer is killed with its last Txn under way; its successor cleans up before that arrives."""
+    store = FakeEtcd()
+    tree = await busy_tree(store)
+    client = FakeEtcdClient(store)
+    before = await tree.record()
+
+    def late(step: str) -> None:
+        if step == "publish":
+            client.fates.append(Fate.LATE)
+            raise_after.append(step)
+
+    raise_after: list[str] = []
+    with mock.patch.object(snapshot_writer, "insist", _once), pytest.raises(Crash):
+        await write(client, tree.keys, Writer("a", tree.revisions["a"]), pace=PACE, step=late)
+    assert raise_after
+
+    def stop_after_cleaning(step: str) -> None:
+        if step == "put the state page":
+            raise Crash(step)
+
+    with pytest.raises(Crash):
+        await tree.snapshot("a", stop_after_cleaning)
+    (answer,) = store.apply_late()
+    assert not answer.succeeded
+    assert await tree.record() == before
+    await check(store, tree)
+
+
+async def _once(request: object) -> object:
+    try:
+        return await request()  # type: ignore[operator]
+    except Exception as error:
+        raise Crash(str(error)) from error
+
+
+@pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST])
+async def test_answers_that_get_lost_do_no_harm(fate: Fate) -> None:
+    for at in range(0, 40, 3):
+        store = FakeEtcd()
+        tree = await busy_tree(store)
+        client = FakeEtcdClient(store)
+        steps = 0
+
+        def lose(_step: str, at: int = at, client: FakeEtcdClient = client) -> None:
+            nonlocal steps
+            if steps == at:
+                client.fates.append(fate)
+            steps += 1
+
+        await write(client, tree.keys, Writer("a", tree.revisions["a"]), pace=PACE, step=lose)
+        await check(store, tree)
+
+
+async def test_nothing_is_written_where_nothing_was_appended() -> None:
+    store = FakeEtcd()
+    tree = await busy_tree(store)
+    assert (await tree.snapshot("a")).ref is not None
+    record = await tree.record()
+    assert (await tree.snapshot("a")).ref is None
+    assert await tree.record() == record
+
+
+async def test_a_writer_whose_proxy_is_over_writes_nothing() -> None:
+    store = FakeEtcd()
+    tree = await busy_tree(store)
+    writer = Writer("a", tree.revisions["a"])
+    await tree.go("a")
+    before = await tree.record()
+    with pytest.raises(WriteFailed, match="incarnation a that the snapshot is written for is over"):
+        await write(tree.etcd, tree.keys, writer, pace=PACE)
+    assert await tree.record() == before
+
+
+async def test_pages_of_a_living_writer_stay() -> None:
+    """A truncation that comes late, as that of a proxy that was stopped, while another one writes."""
+    store = FakeEtcd()
+    tree = await busy_tree(store)
+
+    def crash(step: str) -> None:
+        if step == "publish":
+            raise Crash(step)
+
+    with pytest.raises(Crash):
+        await tree.snapshot("a", crash)
+    unfinished = await tree.snapshots()
+    # Nothing to write for b, but much to clean up; a lives and may still be writing.
+    assert len(unfinished) == 3
+    record, pair = await tree.record(), await tree.pair()
+    guard = Compare(tree.keys.tree, pair.mod_revision)
+    assert await truncation.delete_pages(tree.etcd, tree.keys, record, guard, "b") == 0
+    assert await tree.snapshots() == unfinished
+    await tree.go("a")
+    assert await truncation.delete_pages(tree.etcd, tree.keys, record, guard, "b") > 0
+    assert len(await tree.snapshots()) == 2
+    wrong = Compare(tree.keys.tree, pair.mod_revision - 1)
+    with pytest.raises(Overtaken):
+        await truncation.truncate_log(tree.etcd, tree.keys, wrong, {"b": 100})
+
+
+async def test_a_full_etcd_takes_snapshots_and_truncation() -> None:
+    """Every put goes by way of an inner Txn, which etcd's quota check does not count."""
+    store = FakeEtcd()
+    tree = await busy_tree(store)
+    sent: list[Txn] = []
+
+    class Watched(FakeEtcdClient):
+        async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+            sent.append(txn)
+            return await super().txn(txn, timeout)
+
+    await write(Watched(store), tree.keys, Writer("a", tree.revisions["a"]), pace=PACE)
+    assert any(isinstance(op, Txn) for txn in sent for op in txn.success)
+    assert not any(isinstance(op, Put) for txn in sent for op in (*txn.success, *txn.failure))
+
+
+async def _fill(client: EtcdClient) -> None:
+    for _ in range(100):
+        await client.txn(Txn((), (Put(b"/filler", b"x" * (1 << 20)),)), 10)
+
+
+@pytest.mark.real
+async def test_a_real_etcd_that_is_full_takes_a_snapshot() -> None:
+    with EtcdServer("--quota-backend-bytes=16777216") as server:
+        client = EtcdClient([server.endpoint])
+        tree = await Tree(client).make()
+        await tree.come("a", "b")
+        for name in "xyz":
+            await tree.fill("a", name, 30)
+            await tree.snapshot("b")
+        with pytest.raises(EtcdNoSpace):
+            await _fill(client)
+        before = await tree.record()
+        entries = len(await tree.entries())
+        # As an appender does then: by way of an inner Txn.
+        key = tree.keys.entry("a", tree.numbers["a"] + 1)
+        value = value_of([created(tree.session("a"), "/full")])
+        assert (await client.txn(Txn((), (Txn((), (Put(key, value),)),)), 10)).succeeded
+        result = await tree.snapshot("b")
+        assert result.ref is not None
+        assert result.entries_deleted == 31
+        assert len(await tree.entries()) == entries + 1 - 31
+        after = await tree.record()
+        assert (after.current, after.previous) == (result.ref, before.current)
+        with pytest.raises(EtcdNoSpace):
+            await client.txn(Txn((), (Put(b"/filler", b"x"),)), 10)
+        assert "/full" in (await load(client, tree.keys, make=False)).machine.tree.nodes
+        await client.close()
+
+
+async def test_a_digest_as_of_a_checkpoint() -> None:
+    store = FakeEtcd()
+    tree = await busy_tree(store)
+    ran = Ran(store).follow()
+    entries, digest = ran.last_checkpoint
+    assert entries % 32 == 0
+    assert await digest_at(tree.etcd, tree.keys, entries) == digest
+
+
+async def test_entries_with_another_digest_are_judged_by_two_replays(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    store = FakeEtcd()
+    tree = await busy_tree(store)
+    entries, _ = Ran(store).follow().last_checkpoint
+    await tree.send("a", [], checkpoint=entries, digest=1)
+    result = await tree.snapshot("b")
+    assert result.disagreements == 1
+    assert "the senders of these entries are wrong" in caplog.text
+    await check(store, tree)
+
+
+async def test_an_incarnation_is_forgotten() -> None:
+    store = FakeEtcd()
+    tree = await busy_tree(store)
+    session = tree.session("a")
+    # Behind a gap, and a late copy of what will have been truncated.
+    await tree.send("a", [created(session, "/never")], number=90)
+    await tree.go("a")
+    await tree.send("b", [Request(Kind.CLOSE, session, 0, (), encode_close("test", ""))])
+    for _ in range(2):
+        await tree.create("b", f"/{_}")
+        await tree.snapshot("b")
+    machine = Ran(store).follow()
+    record = await tree.record()
+    assert record.previous is not None
+    truncated = await truncation.applied_in(tree.etcd, tree.keys, record.previous.name)
+    assert truncated is not None
+    assert forgettable(machine, {"b"}, truncated) == ["a"]
+    assert forgettable(machine, {"a", "b"}, truncated) == []
+    assert forgettable(machine, {"b"}, {}) == []
+    assert not await drop_incarnation(tree.etcd, tree.keys, "b")
+    assert await drop_incarnation(tree.etcd, tree.keys, "a")
+    assert not await tree.names(*tree.keys.entries_of("a"))
+    await tree.send("b", [Request(Kind.FORGET, 0, 0, (), encode_forget("a"))])
+    await tree.snapshot("b")
+    loaded = await load(tree.etcd, tree.keys, make=False)
+    assert loaded.machine.applied.keys() == {"b"}
+    await check(store, tree)
+
+
+async def test_a_dead_incarnation_that_never_counted_is_deleted() -> None:
+    store = FakeEtcd()
+    tree = await busy_tree(store)
+    tree.revisions["c"] = store.txn(Txn((), (Put(tree.keys.proxy("c"), b""),))).revision
+    await tree.send("c", [opened(77)], number=2)
+    await tree.go("c")
+    await tree.snapshot("a")
+    assert not await tree.names(*tree.keys.entries_of("c"))
+    await check(store, tree)
+
+
+def test_a_writer_whose_proxy_has_died_ends_without_a_traceback() -> None:
+    writer = subprocess.Popen(
+        [sys.executable, "-m", "proxy.log.snapshot_writer"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=REPOSITORY,
+    )
+    assert writer.stdin is not None
+    assert writer.stdout is not None
+    assert writer.stderr is not None
+    writer.stdout.close()
+    writer.stdin.write(
+        b'{"etcd": ["http://127.0.0.1:1"], "prefix": "/p", "incarnation": "a", "revision": 1}\n'
+    )
+    writer.stdin.close()
+    said = writer.stderr.read()
+    writer.stderr.close()
+    assert writer.wait(30) == 1
+    assert b"Traceback" not in said
+    assert b"Broken pipe" not in said

@@ -1,0 +1,324 @@
+"""When snapshots are written and by whom, and the child process that writes them, on a real etcd."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Iterator
+from unittest import mock
+
+import pytest
+
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import EtcdRefused
+from proxy.log import snapshots as module
+from proxy.log.members import Member, Members
+from proxy.log.pending import Pending
+from proxy.log.snapshots import Access, Snapshots
+from proxy.log.start import load
+from proxy.log.stats import Stats
+from proxy.state.machine import Disagreement, Machine
+from proxy.support.tasks import Tasks
+from schema.entry import Kind, Request, decode_forget, encode_close
+from schema.record import SnapshotRef, TreeRecord
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
+from tests.harness import EtcdServer
+from tests.proxy.log.trees import Tree, pages_of
+
+_REF = SnapshotRef("1-a", 100, "a", 1, 1, 1000, 10, 1, 5, 7)
+
+
+class Subject:
+    """A proxy's log."""
+
+    def __init__(self, machine: Machine) -> None:
+        self.machine = machine
+        self.members = Members()
+        self.stats = Stats()
+        self.incarnation = "b"
+        self.record: TreeRecord | None = TreeRecord(True, 1, 1, None, None)
+        self.position = 0
+        self.replayed = (0, 0)
+        self.fell_back = False
+        self.submitted: list[Pending] = []
+        self.submit: Callable[[Pending], None] = self.submitted.append
+        for revision, name in enumerate("abc", 10):
+            self.members.came(Member(name, revision, (1,), ""))
+
+    def apply(self, position: int, size: int, requests: int) -> None:
+        self.position = position
+        self.stats.applied_bytes += size
+        self.stats.applied_requests += requests
+
+
+class World:
+    def __init__(self) -> None:
+        store = FakeEtcd()
+        self.tree = Tree(FakeEtcdClient(store))
+        self.subject = Subject(Machine(1))
+        self.now = 1000.0
+        self.snapshots = self.of(self.tree.etcd, ())
+
+    def of(self, etcd: Etcd, endpoints: tuple[str, ...], **options: object) -> Snapshots:
+        return Snapshots(
+            self.subject,
+            etcd,
+            self.tree.keys,
+            Access(endpoints),
+            least_bytes=5000,
+            least_requests=50,
+            clock=lambda: self.now,
+            **options,  # type: ignore[arg-type]
+        )
+
+    def due_after(self) -> float | None:
+        """Seconds until this proxy has to write; None: not within ten minutes."""
+        for waited in range(600):
+            if self.snapshots.is_due():
+                return waited
+            self.now += 1
+        return None
+
+
+def test_nothing_is_due_on_a_short_log() -> None:
+    world = World()
+    world.subject.apply(5, 4999, 49)
+    assert world.due_after() is None
+    assert world.snapshots.overdue == 0
+
+
+@pytest.mark.parametrize(("size", "requests"), [(5000, 1), (1, 50)])
+def test_who_is_older_goes_first(size: int, requests: int) -> None:
+    for incarnation, seconds in (("a", 0), ("b", 30), ("c", 60)):
+        world = World()
+        world.subject.incarnation = incarnation
+        world.snapshots.is_due()
+        world.subject.apply(5, size, requests)
+        assert world.due_after() == seconds
+    ended = World()
+    ended.subject.incarnation = "ended"
+    ended.snapshots.is_due()
+    ended.subject.apply(5, size, requests)
+    assert ended.due_after() is None
+
+
+def test_a_large_snapshot_needs_a_long_log() -> None:
+    world = World()
+    subject = world.subject
+    subject.incarnation = "a"
+    subject.record = TreeRecord(True, 1, 1, _REF._replace(bytes=9000, nodes=90), None)
+    world.snapshots.is_due()
+    subject.apply(5, 8999, 89)
+    assert world.due_after() is None
+    subject.apply(6, 1, 0)
+    assert world.due_after() == 0
+
+
+def test_only_the_log_since_the_current_snapshot_counts() -> None:
+    world = World()
+    subject, snapshots = world.subject, world.snapshots
+    subject.replayed = (700, 7)
+    snapshots.is_due()
+    assert (snapshots.log_bytes, snapshots.log_requests) == (700, 7)
+    for position in (90, 100, 110, 120):
+        subject.apply(position, 1000, 10)
+        snapshots.is_due()
+    assert (snapshots.log_bytes, snapshots.log_requests) == (4700, 47)
+    subject.record = TreeRecord(True, 1, 1, _REF, None)
+    snapshots.is_due()
+    assert (snapshots.log_bytes, snapshots.log_requests) == (2000, 20)
+    subject.stats.reloads += 1
+    subject.replayed = (300, 3)
+    snapshots.is_due()
+    assert (snapshots.log_bytes, snapshots.log_requests) == (300, 3)
+
+
+def test_on_request_and_after_a_fall_back_at_once() -> None:
+    world = World()
+    world.snapshots.is_due()
+    world.snapshots.want()
+    assert world.due_after() == 0
+    world = World()
+    world.subject.fell_back = True
+    assert world.due_after() == 0
+
+
+def test_an_overdue_snapshot_is_an_alarm(caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.subject.incarnation = "nobody"
+    world.snapshots.is_due()
+    world.subject.apply(5, 99999, 1)
+    for _ in range(4):
+        world.due_after()
+    assert world.snapshots.overdue > 2000
+    assert 1 <= caplog.text.count("a snapshot has been due for") <= 3
+
+
+# -- with a real etcd ----------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+async def real(etcd_server: EtcdServer, etcd_prefix: str) -> AsyncIterator[World]:
+    client = EtcdClient([etcd_server.endpoint])
+    world = World()
+    world.tree = await Tree(client, etcd_prefix).make()
+    await world.tree.come("a", "b")
+    await world.tree.fill("a", "x", 60)
+    world.snapshots = world.of(client, (etcd_server.endpoint,))
+    await adopt(world)
+    yield world
+    await client.close()
+
+
+async def adopt(world: World) -> None:
+    """The subject is a proxy that has just started."""
+    subject = world.subject
+    loaded = await load(world.tree.etcd, world.tree.keys, make=False)
+    subject.machine = loaded.machine
+    subject.record = loaded.caught.record
+    subject.position = loaded.caught.revision
+    subject.members = Members()
+    for name, revision in world.tree.revisions.items():
+        subject.members.came(Member(name, revision, (1,), ""))
+
+
+@contextlib.contextmanager
+def quick() -> Iterator[None]:
+    with mock.patch.object(module, "_TICK", 0.05), mock.patch.object(module, "_FIRST_PAUSE", 0.1):
+        yield
+
+
+async def run_until(snapshots: Snapshots, condition: Callable[[], object]) -> None:
+    tasks = Tasks()
+    with quick():
+        task = tasks.start(snapshots.run(), "write snapshots")
+        async with asyncio.timeout(60):
+            while not condition() and not task.done():  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    if task.done():
+        task.result()
+    await tasks.close()
+
+
+async def test_a_child_writes_and_truncates_and_what_is_over_is_forgotten(real: World) -> None:
+    tree, snapshots = real.tree, real.snapshots
+    stats = snapshots.stats
+    snapshots.want()
+    await run_until(snapshots, lambda: stats.written == 1)
+    assert stats.failed == 0
+    first = (await tree.record()).current
+    assert first is not None
+    assert first.writer == "b"
+    await tree.send("b", [Request(Kind.CLOSE, tree.session("a"), 0, (), encode_close("test", ""))])
+    await tree.go("a")
+    for number in (2, 3):
+        await tree.create("b", f"/{number}")
+        await adopt(real)
+        snapshots.want()
+        await run_until(snapshots, lambda number=number: stats.written == number)  # type: ignore[misc]
+    record = await tree.record()
+    await adopt(real)
+    snapshots.want()  # nothing new: only truncation, and what is over
+    await run_until(snapshots, lambda: real.subject.submitted)
+    assert await tree.record() == record
+    assert not await tree.names(*tree.keys.entries_of("a"))
+    (forget,) = real.subject.submitted
+    assert decode_forget(forget.body).incarnation == "a"
+    loaded = await load(tree.etcd, tree.keys, make=False)
+    assert loaded.base == record.current
+    assert "/x/59" in loaded.machine.tree.nodes
+
+
+async def test_a_child_that_fails_is_told_and_tried_again(
+    real: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    real.subject.members.came(Member("b", 1, (1,), ""))  # not its key's revision
+    real.snapshots.want()
+    await run_until(real.snapshots, lambda: real.snapshots.stats.failed)
+    assert "the incarnation b that the snapshot is written for is over" in caplog.text
+    assert (await real.tree.record()).current is None
+    assert not real.snapshots.stats.running
+
+
+async def test_a_child_cannot_outlive_its_proxy(real: World) -> None:
+    slow = real.of(real.tree.etcd, real.snapshots._access.etcd, pace=1.0)
+    slow.want()
+    tasks = Tasks()
+    with quick():
+        tasks.start(slow.run(), "write snapshots")
+        async with asyncio.timeout(60):
+            while not await real.tree.snapshots():  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+    await tasks.close()
+    # What the killed child has left over goes with the next run.
+    real.snapshots.want()
+    await run_until(real.snapshots, lambda: real.snapshots.stats.written)
+    current = (await real.tree.record()).current
+    assert current is not None
+    assert await real.tree.snapshots() == {current.name}
+
+
+async def test_a_child_without_python_is_told(real: World, caplog: pytest.LogCaptureFixture) -> None:
+    real.snapshots.want()
+    with mock.patch("sys.executable", "/no/such/python"):
+        await run_until(real.snapshots, lambda: real.snapshots.stats.failed)
+    assert "/no/such/python cannot be started" in caplog.text
+
+
+async def test_a_replay_settles_whose_digest_is_wrong(real: World, caplog: pytest.LogCaptureFixture) -> None:
+    wrong: list[int] = []
+    snapshots = real.of(real.tree.etcd, real.snapshots._access.etcd, on_wrong=lambda: wrong.append(1))
+    entries, digest = real.subject.machine.last_checkpoint
+    assert await snapshots.judge(Disagreement("a", entries, digest ^ 1, digest)) is True
+    assert "the state of the proxy a is wrong" in caplog.text
+    assert not wrong
+    assert await snapshots.judge(Disagreement("a", entries, digest, digest ^ 1)) is False
+    assert wrong
+    assert await snapshots.judge(Disagreement("a", 1 << 40, 1, 2)) is None
+
+
+async def test_starts_while_etcd_compacts_all_the_time(etcd_server: EtcdServer, real: World) -> None:
+    """Writers, truncation and starts side by side; every start is a true state."""
+    tree = real.tree
+    over = False
+
+    async def compact() -> None:
+        from proxy.etcd import rpc_pb2 as pb
+
+        client = EtcdClient([etcd_server.endpoint])
+        while not over:
+            revision = (await client.status()).revision
+            request = pb.CompactionRequest(revision=revision).SerializeToString()
+            with contextlib.suppress(EtcdRefused):
+                await client._call("/etcdserverpb.KV/Compact", request, 5)
+            await asyncio.sleep(0.1)
+        await client.close()
+
+    async def append() -> None:
+        count = 0
+        while not over:
+            await tree.create("a", *(f"/n{count}.{index}" for index in range(20)), data=b"x" * 500)
+            count += 1
+            await asyncio.sleep(0.002)
+
+    async def snapshot() -> None:
+        while not over:
+            await tree.snapshot("b")
+            await asyncio.sleep(0.05)
+
+    async with asyncio.TaskGroup() as group:
+        for work in (compact(), append(), snapshot()):
+            group.create_task(work)
+        positions = []
+        for _ in range(12):
+            loaded = await load(tree.etcd, tree.keys, make=False)
+            positions.append(loaded.caught.revision)
+            machine = loaded.machine
+            # Each entry creates all of its nodes or none, and none is left out in between.
+            applied = machine.applied["a"]
+            assert len(machine.tree.nodes) == 4 + 61 + 20 * (applied - 62)
+            await asyncio.sleep(0.1)
+        over = True
+    assert positions == sorted(positions)
+    one, other = [await load(tree.etcd, tree.keys, make=False) for _ in range(2)]
+    assert one.base is not None
+    assert pages_of(one.machine) == pages_of(other.machine)

@@ -1,0 +1,212 @@
+"""A proxy whose stream hangs while etcd answers all else stops serving, and goes on when it is level."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from unittest import mock
+
+import pytest
+
+from proxy.etcd.model import EtcdUnknown
+from proxy.log import staleness as module
+from proxy.log.follower import Apply, Follower
+from proxy.log.staleness import Staleness
+from proxy.log.start import load
+from proxy.state.machine import Machine
+from proxy.support.tasks import Tasks
+from schema.entry import decode_entry
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
+from tests.proxy.log.trees import Tree
+
+
+class World:
+    """A proxy's follower and machine, fed by hand, and a clock."""
+
+    def __init__(self) -> None:
+        self.store = FakeEtcd()
+        self.client = FakeEtcdClient(self.store)
+        self.tree = Tree(FakeEtcdClient(self.store))
+        self.follower = Follower(self.tree.keys)
+        self.machine: Machine
+        self.now = 1000.0
+        self.said: list[bool] = []
+        self.staleness: Staleness
+
+    async def start(self) -> "World":
+        await self.tree.make()
+        await self.tree.come("a", "b")
+        loaded = await load(self.client, self.tree.keys)
+        self.machine = loaded.machine
+        self.follower.restart(loaded.machine.applied)
+        caught = loaded.caught
+        self.follower.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair)
+        self.staleness = Staleness(
+            self.client,
+            self.tree.keys,
+            self.follower,
+            self.machine,
+            self.said.append,
+            limit=3.0,
+            clock=lambda: self.now,
+        )
+        return self
+
+    def follow(self) -> None:
+        """The stream catches up."""
+        for events in self.store.history_from(self.follower.revision + 1):
+            for item in self.follower.feed(events):
+                if isinstance(item, Apply):
+                    self.machine.apply(item.incarnation, item.number, decode_entry(item.value))
+
+    async def second(self) -> None:
+        self.now += 1
+        await self.staleness.probe()
+
+
+@pytest.fixture
+async def world() -> World:
+    return await World().start()
+
+
+async def test_who_is_level_serves(world: World) -> None:
+    assert not world.staleness.serving
+    await world.staleness.probe()
+    assert world.said == [True]
+    for _ in range(10):
+        await world.tree.create("a", f"/{world.now}")
+        world.follow()
+        await world.second()
+    assert world.said == [True]
+    assert world.staleness.age == 0
+
+
+async def test_a_stream_that_hangs(world: World) -> None:
+    await world.staleness.probe()
+    await world.tree.create("a", "/1")
+    for _ in range(4):
+        await world.second()
+    assert world.said == [True]
+    await world.second()
+    assert world.said == [True, False]
+    world.follow()
+    world.staleness.judge()
+    assert world.said == [True, False, True]
+    assert world.staleness.age == 0
+
+
+async def test_a_stream_that_lags_but_flows(world: World) -> None:
+    """Always behind, but never by more than the limit."""
+    await world.staleness.probe()
+    for count in range(20):
+        await world.tree.create("a", f"/{count}")
+        await world.second()
+        if count % 2:
+            world.follow()
+            world.staleness.judge()
+    assert world.said == [True]
+
+
+@pytest.mark.parametrize("change", ["came", "gone"])
+async def test_proxies_that_the_stream_does_not_show(world: World, change: str) -> None:
+    await world.staleness.probe()
+    if change == "came":
+        await world.tree.come("c")
+    else:
+        await world.tree.go("a")
+    for _ in range(5):
+        await world.second()
+    assert world.said == [True, False]
+    world.follow()
+    world.staleness.judge()
+    assert world.said == [True, False, True]
+
+
+async def test_an_entry_that_waits_for_its_predecessor_is_not_missing(world: World) -> None:
+    await world.staleness.probe()
+    await world.tree.send("a", [], number=7)
+    world.follow()
+    for _ in range(10):
+        await world.second()
+    assert world.said == [True]
+    await world.tree.go("a")
+    world.follow()
+    await world.second()
+    assert world.staleness.serving
+
+
+async def test_while_etcd_answers_nothing_clients_are_served_on(world: World) -> None:
+    await world.staleness.probe()
+    world.client.disconnect()
+    for _ in range(10):
+        asked = world.now
+        with pytest.raises(EtcdUnknown):
+            await world.second()
+        world.staleness.unanswered(asked)
+        world.staleness.judge()
+    assert world.said == [True]
+    world.client.reconnect()
+    await world.staleness.probe()
+    assert world.said == [True]
+
+
+async def test_an_etcd_that_answers_everything_but_the_question(world: World) -> None:
+    await world.staleness.probe()
+    for _ in range(5):
+        asked = world.now
+        world.now += 1
+        world.client.last_contact = world.now
+        world.staleness.unanswered(asked)
+        world.staleness.judge()
+    assert world.said == [True, False]
+    await world.staleness.probe()
+    assert world.said == [True, False, True]
+
+
+async def test_applying_that_falls_further_and_further_behind(world: World) -> None:
+    """The next entry is always applied in time, but there are more and more behind it."""
+    await world.staleness.probe()
+    entries = []
+    for _ in range(12):
+        for count in range(3):
+            await world.tree.create("a", f"/{world.now}-{count}")
+        for events in world.store.history_from(world.follower.revision + 1):
+            entries += [item for item in world.follower.feed(events) if isinstance(item, Apply)]
+        await world.second()
+        item = entries.pop(0)
+        world.machine.apply(item.incarnation, item.number, decode_entry(item.value))
+        world.staleness.judge()
+    assert not world.staleness.serving
+
+
+async def test_many_proxies_take_several_txns(world: World) -> None:
+    await world.tree.come(*(f"p{number}" for number in range(20)))
+    world.follow()
+    with mock.patch.object(module, "_MOST_OPS", 8):
+        await world.staleness.probe()
+        assert world.staleness.serving
+        await world.tree.create("p19", "/1")
+        for _ in range(5):
+            await world.second()
+        assert not world.staleness.serving
+
+
+@pytest.fixture
+async def tasks() -> AsyncIterator[Tasks]:
+    tasks = Tasks()
+    yield tasks
+    await tasks.close()
+
+
+async def test_it_asks_by_itself(world: World, tasks: Tasks) -> None:
+    with mock.patch.object(module, "_INTERVAL", 0.01), mock.patch.object(module, "_TICK", 0.005):
+        tasks.start(world.staleness.run(), "ask")
+        async with asyncio.timeout(10):
+            while not world.staleness.serving:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            await world.tree.create("a", "/1")
+            await asyncio.sleep(0.05)
+            world.now += 4
+            while world.said[-1]:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)
+            world.follow()
+            while not world.said[-1]:  # noqa: ASYNC110
+                await asyncio.sleep(0.001)

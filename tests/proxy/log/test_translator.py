@@ -1,0 +1,412 @@
+"""The translator alone, and in random histories on the model of etcd: each request counts once, or not."""
+
+import random
+from collections import Counter
+
+import pytest
+
+from codec.constants import ErrorCode, OpCode
+from proxy.etcd.model import Delete, Put, Txn
+from proxy.log.follower import Apply, Follower, Item, ProxyGone
+from proxy.log.pending import Pending
+from proxy.log.translator import (
+    Header,
+    Sent,
+    Translator,
+    Verdict,
+    append_txn,
+    is_metered,
+    verdict,
+)
+from schema.entry import Kind, decode_entry
+from schema.keys import Keyspace
+from tests.fakes.etcd import FakeEtcd
+
+KEYS = Keyspace("/t")
+HEADER = Header(1000, 3, 0, 0)
+NOBODY = ()
+
+
+def request(
+    session: int = 1, body: bytes = b"x", *, kind: Kind = Kind.CLIENT, opcode: int = OpCode.CREATE
+) -> Pending:
+    return Pending(kind, session, opcode, NOBODY, body, lambda *_: None)
+
+
+def bodies(value: bytes) -> list[bytes]:
+    return [each.body for each in decode_entry(value).requests]
+
+
+def test_numbers_count_from_one_and_gather_what_waits() -> None:
+    translator = Translator()
+    assert translator.cut(HEADER) is None
+    first, second, third = request(body=b"1"), request(body=b"2"), request(body=b"3")
+    translator.submit(first)
+    sent = translator.cut(HEADER)
+    assert sent is not None
+    assert (sent.number, bodies(sent.value)) == (1, [b"1"])
+    translator.submit(second)
+    translator.submit(third)
+    sent = translator.cut(HEADER)
+    assert sent is not None
+    assert (sent.number, bodies(sent.value), sent.requests) == (2, [b"2", b"3"], [second, third])
+    assert (translator.unanswered, translator.outstanding) == (2, 3)
+
+
+def test_the_header_is_in_the_entry() -> None:
+    translator = Translator()
+    translator.submit(request())
+    sent = translator.cut(Header(123, 2, 64, 99))
+    assert sent is not None
+    entry = decode_entry(sent.value)
+    assert (entry.clock, entry.rules, entry.checkpoint, entry.digest) == (123, 2, 64, 99)
+
+
+def test_an_entry_ends_before_it_gets_too_large_and_a_larger_request_goes_alone() -> None:
+    noise = random.Random(1).randbytes
+    translator = Translator(entry_bytes=1000, value_bytes=5000)
+    for size in (400, 400, 400, 3000, 10):
+        translator.submit(request(body=noise(size)))
+    sizes = []
+    while (sent := translator.cut(HEADER)) is not None:
+        sizes.append([len(body) for body in bodies(sent.value)])
+    assert sizes == [[400, 400], [400], [3000], [10]]
+
+
+def test_a_request_that_etcd_would_never_take_is_refused_in_its_turn() -> None:
+    noise = random.Random(1).randbytes
+    translator = Translator(entry_bytes=1000, value_bytes=5000)
+    before, large, behind = request(), request(body=noise(6000)), request()
+    translator.submit(large)
+    assert translator.cut(HEADER) is None
+    assert translator.take_refused() == [(large, ErrorCode.BAD_ARGUMENTS)]
+    assert translator.take_refused() == []
+    for pending in (before, large, behind):
+        translator.submit(pending)
+    first, second = translator.cut(HEADER), translator.cut(HEADER)
+    assert first is not None
+    assert second is not None
+    assert first.requests == [before]
+    assert second.requests == [behind]
+    assert translator.take_refused() == []
+    assert first.after == [(large, ErrorCode.BAD_ARGUMENTS)]
+    assert translator.applied(1) is first
+
+
+def test_after_no_space_the_number_is_filled_without_what_takes_space() -> None:
+    translator = Translator()
+    create, close = request(1, b"create"), request(2, b"", opcode=OpCode.CLOSE_SESSION)
+    carry = request(0, b"carry", kind=Kind.CARRY_OVER)
+    for pending in (create, close, carry):
+        translator.submit(pending)
+    sent = translator.cut(HEADER)
+    assert sent is not None
+    original = sent.value
+    was_nested = sent.nested
+    translator.no_space(sent)
+    assert translator.full
+    assert (was_nested, sent.nested) == (False, True)
+    assert sent.original == original
+    assert bodies(sent.value) == [b"", b"carry"]
+    assert sent.kept == [False, True, True]
+    assert sent.error == ErrorCode.SYSTEM_ERROR
+    assert translator.bytes == len(sent.value)
+
+
+def test_while_etcd_is_full_writes_are_refused_and_endings_go_nested() -> None:
+    translator = Translator()
+    translator.full = True
+    write, close, other = request(1), request(2, opcode=OpCode.CLOSE_SESSION), request(3)
+    for pending in (write, close, other):
+        translator.submit(pending)
+    sent = translator.cut(HEADER)
+    assert sent is not None
+    assert sent.nested
+    assert sent.requests == [close]
+    assert translator.take_refused() == [(write, ErrorCode.SYSTEM_ERROR)]
+    assert translator.cut(HEADER) is None
+    assert sent.after == [(other, ErrorCode.SYSTEM_ERROR)]
+
+
+def test_one_write_alone_probes_whether_there_is_space_again() -> None:
+    translator = Translator()
+    translator.full = True
+    close, probe, other = request(2, opcode=OpCode.CLOSE_SESSION), request(1), request(3)
+    for pending in (close, probe, other):
+        translator.submit(pending)
+    first = translator.cut(HEADER, may_probe=True)
+    second = translator.cut(HEADER, may_probe=True)
+    assert first is not None
+    assert second is not None
+    assert (first.requests, first.nested, first.is_probe) == ([close], True, False)
+    assert (second.requests, second.nested, second.is_probe) == ([probe], False, True)
+
+
+def test_without_an_incarnation_what_takes_space_is_refused_but_no_session_is_overtaken() -> None:
+    translator = Translator()
+    translator.full = True
+    sync, behind, other = request(1, opcode=OpCode.SYNC), request(1), request(2)
+    for pending in (sync, behind, other):
+        translator.submit(pending)
+    attach = request(3, kind=Kind.ATTACH)
+    translator.submit(attach)
+    translator.refuse_metered()
+    assert translator.take_refused() == [
+        (other, ErrorCode.SYSTEM_ERROR),
+        (attach, ErrorCode.SYSTEM_ERROR),
+    ]
+    assert list(translator.queue) == [sync, behind]
+
+
+def test_a_lower_limit_of_etcd_is_learned() -> None:
+    translator = Translator(entry_bytes=200_000)
+    for _ in range(4):
+        translator.submit(request(body=random.Random(1).randbytes(40_000)))
+    sent = translator.cut(HEADER)
+    assert sent is not None
+    assert len(sent.requests) == 4
+    translator.too_large(sent)
+    assert bodies(sent.value) == []
+    assert sent.error == ErrorCode.BAD_ARGUMENTS
+    for _ in range(4):
+        translator.submit(request(body=random.Random(1).randbytes(40_000)))
+    sent = translator.cut(HEADER)
+    assert sent is not None
+    assert len(sent.requests) == 1
+
+
+def test_which_requests_take_space() -> None:
+    assert is_metered(request())
+    assert is_metered(request(kind=Kind.OPEN))
+    for opcode in (OpCode.CLOSE_SESSION, OpCode.SYNC):
+        assert not is_metered(request(opcode=opcode))
+    for kind in (
+        Kind.ATTACH,
+        Kind.CLOSE,
+        Kind.CARRY_OVER,
+        Kind.NODE_DUE,
+        Kind.EPOCH,
+        Kind.LEVEL,
+        Kind.FORGET,
+    ):
+        assert not is_metered(request(kind=kind))
+
+
+def test_what_a_load_has_skipped_loses_its_answers() -> None:
+    translator = Translator()
+    pendings = [request(body=b"%d" % number) for number in range(3)]
+    for pending in pendings:
+        translator.submit(pending)
+        translator.cut(HEADER)
+    assert translator.skipped(2) == [(pending, ErrorCode.CONNECTION_LOSS) for pending in pendings[:2]]
+    assert translator.ended(translator.applied_number) == pendings[2:]
+    assert (translator.bytes, translator.unanswered, translator.outstanding) == (0, 0, 0)
+
+
+class History:
+    """One proxy on the model of etcd, its Txns at the mercy of a random network, and a reader of the log."""
+
+    def __init__(self, seed: int) -> None:
+        self.random = random.Random(seed)
+        self.store = FakeEtcd()
+        self.translator = Translator(entry_bytes=600, value_bytes=2000)
+        self.follower = Follower(KEYS)
+        self.taken = 1  # events up to this revision went to the follower
+        self.waiting: list[Item] = []  # items not yet applied
+        self.lives = 0
+        self.incarnation = ""
+        self.revision = 0
+        self.network: list[tuple[str, Sent, Txn]] = []  # copies on their way, in no order
+        self.submitted: dict[int, list[bytes]] = {}
+        self.finished: list[tuple[int, bytes, int]] = []  # session, body, error
+        self.executed: list[bytes] = []
+        self.counter = 0
+        self.over = False
+        self.register()
+
+    def register(self) -> None:
+        self.lives += 1
+        self.incarnation = f"p{self.lives}"
+        self.store.lease_grant(self.lives, 5)
+        answer = self.store.txn(Txn((), (Put(KEYS.proxy(self.incarnation), b"", self.lives),)))
+        self.revision = answer.revision
+        self.over = False
+
+    # Steps
+
+    def submit(self) -> None:
+        self.counter += 1
+        session = self.random.randrange(4)
+        kind = self.random.choice((Kind.CLIENT, Kind.CLIENT, Kind.CLIENT, Kind.CLOSE))
+        body = b"%d:%d:" % (session, self.counter) + self.random.randbytes(self.random.choice((5, 50, 700)))
+        self.submitted.setdefault(session, []).append(body)
+        self.translator.submit(request(session, body, kind=kind))
+
+    def cut(self) -> None:
+        if self.over:
+            return
+        sent = self.translator.cut(HEADER, may_probe=self.random.random() < 0.3)
+        self.refuse()
+        if sent is not None:
+            self.send(sent)
+
+    def refuse(self) -> None:
+        for pending, error in self.translator.take_refused():
+            self.finished.append((pending.session_id, pending.body, error))
+
+    def send(self, sent: Sent) -> None:
+        sent.attempts += 1
+        txn = append_txn(
+            KEYS.proxy(self.incarnation),
+            self.revision,
+            KEYS.entry(self.incarnation, sent.number),
+            sent.value,
+            nested=sent.nested,
+        )
+        self.network.append((self.incarnation, sent, txn))
+
+    def again(self) -> None:
+        """Send something again whose outcome is not known."""
+        open_ones = [sent for sent in self.translator if not sent.answered]
+        if open_ones and not self.over:
+            self.send(self.random.choice(open_ones))
+
+    def arrive(self) -> None:
+        """A copy gets to etcd, or is lost; so may its answer be. A copy may arrive twice."""
+        if not self.network:
+            return
+        index = self.random.randrange(len(self.network))
+        incarnation, sent, txn = self.network[index]
+        if self.random.random() < 0.8:
+            del self.network[index]
+        fate = self.random.random()
+        if fate < 0.15:
+            return  # lost
+        listens = incarnation == self.incarnation and not self.over and not sent.over and not sent.answered
+        if fate < 0.3 and not any(isinstance(op, Txn) for op in txn.success):
+            # The quota's edge: refused, or applied and refused.
+            if self.random.random() < 0.4:
+                self.store.txn(txn)
+            if listens:
+                if self.random.random() < 0.7:
+                    self.translator.no_space(sent)
+                else:
+                    self.translator.too_large(sent)
+            return
+        answer = self.store.txn(txn)
+        if fate < 0.5 or not listens:
+            return  # the answer is lost
+        told = verdict(answer, self.revision)
+        if told is Verdict.OVER:
+            self.over = True
+        else:
+            self.translator.landed(sent)
+            if told is Verdict.APPENDED and not sent.nested:
+                self.translator.full = False
+
+    def follow(self) -> None:
+        history = self.store.history_from(self.taken + 1)
+        for events in history[: self.random.randrange(1, 4)]:
+            self.waiting += self.follower.feed(events)
+            self.taken = events[0].kv.mod_revision
+        count = self.random.randrange(4)
+        items, self.waiting = self.waiting[:count], self.waiting[count:]
+        for item in items:
+            self.apply(item)
+
+    def apply(self, item: Item) -> None:
+        if isinstance(item, Apply):
+            self.executed += [each.body for each in decode_entry(item.value).requests]
+            sent = self.translator.get(item.number) if item.incarnation == self.incarnation else None
+            if sent is None:
+                raise AssertionError(f"{item} is nobody's")
+            if item.value == sent.original:
+                kept = [True] * len(sent.requests)
+            else:
+                assert item.value == sent.value
+                assert sent.kept is not None
+                kept = sent.kept
+            for pending, executed in zip(sent.requests, kept, strict=True):
+                self.finished.append((pending.session_id, pending.body, 0 if executed else sent.error))
+            assert self.translator.applied(item.number) is sent
+            self.finished += [(pending.session_id, pending.body, error) for pending, error in sent.after]
+        elif isinstance(item, ProxyGone) and item.incarnation == self.incarnation:
+            again = self.translator.ended(self.translator.applied_number)
+            self.translator.queue.extendleft(reversed(again))
+            self.register()
+
+    def expire(self) -> None:
+        """The lease runs out, whatever is on its way."""
+        if self.random.random() < 0.15 and KEYS.proxy(self.incarnation) in self.keys():
+            self.store.lease_revoke(self.lives)
+
+    def truncate(self) -> None:
+        """What the follower has delivered is deleted: a late copy may be put again."""
+        for number in range(1, self.follower.delivered(self.incarnation) + 1):
+            if self.random.random() < 0.5:
+                self.store.txn(Txn((), (Delete(KEYS.entry(self.incarnation, number)),)))
+
+    def keys(self) -> set[bytes]:
+        return {pair.key for pair in self.store.snapshot()}
+
+    def settle(self) -> None:
+        """No more faults: everything gets its outcome."""
+        for _ in range(400):
+            self.cut()
+            for sent in self.translator:
+                if not sent.answered and not self.over:
+                    self.send(sent)
+            for incarnation, sent, txn in self.network:
+                answer = self.store.txn(txn)
+                if incarnation == self.incarnation and not sent.over:
+                    told = verdict(answer, self.revision)
+                    if told is Verdict.OVER:
+                        self.over = True
+                    else:
+                        self.translator.landed(sent)
+                        self.translator.full = False
+            self.network.clear()
+            self.follow()
+            if self.over and KEYS.proxy(self.incarnation) in self.keys():
+                self.store.lease_revoke(self.lives)
+            if not self.translator.outstanding and not self.waiting:
+                return
+        raise AssertionError(f"{self.translator.outstanding} requests never got an outcome")
+
+    def check(self) -> None:
+        finished = [body for _, body, _ in self.finished]
+        assert Counter(finished) == Counter(body for each in self.submitted.values() for body in each)
+        for session, sent in self.submitted.items():
+            assert [body for owner, body, _ in self.finished if owner == session] == sent
+        assert self.executed == [body for _, body, error in self.finished if not error]
+        # Whoever reads the whole log at once sees the same.
+        reader = Follower(KEYS)
+        items = [item for events in self.store.history_from(1) for item in reader.feed(events)]
+        read = [
+            each.body
+            for item in items
+            if isinstance(item, Apply)
+            for each in decode_entry(item.value).requests
+        ]
+        assert read == self.executed
+        assert (self.translator.bytes, self.translator.unanswered) == (0, 0)
+
+
+@pytest.mark.parametrize("seed", range(300))
+def test_random_histories(seed: int) -> None:
+    history = History(seed)
+    steps = [
+        history.submit,
+        history.submit,
+        history.cut,
+        history.again,
+        history.arrive,
+        history.arrive,
+        history.follow,
+        history.expire,
+        history.truncate,
+    ]
+    for _ in range(150):
+        history.random.choice(steps)()
+    history.settle()
+    history.check()

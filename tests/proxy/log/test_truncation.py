@@ -1,0 +1,119 @@
+"""Deletions in chunks, each under the record; the hard cases are in test_snapshot_writer."""
+
+from collections.abc import Iterator
+from unittest import mock
+
+import pytest
+
+from proxy.etcd.model import Compare, Delete, EtcdUnknown, Put, Txn, TxnResult
+from proxy.log import truncation as module
+from proxy.log.truncation import Overtaken, applied_in, delete_pages, insist, truncate_log
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
+from tests.proxy.log.trees import Tree
+
+
+@pytest.fixture(autouse=True)
+def _soon() -> Iterator[None]:
+    with (
+        mock.patch.object(module, "_PAUSE", 0),
+        mock.patch.object(module, "_RETRY", 0),
+        mock.patch.object(module, "ENTRIES_AT_ONCE", 4),
+        mock.patch.object(module, "PAGES_AT_ONCE", 2),
+    ):
+        yield
+
+
+class Noting(FakeEtcdClient):
+    """Keeps the Txns."""
+
+    def __init__(self, store: FakeEtcd) -> None:
+        super().__init__(store)
+        self.sent: list[Txn] = []
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        self.sent.append(txn)
+        return await super().txn(txn, timeout)
+
+
+async def make() -> tuple[FakeEtcd, Tree, Compare]:
+    store = FakeEtcd()
+    tree = await Tree(FakeEtcdClient(store)).make()
+    await tree.come("a", "b")
+    for count in range(20):
+        await tree.create("a", f"/{count}")
+    return store, tree, Compare(tree.keys.tree, (await tree.pair()).mod_revision)
+
+
+async def test_entries_go_by_number_in_chunks() -> None:
+    store, tree, record = await make()
+    client = Noting(store)
+    steps: list[str] = []
+    assert await truncate_log(client, tree.keys, record, {"a": 10, "gone": 7}, steps.append) == 10
+    assert len(client.sent) == len(steps) == 3
+    assert all(txn.compares == [record] for txn in client.sent)
+    left = [tree.keys.parse(key) for key in await tree.entries()]
+    assert [(each.incarnation, each.number) for each in left] == [
+        *(("a", number) for number in range(11, 22)),
+        ("b", 1),
+    ]
+    assert await truncate_log(client, tree.keys, record, {"a": 10}) == 0
+    # A late copy of what was truncated before goes too, when more is truncated.
+    await tree.put("a", b"late", number=3)
+    await truncate_log(client, tree.keys, record, {"a": 12})
+    assert len(await tree.entries()) == 10
+
+
+async def test_another_record_stops_a_truncation() -> None:
+    store, tree, record = await make()
+    steps = 0
+
+    def change(_step: str) -> None:
+        nonlocal steps
+        steps += 1
+        if steps == 2:
+            store.txn(Txn((), (Put(tree.keys.tree, b"another"),)))
+
+    with pytest.raises(Overtaken, match="record has changed"):
+        await truncate_log(tree.etcd, tree.keys, record, {"a": 20}, change)
+    assert len(await tree.entries()) == 22 - 4
+
+
+async def test_pages_go_state_first() -> None:
+    store, tree, record = await make()
+    named = (await tree.snapshot("a")).ref
+    assert named is not None
+    record = Compare(tree.keys.tree, (await tree.pair()).mod_revision)
+    for name in ("0000000000000001-b", "0000000000000002-b"):
+        pages = [tree.keys.node_page(name, index) for index in range(5)]
+        pages += [tree.keys.session_page(name, 0), tree.keys.state_page(name)]
+        store.txn(Txn((), [Put(page, b"") for page in pages]))
+    store.txn(Txn((), (Put(tree.keys.snapshots + b"what/is-this", b""),)))
+    client = Noting(store)
+    assert await delete_pages(client, tree.keys, await tree.record(), record) == 14
+    firsts = [op.key for op in client.sent[0].success if isinstance(op, Delete)]
+    assert firsts == [tree.keys.state_page("0000000000000001-b")]
+    assert await tree.snapshots() == {named.name, "what"}
+
+
+async def test_a_state_page_that_cannot_be_read_truncates_nothing(caplog: pytest.LogCaptureFixture) -> None:
+    store, tree, _ = await make()
+    assert await applied_in(tree.etcd, tree.keys, "1-x") is None
+    store.txn(Txn((), (Put(tree.keys.state_page("1-x"), b"torn"),)))
+    assert await applied_in(tree.etcd, tree.keys, "1-x") is None
+    assert "cannot be read" in caplog.text
+
+
+async def test_requests_are_repeated_while_their_outcome_is_unknown() -> None:
+    tries = 0
+
+    async def request() -> int:
+        nonlocal tries
+        tries += 1
+        if tries < 3:
+            raise EtcdUnknown("later")
+        return tries
+
+    assert await insist(request) == 3
+    tries = -10
+    with mock.patch.object(module, "_TRIES", 2), pytest.raises(EtcdUnknown):
+        await insist(request)

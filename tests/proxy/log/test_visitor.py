@@ -1,0 +1,56 @@
+"""A command's own incarnation lives as long as the command, whatever its length."""
+
+import asyncio
+
+import pytest
+
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import EtcdUnknown, Get
+from proxy.log import visitor as module
+from proxy.log.visitor import visit
+from schema.record import decode_proxy
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
+from tests.harness import EtcdServer
+from tests.proxy.log.trees import Tree
+
+
+async def test_it_comes_and_goes() -> None:
+    store = FakeEtcd()
+    tree = Tree(FakeEtcdClient(store))
+    async with visit(tree.etcd, tree.keys, (1, 2), "me") as visitor:
+        (kv,) = store.snapshot()
+        assert kv.key == tree.keys.proxy(visitor.incarnation)
+        assert kv.create_revision == visitor.revision
+        assert decode_proxy(kv.value).levels == (1, 2)
+        assert tree.keys.parse(kv.key).incarnation == visitor.incarnation
+    assert store.snapshot() == []
+
+
+async def test_an_answer_that_got_lost() -> None:
+    store = FakeEtcd()
+    client = FakeEtcdClient(store)
+    tree = Tree(client)
+    client.fates.append(Fate.ANSWER_LOST)
+    async with visit(client, tree.keys, (1,), "") as visitor:
+        assert store.snapshot()[0].create_revision == visitor.revision
+
+
+async def test_it_goes_when_the_command_fails() -> None:
+    store = FakeEtcd()
+    tree = Tree(FakeEtcdClient(store))
+    with pytest.raises(EtcdUnknown, match="so"):
+        async with visit(tree.etcd, tree.keys, (1,), ""):
+            raise EtcdUnknown("so")
+    assert store.snapshot() == []
+
+
+async def test_its_lease_is_kept_alive(
+    etcd_server: EtcdServer, etcd_prefix: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "_LEASE", 2)
+    client = EtcdClient([etcd_server.endpoint])
+    tree = Tree(client, etcd_prefix)
+    async with visit(client, tree.keys, (1,), "") as visitor:
+        await asyncio.sleep(5)
+        assert (await client.range(Get(tree.keys.proxy(visitor.incarnation)), 5)).kvs
+    await client.close()

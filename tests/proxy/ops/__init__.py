@@ -1,1 +1,0 @@
-"""Tests of proxy/ops/, a file for each operation."""

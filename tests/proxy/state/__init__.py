@@ -1,0 +1,1 @@
+"""Tests of proxy/state/, a file for each module."""

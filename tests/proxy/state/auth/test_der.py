@@ -1,0 +1,47 @@
+"""The subject out of a certificate's DER."""
+
+import contextlib
+
+import pytest
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import Name, NameAttribute, ObjectIdentifier, load_pem_x509_certificate
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.state.auth.der import Attribute, subject_of
+from tests.harness.tls import Authority
+
+
+@pytest.fixture(scope="module")
+def certificate(tmp_path_factory: pytest.TempPathFactory) -> bytes:
+    """One with a long part and an odd type in its name."""
+    name = Name(
+        [
+            NameAttribute(NameOID.COMMON_NAME, "n" * 64),
+            NameAttribute(ObjectIdentifier("2.999.16384"), "v" * 300),
+        ]
+    )
+    pair = Authority(tmp_path_factory.mktemp("der")).issue_for("one", name)
+    return load_pem_x509_certificate(pair.cert.read_bytes()).public_bytes(Encoding.DER)
+
+
+def test_the_subject_is_found(certificate: bytes) -> None:
+    (name,), (value,) = subject_of(certificate)
+    assert name == Attribute("2.5.4.3", 0x0C, b"n" * 64, b"\x0c\x40" + b"n" * 64)
+    assert value == Attribute("2.999.16384", 0x0C, b"v" * 300, b"\x0c\x82\x01\x2c" + b"v" * 300)
+
+
+def test_a_certificate_that_ends_early_is_none(certificate: bytes) -> None:
+    for length in range(len(certificate)):
+        with pytest.raises(ValueError, match="DER"):
+            subject_of(certificate[:length])
+
+
+@given(st.data())
+def test_anything_is_a_name_or_a_value_error(certificate: bytes, data: st.DataObject) -> None:
+    place = data.draw(st.integers(0, len(certificate) - 1))
+    damaged = bytearray(certificate)
+    damaged[place] = data.draw(st.integers(0, 255))
+    with contextlib.suppress(ValueError):
+        subject_of(bytes(damaged))

@@ -1,0 +1,103 @@
+"""Scheme ip: addresses and networks as ZooKeeper reads them."""
+
+import ipaddress
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.state.auth.ip import IP, java_address
+from proxy.state.auth.scheme import Identity, Peer, Settings
+
+_V4 = st.ip_addresses(v=4)
+_V6 = st.ip_addresses(v=6)
+
+
+@given(st.one_of(st.tuples(_V4, _V4, st.integers(0, 32)), st.tuples(_V6, _V6, st.integers(0, 128))))
+def test_an_entry_is_a_network(
+    drawn: tuple[
+        ipaddress.IPv4Address | ipaddress.IPv6Address, ipaddress.IPv4Address | ipaddress.IPv6Address, int
+    ],
+) -> None:
+    base, far, bits = drawn
+    network = ipaddress.ip_network((base, bits), strict=False)
+    inside = network[hash(far) % network.num_addresses]
+    for address in (base, far, inside):
+        assert IP.matches(str(address), f"{base}/{bits}") is (address in network)
+    assert IP.matches(str(base), str(base))
+
+
+def test_addresses_of_the_two_kinds_never_match() -> None:
+    assert not IP.matches("::1", "0.0.0.0/0")
+    assert not IP.matches("1.2.3.4", "::/0")
+    assert not IP.matches("no address", "::/0")
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "1.2.3.4",
+        "010.2.3.4",
+        "1.2.3.4/0",
+        "1.2.3.4/32",
+        "1.2.3.4/+8",
+        "1.2.3." + "0" * 5000 + "4",
+        "::",
+        "::1/128",
+        "1:2:3:4:5:6:7:8",
+        "fe80::/10",
+    ],
+)
+def test_entries_that_are_taken(name: str) -> None:
+    assert IP.is_valid(name)
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "",
+        "1.2.3",
+        "1.2.3.4.5",
+        "1.2.3.256",
+        "1.2.3." + "9" * 5000,
+        "1.2.3.4/" + "9" * 5000,
+        "1.2.3.-1",
+        "1.2.3.x",
+        "1.2.3.4/33",
+        "1.2.3.4/-1",
+        "1.2.3.4/",
+        "1.2.3.4/8/8",
+        "1:2:3:4:5:6:7",
+        "1:2:3:4:5:6:7:8:9",
+        "1::2::3",
+        ":::",
+        "12345::",
+        "g::",
+        "::/129",
+        "::1.2.3.4",
+        "localhost",
+    ],
+)
+def test_entries_that_are_not(name: str) -> None:
+    assert not IP.is_valid(name)
+
+
+@pytest.mark.parametrize(
+    ("text", "java"),
+    [
+        ("10.0.0.7", "10.0.0.7"),
+        ("::1", "0:0:0:0:0:0:0:1"),
+        ("2001:db8::a0", "2001:db8:0:0:0:0:0:a0"),
+        ("::ffff:10.0.0.7", "10.0.0.7"),
+        ("fe80::1%eth0", "fe80:0:0:0:0:0:0:1%eth0"),
+    ],
+)
+def test_an_address_is_written_as_java_does(text: str, java: str) -> None:
+    assert java_address(text) == java
+
+
+def test_every_client_has_its_address_and_may_prove_it_again() -> None:
+    peer = Peer("10.0.0.7")
+    assert IP.on_connect(peer, Settings()) == (Identity("ip", "10.0.0.7"),)
+    assert IP.authenticate(None, peer, Settings()) == (Identity("ip", "10.0.0.7"),)
+    assert not IP.proves  # the scheme auth does not stand for it

@@ -1,0 +1,84 @@
+"""Distinguished names as Java writes and reads them; more is held against Java in tests/compat."""
+
+import pytest
+from cryptography.x509 import Name, NameAttribute, RelativeDistinguishedName
+from cryptography.x509.oid import NameOID
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.state.auth.der import Attribute
+from proxy.state.auth.names import is_name, java_name
+
+_UTF8 = 0x0C
+
+
+def _attribute(oid: str, text: str) -> Attribute:
+    value = text.encode()
+    return Attribute(oid, _UTF8, value, bytes([_UTF8, len(value)]) + value)
+
+
+def test_the_last_part_comes_first() -> None:
+    name = [[_attribute("2.5.4.6", "DE")], [_attribute("2.5.4.10", "o")], [_attribute("2.5.4.3", "n")]]
+    assert java_name(name) == "CN=n,O=o,C=DE"
+    assert java_name([[_attribute("2.5.4.3", "n"), _attribute("2.5.4.11", "u")]]) == "CN=n+OU=u"
+    assert java_name([]) == ""
+
+
+def test_what_has_no_word_is_told_in_hex() -> None:
+    assert java_name([[_attribute("2.5.4.12", "Dr")]]) == "2.5.4.12=#0c024472"
+    number = Attribute("2.5.4.3", 2, b"\7", b"\2\1\7")
+    assert java_name([[number]]) == "CN=#020107"
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ('a,b+c"d\\e<f>g;h=i#', 'a\\,b\\+c\\"d\\\\e\\<f\\>g\\;h\\=i\\#'),
+        (" a b ", "\\ a b\\ "),
+        ("   ", "\\ \\ \\ "),
+        ("a\0b", "a\\00b"),
+        ("ü你", "ü你"),
+    ],
+)
+def test_escapes(text: str, told: str) -> None:
+    assert java_name([[_attribute("2.5.4.3", text)]]) == f"CN={told}"
+
+
+@given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), min_size=1, max_size=4))
+def test_every_name_that_is_told_is_a_name(texts: list[str]) -> None:
+    assert is_name(java_name([[_attribute("2.5.4.3", text)] for text in texts]))
+
+
+def test_the_same_as_a_library_where_rfc_4514_and_rfc_2253_agree() -> None:
+    name = Name(
+        [
+            RelativeDistinguishedName([NameAttribute(NameOID.COMMON_NAME, "a, b")]),
+            RelativeDistinguishedName([NameAttribute(NameOID.ORGANIZATION_NAME, "x+y")]),
+        ]
+    )
+    ours = [[_attribute("2.5.4.3", "a, b")], [_attribute("2.5.4.10", "x+y")]]
+    assert java_name(ours) == name.rfc4514_string()
+
+
+@pytest.mark.parametrize(
+    "text", ["", "CN=a", "cn = a ; o=b", "O=a+OU=b", "CN=", "1.2.3=a", 'CN="a,b"', "CN=#0c00"]
+)
+def test_names_of_any_sensible_length(text: str) -> None:
+    assert is_name(",".join([text or "CN=a"] * 500))
+
+
+@pytest.mark.parametrize("text", ["CN=a" + "a" * (1 << 14), "CN=a," * (1 << 12) + "CN=a"])
+def test_names_that_are_too_long(text: str) -> None:
+    assert not is_name(text)
+
+
+@pytest.mark.parametrize("text", ["", "CN=a", 'CN="a,b"', "CN=a\\,b+O=x", "CN=\\4a"])
+def test_names(text: str) -> None:
+    assert is_name(text)
+
+
+@pytest.mark.parametrize(
+    "text", [" ", "amy", "=a", "CN=a,", "XX=a", "1=a", "9.1=a", "CN=#0", 'CN="a', "CN=a<b"]
+)
+def test_no_names(text: str) -> None:
+    assert not is_name(text)

@@ -1,0 +1,40 @@
+"""The table of schemes, and what a server offers of it."""
+
+from codec.constants import Perms
+from codec.jute import Acl
+from proxy.state.acl import permits
+from proxy.state.auth.digest import digest_identity
+from proxy.state.auth.scheme import Identity, Peer, Settings
+from proxy.state.auth.schemes import SCHEMES, Offer, offer
+
+PLAIN = Peer("10.0.0.7")
+SECURE = Peer("10.0.0.7", "CN=amy")
+ADDRESS = Identity("ip", "10.0.0.7")
+
+
+def test_each_scheme_goes_by_its_own_name() -> None:
+    assert {name: scheme.name for name, scheme in SCHEMES.items()} == {name: name for name in SCHEMES}
+
+
+def test_every_server_has_digest_and_ip() -> None:
+    assert Offer().authenticate("digest", b"user:word", PLAIN) == (digest_identity(b"user:word"),)
+    assert Offer().authenticate("ip", None, PLAIN) == (ADDRESS,)
+    assert Offer().identities(PLAIN) == (ADDRESS,)
+
+
+def test_what_no_scheme_proves_fails() -> None:
+    for name in ("world", "auth", "super", "", None):
+        assert Offer().authenticate(name, b"anyone", PLAIN) == ()
+
+
+def test_a_scheme_that_is_not_offered_proves_nothing() -> None:
+    assert Offer().identities(SECURE) == (ADDRESS,)
+    assert Offer().authenticate("x509", None, SECURE) == ()
+    assert offer(["x509"], Settings()).identities(SECURE) == (ADDRESS, Identity("x509", "CN=amy"))
+
+
+def test_the_identities_of_every_scheme_match_their_own_entries() -> None:
+    everything = offer(SCHEMES, Settings(super_subject="CN=root"))
+    for identity in (*everything.identities(SECURE), *everything.authenticate("digest", b"a:b", SECURE)):
+        assert permits((Acl(31, identity.scheme, identity.id),), Perms.READ, (identity,))
+        assert SCHEMES[identity.scheme].is_valid(identity.id)

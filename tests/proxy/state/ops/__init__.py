@@ -1,0 +1,1 @@
+"""Tests of proxy/state/ops/, a file for each operation."""

@@ -1,0 +1,260 @@
+"""multi: all or nothing, the answers on the wire, and what it cannot hold."""
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.constants import CreateMode, ErrorCode, OpCode
+from codec.errors import MalformedPacket, NullString
+from codec.jute import INT, NULL, OPEN_ACLS, Acl, Reader, pack_acls, pack_buffer, pack_string
+from codec.packets import (
+    MULTI_HEADER,
+    read_create,
+    read_create_ttl,
+    read_multi_header,
+    read_path_version,
+    read_set_data,
+)
+from proxy.state.operation import WriteOperation
+from proxy.state.ops.create import CREATE, CREATE_CONTAINER, CREATE_TTL
+from proxy.state.ops.multi import MULTI, PARTS, Failure, decode_part
+from tests.proxy.state.naive import Create, Delete, Multi, MultiAnswer, SetData
+from tests.proxy.state.ops.room import do, room
+from tests.proxy.state.world import client, encode
+
+_END = MULTI_HEADER.pack(-1, True, -1)
+
+
+def test_an_empty_multi() -> None:
+    assert MULTI.decode(_END, 0) == ([], len(_END))
+    assert MULTI.reply([]) == _END
+
+
+def test_the_first_refusal_undoes_all() -> None:
+    world = room()
+    before = world.machine.tree.nodes["/open"].stat()
+    (answer,) = do(
+        world,
+        Multi(
+            (
+                Create("/open/x"),
+                SetData("/open", b"new"),
+                Delete("/open/child"),
+                SetData("/missing"),
+                Delete("/"),
+            )
+        ),
+    )
+    assert answer == MultiAnswer([], 3, ErrorCode.NO_NODE)
+    assert world.machine.tree.nodes["/open"].stat() == before
+    assert world.machine.tree.nodes["/open"].children == {"child"}
+
+
+def test_what_follows_a_refused_multi_sees_nothing_of_it() -> None:
+    answers = do(
+        room(),
+        SetData("/open", b"1"),
+        Multi((SetData("/open", b"2"), Create("/x"), Delete("/missing"))),
+        SetData("/open", b"3", 1),
+        Create("/x"),
+        Delete("/x", 0),
+    )
+    assert [answer for answer in answers if isinstance(answer, ErrorCode)] == []
+
+
+def test_a_node_may_come_and_go_as_often_as_one_likes() -> None:
+    world = room()
+    world.events.clear()
+    do(
+        world,
+        Multi(
+            (Create("/x"), Delete("/x"), Create("/x"), SetData("/x", b"1", 0), Delete("/x", 1), Create("/x"))
+        ),
+    )
+    assert [kind for kind, _ in world.fired] == [1, 2, 1, 3, 2, 1]
+    assert world.machine.tree.nodes["/x"].version == 0
+
+
+def test_the_answers_of_a_refused_multi_on_the_wire() -> None:
+    raw = MULTI.reply(Failure(3, 1, ErrorCode.NO_NODE))
+    expected = b"".join(
+        MULTI_HEADER.pack(OpCode.ERROR, False, code) + INT.pack(code)
+        for code in (ErrorCode.OK, ErrorCode.NO_NODE, ErrorCode.RUNTIME_INCONSISTENCY)
+    )
+    assert raw == expected + _END
+
+
+def test_the_answers_of_a_multi_on_the_wire() -> None:
+    world = room()
+    outcome = world.enter(client(1, *encode(Multi((Delete("/open/child"), Create("/a"))))))[0]
+    assert outcome.body == (
+        MULTI_HEADER.pack(OpCode.DELETE, False, 0)
+        + MULTI_HEADER.pack(OpCode.CREATE2, False, 0)
+        + pack_string("/a")
+        + world.nodes["/a"].stat()
+        + _END
+    )
+
+
+def _create(flags: int) -> bytes:
+    return pack_string("/a") + pack_buffer(b"") + OPEN_ACLS + INT.pack(flags)
+
+
+def test_a_multi_is_read_whole() -> None:
+    raw = (
+        MULTI_HEADER.pack(OpCode.CREATE, False, -1)
+        + _create(1)
+        + MULTI_HEADER.pack(OpCode.CHECK, False, -1)
+        + pack_string("/b")
+        + INT.pack(3)
+        + _END
+    )
+    parts, end = MULTI.decode(b"head" + raw + b"more", 4)
+    assert end == 4 + len(raw)
+    assert [kind.opcode for kind, _ in parts] == [OpCode.CREATE, OpCode.CHECK]
+    assert parts[1][1] == ("/b", 3)
+    for size in range(len(raw)):
+        with pytest.raises(MalformedPacket):
+            MULTI.decode(raw[:size], 0)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "flags", "operation", "answered"),
+    [
+        (OpCode.CREATE, CreateMode.CONTAINER, CREATE_CONTAINER, OpCode.CREATE2),
+        (OpCode.CREATE2, CreateMode.CONTAINER, CREATE_CONTAINER, OpCode.CREATE2),
+        (OpCode.CREATE_CONTAINER, CreateMode.CONTAINER, CREATE_CONTAINER, OpCode.CREATE2),
+        (OpCode.CREATE_CONTAINER, CreateMode.PERSISTENT, CREATE_CONTAINER, OpCode.CREATE2),
+        (OpCode.CREATE_TTL, CreateMode.PERSISTENT_WITH_TTL, CREATE_TTL, OpCode.CREATE2),
+        (OpCode.CREATE_TTL, CreateMode.CONTAINER, CREATE_CONTAINER, OpCode.CREATE2),
+        (OpCode.CREATE_TTL, CreateMode.EPHEMERAL, CREATE, OpCode.CREATE),
+        (OpCode.CREATE_TTL, 99, CREATE, OpCode.CREATE),
+    ],
+)
+def test_what_a_create_in_a_multi_turns_out_to_be(
+    opcode: OpCode, flags: int, operation: WriteOperation, answered: OpCode
+) -> None:
+    ttl = b"\0" * 7 + b"\5" if opcode == OpCode.CREATE_TTL else b""
+    raw = MULTI_HEADER.pack(opcode, False, -1) + _create(flags) + ttl + _END
+    ((kind, fields),), end = MULTI.decode(raw, 0)
+    assert end == len(raw)
+    assert kind.operation is operation
+    assert kind.header == MULTI_HEADER.pack(answered, False, 0)
+    assert len(fields) == (5 if operation is CREATE_TTL else 4)
+    size = MULTI_HEADER.size
+    assert decode_part(raw, size, opcode) == ((kind, fields), end - size)
+
+
+@pytest.mark.parametrize("opcode", [OpCode.GET_DATA, OpCode.SET_ACL, OpCode.MULTI, OpCode.SYNC, 0, 99, -1])
+def test_what_a_multi_cannot_hold(opcode: int) -> None:
+    with pytest.raises(MalformedPacket, match="in a multi"):
+        MULTI.decode(MULTI_HEADER.pack(opcode, False, -1) + pack_string("/a") + b"\0" * 20, 0)
+
+
+@pytest.mark.parametrize("flags", [-1, 7])
+def test_flags_that_a_multi_cannot_hold(flags: int) -> None:
+    with pytest.raises(MalformedPacket):
+        MULTI.decode(MULTI_HEADER.pack(OpCode.CREATE, False, -1) + _create(flags) + _END, 0)
+
+
+@pytest.mark.parametrize(
+    "opcode", [OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL]
+)
+@pytest.mark.parametrize("flags", [0, 4, 5])
+def test_the_path_of_a_create_in_a_multi_is_not_null(opcode: OpCode, flags: int) -> None:
+    ttl = b"\0" * 7 + b"\5" if opcode == OpCode.CREATE_TTL else b""
+    part = NULL + _create(flags)[6:] + ttl
+    with pytest.raises(NullString) as null:
+        MULTI.decode(MULTI_HEADER.pack(opcode, False, -1) + part + _END, 0)
+    assert null.value.end == MULTI_HEADER.size + len(part)
+
+
+def test_a_create_in_a_multi_has_an_acl() -> None:
+    raw = (
+        MULTI_HEADER.pack(OpCode.CREATE, False, -1)
+        + pack_string("/a")
+        + pack_buffer(b"")
+        + NULL
+        + INT.pack(0)
+    )
+    with pytest.raises(MalformedPacket, match="options"):
+        MULTI.decode(raw + _END, 0)
+
+
+_CAREFUL: dict[int, Callable[[Reader], Any]] = {
+    OpCode.CREATE: read_create,
+    OpCode.CREATE2: read_create,
+    OpCode.CREATE_CONTAINER: read_create,
+    OpCode.CREATE_TTL: read_create_ttl,
+    OpCode.DELETE: read_path_version,
+    OpCode.SET_DATA: read_set_data,
+    OpCode.CHECK: read_path_version,
+}
+
+
+def _carefully(raw: bytes) -> tuple[list[tuple[WriteOperation, Any]], int]:
+    """Operations and fields of a multi, value after value, and its end."""
+    reader = Reader(raw)
+    parts: list[tuple[WriteOperation, Any]] = []
+    while True:
+        opcode, done, _ = read_multi_header(reader)
+        if done:
+            return parts, reader.position
+        if opcode not in _CAREFUL:
+            raise MalformedPacket
+        operation, fields = PARTS[opcode], _CAREFUL[opcode](reader)
+        if fields[0] is None:
+            raise NullString("", reader.position)
+        if opcode == OpCode.CREATE_TTL:
+            if fields[3] not in (5, 6):
+                operation, fields = CREATE, fields[:4]
+        elif _CAREFUL[opcode] is read_create and (fields[2] is None or fields[3] not in range(5)):
+            raise MalformedPacket
+        if len(fields) == 4 and fields[3] == CreateMode.CONTAINER:
+            operation = CREATE_CONTAINER
+        parts.append((operation, fields))
+
+
+def _fast(raw: bytes) -> tuple[list[tuple[WriteOperation, Any]], int]:
+    parts, end = MULTI.decode(raw, 0)
+    return [(kind.operation, fields) for kind, fields in parts], end
+
+
+def _outcome(read: Callable[[bytes], Any], raw: bytes) -> Any:
+    try:
+        return read(raw)
+    except NullString as null:
+        return null.end
+    except MalformedPacket:
+        return MalformedPacket
+
+
+@st.composite
+def _multis(draw: st.DrawFn) -> bytes:
+    """The bytes of a multi, mostly usual, some of them changed or cut off."""
+    raw = bytearray()
+    for opcode in draw(st.lists(st.sampled_from(list(_CAREFUL)), max_size=4)):
+        raw += MULTI_HEADER.pack(opcode, False, -1) + pack_string(
+            draw(st.sampled_from(["/a", "/a", "ä", None]))
+        )
+        if _CAREFUL[opcode] is not read_path_version:
+            raw += pack_buffer(draw(st.sampled_from([b"data", b"", None])))
+        if _CAREFUL[opcode] in (read_create, read_create_ttl):
+            raw += draw(st.sampled_from([OPEN_ACLS, OPEN_ACLS, pack_acls([Acl(1, "ip", "::1")]), NULL]))
+        raw += INT.pack(draw(st.integers(-1, 7)))
+        if opcode == OpCode.CREATE_TTL:
+            raw += bytes(8)
+    raw += _END + b"more"
+    if draw(st.booleans()):
+        place = draw(st.integers(0, len(raw)))
+        patch = draw(st.one_of(st.binary(min_size=1, max_size=2), st.sampled_from([NULL, INT.pack(-2)])))
+        raw[place : place + len(patch)] = patch
+    return bytes(raw[: draw(st.integers(0, len(raw)))] if draw(st.booleans()) else raw)
+
+
+@given(_multis())
+def test_a_multi_is_read_as_part_after_part_by_itself(raw: bytes) -> None:
+    assert _outcome(_fast, raw) == _outcome(_carefully, raw)

@@ -1,0 +1,166 @@
+"""Permissions, ACLs as clients send them, and who proves to be whom."""
+
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.constants import ErrorCode, Perms
+from codec.jute import Acl
+from proxy.state.acl import demand, expand, masked, permits
+from proxy.state.auth.digest import digest_identity
+from proxy.state.auth.scheme import Identity
+from proxy.state.auth.schemes import ALWAYS, WITH_X509
+from proxy.state.refusal import Refusal
+from schema.znode import OPEN_ACL
+
+
+def _expanded(acl: Any, *identities: Identity, schemes: frozenset[str] = ALWAYS) -> tuple[Acl, ...]:
+    return expand(acl, identities, schemes)
+
+
+ANYONE = Acl(31, "world", "anyone")
+USER = digest_identity(b"user:word")
+OTHER = digest_identity(b"other:word")
+
+
+@pytest.mark.parametrize("permission", list(Perms))
+def test_the_open_acl_permits_all(permission: Perms) -> None:
+    assert permits(OPEN_ACL, permission, ())
+    assert permits((), permission, ())
+    demand(OPEN_ACL, permission, ())
+
+
+@given(st.integers(0, 31), st.sampled_from(list(Perms)))
+def test_a_permission_is_its_bit(perms: int, permission: Perms) -> None:
+    for scheme, name in (("world", "anyone"), tuple(USER), ("ip", "10.0.0.0/8")):
+        acl = (Acl(perms, scheme, name),)
+        assert permits(acl, permission, (Identity("ip", "10.9.8.7"), USER)) is bool(perms & permission)
+        if scheme != "world":
+            assert not permits(acl, permission, (Identity("ip", "11.9.8.7"), OTHER))
+
+
+def test_one_entry_that_permits_is_enough() -> None:
+    acl = (Acl(1, *OTHER), Acl(2, "world", "anyone"), Acl(4, *USER))
+    assert [permits(acl, permission, (USER,)) for permission in (1, 2, 4, 8, 16)] == [
+        False,
+        True,
+        True,
+        False,
+        False,
+    ]
+    assert permits(acl, Perms.READ | Perms.CREATE, (USER,))
+
+
+def test_what_is_not_permitted_is_refused() -> None:
+    with pytest.raises(Refusal) as refusal:
+        demand((Acl(1, "world", "anyone"),), Perms.WRITE, (USER,))
+    assert refusal.value.code is ErrorCode.NO_AUTH
+
+
+def test_super_may_do_all() -> None:
+    assert permits((Acl(1, *OTHER),), Perms.ADMIN, (Identity("super", ""),))
+
+
+@pytest.mark.parametrize(("scheme", "name"), [("world", "nobody"), ("unknown", "x"), ("auth", ""), ("", "")])
+def test_other_entries_permit_nobody(scheme: str, name: str) -> None:
+    assert not permits((Acl(31, scheme, name),), Perms.READ, (USER, Identity(scheme, name)))
+
+
+def _refused(acl: list[Acl] | None, identities: tuple[Identity, ...] = ()) -> None:
+    with pytest.raises(Refusal) as refusal:
+        _expanded(acl, *identities)
+    assert refusal.value.code is ErrorCode.INVALID_ACL
+
+
+@pytest.mark.parametrize(
+    "acl",
+    [
+        None,
+        [],
+        [Acl(31, "world", "somebody")],
+        [Acl(1, "", "")],
+        [Acl(1, "nonsense", "a:b")],
+        [Acl(1, "super", "a:b")],
+    ],
+)
+def test_acls_that_are_none(acl: list[Acl] | None) -> None:
+    _refused(acl)
+
+
+def test_one_bad_entry_spoils_all() -> None:
+    _refused([ANYONE, Acl(1, "ip", "nowhere")])
+
+
+def test_the_open_acl_is_one_object() -> None:
+    assert _expanded(OPEN_ACL) is OPEN_ACL
+    assert _expanded([Acl(31, "world", "anyone")]) is OPEN_ACL
+    assert _expanded([Acl(31, "world", "anyone")] * 2) is OPEN_ACL
+
+
+def test_the_same_entry_twice_counts_once() -> None:
+    acl = [Acl(1, "ip", "::1"), ANYONE, Acl(1, "ip", "::1"), ANYONE, Acl(2, "ip", "::1")]
+    assert _expanded(acl) == (Acl(1, "ip", "::1"), ANYONE, Acl(2, "ip", "::1"))
+
+
+def test_auth_stands_for_all_that_the_client_has_proven() -> None:
+    identities = (Identity("ip", "10.0.0.1"), USER, OTHER)
+    assert _expanded([Acl(5, "auth", "ignored")], *identities) == (Acl(5, *USER), Acl(5, *OTHER))
+    _refused([Acl(5, "auth", "")], (Identity("ip", "10.0.0.1"),))
+
+
+def test_equal_acls_are_one_tuple_within_bounds(monkeypatch: pytest.MonkeyPatch) -> None:
+    shared: dict[object, object] = {}
+    monkeypatch.setattr("proxy.state.acl._MOST_SHARED", 5)
+    monkeypatch.setattr("proxy.state.acl._shared", shared)
+    first = _expanded([Acl(1, "ip", "::1"), ANYONE])
+    assert _expanded([Acl(1, "ip", "::1"), ANYONE]) is first
+    for number in range(20):
+        _expanded([Acl(1, "ip", f"::{number}")])
+        assert len(shared) <= 5
+
+
+def test_a_scheme_counts_where_the_senders_server_offers_it() -> None:
+    acl, who = [Acl(1, "x509", "CN=amy")], Identity("x509", "CN=amy")
+    _refused(acl, (who,))
+    assert _expanded(acl, schemes=WITH_X509) == tuple(acl)
+    _refused([Acl(1, "auth", "")], (who,))
+    assert _expanded([Acl(1, "auth", "")], who, schemes=WITH_X509) == tuple(acl)
+
+
+def test_only_digests_are_masked() -> None:
+    acl = (ANYONE, Acl(1, "digest", "user:hash"), Acl(2, "ip", "::1"), Acl(4, "digest", "a:b:c"))
+    assert masked(acl) == (ANYONE, Acl(1, "digest", "user:x"), Acl(2, "ip", "::1"), Acl(4, "digest", "a:x"))
+
+
+@given(st.sampled_from(list(Perms)), st.integers(0, 99), st.integers(0, 31))
+def test_a_long_acl_says_the_same_as_its_entries_one_by_one(
+    permission: Perms, place: int, perms: int
+) -> None:
+    for entry in (Acl(perms, *USER), Acl(perms, "ip", "10.0.0.0/8"), ANYONE):
+        acl = [Acl(31, "ip", f"11.0.0.{number}") for number in range(50)]
+        acl += [Acl(31, "digest", f"u{number}:x") for number in range(50)]
+        acl[place] = entry
+        for who in ((), (USER,), (OTHER, USER), (Identity("ip", "10.9.8.7"),), (Identity("super", ""),)):
+            expected = any(permits((one,), permission, who) for one in acl)
+            assert permits(tuple(acl), permission, who) is expected
+
+
+def test_a_long_acl_is_looked_through_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    acl = tuple(Acl(31, "digest", f"u{number}:x") for number in range(50))
+    looked: list[object] = []
+
+    def search(*asked: Any) -> bool:
+        looked.append(asked)
+        return False
+
+    monkeypatch.setattr("proxy.state.acl._search", search)
+    monkeypatch.setattr("proxy.state.acl._verdicts", {})
+    for who in (USER, OTHER, USER):
+        assert not permits(acl, Perms.READ, (who,))
+    assert len(looked) == 2
+    monkeypatch.setattr("proxy.state.acl._MOST_REMEMBERED", 80)
+    assert not permits(acl[:40], Perms.READ, (USER,))
+    assert not permits(acl, Perms.READ, (USER,))
+    assert len(looked) == 4

@@ -1,0 +1,104 @@
+"""What clients that watch missed between two states."""
+
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.constants import EventType
+from codec.jute import Acl
+from proxy.state.difference import moved_sessions, tree_events
+from proxy.state.outcome import SessionChange
+from proxy.state.sessions import Session
+from proxy.state.tree import Node
+from proxy.state.watches import TreeEvent
+from schema.paths import parent_of
+from schema.znode import OPEN_ACL
+from tests.proxy.state.naive import Create, Delete, SetAcl, SetData
+from tests.proxy.state.requests import SESSIONS, requests
+from tests.proxy.state.world import Ask, World, reloaded, request_of
+
+_ACL = (Acl(1, "ip", "::1"),)
+
+
+def test_the_acls_are_those_of_the_moment() -> None:
+    old = {"/": Node(b"", OPEN_ACL, *[0] * 9), "/gone": Node(b"", _ACL, *[0] * 9)}
+    new = {"/": Node(b"", _ACL, *[0] * 9), "/new": Node(b"", _ACL, *[0] * 9)}
+    assert tree_events(old, new) == [
+        TreeEvent(EventType.NODE_DELETED, "/gone", _ACL, OPEN_ACL),
+        TreeEvent(EventType.NODE_CREATED, "/new", _ACL, _ACL),
+    ]
+
+
+def test_a_new_acl_is_no_event() -> None:
+    here = World()
+    here.do(Create("/a"))
+    there = World(machine=reloaded(here.machine), sessions=())
+    there.do(SetAcl("/a", _ACL))
+    assert tree_events(here.nodes, there.nodes) == []
+
+
+def test_a_parent_hears_once_of_children_that_it_is_told_of() -> None:
+    here = World()
+    here.do(Create("/a"), Create("/b"))
+    there = World(machine=reloaded(here.machine), sessions=())
+    there.do(Create("/a/x"), Create("/b/x"), Delete("/b/x"))
+    assert [event[:2] for event in tree_events(here.nodes, there.nodes)] == [
+        (EventType.NODE_CREATED, "/a/x"),
+        (EventType.NODE_CHILDREN_CHANGED, "/b"),
+    ]
+
+
+def test_a_node_of_the_same_path_that_is_another_one_was_deleted_and_created() -> None:
+    here = World()
+    here.do(Create("/a"))
+    there = World(machine=reloaded(here.machine), sessions=())
+    there.do(SetData("/a", b"1"), Delete("/a"), Create("/a"))
+    assert [event[:2] for event in tree_events(here.nodes, there.nodes)] == [
+        (EventType.NODE_DELETED, "/a"),
+        (EventType.NODE_CREATED, "/a"),
+    ]
+
+
+_HISTORY = st.lists(st.builds(Ask, st.sampled_from(SESSIONS), requests), max_size=12)
+
+
+@given(_HISTORY, _HISTORY)
+def test_the_events_lead_from_the_one_tree_to_the_other(before: list[Ask], after: list[Ask]) -> None:
+    here = World()
+    here.enter(*map(request_of, before))
+    there = World(machine=reloaded(here.machine), sessions=())
+    there.enter(*map(request_of, after))
+    events = tree_events(here.nodes, there.nodes)
+    shown = set(here.nodes)
+    for kind, path, _, _ in events:
+        above = parent_of(path)
+        if kind == EventType.NODE_DELETED:
+            assert not any(other.startswith(path + "/") for other in shown)
+            shown.remove(path)
+        elif kind == EventType.NODE_CREATED:
+            assert path not in shown
+            assert above in shown
+            shown.add(path)
+        else:
+            assert path in shown
+    assert shown == set(there.nodes)
+    touched = {path for _, path, _, _ in events} | {
+        path[: path.rindex("/")] or "/" for _, path, _, _ in events
+    }
+    for path, node in there.nodes.items():
+        former = here.nodes.get(path)
+        if path not in touched:
+            assert former is not None
+            assert (former.data, former.mzxid, former.pzxid) == (node.data, node.mzxid, node.pzxid)
+
+
+def test_sessions() -> None:
+    def sessions(**held: str) -> dict[int, Session]:
+        return {int(name[1:]): Session(int(name[1:]), 1, bytes(16), holder) for name, holder in held.items()}
+
+    old = sessions(s4="a", s1="a", s2="a")
+    new = sessions(s3="b", s2="b", s1="a")
+    assert moved_sessions(old, new) == [
+        SessionChange(2, "a", "b"),
+        SessionChange(3, "", "b"),
+        SessionChange(4, "a", None),
+    ]

@@ -1,0 +1,109 @@
+"""The digest: ZooKeeper's own formula, kept up to date lazily."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipeline.formats.compression import opened
+from pipeline.formats.digest import signed
+from pipeline.formats.snapshot import SnapshotReader, check_seal
+from proxy.state.digest import Digest, node_hash, session_hash, whole
+from proxy.state.sessions import Session
+from proxy.state.tree import Node
+from schema.znode import OPEN_ACL
+from tests.pipeline.trees import SAMPLES
+
+_FIELDS = ("owner", "czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion")
+
+
+def _sample_nodes(file: str) -> dict[str, Node]:
+    nodes: dict[str, Node] = {}
+    with opened(file) as source:
+        reader = SnapshotReader(source, file)
+        reader.head()
+        last = False
+        while not last:
+            run = reader.nodes()
+            last = run.last
+            for path, data, fixed in zip(run.paths, run.data, run.fixed, strict=True):
+                nodes[path.decode() or "/"] = Node(data, OPEN_ACL, *(int(fixed[name]) for name in _FIELDS))
+    return nodes
+
+
+@pytest.mark.parametrize("name", ["zk39-plain/version-2/snapshot.1f3", "zk38-plain"])
+def test_it_is_zookeepers_own(name: str) -> None:
+    files = [SAMPLES / name] if "/" in name else sorted((SAMPLES / name / "version-2").glob("snapshot.*"))
+    checked = 0
+    for file in files:
+        found = check_seal(str(file)).digest
+        if found is None or found[0] != int(file.suffix[1:], 16):
+            continue  # written while writes went on
+        nodes = _sample_nodes(str(file))
+        assert len(nodes) > 100
+        assert signed(whole(nodes, {})) == found[1]
+        checked += 1
+    assert checked
+
+
+_NODES = st.builds(
+    Node,
+    st.one_of(st.none(), st.binary(max_size=5)),
+    st.just(OPEN_ACL),
+    *[st.integers(-(1 << 63), (1 << 63) - 1)] * 6,
+    *[st.integers(-(1 << 31), (1 << 31) - 1)] * 3,
+)
+
+
+@given(_NODES, st.sampled_from(["/", "/a", "/ä/\ufffd"]), st.integers(0, 8))
+def test_every_field_counts(node: Node, path: str, place: int) -> None:
+    before = node_hash(path, node)
+    field = _FIELDS[place]
+    setattr(node, field, getattr(node, field) ^ 1)
+    assert node_hash(path, node) != before
+    setattr(node, field, getattr(node, field) ^ 1)
+    assert node_hash(path, node) == before
+    assert node_hash(path + "x", node) != before
+    node.data = (node.data or b"") + b"x"
+    assert node_hash(path, node) != before
+    assert node_hash("/zookeeper/x", node) == 0
+
+
+def test_every_field_of_a_session_counts() -> None:
+    fields = [5, 4000, b"0123456789abcdef", "home"]
+    before = session_hash(Session(*fields))  # type: ignore[arg-type]
+    for place, other in enumerate([6, 4001, b"0123456789abcdeg", "homf"]):
+        changed = [*fields[:place], other, *fields[place + 1 :]]
+        assert session_hash(Session(*changed)) != before  # type: ignore[arg-type]
+
+
+@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["set", "delete", "settle"])), max_size=30))
+def test_it_is_kept_up_to_date(steps: list[tuple[str, str]]) -> None:
+    digest = Digest()
+    nodes: dict[str, Node] = {}
+    for number, (path, what) in enumerate(steps):
+        node = nodes.get(path)
+        if what == "settle":
+            assert digest.settle(nodes) == whole(nodes, {})
+        elif node is None:
+            digest.touched.add(path)
+            nodes[path] = Node(b"", OPEN_ACL, 0, number, 0, 0, 0, 0, 0, 0, 0)
+        else:
+            digest.touch(path, node)
+            if what == "delete":
+                del nodes[path]
+            else:
+                node.version = number
+    assert digest.settle(nodes) == whole(nodes, {})
+    assert digest.settle({}) == whole(nodes, {})  # nothing was touched
+
+
+def test_sessions_come_and_go() -> None:
+    digest = Digest()
+    sessions = {number: Session(number, 1000, bytes(16), "home") for number in range(5)}
+    for session in sessions.values():
+        digest.add_session(session)
+    assert digest.settle({}) == whole({}, sessions)
+    digest.take_session(sessions.pop(3))
+    assert digest.settle({}) == whole({}, sessions)
+    digest.reset(17)
+    assert digest.settle({}) == 17

@@ -1,0 +1,475 @@
+"""The machine: what spends a zxid, sessions, levels, epochs, checkpoints, and errors of our own."""
+
+import logging
+from typing import Any
+
+import pytest
+
+from codec.constants import ErrorCode, EventType, OpCode
+from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
+from codec.packets import MULTI_HEADER
+from proxy.state.capture import new_machine
+from proxy.state.level import UnknownLevel
+from proxy.state.machine import CHECKPOINT_EVERY, Machine
+from proxy.state.operation import WriteOperation
+from proxy.state.ops import EXTENDED
+from proxy.state.outcome import Disagreement, SessionChange
+from proxy.state.sessions import hash_of
+from proxy.state.transaction import Transaction
+from schema.entry import (
+    Entry,
+    Kind,
+    Request,
+    Rules,
+    encode_attach,
+    encode_carry_over,
+    encode_close,
+    encode_epoch,
+    encode_forget,
+    encode_level,
+    encode_open,
+)
+from tests.proxy.state.naive import CloseSession, Create, Delete, Multi, SetData
+from tests.proxy.state.world import (
+    HOME,
+    PASSWORD,
+    RULES,
+    Ask,
+    CarryOver,
+    Expire,
+    Open,
+    World,
+    all_pages,
+    assert_sound,
+    client,
+    encode,
+    reloaded,
+    request_of,
+)
+
+
+def _spent(world: World, request: Request, holder: str = HOME) -> tuple[int, int]:
+    """The error and how many zxids it took."""
+    before = world.machine.zxid
+    (outcome,) = world.enter(request, holder=holder)
+    return outcome.err, world.machine.zxid - before
+
+
+# -- zxids ---------------------------------------------------------------------------------------------------
+
+_CUT = b"\0\0"
+_NO_PATH = NULL + pack_buffer(b"") + OPEN_ACLS + INT.pack(0)
+_BEGUN = pack_string("/x") + pack_buffer(b"")
+_NO_ID = _BEGUN + INT.pack(1) + INT.pack(1) + pack_string("ip") + NULL + INT.pack(0)
+_MARSHALLING = ErrorCode.MARSHALLING_ERROR
+
+
+def _in_multi(opcode: int, body: bytes) -> bytes:
+    return MULTI_HEADER.pack(opcode, False, -1) + body + MULTI_HEADER.pack(-1, True, -1)
+
+
+@pytest.mark.parametrize(
+    ("opcode", "body", "err", "zxids"),
+    [
+        (*encode(Create("/x")), 0, 1),
+        (*encode(Create("/a")), ErrorCode.NODE_EXISTS, 1),
+        (*encode(Delete("/missing")), ErrorCode.NO_NODE, 1),
+        (*encode(Multi((Create("/x"), Create("/a")))), 0, 1),
+        (*encode(Multi(())), 0, 1),
+        (*encode(CloseSession()), 0, 1),
+        (OpCode.SYNC, pack_string("/"), 0, 0),
+        (OpCode.SYNC, _CUT, _MARSHALLING, 0),
+        (OpCode.RECONFIG, NULL * 3 + bytes(8), ErrorCode.RECONFIG_DISABLED, 1),
+        (OpCode.RECONFIG, NULL, _MARSHALLING, 0),
+        (OpCode.CREATE, _CUT, _MARSHALLING, 0),
+        (OpCode.CREATE, _NO_PATH, _MARSHALLING, 1),
+        (OpCode.CREATE, _NO_ID, _MARSHALLING, 1),
+        (OpCode.DELETE, NULL + INT.pack(-1), _MARSHALLING, 1),
+        (OpCode.DELETE, NULL, _MARSHALLING, 0),
+        (OpCode.DELETE_CONTAINER, NULL, _MARSHALLING, 0),
+        (OpCode.SET_DATA, NULL + pack_buffer(b"") + INT.pack(-1), ErrorCode.BAD_ARGUMENTS, 1),
+        (OpCode.SET_ACL, NULL + OPEN_ACLS + INT.pack(-1), ErrorCode.BAD_ARGUMENTS, 1),
+        (OpCode.MULTI, _CUT, _MARSHALLING, 1),
+        (OpCode.MULTI, _in_multi(OpCode.CREATE, _NO_PATH), _MARSHALLING, 1),
+        (OpCode.MULTI, _in_multi(OpCode.CREATE, _BEGUN + NULL + INT.pack(0)), _MARSHALLING, 0),
+        (OpCode.MULTI, _in_multi(OpCode.CREATE, _BEGUN + OPEN_ACLS + INT.pack(99)), _MARSHALLING, 1),
+        (OpCode.MULTI, _in_multi(99, b""), _MARSHALLING, 1),
+        (OpCode.CHECK, pack_string("/a") + INT.pack(-1), ErrorCode.UNIMPLEMENTED, 0),
+    ],
+)  # fmt: skip
+def test_what_a_request_spends(opcode: int, body: bytes, err: int, zxids: int) -> None:
+    """As on a real server: tests/compat/test_zxids.py."""
+    world = World()
+    world.do(Create("/a"))
+    assert _spent(world, client(1, opcode, body)) == (err, zxids)
+    assert_sound(world.machine)
+
+
+def test_requests_of_sessions_that_are_not_the_senders() -> None:
+    world = World()
+    assert _spent(world, client(9, *encode(Create("/x")))) == (ErrorCode.SESSION_EXPIRED, 1)
+    assert _spent(world, client(1, *encode(Create("/x"))), "elsewhere") == (ErrorCode.SESSION_MOVED, 1)
+    assert _spent(world, client(1, OpCode.SYNC, NULL), "elsewhere") == (ErrorCode.SESSION_MOVED, 0)
+    assert "/x" not in world.nodes
+
+
+def test_each_request_has_a_zxid_of_its_own() -> None:
+    world = World()
+    start = world.machine.zxid
+    world.do(Create("/a"), Create("/a"), Create("/b"), Multi((Create("/c"), Create("/d"))), SetData("/a"))
+    found = {
+        path: (world.nodes[path].czxid - start, world.nodes[path].mzxid - start)
+        for path in ("/a", "/b", "/c", "/d")
+    }
+    assert found == {"/a": (1, 5), "/b": (3, 3), "/c": (4, 4), "/d": (4, 4)}
+
+
+def test_keepers_requests_are_for_those_that_know_them() -> None:
+    world = World()
+    world.rules = int(Rules.EXTENDED_TYPES)
+    body = pack_string("/x") + INT.pack(-1)
+    assert _spent(world, client(1, 505, body)) == (ErrorCode.UNIMPLEMENTED, 0)
+    world.rules = RULES
+    assert _spent(world, client(1, 505, body)) == (0, 1)
+
+
+# -- sessions ------------------------------------------------------------------------------------------------
+
+
+def _attach(session: int, password: bytes = PASSWORD, timeout_ms: int = 9000) -> Request:
+    return Request(Kind.ATTACH, session, 0, (), encode_attach(timeout_ms, hash_of(password)))
+
+
+def test_a_session_begins() -> None:
+    world = World(())
+    assert _spent(world, request_of(Open(5), timeout_ms=1234), "p1") == (0, 1)
+    session = world.machine.sessions[5]
+    assert (session.id, session.timeout_ms, session.incarnation) == (5, 1234, "p1")
+    assert world.machine.session_changes == [SessionChange(5, "", "p1")]
+    assert _spent(world, request_of(Open(5)), "p2") == (ErrorCode.SYSTEM_ERROR, 0)
+    assert world.machine.session_changes == []
+    assert world.machine.sessions[5] is session
+    assert session.incarnation == "p1"
+
+
+def test_a_session_moves_and_its_former_holder_is_heard_no_more() -> None:
+    world = World((5,))
+    assert _spent(world, _attach(5), "p2") == (0, 0)
+    assert world.machine.session_changes == [SessionChange(5, HOME, "p2")]
+    assert world.machine.sessions[5].timeout_ms == 9000
+    assert _spent(world, client(5, *encode(Create("/x")))) == (ErrorCode.SESSION_MOVED, 1)
+    assert _spent(world, client(5, *encode(Create("/x"))), "p2") == (0, 1)
+    assert _spent(world, _attach(5, timeout_ms=10), "p2") == (0, 0)  # a client back at the same proxy
+    assert world.machine.session_changes == [SessionChange(5, "p2", "p2")]
+    assert world.machine.sessions[5].timeout_ms == 10
+    assert_sound(world.machine)
+
+
+@pytest.mark.parametrize("wrong", [_attach(5, b"another password"), _attach(6)])
+def test_who_cannot_show_the_password_is_told_that_it_expired(wrong: Request) -> None:
+    world = World((5,))
+    assert _spent(world, wrong, "p2") == (ErrorCode.SESSION_EXPIRED, 0)
+    assert world.machine.sessions[5].incarnation == HOME
+    assert world.machine.session_changes == []
+
+
+@pytest.mark.parametrize("ends_itself", [True, False])
+def test_a_session_ends_with_its_ephemerals_in_one_zxid(ends_itself: bool) -> None:
+    world = World((1, 2))
+    world.do(Create("/d"), Create("/e", flags=1), Create("/d/e", flags=1))
+    world.do(Create("/f", flags=1), session=2)
+    world.events.clear()
+    request = client(1, OpCode.CLOSE_SESSION, b"") if ends_itself else request_of(Expire(1, HOME))
+    assert _spent(world, request) == (0, 1)
+    assert world.fired == [(EventType.NODE_DELETED, "/d/e"), (EventType.NODE_DELETED, "/e")]
+    assert world.machine.session_changes == [SessionChange(1, HOME, None)]
+    assert world.nodes["/d"].pzxid == world.nodes["/"].pzxid == world.machine.zxid
+    assert set(world.machine.sessions) == {2}
+    assert world.machine.tree.ephemerals == {2: {"/f"}}
+    assert_sound(world.machine)
+
+
+@pytest.mark.parametrize(
+    ("holder", "session", "err"),
+    [("", 1, 0), (HOME, 1, 0), ("p2", 1, ErrorCode.SESSION_MOVED), ("", 9, ErrorCode.SESSION_EXPIRED)],
+)
+def test_an_end_is_conditional_on_who_holds_the_session(holder: str, session: int, err: int) -> None:
+    world = World((1,))
+    request = Request(Kind.CLOSE, session, 0, (), encode_close("silent", holder))
+    assert _spent(world, request, "eldest") == (err, int(not err))
+    assert (1 in world.machine.sessions) is bool(err)
+
+
+def test_what_follows_its_own_end_is_not_heard() -> None:
+    world = World((1,))
+    said = [Ask(1, CloseSession()), Ask(1, Create("/late")), Ask(1, CloseSession())]
+    outcomes = world.enter(*(request_of(single) for single in said))
+    assert [outcome.err for outcome in outcomes] == [0, ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_EXPIRED]
+
+
+def test_a_carry_over_takes_those_that_are_still_there_and_no_others() -> None:
+    world = World((3, 1, 2))
+    world.enter(_attach(2), holder="elsewhere")
+    assert _spent(world, request_of(CarryOver(HOME)), "new") == (0, 0)
+    assert world.machine.session_changes == [SessionChange(1, HOME, "new"), SessionChange(3, HOME, "new")]
+    assert {key: session.incarnation for key, session in world.machine.sessions.items()} == {
+        1: "new",
+        2: "elsewhere",
+        3: "new",
+    }
+    assert world.machine.sessions[1].timeout_ms == 4000
+    assert _spent(world, request_of(CarryOver(HOME)), "new") == (0, 0)
+    assert world.machine.session_changes == []
+    assert_sound(world.machine)
+
+
+# -- entries -------------------------------------------------------------------------------------------------
+
+
+def test_numbers_have_no_gaps() -> None:
+    machine = new_machine(1)
+    machine.apply("a", 1, Entry(0, 0, 0, 0, []))
+    machine.apply("b", 1, Entry(0, 0, 0, 0, []))
+    for incarnation, number in (("a", 1), ("a", 3), ("c", 2), ("c", 0)):
+        with pytest.raises(AssertionError, match=f"entry {number} of {incarnation}"):
+            machine.begin(incarnation, number, 0, 0)
+    assert machine.applied == {"a": 1, "b": 1}
+    assert machine.entries == 2
+
+
+def test_an_incarnation_that_is_over_is_forgotten() -> None:
+    world = World()
+    world.enter(holder="old")
+    before = world.machine.zxid
+    world.enter(Request(Kind.FORGET, 0, 0, (), encode_forget("old")))
+    world.enter(Request(Kind.FORGET, 0, 0, (), encode_forget("never was")))
+    assert set(world.machine.applied) == {HOME}
+    assert world.machine.zxid == before
+
+
+def test_a_void_counts_as_an_entry() -> None:
+    machine = new_machine(1)
+    assert machine.apply("a", 1, Entry(5, 0, 0, 0, [])) == []
+    assert (machine.entries, machine.zxid, machine.applied) == (1, 0, {"a": 1})
+
+
+def _epoch(cluster_id: int, at_least: int) -> Request:
+    return Request(Kind.EPOCH, 0, 0, (), encode_epoch(cluster_id, at_least))
+
+
+def test_after_a_restore_zxids_go_on_in_a_new_epoch() -> None:
+    world = World()
+    machine = world.machine
+    before = machine.zxid
+    world.enter(_epoch(machine.cluster_id, 0), _epoch(machine.cluster_id, before))
+    assert machine.zxid == before
+    world.enter(_epoch(machine.cluster_id, before + 1))
+    assert machine.zxid == 1 << 32
+    world.enter(_epoch(99, 5))
+    assert (machine.zxid, machine.cluster_id) == (2 << 32, 99)
+    world.enter(_epoch(99, (7 << 32) + 5))
+    assert machine.zxid == 8 << 32
+    world.do(Create("/x"))
+    assert world.nodes["/x"].czxid == (8 << 32) + 1
+
+
+def _level(level: int) -> Request:
+    return Request(Kind.LEVEL, 0, 0, (), encode_level(level))
+
+
+def test_a_level_is_raised_if_it_is_known() -> None:
+    machine = Machine(1, at_level=1, known_levels=(1, 2))
+    for number, level in enumerate([1, 2, 1], 1):
+        machine.apply("a", number, Entry(0, 0, 0, 0, [_level(level)]))
+    assert machine.level == 2
+    assert machine.zxid == 0
+    machine.begin("a", 4, 0, 0)
+    with pytest.raises(UnknownLevel) as unknown:
+        machine.execute(_level(3))
+    assert unknown.value.level == 3
+    assert "[1, 2]" in str(unknown.value)
+    assert machine.level == 2
+
+
+# -- checkpoints ---------------------------------------------------------------------------------------------
+
+
+def _after(entries: int, path: str = "/x") -> Machine:
+    world = World((1,))
+    for number in range(entries - 1):
+        world.do(Create(path) if number == 0 else SetData(path))
+    return world.machine
+
+
+def test_servers_that_disagree_hear_of_it() -> None:
+    machine = _after(CHECKPOINT_EVERY)
+    entries, digest = machine.last_checkpoint
+    assert (entries, digest) == (CHECKPOINT_EVERY, machine.compute_digest())
+    assert machine.begin("other", 1, 0, 0, entries, digest) is None
+    assert machine.begin("other", 2, 0, 0) is None
+    assert machine.begin("other", 3, 0, 0, entries + 1, digest) is None  # not yet known here
+    assert machine.begin("other", 4, 0, 0, entries, digest ^ 1) == Disagreement(
+        "other", entries, digest ^ 1, digest
+    )
+    assert _after(CHECKPOINT_EVERY, "/y").last_checkpoint[1] != digest
+
+
+def test_no_checkpoint_is_said_before_there_is_one() -> None:
+    assert _after(CHECKPOINT_EVERY - 1).last_checkpoint == (0, 0)
+
+
+def test_checkpoints_of_long_ago_are_not_kept() -> None:
+    machine = new_machine(1)
+    for number in range(1, 200 * CHECKPOINT_EVERY + 1):
+        machine.begin("a", number, 0, 0)
+        machine.end()
+    kept = [entries for entries, _ in machine.checkpoints]
+    assert kept == list(range(137 * CHECKPOINT_EVERY, 201 * CHECKPOINT_EVERY, CHECKPOINT_EVERY))
+    assert reloaded(machine).checkpoints == machine.checkpoints
+
+
+def test_a_long_entry_is_hashed_as_it_goes() -> None:
+    """Else the end of a batch of entries would hold everything up."""
+    world = World((1,))
+    for start in range(10):
+        world.do(*(Create(f"/{start}-{number}") for number in range(500)))
+        assert len(world.machine.digest.touched) <= 1025
+    assert_sound(world.machine)
+
+
+# -- errors of ours ------------------------------------------------------------------------------------------
+
+
+def _stumble(tx: Transaction, fields: Any) -> None:
+    """An operation that changes something and then meets an error of ours."""
+    path = fields[0]
+    tx.set_data("/a", tx.nodes["/a"], b"half")
+    tx.create("/half", "/", tx.nodes["/"], b"", tx.nodes["/"].acl, 1)
+    raise ZeroDivisionError(path)
+
+
+@pytest.fixture
+def broken(monkeypatch: pytest.MonkeyPatch) -> None:
+    """deletes are broken."""
+    delete = EXTENDED.writes[OpCode.DELETE]
+    monkeypatch.setitem(EXTENDED.writes, OpCode.DELETE, WriteOperation(delete.decode, _stumble, delete.reply))
+
+
+@pytest.mark.usefixtures("broken")
+@pytest.mark.parametrize("own", [True, False])
+def test_an_error_in_a_request_is_the_same_everywhere(own: bool, caplog: pytest.LogCaptureFixture) -> None:
+    world = World()
+    world.do(Create("/a", b"whole"))
+    world.events.clear()
+    before = all_pages(world.machine)
+    zxid = world.machine.zxid
+    asked = [Ask(1, Delete("/a")), Ask(1, Create("/b"))]
+    with caplog.at_level(logging.ERROR):
+        outcomes = world.enter(*(request_of(single) for single in asked), own=own)
+    assert [outcome.err for outcome in outcomes] == [ErrorCode.SYSTEM_ERROR, 0]
+    (record,) = caplog.records
+    assert "entry 3 of home" in record.getMessage()
+    assert "opcode 2" in record.getMessage()
+    assert record.exc_info is not None
+    assert record.exc_info[0] is ZeroDivisionError
+    assert world.machine.zxid == zxid + 2
+    assert world.fired == [(EventType.NODE_CREATED, "/b")]
+    assert_sound(world.machine)
+    world.do(*[Multi((Create("/c"),))])
+    assert set(world.nodes) >= {"/a", "/b", "/c"}
+    assert "/half" not in world.nodes
+    assert world.nodes["/a"].data == b"whole"
+    assert all_pages(reloaded(world.machine)) == all_pages(world.machine) != before
+
+
+def test_an_error_in_what_a_proxy_says(caplog: pytest.LogCaptureFixture) -> None:
+    world = World((1,))
+    before, zxid = all_pages(world.machine), world.machine.zxid
+    bad = [Request(kind, 1, 0, (), b"\xff") for kind in Kind if kind != Kind.CLIENT]
+    with caplog.at_level(logging.ERROR):
+        outcomes = world.enter(*bad)
+    assert {outcome.err for outcome in outcomes} == {ErrorCode.SYSTEM_ERROR}
+    assert len(caplog.records) == len(bad)
+    assert world.machine.zxid == zxid
+    assert all_pages(world.machine)[:2] == before[:2]
+
+
+def test_no_memory_is_no_error_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
+    def starve(*_: object) -> None:
+        raise MemoryError
+
+    delete = EXTENDED.writes[OpCode.DELETE]
+    monkeypatch.setitem(EXTENDED.writes, OpCode.DELETE, delete._replace(apply=starve))
+    monkeypatch.setattr("proxy.state.transaction.Transaction.open_session", starve)
+    world = World(())
+    with pytest.raises(MemoryError):
+        world.enter(request_of(Open(1)))
+    monkeypatch.undo()
+    monkeypatch.setitem(EXTENDED.writes, OpCode.DELETE, delete._replace(apply=starve))
+    world = World((1,))
+    with pytest.raises(MemoryError):
+        world.enter(request_of(Ask(1, Delete("/a"))))
+
+
+# -- taking over a state -------------------------------------------------------------------------------------
+
+
+def test_becoming_what_was_loaded_aside() -> None:
+    here, there = World((1, 2)), World((1, 2))
+    for world in (here, there):
+        world.do(Create("/stays"), Create("/goes"), Create("/goes/too"), Create("/again"), Create("/set"))
+    there.do(Delete("/goes/too"), Delete("/goes"), Create("/new"), Create("/new/x"))
+    there.do(
+        Delete("/again"), Create("/again"), SetData("/set"), Create("/stays/brief"), Delete("/stays/brief")
+    )
+    there.enter(request_of(Expire(2)), request_of(Open(3)))
+    there.enter(_attach(1), holder="p2")
+    machine, loaded = here.machine, reloaded(there.machine)
+    tree, sessions = machine.tree, machine.sessions
+    events, changes = machine.events, machine.session_changes
+    machine.become(loaded)
+    assert [(event.kind, event.path) for event in events] == [
+        (EventType.NODE_DELETED, "/goes/too"),
+        (EventType.NODE_DELETED, "/goes"),
+        (EventType.NODE_DELETED, "/again"),
+        (EventType.NODE_CREATED, "/again"),
+        (EventType.NODE_CREATED, "/new"),
+        (EventType.NODE_CREATED, "/new/x"),
+        (EventType.NODE_DATA_CHANGED, "/set"),
+        (EventType.NODE_CHILDREN_CHANGED, "/stays"),
+    ]
+    assert changes == [
+        SessionChange(1, HOME, "p2"),
+        SessionChange(2, HOME, None),
+        SessionChange(3, "", HOME),
+    ]
+    assert (machine.tree, machine.sessions) == (tree, sessions)
+    assert machine.events is events
+    assert machine.session_changes is changes
+    assert all_pages(machine) == all_pages(there.machine)
+    assert_sound(machine)
+    for world in (here, there):  # and both go on alike
+        world.enter(
+            request_of(Ask(1, Create("/on", flags=1))), request_of(Ask(1, Delete("/new/x"))), holder="p2"
+        )
+        assert [outcome.err for outcome in world.outcomes] == [0, 0]
+    assert all_pages(machine) == all_pages(there.machine)
+
+
+def test_nobody_who_watches_hears_nothing() -> None:
+    here, there = World(), World()
+    there.do(Create("/x"))
+    here.machine.watched = False
+    assert not here.machine.watched
+    here.machine.become(reloaded(there.machine))
+    assert here.machine.events == []
+    assert "/x" in here.nodes
+
+
+def test_a_session_is_opened_again_after_its_end() -> None:
+    world = World((1,))
+    world.enter(request_of(Expire(1)), Request(Kind.OPEN, 1, 0, (), encode_open(5, hash_of(b"new"))))
+    assert world.machine.sessions[1].timeout_ms == 5
+    assert [outcome.err for outcome in world.outcomes] == [0, 0]
+    world.enter(Request(Kind.CARRY_OVER, 0, 0, (), encode_carry_over("nobody")))
+    assert_sound(world.machine)

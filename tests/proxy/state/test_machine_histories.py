@@ -1,0 +1,151 @@
+"""Random histories of several proxies: the machine beside the naive ZooKeeper, and beside one loaded anew."""
+
+import json
+import os
+import subprocess
+import sys
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.constants import ErrorCode
+from proxy.state.ops import EXTENDED
+from schema.entry import EntryWriter, Kind, decode_entry
+from tests.proxy.state import naive
+from tests.proxy.state.long_history import HOLDERS
+from tests.proxy.state.requests import SESSIONS, parts, requests
+from tests.proxy.state.world import (
+    RULES,
+    Ask,
+    Attach,
+    CarryOver,
+    Expire,
+    Open,
+    Said,
+    World,
+    all_pages,
+    answer_of,
+    assert_same_tree,
+    assert_sound,
+    naive_answer,
+    naive_tree,
+    reloaded,
+    request_of,
+    sampled,
+)
+
+_holders = st.sampled_from(HOLDERS)
+_sessions = st.sampled_from(SESSIONS)
+said: st.SearchStrategy[Said] = st.one_of(
+    *[st.builds(Ask, _sessions, requests)] * 6,
+    st.builds(Open, _sessions),
+    st.builds(Attach, _sessions),
+    st.builds(Expire, _sessions, st.sampled_from(("", *HOLDERS))),
+    st.builds(CarryOver, _holders),
+)
+entries = st.lists(st.tuples(_holders, st.lists(said, max_size=6)), max_size=8)
+_OPENED: tuple[str, list[Said]] = ("p1", [Open(session) for session in SESSIONS])
+
+
+@given(entries)
+def test_the_machine_does_what_a_plain_zookeeper_does(history: list[tuple[str, list[Said]]]) -> None:
+    world = World(sessions=())
+    model = naive_tree()
+    for clock, (holder, asked) in enumerate([_OPENED, *history]):
+        world.events.clear()
+        model.events.clear()
+        outcomes = []
+        world.machine.begin(holder, world.machine.applied.get(holder, 0) + 1, clock, RULES)
+        for single in asked:
+            expected = naive_answer(model, holder, single, clock)
+            outcome = world.machine.execute(request_of(single), own=True)
+            world.events += world.machine.events
+            outcomes.append(outcome)
+            assert answer_of(single, outcome) == expected, single
+            assert world.machine.zxid == model.zxid, single
+        world.machine.end()
+        assert sampled(world.events) == model.events
+        assert_same_tree(world.machine, model)
+
+
+def _both(first: World, second: World, holder: str, asked: list[Said], *, own: bool) -> None:
+    """Apply an entry to both, as the sender and as another server; nothing may differ."""
+    writer = EntryWriter()
+    for single in asked:
+        writer.add(*request_of(single))
+    entry = decode_entry(writer.finish(9, RULES, *first.machine.last_checkpoint))
+    number = first.machine.applied.get(holder, 0) + 1
+    seen: list[Any] = []
+    for world, answers in ((first, own), (second, not own)):
+        machine = world.machine
+        assert machine.begin(holder, number, entry.clock, entry.rules, entry.checkpoint, entry.digest) is None
+        told: list[Any] = []
+        for request in entry.requests:
+            fields = None
+            if answers and request.kind == Kind.CLIENT:  # the sender has decoded it before it sent it
+                fields = EXTENDED.writes[request.opcode].decode(b"head" + request.body, 4)[0]
+            outcome = machine.execute(request, fields, answers)
+            told.append((outcome.err, machine.zxid, list(machine.events), list(machine.session_changes)))
+        machine.end()
+        seen.append(told)
+    assert seen[0] == seen[1]
+
+
+@given(entries)
+def test_a_machine_loaded_after_every_entry_goes_on_as_the_one_that_ran(
+    history: list[tuple[str, list[Said]]],
+) -> None:
+    """Also of the order of events; and all ways to come to a state give the same pages."""
+    ran, loaded = World(sessions=()), World(sessions=())
+    for turn, (holder, asked) in enumerate([_OPENED, *history]):
+        _both(ran, loaded, holder, asked, own=turn % 2 == 0)
+        assert all_pages(ran.machine) == all_pages(loaded.machine)
+        loaded = World(sessions=(), machine=reloaded(loaded.machine))
+        assert_sound(loaded.machine)
+        assert all_pages(ran.machine) == all_pages(loaded.machine)
+
+
+@given(entries, st.lists(parts, max_size=5), st.data())
+def test_a_multi_that_fails_leaves_nothing_behind(
+    history: list[tuple[str, list[Said]]], done: list[Any], data: st.DataObject
+) -> None:
+    world = World(sessions=())
+    for holder, asked in [_OPENED, *history]:
+        world.enter(*(request_of(single) for single in asked), holder=holder)
+    session = data.draw(st.sampled_from(SESSIONS))
+    holder = world.machine.sessions[session].incarnation if session in world.machine.sessions else "p1"
+    failing = naive.Multi((*done, naive.Delete("/never")))
+    before = all_pages(world.machine)
+    machine = world.machine
+    machine.begin(holder, machine.applied.get(holder, 0) + 1, 77, RULES)
+    zxid = machine.zxid
+    outcome = machine.execute(request_of(Ask(session, failing)), own=True)
+    if outcome.err == 0:
+        assert answer_of(Ask(session, failing), outcome).failed_at is not None
+    assert machine.events == []
+    assert machine.zxid == zxid + 1
+    assert_sound(machine)
+    after = all_pages(machine)
+    assert (after[0], after[1], after[3]) == (before[0], before[1], before[3])
+
+
+_IMPORT = "from tests.proxy.state.long_history import long_history"
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_nothing_depends_on_the_hash_seed(seed: int) -> None:
+    found = {
+        subprocess.run(
+            [sys.executable, "-c", f"{_IMPORT}; print(long_history({seed}))"],
+            env={**os.environ, "PYTHONHASHSEED": str(hash_seed), "PYTHONPATH": os.getcwd()},
+            check=True,
+            capture_output=True,
+            text=True,
+        ).stdout
+        for hash_seed in (0, 1, 4242)
+    }
+    (only,) = found
+    codes = {code for told in json.loads(only)[2] for code in told}
+    assert {0, ErrorCode.NO_NODE, ErrorCode.SESSION_MOVED} <= codes

@@ -1,0 +1,256 @@
+"""Quotas: what is counted, what the stats node says, how limits are read, and what they refuse."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.constants import ErrorCode
+from proxy.state.capture import new_machine
+from proxy.state.quotas import Limits, check, read_limits
+from proxy.state.refusal import Refusal
+from proxy.state.transaction import Transaction
+from schema.paths import parent_of
+from schema.znode import OPEN_ACL
+from tests.proxy.state.naive import Create
+from tests.proxy.state.world import Ask, World, all_pages, assert_sound, reloaded, request_of
+
+_LIMITS = "/zookeeper/quota{}/zookeeper_limits"
+_STATS = "/zookeeper/quota{}/zookeeper_stats"
+
+
+class Servant:
+    """A tree whose nodes are changed without asking anybody."""
+
+    def __init__(self, *paths: str, quota: str = "", limits: bytes = b"") -> None:
+        """These nodes, of five bytes each, and a quota on one of them."""
+        self.machine = new_machine(1)
+        self.tree = self.machine.tree
+        self.tx = Transaction(self.tree, self.machine.sessions, self.machine.digest)
+        for path in paths:
+            self.create(path, b"12345")
+        if quota:
+            for path in (f"/zookeeper/quota{quota}", _STATS.format(quota)):
+                self.create(path, b"count=0,bytes=0")
+            self.create(_LIMITS.format(quota), limits)
+
+    def create(self, path: str, data: bytes | None = b"", *, commit: bool = True) -> None:
+        """Also what is above it."""
+        above = parent_of(path)
+        if above not in self.tree.nodes:
+            self.create(above)
+        self.tx.create(path, above, self.tree.nodes[above], data, OPEN_ACL, 0)
+        if commit:
+            self.tx.commit()
+
+    def delete(self, path: str, *, commit: bool = True) -> None:
+        above = parent_of(path)
+        self.tx.delete(path, above, self.tree.nodes[above], self.tree.nodes[path])
+        if commit:
+            self.tx.commit()
+
+    def set(self, path: str, data: bytes | None, *, commit: bool = True) -> None:
+        self.tx.set_data(path, self.tree.nodes[path], data)
+        if commit:
+            self.tx.commit()
+
+    def shown(self, path: str) -> bytes | None:
+        """What the stats node says."""
+        return self.tree.nodes[_STATS.format(path)].data
+
+
+def test_the_stats_node_counts_the_path_itself_and_all_below() -> None:
+    servant = Servant("/a", "/a/b", "/a/b/c", "/ab", "/other", quota="/a")
+    assert servant.shown("/a") == b"count=3,bytes=15"
+    servant.create("/a/null", None)
+    assert servant.shown("/a") == b"count=4,bytes=15"
+    servant.set("/a", b"")
+    servant.create("/other/x", b"x")
+    assert servant.shown("/a") == b"count=4,bytes=10"
+    servant.delete("/a/b/c")
+    assert servant.shown("/a") == b"count=3,bytes=5"
+
+
+def test_what_a_client_writes_into_the_stats_node_does_not_stay() -> None:
+    servant = Servant("/a", quota="/a")
+    servant.set(_STATS.format("/a"), b"count=99,bytes=99")
+    assert servant.shown("/a") == b"count=1,bytes=5"
+    assert servant.tree.nodes[_STATS.format("/a")].version == 1
+
+
+def test_a_path_that_is_not_there_counts_nothing() -> None:
+    assert Servant(quota="/a/b").shown("/a/b") == b"count=0,bytes=0"
+
+
+def test_the_root_has_no_quota() -> None:
+    servant = Servant()
+    servant.create("/zookeeper/quota/zookeeper_limits", b"count=1")
+    servant.create("/zookeeper/quota/zookeeper_stats", b"")
+    assert not servant.tree.quotas
+
+
+def test_a_quota_is_forgotten_with_its_nodes() -> None:
+    servant = Servant("/a", quota="/a")
+    servant.delete(_LIMITS.format("/a"))
+    assert servant.tree.quotas.limited("/a") is None
+    servant.create("/a/b")
+    assert servant.shown("/a") == b"count=2,bytes=5"
+    servant.delete(_STATS.format("/a"))
+    assert not servant.tree.quotas
+    assert servant.tree.quotas.settle() == 0
+
+
+def test_what_is_taken_back_was_never_counted() -> None:
+    servant = Servant("/a", quota="/a")
+    servant.create("/a/b", b"123", commit=False)
+    servant.set("/a", b"1234567", commit=False)
+    servant.delete(_LIMITS.format("/a"), commit=False)
+    servant.tx.rollback()
+    servant.create("/elsewhere")
+    assert servant.shown("/a") == b"count=1,bytes=5"
+    assert servant.tree.quotas.limited("/a") == "/a"
+
+
+_PATHS = ["/a", "/a/b", "/a/b/c", "/b", "/a/x", "/ab"]
+_QUOTAS = ("/a", "/a/b", "/b", "/zookeeper")
+_QUOTA_PATHS = [node.format(path) for path in _QUOTAS for node in (_LIMITS, _STATS)]
+
+
+@given(
+    st.lists(
+        st.tuples(st.sampled_from(_PATHS + _QUOTA_PATHS), st.sampled_from([b"", b"one", b"three", None])),
+        max_size=40,
+    ),
+    st.data(),
+)
+def test_the_numbers_are_right_whatever_comes_and_goes(
+    steps: list[tuple[str, bytes | None]], draw: st.DataObject
+) -> None:
+    servant = Servant()
+    tree = servant.tree
+    for path in _QUOTAS:
+        servant.create(f"/zookeeper/quota{path}")
+    for path, data in steps:
+        node = tree.nodes.get(path)
+        if node is None:
+            if path.rpartition("/")[0] not in ("", *tree.nodes):
+                continue
+            servant.create(path, data, commit=False)
+        elif data is not None:
+            servant.set(path, data, commit=False)
+        elif not node.children:
+            servant.delete(path, commit=False)
+        what = draw.draw(st.sampled_from(["commit", "commit", "go on", "rollback"]))
+        if what == "go on":
+            continue  # several changes in one request
+        servant.tx.commit() if what == "commit" else servant.tx.rollback()
+        for of in _QUOTAS:
+            stats = tree.nodes.get(_STATS.format(of))
+            below = [other for other in tree.nodes if other == of or other.startswith(of + "/")]
+            counted = [other for other in below if not other.endswith("/zookeeper_stats")]
+            size = sum(len(tree.nodes[other].data or b"") for other in counted)
+            if stats is not None:
+                assert stats.data == b"count=%d,bytes=%d" % (len(below), size)
+            assert (tree.quotas.limited(of + "/z") == of) is (_LIMITS.format(of) in tree.nodes)
+        assert_sound(servant.machine)
+        loaded = reloaded(servant.machine)
+        assert all_pages(loaded) == all_pages(servant.machine)
+        assert {path: quota.limits for path, quota in loaded.tree.quotas.items()} == {
+            path: quota.limits for path, quota in tree.quotas.items()
+        }
+
+
+@pytest.mark.parametrize(
+    ("data", "limits"),
+    [
+        (b"", Limits()),
+        (b"count=4,bytes=5=;byteHardLimit=7;countHardLimit=6", Limits(4, 5, 6, 7)),
+        (b"count=-1,bytes=-1", Limits()),
+        (b"count=4;bytes=5,", Limits(4, 5)),
+        (b"count=+4,,;count=5", Limits(5)),
+        (b"count==7", Limits()),
+        (b"other=4", Limits()),
+        (b",", Limits()),
+        (None, None),
+        (b"count=", None),
+        (b"count", None),
+        (b"=", None),
+        (b",count=4", None),
+        (b"count=x", None),
+        (b"count=4 ", None),
+        (b"count=4.5", None),
+        (b"count=9223372036854775807", Limits((1 << 63) - 1)),
+        (b"count=9223372036854775808", None),
+        (b"count=" + b"9" * 5000, None),
+        (b"count=-" + b"0" * 5000 + b"7", Limits(-7)),
+        (b"\xff", None),
+    ],
+)
+def test_limits_are_read_as_java_reads_them(data: bytes | None, limits: Limits | None) -> None:
+    assert read_limits(data) == limits
+
+
+def _judged(limits: bytes, *, enforce: bool, count: int = 1, size: int = 0, path: str = "/a/new") -> object:
+    """What comes of a request in a tree whose /a has two nodes and ten bytes: refusal, or what was told."""
+    quotas = Servant("/a", "/a/b", quota="/a", limits=limits).tree.quotas
+    told: list[tuple[str, str]] = []
+    try:
+        check(quotas, path, count, size, told, enforce=enforce)
+    except Refusal as refusal:
+        return refusal.code
+    return told
+
+
+_COUNT, _BYTES = "count would be 3", "bytes would be 15"
+
+
+@pytest.mark.parametrize(
+    ("limits", "count", "size", "refused", "told"),
+    [
+        (b"count=3", 1, 0, None, []),
+        (b"count=2", 1, 0, None, [f"{_COUNT}, soft limit 2"]),
+        (b"countHardLimit=3", 1, 9, None, []),
+        (b"countHardLimit=2", 1, 0, ErrorCode.QUOTA_EXCEEDED, [f"{_COUNT}, hard limit 2"]),
+        (b"count=1;countHardLimit=3", 1, 0, None, []),  # the hard one takes the soft one's place
+        (b"countHardLimit=1", 0, 9, None, []),  # a setData adds no node
+        (b"bytes=15", 0, 5, None, []),
+        (b"bytes=14,count=2", 1, 5, None, [f"{_COUNT}, soft limit 2", f"{_BYTES}, soft limit 14"]),
+        (b"byteHardLimit=14", 0, 5, ErrorCode.QUOTA_EXCEEDED, [f"{_BYTES}, hard limit 14"]),
+        (b"byteHardLimit=0", 0, 0, None, []),
+        (b"byteHardLimit=0", 0, -1, ErrorCode.QUOTA_EXCEEDED, ["bytes would be 9, hard limit 0"]),
+        (b"nonsense", 1, 0, ErrorCode.MARSHALLING_ERROR, []),
+    ],
+)
+def test_what_exceeds_a_quota(
+    limits: bytes, count: int, size: int, refused: ErrorCode | None, told: list[str]
+) -> None:
+    warned = [("/a", message) for message in told]
+    assert _judged(limits, enforce=False, count=count, size=size) == warned
+    assert _judged(limits, enforce=True, count=count, size=size) == (refused or warned)
+
+
+def test_where_no_quota_speaks() -> None:
+    assert _judged(b"countHardLimit=0", enforce=True, path="/ab") == []
+    servant = Servant("/a", quota="/a", limits=b"countHardLimit=0")
+    servant.delete(_STATS.format("/a"))
+    check(servant.tree.quotas, "/a/new", 1, 0, [], enforce=True)
+
+
+def test_the_nearest_limits_count() -> None:
+    servant = Servant("/a", "/a/b", quota="/a", limits=b"countHardLimit=0")
+    servant.create(_STATS.format("/a/b"))
+    with pytest.raises(Refusal):
+        check(servant.tree.quotas, "/a/b/c", 1, 0, [], enforce=True)
+    servant.create(_LIMITS.format("/a/b"), b"")
+    check(servant.tree.quotas, "/a/b/c", 1, 0, [], enforce=True)
+
+
+def test_the_sender_alone_warns() -> None:
+    world = World()
+    limits, stats = (f"/zookeeper/quota/a/zookeeper_{name}" for name in ("limits", "stats"))
+    world.do(Create("/a"), Create("/zookeeper/quota/a"), Create(limits, b"count=1"), Create(stats))
+    for own, path in ((False, "/a/1"), (True, "/a/2")):
+        world.enter(request_of(Ask(1, Create(path))), own=own)
+        told = [("/a", "count would be 3, soft limit 1")] if own else []
+        assert world.machine.warnings == told
+    world.do(Create("/b"))
+    assert world.machine.warnings == []

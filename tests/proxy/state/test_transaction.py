@@ -1,0 +1,200 @@
+"""Changes of the tree, and how they are taken back."""
+
+from collections.abc import Callable
+
+import pytest
+
+from codec.constants import EventType
+from codec.jute import Acl, Reader
+from proxy.state.capture import new_machine
+from proxy.state.machine import Machine
+from proxy.state.sessions import Session
+from proxy.state.transaction import Transaction
+from proxy.state.tree import Node
+from schema.entry import Rules
+from schema.paths import parent_of
+from schema.znode import CONTAINER_OWNER, OPEN_ACL, ttl_owner
+from tests.proxy.state.world import all_pages, assert_sound
+
+ACL = (Acl(1, "ip", "::1"),)
+
+
+def _prepared() -> tuple[Machine, Transaction]:
+    """/p with a child, an ephemeral of session 5 and a container; sessions 5 and 6."""
+    machine = new_machine(1)
+    tx = Transaction(machine.tree, machine.sessions, machine.digest)
+    tx.watched = True
+    tx.enter("home", 1000, 0)
+    tx.zxid = 10
+    owners = {"/p": 0, "/p/c": 0, "/p/d": 0, "/p/r": 0, "/e": 5, "/k": CONTAINER_OWNER}
+    for path, owner in owners.items():
+        above = parent_of(path)
+        tx.create(path, above, tx.nodes[above], b"data", OPEN_ACL, owner)
+    for session in (5, 6):
+        tx.open_session(Session(session, 4000, bytes(16), "home"))
+    tx.commit()
+    tx.events.clear()
+    tx.enter("other", 2000, 0)
+    tx.zxid = 11
+    return machine, tx
+
+
+def _create(tx: Transaction) -> None:
+    tx.create("/p/new", "/p", tx.nodes["/p"], b"new", ACL, ttl_owner(7))
+
+
+def _create_deep(tx: Transaction) -> None:
+    tx.create("/p/d/new", "/p/d", tx.nodes["/p/d"], None, ACL, 5)
+
+
+def _delete(tx: Transaction) -> None:
+    tx.delete("/p/c", "/p", tx.nodes["/p"], tx.nodes["/p/c"])
+
+
+def _replace(tx: Transaction) -> None:
+    tx.delete("/p/r", "/p", tx.nodes["/p"], tx.nodes["/p/r"])
+    tx.create("/p/r", "/p", tx.nodes["/p"], b"again", OPEN_ACL, 0)
+
+
+def _set(tx: Transaction) -> None:
+    tx.set_data("/p", tx.nodes["/p"], b"longer than before")
+    tx.set_data("/p", tx.nodes["/p"], None)
+
+
+def _set_acl(tx: Transaction) -> None:
+    tx.set_acl("/p", tx.nodes["/p"], ACL)
+
+
+def _open(tx: Transaction) -> None:
+    tx.open_session(Session(7, 1, bytes(16), "other"))
+
+
+def _close(tx: Transaction) -> None:
+    tx.session_id = 5
+    tx.close_session(tx.session())
+
+
+def _attach(tx: Transaction) -> None:
+    tx.session_id = 6
+    tx.attach_session(tx.session(), "other", 9)
+
+
+def _names(tx: Transaction) -> dict[str, list[str | None]]:
+    return {path: sorted(Reader(node.names()).strings() or ()) for path, node in tx.nodes.items()}  # type: ignore[type-var]
+
+
+CHANGES = [_create, _create_deep, _delete, _replace, _set, _set_acl, _open, _close, _attach]
+
+
+@pytest.mark.parametrize("change", CHANGES)
+@pytest.mark.parametrize("after", CHANGES)
+def test_what_is_taken_back_was_never_there(
+    change: Callable[[Transaction], None], after: Callable[[Transaction], None]
+) -> None:
+    machine, tx = _prepared()
+    before = all_pages(machine)
+    stats = {path: node.stat() for path, node in tx.nodes.items()}
+    names = _names(tx)
+    change(tx)
+    if change is not after:
+        after(tx)
+    assert machine.compute_digest() != before[3]
+    tx.rollback()
+    assert all_pages(machine) == before
+    assert {path: node.stat() for path, node in tx.nodes.items()} == stats
+    assert _names(tx) == names
+    assert tx.events == []
+    assert_sound(machine)
+    tx.rollback()  # a second time does nothing
+    assert all_pages(machine) == before
+
+
+@pytest.mark.parametrize("change", CHANGES)
+def test_what_is_committed_stays(change: Callable[[Transaction], None]) -> None:
+    machine, tx = _prepared()
+    for node in tx.nodes.values():  # what is kept packed must not stay as it was
+        node.stat()
+        node.names()
+    change(tx)
+    after = all_pages(machine)
+    tx.commit()
+    tx.rollback()
+    assert all_pages(machine) == after
+    assert_sound(machine)
+
+
+def _fields(node: Node) -> tuple[object, ...]:
+    return (
+        *(node.data, node.acl, node.owner, node.czxid, node.mzxid, node.pzxid, node.ctime, node.mtime),
+        *(node.version, node.created, node.aversion),
+    )
+
+
+def test_a_new_node_and_its_parent() -> None:
+    _, tx = _prepared()
+    node = tx.create("/p/new", "/p", tx.nodes["/p"], b"new", ACL, ttl_owner(7))
+    assert tx.nodes["/p/new"] is node
+    assert _fields(node) == (b"new", ACL, ttl_owner(7), 11, 11, 11, 2000, 2000, 0, 0, 0)
+    assert _fields(tx.nodes["/p"]) == (b"data", OPEN_ACL, 0, 10, 10, 11, 1000, 1000, 0, 4, 0)
+    assert tx.events == [(EventType.NODE_CREATED, "/p/new", ACL, OPEN_ACL)]
+
+
+def test_what_a_deletion_leaves() -> None:
+    _, tx = _prepared()
+    tx.set_acl("/p", tx.nodes["/p"], ACL)
+    _delete(tx)
+    assert _fields(tx.nodes["/p"]) == (b"data", ACL, 0, 10, 10, 11, 1000, 1000, 0, 3, 1)
+    assert tx.events == [(EventType.NODE_DELETED, "/p/c", OPEN_ACL, ACL)]
+
+
+def test_new_data() -> None:
+    _, tx = _prepared()
+    tx.set_data("/p", tx.nodes["/p"], None)
+    assert _fields(tx.nodes["/p"]) == (None, OPEN_ACL, 0, 10, 11, 10, 1000, 2000, 1, 3, 0)
+    assert tx.events == [(EventType.NODE_DATA_CHANGED, "/p", OPEN_ACL, ())]
+
+
+def test_a_session_goes_with_its_ephemerals_in_order() -> None:
+    _, tx = _prepared()
+    for path in ("/p/z", "/p/a", "/m"):
+        above = parent_of(path)
+        tx.create(path, above, tx.nodes[above], b"", OPEN_ACL, 5)
+    tx.events.clear()
+    _close(tx)
+    assert [path for _, path, _, _ in tx.events] == ["/e", "/m", "/p/a", "/p/z"]
+    assert {node.pzxid for path, node in tx.nodes.items() if path in ("/", "/p")} == {11}
+
+
+def test_nothing_is_collected_for_nobody() -> None:
+    _, tx = _prepared()
+    tx.watched = False
+    for change in (_create, _set, _delete, _close):
+        change(tx)
+    assert tx.events == []
+
+
+@pytest.mark.parametrize("field", ["version", "aversion"])
+def test_versions_go_round_as_javas(field: str) -> None:
+    machine, tx = _prepared()
+    node = tx.nodes["/p"]
+    setattr(node, field, 2**31 - 1)
+    machine.count_again()
+    (_set_acl if field == "aversion" else _set)(tx)
+    assert getattr(node, field) == -(2**31) + (field == "version")
+    assert_sound(machine)
+
+
+def test_the_rules_are_the_entrys() -> None:
+    _, tx = _prepared()
+    for rules in range(16):
+        tx.enter("x", 1, rules)
+        assert tx.extended_types is bool(rules & Rules.EXTENDED_TYPES)
+        assert tx.enforces_quota is bool(rules & Rules.ENFORCE_QUOTA)
+        assert tx.reserves("/keeper/x") is bool(rules & Rules.KEEPER)
+        assert ("x509" in tx.schemes) is bool(rules & Rules.X509)
+    assert tx.reserves("/keeper")
+    assert tx.reserves("/keeper/x")
+    assert not tx.reserves("/keepers")
+    assert not tx.reserves("/p/keeper")
+    tx.create("/keeper", "/", tx.nodes["/"], b"", OPEN_ACL, 0)
+    assert not tx.reserves("/keeper/x")

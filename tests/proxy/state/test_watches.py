@@ -1,0 +1,364 @@
+"""The watch table: who is told of what, once, and in which order."""
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.constants import EventType, WatcherType
+from codec.jute import Acl
+from proxy.state.watches import TreeEvent, WatchTable
+
+CREATED, DELETED, CHANGED, CHILDREN = (
+    EventType.NODE_CREATED,
+    EventType.NODE_DELETED,
+    EventType.NODE_DATA_CHANGED,
+    EventType.NODE_CHILDREN_CHANGED,
+)
+NODE_ACL = (Acl(1, "ip", "::1"),)
+PARENT_ACL = (Acl(1, "ip", "::2"),)
+
+
+class Client:
+    """A watcher that notes what it is told, together with all others."""
+
+    def __init__(self, name: str, told: list[tuple[str, int, str]]) -> None:
+        self.session_id = ord(name)
+        self.name = name
+        self.told = told
+
+    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+        assert zxid == 7
+        assert acl == (PARENT_ACL if kind == CHILDREN else NODE_ACL)
+        self.told.append((self.name, kind, path))
+
+
+class Room:
+    def __init__(self) -> None:
+        self.told: list[tuple[str, int, str]] = []
+        self.table = WatchTable()
+        self.a, self.b = Client("a", self.told), Client("b", self.told)
+
+    def fire(self, kind: int, path: str) -> list[tuple[str, int, str]]:
+        """What is told of one change."""
+        self.told.clear()
+        self.table.fire(TreeEvent(kind, path, NODE_ACL, PARENT_ACL), 7)
+        return list(self.told)
+
+
+@pytest.fixture
+def room() -> Room:
+    return Room()
+
+
+@pytest.mark.parametrize("kind", [CREATED, DELETED, CHANGED])
+def test_a_data_watch_fires_once(room: Room, kind: EventType) -> None:
+    room.table.data.add("/p/n", room.a)
+    room.table.data.add("/p/n", room.a)
+    room.table.data.add("/p/other", room.a)
+    assert room.fire(kind, "/p/n") == [("a", kind, "/p/n")]
+    assert room.fire(kind, "/p/n") == []
+
+
+@pytest.mark.parametrize("kind", [CREATED, DELETED])
+def test_a_child_watch_fires_once_for_a_child_that_comes_or_goes(room: Room, kind: EventType) -> None:
+    room.table.children.add("/p", room.a)
+    assert room.fire(kind, "/p/n") == [("a", CHILDREN, "/p")]
+    assert room.fire(kind, "/p/n") == []
+
+
+def test_a_child_watch_does_not_fire_for_data(room: Room) -> None:
+    room.table.children.add("/p", room.a)
+    room.table.children.add("/p/n", room.a)
+    assert room.fire(CHANGED, "/p/n") == []
+    assert room.fire(CREATED, "/p/n/deeper") == [("a", CHILDREN, "/p/n")]
+    assert room.fire(CREATED, "/p/n") == [("a", CHILDREN, "/p")]
+
+
+def test_a_node_that_is_deleted_is_told_of_once_to_each(room: Room) -> None:
+    room.table.data.add("/p/n", room.a)
+    room.table.children.add("/p/n", room.a)
+    room.table.children.add("/p/n", room.b)
+    room.table.children.add("/p", room.b)
+    assert room.fire(DELETED, "/p/n") == [
+        ("a", DELETED, "/p/n"),
+        ("b", DELETED, "/p/n"),
+        ("b", CHILDREN, "/p"),
+    ]
+    assert not room.table
+
+
+def test_the_children_of_the_root(room: Room) -> None:
+    room.table.children.add("/", room.a)
+    assert room.fire(CREATED, "/n") == [("a", CHILDREN, "/")]
+
+
+def test_watchers_are_told_in_the_order_in_which_they_came(room: Room) -> None:
+    room.table.data.add("/p/n", room.b)
+    room.table.data.add("/p/n", room.a)
+    assert [name for name, _, _ in room.fire(CHANGED, "/p/n")] == ["b", "a"]
+
+
+def test_children_that_came_and_went_unseen_are_told_of_alone(room: Room) -> None:
+    table = WatchTable()
+    told: list[tuple[int, Sequence[Acl]]] = []
+
+    class Loose:
+        session_id = 1
+
+        def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+            told.append((kind, acl))
+
+    watcher = Loose()
+    table.data.add("/p", watcher)
+    table.children.add("/p", watcher)
+    table.fire(TreeEvent(CHILDREN, "/p", NODE_ACL, PARENT_ACL), 7)
+    assert told == [(CHILDREN, NODE_ACL)]
+    assert table.counts() == (1, 1, 1)
+    assert table.total() == 1
+
+
+def test_after_a_load_a_persistent_watch_hears_of_children_and_a_recursive_one_does_not() -> None:
+    table = WatchTable()
+    told: list[tuple[str, int, str]] = []
+
+    class Loose(Client):
+        def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+            self.told.append((self.name, kind, path))
+
+    table.add_lasting("/p", Loose("a", told), recursive=False)
+    table.add_lasting("/p", Loose("b", told), recursive=True)
+    for _ in range(2):
+        table.fire(TreeEvent(CHILDREN, "/p", NODE_ACL, PARENT_ACL), 7)
+    assert told == [("a", CHILDREN, "/p")] * 2
+
+
+def test_a_client_that_is_gone_is_forgotten(room: Room) -> None:
+    for path in ("/p", "/p/n", "/q"):
+        room.table.data.add(path, room.a)
+        room.table.children.add(path, room.a)
+    room.table.data.add("/p", room.b)
+    assert (room.table.counts(), room.table.total()) == ((2, 3, 4), 7)
+    room.table.drop(room.a)
+    room.table.drop(room.a)
+    assert room.table.counts() == (1, 1, 1)
+    assert room.fire(DELETED, "/p") == [("b", DELETED, "/p")]
+
+
+def test_an_empty_table_is_false(room: Room) -> None:
+    assert not room.table
+    room.table.children.add("/p", room.a)
+    assert room.table
+    room.fire(CREATED, "/p/n")
+    assert not room.table
+
+
+def test_a_lasting_watch_tells_again_and_again(room: Room) -> None:
+    room.table.add_lasting("/p", room.a, recursive=False)
+    for _ in range(2):
+        assert room.fire(CREATED, "/p") == [("a", CREATED, "/p")]
+        assert room.fire(CREATED, "/p/n") == [("a", CHILDREN, "/p")]
+        assert room.fire(CHANGED, "/p/n") == []
+        assert room.fire(CHANGED, "/p") == [("a", CHANGED, "/p")]
+        assert room.fire(DELETED, "/p/n") == [("a", CHILDREN, "/p")]
+        assert room.fire(DELETED, "/p") == [("a", DELETED, "/p")]
+
+
+def test_a_recursive_watch_tells_of_nodes_not_of_children(room: Room) -> None:
+    room.table.add_lasting("/p", room.a, recursive=True)
+    room.table.add_lasting("/", room.b, recursive=True)
+    for kind in (CREATED, CHANGED, DELETED):
+        for path in ("/p", "/p/n", "/p/n/deeper"):
+            assert sorted(room.fire(kind, path)) == [("a", kind, path), ("b", kind, path)]
+        assert room.fire(kind, "/pq") == [("b", kind, "/pq")]
+
+
+def test_one_change_is_told_once_though_watches_of_all_modes_match(room: Room) -> None:
+    for path in ("/p", "/p/n"):
+        room.table.data.add(path, room.a)
+        room.table.children.add(path, room.a)
+        room.table.add_lasting(path, room.a, recursive=False)
+        room.table.add_lasting(path, room.a, recursive=True)
+    assert room.fire(DELETED, "/p/n") == [("a", DELETED, "/p/n"), ("a", CHILDREN, "/p")]
+    assert not room.table.holds("/p/n", room.a, WatcherType.DATA)
+    assert not room.table.holds("/p/n", room.a, WatcherType.CHILDREN)
+    assert not room.table.holds("/p", room.a, WatcherType.CHILDREN)
+    assert room.table.holds("/p", room.a, WatcherType.DATA)
+    assert room.fire(DELETED, "/p/n") == [("a", DELETED, "/p/n"), ("a", CHILDREN, "/p")]
+
+
+def test_a_child_watch_is_used_up_though_a_recursive_one_tells(room: Room) -> None:
+    room.table.children.add("/p/n", room.a)
+    room.table.add_lasting("/p", room.a, recursive=True)
+    assert room.fire(DELETED, "/p/n") == [("a", DELETED, "/p/n")]
+    assert not room.table.holds("/p/n", room.a, WatcherType.CHILDREN)
+
+
+def test_watches_are_removed_by_type(room: Room) -> None:
+    table = room.table
+
+    def fill() -> None:
+        table.data.add("/p", room.a)
+        table.children.add("/p", room.a)
+        table.add_lasting("/p", room.a, recursive=False)
+        table.add_lasting("/p", room.a, recursive=True)
+        table.data.add("/p", room.b)
+
+    for kind in sorted(WatcherType, key=lambda kind: kind is WatcherType.ANY):
+        fill()
+        assert table.remove("/p", room.a, kind)
+        assert not table.holds("/p", room.a, kind)
+        assert not table.remove("/p", room.a, kind)
+        left = [other for other in WatcherType if table.holds("/p", room.a, other)]
+        assert len(left) == (0 if kind is WatcherType.ANY else 4)
+        assert table.holds("/p", room.b, WatcherType.DATA)
+    assert not table.remove("/other", room.a, WatcherType.ANY)
+    assert table.remove("/p", room.b, WatcherType.ANY)
+    assert not table
+
+
+def test_a_null_path_can_be_watched_and_never_fires(room: Room) -> None:
+    room.table.add_lasting(None, room.a, recursive=False)
+    assert room.table.holds(None, room.a, WatcherType.PERSISTENT)
+    assert room.table.remove(None, room.a, WatcherType.ANY)
+    assert not room.table
+
+
+def test_what_administrators_are_told_is_of_data_watches(room: Room) -> None:
+    table = room.table
+    table.children.add("/c", room.a)
+    assert table.counts() == (0, 0, 0)
+    table.data.add("/p", room.a)
+    assert table.counts() == (1, 1, 1)
+    table.add_lasting("/p", room.a, recursive=False)
+    table.add_lasting("/q", room.a, recursive=True)
+    table.data.add("/q", room.b)
+    assert table.counts() == (2, 2, 3)
+    assert table.total() == 5
+    assert table.paths_by_watcher() == {room.a: {"/p", "/q"}, room.b: {"/q"}}
+    assert {path: set(watchers) for path, watchers in table.watchers_by_path().items()} == {
+        "/p": {room.a},
+        "/q": {room.a, room.b},
+    }
+
+
+_PATHS = ["/", "/p", "/p/n", "/p/m", "/p/n/d"]
+_NODES = st.sampled_from(_PATHS[1:])
+_ONE_SHOT, _PERSISTENT, _RECURSIVE = range(3)  # ZooKeeper's WatcherMode
+_STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("data"), st.sampled_from(_PATHS), st.booleans()),
+        st.tuples(st.just("children"), st.sampled_from(_PATHS), st.booleans()),
+        st.tuples(st.just("persistent"), st.sampled_from(_PATHS), st.booleans()),
+        st.tuples(st.just("recursive"), st.sampled_from(_PATHS), st.booleans()),
+        st.tuples(st.just("fire"), _NODES, st.sampled_from([CREATED, DELETED, CHANGED])),
+        st.tuples(st.just("remove"), st.sampled_from(_PATHS), st.sampled_from(list(WatcherType))),
+        st.tuples(st.just("drop"), st.just(""), st.booleans()),
+    ),
+    max_size=40,
+)
+
+
+class Manager:
+    """ZooKeeper's WatchManager, as plain as can be: the modes of each (client, path)."""
+
+    def __init__(self) -> None:
+        self.modes: dict[tuple[str, str], set[int]] = {}
+
+    def add(self, name: str, path: str, mode: int) -> None:
+        self.modes.setdefault((name, path), set()).add(mode)
+
+    def remove(self, name: str, path: str, modes: set[int]) -> bool:
+        """removeWatcher(path, watcher, mode)."""
+        held = self.modes.get((name, path), set())
+        removed = bool(held & modes)
+        held -= modes
+        if not held:
+            self.modes.pop((name, path), None)
+        return removed
+
+    def trigger(self, path: str) -> set[str]:
+        """triggerWatch: whom it would tell."""
+        told = set()
+        for (name, watched), modes in list(self.modes.items()):
+            above = watched == "/" or path.startswith(watched + "/")
+            if watched == path:
+                told.add(name)
+                self.remove(name, path, {_ONE_SHOT})
+            elif above and _RECURSIVE in modes:
+                told.add(name)
+        return told
+
+
+_ALL_MODES = {_ONE_SHOT, _PERSISTENT, _RECURSIVE}
+
+
+class Model:
+    """DataTree's two managers."""
+
+    def __init__(self) -> None:
+        self.data, self.children = Manager(), Manager()
+
+    def add(self, what: str, path: str, name: str) -> None:
+        if what in ("data", "children"):
+            (self.data if what == "data" else self.children).add(name, path, _ONE_SHOT)
+        elif what == "persistent":
+            self.data.add(name, path, _PERSISTENT)
+            self.children.add(name, path, _PERSISTENT)
+        else:
+            self.data.add(name, path, _RECURSIVE)
+
+    def remove(self, path: str, name: str, kind: WatcherType) -> bool:
+        if kind is WatcherType.CHILDREN:
+            return self.children.remove(name, path, {_ONE_SHOT})
+        if kind is WatcherType.DATA:
+            return self.data.remove(name, path, {_ONE_SHOT})
+        if kind is WatcherType.PERSISTENT_RECURSIVE:
+            return self.data.remove(name, path, {_RECURSIVE})
+        modes = _ALL_MODES if kind is WatcherType.ANY else {_PERSISTENT}
+        return self.children.remove(name, path, modes) | self.data.remove(name, path, modes)
+
+    def drop(self, name: str) -> None:
+        for manager in (self.data, self.children):
+            for _, path in [key for key in manager.modes if key[0] == name]:
+                manager.remove(name, path, _ALL_MODES)
+
+    def fire(self, kind: int, path: str) -> list[tuple[str, int, str]]:
+        """What is told, sorted within each trigger."""
+        processed = self.data.trigger(path)
+        told = [(name, kind, path) for name in sorted(processed)]
+        if kind == DELETED:
+            told += [(name, kind, path) for name in sorted(self.children.trigger(path) - processed)]
+        if kind != CHANGED:
+            above = path[: path.rindex("/")] or "/"
+            told += [(name, int(CHILDREN), above) for name in sorted(self.children.trigger(above))]
+        return told
+
+
+@given(_STEPS)
+def test_the_table_agrees_with_zookeepers_two_managers(steps: list[tuple[str, str, int]]) -> None:
+    room, model = Room(), Model()
+    table = room.table
+    for what, path, detail in steps:
+        client = room.b if detail is True else room.a
+        if what in ("data", "children"):
+            (table.data if what == "data" else table.children).add(path, client)
+            model.add(what, path, client.name)
+        elif what in ("persistent", "recursive"):
+            table.add_lasting(path, client, recursive=what == "recursive")
+            model.add(what, path, client.name)
+        elif what == "drop":
+            table.drop(client)
+            model.drop(client.name)
+        elif what == "remove":
+            kind = WatcherType(detail)
+            assert table.holds(path, client, kind) is table.remove(path, client, kind)
+            model.remove(path, client.name, kind)
+        else:
+            own = model.fire(detail, path)
+            assert sorted(room.fire(detail, path), key=str) == sorted(own, key=str)
+        data, children = model.data.modes, model.children.modes
+        assert table.counts() == (len({name for name, _ in data}), len({path for _, path in data}), len(data))
+        assert table.total() == len(data) + len(children)
+        assert bool(table) is bool(data or children)

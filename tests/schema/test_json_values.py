@@ -1,0 +1,84 @@
+"""JSON values: readable, and refused if damaged or of another version."""
+
+import contextlib
+import json
+from zlib import crc32
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schema.errors import BadValue
+from schema.json_values import boolean, number, pack_json, text, unpack_json
+from tests.schema.damage import assert_all_damage_is_refused
+from tests.schema.strategies import TEXTS
+
+_MEMBERS = st.dictionaries(
+    TEXTS.filter(lambda name: name not in ("schema", "crc")),
+    st.none() | st.booleans() | st.integers() | TEXTS | st.lists(st.integers(), max_size=3),
+    max_size=4,
+)
+
+
+@given(_MEMBERS)
+def test_members_come_back(members: dict[str, object]) -> None:
+    found = unpack_json(pack_json(members), "it")
+    assert {name: found[name] for name in members} == members
+
+
+def test_a_value_byte_for_byte() -> None:
+    line = b'{"schema":2,"name":"x","numbers":[1,2]'
+    assert pack_json({"name": "x", "numbers": (1, 2)}) == line + b',"crc":"%08x"}' % crc32(line)
+    assert json.loads(pack_json({}))["schema"] == 2
+
+
+@given(_MEMBERS)
+def test_all_damage_is_refused(members: dict[str, object]) -> None:
+    assert_all_damage_is_refused(lambda value: unpack_json(value, "it"), pack_json(members))
+
+
+@pytest.mark.parametrize(
+    ("value", "message"),
+    [
+        (b"", "it is not JSON"),
+        (b"no json", "it is not JSON"),
+        (b"\xff", "it is not JSON"),
+        (b"[" * 100_000, "it is not JSON"),
+        (b"[2]", "it is not a JSON object"),
+        (b"2", "it is not a JSON object"),
+        (b"{}", "schema version None"),
+        (b'{"schema":3}', "schema version 3; this release reads 2"),
+        (b'{"schema":"2"}', "schema version '2'"),
+        (b'{"schema":2}', "it is damaged"),
+        (b'{"version":2}', "schema version None"),
+    ],
+)
+def test_other_values_are_refused(value: bytes, message: str) -> None:
+    with pytest.raises(BadValue, match=message):
+        unpack_json(value, "it")
+
+
+def test_a_value_of_schema_version_1_is_refused_with_the_way_to_migrate() -> None:
+    with pytest.raises(BadValue) as caught:
+        unpack_json(
+            b'{"version": 1, "complete": true, "offsets": [[0, 0]], "cluster_id": 7}', "the tree's record"
+        )
+    message = str(caught.value)
+    assert message.startswith("the tree's record: ")
+    assert "schema version 1" in message
+    assert "Export it with the commit of zketcd that wrote it" in message
+    assert "import" in message
+
+
+@given(st.binary(max_size=60))
+def test_any_bytes_are_a_value_or_refused(value: bytes) -> None:
+    for candidate in (value, b'{"schema":2,' + value):
+        with contextlib.suppress(BadValue):
+            unpack_json(candidate, "it")
+
+
+def test_members_have_their_types() -> None:
+    assert (number(3), boolean(True), text("x")) == (3, True, "x")
+    for check, bad in ((number, True), (number, 1.0), (number, "1"), (boolean, 1), (text, 1), (text, None)):
+        with pytest.raises(ValueError, match=repr(bad)):
+            check(bad)

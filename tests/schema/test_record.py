@@ -1,0 +1,125 @@
+"""The tree's record and a proxy's value."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schema.errors import BadValue
+from schema.json_values import pack_json
+from schema.record import (
+    ProxyValue,
+    SnapshotRef,
+    TreeRecord,
+    decode_proxy,
+    decode_record,
+    encode_proxy,
+    encode_record,
+)
+from tests.schema.damage import assert_all_damage_is_refused
+from tests.schema.strategies import LONGS, TEXTS, UNSIGNED
+
+_SNAPSHOT = SnapshotRef("0000000000000005-cafe", 5, "cafe", 3, 1, 1234, 10, 2, 1 << 40, (1 << 64) - 1)
+_RECORD = TreeRecord(True, 14841639068965178418, 1, _SNAPSHOT, None)
+_SNAPSHOTS = st.none() | st.builds(
+    SnapshotRef,
+    TEXTS,
+    LONGS,
+    TEXTS,
+    *[st.integers(min_value=0)] * 5,
+    LONGS,
+    UNSIGNED,
+)
+
+
+@given(st.builds(TreeRecord, st.booleans(), UNSIGNED, st.integers(0, 9), _SNAPSHOTS, _SNAPSHOTS))
+def test_a_record_comes_back(record: TreeRecord) -> None:
+    assert decode_record(encode_record(record)) == record
+
+
+def test_a_record_is_readable() -> None:
+    members = json.loads(encode_record(_RECORD))
+    members.pop("crc")
+    assert members == {
+        "schema": 2,
+        "complete": True,
+        "cluster_id": 14841639068965178418,
+        "level": 1,
+        "current": {
+            "name": "0000000000000005-cafe",
+            "position": 5,
+            "writer": "cafe",
+            "node_pages": 3,
+            "session_pages": 1,
+            "bytes": 1234,
+            "nodes": 10,
+            "sessions": 2,
+            "zxid": 1 << 40,
+            "digest": "ffffffffffffffff",
+        },
+        "previous": None,
+    }
+
+
+def test_damage_to_a_record_is_refused() -> None:
+    assert_all_damage_is_refused(decode_record, encode_record(_RECORD))
+
+
+def test_a_record_of_schema_version_1_is_refused_with_the_way_to_migrate() -> None:
+    value = b'{"version": 1, "complete": true, "offsets": [[0, 0]], "cluster_id": 14841639068965178418}'
+    with pytest.raises(BadValue, match=r"schema version 1.*Export it with the commit"):
+        decode_record(value)
+
+
+def _members(**changes: Any) -> dict[str, Any]:
+    members = json.loads(encode_record(_RECORD))
+    del members["schema"], members["crc"]
+    return {**members, **changes}
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"complete": 1},
+        {"cluster_id": "7"},
+        {"level": None},
+        {"level": True},
+        {"current": 3},
+        {"current": []},
+        {"previous": {}},
+        {"current": {**_SNAPSHOT._asdict(), "digest": 5}},
+        {"current": {**_SNAPSHOT._asdict(), "digest": "not a number"}},
+        {"current": {**_SNAPSHOT._asdict(), "digest": "00", "name": 5}},
+    ],
+)
+def test_a_record_with_a_member_of_another_type_is_refused(changes: dict[str, Any]) -> None:
+    with pytest.raises(BadValue, match="the tree's record has no proper"):
+        decode_record(pack_json(_members(**changes)))
+
+
+@pytest.mark.parametrize("missing", ["complete", "cluster_id", "level", "current", "previous"])
+def test_a_record_without_a_member_is_refused(missing: str) -> None:
+    members = _members()
+    del members[missing]
+    with pytest.raises(BadValue, match=missing):
+        decode_record(pack_json(members))
+
+
+@given(st.builds(ProxyValue, st.lists(st.integers(), max_size=3).map(tuple), TEXTS))
+def test_a_proxys_value_comes_back(proxy: ProxyValue) -> None:
+    assert decode_proxy(encode_proxy(proxy)) == proxy
+
+
+def test_damage_to_a_proxys_value_is_refused() -> None:
+    assert_all_damage_is_refused(decode_proxy, encode_proxy(ProxyValue((1, 2), "0.2.0")))
+
+
+@pytest.mark.parametrize(
+    "members",
+    [{}, {"levels": 1, "version": "x"}, {"levels": ["1"], "version": "x"}, {"levels": [1], "version": 1}],
+)
+def test_other_proxys_values_are_refused(members: dict[str, Any]) -> None:
+    with pytest.raises(BadValue, match="a proxy's value has no proper"):
+        decode_proxy(pack_json(members))

@@ -1,0 +1,107 @@
+"""Znodes: their fields, the kinds that ephemeralOwner encodes, and the Stat that clients see."""
+
+import inspect
+import struct
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec import jute
+from schema.znode import (
+    CONTAINER_OWNER,
+    MAX_TTL,
+    OPEN_ACL,
+    Znode,
+    pack_stat,
+    session_of,
+    ttl_of,
+    ttl_owner,
+    wrap_int,
+)
+from tests.schema.strategies import INTS, LONGS, ZNODES
+
+_STAT = struct.Struct(">qqqqiiiqiiq")
+
+
+def test_the_open_acl_is_the_one_that_the_codec_makes() -> None:
+    assert OPEN_ACL is jute.OPEN_TO_ALL
+    assert jute.Reader(jute.OPEN_ACLS).acls() is OPEN_ACL
+
+
+def test_the_constructor_takes_each_field() -> None:
+    names = list(inspect.signature(Znode).parameters)
+    assert sorted(names) == sorted(Znode.__slots__)
+    node = Znode(*names)  # type: ignore[arg-type]
+    assert [getattr(node, name) for name in names] == names
+
+
+def test_the_order_of_arguments_is_that_of_the_contract() -> None:
+    assert " ".join(inspect.signature(Znode).parameters) == (
+        "data acl owner czxid mzxid pzxid ctime mtime version created aversion"
+    )
+
+
+@pytest.mark.parametrize(
+    ("owner", "session", "ttl"),
+    [
+        (0, 0, 0),
+        (5, 5, 0),
+        (-5, 0, (1 << 40) - 5),
+        ((1 << 63) - 1, (1 << 63) - 1, 0),
+        (CONTAINER_OWNER, 0, 0),
+        (CONTAINER_OWNER + 1, CONTAINER_OWNER + 1, 0),
+        (-(1 << 56) - 1, -(1 << 56) - 1, 0),
+        (ttl_owner(1), 0, 1),
+        (ttl_owner(MAX_TTL), 0, MAX_TTL),
+    ],
+)
+def test_the_kinds_of_owner(owner: int, session: int, ttl: int) -> None:
+    assert (session_of(owner), ttl_of(owner)) == (session, ttl)
+
+
+@given(st.integers(min_value=1, max_value=MAX_TTL))
+def test_a_ttl_comes_back(ttl: int) -> None:
+    owner = ttl_owner(ttl)
+    assert owner >> 56 == -1
+    assert ttl_of(owner) == ttl
+
+
+@given(st.integers(min_value=-(1 << 40), max_value=1 << 40))
+def test_ints_wrap_as_in_java(value: int) -> None:
+    assert wrap_int(value) == struct.unpack(">i", (value & 0xFFFFFFFF).to_bytes(4, "big"))[0]
+
+
+@given(ZNODES, INTS.filter(lambda count: count >= 0))
+def test_the_stat_of_any_znode(node: Znode, child_count: int) -> None:
+    stat = _STAT.unpack(pack_stat(node, child_count))
+    assert stat == (
+        node.czxid,
+        node.mzxid,
+        node.ctime,
+        node.mtime,
+        node.version,
+        wrap_int(2 * node.created - child_count),
+        node.aversion,
+        session_of(node.owner),
+        len(node.data or b""),
+        child_count,
+        node.pzxid,
+    )
+
+
+def test_a_stat_byte_for_byte() -> None:
+    node = Znode(b"data", OPEN_ACL, 9, 1, 2, 3, 4, 5, 6, 7, 8)
+    assert _STAT.unpack(pack_stat(node, 2)) == (1, 2, 4, 5, 6, 12, 8, 9, 4, 2, 3)
+
+
+@pytest.mark.parametrize(("created", "cversion"), [((1 << 30) - 1, (1 << 31) - 2), (1 << 30, -(1 << 31))])
+def test_cversion_overflows(created: int, cversion: int) -> None:
+    node = Znode(None, OPEN_ACL, 0, 0, 0, 0, 0, 0, 0, created, 0)
+    assert _STAT.unpack(pack_stat(node, 0))[5] == cversion
+
+
+@given(LONGS)
+def test_clients_see_an_owner_only_if_it_is_a_session(owner: int) -> None:
+    assert session_of(owner) in (0, owner)
+    assert not (session_of(owner) and ttl_of(owner))
