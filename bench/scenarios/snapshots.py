@@ -6,8 +6,6 @@ there. On few cores the load itself makes readers wait, so the run without a sna
 """
 
 import multiprocessing
-import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -15,10 +13,9 @@ from contextlib import ExitStack
 from multiprocessing.connection import Connection as Pipe
 
 from bench import costs, summary, wire
-from bench.errors import BenchError
 from bench.load import Admin, Timing, connected, drive
 from bench.scenarios import Cell, Table
-from bench.scenarios.memory import PATIENCE_S, nodes
+from bench.scenarios.memory import PATIENCE_S, nodes, write_snapshot
 from bench.servers import ETCD_OPTIONS
 from bench.streams import RepeatedStream
 from bench.workloads import DATA, DATA_REPLY, Mixed, prepare
@@ -30,6 +27,7 @@ DEPTH = 4
 SECONDS = 5.0
 """How long the load runs at least; a snapshot may take longer, then the load goes on until its end."""
 READER_NODE = b"/reader"
+MANY = (1 << 31) - 1
 
 
 def run(scale: float) -> Table:
@@ -39,15 +37,21 @@ def run(scale: float) -> Table:
     rows: list[list[Cell]] = []
     with (
         EtcdServer(*ETCD_OPTIONS) as etcd,
-        ZketcdServer(etcd.endpoint, max_client_connections=0, start_timeout=PATIENCE_S) as zketcd,
+        ZketcdServer(
+            etcd.endpoint,
+            max_client_connections=0,
+            start_timeout=PATIENCE_S,
+            snapshot_log_bytes=MANY,  # none but the one that is asked for
+            snapshot_log_requests=MANY,
+        ) as zketcd,
     ):
         with Admin(zketcd.port) as admin:
             admin.call_many(nodes(count))
             admin.call(wire.CREATE, wire.create_body(READER_NODE, DATA))
             admin.close_session()
         for number, label in enumerate(("no snapshot", "a snapshot is written")):
-            command = _snapshot_command(etcd.endpoint) if number else None
-            rows.append([label, *_measure(zketcd, number, seconds, command)])
+            endpoint = etcd.endpoint if number else None
+            rows.append([label, *_measure(zketcd, number, seconds, endpoint)])
     return Table(
         f"A snapshot of {count:,} znodes under load ({CONNECTIONS} connections x {DEPTH}, 10 % setData)",
         [
@@ -64,12 +68,8 @@ def run(scale: float) -> Table:
     )
 
 
-def _snapshot_command(endpoint: str) -> list[str]:
-    return [sys.executable, "-m", "proxy.ctl", "--etcd", endpoint, "snapshot"]
-
-
-def _measure(server: ZketcdServer, number: int, seconds: float, command: Sequence[str] | None) -> list[Cell]:
-    """One run; with a command, at least as long as that takes."""
+def _measure(server: ZketcdServer, number: int, seconds: float, endpoint: str | None) -> list[Cell]:
+    """One run; with the endpoint of an etcd, while a snapshot is written there, and at least as long."""
     workload = Mixed(b"/load-%d" % number, CONNECTIONS, 0)
     context = multiprocessing.get_context("spawn")
     ours, theirs = context.Pipe()
@@ -85,7 +85,7 @@ def _measure(server: ZketcdServer, number: int, seconds: float, command: Sequenc
         before = costs.cpu_seconds([server.pid])
         begun = time.perf_counter()
         with ThreadPoolExecutor(1) as pool:
-            snapshot = None if command is None else pool.submit(_timed, command)
+            snapshot = None if endpoint is None else pool.submit(_timed, endpoint)
             timings = [drive(connections, DEPTH, seconds)]
             while snapshot is not None and not snapshot.done():
                 timings.append(drive(connections, DEPTH, 0.5))
@@ -107,12 +107,10 @@ def _figures(timings: Sequence[Timing]) -> list[float]:
     return [rate, p50 / 1e6, p99 / 1e6]
 
 
-def _timed(command: Sequence[str]) -> float:
-    """How many seconds a command takes. Raises BenchError if it fails."""
+def _timed(endpoint: str) -> float:
+    """How many seconds a snapshot takes. Raises BenchError."""
     begun = time.perf_counter()
-    done = subprocess.run(command, check=False, capture_output=True, text=True)
-    if done.returncode:
-        raise BenchError(f"{' '.join(command[1:])}: {done.stderr.strip()[-500:]}")
+    write_snapshot(endpoint)
     return time.perf_counter() - begun
 
 
