@@ -301,28 +301,7 @@ def _parser() -> Any:
         default="INFO",
         help="lowest level of the messages that are logged on stderr",
     )
-    add(
-        "--etcd-ca",
-        type=values.file,
-        default="",
-        metavar="FILE",
-        help="PEM file of the CA that signed etcd's certificate",
-    )
-    add(
-        "--etcd-cert",
-        type=values.file,
-        default="",
-        metavar="FILE",
-        help="PEM file of the certificate that zketcd shows to etcd",
-    )
-    add("--etcd-key", type=values.file, default="", metavar="FILE", help="PEM file of the key of --etcd-cert")
-    add("--etcd-user", default="", metavar="NAME", help="etcd user, if etcd has authentication enabled")
-    add(
-        "--etcd-password",
-        default="",
-        metavar="WORD",
-        help="password of --etcd-user; safer in the environment or in a file than on the command line",
-    )
+    values.add_etcd_access(add)
     add(
         "--etcd-transport",
         choices=TRANSPORTS,

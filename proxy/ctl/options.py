@@ -47,22 +47,7 @@ def _add_connection(add: Any) -> None:
         help="etcd's client URLs, separated by commas",
     )
     add("--prefix", type=values.prefix, default="/zketcd", help="etcd prefix of the tree")
-    add("--etcd-ca", type=values.file, default="", metavar="FILE", help="PEM file of etcd's CA")
-    add(
-        "--etcd-cert",
-        type=values.file,
-        default="",
-        metavar="FILE",
-        help="PEM file of a client certificate for etcd",
-    )
-    add("--etcd-key", type=values.file, default="", metavar="FILE", help="PEM file of that certificate's key")
-    add("--etcd-user", default="", metavar="NAME", help="etcd user, if etcd has authentication enabled")
-    add(
-        "--etcd-password",
-        default="",
-        metavar="WORD",
-        help="password of --etcd-user; safer in the environment or in a file",
-    )
+    values.add_etcd_access(add)
     add("--etcd-transport", choices=TRANSPORTS, default=HTTP2, help="implementation of gRPC")
     add(
         "--patience",

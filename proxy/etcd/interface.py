@@ -31,9 +31,6 @@ class Etcd(Protocol):
     def endpoint(self) -> str:
         """HOST:PORT that the next request goes to."""
 
-    def fail_over(self) -> None:
-        """Use the next endpoint from now on."""
-
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
         """Commit `txn`."""
 
