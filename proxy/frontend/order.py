@@ -598,7 +598,8 @@ class Order:
         self.touched = False
         if not self.deaf:
             self._collected = 0
-        self._note_answered()
+        if self._answered:  # not for one that only had watch events: there may be very many
+            self._note_answered()
 
     def _note_answered(self) -> None:
         answered = self._answered

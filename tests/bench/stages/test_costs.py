@@ -21,8 +21,8 @@ from bench.stages.costs import CASES, Cost, cost_of, read, table
 COSTS = read((Path(__file__).parent / "costs.txt").read_text())
 # The same code gives the same figures, so there is next to no headroom; the calls get what a line or two more
 # in a request of a hundred calls take, lest every mended bug has to touch the table. Bytes depend on how well
-# the random ids of sessions compress.
-_ROOM = Cost._make([1.005, 1.005, 1.01, 1.005, 1.03, 1.03])
+# the random ids of sessions compress: by up to a hundredth from run to run.
+_ROOM = Cost._make([1.005, 1.005, 1.03, 1.005, 1.03, 1.03])
 _ROUNDING = 0.0001
 _READS = ("get", "exists", "children")
 

@@ -23,5 +23,5 @@ def test_signatures_agree(implementation: type, method: str) -> None:
 
 def test_the_interface_is_whole() -> None:
     public = {name for name, _ in inspect.getmembers(EtcdClient, inspect.isfunction) if name[0] != "_"}
-    # These three are between the client and its streams.
-    assert public - {"leave", "forget", "failure"} == set(METHODS)
+    # These are between the client and its streams.
+    assert public - {"fail_over", "leave", "forget", "failure"} == set(METHODS)
