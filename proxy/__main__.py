@@ -18,9 +18,10 @@ from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
 from proxy.etcd.model import EtcdError
 from proxy.frontend.certificates import TlsContext
+from proxy.frontend.ports import bound_socket
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshots import Access
-from proxy.server import Server, bound_socket
+from proxy.server import Server
 from schema.errors import BadValue
 
 log = logging.getLogger("zketcd")

@@ -1,9 +1,9 @@
 """A subject for the admin side without a server: every fact is a plain value that a test can set."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
+from codec.constants import KeeperFeature
 from proxy.admin.subject import Settings
 from proxy.etcd.calls import Calls
 from proxy.etcd.model import Status
@@ -92,7 +92,7 @@ class Subject:
     snapshots: SnapshotFacts = field(default_factory=SnapshotFacts)
     connections: Connections = field(default_factory=Connections)
     due: dict[int, float] = field(default_factory=dict)
-    features: tuple[Any, ...] = ()
+    features: Collection[KeeperFeature] = ()
     serving: bool = True
     in_touch: bool = True
     silence: float = 0.0
