@@ -165,6 +165,11 @@ class Log:
         return self._translator.outstanding
 
     @property
+    def is_registered(self) -> bool:
+        """Whether there is an incarnation that can append."""
+        return not self._membership.is_over
+
+    @property
     def is_full(self) -> bool:
         """Whether etcd's quota was used up when last asked."""
         return self._translator.full

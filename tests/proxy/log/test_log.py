@@ -258,6 +258,26 @@ async def test_no_space_with_three_in_flight(world: World, monkeypatch: pytest.M
     world.check()
 
 
+async def test_a_proxy_that_loses_its_lease_while_etcd_is_full_is_registered_once_there_is_space(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.log.membership._FULL_PAUSE", 0.02)
+    one = await world.proxy()
+    await answered([one.open(1)])
+    assert one.log.is_registered
+    world.store.full = True
+    world.end_lease(one)
+    await until(lambda: one.log.is_full)
+    assert not one.log.is_registered
+    refused = one.create(1, "/xa")
+    await answered([refused])
+    assert refused.error == ErrorCode.SYSTEM_ERROR
+    world.store.full = False
+    await until(lambda: one.log.is_registered)
+    await until(lambda: one.log.machine.sessions[1].incarnation == one.log.incarnation)
+    world.check()
+
+
 async def test_while_etcd_is_full_one_write_a_second_asks_for_space(world: World) -> None:
     one = await world.proxy()
     await answered([one.open(1)])
