@@ -16,6 +16,7 @@ from proxy.etcd.model import EtcdError
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Wanted, load
 from proxy.state.machine import Machine
+from proxy.support.stdout import guarded
 from schema.keys import Keyspace
 
 
@@ -39,10 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (CommandFailed, TreeNotServable, EtcdError, OSError, ValueError) as error:
         print(f"zketcd ctl: {error}", file=sys.stderr)
         return 1
-    try:
-        print(output.text(given.json), flush=True)
-    except BrokenPipeError:  # `| head`
-        sys.stderr.close()
+    print(output.text(given.json))
     return 0
 
 
@@ -106,4 +104,4 @@ def _show(machine: Machine, command: str, given: Any) -> Output:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "zketcd ctl"))

@@ -193,9 +193,9 @@ def test_requests_that_are_too_large_only_together(start: Start) -> None:
         for number in range(24):
             client, path = ((first, "/a"), (second, "/b"))[number % 2]
             data = noise(100_000 if number == 9 else 40_000)
-            sent.append((client, *client.send(zk.set_data(path, data), zk.create(f"{path}/{number}"))))
+            sent.append((client, client.send(zk.set_data(path, data), zk.create(f"{path}/{number}"))))
         versions = {first: 0, second: 0}
-        for number, (client, write, small) in enumerate(sent):
+        for number, (client, (write, small)) in enumerate(sent):
             if number == 9:
                 assert client.reply_to(write).err == BAD_ARGUMENTS
             else:
