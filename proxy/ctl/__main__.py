@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,12 +13,14 @@ from proxy.ctl.options import parser
 from proxy.ctl.output import CommandFailed, Output
 from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError
+from proxy.etcd.model import EtcdError, EtcdUnknown, Get
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Wanted, load
 from proxy.state.machine import Machine
 from proxy.support.stdout import guarded
 from schema.keys import Keyspace
+
+_RETRY = 0.2  # seconds between two tries to reach etcd
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -60,6 +63,7 @@ async def _run(given: Any) -> Output:
 
 async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
     """One command. Raises CommandFailed, TreeNotServable, EtcdError."""
+    await _answers(etcd, keys, given.patience)
     match given.command:
         case "proxies":
             return await history.proxies(etcd, keys)
@@ -77,6 +81,21 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
             return _show(await _load(etcd, keys, given, given.to), given.inner, given)
         case command:
             return _show(await _load(etcd, keys, given, 0), command, given)
+
+
+async def _answers(etcd: Etcd, keys: Keyspace, patience: float) -> None:
+    """Wait until etcd answers a linearizable read. Raises CommandFailed, and EtcdRefused for a refusal."""
+    deadline = time.monotonic() + patience
+    while True:
+        began = time.monotonic()
+        try:
+            await etcd.range(Get(keys.tree, keys_only=True), max(_RETRY, deadline - began))
+        except EtcdUnknown as error:
+            if time.monotonic() + _RETRY > deadline:
+                raise CommandFailed(f"etcd has not answered for {patience} s: {error}") from error
+            await asyncio.sleep(_RETRY)
+        else:
+            return
 
 
 async def _load(etcd: Etcd, keys: Keyspace, given: Any, upto: int) -> Machine:
