@@ -5,7 +5,7 @@ with etcd, is counted apart. Its work is not the proxy's, and neither is HTTP/2'
 """
 
 import asyncio
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import astuple, dataclass
 from typing import Any
 
@@ -169,8 +169,11 @@ class _Watch:
         self._watcher = self._store.watch(asked.key, asked.range_end, asked.start_revision)
         self._created = False
 
-    async def read(self) -> bytes:
-        message = await self._watcher.queue.get()
+    async def listen(self, on_message: Callable[[bytes], None]) -> None:
+        while True:
+            on_message(self._encoded(await self._watcher.queue.get()))
+
+    def _encoded(self, message: object) -> bytes:
         former = self._meter.enter(OUTSIDE)
         assert isinstance(message, WatchMessage)  # nothing is compacted here
         response: Any = pb.WatchResponse(created=not self._created)
@@ -202,8 +205,9 @@ class _KeepAlive:
         response = pb.LeaseKeepAliveResponse(id=lease, ttl=self._store.lease_renew(lease))
         self._answers.put_nowait(response.SerializeToString())
 
-    async def read(self) -> bytes:
-        return await self._answers.get()
+    async def listen(self, on_message: Callable[[bytes], None]) -> None:
+        while True:
+            on_message(await self._answers.get())
 
     def cancel(self) -> None:
         pass

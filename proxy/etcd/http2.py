@@ -9,6 +9,7 @@ told to use no dynamic header table, so a header block means the same wherever i
 import asyncio
 import struct
 from collections import deque
+from collections.abc import Callable
 from functools import lru_cache
 from typing import cast
 from urllib.parse import unquote
@@ -112,6 +113,7 @@ class Call:
         "_connection",
         "_deadline",
         "_messages",
+        "_on_message",
         "_partial",
         "_taken",
         "closed_here",
@@ -119,6 +121,7 @@ class Call:
         "failure",
         "pending",
         "stream",
+        "trouble",
         "window",
     )
 
@@ -127,6 +130,7 @@ class Call:
         self._answer: asyncio.Future[None] | None = None  # whoever waits for a message or the end
         self._deadline: asyncio.TimerHandle | None = None
         self._messages: deque[bytes] = deque()
+        self._on_message: Callable[[bytes], None] | None = None  # whoever takes them as they come
         self._partial = bytearray()
         self._taken = 0  # bytes received that the peer has not been told of
         self.stream = stream
@@ -135,6 +139,7 @@ class Call:
         self.closed_here = False  # no more will be sent
         self.ended = False
         self.failure: RpcError | None = None
+        self.trouble: Exception | None = None  # what `_on_message` has raised
 
     # -- the caller's side ---------------------------------------------------------------------------------
 
@@ -156,15 +161,21 @@ class Call:
             raise RpcError(f"{len(self._messages)} answers to one request")
         return self._messages[0]
 
-    async def read(self) -> bytes | None:
-        """The next message of a stream; None if the server has ended it. Raises RpcError."""
-        while not self._messages:
-            if self.failure is not None:
-                raise self.failure
-            if self.ended:
-                return None
-            await self._wait()
-        return self._messages.popleft()
+    async def listen(self, on_message: Callable[[bytes], None]) -> None:
+        """Pass on the messages of a stream the moment they come, until the server ends it.
+
+        Raises RpcError, and what `on_message` raises.
+        """
+        self._on_message = on_message
+        self._pass_on()
+        try:
+            while not self.ended and self.trouble is None:
+                await self._wait()
+        finally:
+            self._on_message = None
+        failure = self.trouble or self.failure
+        if failure is not None:
+            raise failure
 
     def write(self, message: bytes) -> None:
         """Send one message of a stream, as soon as flow control lets it. Raises RpcError if it is over."""
@@ -224,13 +235,24 @@ class Call:
             self._messages.append(bytes(partial[5 : 5 + length]))
             del partial[: 5 + length]
         # The answer to a single request is waited for until the end, which comes at once.
-        if self._messages and not self.closed_here:
-            self.wake()
+        if self._on_message is not None:
+            self._pass_on()
         self._taken += len(payload)
         if self._taken < _WINDOW // 2:
             return 0
         taken, self._taken = self._taken, 0
         return taken
+
+    def _pass_on(self) -> None:
+        """Give the messages of a stream to whoever listens: no task has to be woken for each."""
+        messages = self._messages
+        try:
+            while messages and self._on_message is not None:
+                self._on_message(messages.popleft())
+        except Exception as error:  # noqa: BLE001 - it is `listen`'s to raise
+            self._on_message = None
+            self.trouble = error
+            self.wake()
 
     def wake(self) -> None:
         """Let whoever waits go on."""
@@ -468,9 +490,9 @@ class Connection(asyncio.Protocol):
         else:
             del self._calls[call.stream]
         call.end(failure)
-        # Two turns of the loop later: what comes on a stream with it goes first, and what follows from that.
-        # For clients wait for what the watch shows, and nobody for the answer to the Txn.
-        self.loop.call_soon(self.loop.call_soon, call.wake)
+        # A turn of the loop later: what comes on a stream with it goes first, and what follows from that. For
+        # clients wait for what the watch shows, and nobody for the answer to the Txn.
+        self.loop.call_soon(call.wake)
 
     def _take_settings(self, payload: bytes) -> None:
         for name, value in _SETTING.iter_unpack(payload):

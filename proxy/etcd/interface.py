@@ -3,7 +3,7 @@
 No implementation is here; `proxy.etcd.client` documents each method's contract.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from proxy.etcd.calls import Calls
@@ -57,8 +57,10 @@ class Etcd(Protocol):
     async def status(self, timeout: float = ...) -> Status:
         """Ask one member how it is."""
 
-    def watch(self, start: bytes, end: bytes, from_revision: int) -> AsyncGenerator[WatchMessage, None]:
-        """Follow the changes of a range."""
+    async def watch(
+        self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]
+    ) -> None:
+        """Follow the changes of a range until an exception ends it."""
 
     async def close(self) -> None:
         """End all streams, tasks and connections."""

@@ -4,7 +4,7 @@
 other (grpcio); docs/decisions/0017 says when to use which.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 Metadata = Sequence[tuple[str, str]]
@@ -40,11 +40,14 @@ class AnyCall(Protocol):
     def write(self, message: bytes) -> None:
         """Send one message as soon as flow control allows it. Raises RpcError if the stream is over."""
 
-    async def read(self) -> bytes | None:
-        """The next message; None if the server has ended the stream. Raises RpcError."""
+    async def listen(self, on_message: Callable[[bytes], None]) -> None:
+        """Pass on the messages as they come, until the server ends the stream.
+
+        Raises RpcError, and what `on_message` raises.
+        """
 
     def cancel(self) -> None:
-        """End the stream; a waiting `read` gets RpcError."""
+        """End the stream; `listen` raises RpcError."""
 
 
 class AnyChannel(Protocol):

@@ -8,7 +8,7 @@ What is modelled is what a client sees: no Raft, no authentication, no TLS.
 import asyncio
 import bisect
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -479,8 +479,10 @@ class FakeEtcdClient:
             store.version, store.cluster_id, 1, *sizes, 1, store.revision, 2, store.revision, alarms
         )
 
-    async def watch(self, start: bytes, end: bytes, from_revision: int) -> AsyncGenerator[WatchMessage, None]:
-        """Follow the changes of a range."""
+    async def watch(
+        self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]
+    ) -> None:
+        """Follow the changes of a range until an exception ends it."""
         await self._contact()
         watcher = self.store.watch(start, end, from_revision)
         self._watchers.add(watcher)
@@ -490,7 +492,7 @@ class FakeEtcdClient:
                 if isinstance(message, Exception):
                     raise message
                 self.last_contact = self.store.now
-                yield message
+                on_message(message)
         finally:
             self._watchers.discard(watcher)
             self.store.unwatch(watcher)
