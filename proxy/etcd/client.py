@@ -254,6 +254,43 @@ class EtcdClient:
         """Commit `txn`."""
         return wire.decode_txn(txn, await self._call(_TXN, wire.encode_txn(txn), timeout))
 
+    def begin_txn(self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]) -> None:
+        """As `txn`, but the answer goes to a callback: no task has to be started, nor woken."""
+        member = self._member
+        asked = time.monotonic_ns()
+
+        def answered(answer: bytes | RpcError) -> None:
+            if not isinstance(answer, RpcError):
+                self.last_contact = time.monotonic()
+                self.calls.answered("Txn", time.monotonic_ns() - asked)
+                on_answer(wire.decode_txn(txn, answer))
+                return
+            failure = self.failure(member, answer.details)
+            self.calls.failed("Txn", failure)
+            if self._user and failure.message in failures.STALE_TOKEN:
+                self._begin_in_task(txn, timeout, on_answer)
+            else:
+                on_answer(failure)
+
+        if (self._user and not self._token) or not member.channel.begin(
+            _TXN, wire.encode_txn(txn), timeout, self._metadata, answered
+        ):
+            self._begin_in_task(txn, timeout, on_answer)
+
+    def _begin_in_task(
+        self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
+    ) -> None:
+        """For what has to wait for more than one answer: a connection, or a token."""
+
+        async def ask() -> None:
+            try:
+                answer: TxnResult | EtcdError = await self.txn(txn, timeout)
+            except EtcdError as error:
+                answer = error
+            on_answer(answer)
+
+        self._tasks.start(ask(), "commit a Txn")
+
     async def range(self, get: Get, timeout: float) -> RangeResult:
         """Read; linearizable unless a revision is given."""
         return wire.decode_range(await self._call(_RANGE, wire.encode_get(get), timeout))

@@ -80,6 +80,17 @@ class GrpcChannel:
             raise self._error(error) from None
         return answer
 
+    def begin(
+        self,
+        _path: str,
+        _request: bytes,
+        _timeout: float,
+        _metadata: Metadata,
+        _on_answer: Callable[[bytes | RpcError], None],
+    ) -> bool:
+        """Never: grpc.aio has a task for each call in any case."""
+        return False
+
     async def stream(self, path: str, metadata: Metadata = ()) -> "GrpcCall":
         """Open a bidirectional call. Raises RpcError."""
         channel = await self._usable()

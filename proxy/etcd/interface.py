@@ -7,7 +7,17 @@ from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from proxy.etcd.calls import Calls
-from proxy.etcd.model import Get, KeyValue, Lease, RangeResult, Status, Txn, TxnResult, WatchMessage
+from proxy.etcd.model import (
+    EtcdError,
+    Get,
+    KeyValue,
+    Lease,
+    RangeResult,
+    Status,
+    Txn,
+    TxnResult,
+    WatchMessage,
+)
 
 
 class Keeper(Protocol):
@@ -33,6 +43,9 @@ class Etcd(Protocol):
 
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
         """Commit `txn`."""
+
+    def begin_txn(self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]) -> None:
+        """As `txn`, but the answer goes to a callback."""
 
     async def range(self, get: Get, timeout: float) -> RangeResult:
         """Read."""

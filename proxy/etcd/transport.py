@@ -58,6 +58,16 @@ class AnyChannel(Protocol):
     async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
         """One request, one answer. `timeout` is in seconds and includes connecting. Raises RpcError."""
 
+    def begin(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float,
+        metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
+    ) -> bool:
+        """As `unary`, but the answer goes to a callback. False: nothing was done, `unary` has to be used."""
+
     async def stream(self, path: str, metadata: Metadata = ()) -> AnyCall:
         """Open a bidirectional stream. Raises RpcError."""
 

@@ -21,6 +21,7 @@ from proxy.etcd.model import (
     PUT,
     Compare,
     Delete,
+    EtcdError,
     EtcdNoSpace,
     EtcdRefused,
     EtcdUnknown,
@@ -408,6 +409,7 @@ class FakeEtcdClient:
         self.last_contact = 0.0
         self.calls = Calls()
         self._watchers: set[_Watcher] = set()
+        self._begun: set[asyncio.Task[None]] = set()
 
     @property
     def endpoint(self) -> str:
@@ -478,6 +480,20 @@ class FakeEtcdClient:
         return Status(
             store.version, store.cluster_id, 1, *sizes, 1, store.revision, 2, store.revision, alarms
         )
+
+    def begin_txn(self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]) -> None:
+        """As `txn`, but the answer goes to a callback."""
+
+        async def ask() -> None:
+            try:
+                answer: TxnResult | EtcdError = await self.txn(txn, timeout)
+            except EtcdError as error:
+                answer = error
+            on_answer(answer)
+
+        task = asyncio.get_running_loop().create_task(ask())
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
 
     async def watch(
         self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]

@@ -26,6 +26,7 @@ from proxy.etcd.model import (
     RangeResult,
     RefusalKind,
     Txn,
+    TxnResult,
     WatchMessage,
 )
 from proxy.etcd.transport import HTTP2, TRANSPORTS, TransportMissing
@@ -282,6 +283,16 @@ async def test_authentication_and_a_new_token_when_the_old_is_gone(own_etcd_serv
         await asyncio.to_thread(own_etcd_server.restart)
         results = await asyncio.gather(*(try_until_it_works(client, put(b"/mine/b")) for _ in range(8)))
         assert len(set(results)) == 8
+        await asyncio.to_thread(own_etcd_server.restart)
+        answers: asyncio.Queue[TxnResult | EtcdError] = asyncio.Queue()
+
+        async def answered() -> bool:
+            client.begin_txn(put(b"/mine/c"), LONG, answers.put_nowait)
+            answer = await answers.get()
+            assert not isinstance(answer, EtcdRefused), "a Txn by callback gets a new token too"
+            return isinstance(answer, TxnResult)
+
+        await eventually(answered, "etcd answers again")
         await asyncio.to_thread(own_etcd_server.restart)
 
         async def watched() -> bool:
@@ -553,6 +564,23 @@ async def test_cancelling_a_reader_is_not_taken_for_a_broken_stream(etcd_server:
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
+
+
+async def test_an_answer_goes_to_a_callback(etcd_server: EtcdServer, transport: str) -> None:
+    client = EtcdClient([etcd_server.endpoint], transport=transport)
+    answers: asyncio.Queue[TxnResult | EtcdError] = asyncio.Queue()
+    async with asyncio.timeout(LONG):
+        for _ in range(2):  # the first one has to connect
+            client.begin_txn(put(), LONG, answers.put_nowait)
+            answer = await answers.get()
+            assert isinstance(answer, TxnResult)
+            assert answer.succeeded
+        assert client.calls.times["Txn"].count == 2
+        client.begin_txn(Txn([], [Put(KEY, b"", 987654321)]), LONG, answers.put_nowait)
+        assert isinstance(await answers.get(), EtcdRefused)
+        await client.close()
+        client.begin_txn(put(), LONG, answers.put_nowait)
+        assert isinstance(await answers.get(), EtcdUnknown)
 
 
 async def test_guards_decide(etcd_server: EtcdServer) -> None:

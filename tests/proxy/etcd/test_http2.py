@@ -360,6 +360,42 @@ async def test_a_ping_is_answered_at_once_while_a_request_waits_for_the_window()
     assert server.pongs == 1  # it is by this answer that the server makes its window larger
 
 
+async def test_an_answer_goes_to_a_callback_once() -> None:
+    server = Server()
+    answers: list[bytes | RpcError] = []
+    good, bad, late = (server.call() for _ in range(3))
+    good.answer(PATIENCE, answers.append)
+    bad.answer(PATIENCE, answers.append)
+    late.answer(0.01, answers.append)
+    server.exchange()
+    server.answer(good, b"answer")
+    failed = ((":status", "200"), ("grpc-status", "9"), ("grpc-message", "no"))
+    server.h2.send_headers(bad.stream, failed, end_stream=True)
+    server.exchange()
+    async with asyncio.timeout(PATIENCE):
+        while len(answers) < 3:  # noqa: ASYNC110 - a callback sets no event
+            await asyncio.sleep(0.001)
+    server.exchange()
+    assert answers[0] == b"answer"
+    assert [str(answer) for answer in answers[1:]] == ["no", "deadline exceeded"]
+    assert server.reset == [late.stream]
+    server.connection.close()
+    assert len(answers) == 3
+
+
+async def test_the_earliest_deadline_counts() -> None:
+    server = Server()
+    answers: list[str] = []
+    for name, timeout in (("slow", PATIENCE), ("middle", 0.05), ("quick", 0.01)):
+        server.call().answer(timeout, lambda _, name=name: answers.append(name))  # type: ignore[misc]
+    async with asyncio.timeout(PATIENCE):
+        while len(answers) < 2:  # noqa: ASYNC110 - a callback sets no event
+            await asyncio.sleep(0.001)
+    assert answers == ["quick", "middle"]
+    server.connection.close()
+    assert answers == ["quick", "middle", "slow"]
+
+
 async def test_what_a_listener_raises_ends_the_listening_only() -> None:
     server = Server()
     call, other = server.call(last=False), server.call()
