@@ -82,11 +82,11 @@ class GrpcChannel:
 
     def begin(
         self,
-        _path: str,
-        _request: bytes,
-        _timeout: float,
-        _metadata: Metadata,
-        _on_answer: Callable[[bytes | RpcError], None],
+        path: str,
+        request: bytes,
+        timeout: float,
+        metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
     ) -> bool:
         """Never: grpc.aio has a task for each call in any case."""
         return False
