@@ -11,6 +11,7 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame
 
+from pipeline.errors import Failure
 from pipeline.etcd import load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.options import add_arguments as add_etcd_arguments
@@ -18,7 +19,6 @@ from pipeline.etcd.read import Session, Survey, sessions
 from pipeline.etcd.settle import settled
 from pipeline.jobs import census
 from pipeline.jobs.ephemerals import Ending, Kept, kept_of
-from pipeline.jobs.failure import Failure
 from pipeline.jobs.progress import told
 from pipeline.jobs.rows import Rows
 from pipeline.jobs.summary import add_list_argument, say, say_each, say_tree
@@ -26,8 +26,6 @@ from pipeline.sources.zketcd import ZketcdSource, survey_option
 from pipeline.sources.zookeeper_sink import check_folder, folder_of
 from pipeline.spark import session
 from pipeline.table import ZNODES
-
-SUMMARY = "write a tree in etcd as a snapshot for ZooKeeper, or as a table"
 
 _PARQUET = "parquet:"
 _UNBOUNDED = 1 << 62  # bytes: ZooKeeper's own bound is jute.maxbuffer, which is the user's

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from pipeline.errors import Failure
 from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
@@ -20,7 +21,6 @@ from pipeline.etcd.writer import Part
 from pipeline.jobs import census, origin
 from pipeline.jobs.census import Census
 from pipeline.jobs.ephemerals import Ending, kept_of
-from pipeline.jobs.failure import Failure
 from pipeline.jobs.origin import Origin
 from pipeline.jobs.progress import tell, told
 from pipeline.jobs.rows import Rows
@@ -28,8 +28,6 @@ from pipeline.jobs.summary import add_list_argument, positive, say, say_each, sa
 from pipeline.sources.zketcd import write_part
 from pipeline.spark import session
 from pipeline.table import SessionRow
-
-SUMMARY = "copy a tree of ZooKeeper into etcd"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

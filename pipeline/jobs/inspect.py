@@ -20,8 +20,6 @@ from pipeline.jobs.sides import Side
 from pipeline.jobs.summary import number, positive
 from pipeline.spark import session
 
-SUMMARY = "report what a tree contains, and what its logs show about writes"
-
 _EPHEMERAL = "ephemeral"
 _KINDS = ("persistent", _EPHEMERAL, "container", "ttl")
 

@@ -19,10 +19,10 @@ import pyarrow.parquet as pq
 from pyspark.sql import SparkSession
 
 from pipeline.batches import batch_of
+from pipeline.errors import Failure
 from pipeline.formats import directory
 from pipeline.formats.directory import Survey
 from pipeline.jobs import tables
-from pipeline.jobs.failure import Failure, Usage
 from pipeline.jobs.progress import tell
 from pipeline.jobs.rows import Rows
 from pipeline.live import admin
@@ -64,7 +64,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 @contextmanager
 def opened(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[Origin]:
-    """The origin that the command line names. Raises Failure, Usage, BadFile, WalkFailed, NoSnapshot."""
+    """The origin that the command line names. Raises Failure, BadFile, WalkFailed, NoSnapshot."""
     source: str = arguments.source
     if source.startswith(tables.PARQUET):
         yield Origin(Rows(spark, tables.of_parquet(spark, source)), 0, None, None, ())
@@ -154,12 +154,12 @@ def _downloaded(spark: SparkSession, arguments: argparse.Namespace, folder: Path
 
 
 def servers_of(text: str) -> Sequence[tuple[str, int]]:
-    """Servers as HOST:PORT, separated by commas. Raises Usage."""
+    """Servers as HOST:PORT, separated by commas. Raises Failure."""
     servers = []
     for part in text.rstrip("/").split(","):
         found = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^/:\s]+)(?::(\d{1,5}))?", part.strip())
         if found is None or int(found[2] or 0) > LAST_PORT:
-            raise Usage(f"{part!r} is not HOST:PORT")
+            raise Failure(f"{part!r} is not HOST:PORT")
         servers.append((found[1].strip("[]"), int(found[2] or 2181)))
     return servers
 

@@ -13,12 +13,12 @@ from typing import NamedTuple
 
 from pyspark.sql import DataFrame, SparkSession
 
+from pipeline.errors import Failure
 from pipeline.etcd.options import Connection
 from pipeline.etcd.read import Survey as Seen
 from pipeline.etcd.settle import settled
 from pipeline.formats.directory import Survey
 from pipeline.jobs import tables
-from pipeline.jobs.failure import Usage
 from pipeline.jobs.origin import add_auth_argument
 from pipeline.live.walk import Walk
 from pipeline.sources.zketcd import survey_option
@@ -53,7 +53,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def side_of(spark: SparkSession, name: str, arguments: argparse.Namespace) -> Side:
-    """The tree that a word names. Raises Failure, Usage, BadFile, WalkFailed."""
+    """The tree that a word names. Raises Failure, BadFile, WalkFailed."""
     if name.startswith(tables.PARQUET):
         return Side(name, tables.of_parquet(spark, name), False, None, None)
     if name.startswith(_ETCD):
@@ -61,7 +61,7 @@ def side_of(spark: SparkSession, name: str, arguments: argparse.Namespace) -> Si
     if is_url(name):
         return _wire(spark, name, arguments)
     if "://" in name:
-        raise Usage(f"{name} is none of {tables.PARQUET}DIRECTORY, zk://, etcd://, etcds:// or a directory")
+        raise Failure(f"{name} is none of {tables.PARQUET}DIRECTORY, zk://, etcd://, etcds:// or a directory")
     survey, frame = tables.of_directory(spark, name, arguments)
     return Side(name, frame, False, survey, None)
 
@@ -70,7 +70,7 @@ def _etcd(spark: SparkSession, name: str, arguments: argparse.Namespace) -> Side
     scheme, _, rest = name.partition("://")
     hosts, slash, prefix = rest.partition("/")
     if not hosts or not prefix:
-        raise Usage(f"{name} is not {scheme}://HOST:PORT/PREFIX")
+        raise Failure(f"{name} is not {scheme}://HOST:PORT/PREFIX")
     protocol = "https" if scheme == "etcds" else "http"
     endpoints = ",".join(f"{protocol}://{host}" for host in hosts.split(","))
     options = {"etcd": endpoints, "prefix": slash + prefix.rstrip("/")}

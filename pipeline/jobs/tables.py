@@ -7,9 +7,9 @@ from typing import NamedTuple
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
 from pyspark.sql import functions as F
 
+from pipeline.errors import Failure
 from pipeline.formats import directory
 from pipeline.formats.directory import REPAIRS, Survey
-from pipeline.jobs.failure import Failure, Usage
 from pipeline.jobs.rows import Rows
 from pipeline.sources.zookeeper import ZooKeeperSource
 from pipeline.table import ZNODES
@@ -43,11 +43,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def of_directory(spark: SparkSession, path: str, arguments: argparse.Namespace) -> Directory:
-    """A directory's state and nodes. Raises BadFile, Usage."""
+    """A directory's state and nodes. Raises BadFile, Failure."""
     repair = frozenset(filter(None, arguments.repair.split(",")))
     if repair - REPAIRS:
         unknown = ", ".join(sorted(repair - REPAIRS))
-        raise Usage(f"--repair is of {', '.join(sorted(REPAIRS))}, not {unknown}")
+        raise Failure(f"--repair is of {', '.join(sorted(REPAIRS))}, not {unknown}")
     survey = directory.survey(path, arguments.data_log_dir, chosen=arguments.snapshot, repair=repair)
     return Directory(survey, directory_reader(spark, arguments).load(str(Path(path).absolute())))
 

@@ -19,8 +19,6 @@ from pipeline.jobs.sides import Side
 from pipeline.jobs.summary import number
 from pipeline.spark import session
 
-SUMMARY = "compare two trees, node by node and field by field"
-
 KINDS = ("missing", "extra", "duplicate", "data", "acl", "counter", "stat")
 _STAT = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "aversion", "owner")
 FIELDS = {"data": ("data",), "acl": ("acl",), "counter": ("created",), "stat": _STAT}
@@ -83,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Compare, print, and return the exit code. Raises Failure, Usage, BadFile, WalkFailed."""
+    """Compare, print, and return the exit code. Raises Failure, BadFile, WalkFailed."""
     spark = session("zketcd verify")
     left = sides.side_of(spark, arguments.left, arguments)
     right = sides.side_of(spark, arguments.right, arguments)

@@ -9,6 +9,8 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
+from pipeline.errors import Failure
+
 _PATH = "/commands/snapshot?streaming=true"
 _TIMEOUT = 600.0  # seconds: the server writes the whole snapshot before it answers
 _LAST_ZXID = "last_zxid"
@@ -23,7 +25,7 @@ _REASONS = {
 }
 
 
-class NoSnapshot(Exception):
+class NoSnapshot(Failure):
     """The admin server gives none; the message says why."""
 
 

@@ -14,6 +14,7 @@ from codec.constants import ErrorCode, OpCode
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
 from codec.jute import Acl
+from pipeline.errors import Failure
 from pipeline.live import wire
 from pipeline.live.wire import Acls, Children, Data, Reply
 from pipeline.table import AclRow, ZnodeRow
@@ -36,7 +37,7 @@ _CHUNK = 1 << 18
 _ROWS = 4096  # in one page
 
 
-class WalkFailed(Exception):
+class WalkFailed(Failure):
     """The ensemble cannot be read, or not wholly; the message says why."""
 
 
