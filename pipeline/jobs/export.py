@@ -22,6 +22,7 @@ from pipeline.jobs.ephemerals import Ending, Kept, kept_of
 from pipeline.jobs.progress import told
 from pipeline.jobs.rows import Rows
 from pipeline.jobs.summary import add_list_argument, say, say_each, say_tree
+from pipeline.sources.spark import struct_of
 from pipeline.sources.zketcd import ZketcdSource, survey_option
 from pipeline.sources.zookeeper_sink import check_folder, folder_of
 from pipeline.spark import session
@@ -72,7 +73,7 @@ def run(arguments: argparse.Namespace) -> int:
     spark = session("zketcd export")
     options = {**connection.options(), "snapshot": survey_option(seen)}
     znodes = spark.read.format("zketcd").options(**options).load()
-    rows = Rows(spark, znodes, ZketcdSource(options).reader(ZNODES))
+    rows = Rows(spark, znodes, ZketcdSource(options).reader(struct_of(ZNODES)))
     with told(spark, "survey"):
         counted = census.take(rows, _UNBOUNDED)
     derived = [held.row for held in found.sessions if held.derived]
@@ -89,7 +90,7 @@ def run(arguments: argparse.Namespace) -> int:
         say("dry run: nothing was written")
         return 0
     with told(spark, "write"):
-        _write(znodes.mapInArrow(Ending(kept, zxid), ZNODES), arguments, kept, zxid)
+        _write(znodes.mapInArrow(Ending(kept, zxid), struct_of(ZNODES)), arguments, kept, zxid)
     nodes = counted.nodes - len(kept.dropped_paths)
     say(f"exported: {nodes} znodes to {arguments.target}, zxids continue at 0x{zxid:x}")
     return 0

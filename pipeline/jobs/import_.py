@@ -25,7 +25,7 @@ from pipeline.jobs.origin import Origin
 from pipeline.jobs.progress import tell, told
 from pipeline.jobs.rows import Rows
 from pipeline.jobs.summary import add_list_argument, positive, say, say_each, say_tree
-from pipeline.sources.zketcd import write_part
+from pipeline.sources.zketcd_tree import write_part
 from pipeline.spark import session
 from pipeline.table import SessionRow
 

@@ -11,6 +11,7 @@ from pipeline.errors import Failure
 from pipeline.formats import directory
 from pipeline.formats.directory import REPAIRS, Survey
 from pipeline.jobs.rows import Rows
+from pipeline.sources.spark import struct_of
 from pipeline.sources.zookeeper import ZooKeeperSource
 from pipeline.table import ZNODES
 
@@ -26,7 +27,7 @@ class Directory(NamedTuple):
     def rows(self, spark: SparkSession, path: str, arguments: argparse.Namespace) -> Rows:
         """Its nodes, read where they are worked on."""
         source = ZooKeeperSource({"path": str(Path(path).absolute()), **_options(arguments)})
-        return Rows(spark, self.znodes, source.reader(ZNODES))
+        return Rows(spark, self.znodes, source.reader(struct_of(ZNODES)))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -56,10 +57,10 @@ def of_parquet(spark: SparkSession, name: str) -> DataFrame:
     """The table that `parquet:DIRECTORY` names. Raises Failure."""
     path = name.removeprefix(PARQUET)
     frame = spark.read.parquet(path)
-    missing = [field.name for field in ZNODES if field.name not in frame.columns]
+    missing = [field.name for field in struct_of(ZNODES) if field.name not in frame.columns]
     if missing:
         raise Failure(f"{path} is no table of znodes: the columns {', '.join(missing)} are missing")
-    types = [(field.name, field.dataType.simpleString()) for field in ZNODES]
+    types = [(field.name, field.dataType.simpleString()) for field in struct_of(ZNODES)]
     wrong = [
         f"{name} is not of {kind}"
         for name, kind in types
@@ -67,7 +68,7 @@ def of_parquet(spark: SparkSession, name: str) -> DataFrame:
     ]
     if wrong:
         raise Failure(f"{path} is no table of znodes: {', '.join(wrong)}")
-    return frame.select(ZNODES.fieldNames())
+    return frame.select(ZNODES.names)
 
 
 def parent_of_column(path: str) -> Column:

@@ -12,7 +12,6 @@ from collections.abc import AsyncIterator, Iterator, MutableMapping, Sequence
 from typing import NamedTuple
 
 import pyarrow
-from pyspark.sql.datasource import DataSourceReader, InputPartition
 
 from pipeline.live.walk import LAST_PORT, Identity, Walk
 from pipeline.sources.batches import of_rows
@@ -54,21 +53,20 @@ def ensemble_of(given: MutableMapping[str, str]) -> Ensemble:
     return Ensemble(tuple(servers), identities, walkers)
 
 
-class _Subtrees(InputPartition):
+class _Subtrees(NamedTuple):
     """What one session walks."""
 
-    def __init__(self, roots: Sequence[str], levels: int | None) -> None:
-        self.roots = roots
-        self.levels = levels
+    roots: Sequence[str]
+    levels: int | None
 
 
-class WireReader(DataSourceReader):
+class WireReader:
     """Reads an ensemble's znodes."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
 
-    def partitions(self) -> Sequence[InputPartition]:
+    def partitions(self) -> Sequence[_Subtrees]:
         """Subtrees shared out among the sessions, and the nodes above them. Raises WalkFailed."""
         paths = [ROOT]
         subtrees = [ROOT]
@@ -84,9 +82,8 @@ class WireReader(DataSourceReader):
             *(_Subtrees(share, None) for share in shares if share),
         ]
 
-    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+    def read(self, partition: _Subtrees) -> Iterator[pyarrow.RecordBatch]:
         """One share's nodes. Raises WalkFailed."""
-        assert isinstance(partition, _Subtrees)
         return of_rows(self._rows(partition.roots, partition.levels), ZNODES)
 
     def _rows(self, roots: Sequence[str], levels: int | None) -> Iterator[ZnodeRow]:

@@ -6,12 +6,13 @@ from pyspark.sql import SparkSession
 from pipeline.formats import digest
 from pipeline.jobs.census import Census, Ephemeral, Obstacle, take
 from pipeline.jobs.rows import Rows
+from pipeline.sources.spark import struct_of
 from pipeline.table import ZNODES, AclRow, ZnodeRow
 from tests.pipeline.trees import OPEN, digest_of, node
 
 
 def counted(spark: SparkSession, *nodes: ZnodeRow) -> Census:
-    return take(Rows(spark, spark.createDataFrame(list(nodes), ZNODES).repartition(2)), 1 << 20)
+    return take(Rows(spark, spark.createDataFrame(list(nodes), struct_of(ZNODES)).repartition(2)), 1 << 20)
 
 
 def test_what_there_is(spark: SparkSession) -> None:

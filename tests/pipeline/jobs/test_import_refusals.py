@@ -15,6 +15,7 @@ from pyspark.sql import functions as F
 from pipeline.__main__ import main
 from pipeline.etcd.load import Target, look
 from pipeline.etcd.options import Connection
+from pipeline.sources.spark import struct_of
 from pipeline.table import ZNODES, ZnodeRow
 from tests.compat import script
 from tests.harness import EtcdServer, StartFailed, wait_until
@@ -51,7 +52,7 @@ def kept(frame: DataFrame, folder: Path) -> str:
 
 
 def table(spark: SparkSession, folder: Path, *nodes: ZnodeRow) -> str:
-    return kept(spark.createDataFrame([ROOT, *nodes], ZNODES), folder)
+    return kept(spark.createDataFrame([ROOT, *nodes], struct_of(ZNODES)), folder)
 
 
 def test_nodes_that_zketcd_cannot_hold(
@@ -94,7 +95,9 @@ def test_a_table_that_is_no_tree(
 ) -> None:
     assert run(table(spark, tmp_path, node("/a/b"), node("/c")), target) == 1
     assert "/a/b is in the table, but its parent /a is not" in capsys.readouterr().err
-    spark.createDataFrame([ROOT], ZNODES).withColumn("data", F.lit("text")).write.parquet(str(tmp_path / "t"))
+    spark.createDataFrame([ROOT], struct_of(ZNODES)).withColumn("data", F.lit("text")).write.parquet(
+        str(tmp_path / "t")
+    )
     assert run(f"parquet:{tmp_path / 't'}", target) == 1
     assert "t is no table of znodes: data is not of binary" in capsys.readouterr().err
     write_snapshot(tmp_path / "version-2", 0x20, [])
@@ -162,7 +165,7 @@ def test_an_import_that_is_killed(
         *(f"0 {name}" for name in ("version", "created", "aversion")),
         "0L owner",
     )
-    source = kept(spark.createDataFrame([ROOT], ZNODES).union(numbered).repartition(2), tmp_path)
+    source = kept(spark.createDataFrame([ROOT], struct_of(ZNODES)).union(numbered).repartition(2), tmp_path)
     command = [sys.executable, "-m", "pipeline", "import", source, "--etcd", target.etcd]
     with (tmp_path / "log").open("wb") as log:
         running = subprocess.Popen(

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from pipeline.jobs.failure import reason_of
 from pipeline.jobs.rows import Rows
+from pipeline.sources.spark import struct_of
 from pipeline.sources.zookeeper import ZooKeeperSource
 from pipeline.table import ZNODES
 from tests.pipeline.trees import SAMPLES
@@ -17,7 +18,7 @@ from tests.pipeline.trees import SAMPLES
 def both(spark: SparkSession) -> list[Rows]:
     options = {"path": str(SAMPLES / "zk39-plain"), "splitBytes": "20000"}
     frame = spark.read.format("zookeeper").options(**options).load()
-    return [Rows(spark, frame), Rows(spark, frame, ZooKeeperSource(options).reader(ZNODES))]
+    return [Rows(spark, frame), Rows(spark, frame, ZooKeeperSource(options).reader(struct_of(ZNODES)))]
 
 
 def test_each_row_once(spark: SparkSession) -> None:

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 from pipeline.__main__ import main
 from pipeline.jobs.sides import Side
 from pipeline.jobs.verify import FIELDS, KINDS, compare
+from pipeline.sources.spark import struct_of
 from pipeline.table import ZNODES, AclRow, ZnodeRow
 from tests.pipeline.trees import OPEN, SAMPLES, node, write_snapshot
 
@@ -48,7 +49,7 @@ RIGHT = [
 
 @pytest.fixture
 def trees(spark: SparkSession) -> tuple[Side, Side]:
-    frames = [spark.createDataFrame(rows, ZNODES) for rows in (LEFT, RIGHT)]
+    frames = [spark.createDataFrame(rows, struct_of(ZNODES)) for rows in (LEFT, RIGHT)]
     return Side("left", frames[0], False, None, None), Side("right", frames[1], False, None, None)
 
 
@@ -104,7 +105,7 @@ def test_the_end_of_ephemerals_that_are_left_out_is_no_difference(spark: SparkSe
     """An import without sessions moves the pzxid of their parents, as their end in ZooKeeper does."""
 
     def side(*rows: ZnodeRow) -> Side:
-        return Side("", spark.createDataFrame(rows, ZNODES), False, None, None)
+        return Side("", spark.createDataFrame(rows, struct_of(ZNODES)), False, None, None)
 
     left = [node("/", 0), node("/e", owner=5), node("/a"), node("/a/e", owner=5), node("/b"), node("/c")]
     right = [node("/", 0, pzxid=9), node("/a", pzxid=9), node("/b", pzxid=9), node("/c")]
@@ -118,7 +119,7 @@ def test_the_end_of_ephemerals_that_are_left_out_is_no_difference(spark: SparkSe
 
 def test_a_path_that_occurs_twice_is_a_difference(spark: SparkSession, trees: tuple[Side, Side]) -> None:
     left, _ = trees
-    twice = left._replace(znodes=spark.createDataFrame([*LEFT, node("/gone")], ZNODES))
+    twice = left._replace(znodes=spark.createDataFrame([*LEFT, node("/gone")], struct_of(ZNODES)))
     for pair in ((left, twice), (twice, left), (twice, twice)):
         found = compare(*pair)
         assert not found.equal
@@ -136,7 +137,7 @@ def test_the_command(tmp_path: Path, spark: SparkSession, capsys: pytest.Capture
     rows = [node("/", 0), node("/a", data=b"x")]
     write_snapshot(tmp_path / "one", 5, rows)
     write_snapshot(tmp_path / "two", 5, [*rows, node("/b")])
-    spark.createDataFrame(rows, ZNODES).write.parquet(str(tmp_path / "table"))
+    spark.createDataFrame(rows, struct_of(ZNODES)).write.parquet(str(tmp_path / "table"))
     assert main(["verify", str(tmp_path / "one"), f"parquet:{tmp_path}/table"]) == 0
     assert capsys.readouterr().out.endswith("equal\n")
     assert main(["verify", str(tmp_path / "one"), str(tmp_path / "two"), "--json"]) == 1

@@ -9,7 +9,8 @@ from pyspark.sql import SparkSession
 from codec.constants import OpCode
 from pipeline.formats.errors import BadFile
 from pipeline.sources.options import options_of
-from pipeline.sources.zookeeper_log import LogRun, LogStream, log_rows
+from pipeline.sources.zookeeper_log import LogRun, log_rows
+from pipeline.sources.zookeeper_stream import LogStream
 from pipeline.table import TransactionRow
 from tests.pipeline.trees import transaction, write_log
 
@@ -25,8 +26,8 @@ def stream(path: Path) -> LogStream:
 def zxids(source: LogStream, start: dict[str, object], end: dict[str, object]) -> list[int]:
     found = []
     for run in source.partitions(start, end):
-        assert isinstance(run, LogRun)
-        found += [row.zxid for row in log_rows(run)]
+        assert isinstance(run.value, LogRun)
+        found += [row.zxid for row in log_rows(run.value)]
     return found
 
 

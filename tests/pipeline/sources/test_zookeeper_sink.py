@@ -27,11 +27,11 @@ def write(
     folder: Path, parts: list[list[ZnodeRow]], options: dict[str, str] | None = None, overwrite: bool = False
 ) -> None:
     """What Spark does with a sink, a list of rows for each task."""
-    writer = ZooKeeperWriter(options_of(options or {}, str(folder), overwrite), ZNODES)
+    writer = ZooKeeperWriter(options_of(options or {}, str(folder), overwrite), ZNODES.names)
     try:
         messages = [writer.write(of_rows(part, ZNODES)) for part in parts]
     except BaseException:
-        writer.abort([])
+        writer.abort()
         raise
     writer.commit(messages)
 
