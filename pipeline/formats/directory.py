@@ -121,6 +121,17 @@ def survey(
     )
 
 
+def nodes_about(found: Survey) -> int:
+    """About how many nodes the tree has: as many as fit, if all are as large as the first. Raises BadFile."""
+    with opened(found.snapshot) as source:
+        reader = SnapshotReader(source, found.snapshot)
+        start = reader.head().nodes_at
+        run = reader.nodes()
+    if run.last or not run.offsets:
+        return len(run.offsets)
+    return len(run.offsets) * (found.checked.size - start) // (run.end - start)
+
+
 class Run(NamedTuple):
     """A run of a snapshot's nodes."""
 
@@ -353,7 +364,11 @@ def _version_folder(path: str) -> Path:
 
 
 def _by_zxid(folder: Path, zxid_of: Callable[[str], int | None]) -> list[str]:
-    found = [(zxid, str(file)) for file in folder.iterdir() if (zxid := zxid_of(file.name)) is not None]
+    found = [
+        (zxid, str(file))
+        for file in folder.iterdir()
+        if (zxid := zxid_of(file.name)) is not None and file.is_file()
+    ]
     return [file for _, file in sorted(found)]
 
 

@@ -22,11 +22,12 @@ from pipeline.jobs import census, origin
 from pipeline.jobs.census import Census
 from pipeline.jobs.ephemerals import Ending, kept_of
 from pipeline.jobs.origin import Origin
-from pipeline.jobs.progress import tell, told
-from pipeline.jobs.rows import Rows
-from pipeline.jobs.summary import add_list_argument, positive, say, say_each, say_tree
+from pipeline.jobs.summary import add_list_argument, add_progress_argument, positive, say, say_each, say_tree
+from pipeline.running import runner as running
+from pipeline.running.progress import Reporter
+from pipeline.running.runner import Runner
+from pipeline.running.table import Table
 from pipeline.sources.zketcd_tree import write_part
-from pipeline.spark import session
 from pipeline.table import SessionRow
 
 
@@ -43,6 +44,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--overwrite", action="store_true", help="delete everything under the prefix before importing")
     add("--dry-run", action="store_true", help="print what would be done, and write nothing")
     add_list_argument(parser)
+    running.add_arguments(parser)
+    add_progress_argument(parser)
     add(
         "--max-txn-ops",
         type=positive,
@@ -64,12 +67,12 @@ def run(arguments: argparse.Namespace) -> int:
     refusal = asyncio.run(_refusal(connection, overwrite=arguments.overwrite))
     if refusal and not arguments.dry_run:
         raise Failure(refusal)
-    spark = session("zketcd import")
-    with origin.opened(spark, arguments) as found:
+    reporter = Reporter.of(arguments)
+    with origin.opened(arguments, reporter) as found:
+        runner = running.runner_for(arguments, "zketcd import", [found.znodes])
         for note in found.notes:
             say(f"source: {note}")
-        with told(spark, "survey"):
-            counted = census.take(found.rows, limits.max_request_bytes)
+        counted = census.take(runner, found.znodes, limits.max_request_bytes)
         if arguments.keep_sessions and found.sessions is None:
             raise Failure(
                 "--keep-sessions: this source has no sessions; directories and 3.9's admin server have them"
@@ -89,9 +92,8 @@ def run(arguments: argparse.Namespace) -> int:
             say(f"target: {refusal or 'free'}")
             say("dry run: nothing was written")
             return 1 if refusal else 0
-        begun = asyncio.run(_begin(connection, overwrite=arguments.overwrite))
-        with told(spark, "load"):
-            parts = _load(connection, limits, found.rows, begun, Ending(kept, zxid))
+        begun = asyncio.run(_begin(connection, reporter, overwrite=arguments.overwrite))
+        parts = _load(runner, connection, limits, found.znodes, begun, Ending(kept, zxid))
     nodes = counted.nodes - len(kept.dropped_paths)
     written = sum(part.nodes for part in parts)
     if written != nodes:
@@ -123,13 +125,15 @@ def _refused(found: Origin, counted: Census, arguments: argparse.Namespace) -> b
     return bool(counted.obstacle_count or (different and not arguments.accept_changes))
 
 
-def _load(connection: Connection, limits: Limits, rows: Rows, begun: Load, ending: Ending) -> list[Part]:
+def _load(
+    runner: Runner, connection: Connection, limits: Limits, znodes: Table, begun: Load, ending: Ending
+) -> list[Part]:
     """Write all znodes that come over."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Part:
         return write_part(connection, begun, limits, ending(batches))
 
-    return rows.each(write)
+    return runner.each("load", znodes, write)
 
 
 async def _refusal(connection: Connection, *, overwrite: bool) -> str | None:
@@ -138,9 +142,9 @@ async def _refusal(connection: Connection, *, overwrite: bool) -> str | None:
         return load.refusal(await load.look(etcd, connection.keys), connection.keys, overwrite=overwrite)
 
 
-async def _begin(connection: Connection, *, overwrite: bool) -> Load:
+async def _begin(connection: Connection, reporter: Reporter, *, overwrite: bool) -> Load:
     async with connection.client() as etcd:
-        return await load.begin(etcd, connection.keys, overwrite=overwrite, progress=tell)
+        return await load.begin(etcd, connection.keys, overwrite=overwrite, progress=reporter.tell)
 
 
 async def _publish(

@@ -8,21 +8,21 @@ etcd://host:2379/prefix     a tree of zketcd in etcd; etcds:// with TLS
 
 import argparse
 import asyncio
-import json
 from typing import NamedTuple
-
-from pyspark.sql import DataFrame, SparkSession
 
 from pipeline.errors import Failure
 from pipeline.etcd.options import Connection
-from pipeline.etcd.read import Survey as Seen
+from pipeline.etcd.read import Survey
 from pipeline.etcd.settle import settled
-from pipeline.formats.directory import Survey
 from pipeline.jobs import tables
 from pipeline.jobs.origin import add_auth_argument
+from pipeline.jobs.tables import Directory
+from pipeline.live.node_count import node_count
 from pipeline.live.walk import Walk
-from pipeline.sources.zketcd import survey_option
-from pipeline.sources.zookeeper_wire import ensemble_of, is_url
+from pipeline.running.table import Table
+from pipeline.sources.parquet import PREFIX as PARQUET
+from pipeline.sources.zketcd_tree import ZketcdReader
+from pipeline.sources.zookeeper_wire import Ensemble, WireReader, is_url, servers_of
 from schema.paths import ROOT
 
 _ETCD = ("etcd://", "etcds://")
@@ -33,9 +33,9 @@ class Side(NamedTuple):
     """A tree."""
 
     name: str
-    znodes: DataFrame
+    znodes: Table
     on_the_wire: bool  # as clients see it: containers and TTL nodes look like others
-    survey: Survey | None  # of a directory
+    directory: Directory | None  # where it is one
     # Before the walk of a running ensemble: a larger one in a node tells of writes meanwhile.
     zxid: int | None
 
@@ -52,21 +52,21 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         )
 
 
-def side_of(spark: SparkSession, name: str, arguments: argparse.Namespace) -> Side:
+def side_of(name: str, arguments: argparse.Namespace) -> Side:
     """The tree that a word names. Raises Failure, BadFile, WalkFailed."""
-    if name.startswith(tables.PARQUET):
-        return Side(name, tables.of_parquet(spark, name), False, None, None)
+    if name.startswith(PARQUET):
+        return Side(name, tables.of_parquet(name), False, None, None)
     if name.startswith(_ETCD):
-        return _etcd(spark, name, arguments)
+        return _etcd(name, arguments)
     if is_url(name):
-        return _wire(spark, name, arguments)
+        return _wire(name, arguments)
     if "://" in name:
-        raise Failure(f"{name} is none of {tables.PARQUET}DIRECTORY, zk://, etcd://, etcds:// or a directory")
-    survey, frame = tables.of_directory(spark, name, arguments)
-    return Side(name, frame, False, survey, None)
+        raise Failure(f"{name} is none of {PARQUET}DIRECTORY, zk://, etcd://, etcds:// or a directory")
+    found = tables.of_directory(name, arguments)
+    return Side(name, found.znodes, False, found, None)
 
 
-def _etcd(spark: SparkSession, name: str, arguments: argparse.Namespace) -> Side:
+def _etcd(name: str, arguments: argparse.Namespace) -> Side:
     scheme, _, rest = name.partition("://")
     hosts, slash, prefix = rest.partition("/")
     if not hosts or not prefix:
@@ -76,23 +76,26 @@ def _etcd(spark: SparkSession, name: str, arguments: argparse.Namespace) -> Side
     options = {"etcd": endpoints, "prefix": slash + prefix.rstrip("/")}
     given = {option.replace("_", "-"): getattr(arguments, option) for option in _TLS}
     connection = Connection.from_options(options | {name: value for name, value in given.items() if value})
-    # Every action on the table reads the same snapshot.
-    options = {**connection.options(), "snapshot": survey_option(asyncio.run(_settled(connection)))}
-    return Side(name, spark.read.format("zketcd").options(**options).load(), False, None, None)
+    # Every pass over the table reads the same snapshot.
+    seen = asyncio.run(_settled(connection))
+    return Side(name, table_of(connection, seen), False, None, None)
 
 
-async def _settled(connection: Connection) -> Seen:
+def table_of(connection: Connection, seen: Survey) -> Table:
+    """The znodes of a snapshot in etcd."""
+    return Table(ZketcdReader(connection, seen=seen), seen.snapshot.nodes, seen.snapshot.bytes)
+
+
+async def _settled(connection: Connection) -> Survey:
     async with connection.client() as etcd:
         return await settled(etcd, connection.keys)
 
 
-def _wire(spark: SparkSession, name: str, arguments: argparse.Namespace) -> Side:
-    auth = json.dumps([[identity.scheme, identity.identity.decode()] for identity in arguments.auth])
-    ensemble = ensemble_of({"path": name, "auth": auth})
+def _wire(name: str, arguments: argparse.Namespace) -> Side:
+    ensemble = Ensemble(servers_of(name), tuple(arguments.auth))
     walk = Walk(ensemble.servers, ensemble.identities, [ROOT], 0)
     asyncio.run(_exhaust(walk))
-    frame = spark.read.format("zookeeper").option("auth", auth).load(name)
-    return Side(name, frame, True, None, walk.first_zxid)
+    return Side(name, Table(WireReader(ensemble), node_count(ensemble.servers)), True, None, walk.first_zxid)
 
 
 async def _exhaust(walk: Walk) -> None:

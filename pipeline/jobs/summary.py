@@ -47,6 +47,11 @@ def add_list_argument(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_progress_argument(parser: argparse.ArgumentParser) -> None:
+    """--json, of a command that has no other use for it."""
+    parser.add_argument("--json", action="store_true", help="print the progress as lines of JSON, on stderr")
+
+
 def number(text: str) -> int:
     """A whole number from 0 up, of the command line."""
     if not text.isdigit():

@@ -36,12 +36,14 @@ class _Rows(NamedTuple):
 class ZnodeReader:
     """The znodes, as the newest snapshot and the logs behind it have them."""
 
-    def __init__(self, options: Options) -> None:
+    def __init__(self, options: Options, found: directory.Survey | None = None) -> None:
+        """`found` is the directory's state, if it is known already."""
         self._options = options
+        self._found = found
 
     def partitions(self) -> Sequence[_Run | _Rows]:
-        """Runs of the snapshot, and what the logs change."""
-        found = self._options.survey()
+        """Runs of the snapshot, and what the logs change. Raises BadFile."""
+        found = self._found or self._options.survey()
         plan = directory.plan(found, self._options.split_bytes)
         return [
             *(_Run(found.snapshot, run, plan.acls) for run in plan.runs),

@@ -8,6 +8,7 @@ pipeline.live.walk.LOSSES.
 
 import asyncio
 import json
+import re
 from collections.abc import AsyncIterator, Iterator, MutableMapping, Sequence
 from typing import NamedTuple
 
@@ -18,7 +19,9 @@ from pipeline.sources.batches import of_rows
 from pipeline.table import ZNODES, ZnodeRow
 from schema.paths import ROOT
 
+DEFAULT_PORT = 2181
 SCHEMES = ("zk://", "zookeeper://")
+_SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[^/:\s]+)(?::(\d{1,5}))?")
 _WALKERS = 8
 _DEEPEST = 4  # levels that are looked at for subtrees to share out
 
@@ -38,19 +41,24 @@ def is_url(path: str) -> bool:
 
 def ensemble_of(given: MutableMapping[str, str]) -> Ensemble:
     """Raises ValueError for what cannot be."""
-    servers = []
-    for server in given["path"].partition("://")[2].rstrip("/").split(","):
-        host, _, port = server.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > LAST_PORT:
-            raise ValueError(f"{server!r} is not HOST:PORT")
-        servers.append((host.strip("[]"), int(port)))
     walkers = int(given.get("walkers", _WALKERS))
     if walkers <= 0:
         raise ValueError("walkers must be above 0")
     identities = tuple(
         Identity(scheme, identity.encode()) for scheme, identity in json.loads(given.get("auth", "[]"))
     )
-    return Ensemble(tuple(servers), identities, walkers)
+    return Ensemble(servers_of(given["path"]), identities, walkers)
+
+
+def servers_of(url: str) -> tuple[tuple[str, int], ...]:
+    """The servers of zk://HOST:PORT,HOST:PORT; without a port it is ZooKeeper's own. Raises ValueError."""
+    servers = []
+    for server in url.partition("://")[2].rstrip("/").split(","):
+        found = _SERVER.fullmatch(server.strip())
+        if found is None or not 0 < int(found[2] or DEFAULT_PORT) <= LAST_PORT:
+            raise ValueError(f"{server!r} is not HOST:PORT")
+        servers.append((found[1].strip("[]"), int(found[2] or DEFAULT_PORT)))
+    return tuple(servers)
 
 
 class _Subtrees(NamedTuple):
