@@ -19,7 +19,7 @@ from pipeline.etcd.read import Session, Survey, sessions
 from pipeline.etcd.settle import settled
 from pipeline.jobs import census
 from pipeline.jobs.ephemerals import Ending, Kept, kept_of
-from pipeline.jobs.sides import table_of
+from pipeline.jobs.live_sides import table_of
 from pipeline.jobs.summary import add_list_argument, add_progress_argument, say, say_each, say_tree
 from pipeline.running import runner as running
 from pipeline.running.runner import Runner

@@ -20,14 +20,15 @@ from pipeline.batches import batch_of
 from pipeline.errors import Failure
 from pipeline.formats.directory import Survey
 from pipeline.jobs import tables
+from pipeline.jobs.summary import add_auth_argument
 from pipeline.live import admin
+from pipeline.live.address import is_url, servers_of
 from pipeline.live.node_count import node_count
-from pipeline.live.walk import LOSSES, Identity, Walk
+from pipeline.live.walk import LOSSES, Walk
 from pipeline.running.progress import Reporter
 from pipeline.running.table import Table
 from pipeline.sources.options import options_of
 from pipeline.sources.parquet import PREFIX as PARQUET
-from pipeline.sources.zookeeper_wire import is_url, servers_of
 from pipeline.table import SessionRow
 
 _ADMIN = ("http://", "https://")
@@ -148,23 +149,3 @@ def _downloaded(arguments: argparse.Namespace, folder: Path, reporter: Reporter)
         notes.append("its snapshot has no digest: writes during the copy cannot be detected")
     digest = None if found.fuzzy else found.digest
     return Origin(there.znodes, found.last_zxid, found.sessions, digest, tuple(notes))
-
-
-def add_auth_argument(parser: argparse.ArgumentParser) -> None:
-    """Who we are to a running ensemble."""
-    parser.add_argument(
-        "--auth",
-        type=_identity_of,
-        action="append",
-        default=[],
-        metavar="SCHEME:ID",
-        help="identity for a running ensemble, e.g. digest:user:password; may be repeated",
-    )
-
-
-def _identity_of(text: str) -> Identity:
-    """SCHEME:ID, for argparse."""
-    scheme, colon, identity = text.partition(":")
-    if not colon or not scheme:
-        raise argparse.ArgumentTypeError(f"{text!r} is not SCHEME:ID")
-    return Identity(scheme, identity.encode())

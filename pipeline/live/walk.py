@@ -8,7 +8,6 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import FrameTooLong, MalformedPacket
@@ -16,6 +15,7 @@ from codec.framing import Framer
 from codec.jute import Acl
 from pipeline.errors import Failure
 from pipeline.live import wire
+from pipeline.live.address import Identity
 from pipeline.live.wire import Acls, Children, Data, Reply
 from pipeline.table import AclRow, ZnodeRow
 from schema.paths import ROOT, join
@@ -27,8 +27,6 @@ LOSSES = (
     "sessions and their timeouts cannot be seen: ephemerals are dropped",
 )
 
-LAST_PORT = 65535
-
 _TIMEOUT_MS = 30_000
 _CONNECT_S = 10.0
 _WINDOW = 300  # requests on their way
@@ -39,13 +37,6 @@ _ROWS = 4096  # in one page
 
 class WalkFailed(Failure):
     """The ensemble cannot be read, or not wholly; the message says why."""
-
-
-class Identity(NamedTuple):
-    """What proves who we are, e.g. scheme digest, identity user:password."""
-
-    scheme: str
-    identity: bytes
 
 
 class Walk:

@@ -1,19 +1,22 @@
 """A table of znodes in Parquet files, read and written without Spark.
 
-A partition is a run of row groups. A table at a URL (hdfs://, s3a://) is left to Spark (spark_parquet.py).
+pyarrow.parquet is imported where it is used: other sources and targets need not wait for it. A partition is
+a row group. A table at a URL (hdfs://, s3a://) is left to Spark (spark_parquet.py).
 """
 
 import shutil
 import uuid
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
-import pyarrow.parquet as pq
 
 from pipeline.errors import Failure
 from pipeline.table import ZNODES
+
+if TYPE_CHECKING:
+    import pyarrow.parquet as pq
 
 PREFIX = "parquet:"
 _ROWS = 4096  # of a batch
@@ -53,6 +56,8 @@ class ParquetReader:
 
     def partitions(self) -> list[RowGroups]:
         """A row group each."""
+        import pyarrow.parquet as pq
+
         return [
             RowGroups(str(file), [group])
             for file in self._files
@@ -61,6 +66,8 @@ class ParquetReader:
 
     def read(self, partition: RowGroups) -> Iterator[pa.RecordBatch]:
         """The rows of a partition. Raises Failure for a damaged file."""
+        import pyarrow.parquet as pq
+
         try:
             with pq.ParquetFile(partition.file) as file:
                 for batch in file.iter_batches(_ROWS, partition.groups, columns=ZNODES.names):
@@ -68,7 +75,9 @@ class ParquetReader:
         except (pa.ArrowException, OSError) as error:
             raise Failure(f"{partition.file}: {error}") from error
 
-    def _look(self, file: Path) -> pq.FileMetaData:
+    def _look(self, file: Path) -> "pq.FileMetaData":
+        import pyarrow.parquet as pq
+
         try:
             with pq.ParquetFile(file) as opened:
                 check_columns(self._path, {field.name: kind_of(field.type) for field in opened.schema_arrow})
@@ -86,8 +95,10 @@ class ParquetWriter:
         self._staging = self._folder.with_name(f".{self._folder.name}-{uuid.uuid4().hex}")
         check_target(path)
 
-    def write(self, batches: Iterator[pa.RecordBatch]) -> str | None:
+    def write(self, batches: Iterator[pa.RecordBatch]) -> str:
         """One partition's rows, into a file of their own."""
+        import pyarrow.parquet as pq
+
         self._staging.mkdir(parents=True, exist_ok=True)
         file = self._staging / f"part-{uuid.uuid4().hex}.parquet"
         with pq.ParquetWriter(file, ZNODES) as writer:
@@ -95,7 +106,7 @@ class ParquetWriter:
                 writer.write_batch(batch.select(ZNODES.names).cast(ZNODES))
         return file.name
 
-    def commit(self, parts: Sequence[str | None]) -> None:
+    def commit(self, parts: Sequence[str]) -> None:
         """Give the directory its name. Raises Failure, OSError."""
         for file in self._staging.iterdir():
             if file.name not in parts:  # of a task that ran again

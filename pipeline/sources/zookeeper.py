@@ -23,6 +23,7 @@ from pyspark.sql.datasource import (
 )
 from pyspark.sql.types import StructType
 
+from pipeline.live.address import is_url
 from pipeline.sources.options import TABLES, local_path, options_of
 from pipeline.sources.spark import SparkReader, SparkWriter, struct_of
 from pipeline.sources.zookeeper_files import SessionReader, ZnodeReader
@@ -30,7 +31,7 @@ from pipeline.sources.zookeeper_log import LogReader
 from pipeline.sources.zookeeper_sink import ZooKeeperWriter
 from pipeline.sources.zookeeper_sink import options_of as sink_options_of
 from pipeline.sources.zookeeper_stream import LogStream
-from pipeline.sources.zookeeper_wire import WireReader, ensemble_of, is_url
+from pipeline.sources.zookeeper_wire import WireReader, ensemble_of
 from pipeline.table import ZNODES
 
 

@@ -8,20 +8,17 @@ pipeline.live.walk.LOSSES.
 
 import asyncio
 import json
-import re
 from collections.abc import AsyncIterator, Iterator, MutableMapping, Sequence
 from typing import NamedTuple
 
 import pyarrow
 
-from pipeline.live.walk import LAST_PORT, Identity, Walk
+from pipeline.live.address import Identity, servers_of
+from pipeline.live.walk import Walk
 from pipeline.sources.batches import of_rows
 from pipeline.table import ZNODES, ZnodeRow
 from schema.paths import ROOT
 
-DEFAULT_PORT = 2181
-SCHEMES = ("zk://", "zookeeper://")
-_SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[^/:\s]+)(?::(\d{1,5}))?")
 _WALKERS = 8
 _DEEPEST = 4  # levels that are looked at for subtrees to share out
 
@@ -34,11 +31,6 @@ class Ensemble(NamedTuple):
     walkers: int = _WALKERS
 
 
-def is_url(path: str) -> bool:
-    """Whether a path means a running ensemble."""
-    return path.startswith(SCHEMES)
-
-
 def ensemble_of(given: MutableMapping[str, str]) -> Ensemble:
     """Raises ValueError for what cannot be."""
     walkers = int(given.get("walkers", _WALKERS))
@@ -48,17 +40,6 @@ def ensemble_of(given: MutableMapping[str, str]) -> Ensemble:
         Identity(scheme, identity.encode()) for scheme, identity in json.loads(given.get("auth", "[]"))
     )
     return Ensemble(servers_of(given["path"]), identities, walkers)
-
-
-def servers_of(url: str) -> tuple[tuple[str, int], ...]:
-    """The servers of zk://HOST:PORT,HOST:PORT; without a port it is ZooKeeper's own. Raises ValueError."""
-    servers = []
-    for server in url.partition("://")[2].rstrip("/").split(","):
-        found = _SERVER.fullmatch(server.strip())
-        if found is None or not 0 < int(found[2] or DEFAULT_PORT) <= LAST_PORT:
-            raise ValueError(f"{server!r} is not HOST:PORT")
-        servers.append((found[1].strip("[]"), int(found[2] or DEFAULT_PORT)))
-    return tuple(servers)
 
 
 class _Subtrees(NamedTuple):
