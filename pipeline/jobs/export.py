@@ -15,6 +15,7 @@ from pipeline.errors import Failure
 from pipeline.etcd import load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.options import add_arguments as add_etcd_arguments
+from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Session, Survey, sessions
 from pipeline.etcd.settle import settled
 from pipeline.jobs import census
@@ -67,6 +68,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Export; raises NotReadable, Failure and Spark's errors."""
     _check(arguments.target)
+    if arguments.compression and arguments.target.startswith(parquet.PREFIX):
+        raise Failure("--compression is for ZooKeeper's snapshots: Parquet has its own")
     connection = Connection.from_arguments(arguments)
     found = asyncio.run(_look(connection))
     seen = found.seen
@@ -151,6 +154,6 @@ def _writer(arguments: argparse.Namespace, kept: Kept, zxid: int) -> Writer:
 
 async def _look(connection: Connection) -> Prefix:
     keys = connection.keys
-    async with connection.client() as etcd:
+    async with reached(connection) as etcd:
         seen = await settled(etcd, keys)
         return Prefix(seen, await sessions(etcd, keys, seen))

@@ -35,4 +35,6 @@ def reason_of(error: Exception) -> str:
             if found:
                 return str(found[-1]).strip()
         return text.splitlines()[0] if text else type(error).__name__
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
     return " ".join(text.split()) or type(error).__name__

@@ -17,8 +17,9 @@ from pipeline.etcd.load import Load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.options import add_arguments as add_etcd_arguments
 from pipeline.etcd.publish import publish
+from pipeline.etcd.reach import reached
 from pipeline.etcd.writer import Part
-from pipeline.jobs import census, origin
+from pipeline.jobs import census, origin, tables
 from pipeline.jobs.census import Census
 from pipeline.jobs.ephemerals import Ending, kept_of
 from pipeline.jobs.origin import Origin
@@ -62,6 +63,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Import; 1 if something stands against it. Raises Failure, LoadRefused and what `opened` does."""
+    tables.check_options(arguments, arguments.source)
     connection = Connection.from_arguments(arguments)
     limits = Limits(arguments.max_txn_ops, arguments.max_request_bytes)
     refusal = asyncio.run(_refusal(connection, overwrite=arguments.overwrite))
@@ -69,14 +71,14 @@ def run(arguments: argparse.Namespace) -> int:
         raise Failure(refusal)
     reporter = Reporter.of(arguments)
     with origin.opened(arguments, reporter) as found:
-        runner = running.runner_for(arguments, "zketcd import", [found.znodes])
-        for note in found.notes:
-            say(f"source: {note}")
-        counted = census.take(runner, found.znodes, limits.max_request_bytes)
         if arguments.keep_sessions and found.sessions is None:
             raise Failure(
                 "--keep-sessions: this source has no sessions; directories and 3.9's admin server have them"
             )
+        runner = running.runner_for(arguments, "zketcd import", [found.znodes])
+        for note in found.notes:
+            say(f"source: {note}")
+        counted = census.take(runner, found.znodes, limits.max_request_bytes)
         kept = kept_of(counted, (found.sessions or ()) if arguments.keep_sessions else ())
         say_tree(counted, kept, arguments.listed)
         _say_digest(found, counted)
@@ -138,7 +140,7 @@ def _load(
 
 async def _refusal(connection: Connection, *, overwrite: bool) -> str | None:
     """Why a load could not begin now; None if it could."""
-    async with connection.client() as etcd:
+    async with reached(connection) as etcd:
         return load.refusal(await load.look(etcd, connection.keys), connection.keys, overwrite=overwrite)
 
 

@@ -18,7 +18,7 @@ from pipeline.etcd import columns
 from pipeline.etcd.records import kind_of
 from pipeline.formats import digest
 from pipeline.formats.directory import Survey
-from pipeline.jobs import sides
+from pipeline.jobs import sides, tables
 from pipeline.jobs.sides import Side
 from pipeline.jobs.summary import number, positive
 from pipeline.jobs.tally import Largest, List, Tally, key_of
@@ -73,12 +73,13 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, print, and return 0; 1 where the tree's digest is not the one that its files promise."""
+    tables.check_options(arguments, arguments.tree)
     side = sides.side_of(arguments.tree, arguments)
     logs = None
     if side.directory is not None and not arguments.no_logs:
         logs = side.directory.transactions()
-    tables = [side.znodes] if logs is None else [side.znodes, logs]
-    runner = running.runner_for(arguments, "zketcd inspect", tables)
+    read = [side.znodes] if logs is None else [side.znodes, logs]
+    runner = running.runner_for(arguments, "zketcd inspect", read)
     report = {} if side.directory is None else files_report(side.directory.survey)
     report |= tree_report(runner, side, arguments.top, arguments.depth)
     if logs is not None:

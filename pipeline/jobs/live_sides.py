@@ -5,6 +5,7 @@ import asyncio
 
 from pipeline.errors import Failure
 from pipeline.etcd.options import Connection
+from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Survey
 from pipeline.etcd.settle import settled
 from pipeline.jobs.sides import TLS, Side
@@ -39,7 +40,7 @@ def table_of(connection: Connection, seen: Survey) -> Table:
 
 
 async def _settled(connection: Connection) -> Survey:
-    async with connection.client() as etcd:
+    async with reached(connection) as etcd:
         return await settled(etcd, connection.keys)
 
 

@@ -40,6 +40,19 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def check_options(arguments: argparse.Namespace, *trees: str) -> None:
+    """Raises Failure for an option that none of the trees has a use for."""
+    if not all(tree.startswith(PREFIX) or "://" in tree for tree in trees):
+        return
+    for option, value in (
+        ("--data-log-dir", arguments.data_log_dir),
+        ("--snapshot", arguments.snapshot),
+        ("--repair", arguments.repair),
+    ):
+        if value:
+            raise Failure(f"{option} is for data directories: {', '.join(trees)} is none")
+
+
 def of_directory(path: str, arguments: argparse.Namespace) -> Directory:
     """A directory's state and nodes. Raises BadFile, Failure."""
     if not path:

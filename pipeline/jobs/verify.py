@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from pipeline.jobs import sides
+from pipeline.jobs import sides, tables
 from pipeline.jobs.compare import KINDS, Compare, Difference, Slim, merged
 from pipeline.jobs.sides import Side
 from pipeline.jobs.summary import number
@@ -67,6 +67,7 @@ def run(arguments: argparse.Namespace) -> int:
     """Compare, print, and return the exit code. Raises Failure, BadFile, WalkFailed."""
     for path in arguments.ignore:
         check_path(path)
+    tables.check_options(arguments, arguments.left, arguments.right)
     left = sides.side_of(arguments.left, arguments)
     right = sides.side_of(arguments.right, arguments)
     runner = running.runner_for(arguments, "zketcd verify", [left.znodes, right.znodes])

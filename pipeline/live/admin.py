@@ -3,6 +3,7 @@
 The endpoint wants an identity that has all permissions on the root, and serves once in five minutes.
 """
 
+import http.client
 import shutil
 import urllib.error
 import urllib.parse
@@ -12,6 +13,8 @@ from pathlib import Path
 from pipeline.errors import Failure
 
 _PATH = "/commands/snapshot?streaming=true"
+_FIRST_TIMEOUT = 4.0  # seconds: whether anybody answers at all
+_ANYTHING = "/commands/ruok"
 _TIMEOUT = 600.0  # seconds: the server writes the whole snapshot before it answers
 _LAST_ZXID = "last_zxid"
 # The file comes as it lies on the server; the name's ending says how it is packed (FileSnap, SnapStream).
@@ -38,6 +41,8 @@ def download(url: str, folder: Path, authorization: str = "") -> Path:
     if authorization:
         request.add_header("Authorization", authorization)
     try:
+        with urllib.request.urlopen(urllib.parse.urljoin(url, _ANYTHING), timeout=_FIRST_TIMEOUT):
+            pass
         with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
             zxid = response.headers.get(_LAST_ZXID, "")
             part = folder / "snapshot.part"
@@ -47,8 +52,9 @@ def download(url: str, folder: Path, authorization: str = "") -> Path:
         with error:
             reason = _REASONS.get(error.code, f"it answers {error.code} {error.reason}")
         raise NoSnapshot(f"{url}: {reason}") from error
-    except OSError as error:
-        raise NoSnapshot(f"{url}: {getattr(error, 'reason', error)}") from error
+    except (OSError, http.client.HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        raise NoSnapshot(f"{url}: {str(reason) or type(error).__name__}") from error
     try:
         number = int(zxid, 16)
     except ValueError:

@@ -28,7 +28,8 @@ LOSSES = (
 )
 
 _TIMEOUT_MS = 30_000
-_CONNECT_S = 10.0
+_CONNECT_S = 4.0  # of all servers together, each at least a second
+_LEAST_CONNECT_S = 1.0
 _WINDOW = 300  # requests on their way
 _LARGEST_FRAME = (1 << 31) - 1  # whatever jute.maxbuffer the server has
 _CHUNK = 1 << 18
@@ -196,7 +197,9 @@ class _Connection:
 
 
 def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__  # a TimeoutError says nothing of itself
+    if isinstance(error, TimeoutError):  # says nothing of itself
+        return "no answer in time (is this ZooKeeper's client port, and without TLS?)"
+    return str(error) or type(error).__name__
 
 
 async def _connect(servers: Sequence[tuple[str, int]], identities: Sequence[Identity]) -> _Connection:
@@ -205,7 +208,7 @@ async def _connect(servers: Sequence[tuple[str, int]], identities: Sequence[Iden
         address = f"{host}:{port}"
         connection = None
         try:
-            async with asyncio.timeout(_CONNECT_S):
+            async with asyncio.timeout(max(_LEAST_CONNECT_S, _CONNECT_S / len(servers))):
                 connection = _Connection(address, *await asyncio.open_connection(host, port))
                 await connection.greet(identities)
                 return connection

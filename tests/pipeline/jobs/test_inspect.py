@@ -5,13 +5,10 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from pipeline.__main__ import main
 from pipeline.formats.snapshot import pack_digest
 from tests.pipeline.trees import SAMPLES, digest_of, node, write_snapshot
-
-pytestmark = pytest.mark.real
 
 
 def inspect(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
@@ -21,7 +18,7 @@ def inspect(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object
     return report
 
 
-def test_a_sample(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sample(capsys: pytest.CaptureFixture[str]) -> None:
     report = inspect(capsys, str(SAMPLES / "zk39-plain"), "--top", "2", "--depth", "2")
     told = {name: value for name, value in report.items() if not isinstance(value, list)}
     assert told == {
@@ -61,15 +58,13 @@ def test_a_sample(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> No
     assert prefixes[0]["prefix"] == "/clickhouse/tables"
 
 
-def test_the_locale_of_a_server_is_told(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_locale_of_a_server_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     report = inspect(capsys, str(SAMPLES / "zk39-posixlocale"), "--no-logs")
     assert "whose locale knew ASCII only" in str(report["digest"])
     assert "seconds" not in report
 
 
-def test_a_wrong_digest_is_told(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_wrong_digest_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     nodes = [node("/", 0), node("/é", owner=77, aversion=-1), node("/zookeeper/x")]
     right = digest_of(nodes)
     write_snapshot(tmp_path / "right", 5, nodes, trailers=[pack_digest(5, right)])
@@ -82,9 +77,7 @@ def test_a_wrong_digest_is_told(
     )
 
 
-def test_the_report_is_readable(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_report_is_readable(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     shutil.copytree(SAMPLES / "zk39-gz", tmp_path / "zk")
     snapshot = next((tmp_path / "zk" / "version-2").glob("snapshot.1f3*"))
     snapshot.write_bytes(snapshot.read_bytes()[:-5])
