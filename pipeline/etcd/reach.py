@@ -9,7 +9,7 @@ from pipeline.etcd.options import Connection
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, EtcdRefused, Get
 
-_PATIENCE = 4.0  # seconds, of all tries together
+PATIENCE = 4.0  # seconds, of all tries together
 _PAUSE = 0.2
 
 
@@ -17,14 +17,18 @@ _PAUSE = 0.2
 async def reached(connection: Connection) -> AsyncIterator[EtcdClient]:
     """A client of an etcd that answers. Raises Failure within 5 s, ValueError for a bad endpoint."""
     async with contextlib.AsyncExitStack() as stack:
-        etcd = await stack.enter_async_context(connection.client())
+        try:
+            etcd = await stack.enter_async_context(connection.client())
+        except OSError as error:  # the files of TLS; OpenSSL does not say which one it means
+            files = filter(None, (connection.etcd_ca, connection.etcd_cert, connection.etcd_key))
+            raise Failure(f"{', '.join(files)}: {error.strerror or error}") from error
         await _answer(etcd, connection)
         yield etcd
 
 
 async def _answer(etcd: EtcdClient, connection: Connection) -> None:
     loop = asyncio.get_running_loop()
-    deadline = loop.time() + _PATIENCE
+    deadline = loop.time() + PATIENCE
     while True:
         left = deadline - loop.time()
         try:

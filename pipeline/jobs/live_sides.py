@@ -8,7 +8,7 @@ from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Survey
 from pipeline.etcd.settle import settled
-from pipeline.jobs.sides import TLS, Side
+from pipeline.jobs.side import TLS, Side
 from pipeline.live.address import servers_of
 from pipeline.live.node_count import node_count
 from pipeline.live.walk import Walk

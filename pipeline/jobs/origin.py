@@ -131,6 +131,7 @@ def _downloaded(arguments: argparse.Namespace, folder: Path, reporter: Reporter)
     authorization = " ".join(
         f"{identity.scheme} {identity.identity.decode()}" for identity in arguments.auth[:1]
     )
+    admin.check(arguments.source)
     reporter.tell(f"asking {arguments.source} for a snapshot")
     file = admin.download(arguments.source, folder, authorization)
     reporter.tell(f"got {file.name}, {file.stat().st_size} bytes")

@@ -7,29 +7,15 @@ etcd://host:2379/prefix     a tree of zketcd in etcd; etcds:// with TLS
 """
 
 import argparse
-from typing import NamedTuple
 
 from pipeline.errors import Failure
 from pipeline.jobs import tables
+from pipeline.jobs.side import TLS, Side
 from pipeline.jobs.summary import add_auth_argument
-from pipeline.jobs.tables import Directory
 from pipeline.live.address import is_url
-from pipeline.running.table import Table
 from pipeline.sources.parquet import PREFIX as PARQUET
 
 _ETCD = ("etcd://", "etcds://")
-TLS = ("etcd_ca", "etcd_cert", "etcd_key", "etcd_user", "etcd_password")
-
-
-class Side(NamedTuple):
-    """A tree."""
-
-    name: str
-    znodes: Table
-    on_the_wire: bool  # as clients see it: containers and TTL nodes look like others
-    directory: Directory | None  # where it is one
-    # Before the walk of a running ensemble: a larger one in a node tells of writes meanwhile.
-    zxid: int | None
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from pipeline.jobs import sides, tables
 from pipeline.jobs.compare import KINDS, Compare, Difference, Slim, merged
-from pipeline.jobs.sides import Side
+from pipeline.jobs.side import Side
 from pipeline.jobs.summary import number
 from pipeline.running import runner as running
 from pipeline.running.runner import Runner

@@ -70,7 +70,7 @@ class Buckets:
 
     def _batches(self, number: int) -> Iterator[pa.RecordBatch]:
         for file in self._files.get(number, ()):
-            with pa.ipc.open_stream(file.open("rb")) as stream:
+            with file.open("rb") as raw, pa.ipc.open_stream(raw) as stream:
                 yield from stream
         yield from self._waiting.pop(number, ())
 

@@ -1,20 +1,17 @@
 """Jobs in this process: for tables that are done before Spark has started.
 
-Partitions are read one after another; those of a large table are shared out among a process for each core.
-What a partition needs is in memory at a time, and what is dealt into buckets up to a bound (buckets.py).
+Partitions are read one after another, so what one of them needs is in memory, and what is dealt into buckets
+up to a bound (buckets.py).
 """
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, TypeVar
+from typing import TypeVar
 
 import pyarrow as pa
 
 from pipeline.running.buckets import Buckets
 from pipeline.running.progress import Meter, Reporter
-from pipeline.running.table import Table
-
-if TYPE_CHECKING:
-    from pipeline.running.runner import Deal, Work
+from pipeline.running.table import Deal, Table, Work
 
 T = TypeVar("T")
 
@@ -27,13 +24,13 @@ class Here:
         self.reporter = reporter
         self._folder = folder
 
-    def each(self, what: str, table: Table, work: "Work[T]") -> list[T]:
+    def each(self, what: str, table: Table, work: Work[T]) -> list[T]:
         """As Runner.each."""
         with self.reporter.told(what, table.rows) as count:
             return [work(_metered(part, count)) for part in _parts(table)]
 
     def shuffled(
-        self, what: str, inputs: "Sequence[tuple[Table, Deal]]", gather: "Work[T]", unit: str = "znodes"
+        self, what: str, inputs: Sequence[tuple[Table, Deal]], gather: Work[T], unit: str = "znodes"
     ) -> list[T]:
         """As Runner.shuffled."""
         expected = [table.rows for table, _ in inputs if table.rows is not None]

@@ -13,8 +13,8 @@ import time
 from collections.abc import Iterator
 from typing import Any, Protocol, TextIO
 
-_EVERY = 3.0  # seconds, between lines
-_EVERY_ON_A_TERMINAL = 0.5
+EVERY = 3.0  # seconds, between lines
+EVERY_ON_A_TERMINAL = 0.5
 _WIDTH = 78
 _STEP = 1000  # bytes of a kB, as disks count them
 _HOUR, _MINUTE = 3600, 60
@@ -79,7 +79,7 @@ class Reporter:
         terminal = not self._json and self._stream.isatty()
 
         def watch() -> None:
-            while not ended.wait(_EVERY_ON_A_TERMINAL if terminal else _EVERY):
+            while not ended.wait(EVERY_ON_A_TERMINAL if terminal else EVERY):
                 if terminal:
                     print(f"\r{line(done=False):<{_WIDTH}}", end="", file=self._stream, flush=True)
                 else:

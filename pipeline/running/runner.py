@@ -2,16 +2,13 @@
 
 import argparse
 import os
-from collections.abc import Callable, Iterator, Sequence
-from importlib.util import find_spec
+from collections.abc import Sequence
 from typing import Protocol, TypeVar
-
-import pyarrow as pa
 
 from pipeline.errors import MissingPackage
 from pipeline.running.here import Here
 from pipeline.running.progress import Reporter
-from pipeline.running.table import Table
+from pipeline.running.table import Deal, Table, Work
 from pipeline.sources.parquet import RemoteParquet
 
 T = TypeVar("T")
@@ -20,11 +17,9 @@ T = TypeVar("T")
 MOST_ROWS = 1_000_000
 MOST_BYTES = 1 << 30
 
+_SPARK = ("pyspark", "py4j", "pandas")
 # spark-submit has started the JVM, or the user has named a master: both mean Spark.
 _CHOSEN_BY_ENVIRONMENT = ("PYSPARK_GATEWAY_PORT", "MASTER")
-
-Work = Callable[[Iterator[pa.RecordBatch]], T]
-Deal = Callable[[Iterator[pa.RecordBatch]], Iterator[tuple[int, pa.RecordBatch]]]
 
 
 class Runner(Protocol):
@@ -63,9 +58,14 @@ def runner_for(arguments: argparse.Namespace, name: str, tables: Sequence[Table]
     reason = reason_for_spark(arguments.spark, tables)
     if reason is None:
         return Here(reporter, getattr(arguments, "work_dir", None))
-    if find_spec("pyspark") is None:
-        raise MissingPackage(f"{reason}, and Spark is not installed: `make setup-pipeline` installs it")
-    from pipeline.running.spark import BySpark
+    try:
+        from pipeline.running.spark import BySpark
+    except ModuleNotFoundError as error:
+        if error.name not in _SPARK:
+            raise
+        raise MissingPackage(
+            f"{reason}, and Spark is not installed: `make setup-pipeline` installs it"
+        ) from error
 
     return BySpark(reporter, name)
 

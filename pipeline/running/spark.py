@@ -20,8 +20,7 @@ from pyspark import RDD, TaskContext
 from pyspark.sql import SparkSession
 
 from pipeline.running.progress import Count, Reporter
-from pipeline.running.runner import Deal, Work
-from pipeline.running.table import Table
+from pipeline.running.table import Deal, Table, Work
 from pipeline.sources.parquet import RemoteParquet
 from pipeline.sources.spark_parquet import frame_of
 from pipeline.spark import session

@@ -1,8 +1,18 @@
-"""What a job reads: a reader, and about how large the table is."""
+"""What a job reads, and what it does with the rows."""
 
-from typing import NamedTuple
+from collections.abc import Callable, Iterator
+from typing import NamedTuple, TypeVar
+
+import pyarrow as pa
 
 from pipeline.sources.reading import Reader
+
+T = TypeVar("T")
+
+#: What becomes of the rows of one partition, or of one bucket.
+Work = Callable[[Iterator[pa.RecordBatch]], T]
+#: The rows of one partition, dealt into buckets by number.
+Deal = Callable[[Iterator[pa.RecordBatch]], Iterator[tuple[int, pa.RecordBatch]]]
 
 
 class Table(NamedTuple):
