@@ -12,12 +12,15 @@ import importlib
 import signal
 import sys
 from collections.abc import Sequence
+from types import ModuleType
 from typing import NamedTuple
 
+from pipeline.errors import MissingPackage
 from pipeline.jobs.failure import is_expected, reason_of
 
 _INTERRUPTED = 128 + signal.SIGINT  # as a shell has it
 _FAILED = 2
+_PACKAGES = ("numpy", "pyarrow")
 
 
 class Command(NamedTuple):
@@ -66,10 +69,22 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     for name, command in COMMANDS.items():
         sub = commands.add_parser(name, help=command.summary, description=command.summary, allow_abbrev=False)
         if name == chosen:
-            module = importlib.import_module(command.module)
+            module = _imported(command.module)
             module.add_arguments(sub)
             sub.set_defaults(run=module.run)
     return parser
+
+
+def _imported(name: str) -> ModuleType:
+    try:
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name not in _PACKAGES:
+            raise
+        raise MissingPackage(
+            f"{error.name} is not installed: `make setup-pipeline-small` installs what small trees need,"
+            " `make setup-pipeline` what all trees need"
+        ) from error
 
 
 if __name__ == "__main__":

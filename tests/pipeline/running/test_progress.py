@@ -20,7 +20,7 @@ def test_an_estimate_of_what_is_left() -> None:
     assert sentence((0, 0), 100, 2) == "load: 0 of about 100 znodes, 0 bytes after 2 s"
     assert sentence((25, 2500), 100, 2) == "load: 25 of about 100 znodes, 2 kB after 2 s, about 6 s left"
     assert sentence((10, 10**7), 1000, 60) == (
-        "load: 10 of about 1000 znodes, 10 MB after 60 s, about 1.7 h left"
+        "load: 10 of about 1000 znodes, 10 MB after 60 s, about 1.6 h left"
     )
     assert sentence((120, 5), 100, 300) == (
         "load: 120 of about 100 znodes, 5 bytes after 5 min, about 0 s left"

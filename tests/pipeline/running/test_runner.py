@@ -18,23 +18,26 @@ WITHOUT = "\n".join(
         "import sys",
         "class Absent:",
         "    def find_spec(self, name, path=None, target=None):",
-        "        if name.partition('.')[0] in ('pyspark', 'py4j', 'pandas'):",
+        "        if name.partition('.')[0] in sys.argv[1].split(','):",
         "            raise ModuleNotFoundError(f'No module named {name!r}', name=name)",
         "sys.meta_path.insert(0, Absent())",
-        "import pipeline.running.runner as runner",
-        "runner.MOST_ROWS = int(sys.argv.pop(1))",
         "from pipeline.__main__ import main",
-        "code = main(sys.argv[1:])",
-        "assert not {'pyspark', 'py4j', 'pandas'} & set(sys.modules)",
+        "if sys.argv[2]:",
+        "    import pipeline.running.runner as runner",
+        "    runner.MOST_ROWS = int(sys.argv[2])",
+        "code = main(sys.argv[3:])",
+        "assert not set(sys.argv[1].split(',')) & set(sys.modules)",
         "sys.exit(code)",
     ]
 )
 
 
-def run(*words: str, most: int = MOST_ROWS) -> subprocess.CompletedProcess[str]:
+def run(
+    *words: str, most: int | str = "", without: str = "pyspark,py4j,pandas"
+) -> subprocess.CompletedProcess[str]:
     """A command where Spark is not installed, nor Java to be found."""
     return subprocess.run(
-        [sys.executable, "-c", WITHOUT, str(most), *words],
+        [sys.executable, "-c", WITHOUT, without, str(most), *words],
         cwd=REPOSITORY,
         env={"PATH": ""},
         capture_output=True,
@@ -78,6 +81,14 @@ def test_parquet_at_a_url_is_for_spark() -> None:
     assert reason_for_spark(False, [Table(RemoteParquet("s3a://bucket/t"))]) is not None
 
 
+def test_without_arrow_one_line_says_how_to_get_it() -> None:
+    done = run("inspect", str(SAMPLES / "zk39-plain"), without="pyspark,py4j,pandas,pyarrow,numpy")
+    assert (done.returncode, done.stdout) == (2, "")
+    (line,) = done.stderr.splitlines()
+    assert "is not installed: `make setup-pipeline-small` installs" in line
+    assert run("--help", without="pyspark,py4j,pandas,pyarrow,numpy").returncode == 0
+
+
 def test_small_trees_need_no_spark(tmp_path: Path) -> None:
     table = write_parquet(tmp_path / "t", node("/", 0), node("/a"))
     write_snapshot(tmp_path / "zk", 5, [node("/", 0), node("/a")])
@@ -88,12 +99,12 @@ def test_small_trees_need_no_spark(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("words", "most"),
     [
-        (["inspect", str(SAMPLES / "zk39-plain"), "--spark"], MOST_ROWS),
+        (["inspect", str(SAMPLES / "zk39-plain"), "--spark"], ""),
         (["inspect", str(SAMPLES / "zk39-plain")], 100),
-        (["inspect", "parquet:s3a://bucket/table"], MOST_ROWS),
+        (["inspect", "parquet:s3a://bucket/table"], ""),
     ],
 )
-def test_without_spark_one_line_says_how_to_get_it(words: list[str], most: int) -> None:
+def test_without_spark_one_line_says_how_to_get_it(words: list[str], most: int | str) -> None:
     done = run(*words, most=most)
     assert (done.returncode, done.stdout) == (2, "")
     (line,) = done.stderr.splitlines()
