@@ -28,6 +28,7 @@ from pipeline.spark import session
 T = TypeVar("T")
 
 _EVERY = 0.5  # seconds between a task's datagrams
+_PAUSE = 0.1  # seconds without a datagram after which nothing more is on its way
 _LONGEST = 1024  # bytes of one
 
 _Run = Callable[[Iterator[pa.RecordBatch]], Iterator[bytes]]
@@ -146,16 +147,20 @@ def _listening(spark: SparkSession, count: Count) -> Iterator[_Address]:
     token = secrets.token_hex(16)
     family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as receiver:
-        receiver.bind(address)
-        receiver.settimeout(_EVERY)
+        try:
+            receiver.bind(address)
+        except OSError:  # behind a translation of addresses
+            receiver.bind(("", 0))
+        receiver.settimeout(_PAUSE)
         ended = threading.Event()
 
         def listen() -> None:
-            while not ended.is_set():
+            while True:
                 try:
                     take(receiver.recv(_LONGEST), token, count)
                 except TimeoutError:
-                    continue
+                    if ended.is_set():  # and nothing is left
+                        return
 
         listener = threading.Thread(target=listen, daemon=True)
         listener.start()

@@ -1,7 +1,7 @@
 """A table of znodes in Parquet files, read and written without Spark.
 
 pyarrow.parquet is imported where it is used: other sources and targets need not wait for it. A partition is
-a row group. A table at a URL (hdfs://, s3a://) is left to Spark (spark_parquet.py).
+a run of row groups. A table at a URL (hdfs://, s3a://) is left to Spark (spark_parquet.py).
 """
 
 import shutil
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 PREFIX = "parquet:"
 _ROWS = 4096  # of a batch
+_PARTITION = 50_000  # rows
 _NAMES = {"int32": "int", "int64": "bigint", "large_string": "string", "large_binary": "binary"}
 
 
@@ -55,14 +56,20 @@ class ParquetReader:
         self.bytes = sum(file.stat().st_size for file in self._files)
 
     def partitions(self) -> list[RowGroups]:
-        """A row group each."""
+        """Neighbouring row groups of one file, together worth a task."""
         import pyarrow.parquet as pq
 
-        return [
-            RowGroups(str(file), [group])
-            for file in self._files
-            for group in range(pq.read_metadata(file).num_row_groups)
-        ]
+        found: list[RowGroups] = []
+        for file in self._files:
+            metadata = pq.read_metadata(file)
+            rows = _PARTITION
+            for group in range(metadata.num_row_groups):
+                if rows >= _PARTITION:
+                    found.append(RowGroups(str(file), []))
+                    rows = 0
+                found[-1].groups.append(group)
+                rows += metadata.row_group(group).num_rows
+        return found
 
     def read(self, partition: RowGroups) -> Iterator[pa.RecordBatch]:
         """The rows of a partition. Raises Failure for a damaged file."""
