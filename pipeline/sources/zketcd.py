@@ -1,8 +1,8 @@
 """Spark's data source "zketcd": an etcd prefix as tables, and the guarded load of one.
 
-Reading: option `table` is `znodes` (default) or `sessions`. What is read is one snapshot. If the tree's log
-has gone on since the newest one, a snapshot is written first. `snapshot` names one that holds all that is
-wanted (survey_option).
+Reading: option `table` is `znodes` (default), `sessions`, or `traffic`: the log, also as a stream
+(zketcd_log.py). Of znodes and sessions one snapshot is read. If the tree's log has gone on since the newest
+one, a snapshot is written first. `snapshot` names one that holds all that is wanted (survey_option).
 Writing: znodes only. mode("overwrite") deletes a tree that is there; `zxid` is the old server's last. The
 tree is served only once all is written.
 Both take the options of pipeline.etcd.options.Connection.
@@ -12,7 +12,12 @@ import asyncio
 import json
 from collections.abc import MutableMapping
 
-from pyspark.sql.datasource import DataSource, DataSourceArrowWriter, DataSourceReader
+from pyspark.sql.datasource import (
+    DataSource,
+    DataSourceArrowWriter,
+    DataSourceReader,
+    DataSourceStreamReader,
+)
 from pyspark.sql.types import StructType
 
 from pipeline.etcd import load
@@ -20,11 +25,14 @@ from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
 from pipeline.etcd.read import Survey
 from pipeline.sources.spark import SparkReader, SparkWriter, struct_of
+from pipeline.sources.zketcd_log import TABLE, LogOptions, TrafficReader
+from pipeline.sources.zketcd_stream import TrafficStream
 from pipeline.sources.zketcd_tree import PARTITION, ZketcdReader, ZketcdWriter, begin
 from pipeline.table import SESSIONS, ZNODES, ZnodeRow
+from pipeline.traffic.table import TRAFFIC
 from schema.record import SnapshotRef
 
-_TABLES = {"znodes": ZNODES, "sessions": SESSIONS}
+_TABLES = {"znodes": ZNODES, "sessions": SESSIONS, TABLE: TRAFFIC}
 
 
 class ZketcdSource(DataSource):
@@ -47,7 +55,9 @@ class ZketcdSource(DataSource):
         return struct_of(_TABLES[table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
-        """A reader of the whole prefix at one position."""
+        """A reader of the whole prefix at one position, or of the log."""
+        if self.options.get("table") == TABLE:
+            return SparkReader(TrafficReader(LogOptions.of(self.options, results=True)))
         size = _number(self.options, "partition-size", PARTITION)
         if not size:
             raise ValueError("the option partition-size must be above 0")
@@ -58,6 +68,10 @@ class ZketcdSource(DataSource):
             survey_of(self.options["snapshot"]) if "snapshot" in self.options else None,
         )
         return SparkReader(reader)
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:
+        """Follows the log."""
+        return TrafficStream(self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
         """Begin a load."""

@@ -3,7 +3,7 @@
     spark.read.format("zookeeper").load("/var/lib/zookeeper")
 
 Options, beside the directory (dataDir or its version-2):
-table       znodes (default), sessions, transactions
+table       znodes (default), sessions, transactions, traffic (pipeline.traffic)
 dataLogDir  where the logs are, if elsewhere
 snapshot    the name of the snapshot to start from, instead of the newest valid one
 repair      damage to accept, separated by commas: tail, gap (pipeline.formats.directory)
@@ -24,7 +24,7 @@ from pyspark.sql.datasource import (
 from pyspark.sql.types import StructType
 
 from pipeline.live.address import is_url
-from pipeline.sources.options import TABLES, local_path, options_of
+from pipeline.sources.options import LOG_TABLES, TABLES, local_path, options_of
 from pipeline.sources.spark import SparkReader, SparkWriter, struct_of
 from pipeline.sources.zookeeper_files import SessionReader, ZnodeReader
 from pipeline.sources.zookeeper_log import LogReader
@@ -59,7 +59,7 @@ class ZooKeeperSource(DataSource):
         options = options_of(self.options)
         if options.table == "sessions":
             return SparkReader(SessionReader(options))
-        if options.table == "transactions":
+        if options.table in LOG_TABLES:
             return SparkReader(LogReader(options))
         return SparkReader(ZnodeReader(options))
 

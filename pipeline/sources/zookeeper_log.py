@@ -1,4 +1,4 @@
-"""ZooKeeper's log as a table of transactions, in partitions. zookeeper_stream has it as a stream."""
+"""ZooKeeper's log as a table of transactions or of traffic, in partitions. zookeeper_stream has it as a stream."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -10,8 +10,11 @@ import pyarrow
 from pipeline.formats import directory, log, transactions
 from pipeline.formats.compression import opened
 from pipeline.sources.batches import of_rows
-from pipeline.sources.options import Options
+from pipeline.sources.options import TRAFFIC_TABLE, Options
 from pipeline.table import TRANSACTIONS, TransactionRow
+from pipeline.traffic.table import TrafficRow
+from pipeline.traffic.table import batches as traffic_batches
+from pipeline.traffic.transactions import row as traffic_row
 
 
 class LogRun(NamedTuple):
@@ -27,6 +30,21 @@ def log_rows(run: LogRun) -> Iterator[TransactionRow]:
     with opened(run.file) as source:
         for entry in log.entries(source, run.file, run.start, run.end):
             yield from transactions.rows(entry, run.file, Path(run.file).name)
+
+
+def traffic_rows(run: LogRun) -> Iterator[TrafficRow]:
+    """The requests of a run. Raises BadFile."""
+    with opened(run.file) as source:
+        for entry in log.entries(source, run.file, run.start, run.end):
+            parts = list(transactions.rows(entry, run.file, Path(run.file).name))
+            yield traffic_row(parts, len(entry.body))
+
+
+def batches_of(run: LogRun, table: str) -> Iterator[pyarrow.RecordBatch]:
+    """A run as one of LOG_TABLES. Raises BadFile."""
+    if table == TRAFFIC_TABLE:
+        return traffic_batches(traffic_rows(run))
+    return of_rows(log_rows(run), TRANSACTIONS)
 
 
 class LogReader:
@@ -46,7 +64,7 @@ class LogReader:
 
     def read(self, partition: LogRun) -> Iterator[pyarrow.RecordBatch]:
         """One run's transactions. Raises BadFile."""
-        return of_rows(log_rows(partition), TRANSACTIONS)
+        return batches_of(partition, self._options.table)
 
 
 def runs_of(file: str, start: int, end: int, step: int) -> list[LogRun]:

@@ -15,10 +15,8 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pipeline.formats import directory, log
 from pipeline.formats.compression import opened
 from pipeline.formats.errors import BadFile
-from pipeline.sources.batches import of_rows
-from pipeline.sources.options import Options
-from pipeline.sources.zookeeper_log import log_rows, runs_of
-from pipeline.table import TRANSACTIONS
+from pipeline.sources.options import LOG_TABLES, Options
+from pipeline.sources.zookeeper_log import batches_of, runs_of
 
 
 class LogStream(DataSourceStreamReader):
@@ -30,8 +28,8 @@ class LogStream(DataSourceStreamReader):
     def initialOffset(self) -> dict[str, Any]:
         """Before the oldest log. Raises ValueError for another table: only the log grows at its end."""
         # Not when we are made: Spark 4 loses what is raised there.
-        if self._options.table != "transactions":
-            raise ValueError("only table=transactions can be read as a stream")
+        if self._options.table not in LOG_TABLES:
+            raise ValueError(f"only table={' and table='.join(LOG_TABLES)} can be read as a stream")
         return {"log": "", "byte": 0}
 
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:
@@ -64,7 +62,7 @@ class LogStream(DataSourceStreamReader):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """One run's transactions. Raises BadFile."""
         # Where there is no partition Spark reads a None.
-        return iter(()) if partition.value is None else of_rows(log_rows(partition.value), TRANSACTIONS)
+        return iter(()) if partition.value is None else batches_of(partition.value, self._options.table)
 
     def _files(self, start: dict[str, Any]) -> list[str]:
         """The logs from an offset on."""

@@ -94,7 +94,7 @@ def test_spark_reads_the_stream(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.real
 def test_znodes_are_no_stream(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.readStream.format("zookeeper").load(str(tmp_path))
-    with pytest.raises(PySparkException, match="only table=transactions"):
+    with pytest.raises(PySparkException, match="only table=transactions and table=traffic"):
         frame.writeStream.format("noop").option(
             "checkpointLocation", str(tmp_path / "at")
         ).start().awaitTermination()
