@@ -99,6 +99,17 @@ async def latest(etcd: Etcd, keys: Keyspace, start: Mark, most: int | None = Non
     return Mark(revision, entries, applied)
 
 
+async def whole(etcd: Etcd, keys: Keyspace) -> tuple[Mark, Mark]:
+    """Before the oldest entry and behind the newest one. Raises NotReadable, EtcdError."""
+    for _ in range(_TRIES):
+        start = await earliest(etcd, keys)
+        try:
+            return start, await latest(etcd, keys, start)
+        except DataLost:  # truncated at this moment
+            continue
+    raise NotReadable(f"the log under {keys.prefix.decode()} is truncated faster than it can be read")
+
+
 def between(start: Mark, end: Mark, most: int) -> list[list[Share]]:
     """The entries behind `start` up to `end`, in shares of about `most`."""
     shares: list[list[Share]] = []

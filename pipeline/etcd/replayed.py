@@ -3,10 +3,11 @@
 import gc
 
 from pipeline.etcd.log import DataLost, Mark
-from pipeline.etcd.read import record_of
+from pipeline.etcd.read import NotReadable, record_of
 from pipeline.traffic.outcomes import Recorder
 from pipeline.traffic.table import TrafficRow
 from proxy.etcd.interface import Etcd
+from proxy.log.record import TreeNotServable
 from proxy.log.replay import Execute
 from proxy.log.start import NotInLog, Wanted, load
 from schema.keys import Keyspace
@@ -20,7 +21,7 @@ async def replayed(
     """The rows of the requests behind `start`, up to `end`, with what came of them.
 
     The tree and all rows are in memory meanwhile. `lossy`: begin with what the log still holds, if that is
-    later. Raises DataLost, TreeNotServable, EtcdError.
+    later. Raises DataLost, NotReadable, EtcdError.
     """
     rows: list[TrafficRow] = []
 
@@ -47,6 +48,8 @@ async def replayed(
             assert oldest is not None  # else the log is whole
             wanted = Wanted(upto=end.revision, since=oldest.position)
             await load(etcd, keys, make=False, wanted=wanted, patience=_PATIENCE, executes=again)
+    except TreeNotServable as error:
+        raise NotReadable(str(error)) from error
     finally:
         gc.enable()
     return rows

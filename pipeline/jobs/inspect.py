@@ -14,6 +14,7 @@ import numpy
 import pyarrow as pa
 
 from codec.constants import ErrorCode, OpCode
+from pipeline.errors import Failure
 from pipeline.etcd import columns
 from pipeline.etcd.records import kind_of
 from pipeline.formats import digest
@@ -69,10 +70,27 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--no-logs", action="store_true", help="leave out the statistics of a directory's logs")
     running.add_arguments(parser)
     add("--json", action="store_true", help="print the report as JSON, and the progress on stderr")
+    add(
+        "--traffic",
+        action="store_true",
+        help="report what clients wrote: of etcd://HOST:PORT/PREFIX or a ZooKeeper directory the requests in"
+        " the log; of parquet:DIRECTORY the table of traffic that a stream has written",
+    )
+    add(
+        "--report",
+        metavar="FILE",
+        help="with --traffic: write a page with figures (FILE.html) or the figures alone (FILE.png)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, print, and return 0; 1 where the tree's digest is not the one that its files promise."""
+    if arguments.traffic:
+        from pipeline.jobs import traffic
+
+        return traffic.run(arguments)
+    if arguments.report is not None:
+        raise Failure("--report goes with --traffic")
     tables.check_options(arguments, arguments.tree)
     side = sides.side_of(arguments.tree, arguments)
     logs = None

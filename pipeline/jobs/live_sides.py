@@ -3,12 +3,11 @@
 import argparse
 import asyncio
 
-from pipeline.errors import Failure
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Survey
 from pipeline.etcd.settle import settled
-from pipeline.jobs.side import TLS, Side
+from pipeline.jobs.side import Side
 from pipeline.live.address import servers_of
 from pipeline.live.node_count import node_count
 from pipeline.live.walk import Walk
@@ -19,16 +18,8 @@ from schema.paths import ROOT
 
 
 def in_etcd(name: str, arguments: argparse.Namespace) -> Side:
-    """A tree of zketcd. Raises Failure, EtcdError."""
-    scheme, _, rest = name.partition("://")
-    hosts, slash, prefix = rest.partition("/")
-    if not hosts or not prefix:
-        raise Failure(f"{name} is not {scheme}://HOST:PORT/PREFIX")
-    protocol = "https" if scheme == "etcds" else "http"
-    endpoints = ",".join(f"{protocol}://{host}" for host in hosts.split(","))
-    options = {"etcd": endpoints, "prefix": slash + prefix.rstrip("/")}
-    given = {option.replace("_", "-"): getattr(arguments, option) for option in TLS}
-    connection = Connection.from_options(options | {name: value for name, value in given.items() if value})
+    """A tree of zketcd. Raises Failure, ValueError, EtcdError."""
+    connection = Connection.from_url(name, arguments)
     # Every pass over the table reads the same snapshot.
     seen = asyncio.run(_settled(connection))
     return Side(name, table_of(connection, seen), False, None, None)

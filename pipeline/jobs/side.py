@@ -5,9 +5,6 @@ from typing import NamedTuple
 from pipeline.jobs.tables import Directory
 from pipeline.running.table import Table
 
-#: Options of access to etcd beside its address, as argparse names them.
-TLS = ("etcd_ca", "etcd_cert", "etcd_key", "etcd_user", "etcd_password")
-
 
 class Side(NamedTuple):
     """A tree."""

@@ -9,20 +9,20 @@ etcd://host:2379/prefix     a tree of zketcd in etcd; etcds:// with TLS
 import argparse
 
 from pipeline.errors import Failure
+from pipeline.etcd.address import ACCESS
+from pipeline.etcd.address import is_url as is_in_etcd
 from pipeline.jobs import tables
-from pipeline.jobs.side import TLS, Side
+from pipeline.jobs.side import Side
 from pipeline.jobs.summary import add_auth_argument
 from pipeline.live.address import is_url
 from pipeline.sources.parquet import PREFIX as PARQUET
-
-_ETCD = ("etcd://", "etcds://")
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that say how to read sides."""
     tables.add_arguments(parser)
     add_auth_argument(parser)
-    for name in TLS:
+    for name in ACCESS:
         parser.add_argument(
             f"--{name.replace('_', '-')}",
             default="",
@@ -34,7 +34,7 @@ def side_of(name: str, arguments: argparse.Namespace) -> Side:
     """The tree that a word names. Raises Failure, BadFile, WalkFailed."""
     if name.startswith(PARQUET):
         return Side(name, tables.of_parquet(name), False, None, None)
-    if name.startswith(_ETCD):
+    if is_in_etcd(name):
         from pipeline.jobs import live_sides
 
         return live_sides.in_etcd(name, arguments)

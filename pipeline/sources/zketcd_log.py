@@ -22,7 +22,7 @@ from typing import NamedTuple
 import pyarrow
 
 from pipeline.etcd import log as etcd_log
-from pipeline.etcd.log import DataLost, Mark, Share
+from pipeline.etcd.log import Mark, Share
 from pipeline.etcd.options import Connection
 from pipeline.etcd.replayed import replayed
 from pipeline.traffic.requests import row
@@ -109,12 +109,7 @@ class TrafficReader:
 
     async def _range(self) -> tuple[Mark, Mark]:
         async with self._options.connection.client() as etcd:
-            while True:
-                start = await etcd_log.earliest(etcd, self._options.connection.keys)
-                try:
-                    return start, await etcd_log.latest(etcd, self._options.connection.keys, start)
-                except DataLost:  # truncated at this moment
-                    continue
+            return await etcd_log.whole(etcd, self._options.connection.keys)
 
     def read(self, partition: Partition) -> Iterator[pyarrow.RecordBatch]:
         """One partition's rows. Raises DataLost, TreeNotServable, BadValue, EtcdError."""

@@ -1,4 +1,4 @@
-"""ZooKeeper's log as a table of transactions or of traffic, in partitions. zookeeper_stream has it as a stream."""
+"""ZooKeeper's log as a table of transactions or of traffic; zookeeper_stream has it as a stream."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise

@@ -129,9 +129,9 @@ def _over_time(seconds: Sequence[Row]) -> Draw:
         axes.stairs(requests, edges, fill=True, color=_MAIN, label="requests a second")
         if any(failed):
             axes.stairs(failed, edges, fill=True, color=_FAILED, label="of these failed")
-        locator = AutoDateLocator(tz=UTC)
+        locator = AutoDateLocator(tz=UTC)  # type: ignore[no-untyped-call]
         axes.xaxis.set_major_locator(locator)
-        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))
+        axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))  # type: ignore[no-untyped-call]
         axes.set_ylim(bottom=0)
         axes.margins(x=0)
         axes.legend(loc="upper right")

@@ -11,6 +11,7 @@ Row = dict[str, Any]
 Query = Callable[[str], list[Row]]
 
 _DAY = 86_400  # seconds
+_ENOUGH = 60  # seconds of a log that say something about a day
 _SECONDS = "traffic_seconds"  # a figure only: nobody reads hundreds of lines
 _MOST_SECONDS = 100_000
 
@@ -45,8 +46,9 @@ def made(source: str, query: Query, top: int) -> Report:
 def _facts(query: Query) -> Row:
     (total,) = query(
         "SELECT COUNT(*) AS requests, MIN(second) AS first, MAX(second) AS last, SUM(failed) AS failed,"
-        " SUM(bytes) AS bytes, SUM(size) AS size, SUM(CASE WHEN operation = 'createSession' THEN 1 ELSE 0 END)"
-        " AS opened, SUM(CASE WHEN operation = 'closeSession' THEN 1 ELSE 0 END) AS closed,"
+        " SUM(bytes) AS bytes, SUM(size) AS size,"
+        " SUM(CASE WHEN operation = 'createSession' THEN 1 ELSE 0 END) AS opened,"
+        " SUM(CASE WHEN operation = 'closeSession' THEN 1 ELSE 0 END) AS closed,"
         f" COUNT(DISTINCT session) AS sessions, SUM(nodes) AS nodes, SUM(grown) AS grown FROM {REQUESTS}"
     )
     if not total["requests"]:
@@ -67,16 +69,12 @@ def _facts(query: Query) -> Row:
         "sessions opened": total["opened"],
         "sessions closed": total["closed"],
     }
-    if total["nodes"] is not None:
-        facts |= {"znodes more": total["nodes"], "znodes more a day": _a_day(total["nodes"], seconds)}
-    if total["grown"] is not None:
-        facts |= {"bytes more": total["grown"], "bytes more a day": _a_day(total["grown"], seconds)}
+    for name, column in (("znodes added", "nodes"), ("bytes added", "grown")):
+        if total[column] is not None:
+            facts[name] = total[column]
+            if seconds >= _ENOUGH:
+                facts[f"{name} a day"] = round(total[column] * _DAY / seconds)
     return facts
-
-
-def _a_day(count: int, seconds: int) -> int:
-    """The same rate for a whole day."""
-    return round(count * _DAY / seconds)
 
 
 def document(report: Report) -> Row:
@@ -131,8 +129,8 @@ def shown(value: object) -> str:
 
 
 _STYLE = """
-body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 62rem; margin: 2rem auto;
-       padding: 0 1.5rem; }
+body { font: 15px/1.5 system-ui, sans-serif; color: #222; background: #fff; max-width: 62rem;
+       margin: 2rem auto; padding: 0 1.5rem; }
 h1 { font-size: 1.5rem; margin-bottom: 0; }
 h2 { font-size: 1.1rem; margin: 2.5rem 0 .5rem; }
 .source { color: #666; margin-top: .2rem; overflow-wrap: anywhere; }
@@ -143,7 +141,8 @@ h2 { font-size: 1.1rem; margin: 2.5rem 0 .5rem; }
 .facts dd { margin: 0; font-size: 1.15rem; font-variant-numeric: tabular-nums; }
 .wide { overflow-x: auto; }
 table { border-collapse: collapse; font-size: .85rem; width: 100%; }
-th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #eee; vertical-align: top; }
+th, td { text-align: left; padding: .25rem .8rem .25rem 0; border-bottom: 1px solid #eee;
+         vertical-align: top; }
 th { color: #666; font-weight: normal; }
 td.number, th.number { text-align: right; font-variant-numeric: tabular-nums; white-space: nowrap; }
 td { overflow-wrap: anywhere; }
@@ -170,7 +169,8 @@ def page(report: Report, figures: Mapping[str, str]) -> str:
         '<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         '<meta name="viewport" content="width=device-width, initial-scale=1">'
         f"<title>Traffic of {html.escape(report.source)}</title><style>{_STYLE}</style></head>\n<body>"
-        f'<h1>Traffic</h1><p class="source">{html.escape(report.source)}</p>\n<dl class="facts">{facts}</dl>\n'
+        f'<h1>Traffic</h1><p class="source">{html.escape(report.source)}</p>\n'
+        f'<dl class="facts">{facts}</dl>\n'
         + "\n".join(blocks)
         + "\n<footer>Lists show the first rows only. The views behind them, by name:"
         f" {', '.join(section.view.name for section in report.sections)}.</footer>\n</body></html>\n"
