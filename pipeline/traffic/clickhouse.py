@@ -3,7 +3,8 @@
 A ReplicatedMergeTree table is a subtree with fixed names: `log/log-N` (what all replicas are to do),
 `blocks/HASH` (deduplication), `block_numbers/PARTITION/block-N` (one number an insert), and for each replica
 `replicas/NAME/queue/queue-N` and `replicas/NAME/parts/PART`. A part's name is PARTITION_MIN_MAX_LEVEL, with
-one more number after a mutation (MergeTreePartInfo): level 0 is an insert, a higher one a merge.
+one more number after a mutation (MergeTreePartInfo): level 0 is an insert, a higher one a merge. There is no
+underscore in PARTITION.
 """
 
 import re
@@ -38,12 +39,12 @@ _PATH = re.compile(
       | (?P<block>(?:async_)?blocks|deduplication_hashes)/[^/]+
       | (?P<number>block_numbers)(?:/.+)?
       | replicas/(?P<replica>[^/]+)
-        (?:/(?: (?P<queue>queue)(?:/.+)? | parts/(?P<part>[^/]+)(?:/.+)? | .+ ))?
+        (?:/(?: (?P<queue>queue)/.+ | parts/(?P<part>[^/]+)(?:/.+)? | .+ ))?
       | (?P<other>mutations|quorum|leader_election|temp|alter_partition_version)(?:/.+)?
     )""",
     re.VERBOSE,
 )
-_PART = re.compile(r".+_[0-9]+_[0-9]+_(?P<level>[0-9]+)(?P<mutation>_[0-9]+)?")
+_PART = re.compile(r"[^_]+_[0-9]+_[0-9]+_(?P<level>[0-9]+)(?P<mutation>_[0-9]+)?")
 
 
 def shape_of(path: str) -> Shape | None:

@@ -117,7 +117,8 @@ def session_text(session_id: int) -> str:
 
 
 def prefix_of(path: str, depth: int) -> str:
-    """The first names of a path."""
+    """The first names of a path, the last one without the number of a sequential node."""
+    path = names.without_number(path)
     return "/".join(path.split("/", depth + 1)[: depth + 1]) or ROOT
 
 

@@ -19,6 +19,7 @@ _GREY = "#666666"
 _WIDTH = 9.0  # inches
 _BINS = 150
 _BARS = 10
+_LEAST_BARS = 3  # room for so many, or a single bar would be a wall
 _LABEL = 52  # characters of a path
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "zketcd",
@@ -90,8 +91,14 @@ def _panels(report: Report) -> dict[str, _Panel]:
         plan = _PLANS.get(section.view.name)
         rows = list(section.rows[:_BARS])
         if plan is not None and rows:
-            label, series = plan
-            height = 0.9 + 0.26 * len(rows) * (1 if len(series) < 3 else 1.6)
+            label, columns = plan
+            first = next(iter(columns))
+            series = {
+                column: name
+                for column, name in columns.items()
+                if column == first or any(row[column] for row in rows)
+            }
+            height = 0.8 + 0.26 * max(len(rows), _LEAST_BARS) * (1 if len(series) < 3 else 1.5)
             panels[section.view.name] = _Panel(section.view.about, height, _bars(rows, label, series))
     return panels
 
@@ -99,7 +106,10 @@ def _panels(report: Report) -> dict[str, _Panel]:
 #: View -> the column that names its rows, and the columns that are drawn, with their names for people.
 _PLANS: dict[str, tuple[str, Mapping[str, str]]] = {
     "traffic_prefixes": ("prefix", {"writes": "writes", "failed": "of these failed"}),
-    "traffic_directories": ("directory", {"created": "created", "deleted": "deleted"}),
+    "traffic_directories": (
+        "directory",
+        {"created": "created", "deleted": "deleted", "changed": "changed or checked"},
+    ),
     "traffic_multis": ("parts", {"multis": "multis", "failed": "of these failed"}),
     "traffic_sequences": ("stem", {"created": "sequential creates"}),
     "traffic_flapping": ("path", {"created": "times created"}),
@@ -134,7 +144,7 @@ def _over_time(seconds: Sequence[Row]) -> Draw:
         axes.xaxis.set_major_formatter(ConciseDateFormatter(locator, tz=UTC))  # type: ignore[no-untyped-call]
         axes.set_ylim(bottom=0)
         axes.margins(x=0)
-        axes.legend(loc="upper right")
+        _legend(axes)
 
     return draw
 
@@ -149,7 +159,7 @@ def _bars(rows: Sequence[Row], label: str, series: Mapping[str, str]) -> Draw:
             places = [place + (index - (len(series) - 1) / 2) * width for place in range(len(rows))]
             axes.barh(places, [row[column] for row in rows], width, color=colour, label=name)
         axes.set_yticks(range(len(rows)), [_short(str(row[label]), _LABEL) for row in rows])
-        axes.invert_yaxis()
+        axes.set_ylim(max(len(rows), _LEAST_BARS) - 0.5, -0.5)
         axes.grid(visible=False, axis="y")
         axes.tick_params(axis="y", length=0)
         axes.xaxis.set_major_locator(MaxNLocator(integer=True, nbins=7))
@@ -157,11 +167,16 @@ def _bars(rows: Sequence[Row], label: str, series: Mapping[str, str]) -> Draw:
         if label == "parts":
             axes.set_ylabel("parts")
         if len(series) > 1:
-            axes.legend(loc="lower right")
+            _legend(axes)
         else:
             axes.set_xlabel(next(iter(series.values())))
 
     return draw
+
+
+def _legend(axes: Axes) -> None:
+    """Above the bars, where it hides none."""
+    axes.legend(loc="lower right", bbox_to_anchor=(1, 1), ncols=3, borderaxespad=0.1)
 
 
 def _short(text: str, most: int) -> str:

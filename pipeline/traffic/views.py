@@ -77,6 +77,7 @@ VIEWS = (
         "Hot directories",
         "writes DESC, directory",
         "SELECT directory, COUNT(*) AS writes, SUM(created) AS created, SUM(deleted) AS deleted,"
+        f" {_count('created = 0 AND deleted = 0 AND failed = 0')} AS changed,"
         f" SUM(bytes) AS bytes, SUM(failed) AS failed, COUNT(DISTINCT session) AS sessions FROM {OPERATIONS}"
         " WHERE directory IS NOT NULL GROUP BY directory",
     ),
@@ -91,9 +92,9 @@ VIEWS = (
         "traffic_sequences",
         "Sequential creates by directory",
         "created DESC, stem",
-        "SELECT directory, stem, SUM(created) AS created, SUM(failed) AS failed,"
+        "SELECT stem, SUM(created) AS created, SUM(failed) AS failed,"
         f" MAX(second) - MIN(second) + 1 AS seconds, {_PER_SECOND} AS per_second,"
-        f" SUM(ephemeral) AS ephemeral FROM {OPERATIONS} WHERE sequential = 1 GROUP BY directory, stem",
+        f" SUM(ephemeral) AS ephemeral FROM {OPERATIONS} WHERE sequential = 1 GROUP BY stem",
     ),
     View(
         "traffic_flapping",
