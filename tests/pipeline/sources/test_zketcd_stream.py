@@ -1,7 +1,6 @@
 """zketcd's log on Spark: a table with results, and a stream that gives each row once."""
 
 from collections import Counter
-from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -19,9 +18,9 @@ Row = tuple[int, str, int, int]
 
 
 @pytest.fixture
-def world(etcd_server: EtcdServer, etcd_prefix: str) -> Iterator[World]:
+def world(etcd_server: EtcdServer, etcd_prefix: str) -> World:
     """A tree whose proxies are nothing but names."""
-    yield World(Connection(etcd_server.endpoint, etcd_prefix))
+    return World(Connection(etcd_server.endpoint, etcd_prefix))
 
 
 def test_a_table_with_and_without_results(spark: SparkSession, world: World) -> None:
@@ -49,7 +48,7 @@ def test_a_stream_that_is_started_again_gives_each_row_once(
 
     def write(batch: DataFrame, number: int) -> None:
         rows = [(row.position, row.proxy, row.number, row.request) for row in batch.collect()]
-        # What `foreachBatch` is to do for exactly once: write a batch of a number that is there already over it.
+        # As `foreachBatch` has to: a batch whose number is there already replaces it.
         written[number:] = [rows]
         if fail and number == 1:
             raise RuntimeError("the sink fails")
