@@ -8,7 +8,7 @@ import argparse
 import asyncio
 import contextlib
 import json
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -28,43 +28,42 @@ from pipeline.traffic.table import TrafficRow
 
 _PARQUET = "parquet:"
 _LARGE = 256 << 20  # bytes of logs that Spark has to read; about a million transactions
-_KINDS = (".html", ".png")
+_HTML, _PNG = ".html", ".png"
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, print, write the report."""
-    file = _report_file(arguments.report)
+    write = None if arguments.report is None else _writer(arguments.report)
     with _query(arguments) as query:
         found = report.made(arguments.tree, query, max(1, arguments.top))
     print(json.dumps(report.document(found), indent=2) if arguments.json else report.text(found))
-    if file is not None:
-        _write(file, found)
+    if write is not None:
+        write(found)
     return 0
 
 
-def _report_file(name: str | None) -> Path | None:
-    """Raises Failure for a file that cannot be written: better now than after all the work."""
-    if name is None:
-        return None
+def _writer(name: str) -> Callable[[Report], None]:
+    """What writes the report. Raises Failure if it could not: better now than after all the work."""
     file = Path(name)
-    if file.suffix.lower() not in _KINDS:
-        raise Failure(f"--report {name}: the name has to end with {' or '.join(_KINDS)}")
+    kind = file.suffix.lower()
+    if kind not in (_HTML, _PNG):
+        raise Failure(f"--report {name}: the name has to end with {_HTML} or {_PNG}")
     if not file.parent.is_dir():
         raise Failure(f"--report {name}: there is no directory {file.parent}")
-    return file
-
-
-def _write(file: Path, found: Report) -> None:
     try:
         from pipeline.traffic import plots
     except ImportError as error:
         raise MissingPackage(
             f"--report needs the package {error.name}: `make setup-pipeline` installs it"
         ) from error
-    if file.suffix.lower() == ".png":
-        file.write_bytes(plots.png(found))
-    else:
-        file.write_text(report.page(found, plots.svgs(found)))
+
+    def write(found: Report) -> None:
+        if kind == _PNG:
+            file.write_bytes(plots.png(found))
+        else:
+            file.write_text(report.page(found, plots.svgs(found)))
+
+    return write
 
 
 @contextlib.contextmanager
