@@ -55,10 +55,10 @@ class _SparkServer(ServerProcess):
         return state
 
     def serves(self) -> bool:
-        """Whether the page is there."""
+        """Whether the page is there, and has what it will have: at the very start it is empty."""
         try:
             return bool(self.state())
-        except OSError:
+        except (OSError, json.JSONDecodeError):
             return False
 
 

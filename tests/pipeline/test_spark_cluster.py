@@ -1,4 +1,4 @@
-"""Import and export on clusters of Spark: executors in processes of their own, with nothing but the archive."""
+"""Import and export on clusters of Spark, whose executors are processes of their own."""
 
 import os
 import subprocess
@@ -11,8 +11,8 @@ import pytest
 
 from tests.clients.spark import SparkMaster, SparkWorker
 from tests.harness import EtcdServer, wait_until
-from tests.harness.process import REPOSITORY, find_program
-from tests.harness.zookeeper import java_program
+from tests.harness.process import REPOSITORY
+from tests.harness.zookeeper import jar_folder, java_program
 from tests.pipeline.trees import SAMPLES, read, seen, without_stats
 from tools.make_pyfiles import write
 
@@ -54,8 +54,12 @@ def standalone(tmp_path: Path) -> Iterator[Run]:
         url = f"spark://127.0.0.1:{master.port}"
         for _ in range(2):
             servers.enter_context(SparkWorker(url))
-        wait_until(lambda: [state for _, state in master.known("workers")] == ["ALIVE"] * 2, timeout=90)
-        submit = find_program("spark-submit", "it comes with pyspark")
+        wait_until(
+            lambda: [state for _, state in master.known("workers")] == ["ALIVE"] * 2,
+            "two workers",
+            timeout=90,
+        )
+        submit = str(jar_folder().parent / "bin" / "spark-submit")
 
         def run(*arguments: str) -> str:
             settings = [word for name, value in _SMALL.items() for word in ("--conf", f"{name}={value}")]

@@ -47,10 +47,12 @@ async def test_the_whole_log_and_its_parts(tree: Tree) -> None:
 
 
 async def test_from_the_snapshot_before(tree: Tree) -> None:
-    for name in ("x", "y", "z"):
+    for name in ("x", "y"):
         await tree.fill("a", name, 3)
-        at = (await whole(tree.etcd, tree.keys))[1]
         await tree.snapshot("b")
+    await tree.fill("a", "z", 3)
+    at = (await whole(tree.etcd, tree.keys))[1]
+    await tree.snapshot("b")
     assert isinstance(tree.etcd, FakeEtcdClient)
     zxid = Ran(tree.etcd.store).follow().zxid
     await tree.create("b", "/last")

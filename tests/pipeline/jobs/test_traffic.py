@@ -118,5 +118,6 @@ def test_what_cannot_be(words: tuple[str, ...], reason: str, capsys: pytest.Capt
 def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     monkeypatch.setitem(sys.modules, "matplotlib", None)
     monkeypatch.delitem(sys.modules, "pipeline.traffic.plots", raising=False)
+    monkeypatch.delattr("pipeline.traffic.plots", raising=False)
     assert main(["inspect", "--traffic", SAMPLE, "--report", "traffic.html"]) == 2
     assert "--report needs the package matplotlib: `make setup-pipeline`" in capsys.readouterr().err

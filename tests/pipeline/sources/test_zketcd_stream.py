@@ -13,6 +13,7 @@ from pipeline.etcd.options import Connection
 from pipeline.sources.zketcd_stream import TrafficStream
 from tests.harness import EtcdServer
 from tests.pipeline.sources.proxies import World
+from tests.pipeline.streams import run_to_end
 
 Row = tuple[int, str, int, int]
 
@@ -56,7 +57,7 @@ def test_a_stream_that_is_started_again_gives_each_row_once(
     def run() -> None:
         frame = spark.readStream.format("zketcd").options(**world.options).load()
         query = frame.writeStream.foreachBatch(write).option("checkpointLocation", str(tmp_path / "at"))
-        query.trigger(availableNow=True).start().awaitTermination()
+        run_to_end(query.trigger(availableNow=True).start)
 
     world.create("/a", "/b")
     run()
@@ -139,4 +140,4 @@ def test_spark_tells_of_a_wrong_option(spark: SparkSession, world: World, tmp_pa
     frame = spark.readStream.format("zketcd").options(**world.options).option("results", "maybe").load()
     query = frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "at"))
     with pytest.raises(PySparkException, match="results is true or false, not 'maybe'"):
-        query.trigger(availableNow=True).start().awaitTermination()
+        run_to_end(query.trigger(availableNow=True).start)

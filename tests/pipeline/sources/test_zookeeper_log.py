@@ -12,6 +12,7 @@ from pipeline.sources.options import options_of
 from pipeline.sources.zookeeper_log import LogRun, log_rows
 from pipeline.sources.zookeeper_stream import LogStream
 from pipeline.table import TransactionRow
+from tests.pipeline.streams import run_to_end
 from tests.pipeline.trees import transaction, write_log
 
 
@@ -83,7 +84,7 @@ def test_spark_reads_the_stream(spark: SparkSession, tmp_path: Path) -> None:
 
     def run() -> list[int]:
         writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "at"))
-        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+        run_to_end(lambda: writer.trigger(availableNow=True).start(str(tmp_path / "out")))
         return sorted(row.zxid for row in spark.read.parquet(str(tmp_path / "out")).select("zxid").collect())
 
     assert run() == [1, 2, 3, 4, 5, 6, 7]
@@ -95,6 +96,4 @@ def test_spark_reads_the_stream(spark: SparkSession, tmp_path: Path) -> None:
 def test_znodes_are_no_stream(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.readStream.format("zookeeper").load(str(tmp_path))
     with pytest.raises(PySparkException, match="only table=transactions and table=traffic"):
-        frame.writeStream.format("noop").option(
-            "checkpointLocation", str(tmp_path / "at")
-        ).start().awaitTermination()
+        run_to_end(frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "at")).start)
