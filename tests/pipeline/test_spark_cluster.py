@@ -14,7 +14,6 @@ from tests.harness import EtcdServer, wait_until
 from tests.harness.process import REPOSITORY
 from tests.harness.zookeeper import jar_folder, java_program
 from tests.pipeline.trees import SAMPLES, read, seen, without_stats
-from tools.make_pyfiles import write
 
 pytestmark = pytest.mark.real
 
@@ -48,7 +47,7 @@ def _run(command: list[str], folder: Path, **variables: str) -> str:
 def standalone(tmp_path: Path) -> Iterator[Run]:
     """A master with two workers, and spark-submit with the archive that `make pyfiles` makes."""
     archive = tmp_path / "pyfiles.zip"
-    write(archive)
+    _run([sys.executable, str(REPOSITORY / "tools" / "make_pyfiles.py"), str(archive)], tmp_path)
     with ExitStack() as servers:
         master = servers.enter_context(SparkMaster())
         url = f"spark://127.0.0.1:{master.port}"
@@ -92,8 +91,8 @@ def test_import_and_export(
 ) -> None:
     target = ("--etcd", etcd_server.endpoint, "--prefix", etcd_prefix)
     _, there = read(_SOURCE)
-    output = standalone("import", str(_SOURCE), *target, "--keep-sessions")
+    output = standalone("import", str(_SOURCE), *target, "--keep-sessions", "--spark")
     assert f"imported: {len(there)} znodes" in output
-    local_cluster("export", str(tmp_path / "exported"), *target, "--keep-sessions")
+    local_cluster("export", str(tmp_path / "exported"), *target, "--keep-sessions", "--spark")
     _, exported = read(tmp_path / "exported")
     assert without_stats(seen(exported)) == without_stats(seen(there))
