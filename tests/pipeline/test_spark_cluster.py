@@ -17,7 +17,7 @@ from tests.pipeline.trees import SAMPLES, read, seen, without_stats
 
 pytestmark = pytest.mark.real
 
-_TIMEOUT = 280  # seconds for one command, on a machine that has other things to do
+_TIMEOUT = 400  # seconds for one command, on a machine that has other things to do
 _SOURCE = SAMPLES / "zk39-plain"
 # Small JVMs: Spark takes no less memory.
 _SMALL = {
@@ -86,6 +86,7 @@ def local_cluster(tmp_path: Path) -> Run:
     return run
 
 
+@pytest.mark.timeout(3 * _TIMEOUT)  # eight JVMs, one after the other
 def test_import_and_export(
     standalone: Run, local_cluster: Run, etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
 ) -> None:
