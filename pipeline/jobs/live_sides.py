@@ -8,7 +8,7 @@ from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Survey
 from pipeline.etcd.settle import settled
-from pipeline.jobs.side import TLS, Side
+from pipeline.jobs.side import ACCESS, Side
 from pipeline.live.address import servers_of
 from pipeline.live.node_count import node_count
 from pipeline.live.walk import Walk
@@ -27,7 +27,7 @@ def in_etcd(name: str, arguments: argparse.Namespace) -> Side:
     protocol = "https" if scheme == "etcds" else "http"
     endpoints = ",".join(f"{protocol}://{host}" for host in hosts.split(","))
     options = {"etcd": endpoints, "prefix": slash + prefix.rstrip("/")}
-    given = {option.replace("_", "-"): getattr(arguments, option) for option in TLS}
+    given = {option.replace("_", "-"): getattr(arguments, option) for option in ACCESS}
     connection = Connection.from_options(options | {name: value for name, value in given.items() if value})
     # Every pass over the table reads the same snapshot.
     seen = asyncio.run(_settled(connection))

@@ -6,7 +6,7 @@ from pipeline.jobs.tables import Directory
 from pipeline.running.table import Table
 
 #: Options of access to etcd beside its address, as argparse names them.
-TLS = ("etcd_ca", "etcd_cert", "etcd_key", "etcd_user", "etcd_password")
+ACCESS = ("etcd_ca", "etcd_cert", "etcd_key", "etcd_user", "etcd_password", "etcd_transport")
 
 
 class Side(NamedTuple):

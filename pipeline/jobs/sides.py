@@ -10,7 +10,7 @@ import argparse
 
 from pipeline.errors import Failure
 from pipeline.jobs import tables
-from pipeline.jobs.side import TLS, Side
+from pipeline.jobs.side import ACCESS, Side
 from pipeline.jobs.summary import add_auth_argument
 from pipeline.live.address import is_url
 from pipeline.sources.parquet import PREFIX as PARQUET
@@ -22,7 +22,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that say how to read sides."""
     tables.add_arguments(parser)
     add_auth_argument(parser)
-    for name in TLS:
+    for name in ACCESS:
         parser.add_argument(
             f"--{name.replace('_', '-')}",
             default="",
