@@ -17,6 +17,7 @@ from typing import NamedTuple
 
 from pipeline.errors import MissingPackage
 from pipeline.jobs.failure import is_expected, reason_of
+from proxy.support.stdout import guarded
 
 _INTERRUPTED = 128 + signal.SIGINT  # as a shell has it
 _FAILED = 2
@@ -88,4 +89,4 @@ def _imported(name: str) -> ModuleType:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "python -m pipeline"))

@@ -105,9 +105,10 @@ class Server:
         self._timer = SessionTimer(
             self.machine, self.sessions, handshake, read_only, self.log.submit, self._contact, interval
         )
+        self._expiry = Expiry(config.container_max_never_used)
         self._node_expiry = NodeExpiry(
-            self.machine.tree,
-            Expiry(config.container_max_never_used),
+            self.machine,
+            self._expiry,
             lambda: self.log.members.eldest == self.log.incarnation,
             self.log.submit,
             Pace(config.container_check_interval, config.container_max_per_minute),
@@ -213,6 +214,7 @@ class Server:
 
     def reloaded(self) -> None:
         """The state was loaded again."""
+        self._expiry.forget()
         self._timer.ready({member.incarnation for member in self.log.members})
 
     def stopped_serving(self, reason: str) -> None:

@@ -3,7 +3,7 @@
 #: Schemes of such names, and etcd's own.
 SCHEMES = {"etcd": "http", "etcds": "https"}
 #: Options of access to etcd that a name does not hold, as argparse names them.
-ACCESS = ("etcd_ca", "etcd_cert", "etcd_key", "etcd_user", "etcd_password")
+ACCESS = ("etcd_ca", "etcd_cert", "etcd_key", "etcd_user", "etcd_password", "etcd_transport")
 
 
 def is_url(name: str) -> bool:

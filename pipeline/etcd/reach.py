@@ -10,6 +10,7 @@ from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, EtcdRefused, Get
 
 PATIENCE = 4.0  # seconds, of all tries together
+_ONE_TRY = 1.5  # then another member
 _PAUSE = 0.2
 
 
@@ -33,7 +34,7 @@ async def _answer(etcd: EtcdClient, connection: Connection) -> None:
         left = deadline - loop.time()
         try:
             # A read of our own prefix: it needs a leader, and the user's rights.
-            await etcd.range(Get(connection.keys.tree, keys_only=True), max(left, _PAUSE))
+            await etcd.range(Get(connection.keys.tree, keys_only=True), min(_ONE_TRY, max(left, _PAUSE)))
             return
         except EtcdRefused as refused:
             raise Failure(f"etcd at {connection.etcd} refuses: {refused}") from refused

@@ -5,7 +5,7 @@ import re
 import socket
 from collections.abc import Iterable
 
-_TIMEOUT = 1.0  # seconds
+_TIMEOUT = 0.5  # seconds
 _MOST = 1 << 16  # bytes of an answer
 _COUNT = re.compile(rb"^Node count: (\d{1,18})$", re.MULTILINE)
 

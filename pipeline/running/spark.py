@@ -28,6 +28,7 @@ from pipeline.spark import session
 T = TypeVar("T")
 
 _EVERY = 0.5  # seconds between a task's datagrams
+_TOGETHER = 32 << 20  # bytes of dealt rows that a task sends on at once
 _PAUSE = 0.1  # seconds without a datagram after which nothing more is on its way
 _LONGEST = 1024  # bytes of one
 
@@ -110,11 +111,24 @@ class _Dealer:
         self._deal = deal
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
+        # What goes to one bucket goes together: a message has a head of a kilobyte.
+        waiting: dict[int, list[pa.RecordBatch]] = {}
+        size = 0
         for bucket, batch in self._deal(batches):
-            sink = pa.BufferOutputStream()
-            with pa.ipc.new_stream(sink, batch.schema) as stream:
-                stream.write_batch(batch)
-            yield pickle.dumps((bucket, sink.getvalue().to_pybytes()))
+            waiting.setdefault(bucket, []).append(batch)
+            size += batch.nbytes
+            if size > _TOGETHER:
+                yield from map(_packed, waiting.items())
+                waiting, size = {}, 0
+        yield from map(_packed, waiting.items())
+
+
+def _packed(dealt: tuple[int, list[pa.RecordBatch]]) -> bytes:
+    bucket, batches = dealt
+    sink = pa.BufferOutputStream()
+    with pa.ipc.new_stream(sink, batches[0].schema) as stream:
+        stream.write_batch(pa.concat_batches(batches))
+    return pickle.dumps((bucket, sink.getvalue().to_pybytes()))
 
 
 class _Gatherer:

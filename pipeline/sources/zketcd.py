@@ -2,14 +2,13 @@
 
 Reading: option `table` is `znodes` (default), `sessions`, or `traffic`: the log, also as a stream
 (zketcd_log.py). Of znodes and sessions one snapshot is read. If the tree's log has gone on since the newest
-one, a snapshot is written first. `snapshot` names one that holds all that is wanted (survey_option).
+one, a snapshot is written first.
 Writing: znodes only. mode("overwrite") deletes a tree that is there; `zxid` is the old server's last. The
 tree is served only once all is written.
 Both take the options of pipeline.etcd.options.Connection.
 """
 
 import asyncio
-import json
 from collections.abc import MutableMapping
 
 from pyspark.sql.datasource import (
@@ -23,14 +22,12 @@ from pyspark.sql.types import StructType
 from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
-from pipeline.etcd.read import Survey
 from pipeline.sources.spark import SparkReader, SparkWriter, struct_of
 from pipeline.sources.zketcd_log import TABLE, LogOptions, TrafficReader
 from pipeline.sources.zketcd_stream import TrafficStream
 from pipeline.sources.zketcd_tree import PARTITION, ZketcdReader, ZketcdWriter, begin
 from pipeline.table import SESSIONS, ZNODES, ZnodeRow
 from pipeline.traffic.table import TRAFFIC
-from schema.record import SnapshotRef
 
 _TABLES = {"znodes": ZNODES, "sessions": SESSIONS, TABLE: TRAFFIC}
 
@@ -61,13 +58,8 @@ class ZketcdSource(DataSource):
         size = _number(self.options, "partition-size", PARTITION)
         if not size:
             raise ValueError("the option partition-size must be above 0")
-        reader = ZketcdReader(
-            Connection.from_options(self.options),
-            self.options.get("table", "znodes"),
-            size,
-            survey_of(self.options["snapshot"]) if "snapshot" in self.options else None,
-        )
-        return SparkReader(reader)
+        table = self.options.get("table", "znodes")
+        return SparkReader(ZketcdReader(Connection.from_options(self.options), table, size))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Follows the log."""
@@ -87,17 +79,6 @@ class ZketcdSource(DataSource):
         load.first_zxid(zxid)  # refuses where there is none, before anything is deleted
         begun = asyncio.run(begin(connection, overwrite=overwrite))
         return SparkWriter(ZketcdWriter(connection, limits, begun, zxid))
-
-
-def survey_option(seen: Survey) -> str:
-    """The option `snapshot` for a survey."""
-    return json.dumps([seen.revision, list(seen.snapshot), seen.proxies])
-
-
-def survey_of(option: str) -> Survey:
-    """The reverse. Raises ValueError."""
-    revision, snapshot, proxies = json.loads(option)
-    return Survey(revision, SnapshotRef(*snapshot), proxies)
 
 
 def _number(options: MutableMapping[str, str], name: str, default: int) -> int:

@@ -117,6 +117,10 @@ class LogFacts(Protocol):
         """Seconds; the largest difference between our clock and those of other proxies' entries lately."""
 
     @property
+    def is_registered(self) -> bool:
+        """Whether this proxy has a lease and its key in etcd, without which it takes no requests."""
+
+    @property
     def is_full(self) -> bool:
         """Whether etcd refused the last append because its quota is used up."""
 

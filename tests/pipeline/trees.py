@@ -223,8 +223,8 @@ class MemoryReader(NamedTuple):
 
 
 def table_of(*nodes: ZnodeRow) -> Table:
-    """Nodes as a job reads them."""
-    return Table(MemoryReader(nodes), len(nodes))
+    """Nodes as a job reads them; it does not know how many, and deals them into many buckets."""
+    return Table(MemoryReader(nodes))
 
 
 def here() -> Here:

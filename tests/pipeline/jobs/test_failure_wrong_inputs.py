@@ -11,6 +11,7 @@ import pytest
 
 from pipeline.__main__ import main
 from pipeline.etcd import reach
+from pipeline.live import walk
 from tests.harness import free_port
 from tests.pipeline.trees import SAMPLES, node, write_parquet, write_snapshot
 
@@ -166,6 +167,12 @@ def silent() -> Iterator[int]:
     ],
 )
 def test_a_port_that_says_nothing(
-    tree: str, reason: str, silent: int, capsys: pytest.CaptureFixture[str]
+    tree: str,
+    reason: str,
+    silent: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
 ) -> None:
+    monkeypatch.setattr(reach, "PATIENCE", 1.0)
+    monkeypatch.setattr(walk, "CONNECT_S", 1.0)
     check(["inspect", tree.replace("{port}", str(silent))], reason, capsys)

@@ -8,7 +8,11 @@ import pytest
 
 from pipeline.__main__ import main
 from pipeline.formats.snapshot import pack_digest
-from tests.pipeline.trees import SAMPLES, digest_of, node, write_snapshot
+from pipeline.jobs.inspect import log_report, tree_report
+from pipeline.jobs.side import Side
+from pipeline.jobs.tables import directory_of
+from pipeline.sources.options import options_of
+from tests.pipeline.trees import SAMPLES, digest_of, here, node, write_snapshot
 
 
 def inspect(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
@@ -85,3 +89,14 @@ def test_the_report_is_readable(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     lines = capsys.readouterr().out.splitlines()
     assert "nodes                      532" in lines
     assert any(line.startswith("  ") and "is cut short" in line for line in lines)
+
+
+def test_many_buckets_tell_the_same_as_one() -> None:
+    found = directory_of(options_of({"path": str(SAMPLES / "zk39-plain"), "splitBytes": "20000"}))
+    logs = found.transactions()
+    reports = []
+    for rows, of_logs in ((found.znodes.rows, 1), (None, None)):
+        side = Side("", found.znodes._replace(rows=rows), False, found, None)
+        report = tree_report(here(), side, 5, 3)
+        reports.append(report | log_report(here(), logs._replace(rows=of_logs), 5, 3))
+    assert reports[0] == reports[1]

@@ -62,7 +62,6 @@ def test_a_table_that_only_spark_can_reach(spark: SparkSession, tmp_path: Path) 
 
 def test_the_reason_of_a_failure_is_that_of_the_task(spark: SparkSession) -> None:
     def fail(batches: Iterator[pa.RecordBatch]) -> None:
-        next(batches)
         raise ValueError("this row cannot be")
 
     with pytest.raises(Exception, match="this row cannot be") as raised:
@@ -114,7 +113,8 @@ def test_what_is_moved_and_told_is_the_same(
         assert main(["verify", SAMPLE, str(SAMPLES / "zk39-gz"), "--json", option]) == 1
         assert main(["inspect", SAMPLE, "--json", option]) == 0
         out = capsys.readouterr().out
-        told[way] = [line.replace(f"/{way}", "") for line in out.splitlines()]
+        lines = (line.replace(f"/{way}", "") for line in out.splitlines())
+        told[way] = [line for line in lines if " at position " not in line]  # etcd's own
         (file,) = (tmp_path / way / "version-2").iterdir()
         files.add((file.name, file.stat().st_size))
     assert told["here"] == told["spark"]

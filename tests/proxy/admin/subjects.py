@@ -33,6 +33,7 @@ class LogFacts:
     position: int = 7
     age: float = 0.5
     clock_skew: float = 0.0
+    is_registered: bool = True
     is_full: bool = False
 
 

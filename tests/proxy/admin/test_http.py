@@ -127,6 +127,7 @@ async def test_ready_only_while_clients_are_served() -> None:
         with mock.patch("proxy.server.OUTAGE", -1.0):
             status, body = await browser.json("/ready")
             assert (status, body["status"], body["details"]["hasLeader"]) == (503, "fail", False)
+            assert body["details"]["reason"].startswith("etcd does not answer")
             assert (await browser.json("/live"))[0] == 200
         await server.stop()
         status, body = await browser.json("/ready")
