@@ -106,6 +106,17 @@ class Machine:
         """(entries, digest) for entries that this proxy sends; (0, 0) if there is none yet."""
         return self.checkpoints[-1] if self.checkpoints else (0, 0)
 
+    @property
+    def transaction(self) -> Transaction:
+        """What changes the state."""
+        return self._tx
+
+    def work_with(self, make: Callable[[Tree, dict[int, Session], Digest], Transaction]) -> None:
+        """Change the state by another kind of transaction from now on."""
+        self._tx = make(self.tree, self.sessions, self.digest)
+        self.events = self._tx.events
+        self.warnings = self._tx.warnings
+
     def compute_digest(self) -> int:
         """The digest from scratch."""
         return whole(self.tree.nodes, self.sessions)

@@ -19,7 +19,7 @@ from proxy.state.tree import Node, Tree
 from proxy.state.watches import TreeEvent
 from schema.entry import Rules
 from schema.paths import parent_of
-from schema.znode import Znode, wrap_int
+from schema.znode import Znode, without_data, wrap_int
 
 # Plain numbers: looking up an enum's member costs more than using it.
 _CREATED = int(EventType.NODE_CREATED)
@@ -207,7 +207,7 @@ class Transaction:
 
     def assign(self, path: str, node: Node, value: Znode) -> None:
         """Give a node the ACL, the owner and the Stat of `value`; its data stay."""
-        self._undo.append((_unassign, path, node, _copied(node)))
+        self._undo.append((_unassign, path, node, without_data(node)))
         if path not in self._touched:
             self._digest.touch(path, node)
         _assign(self._tree, path, node, value)
@@ -296,22 +296,6 @@ def _unset_acl(_tx: Transaction, node: Node, acl: tuple[Acl, ...], aversion: int
 
 def _unassign(tx: Transaction, path: str, node: Node, former: Znode) -> None:
     _assign(tx._tree, path, node, former)
-
-
-def _copied(node: Node) -> Znode:
-    return Znode(
-        None,
-        node.acl,
-        node.owner,
-        node.czxid,
-        node.mzxid,
-        node.pzxid,
-        node.ctime,
-        node.mtime,
-        node.version,
-        node.created,
-        node.aversion,
-    )
 
 
 def _assign(tree: Tree, path: str, node: Node, value: Znode) -> None:
