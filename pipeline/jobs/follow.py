@@ -12,6 +12,7 @@ from pipeline.follow.inward import STUCK, Options, follow
 from pipeline.follow.tail import Unsettled
 from pipeline.follow.telling import tell
 from pipeline.formats.directory import TAIL
+from pipeline.jobs.arguments import seconds, zxid
 from pipeline.jobs.summary import positive
 
 
@@ -36,7 +37,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add(
         "--zxid",
-        type=_zxid,
+        type=zxid,
         default=0,
         metavar="ZXID",
         help="with --until-level or --finish: be level with at least this zxid (what srvr shows), for a"
@@ -49,10 +50,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --finish: sessions and their ephemerals live on; clients that reconnect in time"
         " continue them",
     )
-    add("--timeout", type=_seconds, metavar="SECONDS", help="end with exit code 3 if not level by then")
+    add("--timeout", type=seconds, metavar="SECONDS", help="end with exit code 3 if not level by then")
     add(
         "--patience",
-        type=_seconds,
+        type=seconds,
         default=Options._field_defaults["patience"],
         metavar="SECONDS",
         help="how long the log may be incomplete, while a copy is made, before this is an error"
@@ -99,20 +100,3 @@ def run(arguments: argparse.Namespace) -> int:
 async def _follow(connection: Connection, options: Options) -> int:
     async with connection.client() as etcd:
         return await follow(etcd, connection.keys, options)
-
-
-def _zxid(text: str) -> int:
-    try:
-        return int(text, 0)
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{text!r} is no zxid, such as 0x500000123") from None
-
-
-def _seconds(text: str) -> float:
-    try:
-        value = float(text)
-    except ValueError:
-        value = -1.0
-    if not 0 <= value < float("inf"):
-        raise argparse.ArgumentTypeError(f"{text!r} is not a number of seconds")
-    return value

@@ -12,8 +12,8 @@ from proxy.log.catch_up import Caught
 from proxy.log.follower import Apply, Follower
 from proxy.log.record import TreeNotServable, unknown_level, unreadable
 from proxy.state.level import KNOWN, UnknownLevel
-from proxy.state.machine import Disagreement, Machine
-from schema.entry import decode_entry
+from proxy.state.machine import Disagreement, Machine, Outcome
+from schema.entry import Request, decode_entry
 from schema.errors import BadValue, ForeignKey
 from schema.keys import Keyspace
 
@@ -24,13 +24,20 @@ class Replay:
     """One replay, which may stop at a position and go on."""
 
     def __init__(
-        self, keys: Keyspace, machine: Machine, caught: Caught, progress: Callable[[int], None]
+        self,
+        keys: Keyspace,
+        machine: Machine,
+        caught: Caught,
+        progress: Callable[[int], None],
+        executed: Callable[[Request, Outcome], None] | None = None,
     ) -> None:
-        """`progress` is told how many entries were applied since it was told last."""
+        """`progress` is told how many entries were applied since it was told last, `executed` each"
+        " outcome."""
         self._keys = keys
         self._machine = machine
         self._caught = caught
         self._progress = progress
+        self._executed = executed
         self._follower = Follower(keys)
         self._follower.restart(machine.applied)
         self.bytes = 0
@@ -65,11 +72,13 @@ class Replay:
             self.disagreements.append(disagreement)
         for request in entry.requests:
             try:
-                machine.execute(request)
+                outcome = machine.execute(request)
             except UnknownLevel as error:
                 raise TreeNotServable(
                     f"{where}: {unknown_level(self._keys.prefix.decode(), error.level, KNOWN)}"
                 ) from error
+            if self._executed is not None:
+                self._executed(request, outcome)
             if time.monotonic() > deadline:
                 await asyncio.sleep(0)
                 deadline = time.monotonic() + _SLICE
