@@ -80,10 +80,11 @@ def compare_digest(machine: Machine, told: int) -> Same:
     """Compare a tree's digest with ZooKeeper's own, which is signed."""
     if digest_of(machine) == told & _MASK:
         return Same.YES
-    return Same.IN_ASCII if _ascii_digest(machine) == told & _MASK else Same.NO
+    return Same.IN_ASCII if ascii_digest_of(machine) == told & _MASK else Same.NO
 
 
-def _ascii_digest(machine: Machine) -> int:
+def ascii_digest_of(machine: Machine) -> int:
+    """As `digest_of`, of a server whose locale knows no characters beyond ASCII."""
     return (
         sum(
             digest.of_node(

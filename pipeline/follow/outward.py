@@ -10,6 +10,7 @@ from pipeline.follow.base import digest_of
 from pipeline.follow.files import Files, Owner
 from pipeline.follow.recording import Recorder, is_jump
 from pipeline.follow.telling import Status, tell
+from pipeline.table import TransactionRow
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdUnknown
 from proxy.log.catch_up import Truncated, catch_up
@@ -65,7 +66,10 @@ class _Mirroring:
         self._machine = Machine(0)
         self._recorder = Recorder(self._machine)
         self._position = 0
-        self._written = 0
+        self._rows: list[
+            list[TransactionRow]
+        ] = []  # to be written: on the event loop nothing may wait for a disk
+        self._jumped = False  # behind them only a snapshot can go on
 
     async def run(self) -> int:
         """The exit code."""
@@ -90,7 +94,7 @@ class _Mirroring:
                 if options.until_level:
                     return DONE
             else:
-                self._status.behind(self._machine.zxid, 0)
+                self._status.at(self._machine.zxid)
             if deadline is not None and time.monotonic() > deadline:
                 tell(f"not level within {options.timeout:g} s: at zxid 0x{self._machine.zxid:x}")
                 return NOT_LEVEL
@@ -143,21 +147,24 @@ class _Mirroring:
     async def _step(self) -> int:
         """Apply what was appended; how many transactions were written. Raises Truncated, EtcdError."""
         caught = await catch_up(self._etcd, self._keys, self._machine.applied, self._position)
-        self._written = 0
-        try:
-            await Replay(self._keys, self._machine, caught, lambda _count: None, self._executed).run(
-                caught.revision
-            )
-        finally:
-            self._files.sync()
+        replay = Replay(self._keys, self._machine, caught, lambda _count: None, self._executed)
+        await replay.run(caught.revision)
         self._position = caught.revision
+        written = len(self._rows) + self._jumped
+        for rows in self._rows:
+            self._files.append(rows)
+        self._rows.clear()
+        self._files.sync()
+        if self._jumped:
+            self._files.write_snapshot(self._machine)
+            self._zxid, self._jumped = self._machine.zxid, False
         if self._expected is not None:
             raise Failure(
                 f"{self._options.target} is at zxid 0x{self._zxid or 0:x}, and the tree at"
                 f" 0x{self._machine.zxid:x}: the directory has gone on by itself (was ZooKeeper started"
                 " on it?). Export to an empty directory"
             )
-        return self._written
+        return written
 
     def _executed(self, request: Request, outcome: Outcome) -> None:
         rows = self._recorder.taken(request, outcome)
@@ -168,12 +175,10 @@ class _Mirroring:
             return
         if self._expected is not None:
             return  # the directory's last transaction was not met: `_step` says so
-        if is_jump(request):
-            self._files.write_snapshot(self._machine)
-        else:
-            self._files.append(rows)
+        self._jumped = self._jumped or is_jump(request)
+        if not self._jumped:
+            self._rows.append(rows)
         self._zxid = rows[0].zxid
-        self._written += 1
 
     def _compare(self) -> None:
         """At the directory's last zxid: whether it holds this tree. Raises Failure."""

@@ -18,6 +18,11 @@ class Status:
         self._said = ""
         self._at = 0.0
 
+    def at(self, zxid: int) -> None:
+        """There may be more to write."""
+        if time.monotonic() - self._at > self._EVERY:
+            self._say(f"at zxid 0x{zxid:x}")
+
     def behind(self, zxid: int, count: int) -> None:
         """There is more to apply; `count` transactions at least."""
         if time.monotonic() - self._at > self._EVERY:

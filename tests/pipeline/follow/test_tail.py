@@ -91,9 +91,8 @@ def test_a_torn_end_may_still_be_written(member: Member) -> None:
         try:
             for _ in range(3):
                 found += [log.zxid_at(entry.body) for entry in tail.read().entries]
-        except Unsettled as error:
+        except Unsettled:
             torn += 1
-            assert "--repair tail" in str(error)
             assert zxids(member.tail(torn=True)) == found
         assert found == [1, 2, 3][: len(found)]
         assert len(found) < 3
@@ -139,7 +138,9 @@ def test_gaps(member: Member) -> None:
     file.unlink()
     assert zxids(tail) == []
     later.unlink()
-    with pytest.raises(Unsettled, match="the logs are not there, so the transactions from 0x8 on were purged"):
+    with pytest.raises(
+        Unsettled, match="the logs are not there, so the transactions from 0x8 on were purged"
+    ):
         tail.read()
     member.roll(9, 1)
     with pytest.raises(Unsettled, match=r"the logs begin with log\.9"):
@@ -151,7 +152,9 @@ def test_a_member_that_got_a_snapshot_from_its_leader(member: Member) -> None:
     tail = member.tail()
     assert zxids(tail) == [1, 2, 3]
     write_snapshot(member.folder, 9, ROOT)
-    with pytest.raises(Unsettled, match=r"snapshot\.9 is newer than the log, which ends with transaction 0x3"):
+    with pytest.raises(
+        Unsettled, match=r"snapshot\.9 is newer than the log, which ends with transaction 0x3"
+    ):
         tail.read()
 
 
