@@ -66,9 +66,8 @@ class _Mirroring:
         self._machine = Machine(0)
         self._recorder = Recorder(self._machine)
         self._position = 0
-        self._rows: list[
-            list[TransactionRow]
-        ] = []  # to be written: on the event loop nothing may wait for a disk
+        # To be written: the state machine's code must not wait for a disk.
+        self._rows: list[list[TransactionRow]] = []
         self._jumped = False  # behind them only a snapshot can go on
 
     async def run(self) -> int:
