@@ -69,13 +69,15 @@ async def ask(etcd: Etcd, keys: Keyspace, request: Asked, deadline: float | None
     there = await look(etcd, keys)
     value = pack_json(request._asdict())
     await commit(etcd, Txn((Compare(keys.tree, there.record_mod),), (Put(keys.finish, value),)))
-    heard, revision = time.monotonic(), 0
+    heard, zxid, revision = time.monotonic(), -1, 0
     while True:
         position = await position_of(etcd, keys)
         if position is not None and position.finished:
             return True
         found = await asked(etcd, keys)
         now = time.monotonic()
+        if position is not None and position.zxid != zxid:  # it works, and has not looked here yet
+            zxid, heard = position.zxid, now
         if found is not None and found[1] != revision:
             revision = found[1]
             if found[0].answered:

@@ -18,7 +18,7 @@ from pipeline.formats.log import Entry
 
 _HEAD = struct.Struct(">qi")
 _CHUNK = 4 << 20
-_MOST_BYTES = 16 << 20  # of entries in one answer
+_MOST_BYTES = 1 << 20  # of entries in one answer: between two, a follower looks whether it is asked to end
 # No server writes longer ones: jute.maxbuffer and its extra are 1 MiB each.
 _LONGEST = 1 << 28
 

@@ -180,7 +180,7 @@ _ONE = _encode(Entry(1, 1, 0, 0, [Request(Kind.CLIENT, 5, 1, _IP, b"body")]))
         (_COLUMNS + 16, b"\0\0\0\x05", "requests end at byte"),
         (_COLUMNS + 16, b"\0\0\0\x03", "requests end at byte"),
         (_COLUMNS + 16, b"\xff\xff\xff\xff", "requests end at byte"),
-        (_COLUMNS + 20, b"\x09", "a request of kind 9, which this release does not know"),
+        (_COLUMNS + 20, b"\x0a", "a request of kind 10, which this release does not know"),
         (_COLUMNS + 20, b"\xff", "a request of kind 255"),
         (_COLUMNS + 21, b"\0\0\0\xff", "identities of 22 bytes is cut short"),
         (_COLUMNS + 25, b"\0\0\0\xff", "identities of 18 bytes is cut short"),
