@@ -12,4 +12,6 @@ Back (`python -m pipeline export --follow`):
 recording the state machine's changes, request by request, as ZooKeeper's transactions. Pure.
 files     snapshots and logs in a data directory, written so that ZooKeeper loads them at any time
 outward   the loop between zketcd's log and the files
+
+Both: telling (what is printed), patience (etcd may be away).
 """

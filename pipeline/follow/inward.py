@@ -12,6 +12,7 @@ from pipeline.follow import target
 from pipeline.follow.base import Same, compare_digest, load_base
 from pipeline.follow.changes import Changes
 from pipeline.follow.finishing import Answering, Asked, ask
+from pipeline.follow.patience import patiently
 from pipeline.follow.tail import Found, Tail, Unsettled
 from pipeline.follow.target import Position, Target, position_of
 from pipeline.follow.telling import Status, tell
@@ -137,7 +138,7 @@ class _Following:
         """The zxid from which on to finish; None: not yet."""
         if self._options.finish:
             return self._options.zxid
-        request = await target.patiently(self._answering.wanted)
+        request = await patiently(self._answering.wanted)
         if request is None:
             return None
         self._keep_sessions = request.keep_sessions

@@ -2,17 +2,16 @@
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from pipeline.errors import Failure
 from pipeline.follow.base import digest_of
 from pipeline.follow.files import Files, Owner
+from pipeline.follow.patience import RETRY, patiently
 from pipeline.follow.recording import Recorder, is_jump
 from pipeline.follow.telling import Status, tell
 from pipeline.table import TransactionRow
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdUnknown
 from proxy.log.catch_up import Truncated, catch_up
 from proxy.log.pages import UnusableSnapshot, read_snapshot
 from proxy.log.record import TreeNotServable, look, servable
@@ -23,10 +22,7 @@ from proxy.state.machine import Machine, Outcome
 from schema.entry import Request
 from schema.keys import Keyspace
 
-T = TypeVar("T")
-
 DONE, NOT_LEVEL = 0, 3  # exit codes
-_RETRY = 0.5  # seconds
 
 
 class Options(NamedTuple):
@@ -41,7 +37,7 @@ class Options(NamedTuple):
 async def mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
     """Keep the directory level until told to stop; the exit code. Raises Failure, EtcdError, OSError."""
     try:
-        cluster_id = (await _patiently(lambda: etcd.status(10.0))).cluster_id
+        cluster_id = (await patiently(lambda: etcd.status(10.0))).cluster_id
         files = Files(options.target, Owner(keys.prefix.decode(), cluster_id))
         run = _Mirroring(etcd, keys, options, files)
         try:
@@ -81,7 +77,7 @@ class _Mirroring:
         await self._load()
         while True:
             try:
-                found = await _patiently(self._step)
+                found = await patiently(self._step)
             except Truncated as error:
                 tell(f"the log was truncated before it was read ({error}): going on from a newer snapshot")
                 await self._load()
@@ -103,9 +99,9 @@ class _Mirroring:
     async def _load(self) -> None:
         """A snapshot of zketcd's from which the log leads to the directory's last zxid; else a new start."""
         try:
-            base = await _patiently(self._base)
+            base = await patiently(self._base)
         except Truncated:
-            await asyncio.sleep(_RETRY)
+            await asyncio.sleep(RETRY)
             return await self._load()
         if base is None:
             tell("zketcd's log does not reach back to there: beginning again with a snapshot of now")
@@ -115,7 +111,7 @@ class _Mirroring:
         self._recorder = Recorder(self._machine)
         if self._zxid is None:
             try:
-                await _patiently(self._step)
+                await patiently(self._step)
             except Truncated:
                 return await self._load()
             self._files.write_snapshot(self._machine)
@@ -189,13 +185,3 @@ class _Mirroring:
                 " another tree (was ZooKeeper started on it?). Export to an empty directory"
             )
         self._expected = None
-
-
-async def _patiently(request: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a request as long as etcd is out of reach."""
-    while True:
-        try:
-            return await request()
-        except EtcdUnknown as error:
-            tell(f"etcd is out of reach, trying again: {error}")
-            await asyncio.sleep(_RETRY)

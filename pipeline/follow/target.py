@@ -7,17 +7,17 @@ put in one Txn. So whatever is killed, what is in etcd is the tree at that posit
 """
 
 import secrets
-from collections.abc import Awaitable, Callable, Iterator, Sequence
-from typing import NamedTuple, TypeVar
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
 
 from pipeline.errors import Failure
 from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load, guarded, keys_of, look
 from pipeline.etcd.requests import TIMEOUT, LoadRefused, commit, insist
-from pipeline.follow.telling import tell
+from pipeline.follow.patience import patiently
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import Compare, Delete, EtcdUnknown, Get, Op, Put, RangeResult, Txn
+from proxy.etcd.model import Compare, Delete, Get, Op, Put, RangeResult, Txn
 from proxy.log.catch_up import Caught, entries_after
 from proxy.log.pages import UnusableSnapshot, read_snapshot
 from proxy.log.record import look as look_at_tree
@@ -30,8 +30,6 @@ from schema.followed import Followed, encode_followed
 from schema.json_values import boolean, number, pack_json, text, unpack_json
 from schema.keys import Keyspace, snapshot_name
 from schema.record import SnapshotRef, TreeRecord, encode_record
-
-T = TypeVar("T")
 
 _ROOM = 4096  # bytes of a request beside the entry
 
@@ -298,15 +296,6 @@ class Follow:
     async def _delete(self, start: bytes, end: bytes) -> None:
         async for page in keys_of(self._etcd, start, end):
             await guarded(self._etcd, self._keys, self._load, [Delete(page[0], page[-1] + b"\0")])
-
-
-async def patiently(request: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a request that does no harm twice for as long as etcd is out of reach."""
-    while True:
-        try:
-            return await request()
-        except EtcdUnknown as error:
-            tell(f"etcd is out of reach, trying again: {error}")
 
 
 def taken_over(keys: Keyspace) -> LoadRefused:

@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 
 from pipeline.errors import Failure
-from pipeline.follow import files, outward
+from pipeline.follow import files, outward, patience
 from pipeline.follow.base import digest_of, load_base
 from pipeline.follow.outward import DONE, Options, mirror
 from pipeline.formats import directory
@@ -165,7 +165,7 @@ async def test_etcd_is_away_for_a_while(world: World, capsys: pytest.CaptureFixt
         finally:
             client.unreachable = False
 
-    with mock.patch.object(outward._Mirroring, "_step", sometimes), mock.patch.object(outward, "_RETRY", 0):
+    with mock.patch.object(outward._Mirroring, "_step", sometimes), mock.patch.object(patience, "RETRY", 0):
         await world.write()
         await world.mirror()
     await world.check()
