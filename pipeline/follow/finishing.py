@@ -12,7 +12,7 @@ from pipeline.etcd.load import look
 from pipeline.etcd.requests import TIMEOUT, commit, insist
 from pipeline.follow.target import position_of
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import Compare, Get, Put, Txn
+from proxy.etcd.model import Compare, Delete, Get, Put, Txn
 from schema.json_values import boolean, number, pack_json, unpack_json
 from schema.keys import Keyspace
 
@@ -61,14 +61,22 @@ class Answering:
         return request
 
 
-async def ask(etcd: Etcd, keys: Keyspace, request: Asked, deadline: float | None) -> bool:
+async def ask(etcd: Etcd, keys: Keyspace, request: Asked) -> bool:
     """Ask a running follower to finish, and wait until it has; False: nobody answers (any more).
 
-    `deadline` is of the monotonic clock. Raises TimeoutError, EtcdError.
+    Given up (cancelled), it is no longer asked for. Raises EtcdError.
     """
     there = await look(etcd, keys)
     value = pack_json(request._asdict())
     await commit(etcd, Txn((Compare(keys.tree, there.record_mod),), (Put(keys.finish, value),)))
+    try:
+        return await _finished(etcd, keys)
+    except asyncio.CancelledError:
+        await commit(etcd, Txn((Compare(keys.tree, there.record_mod),), (Delete(keys.finish),)))
+        raise
+
+
+async def _finished(etcd: Etcd, keys: Keyspace) -> bool:
     heard, zxid, revision = time.monotonic(), -1, 0
     while True:
         position = await position_of(etcd, keys)
@@ -84,6 +92,4 @@ async def ask(etcd: Etcd, keys: Keyspace, request: Asked, deadline: float | None
                 heard = now
         if now - heard > _ANSWER_WITHIN:
             return False
-        if deadline is not None and now > deadline:
-            raise TimeoutError
         await asyncio.sleep(_POLL)

@@ -27,6 +27,7 @@ DONE, STUCK, NOT_LEVEL = 0, 1, 3  # exit codes
 # An entry holds so much at most, unless one transaction needs more.
 _ENTRY_TRANSACTIONS = 4000
 _ENTRY_BYTES = 256 << 10
+_TELL_AFTER = 2.0  # seconds: what is written this moment is not worth a word
 _CHECKPOINT_BYTES = 64 << 20  # of entries since the snapshot, or as many as it has
 
 
@@ -49,7 +50,18 @@ class Options(NamedTuple):
 
 async def follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
     """Follow until told to stop; the exit code. Raises Failure, EtcdError, OSError."""
-    deadline = None if options.timeout is None else time.monotonic() + options.timeout
+    limit = asyncio.timeout(options.timeout)
+    try:
+        async with limit:
+            return await _follow(etcd, keys, options)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        tell(f"not level within {options.timeout:g} s")
+        return NOT_LEVEL
+
+
+async def _follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
     there = await position_of(etcd, keys)
     if there is not None and there.finished and not options.overwrite:
         if not options.finish:
@@ -59,17 +71,14 @@ async def follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
         print(f"finished: zxids go on at 0x{there.zxid:x}", flush=True)
         return DONE
     if options.finish and there is not None and not options.overwrite:
-        try:
-            if await ask(etcd, keys, Asked(options.zxid, options.keep_sessions, False), deadline):
-                finished = await position_of(etcd, keys)
-                assert finished is not None
-                print(f"finished: zxids go on at 0x{finished.zxid:x}", flush=True)
-                return DONE
-        except TimeoutError:
-            return NOT_LEVEL
+        if await ask(etcd, keys, Asked(options.zxid, options.keep_sessions, False)):
+            finished = await position_of(etcd, keys)
+            assert finished is not None
+            print(f"finished: zxids go on at 0x{finished.zxid:x}", flush=True)
+            return DONE
         tell("no follower answers: taking over")
     found = await _open(etcd, keys, options, there)
-    return await _Following(etcd, keys, options, found, deadline).run()
+    return await _Following(etcd, keys, options, found).run()
 
 
 async def _open(etcd: Etcd, keys: Keyspace, options: Options, there: Position | None) -> Target:
@@ -89,12 +98,9 @@ async def _open(etcd: Etcd, keys: Keyspace, options: Options, there: Position | 
 class _Following:
     """One run."""
 
-    def __init__(
-        self, etcd: Etcd, keys: Keyspace, options: Options, found: Target, deadline: float | None
-    ) -> None:
+    def __init__(self, etcd: Etcd, keys: Keyspace, options: Options, found: Target) -> None:
         self._options = options
         self._follow, self._machine, self._position = found
-        self._deadline = deadline
         self._changes = Changes(self._machine)
         self._answering = Answering(etcd, keys)
         self._status = Status()
@@ -106,6 +112,7 @@ class _Following:
             torn=options.torn,
         )
         self._settled = time.monotonic()  # when the files last were right
+        self._told = ""  # what was said to be wrong with them
         self._compares = True
         self._keep_sessions = options.keep_sessions
 
@@ -128,9 +135,6 @@ class _Following:
                     return await self._finish()
                 if options.until_level and self._machine.zxid >= options.zxid:
                     return DONE
-            if self._deadline is not None and time.monotonic() > self._deadline:
-                tell(f"not level within {options.timeout:g} s: at zxid 0x{self._machine.zxid:x}")
-                return NOT_LEVEL
             if found is None or not (found.more or found.entries):
                 await asyncio.sleep(options.interval)
 
@@ -152,6 +156,9 @@ class _Following:
             now = time.monotonic()
             if now - self._settled > self._options.patience:
                 raise Unsettled(f"stopped at zxid 0x{self._machine.zxid:x}: {error}") from error
+            if now - self._settled > _TELL_AFTER and str(error) != self._told:
+                self._told = str(error)
+                tell(f"waiting: {error}")
             return None
         self._settled = time.monotonic()
         return found

@@ -1,7 +1,6 @@
 """The loop that keeps a data directory of ZooKeeper level with a tree of zketcd."""
 
 import asyncio
-import time
 from typing import NamedTuple
 
 from pipeline.errors import Failure
@@ -23,6 +22,7 @@ from schema.entry import Request
 from schema.keys import Keyspace
 
 DONE, NOT_LEVEL = 0, 3  # exit codes
+_TIMEOUT = 10.0  # seconds
 
 
 class Options(NamedTuple):
@@ -36,16 +36,26 @@ class Options(NamedTuple):
 
 async def mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
     """Keep the directory level until told to stop; the exit code. Raises Failure, EtcdError, OSError."""
+    limit = asyncio.timeout(options.timeout)
     try:
-        cluster_id = (await patiently(lambda: etcd.status(10.0))).cluster_id
-        files = Files(options.target, Owner(keys.prefix.decode(), cluster_id))
-        run = _Mirroring(etcd, keys, options, files)
-        try:
-            return await run.run()
-        finally:
-            files.close()
+        async with limit:
+            return await _mirror(etcd, keys, options)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        tell(f"not level within {options.timeout:g} s")
+        return NOT_LEVEL
     except TreeNotServable as error:
         raise Failure(str(error)) from error
+
+
+async def _mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
+    cluster_id = (await patiently(lambda: etcd.status(_TIMEOUT))).cluster_id
+    files = Files(options.target, Owner(keys.prefix.decode(), cluster_id))
+    try:
+        return await _Mirroring(etcd, keys, options, files).run()
+    finally:
+        files.close()
 
 
 class _Mirroring:
@@ -69,7 +79,6 @@ class _Mirroring:
     async def run(self) -> int:
         """The exit code."""
         options = self._options
-        deadline = None if options.timeout is None else time.monotonic() + options.timeout
         self._zxid = self._files.last_zxid()
         if self._zxid is not None:
             self._expected = digest_of(self._files.tree())
@@ -90,9 +99,6 @@ class _Mirroring:
                     return DONE
             else:
                 self._status.at(self._machine.zxid)
-            if deadline is not None and time.monotonic() > deadline:
-                tell(f"not level within {options.timeout:g} s: at zxid 0x{self._machine.zxid:x}")
-                return NOT_LEVEL
             if not found:
                 await asyncio.sleep(options.interval)
 

@@ -96,7 +96,11 @@ async def resume(etcd: Etcd, keys: Keyspace) -> Target:
             raise load.lost(keys)
         take = Txn(
             (Compare(keys.tree, there.record_mod),),
-            (Put(keys.tree, encode_record(there.record)), Put(keys.follower, writer.encode())),
+            (
+                Put(keys.tree, encode_record(there.record)),
+                Put(keys.follower, writer.encode()),
+                Delete(keys.finish),  # it was not asked of this follower
+            ),
             (Get(keys.follower), Get(keys.tree, keys_only=True)),
         )
         done = await commit(etcd, take)

@@ -71,6 +71,8 @@ def run(arguments: argparse.Namespace) -> int:
     """Export; raises NotReadable, Failure and Spark's errors."""
     if arguments.follow:
         return follow(Connection.from_arguments(arguments), arguments)
+    if arguments.until_level or arguments.timeout is not None:
+        raise Failure("--until-level and --timeout go with --follow")
     _check(arguments.target)
     if arguments.compression and arguments.target.startswith(parquet.PREFIX):
         raise Failure("--compression is for ZooKeeper's snapshots: Parquet has its own")

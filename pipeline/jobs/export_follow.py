@@ -28,7 +28,7 @@ def add_follow_arguments(parser: argparse.ArgumentParser) -> None:
         "--timeout",
         type=seconds,
         metavar="SECONDS",
-        help="with --follow: end with exit code 3 if not level by then",
+        help="with --until-level: end with exit code 3 if not level by then",
     )
 
 
@@ -36,6 +36,8 @@ def follow(connection: Connection, arguments: argparse.Namespace) -> int:
     """0: level, as asked for; 3: not in time. Raises Failure, EtcdError, OSError."""
     if arguments.target.startswith(_PARQUET):
         raise Failure("--follow writes a directory for ZooKeeper, not a table")
+    if arguments.timeout is not None and not arguments.until_level:
+        raise Failure("--timeout goes with --until-level")
     for name in _OF_A_SNAPSHOT:
         if getattr(arguments, name):
             raise Failure(f"--{name.replace('_', '-')} does not go with --follow")

@@ -50,7 +50,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="with --finish: sessions and their ephemerals live on; clients that reconnect in time"
         " continue them",
     )
-    add("--timeout", type=seconds, metavar="SECONDS", help="end with exit code 3 if not level by then")
+    add(
+        "--timeout",
+        type=seconds,
+        metavar="SECONDS",
+        help="with --until-level or --finish: end with exit code 3 if not level by then",
+    )
     add(
         "--patience",
         type=seconds,
@@ -77,6 +82,8 @@ def run(arguments: argparse.Namespace) -> int:
     connection = Connection.from_arguments(arguments)
     if not Path(arguments.source).is_dir():
         raise Failure(f"{arguments.source} is no directory")
+    if arguments.timeout is not None and not (arguments.until_level or arguments.finish):
+        raise Failure("--timeout goes with --until-level or --finish")
     options = Options(
         arguments.source,
         arguments.data_log_dir,

@@ -109,6 +109,7 @@ async def test_not_level_in_time(etcd: FakeEtcdClient, folder: Path) -> None:
     assert await follow(etcd, KEYS, options(folder, until_level=True, zxid=5, timeout=60.0)) == DONE
     with mock.patch.object(finishing, "_ANSWER_WITHIN", 60.0):
         assert await follow(etcd, KEYS, late._replace(until_level=False, finish=True)) == NOT_LEVEL
+    assert await finishing.asked(etcd, KEYS) is None  # it is not finished later, unasked
 
 
 async def test_a_gap_ends_it_with_words(etcd: FakeEtcdClient, folder: Path) -> None:

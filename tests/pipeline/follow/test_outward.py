@@ -8,7 +8,7 @@ import pytest
 from pipeline.errors import Failure
 from pipeline.follow import files, outward, patience
 from pipeline.follow.base import digest_of, load_base
-from pipeline.follow.outward import DONE, Options, mirror
+from pipeline.follow.outward import DONE, NOT_LEVEL, Options, mirror
 from pipeline.formats import directory
 from proxy.log import start
 from proxy.state.machine import Machine
@@ -151,6 +151,14 @@ async def test_a_directory_that_has_gone_on(world: World, tmp_path: Path) -> Non
     await behind.tree.come("a")
     with pytest.raises(Failure, match="was ZooKeeper started on it"):
         await behind.mirror()
+
+
+async def test_not_level_in_time(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    world.client.unreachable = True
+    late = Options(str(world.folder), until_level=True, timeout=0.05)
+    with mock.patch.object(patience, "RETRY", 0.001):
+        assert await mirror(world.client, world.tree.keys, late) == NOT_LEVEL
+    assert "not level within 0.05 s" in capsys.readouterr().err
 
 
 async def test_etcd_is_away_for_a_while(world: World, capsys: pytest.CaptureFixture[str]) -> None:

@@ -35,6 +35,18 @@ def test_wrong_values(
     assert words in capsys.readouterr().err
 
 
+def test_a_timeout_wants_an_end(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], nobody: list[str]
+) -> None:
+    for command in (
+        ["follow", str(tmp_path)],
+        ["export", str(tmp_path / "data"), "--follow"],
+        ["export", str(tmp_path / "data")],
+    ):
+        assert main([*command, *nobody, "--timeout=1"]) == 2
+        assert "--timeout go" in capsys.readouterr().err
+
+
 def test_no_directory(tmp_path: Path, capsys: pytest.CaptureFixture[str], nobody: list[str]) -> None:
     assert main(["follow", str(tmp_path / "none"), *nobody]) == 2
     assert "none is no directory" in capsys.readouterr().err
