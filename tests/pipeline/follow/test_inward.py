@@ -5,6 +5,7 @@ import random
 import subprocess
 import sys
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
 from unittest import mock
@@ -225,6 +226,19 @@ class Writer:
         return self._client.session
 
 
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Path]:
+    """Where commands print to; none of them outlives the test."""
+    yield tmp_path / "log"
+    for running in _started:
+        running.kill()
+        running.wait()
+    _started.clear()
+
+
+_started: "list[subprocess.Popen[bytes]]" = []
+
+
 def run_and_kill(arguments: list[str], log: Path) -> "subprocess.Popen[bytes]":
     """Run a command of the pipeline, kill it amid its work, and run it again."""
     running = _run(arguments, log)
@@ -239,6 +253,7 @@ def _run(arguments: list[str], log: Path) -> "subprocess.Popen[bytes]":
     with log.open("wb") as file:
         command = [sys.executable, "-m", "pipeline", *arguments]
         running = subprocess.Popen(command, cwd=REPOSITORY, stdout=file, stderr=file)
+    _started.append(running)
     wait_until(lambda: b"zxid" in log.read_bytes() or running.poll() is not None, "it works", 60)
     assert running.poll() is None, log.read_text()
     return running
@@ -252,13 +267,12 @@ def resumed(port: int, session: Session, last_zxid: int) -> Client:
 
 
 def test_a_move_amid_writes_and_back(
-    etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    etcd_server: EtcdServer, etcd_prefix: str, log: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """Real ZooKeeper -> zketcd -> another real ZooKeeper, with clients writing and followers being killed."""
     to_etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
     new = zketcd(etcd_server.endpoint, etcd_prefix)
     back = zookeeper()
-    log = tmp_path / "log"
     with zookeeper() as old, closing(new), closing(back):
         client = Client(old.port)
         populate(client)
