@@ -30,6 +30,7 @@ class Kind(enum.IntEnum):
     EPOCH = 6  # etcd was restored: zxids go on above all that clients may have seen
     LEVEL = 7  # the semantics' level is raised
     FORGET = 8  # an incarnation that is over is dropped from the state
+    FOLLOWED = 9  # what a ZooKeeper has changed that the tree follows (schema.followed)
 
 
 class Rules(enum.IntFlag):

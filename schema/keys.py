@@ -54,6 +54,9 @@ class Keyspace:
     __slots__ = (
         "_senders",
         "end",
+        "finish",
+        "follower",
+        "follows",
         "live",
         "live_end",
         "log",
@@ -81,6 +84,10 @@ class Keyspace:
         self.proxies, self.proxies_end = base + b"/live/proxy/", base + b"/live/proxy0"
         self.log, self.log_end = base + b"/live/log/", base + b"/live/log0"
         self.snapshots, self.snapshots_end = base + b"/snapshot/", base + b"/snapshot0"
+        # While the tree follows a ZooKeeper: how far it is, who follows, and who asks for the end.
+        self.follows = base + b"/follow/position"
+        self.follower = base + b"/follow/follower"
+        self.finish = base + b"/follow/finish"
         self.version_1 = base + b"/tree"  # the tree's record of schema version 1
         # By what comes before the number: entries come by the thousand from a few incarnations.
         self._senders: dict[bytes, str] = {}

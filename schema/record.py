@@ -103,3 +103,16 @@ def _unpack_snapshot(members: Any) -> SnapshotRef | None:
         zxid=number(members["zxid"]),
         digest=int(text(members["digest"]), 16),
     )
+
+
+def is_incomplete_with_pages(record: TreeRecord | None) -> bool:
+    """Whether a tree that is not complete has a whole snapshot, as one that follows a ZooKeeper.
+
+    An import begins with a snapshot that has no pages.
+    """
+    return (
+        record is not None
+        and not record.complete
+        and record.current is not None
+        and record.current.node_pages > 0
+    )

@@ -84,6 +84,23 @@ class Znode:
         self.aversion = aversion
 
 
+def without_data(node: Znode) -> Znode:
+    """A copy of all but the data."""
+    return Znode(
+        None,
+        node.acl,
+        node.owner,
+        node.czxid,
+        node.mzxid,
+        node.pzxid,
+        node.ctime,
+        node.mtime,
+        node.version,
+        node.created,
+        node.aversion,
+    )
+
+
 def pack_stat(node: Znode, child_count: int) -> bytes:
     """The Stat that clients see. cversion follows ZooKeeper's own formula (DataNode.copyStat)."""
     cversion = 2 * node.created - child_count

@@ -23,6 +23,7 @@ from bench.scenarios import (
     idle,
     markdown,
     memory,
+    move,
     overload,
     session_mix,
     sidecars,
@@ -44,6 +45,7 @@ SCENARIOS: dict[str, Callable[[float], Table]] = {
     "clickhouse": clickhouse.run,
     "delay": delay.run,
     "overload": overload.run,
+    "move": move.run,
 }
 
 

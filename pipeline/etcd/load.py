@@ -26,7 +26,13 @@ from proxy.etcd.model import (
 )
 from proxy.state.level import NEWEST
 from schema.keys import Keyspace, snapshot_name
-from schema.record import SnapshotRef, TreeRecord, decode_record, encode_record
+from schema.record import (
+    SnapshotRef,
+    TreeRecord,
+    decode_record,
+    encode_record,
+    is_incomplete_with_pages,
+)
 
 _CLEARED_AT_ONCE = 10_000  # keys in one Txn that clears leftovers: a larger one holds etcd up
 _MOST_EPOCHS = (1 << 31) - 1
@@ -40,11 +46,13 @@ class Target(NamedTuple):
     revision: int  # etcd's, at which it was looked at
     keys: int
     proxies: int  # that live, and serve the tree or are about to
+    follows: bool = False  # a ZooKeeper, so that it is not complete
 
     @property
     def is_empty(self) -> bool:
         """Nothing is here, or only what an unfinished load has left."""
-        return (self.record is not None and not self.record.complete) or not self.keys
+        unfinished = self.record is not None and not self.record.complete and not self.follows
+        return unfinished or not self.keys
 
     @property
     def nodes(self) -> int:
@@ -85,6 +93,7 @@ async def look(etcd: Etcd, keys: Keyspace) -> Target:
         found.revision,
         await count(etcd, keys.start, keys.end),
         await count(etcd, keys.proxies, keys.proxies_end),
+        is_incomplete_with_pages(record) and bool(await count(etcd, keys.follows, keys.follows + b"\0")),
     )
 
 
@@ -94,7 +103,8 @@ def refusal(target: Target, keys: Keyspace, *, overwrite: bool) -> str | None:
     if not target.is_empty and not overwrite:
         what = "a tree of another version"
         if target.record is not None:
-            what = f"a tree, of {target.nodes} znodes at its last snapshot"
+            follows = " that follows a ZooKeeper" if target.follows else ""
+            what = f"a tree{follows}, of {target.nodes} znodes at its last snapshot"
         return (
             f"{prefix} holds {target.keys} keys already: {what}. Choose another prefix, or have everything"
             " under this one deleted (--overwrite)"

@@ -13,7 +13,7 @@ from pipeline.table import SessionRow
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdRefused, Get, KeyValue, RangeResult, RefusalKind
 from proxy.log import catch_up
-from proxy.log.record import Look, TreeNotServable, look
+from proxy.log.record import Look, TreeNotServable, is_following, look
 from proxy.state.sessions import hash_of
 from schema.keys import Keyspace
 from schema.pages import decode_sessions, decode_state
@@ -55,6 +55,8 @@ async def record_of(etcd: Etcd, keys: Keyspace) -> tuple[Look, TreeRecord]:
     prefix = keys.prefix.decode()
     if found.record is None:
         raise NotReadable(f"there is no tree under {prefix}")
+    if is_following(found):
+        raise NotReadable(f"{prefix} follows a ZooKeeper: it can be read after `follow --finish`")
     if not found.record.complete:
         raise NotReadable(f"the import into {prefix} is not complete. Run it again: it starts over")
     return found, found.record

@@ -365,6 +365,11 @@ def _counting(logs: list[str], zxid: int) -> list[str]:
     return logs[start:]
 
 
+def unneeded_logs(logs: list[str], zxid: int) -> list[str]:
+    """Those of a directory's logs, ascending, that hold nothing behind the snapshot of `zxid`."""
+    return logs[: len(logs) - len(_counting(logs, zxid))]
+
+
 def _version_folder(path: str) -> Path:
     folder = Path(path)
     if (folder / "version-2").is_dir():

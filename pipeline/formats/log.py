@@ -16,8 +16,8 @@ _HEAD = struct.Struct(">qi")
 _INT = struct.Struct(">i")
 _ZXID = struct.Struct(">q")
 _ZXID_AT = 12  # of an entry's body: session, cxid, zxid
-_SHORTEST = 32  # bytes of an entry's body: TxnHeader
-_MARK = 0x42  # "B", behind each entry
+SHORTEST = 32  # bytes of an entry's body: TxnHeader
+MARK = 0x42  # "B", behind each entry
 
 
 class BadSum(BadFile):
@@ -48,7 +48,11 @@ def zxid_of(name: str) -> int | None:
 
 def check_header(source: Source, file: str) -> None:
     """Raises BadFile where the file is no log."""
-    head = bytes(source.buffer[:HEADER_SIZE])
+    check_magic(bytes(source.buffer[:HEADER_SIZE]), file)
+
+
+def check_magic(head: bytes, file: str) -> None:
+    """`head` is the file's first HEADER_SIZE bytes. Raises BadFile where they are no log's."""
     if len(head) < HEADER_SIZE:
         raise BadFile(file, 0, f"is cut short in its header: {len(head)} bytes")
     if head[:4] != _INT.pack(MAGIC):
@@ -97,7 +101,7 @@ def entries(source: Source, file: str, start: int, end: int | None = None) -> It
         adler = zlib.adler32(body)
         if adler != told:
             raise BadSum(file, at, f"the entry's checksum is {adler:08x}, but the log says {told:08x}")
-        if len(body) < _SHORTEST:
+        if len(body) < SHORTEST:
             raise BadFile(file, at, f"an entry of {len(body)} bytes is shorter than a transaction's header")
         yield Entry(at, body)
         at = following
@@ -111,7 +115,12 @@ def zxid_at(body: bytes) -> int:
 
 def entry_size(body: bytes) -> int:
     """How many bytes an entry takes in its file."""
-    return _HEAD.size + len(body) + 1
+    return entry_size_of(len(body))
+
+
+def entry_size_of(length: int) -> int:
+    """The same, of an entry whose body has `length` bytes."""
+    return _HEAD.size + length + 1
 
 
 def pack_header() -> bytes:
@@ -121,7 +130,7 @@ def pack_header() -> bytes:
 
 def pack_entry(body: bytes) -> bytes:
     """One entry."""
-    return _HEAD.pack(zlib.adler32(body), len(body)) + body + bytes((_MARK,))
+    return _HEAD.pack(zlib.adler32(body), len(body)) + body + bytes((MARK,))
 
 
 def _following(buffer: Buffer, at: int) -> int | None:
@@ -129,7 +138,7 @@ def _following(buffer: Buffer, at: int) -> int | None:
     try:
         _, length = _HEAD.unpack_from(buffer, at)
         following: int = at + _HEAD.size + length + 1
-        if length <= 0 or buffer[following - 1] != _MARK:
+        if length <= 0 or buffer[following - 1] != MARK:
             return None
     except (struct.error, IndexError):
         return None

@@ -20,6 +20,7 @@ from pipeline.etcd.read import Session, Survey, sessions
 from pipeline.etcd.settle import settled
 from pipeline.jobs import census
 from pipeline.jobs.ephemerals import Ending, Kept, kept_of
+from pipeline.jobs.export_follow import add_follow_arguments, follow
 from pipeline.jobs.live_sides import table_of
 from pipeline.jobs.summary import add_list_argument, add_progress_argument, say, say_each, say_tree
 from pipeline.running import runner as running
@@ -63,10 +64,15 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_list_argument(parser)
     running.add_arguments(parser)
     add_progress_argument(parser)
+    add_follow_arguments(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Export; raises NotReadable, Failure and Spark's errors."""
+    if arguments.follow:
+        return follow(Connection.from_arguments(arguments), arguments)
+    if arguments.until_level or arguments.timeout is not None:
+        raise Failure("--until-level and --timeout go with --follow")
     _check(arguments.target)
     if arguments.compression and arguments.target.startswith(parquet.PREFIX):
         raise Failure("--compression is for ZooKeeper's snapshots: Parquet has its own")

@@ -26,6 +26,7 @@ OF_PROXIES = {
     Kind.EPOCH: "newEpoch",
     Kind.LEVEL: "raiseLevel",
     Kind.FORGET: "forgetProxy",
+    Kind.FOLLOWED: "followed",  # what a ZooKeeper changed that the tree followed
 }
 
 _EPHEMERAL = frozenset((CreateMode.EPHEMERAL.name, CreateMode.EPHEMERAL_SEQUENTIAL.name))

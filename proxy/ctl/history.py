@@ -28,6 +28,7 @@ from schema.entry import (
     decode_open,
 )
 from schema.errors import BadValue, ForeignKey
+from schema.followed import counts_of
 from schema.keys import Keyspace
 from schema.record import SnapshotRef, decode_proxy
 
@@ -41,6 +42,7 @@ _BODIES: dict[Kind, Callable[[bytes], Any]] = {
     Kind.EPOCH: decode_epoch,
     Kind.LEVEL: decode_level,
     Kind.FORGET: decode_forget,
+    Kind.FOLLOWED: counts_of,
 }
 _SECRET = "password_hash"
 

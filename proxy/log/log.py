@@ -244,7 +244,9 @@ class Log:
 
         Raises TreeNotServable, and EtcdRefused where etcd denies access.
         """
-        loaded = await load(self._etcd, self._keys, levels=self._settings.levels, progress=progress)
+        loaded = await load(
+            self._etcd, self._keys, levels=self._settings.levels, progress=progress, wait=True
+        )
         self.machine.become(loaded.machine)
         self.machine.session_changes.clear()
         self._applier.feed(self._stream.begin(loaded))

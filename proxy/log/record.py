@@ -13,7 +13,7 @@ from proxy.etcd.model import Compare, Get, KeyValue, Put, RangeResult, Txn
 from schema.errors import BadValue
 from schema.json_values import HOW_TO_MIGRATE
 from schema.keys import Keyspace
-from schema.record import TreeRecord, decode_record, encode_record
+from schema.record import TreeRecord, decode_record, encode_record, is_incomplete_with_pages
 
 log = logging.getLogger(__name__)
 
@@ -31,18 +31,28 @@ class Look(NamedTuple):
     record: TreeRecord | None  # None: there is no record
     pair: KeyValue | None  # the record's key
     proxies: list[KeyValue]  # the keys of the living proxies
+    has_position: bool = False  # there is a position up to which the tree has followed a ZooKeeper
 
 
 async def look(etcd: Etcd, keys: Keyspace) -> Look:
     """Read the record and the living proxies at one revision. Raises EtcdError, TreeNotServable."""
     answer = await etcd.txn(
-        Txn((), (Get(keys.tree), Get(keys.proxies, keys.proxies_end), Get(keys.version_1, keys_only=True))),
+        Txn(
+            (),
+            (
+                Get(keys.tree),
+                Get(keys.proxies, keys.proxies_end),
+                Get(keys.version_1, keys_only=True),
+                Get(keys.follows, keys_only=True),
+            ),
+        ),
         TIMEOUT,
     )
-    found, proxies, version_1 = answer.responses
+    found, proxies, version_1, follows = answer.responses
     assert isinstance(found, RangeResult)
     assert isinstance(proxies, RangeResult)
     assert isinstance(version_1, RangeResult)
+    assert isinstance(follows, RangeResult)
     prefix = keys.prefix.decode()
     if version_1.kvs:
         raise TreeNotServable(f"the tree under {prefix} cannot be served: {HOW_TO_MIGRATE}")
@@ -52,7 +62,8 @@ async def look(etcd: Etcd, keys: Keyspace) -> Look:
             record = decode_record(found.kvs[0].value)
         except BadValue as error:
             raise TreeNotServable(f"the tree under {prefix} cannot be served: {error}") from error
-    return Look(answer.revision, record, found.kvs[0] if found.kvs else None, proxies.kvs)
+    pair = found.kvs[0] if found.kvs else None
+    return Look(answer.revision, record, pair, proxies.kvs, bool(follows.kvs))
 
 
 def incarnation_of(keys: Keyspace, proxy: KeyValue) -> str:
@@ -91,6 +102,11 @@ def servable(found: Look, keys: Keyspace, levels: Collection[int]) -> TreeRecord
     record = found.record
     if record is None:
         raise TreeNotServable(f"there is no tree under {prefix}: the key {keys.tree.decode()} is missing")
+    if is_following(found):
+        raise TreeNotServable(
+            f"the tree under {prefix} follows a ZooKeeper, and is not served before the cut-over:"
+            " `python -m pipeline follow ... --finish`"
+        )
     if not record.complete:
         raise TreeNotServable(
             f"the import into {prefix} is not complete. Run the import again: it starts from the beginning"
@@ -99,6 +115,11 @@ def servable(found: Look, keys: Keyspace, levels: Collection[int]) -> TreeRecord
     if record.level not in levels:
         raise TreeNotServable(unknown_level(prefix, record.level, levels))
     return record
+
+
+def is_following(found: Look) -> bool:
+    """Whether the tree follows a ZooKeeper, so that it is not complete yet."""
+    return found.has_position and is_incomplete_with_pages(found.record)
 
 
 def unknown_level(prefix: str, level: int, levels: Collection[int]) -> str:

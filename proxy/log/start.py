@@ -17,8 +17,9 @@ from proxy.etcd.model import EtcdError, EtcdRefused, RefusalKind
 from proxy.log import record as tree_record
 from proxy.log.catch_up import Caught, Truncated, catch_up
 from proxy.log.pages import UnusableSnapshot, read_snapshot
-from proxy.log.record import TIMEOUT, TreeNotServable, look, servable, unknown_level
+from proxy.log.record import TIMEOUT, TreeNotServable, is_following, look, servable, unknown_level
 from proxy.log.replay import Execute, Replay
+from proxy.log.standby import stand_by
 from proxy.state import capture
 from proxy.state.level import KNOWN, NEWEST, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
@@ -70,19 +71,21 @@ async def load(
     wanted: Wanted = Wanted(),  # noqa: B008 - immutable
     patience: float | None = None,
     executes: Callable[[], Execute] | None = None,
+    wait: bool = False,
 ) -> Loaded:
     """Load, retrying failures of etcd for ever, or for `patience` seconds.
 
-    `make`: make a tree where there is none. `progress` is told the number of znodes and entries about once a
-    second. `executes` gives each try what it executes the log's requests with. Raises TreeNotServable,
-    EtcdRefused where etcd denies access, and EtcdError at the end of patience.
+    `make`: make a tree where there is none. `wait`: for the end of following a ZooKeeper. `progress` is told
+    the number of znodes and entries about once a second. `executes` gives each try what it executes the log's
+    requests with. Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError at the end of
+    patience.
     """
     trouble = Repeated(log)
     deadline = None if patience is None else time.monotonic() + patience
     while True:
         try:
             execute = None if executes is None else executes()
-            return await _Load(etcd, keys, levels, progress, wanted, execute).run(make)
+            return await _Load(etcd, keys, levels, progress, wanted, execute).run(make, wait=wait)
         except Truncated as overtaken:
             log.info("truncation overtook the load (%s); loading again", overtaken)
             await asyncio.sleep(_RETRY)
@@ -116,15 +119,19 @@ class _Load:
         self._count = 0
         self._told = time.monotonic()
 
-    async def run(self, make: bool) -> Loaded:
+    async def run(self, make: bool, *, wait: bool) -> Loaded:
         """Raises Truncated, EtcdError, TreeNotServable."""
         cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
         found = await look(self._etcd, self._keys)
         if found.record is None and make:
             await tree_record.create(self._etcd, self._keys, NEWEST)
             found = await look(self._etcd, self._keys)
+        ready = None
+        if wait and is_following(found):
+            ready = await stand_by(self._etcd, self._keys, self._tell)
+            found = await look(self._etcd, self._keys)
         record = servable(found, self._keys, self._levels)
-        machine, base = await self._base(record)
+        machine, base = ready or await self._base(record)
         fell_back = not self._wants_old() and base != record.current
         caught = await catch_up(self._etcd, self._keys, machine.applied, base.position if base else 0)
         # A newer record than the first may have raised the level.

@@ -13,6 +13,7 @@ from codec.errors import MalformedPacket
 from proxy.state import level
 from proxy.state.difference import moved_sessions, tree_events
 from proxy.state.digest import Digest, whole
+from proxy.state.followed import apply_followed
 from proxy.state.level import UnknownLevel
 from proxy.state.operation import WriteOperation
 from proxy.state.ops import EXTENDED, PLAIN
@@ -41,6 +42,7 @@ from schema.entry import (
     decode_node_due,
     decode_open,
 )
+from schema.followed import decode_followed
 
 log = logging.getLogger(__name__)
 
@@ -103,6 +105,17 @@ class Machine:
     def last_checkpoint(self) -> tuple[int, int]:
         """(entries, digest) for entries that this proxy sends; (0, 0) if there is none yet."""
         return self.checkpoints[-1] if self.checkpoints else (0, 0)
+
+    @property
+    def transaction(self) -> Transaction:
+        """What changes the state."""
+        return self._tx
+
+    def work_with(self, make: Callable[[Tree, dict[int, Session], Digest], Transaction]) -> None:
+        """Change the state by another kind of transaction from now on."""
+        self._tx = make(self.tree, self.sessions, self.digest)
+        self.events = self._tx.events
+        self.warnings = self._tx.warnings
 
     def compute_digest(self) -> int:
         """The digest from scratch."""
@@ -336,6 +349,15 @@ class Machine:
         self.applied.pop(decode_forget(request.body).incarnation, None)
         return ()
 
+    def _followed(self, request: Request) -> Iterable[SessionChange]:
+        """The ZooKeeper that the tree follows has gone on. Changes of any other state have no effect."""
+        changes = decode_followed(request.body)
+        if changes.after != self.zxid:
+            raise Refusal(ErrorCode.BAD_VERSION)
+        made = apply_followed(self._tx, changes)
+        self.zxid = changes.zxid
+        return made
+
 
 _PROXYS: dict[int, Callable[[Machine, Request], Iterable[SessionChange]]] = {
     Kind.OPEN: Machine._open,
@@ -346,4 +368,5 @@ _PROXYS: dict[int, Callable[[Machine, Request], Iterable[SessionChange]]] = {
     Kind.EPOCH: Machine._epoch,
     Kind.LEVEL: Machine._raise_level,
     Kind.FORGET: Machine._forget,
+    Kind.FOLLOWED: Machine._followed,
 }

@@ -19,7 +19,7 @@ from proxy.state.tree import Node, Tree
 from proxy.state.watches import TreeEvent
 from schema.entry import Rules
 from schema.paths import parent_of
-from schema.znode import wrap_int
+from schema.znode import Znode, without_data, wrap_int
 
 # Plain numbers: looking up an enum's member costs more than using it.
 _CREATED = int(EventType.NODE_CREATED)
@@ -111,6 +111,10 @@ class Transaction:
         """The session whose request it is."""
         return self._sessions[self.session_id]
 
+    def session_named(self, session_id: int) -> Session:
+        """A session that there is."""
+        return self._sessions[session_id]
+
     # -- changes: whether they are allowed has been checked --------------------------------------------------
 
     def create(
@@ -201,6 +205,13 @@ class Transaction:
         node.aversion = wrap_int(node.aversion + 1)
         node._stat = None
 
+    def assign(self, path: str, node: Node, value: Znode) -> None:
+        """Give a node the ACL, the owner and the Stat of `value`; its data stay."""
+        self._undo.append((_unassign, path, node, without_data(node)))
+        if path not in self._touched:
+            self._digest.touch(path, node)
+        _assign(self._tree, path, node, value)
+
     def delete_ephemerals(self, session_id: int) -> None:
         """Delete what a session owns (DataTree.killSession)."""
         nodes = self.nodes
@@ -280,6 +291,29 @@ def _unset_data(
 def _unset_acl(_tx: Transaction, node: Node, acl: tuple[Acl, ...], aversion: int) -> None:
     node.acl = acl
     node.aversion = aversion
+    node.changed()
+
+
+def _unassign(tx: Transaction, path: str, node: Node, former: Znode) -> None:
+    _assign(tx._tree, path, node, former)
+
+
+def _assign(tree: Tree, path: str, node: Node, value: Znode) -> None:
+    if node.owner != value.owner:
+        if node.owner:
+            tree.forget_owner(path, node.owner)
+        if value.owner:
+            tree.index_owner(path, value.owner)
+        node.owner = value.owner
+    node.acl = value.acl
+    node.czxid = value.czxid
+    node.mzxid = value.mzxid
+    node.pzxid = value.pzxid
+    node.ctime = value.ctime
+    node.mtime = value.mtime
+    node.version = value.version
+    node.created = value.created
+    node.aversion = value.aversion
     node.changed()
 
 

@@ -19,6 +19,7 @@ from schema.entry import (
     encode_level,
     encode_node_due,
 )
+from schema.followed import Followed, encode_followed
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.trees import PASSWORD, Tree, created
 
@@ -53,6 +54,10 @@ MULTI = (
         (Request(Kind.LEVEL, 0, 0, (), encode_level(2)), "0x0  LEVEL level=2"),
         (Request(Kind.FORGET, 0, 0, (), encode_forget("x")), "0x0  FORGET incarnation=x"),
         (Request(Kind.FORGET, 0, 0, (), b"?"), "0x0  FORGET error="),
+        (
+            Request(Kind.FOLLOWED, 0, 0, (), encode_followed(Followed(3, 7, ["/a"], [], [], [], [9]))),
+            "0x0  FOLLOWED after=3 zxid=7 deleted=1 changed=0 opened=0 closed=1",
+        ),
     ],
 )
 async def test_requests(request_: Request, line: str) -> None:

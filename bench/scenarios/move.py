@@ -1,0 +1,151 @@
+"""A move from ZooKeeper to zketcd while clients write: how far the follower is behind, and the pause.
+
+The pause is what clients see: from the last write that ZooKeeper has answered to the first one that zketcd
+has. A zketcd waits for the cut-over meanwhile, as docs/migration.md advises.
+"""
+
+import asyncio
+import re
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from bench import costs, paced, wire
+from bench.data import SIZE, data
+from bench.errors import BenchError
+from bench.load import Admin, connected
+from bench.scenarios import Table
+from bench.scenarios.memory import PATIENCE_S, PER_DIRECTORY, nodes
+from bench.servers import ETCD_OPTIONS
+from bench.streams import UniqueStream
+from bench.workloads import STAT_REPLY
+from pipeline.etcd.options import Connection
+from pipeline.follow.target import position_of
+from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
+from tests.harness.four_letter import four_letter_word
+from tests.harness.process import REPOSITORY
+from tests.harness.waiting import wait_until
+
+ZNODES = (100_000, 500_000)
+RATE = 5_000  # writes a second
+SECONDS = 30.0
+CONNECTIONS = 8
+_STRIDE = 7919  # a prime: the writes go all over the tree
+
+
+def run(scale: float) -> Table:
+    """100,000 and 500,000 znodes, 5,000 writes a second for 30 s, at scale 1."""
+    rows: list[list[float | str | int]] = []
+    for size in ZNODES:
+        count = max(2 * PER_DIRECTORY, round(size * scale))
+        rows.append(_move(count, max(10, round(RATE * min(1.0, 10 * scale))), max(1.0, SECONDS * scale)))
+    return Table(
+        f"A move to zketcd amid writes of {SIZE} bytes to znodes all over the tree",
+        [
+            "znodes",
+            "first load, s",
+            "offered, op/s",
+            "done, op/s",
+            "left when the writers stopped, zxids",
+            "cut-over, s",
+            "pause, s",
+            "follower, % of a core",
+            "follower, MB",
+        ],
+        rows,
+    )
+
+
+def _move(count: int, rate: int, seconds: float) -> list[float | str | int]:
+    print(f"  {count:,} znodes, {rate} writes/s", file=sys.stderr, flush=True)
+    with ExitStack() as stack:
+        etcd = stack.enter_context(EtcdServer(*ETCD_OPTIONS))
+        zookeeper = stack.enter_context(
+            ZooKeeperServer(max_client_connections=0, java_options=("-Xmx6g",), start_timeout=PATIENCE_S)
+        )
+        zketcd = stack.enter_context(
+            closing(ZketcdServer(etcd.endpoint, max_client_connections=0, start_timeout=PATIENCE_S))
+        )
+        log = Path(stack.enter_context(TemporaryDirectory(prefix="zketcd-move-"))) / "follower"
+        with Admin(zookeeper.port) as admin:
+            admin.call_many(nodes(count))
+            admin.close_session()
+        begun = time.perf_counter()
+        follower = stack.enter_context(_running(_command(zookeeper, etcd), log))
+        _wait(lambda: b"level" in log.read_bytes(), follower, log)
+        loaded = time.perf_counter() - begun
+        zketcd.launch()
+        _wait(lambda: "waiting for" in zketcd.log_text(), follower, log)
+        before = costs.cpu_seconds([follower.pid])
+        with connected(zookeeper.port, [_writes(number, count) for number in range(CONNECTIONS)]) as clients:
+            timing = paced.drive(clients, 64, rate, seconds)
+            stopped = time.perf_counter()
+            spent = costs.cpu_seconds([follower.pid]) - before
+            memory = costs.resident_bytes([follower.pid])
+            last = _last_zxid(zookeeper)
+            left = max(0, last - asyncio.run(_position(etcd)))
+            asked = subprocess.run(
+                [*_command(zookeeper, etcd), "--finish", "--zxid", hex(last)], cwd=REPOSITORY, check=False
+            )
+            finished = time.perf_counter() - stopped
+            if asked.returncode:
+                raise BenchError(f"the cut-over ended with {asked.returncode}")
+            zketcd.wait_until_serving()
+            with Admin(zketcd.port) as admin:
+                admin.call(wire.SET_DATA, wire.set_body(b"/d000000", data(0)))
+                pause = time.perf_counter() - stopped
+                admin.close_session()
+    done = sum(timing.counts) / timing.seconds
+    cpu = 100 * spent / timing.seconds
+    return [count, loaded, rate, done, left, finished, pause, cpu, memory / 1e6]
+
+
+def _command(zookeeper: ZooKeeperServer, etcd: EtcdServer) -> list[str]:
+    return [sys.executable, "-m", "pipeline", "follow", str(zookeeper.data_dir), "--etcd", etcd.endpoint]
+
+
+@contextmanager
+def _running(command: Sequence[str], log: Path) -> Iterator["subprocess.Popen[bytes]"]:
+    """A process that ends with the block."""
+    with log.open("wb") as file:
+        process = subprocess.Popen(command, cwd=REPOSITORY, stdout=file, stderr=file)
+    try:
+        yield process
+    finally:
+        process.kill()
+        process.wait()
+
+
+def _wait(probe: Callable[[], bool], follower: "subprocess.Popen[bytes]", log: Path) -> None:
+    """Until it is so, or the follower has ended. Raises BenchError then."""
+    wait_until(lambda: probe() or follower.poll() is not None, "the follower's progress", PATIENCE_S)
+    if follower.poll() is not None:
+        raise BenchError(f"the follower has ended: {log.read_text()[-300:]}")
+
+
+def _writes(connection: int, count: int) -> UniqueStream:
+    """Sets all over the tree, other ones on each connection."""
+
+    def make(number: int) -> bytes:
+        directory, index = divmod((connection + CONNECTIONS * number) * _STRIDE % count, PER_DIRECTORY)
+        path = b"/d%06d" % directory + (b"/n%06d" % index if index else b"")
+        return wire.packet(number + 1, wire.SET_DATA, wire.set_body(path, data(number)))
+
+    return UniqueStream(make, (STAT_REPLY,))
+
+
+def _last_zxid(zookeeper: ZooKeeperServer) -> int:
+    found = re.search(r"Zxid: 0x([0-9a-f]+)", four_letter_word(zookeeper.port, "srvr"))
+    if found is None:
+        raise BenchError("srvr tells no zxid")
+    return int(found[1], 16)
+
+
+async def _position(etcd: EtcdServer) -> int:
+    async with Connection(etcd.endpoint).client() as client:
+        found = await position_of(client, Connection(etcd.endpoint).keys)
+    return 0 if found is None else found.zxid

@@ -1,0 +1,17 @@
+"""A zketcd that follows a running ZooKeeper, and ZooKeeper's files that follow a zketcd.
+
+In (`python -m pipeline follow`):
+tail      reads the transaction log of a member as it grows, exactly once and in order
+base      the tree of a data directory, as the state machine holds it
+changes   applies transactions to that state, and says what they changed
+target    the etcd side: the fence, entries, checkpoints, the position, the cut-over
+finishing how a command asks a running follower for the cut-over
+inward    the loop between tail and target
+
+Back (`python -m pipeline export --follow`):
+recording the state machine's changes, request by request, as ZooKeeper's transactions. Pure.
+files     snapshots and logs in a data directory, written so that ZooKeeper loads them at any time
+outward   the loop between zketcd's log and the files
+
+Both: telling (what is printed), patience (etcd may be away).
+"""

@@ -1,0 +1,178 @@
+"""The tree of a data directory, as the state machine holds it: where following begins."""
+
+import enum
+import gc
+from collections.abc import Iterator, Mapping
+
+from codec.jute import Acl
+from pipeline.errors import Failure
+from pipeline.etcd.passwords import password_of
+from pipeline.formats import digest, directory, snapshot
+from pipeline.formats.compression import opened
+from pipeline.formats.directory import TAIL, Plan, Run
+from pipeline.formats.snapshot import SnapshotReader
+from pipeline.table import AclRow, SessionRow, ZnodeRow
+from proxy.state.digest import session_hash
+from proxy.state.machine import Machine
+from proxy.state.sessions import Session, hash_of
+from proxy.state.tree import Node
+from schema.fixed import fixed_nodes
+from schema.znode import OPEN_ACL
+
+_STEP = 64 << 20  # bytes of a snapshot between two reports
+#: No incarnation: the first proxy gives the session its whole timeout.
+NOBODY = ""
+_UNKNOWN_TIMEOUT_MS = 10_000  # of a session of which only ephemerals are there
+_MASK = (1 << 64) - 1
+
+
+class Same(enum.Enum):
+    """Whether a tree has the digest that ZooKeeper wrote."""
+
+    YES = enum.auto()
+    IN_ASCII = enum.auto()  # as a server sums it whose locale knows no other characters
+    NO = enum.auto()
+
+
+def load_base(path: str, log_path: str | None, cluster_id: int) -> Machine:
+    """The tree at the last transaction that is whole in the log. Raises BadFile, Failure.
+
+    `cluster_id` is of the etcd cluster that it goes to.
+    """
+    survey = directory.survey(path, log_path, repair=frozenset({TAIL}))
+    plan = directory.plan(survey, _STEP)
+    machine = Machine(cluster_id)
+    known: dict[tuple[AclRow, ...] | None, tuple[Acl, ...]] = {None: OPEN_ACL}
+    gc.disable()  # what is loaded stays
+    try:
+        for run in plan.runs:
+            for paths, nodes in _nodes(survey.snapshot, run, plan, known):
+                machine.tree.enter_all(paths, nodes)
+        rows = plan.nodes
+        machine.tree.enter_all([row.path for row in rows], [node_of(row, known) for row in rows])
+        for fixed in fixed_nodes():
+            if fixed not in machine.tree.nodes:
+                raise Failure(f"{survey.snapshot}: there is no {fixed}: it is not a complete tree")
+        machine.tree.link_all()
+    finally:
+        gc.enable()
+    machine.zxid = survey.last_zxid
+    for session in survey.sessions:
+        machine.sessions[session.id] = session_from(session)
+    for owner in machine.tree.ephemerals.keys() - machine.sessions.keys():
+        machine.sessions[owner] = session_from(SessionRow(owner, _UNKNOWN_TIMEOUT_MS))
+    machine.count_again()
+    if survey.digest is not None and compare_digest(machine, survey.digest) is Same.NO:
+        raise Failure(
+            f"{survey.snapshot}: the tree at zxid {survey.last_zxid:#x} has another digest than"
+            " ZooKeeper's own: the copy is not the same tree (`python -m pipeline inspect` says more)"
+        )
+    return machine
+
+
+def digest_of(machine: Machine) -> int:
+    """The digest of the nodes alone, as ZooKeeper has it, unsigned."""
+    total = machine.digest.settle(machine.tree.nodes)
+    return (total - sum(map(session_hash, machine.sessions.values()))) & _MASK
+
+
+def compare_digest(machine: Machine, told: int) -> Same:
+    """Compare a tree's digest with ZooKeeper's own, which is signed."""
+    if digest_of(machine) == told & _MASK:
+        return Same.YES
+    return Same.IN_ASCII if ascii_digest_of(machine) == told & _MASK else Same.NO
+
+
+def ascii_digest_of(machine: Machine) -> int:
+    """As `digest_of`, of a server whose locale knows no characters beyond ASCII."""
+    return (
+        sum(
+            digest.of_node(
+                b"" if path == "/" else path.encode("ascii", "replace"),
+                node.data,
+                node.czxid,
+                node.mzxid,
+                node.pzxid,
+                node.ctime,
+                node.mtime,
+                node.version,
+                node.created,
+                node.aversion,
+                node.owner,
+            )
+            for path, node in machine.tree.nodes.items()
+        )
+        & _MASK
+    )
+
+
+def session_from(row: SessionRow) -> Session:
+    """A session of ZooKeeper's; it derives the password from the id."""
+    return Session(row.id, row.timeout_ms, hash_of(password_of(row.id)), NOBODY)
+
+
+def acl_of(acl: tuple[AclRow, ...] | None) -> tuple[Acl, ...]:
+    """An ACL as the state machine has it: the open one is one object."""
+    made = OPEN_ACL if acl is None else tuple(Acl(*entry) for entry in acl)
+    return OPEN_ACL if made == OPEN_ACL else made
+
+
+def node_of(row: ZnodeRow, known: dict[tuple[AclRow, ...] | None, tuple[Acl, ...]]) -> Node:
+    """A row as a node; `known` keeps equal ACLs one."""
+    acl = known.get(row.acl)
+    if acl is None:
+        acl = known[row.acl] = acl_of(row.acl)
+    return Node(
+        row.data,
+        acl,
+        row.owner,
+        row.czxid,
+        row.mzxid,
+        row.pzxid,
+        row.ctime,
+        row.mtime,
+        row.version,
+        row.created,
+        row.aversion,
+    )
+
+
+def _nodes(
+    file: str, run: Run, plan: Plan, known: dict[tuple[AclRow, ...] | None, tuple[Acl, ...]]
+) -> Iterator[tuple[list[str], list[Node]]]:
+    """The nodes of a run that the logs do not touch."""
+    acls: Mapping[int, tuple[Acl, ...]] = {
+        snapshot.OPEN_ACL_ID: OPEN_ACL,
+        **{number: known.setdefault(acl, acl_of(acl)) for number, acl in plan.acls.items()},
+    }
+    left_out = frozenset(run.left_out)
+    with opened(file) as source:
+        reader = SnapshotReader(source, file, 0 if run.end is None else run.start)
+        if run.end is None:
+            reader.head()
+        while True:
+            part = reader.nodes(run.end)
+            columns = [part.fixed[name].tolist() for name in _FIELDS]
+            paths: list[str] = []
+            nodes: list[Node] = []
+            for offset, raw, data, number, *stat in zip(
+                part.offsets, part.paths, part.data, *columns, strict=True
+            ):
+                if offset in left_out:
+                    continue
+                acl = acls.get(number)
+                if acl is None:
+                    raise Failure(f"{file}, byte {offset}: {raw!r} has ACL {number}, which the file lacks")
+                paths.append(snapshot.path_text(raw, file, offset))
+                nodes.append(Node(data, acl, *stat))
+            if paths:
+                yield paths, nodes
+            if part.last or (run.end is not None and part.end >= run.end):
+                return
+
+
+# The order of Node's arguments behind the ACL.
+_FIELDS = (
+    *("acl", "owner", "czxid", "mzxid", "pzxid", "ctime", "mtime"),
+    *("version", "created", "aversion"),
+)

@@ -1,0 +1,209 @@
+"""Transactions of ZooKeeper applied to the state machine's state, and what has become of it.
+
+The rules are DataTree.processTxn's on a tree that is exactly the one of the transaction before. A transaction
+that does not fit is no transaction of this tree: nothing is guessed.
+"""
+
+from collections.abc import Callable, Sequence
+from itertools import chain
+
+from codec.constants import OpCode
+from codec.jute import Acl
+from pipeline.errors import Failure
+from pipeline.follow.base import acl_of, session_from
+from pipeline.table import SessionRow, TransactionRow
+from proxy.state.machine import Machine
+from proxy.state.transaction import Transaction
+from schema.followed import Followed
+from schema.pages import SessionValue
+from schema.paths import parent_of
+from schema.znode import without_data
+
+
+class Diverged(Failure):
+    """A transaction does not fit the tree."""
+
+
+class Changes:
+    """Applies transactions, and collects what they change until it is taken."""
+
+    def __init__(self, machine: Machine) -> None:
+        self._machine = machine
+        self._tx: Transaction = machine.transaction
+        self._start()
+
+    def _start(self) -> None:
+        self._after = self._machine.zxid
+        self._changed: set[str] = set()  # nodes that are there
+        self._whole: set[str] = set()  # of these, those whose data are not what they were
+        self._made: set[str] = set()  # of these, those that were not there
+        self._deleted: set[str] = set()  # nodes that were there
+        self._opened: set[int] = set()
+        self._closed: set[int] = set()
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is anything to take."""
+        return self._machine.zxid != self._after
+
+    def apply(self, rows: Sequence[TransactionRow]) -> None:
+        """Apply one transaction: all rows of one zxid. Raises Diverged."""
+        first = rows[0]
+        # A multi that failed keeps its first parts as they would have been.
+        if not any(row.type == OpCode.ERROR for row in rows):
+            self._tx.enter(NO_SENDER, first.time, 0)
+            self._tx.zxid = first.zxid
+            for row in rows:
+                apply = _TYPES.get(row.type)
+                if apply is None:
+                    continue  # an empty multi, and checks, which were made before it was logged
+                try:
+                    apply(self, row)
+                except KeyError as error:
+                    raise Diverged(
+                        f"{row.file}, byte {row.offset}: transaction {row.zxid:#x} does not fit the tree:"
+                        f" {OpCode(row.type).name} {row.path or ''} meets no {error}. It is the log of"
+                        " another ensemble, or transactions before it are missing"
+                    ) from None
+            self._tx.commit()
+        self._machine.zxid = first.zxid
+
+    def end_sessions(self, zxid: int, clock: int) -> None:
+        """Close all sessions in one transaction, and go on at `zxid`."""
+        self._tx.enter(NO_SENDER, clock, 0)
+        self._tx.zxid = zxid
+        for session_id in sorted(self._machine.sessions):
+            self._end(session_id, ())
+        self._tx.commit()
+        self._machine.zxid = zxid
+
+    def move_to(self, zxid: int) -> None:
+        """Go on at a later zxid."""
+        self._machine.zxid = zxid
+
+    def take(self) -> Followed:
+        """What has changed since the last time."""
+        nodes = self._machine.tree.nodes
+        sessions = self._machine.sessions
+        stats = sorted(self._changed - self._whole)
+        taken = Followed(
+            self._after,
+            self._machine.zxid,
+            sorted(self._deleted, reverse=True),
+            [(path, nodes[path]) for path in sorted(self._whole)],
+            [(path, without_data(nodes[path])) for path in stats],
+            [
+                SessionValue(session.id, session.timeout_ms, session.password_hash, session.incarnation)
+                for session in (sessions[session_id] for session_id in sorted(self._opened))
+            ],
+            sorted(self._closed),
+        )
+        self._start()
+        return taken
+
+    # -- one type each --------------------------------------------------------------------------------------
+
+    def _create(self, row: TransactionRow) -> None:
+        path = row.path or ""
+        above = parent_of(path)
+        nodes = self._machine.tree.nodes
+        parent = nodes[above]
+        if path in nodes:
+            raise KeyError(f"free place for {path}")
+        created, pzxid = parent.created, parent.pzxid
+        self._tx.create(path, above, parent, row.data, self._acl(row), row.owner or 0)
+        # As DataTree.createNode, which believes the transaction.
+        counter = created + 1 if row.parent_cversion is None else row.parent_cversion
+        if counter > created:
+            parent.created = counter
+        else:
+            parent.created, parent.pzxid = created, pzxid
+        parent.changed()
+        self._changed.update((above, path))
+        self._whole.add(path)
+        if path in self._deleted:
+            self._deleted.discard(path)
+        else:
+            self._made.add(path)
+
+    def _delete(self, row: TransactionRow) -> None:
+        self._remove(row.path or "")
+
+    def _remove(self, path: str) -> None:
+        above = parent_of(path)
+        nodes = self._machine.tree.nodes
+        parent, node = nodes[above], nodes[path]
+        if node.children:
+            raise KeyError(f"{path} without children")
+        pzxid = parent.pzxid
+        self._tx.delete(path, above, parent, node)
+        parent.pzxid = max(pzxid, parent.pzxid)
+        self._changed.add(above)
+        self._changed.discard(path)
+        self._whole.discard(path)
+        if path in self._made:
+            self._made.discard(path)
+        else:
+            self._deleted.add(path)
+
+    def _set_data(self, row: TransactionRow) -> None:
+        path = row.path or ""
+        node = self._machine.tree.nodes[path]
+        self._tx.set_data(path, node, row.data)
+        node.version = row.version or 0
+        self._changed.add(path)
+        self._whole.add(path)
+
+    def _set_acl(self, row: TransactionRow) -> None:
+        path = row.path or ""
+        node = self._machine.tree.nodes[path]
+        self._tx.set_acl(path, node, self._acl(row))
+        node.aversion = row.version or 0
+        self._changed.add(path)
+
+    def _create_session(self, row: TransactionRow) -> None:
+        sessions = self._machine.sessions
+        if row.session_id in sessions:
+            self._end(row.session_id, ())
+        self._tx.open_session(session_from(SessionRow(row.session_id, row.timeout_ms or 0)))
+        self._opened.add(row.session_id)
+
+    def _close_session(self, row: TransactionRow) -> None:
+        self._end(row.session_id, row.paths or ())
+
+    def _end(self, session_id: int, paths: Sequence[str]) -> None:
+        """As DataTree.killSession: first what the transaction names, then what is left."""
+        tree = self._machine.tree
+        left: set[str] = tree.ephemerals.get(session_id, set())
+        for path in chain(paths, sorted(left - set(paths))):
+            if path in tree.nodes:
+                self._remove(path)
+        session = self._machine.sessions.get(session_id)
+        if session is None:
+            return
+        self._tx.close_session(session)
+        if session_id in self._opened:
+            self._opened.discard(session_id)
+        else:
+            self._closed.add(session_id)
+
+    def _acl(self, row: TransactionRow) -> tuple[Acl, ...]:
+        return acl_of(row.acl)
+
+
+#: Nobody: transactions are not evaluated for any proxy's client.
+NO_SENDER = ""
+
+_TYPES: dict[int, Callable[[Changes, TransactionRow], None]] = {
+    OpCode.CREATE: Changes._create,
+    OpCode.CREATE2: Changes._create,
+    OpCode.CREATE_CONTAINER: Changes._create,
+    OpCode.CREATE_TTL: Changes._create,
+    OpCode.DELETE: Changes._delete,
+    OpCode.DELETE_CONTAINER: Changes._delete,
+    OpCode.SET_DATA: Changes._set_data,
+    OpCode.RECONFIG: Changes._set_data,
+    OpCode.SET_ACL: Changes._set_acl,
+    OpCode.CREATE_SESSION: Changes._create_session,
+    OpCode.CLOSE_SESSION: Changes._close_session,
+}

@@ -1,0 +1,194 @@
+"""A data directory that is written while it could be started on: snapshots and transaction logs.
+
+A log is only appended to, and a snapshot has its name when it is whole and on disk. So whatever ends us, a
+server that starts on the directory finds a whole tree: what was torn it leaves out, as it does of its own
+files.
+"""
+
+import json
+import os
+import zlib
+from collections.abc import Iterable
+from pathlib import Path
+from typing import BinaryIO, NamedTuple
+
+from codec.jute import Acl
+from pipeline.errors import Failure
+from pipeline.follow.base import load_base
+from pipeline.formats import directory, log, snapshot, transactions
+from pipeline.formats.directory import TAIL
+from pipeline.formats.seal import sealed_tail
+from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
+from proxy.state.machine import Machine
+from schema.znode import OPEN_ACL
+
+MARK = "zketcd-export.json"  # names a directory as ours, beside version-2
+_KEPT = 3  # snapshots, as autopurge.snapRetainCount
+_LOG_BYTES = 64 << 20  # of a log, and at least as many between two snapshots
+_CHUNK = 1 << 20
+
+
+class Owner(NamedTuple):
+    """Whose tree a directory holds."""
+
+    prefix: str
+    cluster_id: int
+
+
+class Files:
+    """Writes one data directory."""
+
+    def __init__(self, path: str, owner: Owner) -> None:
+        """Raises Failure for a directory that holds anything else than this tree, OSError."""
+        self._path = Path(path)
+        self._folder = self._path / "version-2"
+        self._log: BinaryIO | None = None
+        self._log_size = 0
+        self._since_snapshot = 0
+        self._snapshot_size = 0
+        self._own(owner)
+
+    def _own(self, owner: Owner) -> None:
+        mark = self._path / MARK
+        text = json.dumps(owner._asdict())
+        if mark.exists():
+            there = mark.read_text()
+            if there != text:
+                raise Failure(f"{self._path} holds the export of another tree: {MARK} says {there}")
+            return
+        if self._path.exists() and not self._path.is_dir():
+            raise Failure(f"{self._path} is not a directory")
+        self._folder.mkdir(parents=True, exist_ok=True)
+        if any(directory.files(str(self._path))):
+            raise Failure(f"{self._path} holds a tree already, and no earlier export --follow has written it")
+        mark.write_text(text)
+        _sync_folder(self._path)
+
+    def last_zxid(self) -> int | None:
+        """The last whole transaction; None in an empty directory. What was torn is cut off.
+
+        Raises BadFile, OSError.
+        """
+        for left in self._folder.glob("*.part"):
+            left.unlink()
+        if not directory.files(str(self._path))[0]:
+            return None
+        found = directory.survey(str(self._path), repair=frozenset({TAIL}))
+        for each in found.logs:
+            if each.end < Path(each.file).stat().st_size:
+                os.truncate(each.file, each.end)
+        self._snapshot_size = found.checked.size
+        self._since_snapshot = sum(each.end for each in found.logs)
+        return found.last_zxid
+
+    def tree(self) -> Machine:
+        """What the directory holds. Raises BadFile, Failure."""
+        return load_base(str(self._path), None, 0)
+
+    def append(self, rows: list[TransactionRow]) -> None:
+        """Add one transaction; it is on disk after `sync`."""
+        if self._log is None or self._log_size > _LOG_BYTES:
+            self._roll(rows[0].zxid)
+        assert self._log is not None
+        entry = log.pack_entry(transactions.pack(rows))
+        self._log.write(entry)
+        self._log_size += len(entry)
+        self._since_snapshot += len(entry)
+
+    def _roll(self, zxid: int) -> None:
+        self.close()
+        self._log = (self._folder / f"{log.PREFIX}{zxid:x}").open("wb")
+        self._log.write(log.pack_header())
+        self._log_size = log.HEADER_SIZE
+        _sync_folder(self._folder)
+
+    def sync(self) -> None:
+        """Return when all that was added is on disk."""
+        if self._log is not None:
+            self._log.flush()
+            os.fsync(self._log.fileno())
+
+    def close(self) -> None:
+        """End the log that is written."""
+        if self._log is not None:
+            self.sync()
+            self._log.close()
+            self._log = None
+
+    @property
+    def wants_snapshot(self) -> bool:
+        """Whether the log has become as long as a snapshot."""
+        return self._since_snapshot > max(_LOG_BYTES, self._snapshot_size)
+
+    def write_snapshot(self, machine: Machine) -> None:
+        """Write the state as a snapshot, from which a server starts from now on; old ones go."""
+        self.close()
+        name = f"{snapshot.PREFIX}{machine.zxid:x}"
+        part = self._folder / f"{name}.part"
+        with part.open("wb") as file:
+            adler = 1
+            for chunk in _chunks(machine):
+                adler = zlib.adler32(chunk, adler)
+                file.write(chunk)
+            file.write(sealed_tail(adler, []))
+            self._snapshot_size = file.tell()
+            file.flush()
+            os.fsync(file.fileno())
+        part.rename(self._folder / name)
+        _sync_folder(self._folder)
+        self._since_snapshot = 0
+        self._purge()
+
+    def _purge(self) -> None:
+        """Delete snapshots but the newest, and the logs that the rest does not need."""
+        snapshots, logs = directory.files(str(self._path))
+        for file in snapshots[:-_KEPT]:
+            Path(file).unlink()
+        oldest = snapshot.zxid_of(Path(snapshots[-_KEPT:][0]).name) or 0
+        for file in directory.unneeded_logs(logs, oldest):
+            Path(file).unlink()
+
+
+def _chunks(machine: Machine) -> Iterable[bytes]:
+    """A snapshot's bytes up to its seal. Parents come before their children."""
+    acls: dict[tuple[Acl, ...], int] = {OPEN_ACL: snapshot.OPEN_ACL_ID}
+    for node in machine.tree.nodes.values():
+        if node.acl not in acls:
+            acls[node.acl] = len(acls)
+    sessions = [SessionRow(session.id, session.timeout_ms) for session in machine.sessions.values()]
+    table = {number: [AclRow(*entry) for entry in acl] for acl, number in acls.items() if acl is not OPEN_ACL}
+    parts = [snapshot.pack_head(sessions, table)]
+    size = 0
+    for path, node in sorted(machine.tree.nodes.items()):
+        record = snapshot.pack_node(
+            ZnodeRow(
+                path,
+                node.data,
+                None,
+                node.czxid,
+                node.mzxid,
+                node.pzxid,
+                node.ctime,
+                node.mtime,
+                node.version,
+                node.created,
+                node.aversion,
+                node.owner,
+            ),
+            acls[node.acl],
+        )
+        parts.append(record)
+        size += len(record)
+        if size > _CHUNK:
+            yield b"".join(parts)
+            parts, size = [], 0
+    parts.append(snapshot.END)
+    yield b"".join(parts)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)

@@ -1,0 +1,95 @@
+"""How the cut-over is asked for: a key in etcd, so that the follower may run on any host.
+
+A follower that runs answers by putting the key again, about once a second, until the tree is complete. Where
+nobody answers, the command follows by itself.
+"""
+
+import asyncio
+import time
+from typing import NamedTuple
+
+from pipeline.etcd.load import look
+from pipeline.etcd.requests import TIMEOUT, commit, insist
+from pipeline.follow.target import position_of
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Compare, Delete, Get, Put, Txn
+from schema.json_values import boolean, number, pack_json, unpack_json
+from schema.keys import Keyspace
+
+_POLL = 0.1  # seconds
+_ANSWER_WITHIN = 10.0  # it may write a checkpoint meanwhile
+_ANSWERED_EVERY = 1.0
+
+
+class Asked(NamedTuple):
+    """What the key `follow/finish` says."""
+
+    zxid: int  # the tree must have come to at least
+    keep_sessions: bool
+    answered: bool
+
+
+async def asked(etcd: Etcd, keys: Keyspace) -> tuple[Asked, int] | None:
+    """The request that there is, and its key's mod_revision. Raises EtcdError, BadValue."""
+    found = (await insist(lambda: etcd.range(Get(keys.finish), TIMEOUT))).kvs
+    if not found:
+        return None
+    members = unpack_json(found[0].value, "the request for the end of following")
+    wanted = Asked(number(members["zxid"]), boolean(members["keep_sessions"]), boolean(members["answered"]))
+    return wanted, found[0].mod_revision
+
+
+class Answering:
+    """The running follower's side."""
+
+    def __init__(self, etcd: Etcd, keys: Keyspace) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._answered = 0.0
+
+    async def wanted(self) -> Asked | None:
+        """What is asked for; None: nothing."""
+        found = await asked(self._etcd, self._keys)
+        if found is None:
+            return None
+        request, revision = found
+        if time.monotonic() - self._answered > _ANSWERED_EVERY:
+            value = pack_json(request._replace(answered=True)._asdict())
+            guard = Compare(self._keys.finish, revision)
+            await commit(self._etcd, Txn((guard,), (Put(self._keys.finish, value),)))
+            self._answered = time.monotonic()
+        return request
+
+
+async def ask(etcd: Etcd, keys: Keyspace, request: Asked) -> bool:
+    """Ask a running follower to finish, and wait until it has; False: nobody answers (any more).
+
+    Given up (cancelled), it is no longer asked for. Raises EtcdError.
+    """
+    there = await look(etcd, keys)
+    value = pack_json(request._asdict())
+    await commit(etcd, Txn((Compare(keys.tree, there.record_mod),), (Put(keys.finish, value),)))
+    try:
+        return await _finished(etcd, keys)
+    except asyncio.CancelledError:
+        await commit(etcd, Txn((Compare(keys.tree, there.record_mod),), (Delete(keys.finish),)))
+        raise
+
+
+async def _finished(etcd: Etcd, keys: Keyspace) -> bool:
+    heard, zxid, revision = time.monotonic(), -1, 0
+    while True:
+        position = await position_of(etcd, keys)
+        if position is not None and position.finished:
+            return True
+        found = await asked(etcd, keys)
+        now = time.monotonic()
+        if position is not None and position.zxid != zxid:  # it works, and has not looked here yet
+            zxid, heard = position.zxid, now
+        if found is not None and found[1] != revision:
+            revision = found[1]
+            if found[0].answered:
+                heard = now
+        if now - heard > _ANSWER_WITHIN:
+            return False
+        await asyncio.sleep(_POLL)

@@ -1,0 +1,211 @@
+"""The loop that keeps a tree in etcd level with a ZooKeeper, up to the cut-over."""
+
+import asyncio
+import time
+import zlib
+from typing import NamedTuple
+
+from pipeline.errors import Failure
+from pipeline.etcd.limits import Limits
+from pipeline.etcd.load import first_zxid
+from pipeline.follow import target
+from pipeline.follow.base import Same, compare_digest, load_base
+from pipeline.follow.changes import Changes
+from pipeline.follow.finishing import Answering, Asked, ask
+from pipeline.follow.patience import patiently
+from pipeline.follow.tail import Found, Tail, Unsettled
+from pipeline.follow.target import Position, Target, position_of
+from pipeline.follow.telling import Status, tell
+from pipeline.formats import transactions
+from pipeline.formats.errors import BadFile
+from pipeline.table import TransactionRow
+from proxy.etcd.interface import Etcd
+from proxy.state.machine import Machine
+from schema.keys import Keyspace
+
+DONE, STUCK, NOT_LEVEL = 0, 1, 3  # exit codes
+# An entry holds so much at most, unless one transaction needs more.
+_ENTRY_TRANSACTIONS = 4000
+_ENTRY_BYTES = 256 << 10
+_TELL_AFTER = 2.0  # seconds: what is written this moment is not worth a word
+_CHECKPOINT_BYTES = 64 << 20  # of entries since the snapshot, or as many as it has
+
+
+class Options(NamedTuple):
+    """What the command line says."""
+
+    source: str
+    log_path: str | None = None
+    overwrite: bool = False
+    until_level: bool = False
+    finish: bool = False
+    keep_sessions: bool = False
+    zxid: int = 0  # level and finished mean at least this one
+    timeout: float | None = None  # seconds for the way to level
+    patience: float = 30.0  # seconds for files to come right
+    interval: float = 0.1  # seconds between two looks
+    torn: bool = False  # the newest log is complete up to its first damage
+    limits: Limits = Limits()
+
+
+async def follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
+    """Follow until told to stop; the exit code. Raises Failure, EtcdError, OSError."""
+    limit = asyncio.timeout(options.timeout)
+    try:
+        async with limit:
+            return await _follow(etcd, keys, options)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        tell(f"not level within {options.timeout:g} s")
+        return NOT_LEVEL
+
+
+async def _follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
+    there = await position_of(etcd, keys)
+    if there is not None and there.finished and not options.overwrite:
+        if not options.finish:
+            raise Failure(
+                f"{keys.prefix.decode()} has finished following, at zxid {there.zxid:#x}, and may be served"
+            )
+        print(f"finished: zxids go on at 0x{there.zxid:x}", flush=True)
+        return DONE
+    if options.finish and there is not None and not options.overwrite:
+        if await ask(etcd, keys, Asked(options.zxid, options.keep_sessions, False)):
+            finished = await position_of(etcd, keys)
+            assert finished is not None
+            print(f"finished: zxids go on at 0x{finished.zxid:x}", flush=True)
+            return DONE
+        tell("no follower answers: taking over")
+    found = await _open(etcd, keys, options, there)
+    return await _Following(etcd, keys, options, found).run()
+
+
+async def _open(etcd: Etcd, keys: Keyspace, options: Options, there: Position | None) -> Target:
+    if there is not None and not options.overwrite:
+        found = await target.resume(etcd, keys)
+        tell(f"going on behind zxid 0x{found.position.zxid:x}, where it was")
+        return found
+
+    def make(cluster_id: int) -> tuple[Machine, Position]:
+        machine = load_base(options.source, options.log_path, cluster_id)
+        tell(f"loaded {len(machine.tree.nodes)} znodes at zxid 0x{machine.zxid:x}")
+        return machine, Position("", machine.zxid, None, options.source, False)
+
+    return await target.begin(etcd, keys, make, options.limits, overwrite=options.overwrite, progress=tell)
+
+
+class _Following:
+    """One run."""
+
+    def __init__(self, etcd: Etcd, keys: Keyspace, options: Options, found: Target) -> None:
+        self._options = options
+        self._follow, self._machine, self._position = found
+        self._changes = Changes(self._machine)
+        self._answering = Answering(etcd, keys)
+        self._status = Status()
+        self._tail = Tail(
+            options.source,
+            options.log_path,
+            self._position.zxid,
+            self._position.mark,
+            torn=options.torn,
+        )
+        self._settled = time.monotonic()  # when the files last were right
+        self._told = ""  # what was said to be wrong with them
+        self._compares = True
+        self._keep_sessions = options.keep_sessions
+
+    async def run(self) -> int:
+        """The exit code."""
+        options = self._options
+        while True:
+            # Before the look at the files: what is there when it is asked for is applied.
+            wanted = await self._wanted()
+            found = self._read()
+            if found is not None and found.entries:
+                await self._apply(found)
+                if self._follow.log_bytes > max(_CHECKPOINT_BYTES, self._follow.snapshot_bytes):
+                    self._position = await self._follow.checkpoint(self._machine, self._position)
+            is_level = found is not None and not found.more and not found.entries
+            if is_level:
+                leaving = wanted is not None and self._machine.zxid >= wanted
+                self._status.level(self._machine.zxid, now=leaving or options.until_level)
+                if leaving:
+                    return await self._finish()
+                if options.until_level and self._machine.zxid >= options.zxid:
+                    return DONE
+            if found is None or not (found.more or found.entries):
+                await asyncio.sleep(options.interval)
+
+    async def _wanted(self) -> int | None:
+        """The zxid from which on to finish; None: not yet."""
+        if self._options.finish:
+            return self._options.zxid
+        request = await patiently(self._answering.wanted)
+        if request is None:
+            return None
+        self._keep_sessions = request.keep_sessions
+        return request.zxid
+
+    def _read(self) -> Found | None:
+        """What has come; None while the files are not right. Raises Unsettled when they stay so."""
+        try:
+            found = self._tail.read()
+        except (Unsettled, BadFile, FileNotFoundError) as error:
+            now = time.monotonic()
+            if now - self._settled > self._options.patience:
+                raise Unsettled(f"stopped at zxid 0x{self._machine.zxid:x}: {error}") from error
+            if now - self._settled > _TELL_AFTER and str(error) != self._told:
+                self._told = str(error)
+                tell(f"waiting: {error}")
+            return None
+        self._settled = time.monotonic()
+        return found
+
+    async def _apply(self, found: Found) -> None:
+        """Apply and append what was found, entry by entry."""
+        size = count = 0
+        for index, entry in enumerate(found.entries):
+            rows = list(transactions.rows(entry, found.file, found.file))
+            self._changes.apply(rows)
+            size += len(entry.body)
+            count += 1
+            if size >= _ENTRY_BYTES or count >= _ENTRY_TRANSACTIONS or entry is found.entries[-1]:
+                self._compare(rows[-1])
+                zxid, mark = rows[0].zxid, zlib.adler32(entry.body)
+                self._position = self._position._replace(zxid=zxid, mark=mark)
+                await self._follow.append(self._machine, self._changes.take(), rows[0].time, self._position)
+                self._status.behind(self._machine.zxid, len(found.entries) - index - 1)
+                size = count = 0
+
+    def _compare(self, row: TransactionRow) -> None:
+        """Compare the tree with what ZooKeeper says of its own. Raises Failure."""
+        if row.digest is None or not self._compares:
+            return
+        same = compare_digest(self._machine, row.digest)
+        if same is Same.NO:
+            raise Failure(
+                f"{row.file}, byte {row.offset}: behind transaction {row.zxid:#x} the tree has another"
+                " digest than ZooKeeper's: it is not the same tree, or this is another ensemble's log."
+                " Start over with --overwrite"
+            )
+        if same is Same.IN_ASCII:
+            tell("the server's locale is not UTF-8: its digests cannot be compared with each transaction")
+            self._compares = False
+
+    async def _finish(self) -> int:
+        """The cut-over: a new epoch, as an elected leader begins one; sessions end unless they come over."""
+        zxid = first_zxid(self._machine.zxid)
+        now = int(time.time() * 1000)
+        sessions = len(self._machine.sessions)
+        if self._keep_sessions:
+            self._changes.move_to(zxid)
+        else:
+            self._changes.end_sessions(zxid, now)
+        self._position = self._position._replace(zxid=zxid)
+        await self._follow.finish(self._machine, self._changes.take(), now, self._position)
+        what = "kept" if self._keep_sessions else "ended, with their ephemerals"
+        print(f"sessions: {sessions} {what}")
+        print(f"finished: zxids go on at 0x{zxid:x}", flush=True)
+        return DONE

@@ -1,0 +1,193 @@
+"""The loop that keeps a data directory of ZooKeeper level with a tree of zketcd."""
+
+import asyncio
+from typing import NamedTuple
+
+from pipeline.errors import Failure
+from pipeline.follow.base import digest_of
+from pipeline.follow.files import Files, Owner
+from pipeline.follow.patience import RETRY, patiently
+from pipeline.follow.recording import Recorder, is_jump
+from pipeline.follow.telling import Status, tell
+from pipeline.table import TransactionRow
+from proxy.etcd.interface import Etcd
+from proxy.log.catch_up import Truncated, catch_up
+from proxy.log.pages import UnusableSnapshot, read_snapshot
+from proxy.log.record import TreeNotServable, look, servable
+from proxy.log.replay import Place, Replay
+from proxy.state import capture
+from proxy.state.level import KNOWN
+from proxy.state.machine import Machine
+from schema.entry import Entry, Request
+from schema.keys import Keyspace
+
+DONE, NOT_LEVEL = 0, 3  # exit codes
+_TIMEOUT = 10.0  # seconds
+
+
+class Options(NamedTuple):
+    """What the command line says."""
+
+    target: str
+    until_level: bool = False
+    timeout: float | None = None  # seconds for the way to level
+    interval: float = 0.2  # seconds between two looks
+
+
+async def mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
+    """Keep the directory level until told to stop; the exit code. Raises Failure, EtcdError, OSError."""
+    limit = asyncio.timeout(options.timeout)
+    try:
+        async with limit:
+            return await _mirror(etcd, keys, options)
+    except TimeoutError:
+        if not limit.expired():
+            raise
+        tell(f"not level within {options.timeout:g} s")
+        return NOT_LEVEL
+    except TreeNotServable as error:
+        raise Failure(str(error)) from error
+
+
+async def _mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
+    cluster_id = (await patiently(lambda: etcd.status(_TIMEOUT))).cluster_id
+    files = Files(options.target, Owner(keys.prefix.decode(), cluster_id))
+    try:
+        return await _Mirroring(etcd, keys, options, files).run()
+    finally:
+        files.close()
+
+
+class _Mirroring:
+    """One run."""
+
+    def __init__(self, etcd: Etcd, keys: Keyspace, options: Options, files: Files) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._options = options
+        self._files = files
+        self._status = Status()
+        self._zxid: int | None = None  # the directory's last
+        self._expected: int | None = None  # the directory's digest at that zxid, until it was compared
+        self._machine = Machine(0)
+        self._recorder = Recorder(self._machine)
+        self._position = 0
+        # To be written: the state machine's code must not wait for a disk.
+        self._rows: list[list[TransactionRow]] = []
+        self._jumped = False  # behind them only a snapshot can go on
+
+    async def run(self) -> int:
+        """The exit code."""
+        options = self._options
+        self._zxid = self._files.last_zxid()
+        if self._zxid is not None:
+            self._expected = digest_of(self._files.tree())
+            tell(f"{options.target} is at zxid 0x{self._zxid:x}: going on from there")
+        await self._load()
+        while True:
+            try:
+                found = await patiently(self._step)
+            except Truncated as error:
+                tell(f"the log was truncated before it was read ({error}): going on from a newer snapshot")
+                await self._load()
+                continue
+            if self._files.wants_snapshot:
+                self._files.write_snapshot(self._machine)
+            if not found:
+                self._status.level(self._machine.zxid, now=options.until_level)
+                if options.until_level:
+                    return DONE
+            else:
+                self._status.at(self._machine.zxid)
+            if not found:
+                await asyncio.sleep(options.interval)
+
+    async def _load(self) -> None:
+        """A snapshot of zketcd's from which the log leads to the directory's last zxid; else a new start."""
+        try:
+            base = await patiently(self._base)
+        except Truncated:
+            await asyncio.sleep(RETRY)
+            return await self._load()
+        if base is None:
+            tell("zketcd's log does not reach back to there: beginning again with a snapshot of now")
+            self._zxid = self._expected = None
+            return await self._load()
+        self._machine, self._position = base
+        self._recorder = Recorder(self._machine)
+        if self._zxid is None:
+            try:
+                await patiently(self._step)
+            except Truncated:
+                return await self._load()
+            self._files.write_snapshot(self._machine)
+            self._zxid = self._machine.zxid
+            tell(f"wrote a snapshot of {len(self._machine.tree.nodes)} znodes at zxid 0x{self._zxid:x}")
+        self._compare()
+        return None
+
+    async def _base(self) -> tuple[Machine, int] | None:
+        """The newest usable snapshot that is not behind the directory, and its position."""
+        record = servable(await look(self._etcd, self._keys), self._keys, KNOWN)
+        for ref in (record.current, record.previous):
+            if ref is None or (self._zxid is not None and ref.zxid > self._zxid):
+                continue
+            try:
+                return await read_snapshot(self._etcd, self._keys, ref, lambda _count: None), ref.position
+            except UnusableSnapshot as error:
+                now = servable(await look(self._etcd, self._keys), self._keys, KNOWN)
+                if ref not in (now.current, now.previous):
+                    raise Truncated(f"the snapshot {ref.name} was replaced") from error
+                tell(f"the snapshot {ref.name} cannot be used: {error}")
+        if record.current is None:
+            return capture.new_machine(record.cluster_id, record.level), 0
+        if self._zxid is None:
+            raise Failure(f"no snapshot of the tree under {self._keys.prefix.decode()} can be used")
+        return None
+
+    async def _step(self) -> int:
+        """Apply what was appended; how many transactions were written. Raises Truncated, EtcdError."""
+        caught = await catch_up(self._etcd, self._keys, self._machine.applied, self._position)
+        replay = Replay(self._keys, self._machine, caught, lambda _count: None, self._execute)
+        await replay.run(caught.revision)
+        self._position = caught.revision
+        written = len(self._rows) + self._jumped
+        for rows in self._rows:
+            self._files.append(rows)
+        self._rows.clear()
+        self._files.sync()
+        if self._jumped:
+            self._files.write_snapshot(self._machine)
+            self._zxid, self._jumped = self._machine.zxid, False
+        if self._expected is not None:
+            raise Failure(
+                f"{self._options.target} is at zxid 0x{self._zxid or 0:x}, and the tree at"
+                f" 0x{self._machine.zxid:x}: the directory has gone on by itself (was ZooKeeper started"
+                " on it?). Export to an empty directory"
+            )
+        return written
+
+    def _execute(self, machine: Machine, _entry: Entry, request: Request, _place: Place) -> None:
+        rows = self._recorder.taken(request, machine.execute(request))
+        if not rows or self._zxid is None or rows[0].zxid < self._zxid:
+            return
+        if rows[0].zxid == self._zxid:
+            self._compare()
+            return
+        if self._expected is not None:
+            return  # the directory's last transaction was not met: `_step` says so
+        self._jumped = self._jumped or is_jump(request)
+        if not self._jumped:
+            self._rows.append(rows)
+        self._zxid = rows[0].zxid
+
+    def _compare(self) -> None:
+        """At the directory's last zxid: whether it holds this tree. Raises Failure."""
+        if self._expected is None or self._machine.zxid != self._zxid:
+            return
+        if digest_of(self._machine) != self._expected:
+            raise Failure(
+                f"{self._options.target} and the tree differ at zxid 0x{self._zxid:x}: the directory holds"
+                " another tree (was ZooKeeper started on it?). Export to an empty directory"
+            )
+        self._expected = None

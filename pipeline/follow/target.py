@@ -1,0 +1,310 @@
+"""The tree in etcd that follows a ZooKeeper: its fence, its entries, its position, and the end.
+
+While it follows, its record says that it is not complete, so no proxy serves it. The record is the fence of
+the one follower that works, as it is a load's (docs/decisions/0012): each Txn compares the record's
+mod_revision, and another follower that takes over moves it. An entry and the position that it leads to are
+put in one Txn. So whatever is killed, what is in etcd is the tree at that position.
+"""
+
+import secrets
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from pipeline.errors import Failure
+from pipeline.etcd import load
+from pipeline.etcd.limits import Limits
+from pipeline.etcd.load import Load, guarded, keys_of, look
+from pipeline.etcd.requests import TIMEOUT, LoadRefused, commit, insist
+from pipeline.follow.patience import patiently
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Compare, Delete, Get, Op, Put, RangeResult, Txn
+from proxy.log.catch_up import Caught, entries_after
+from proxy.log.pages import UnusableSnapshot, read_snapshot
+from proxy.log.record import look as look_at_tree
+from proxy.log.replay import Replay
+from proxy.state import capture
+from proxy.state.machine import Machine
+from schema.entry import EntryWriter, Kind
+from schema.errors import BadValue
+from schema.followed import Followed, encode_followed
+from schema.json_values import boolean, number, pack_json, text, unpack_json
+from schema.keys import Keyspace, snapshot_name
+from schema.record import SnapshotRef, TreeRecord, encode_record
+
+_ROOM = 4096  # bytes of a request beside the entry
+
+
+class Position(NamedTuple):
+    """How far the tree has followed."""
+
+    base: str  # the snapshot that the entries go on from; a load that was interrupted has another one
+    zxid: int
+    mark: int | None  # checksum of that transaction in ZooKeeper's log; None: the snapshot holds it
+    source: str  # the data directory, for people
+    finished: bool  # the tree is complete now, and served
+
+
+class Target(NamedTuple):
+    """What there is to follow with."""
+
+    follow: "Follow"
+    machine: Machine
+    position: Position
+
+
+def encode_position(position: Position) -> bytes:
+    """The value of the key `follow/position`."""
+    return pack_json(position._asdict())
+
+
+def decode_position(value: bytes) -> Position:
+    """Raises BadValue."""
+    members = unpack_json(value, "the position of the tree that follows")
+    try:
+        mark = members["mark"]
+        return Position(
+            text(members["base"]),
+            number(members["zxid"]),
+            None if mark is None else number(mark),
+            text(members["source"]),
+            boolean(members["finished"]),
+        )
+    except (KeyError, ValueError) as error:
+        raise BadValue(f"the position of the tree that follows is wrong: {error!r}") from None
+
+
+async def position_of(etcd: Etcd, keys: Keyspace) -> Position | None:
+    """How far a tree has followed that does, or did; None for any other. Raises EtcdError, BadValue."""
+    found = (await insist(lambda: etcd.range(Get(keys.follows), TIMEOUT))).kvs
+    if not found:
+        return None
+    position = decode_position(found[0].value)
+    record = (await look(etcd, keys)).record
+    if record is None or record.current is None:
+        return None
+    if position.finished:
+        return position if record.complete else None
+    return position if not record.complete and record.current.name == position.base else None
+
+
+async def resume(etcd: Etcd, keys: Keyspace) -> Target:
+    """Take a tree over that follows. Whoever followed before is fenced off. Raises Failure, EtcdError."""
+    writer = "follow" + secrets.token_hex(8)
+    while True:
+        there = await look(etcd, keys)
+        if there.record is None or there.record.complete or there.record.current is None:
+            raise load.lost(keys)
+        take = Txn(
+            (Compare(keys.tree, there.record_mod),),
+            (
+                Put(keys.tree, encode_record(there.record)),
+                Put(keys.follower, writer.encode()),
+                Delete(keys.finish),  # it was not asked of this follower
+            ),
+            (Get(keys.follower), Get(keys.tree, keys_only=True)),
+        )
+        done = await commit(etcd, take)
+        revision = done.revision
+        if not done.succeeded:
+            follower, record = done.responses
+            assert isinstance(follower, RangeResult)
+            assert isinstance(record, RangeResult)
+            if not follower.kvs or not record.kvs or follower.kvs[0].value != writer.encode():
+                continue  # another one takes over at the same time
+            revision = record.kvs[0].mod_revision  # ours: the answer to the first try was lost
+        break
+    begun = Load(revision, there.record.cluster_id, there.record.current.position, writer)
+    position = await position_of(etcd, keys)
+    if position is None:
+        raise load.lost(keys)
+    machine = await _state(etcd, keys, there.record.current)
+    if machine.zxid != position.zxid:
+        raise Failure(
+            f"the tree under {keys.prefix.decode()} is at zxid {machine.zxid:#x}, but its position says"
+            f" {position.zxid:#x}: it is damaged. Start over with --overwrite"
+        )
+    follow = Follow(etcd, keys, begun, there.record, machine.applied.get(writer, 0))
+    return Target(follow, machine, position)
+
+
+async def _state(etcd: Etcd, keys: Keyspace, base: SnapshotRef) -> Machine:
+    """The snapshot, and the entries behind it."""
+    try:
+        machine = await read_snapshot(etcd, keys, base, lambda _count: None)
+    except UnusableSnapshot as error:
+        raise Failure(f"{keys.prefix.decode()}: {error}. Start over with --overwrite") from error
+    found = await look_at_tree(etcd, keys)
+    entries = await entries_after(etcd, keys, machine.applied, found)
+    if found.record is None or found.pair is None:
+        raise load.lost(keys)
+    caught = Caught(found.revision, found.record, found.pair, found.proxies, entries)
+    await Replay(keys, machine, caught, lambda _count: None).run(found.revision)
+    return machine
+
+
+async def begin(
+    etcd: Etcd,
+    keys: Keyspace,
+    make: Callable[[int], tuple[Machine, Position]],
+    limits: Limits,
+    *,
+    overwrite: bool,
+    progress: Callable[[str], None],
+) -> Target:
+    """Clear the prefix and write the first snapshot. `make` gets the etcd cluster's id.
+
+    Raises LoadRefused, EtcdError, and what `make` raises, before anything is cleared.
+    """
+    there = await look(etcd, keys)
+    reason = load.refusal(there, keys, overwrite=overwrite)
+    if reason is not None:
+        raise LoadRefused(reason)
+    cluster_id = (await insist(lambda: etcd.status(TIMEOUT))).cluster_id
+    machine, position = make(cluster_id)
+    begun = await load.begin(etcd, keys, overwrite=overwrite, progress=progress)
+    record = TreeRecord(False, begun.cluster_id, machine.level, None, None)
+    follow = Follow(etcd, keys, begun, record, 0, limits)
+    return Target(follow, machine, await follow.checkpoint(machine, position))
+
+
+class Follow:
+    """The one follower of a tree, as long as its fence stands. LoadRefused: another one has taken over."""
+
+    def __init__(
+        self,
+        etcd: Etcd,
+        keys: Keyspace,
+        begun: Load,
+        record: TreeRecord,
+        number: int,
+        limits: Limits = Limits(),  # noqa: B008 - immutable
+    ) -> None:
+        self._etcd = etcd
+        self._keys = keys
+        self._load = begun
+        self._record = record
+        self._number = number  # of the last entry
+        self._limits = limits
+        #: Bytes of entries since the snapshot.
+        self.log_bytes = 0
+
+    @property
+    def snapshot_bytes(self) -> int:
+        """Of the snapshot that the entries go on from."""
+        return self._record.current.bytes if self._record.current is not None else 0
+
+    async def append(self, machine: Machine, changes: Followed, clock: int, position: Position) -> None:
+        """Put an entry that leads from one zxid to the next, and the position that it leads to."""
+        await self._put(machine, changes, clock, [Put(self._keys.follows, encode_position(position))])
+
+    async def finish(self, machine: Machine, changes: Followed, clock: int, position: Position) -> None:
+        """Put the last entry and the record of a complete tree, which is served from here on."""
+        keys = self._keys
+        record = self._record._replace(complete=True)
+        rest: list[Op] = [
+            Put(keys.follows, encode_position(position._replace(finished=True))),
+            Put(keys.tree, encode_record(record)),
+            Delete(keys.finish),
+            Delete(keys.follower),
+        ]
+        await self._put(machine, changes, clock, rest)
+
+    async def _put(self, machine: Machine, changes: Followed, clock: int, rest: Sequence[Op]) -> None:
+        """`machine` is at the end of `changes` already: here it only counts the entry."""
+        number = self._number + 1
+        checkpoint, digest = (
+            machine.last_checkpoint
+        )  # of before this entry, as other senders' entries have it
+        machine.begin(self._load.writer, number, clock, 0)
+        machine.end()
+        writer = EntryWriter()
+        writer.add(Kind.FOLLOWED, 0, 0, (), encode_followed(changes))
+        value = writer.finish(clock, 0, checkpoint, digest)
+        if len(value) > self._limits.max_request_bytes - _ROOM:
+            raise Failure(
+                f"the changes up to zxid {changes.zxid:#x} have {len(value)} bytes, and etcd takes"
+                f" {self._limits.max_request_bytes} in a request: raise its --max-request-bytes, and give"
+                " the same value here"
+            )
+        key = self._keys.entry(self._load.writer, number)
+        guard = self._load.guard(self._keys)
+        txn = Txn((guard, Compare(key, 0)), (Put(key, value), *rest), (Get(key, keys_only=True),))
+        done = await patiently(lambda: commit(self._etcd, txn))
+        if not done.succeeded:
+            # The answer to an earlier try may have been lost. Only we use this number.
+            entry = done.responses[0]
+            assert isinstance(entry, RangeResult)
+            if not entry.kvs:
+                raise taken_over(self._keys)
+        self._number = number
+        self.log_bytes += len(value)
+
+    async def checkpoint(self, machine: Machine, position: Position) -> Position:
+        """Write the state as a snapshot, go on from there, and delete what was before; the position."""
+        keys = self._keys
+        before = self._record.current
+        now = (await insist(lambda: self._etcd.range(Get(keys.tree, keys_only=True), TIMEOUT))).revision
+        self._load = self._load._replace(position=now)
+        name = snapshot_name(now, self._load.writer)
+        captured = capture.pages(machine)
+        counts = {"nodes": 0, "sessions": 0, "bytes": len(captured.state)}
+
+        def puts() -> Iterator[Put]:
+            yield Put(keys.state_page(name), captured.state)
+            for kind, made, key in (
+                ("sessions", captured.session_pages, keys.session_page),
+                ("nodes", captured.node_pages, keys.node_page),
+            ):
+                for page in made:
+                    counts["bytes"] += len(page)
+                    counts[kind] += 1
+                    yield Put(key(name, counts[kind] - 1), page)
+
+        await load.put(self._etcd, keys, self._load, puts(), self._limits)
+        current = SnapshotRef(
+            name,
+            now,
+            self._load.writer,
+            counts["nodes"],
+            counts["sessions"],
+            counts["bytes"],
+            len(machine.tree.nodes),
+            len(machine.sessions),
+            machine.zxid,
+            captured.digest,
+        )
+        record = self._record._replace(current=current)
+        position = position._replace(base=name)
+        txn = Txn(
+            (self._load.guard(keys),),
+            (Put(keys.tree, encode_record(record)), Put(keys.follows, encode_position(position))),
+            (Get(keys.follows), Get(keys.tree, keys_only=True)),
+        )
+        done = await commit(self._etcd, txn)
+        revision = done.revision
+        if not done.succeeded:
+            there, fence = done.responses
+            assert isinstance(there, RangeResult)
+            assert isinstance(fence, RangeResult)
+            if not there.kvs or decode_position(there.kvs[0].value).base != name:
+                raise taken_over(keys)
+            revision = fence.kvs[0].mod_revision
+        self._load = self._load._replace(revision=revision)
+        self._record = record
+        self.log_bytes = 0
+        await self._delete(keys.log, keys.log_end)
+        if before is not None:
+            await self._delete(*keys.snapshot(before.name))
+        return position
+
+    async def _delete(self, start: bytes, end: bytes) -> None:
+        async for page in keys_of(self._etcd, start, end):
+            await guarded(self._etcd, self._keys, self._load, [Delete(page[0], page[-1] + b"\0")])
+
+
+def taken_over(keys: Keyspace) -> LoadRefused:
+    """The fence has moved."""
+    return LoadRefused(
+        f"another follower or import has taken {keys.prefix.decode()} over; this one has written nothing"
+        " since"
+    )

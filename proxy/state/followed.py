@@ -1,0 +1,55 @@
+"""Changes of a ZooKeeper that the tree follows: what has become of its znodes and sessions."""
+
+from collections.abc import Iterable
+
+from proxy.state.outcome import SessionChange
+from proxy.state.sessions import Session
+from proxy.state.transaction import Transaction
+from schema.followed import Followed
+from schema.pages import SessionValue
+from schema.paths import parent_of
+from schema.znode import Znode
+
+
+def apply_followed(tx: Transaction, changes: Followed) -> list[SessionChange]:
+    """Apply the changes; what they mean for sessions. Raises KeyError where they do not fit the tree.
+
+    Nodes come and go first, so that watches fire and quotas count; then each changed node gets its Stat.
+    """
+    tx.zxid = changes.zxid
+    nodes = tx.nodes
+    for path in changes.deleted:
+        above = parent_of(path)
+        tx.delete(path, above, nodes[above], nodes[path])
+    for path, value in changes.nodes:
+        node = nodes.get(path)
+        if node is None:
+            above = parent_of(path)
+            tx.create(path, above, nodes[above], value.data, value.acl, value.owner)
+        elif node.data != value.data:
+            tx.set_data(path, node, value.data)
+    _assign(tx, changes.nodes)
+    _assign(tx, changes.stats)
+    return _sessions(tx, changes)
+
+
+def _assign(tx: Transaction, nodes: Iterable[tuple[str, Znode]]) -> None:
+    for path, value in nodes:
+        tx.assign(path, tx.nodes[path], value)
+
+
+def _sessions(tx: Transaction, changes: Followed) -> list[SessionChange]:
+    ended = [tx.session_named(session_id) for session_id in changes.closed]
+    for session in ended:
+        tx.close_session(session)
+    for value in changes.opened:
+        tx.open_session(session_of(value))
+    return [
+        *(SessionChange(session.id, session.incarnation, None) for session in ended),
+        *(SessionChange(value.session_id, "", value.incarnation) for value in changes.opened),
+    ]
+
+
+def session_of(value: SessionValue) -> Session:
+    """The session that a page describes."""
+    return Session(value.session_id, value.timeout_ms, value.password_hash, value.incarnation)

@@ -1,0 +1,82 @@
+"""What a followed ZooKeeper has changed, as the body of a request of kind FOLLOWED.
+
+Not the transactions but what has become of the znodes that they touched: then the state machine needs none of
+ZooKeeper's rules, and many changes of one znode take the room of one. README.md has the layout.
+"""
+
+from collections.abc import Sequence
+from struct import Struct
+from typing import NamedTuple
+
+from schema.errors import BadValue
+from schema.pages import SessionValue, decode_nodes, decode_sessions, encode_nodes, encode_sessions
+from schema.text import Fields, to_bytes, to_text
+from schema.znode import Znode
+
+_HEAD = Struct(">qqI")
+_SIZE = Struct(">I")
+_SESSION = Struct(">q")
+
+
+class Followed(NamedTuple):
+    """The changes from one zxid to a later one."""
+
+    after: int  # zxid of the state that changes; any other state refuses these changes
+    zxid: int  # that it comes to
+    deleted: Sequence[str]  # paths, children before their parents
+    nodes: Sequence[tuple[str, Znode]]  # new, or with other data; sorted by path
+    stats: Sequence[tuple[str, Znode]]  # with the data they had: theirs are null here; sorted by path
+    opened: Sequence[SessionValue]
+    closed: Sequence[int]  # ids of sessions
+
+
+def encode_followed(changes: Followed) -> bytes:
+    """The body. The paths hold no NUL."""
+    deleted = b"\0".join(map(to_bytes, changes.deleted))
+    parts = (
+        deleted,
+        encode_nodes(changes.nodes) if changes.nodes else b"",
+        encode_nodes(changes.stats) if changes.stats else b"",
+        encode_sessions(changes.opened) if changes.opened else b"",
+        b"".join(map(_SESSION.pack, changes.closed)),
+    )
+    head = _HEAD.pack(changes.after, changes.zxid, len(changes.deleted))
+    return head + b"".join(_SIZE.pack(len(part)) + part for part in parts)
+
+
+def decode_followed(body: bytes) -> Followed:
+    """Raises BadValue."""
+    fields = Fields(body, "a followed change")
+    after, zxid, count = fields.unpack(_HEAD)
+    deleted, nodes, stats, opened, closed = (fields.raw(fields.size()) for _ in range(5))
+    fields.end()
+    paths = to_text(deleted).split("\0") if deleted else []
+    if len(paths) != count or len(closed) % _SESSION.size:
+        raise BadValue(f"a followed change has {len(paths)} deleted paths instead of {count}")
+    return Followed(
+        after,
+        zxid,
+        paths,
+        decode_nodes(nodes) if nodes else [],
+        decode_nodes(stats) if stats else [],
+        decode_sessions(opened) if opened else [],
+        [session_id for (session_id,) in _SESSION.iter_unpack(closed)],
+    )
+
+
+class Counts(NamedTuple):
+    """For people: what a body holds."""
+
+    after: int
+    zxid: int
+    deleted: int
+    changed: int  # nodes
+    opened: int
+    closed: int
+
+
+def counts_of(body: bytes) -> Counts:
+    """How many of each. Raises BadValue."""
+    found = decode_followed(body)
+    changed = len(found.nodes) + len(found.stats)
+    return Counts(found.after, found.zxid, len(found.deleted), changed, len(found.opened), len(found.closed))

@@ -1,0 +1,1 @@
+"""Following a ZooKeeper, and being followed by one's files."""

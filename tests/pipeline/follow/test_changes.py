@@ -1,0 +1,107 @@
+"""ZooKeeper's transactions, applied and handed on: three machines, one tree."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from codec.constants import OpCode
+from pipeline.follow.base import Same, compare_digest
+from pipeline.follow.changes import Changes, Diverged
+from proxy.state.capture import new_machine
+from proxy.state.machine import Machine
+from schema.entry import Entry, Kind, Request
+from schema.followed import Followed, decode_followed, encode_followed
+from tests.pipeline.follow.histories import History, node_pages, parsed
+from tests.pipeline.trees import transaction
+from tests.proxy.state.test_machine_histories import _OPENED, entries
+from tests.proxy.state.world import Said, assert_sound
+
+
+def hand_on(machine: Machine, changes: Followed) -> int:
+    """Apply changes as a proxy does, by way of an entry; the error."""
+    request = Request(Kind.FOLLOWED, 0, 0, (), encode_followed(changes))
+    (outcome,) = machine.apply("f", machine.applied.get("f", 0) + 1, Entry(1, 0, 0, 0, [request]))
+    return outcome.err
+
+
+@given(entries, st.integers(1, 9))
+def test_three_machines_come_to_one_tree(history: list[tuple[str, list[Said]]], together: int) -> None:
+    first, second, third = History(), new_machine(1), new_machine(1)
+    for clock, (holder, asked) in enumerate([_OPENED, *history]):
+        first.enter(holder, clock, asked)
+    changes = Changes(second)
+    for number, rows in enumerate(first.transactions, 1):
+        read = parsed(rows)
+        changes.apply(read)
+        if read[-1].digest is not None:
+            assert compare_digest(second, read[-1].digest) is Same.YES
+        if number % together == 0:
+            assert hand_on(third, changes.take()) == 0
+    if changes.pending:
+        assert hand_on(third, changes.take()) == 0
+    assert node_pages(first.machine) == node_pages(second) == node_pages(third)
+    assert first.machine.zxid == second.zxid == third.zxid
+    assert first.machine.sessions.keys() == second.sessions.keys() == third.sessions.keys()
+    assert second.tree.ephemerals == third.tree.ephemerals
+    assert_sound(third)
+
+
+def test_changes_of_another_state_have_no_effect() -> None:
+    made, other = new_machine(1), new_machine(1)
+    changes = Changes(made)
+    create = transaction(1, OpCode.CREATE, "/a", data=b"x", owner=0)
+    changes.apply([create])
+    taken = changes.take()
+    assert decode_followed(encode_followed(taken)).deleted == []
+    assert hand_on(other, taken) == 0
+    assert hand_on(other, taken) != 0  # the same once more
+    assert hand_on(other, taken._replace(after=7, zxid=8)) != 0
+    assert other.zxid == 1
+    assert node_pages(other) == node_pages(made)
+
+
+def test_changes_that_do_not_fit_are_taken_back(caplog: pytest.LogCaptureFixture) -> None:
+    made, other = new_machine(1), new_machine(1)
+    changes = Changes(made)
+    changes.apply([transaction(1, OpCode.CREATE, "/a", data=b"x", owner=0)])
+    changes.take()
+    changes.apply([transaction(2, OpCode.CREATE, "/b", data=b"x", owner=0)])
+    changes.apply([transaction(3, OpCode.CREATE, "/a/c", data=b"x", owner=0)])
+    before = node_pages(other)
+    assert hand_on(other, changes.take()._replace(after=0)) != 0
+    assert "an error in entry 1 of f" in caplog.text
+    assert (node_pages(other), other.zxid) == (before, 0)
+    assert_sound(other)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        transaction(1, OpCode.CREATE, "/zookeeper", data=b"", owner=0),
+        transaction(1, OpCode.CREATE, "/none/a", data=b"", owner=0),
+        transaction(1, OpCode.DELETE, "/none"),
+        transaction(1, OpCode.DELETE, "/zookeeper"),
+        transaction(1, OpCode.SET_DATA, "/none", data=b"", version=1),
+        transaction(1, OpCode.SET_ACL, "/none", acl=None, version=1),
+    ],
+)
+def test_a_transaction_of_another_tree_is_refused(wrong: object) -> None:
+    with pytest.raises(Diverged, match="does not fit the tree"):
+        Changes(new_machine(1)).apply([wrong])  # type: ignore[list-item]
+
+
+def test_sessions_that_end_at_the_cut_over_take_their_ephemerals_along() -> None:
+    machine = new_machine(1)
+    changes = Changes(machine)
+    changes.apply([transaction(1, OpCode.CREATE_SESSION, session_id=7, timeout_ms=4000)])
+    changes.apply([transaction(2, OpCode.CREATE, "/e", session_id=7, data=b"", owner=7)])
+    changes.take()
+    changes.end_sessions(1 << 32, 5)
+    taken = changes.take()
+    assert (list(taken.deleted), list(taken.closed), taken.zxid) == (["/e"], [7], 1 << 32)
+    assert machine.tree.nodes["/"].pzxid == 1 << 32
+    assert not machine.sessions
+    changes.apply([transaction((1 << 32) + 1, OpCode.CREATE_SESSION, session_id=8, timeout_ms=4000)])
+    changes.apply([transaction((1 << 32) + 2, OpCode.CLOSE_SESSION, session_id=8)])
+    assert changes.pending
+    assert changes.take()._replace(after=0, zxid=0) == Followed(0, 0, [], [], [], [], [])

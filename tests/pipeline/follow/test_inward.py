@@ -1,0 +1,312 @@
+"""The loop from a ZooKeeper's log to a tree in etcd, its exit codes and words; and a whole move, and back."""
+
+import asyncio
+import random
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import closing
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from codec.constants import OpCode
+from pipeline.__main__ import main
+from pipeline.errors import Failure
+from pipeline.follow import finishing, inward
+from pipeline.follow.base import ascii_digest_of
+from pipeline.follow.changes import Changes
+from pipeline.follow.inward import DONE, NOT_LEVEL, Options, follow
+from pipeline.follow.tail import Unsettled
+from pipeline.follow.target import position_of, resume
+from pipeline.formats import snapshot
+from pipeline.table import SessionRow
+from proxy.log import start
+from proxy.state.machine import Machine
+from schema.keys import Keyspace
+from tests.compat import script
+from tests.compat.wire import Session
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
+from tests.harness import EtcdServer
+from tests.harness.process import REPOSITORY
+from tests.harness.waiting import eventually, wait_until
+from tests.pipeline.ensembles import Client, ephemerals, populate, view, zketcd, zookeeper
+from tests.pipeline.follow.histories import creates
+from tests.pipeline.trees import node, transaction, write_log, write_snapshot
+
+KEYS = Keyspace("/t")
+TREE = [
+    node("/", 0),
+    node("/zookeeper", 0),
+    node("/zookeeper/config", 0, aversion=-1),
+    node("/zookeeper/quota", 0),
+    node("/mine", 0, owner=7),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A data directory with a session that has an ephemeral."""
+    write_snapshot(tmp_path / "version-2", 0, TREE, [SessionRow(7, 4000)])
+    write_log(tmp_path / "version-2", *creates(1, 5))
+    return tmp_path
+
+
+@pytest.fixture
+def etcd() -> FakeEtcdClient:
+    return FakeEtcdClient(FakeEtcd())
+
+
+async def served(etcd: FakeEtcdClient) -> Machine:
+    return (await start.load(etcd, KEYS)).machine
+
+
+def options(folder: Path, **more: object) -> Options:
+    return Options(str(folder), patience=0.0, interval=0.001)._replace(**more)  # type: ignore[arg-type]
+
+
+async def test_level_then_finished(
+    etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    assert capsys.readouterr().out == "level at zxid 0x5 (0 behind)\n"
+    write_log(folder / "version-2", *creates(6, 2))
+    with mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0):
+        assert await follow(etcd, KEYS, options(folder, finish=True)) == DONE
+    told = capsys.readouterr()
+    assert "no follower answers: taking over" in told.err
+    assert "finished: zxids go on at 0x100000000" in told.out
+    machine = await served(etcd)
+    assert {f"/n{zxid}" for zxid in range(1, 8)} < machine.tree.nodes.keys()
+    assert "/mine" not in machine.tree.nodes
+    assert (machine.tree.nodes["/"].pzxid, machine.sessions) == (1 << 32, {})
+    assert await follow(etcd, KEYS, options(folder, finish=True)) == DONE  # it is already
+    with pytest.raises(Failure, match="has finished following"):
+        await follow(etcd, KEYS, options(folder))
+
+
+async def test_a_running_follower_is_asked(etcd: FakeEtcdClient, folder: Path) -> None:
+    loop = asyncio.get_running_loop()
+    running = loop.create_task(follow(etcd, KEYS, options(folder)))
+    await eventually(lambda: position_of(etcd, KEYS), "it follows", 60)
+    asking = options(folder, finish=True, keep_sessions=True, zxid=8)
+    asked = loop.create_task(follow(FakeEtcdClient(etcd.store), KEYS, asking))
+    await asyncio.sleep(0.05)
+    assert not asked.done()  # the log ends before
+    write_log(folder / "version-2", *creates(6, 3))
+    assert await asyncio.wait_for(asked, 60) == DONE
+    assert await asyncio.wait_for(running, 60) == DONE
+    machine = await served(etcd)
+    assert set(machine.sessions) == {7}
+    assert "/mine" in machine.tree.nodes
+    assert "/n8" in machine.tree.nodes
+
+
+async def test_not_level_in_time(etcd: FakeEtcdClient, folder: Path) -> None:
+    late = options(folder, until_level=True, zxid=9, timeout=0.05)
+    assert await follow(etcd, KEYS, late) == NOT_LEVEL
+    assert await follow(etcd, KEYS, options(folder, until_level=True, zxid=5, timeout=60.0)) == DONE
+    with mock.patch.object(finishing, "_ANSWER_WITHIN", 60.0):
+        assert await follow(etcd, KEYS, late._replace(until_level=False, finish=True)) == NOT_LEVEL
+    assert await finishing.asked(etcd, KEYS) is None  # it is not finished later, unasked
+
+
+async def test_a_gap_ends_it_with_words(etcd: FakeEtcdClient, folder: Path) -> None:
+    write_log(folder / "version-2", *creates(8, 2))
+    with pytest.raises(Failure, match=r"0x6 to 0x7 are missing"):
+        await follow(etcd, KEYS, options(folder))
+    (folder / "version-2" / "log.8").unlink()
+    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    write_log(folder / "version-2", *creates(8, 2))
+    with pytest.raises(Unsettled, match=r"stopped at zxid 0x5: .*0x6 to 0x7 are missing"):
+        await follow(etcd, KEYS, options(folder))
+
+
+async def test_a_tree_that_is_not_theirs(etcd: FakeEtcdClient, folder: Path) -> None:
+    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    (rows,) = creates(6, 1)
+    write_log(folder / "version-2", [rows[0]._replace(digest=12345)])
+    with pytest.raises(Failure, match="another digest"):
+        await follow(etcd, KEYS, options(folder))
+
+
+async def test_a_base_that_is_not_theirs(etcd: FakeEtcdClient, tmp_path: Path) -> None:
+    write_snapshot(tmp_path / "version-2", 5, TREE, trailers=[snapshot.pack_digest(5, 1)])
+    with pytest.raises(Failure, match="has another digest than ZooKeeper's own"):
+        await follow(etcd, KEYS, options(tmp_path))
+    assert not etcd.store.snapshot()
+
+
+async def test_many_entries_and_checkpoints(etcd: FakeEtcdClient, folder: Path) -> None:
+    with (
+        mock.patch.object(inward, "_ENTRY_TRANSACTIONS", 3),
+        mock.patch.object(inward, "_CHECKPOINT_BYTES", 0),
+    ):
+        for first in range(6, 106, 20):
+            write_log(folder / "version-2", *creates(first, 20))
+            assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    with mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0):
+        assert await follow(etcd, KEYS, options(folder, finish=True, keep_sessions=True)) == DONE
+    assert len((await served(etcd)).tree.nodes) == len(TREE) + 105
+
+
+async def test_a_locale_that_is_not_utf8(
+    etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    machine = (await resume(etcd, KEYS)).machine
+    changes = Changes(machine)
+    row = transaction(6, OpCode.CREATE, "/ä", data=b"", owner=0)
+    changes.apply([row])
+    told = ascii_digest_of(machine)
+    signed = told - (1 << 64) if told >> 63 else told
+    write_log(folder / "version-2", [row._replace(digest=signed)])
+    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    assert "locale is not UTF-8" in capsys.readouterr().err
+
+
+class Writer:
+    """A client that writes all the time, in a thread, until it is paused; then it only keeps its session."""
+
+    def __init__(self, client: Client, name: str) -> None:
+        self._client = client
+        self._top = f"/{name}"
+        self._pause, self._paused, self._stop = (threading.Event() for _ in range(3))
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+        self._thread.start()
+
+    def _run(self) -> None:
+        try:
+            self._client.create(self._top)
+            round_ = 0
+            while not self._pause.wait(0.005):
+                round_ += 1
+                self._write(round_)
+            self._paused.set()
+            while not self._stop.wait(0.5):
+                self._client.do(script.GetData(self._top))
+        except BaseException as error:
+            self._error = error
+            self._paused.set()
+            raise
+
+    def _write(self, round_: int) -> None:
+        top = self._top
+        path = self._client.create(f"{top}/n-", b"x" * 50, script.SEQUENTIAL)
+        multi = script.Multi(
+            (
+                script.Create(f"{top}/m{round_}"),
+                script.SetData(top, b"%d" % round_, -1),
+                script.Create(f"{top}/m{round_}/x", b"y", script.EPHEMERAL),
+            )
+        )
+        self._client.do(script.SetData(path, b"new", -1), multi)
+        if round_ % 3 == 0:
+            self._client.do(script.Delete(path, -1))
+        if round_ % 7 == 0:
+            acl = ((31, "digest", "u:hash"), (17, "ip", "127.0.0.1"))
+            self._client.do(script.SetAcl(f"{top}/m{round_}", acl, 0))
+
+    def pause(self) -> int:
+        """Write no more; the last zxid that the client has seen."""
+        self._pause.set()
+        assert self._paused.wait(60)
+        assert self._error is None
+        return self._client.last_zxid
+
+    def leave(self) -> Session:
+        """Close the connection; the session lives on."""
+        self._stop.set()
+        self._thread.join(60)
+        assert self._error is None
+        self._client.leave()
+        return self._client.session
+
+
+@pytest.fixture
+def log(tmp_path: Path) -> Iterator[Path]:
+    """Where commands print to; none of them outlives the test."""
+    yield tmp_path / "log"
+    for running in _started:
+        running.kill()
+        running.wait()
+    _started.clear()
+
+
+_started: "list[subprocess.Popen[bytes]]" = []
+
+
+def run_and_kill(arguments: list[str], log: Path) -> "subprocess.Popen[bytes]":
+    """Run a command of the pipeline, kill it amid its work, and run it again."""
+    running = _run(arguments, log)
+    threading.Event().wait(random.uniform(0.0, 0.6))
+    running.kill()
+    running.wait()
+    return _run(arguments, log)
+
+
+def _run(arguments: list[str], log: Path) -> "subprocess.Popen[bytes]":
+    """A command of the pipeline, once it has said how far it is."""
+    with log.open("wb") as file:
+        command = [sys.executable, "-m", "pipeline", *arguments]
+        running = subprocess.Popen(command, cwd=REPOSITORY, stdout=file, stderr=file)
+    _started.append(running)
+    wait_until(lambda: b"zxid" in log.read_bytes() or running.poll() is not None, "it works", 60)
+    assert running.poll() is None, log.read_text()
+    return running
+
+
+def resumed(port: int, session: Session, last_zxid: int) -> Client:
+    """The client of a session, at another server."""
+    client = Client(port, session.id, session.password, last_zxid)
+    assert client.session.id == session.id
+    return client
+
+
+def test_a_move_amid_writes_and_back(
+    etcd_server: EtcdServer, etcd_prefix: str, log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Real ZooKeeper -> zketcd -> another real ZooKeeper, with clients writing and followers being killed."""
+    to_etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+    new = zketcd(etcd_server.endpoint, etcd_prefix)
+    back = zookeeper()
+    with zookeeper() as old, closing(new), closing(back):
+        client = Client(old.port)
+        populate(client)
+        paths = ephemerals(client)
+        writer = Writer(client, "in")
+        running = run_and_kill(["follow", str(old.data_dir), *to_etcd], log)
+        new.launch()  # waits for the cut-over
+        last = writer.pause()
+        before = view(old.port)
+        finish = ["follow", str(old.data_dir), *to_etcd, "--finish", "--keep-sessions", "--zxid", hex(last)]
+        assert main(finish) == 0
+        assert running.wait(60) == 0, log.read_text()
+        session = writer.leave()
+        new.wait_until_serving()
+        client = resumed(new.port, session, last)
+        assert view(new.port) == before
+
+        writer = Writer(client, "out")
+        out = ["export", str(back.data_dir), *to_etcd, "--follow"]
+        running = run_and_kill(out, log)
+        last = writer.pause()
+        before = view(new.port)
+        assert all(path in before for path in paths)
+        running.kill()
+        running.wait()
+        session = writer.leave()
+        new.stop()
+        assert main([*out, "--until-level"]) == 0
+        back.start()
+        client = resumed(back.port, session, last)
+        assert view(back.port) == before
+        assert client.create("/locks/lock-", b"", script.EPHEMERAL_SEQUENTIAL).endswith("0000000002")
+        client.close()
+        assert not view(back.port).keys() & set(paths)
+        back.stop()
+        assert main([*out, "--until-level"]) == 2
+        assert "was ZooKeeper started on it?" in capsys.readouterr().err

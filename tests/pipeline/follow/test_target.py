@@ -1,0 +1,198 @@
+"""The tree in etcd that follows: killed at any Txn, its answers lost, taken over; never another tree."""
+
+from collections.abc import Callable
+
+import pytest
+
+from pipeline.etcd.limits import Limits
+from pipeline.etcd.load import begin as begin_load
+from pipeline.etcd.load import look, refusal
+from pipeline.etcd.requests import LoadRefused
+from pipeline.follow import target
+from pipeline.follow.changes import Changes
+from pipeline.follow.target import (
+    Position,
+    Target,
+    begin,
+    decode_position,
+    encode_position,
+    position_of,
+    resume,
+)
+from proxy.etcd.model import EtcdUnknown, Get, Txn, TxnResult
+from proxy.log import start
+from proxy.log.record import TreeNotServable
+from proxy.state.capture import new_machine
+from proxy.state.machine import Machine
+from schema.errors import BadValue
+from schema.keys import Keyspace
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
+from tests.pipeline.follow.histories import creates, node_pages
+
+KEYS = Keyspace("/t")
+
+
+class Stopped(Exception):
+    """The process was killed."""
+
+
+class Killed(FakeEtcdClient):
+    """A client whose process is killed at one of its Txns that put something: before, or after it counts."""
+
+    def __init__(self, store: FakeEtcd, at: int, *, counts: bool, lost: bool = False) -> None:
+        super().__init__(store)
+        self.left = at
+        self._counts = counts
+        self._lost = lost
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        if all(isinstance(op, Get) for op in txn.success):
+            return await super().txn(txn, timeout)
+        self.left -= 1
+        if self.left:
+            return await super().txn(txn, timeout)
+        if self._counts:
+            await super().txn(txn, timeout)
+        if self._lost:
+            raise EtcdUnknown("the answer was lost")
+        raise Stopped
+
+
+def fresh(cluster_id: int) -> tuple[Machine, Position]:
+    return new_machine(cluster_id), Position("", 0, None, "/data", False)
+
+
+async def opened(etcd: FakeEtcdClient) -> Target:
+    """As the command opens a target."""
+    if await position_of(etcd, KEYS) is not None:
+        return await resume(etcd, KEYS)
+    return await begin(etcd, KEYS, fresh, Limits(), overwrite=False, progress=lambda _text: None)
+
+
+async def go_on(etcd: FakeEtcdClient, until: int, *, checkpoint_at: int = 5, finish: bool = True) -> Machine:
+    """Follow transactions 1, 2, ... from wherever the target is, up to `until`."""
+    follow, machine, position = await opened(etcd)
+    assert machine.zxid == position.zxid
+    changes = Changes(machine)
+    for rows in creates(machine.zxid + 1, until - machine.zxid):
+        changes.apply(rows)
+        position = position._replace(zxid=machine.zxid, mark=machine.zxid)
+        await follow.append(machine, changes.take(), 1, position)
+        if machine.zxid == checkpoint_at:
+            position = await follow.checkpoint(machine, position)
+    if finish:
+        changes.move_to(1 << 32)
+        await follow.finish(machine, changes.take(), 1, position._replace(zxid=1 << 32))
+    return machine
+
+
+@pytest.fixture
+def store() -> FakeEtcd:
+    return FakeEtcd()
+
+
+async def test_it_is_served_once_it_is_finished(store: FakeEtcd) -> None:
+    etcd = FakeEtcdClient(store)
+    await go_on(etcd, 3, finish=False)
+    with pytest.raises(TreeNotServable, match="follows a ZooKeeper, and is not served before the cut-over"):
+        await start.load(etcd, KEYS)
+    assert "that follows a ZooKeeper, of 4 znodes" in (
+        refusal(await look(etcd, KEYS), KEYS, overwrite=False) or ""
+    )
+    made = await go_on(etcd, 8)
+    loaded = await start.load(etcd, KEYS)
+    assert node_pages(loaded.machine) == node_pages(made)
+    assert loaded.machine.zxid == 1 << 32
+    assert not loaded.disagreements
+    there = await position_of(etcd, KEYS)
+    assert there is not None
+    assert (there.finished, there.zxid, there.source) == (True, 1 << 32, "/data")
+
+
+@pytest.mark.parametrize("counts", [False, True])
+async def test_killed_at_any_txn_nothing_is_lost_or_doubled(counts: bool) -> None:
+    expected = node_pages(await go_on(FakeEtcdClient(FakeEtcd()), 8))
+    at = 0
+    while True:
+        at += 1
+        store = FakeEtcd()
+        first = Killed(store, at, counts=counts)
+        try:
+            await go_on(first, 8)
+        except Stopped:
+            pass
+        else:
+            break
+        second = FakeEtcdClient(store)
+        there = await position_of(second, KEYS)
+        if there is None or not there.finished:
+            await go_on(second, 8)
+        loaded = await start.load(second, KEYS)
+        assert node_pages(loaded.machine) == expected
+        assert not loaded.disagreements
+    assert at > 15
+
+
+async def test_lost_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("pipeline.etcd.requests.RETRY", 0.0)
+    expected = node_pages(await go_on(FakeEtcdClient(FakeEtcd()), 8))
+    for counts in (False, True):
+        at = 0
+        while True:
+            at += 1
+            etcd = Killed(FakeEtcd(), at, counts=counts, lost=True)
+            await go_on(etcd, 8)
+            assert node_pages((await start.load(etcd, KEYS)).machine) == expected
+            if etcd.left > 0:
+                break
+        assert at > 15
+
+
+@pytest.mark.parametrize("what", ["append", "finish", "checkpoint"])
+async def test_one_that_is_taken_over_writes_nothing_more(store: FakeEtcd, what: str) -> None:
+    etcd = FakeEtcdClient(store)
+    await go_on(etcd, 2, finish=False)
+    follow, machine, position = await opened(etcd)
+    made = await go_on(FakeEtcdClient(store), 4, finish=False)
+    changes = Changes(machine)
+    for rows in creates(3, 1):
+        changes.apply(rows)
+    if what == "checkpoint":
+        write = follow.checkpoint(machine, position)
+    else:
+        write = getattr(follow, what)(machine, changes.take(), 1, position)
+    with pytest.raises(LoadRefused, match="has taken /t over"):
+        await write
+    found = await resume(etcd, KEYS)
+    assert node_pages(found.machine) == node_pages(made)
+
+
+async def test_a_following_tree_is_not_taken_over_by_an_import_unless_told(store: FakeEtcd) -> None:
+    etcd = FakeEtcdClient(store)
+    await go_on(etcd, 2, finish=False)
+    with pytest.raises(LoadRefused, match="--overwrite"):
+        await begin_load(etcd, KEYS)
+    await begin_load(etcd, KEYS, overwrite=True)
+    assert await position_of(etcd, KEYS) is None
+
+
+async def test_changes_too_large_for_etcd_are_refused(store: FakeEtcd) -> None:
+    etcd = FakeEtcdClient(store)
+    limits = Limits(max_request_bytes=target._ROOM + 10)
+    machine, position = fresh(1)
+    follow = target.Follow(etcd, KEYS, await begin_load(etcd, KEYS), None, 0, limits)  # type: ignore[arg-type]
+    changes = Changes(machine)
+    for rows in creates(1, 1):
+        changes.apply(rows)
+    with pytest.raises(Exception, match="raise its --max-request-bytes"):
+        await follow.append(machine, changes.take(), 1, position)
+
+
+@pytest.mark.parametrize(
+    "change", [lambda raw: raw[:-3], lambda raw: raw.replace(b'"zxid"', b'"zxit"'), lambda _raw: b"{}"]
+)
+def test_a_damaged_position(change: Callable[[bytes], bytes]) -> None:
+    position = Position("name", 5, 7, "/data", False)
+    assert decode_position(encode_position(position)) == position
+    with pytest.raises(BadValue):
+        decode_position(change(encode_position(position)))

@@ -1,0 +1,70 @@
+"""What a followed ZooKeeper has changed: every value comes back, every cut is refused."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schema.errors import BadValue
+from schema.followed import Counts, Followed, counts_of, decode_followed, encode_followed
+from schema.pages import SessionValue
+from schema.znode import OPEN_ACL, Znode, without_data
+
+_FIELDS = Znode.__slots__
+
+
+def znode(number: int, data: bytes | None) -> Znode:
+    return Znode(data, OPEN_ACL, 0, number, number + 1, number + 2, 3, 4, 5, 6, -1)
+
+
+def plain(changes: Followed) -> list[object]:
+    def nodes(found: object) -> list[object]:
+        return [(path, [getattr(node, name) for name in _FIELDS]) for path, node in found]  # type: ignore[attr-defined]
+
+    after, zxid, deleted, whole, stats, opened, closed = changes
+    return [after, zxid, list(deleted), nodes(whole), nodes(stats), list(opened), list(closed)]
+
+
+SAMPLE = Followed(
+    5,
+    9,
+    ["/b/ä", "/b"],
+    [("/a", znode(1, None)), ("/c", znode(2, b"data"))],
+    [("/", without_data(znode(3, b"")))],
+    [SessionValue(-7, 4000, bytes(range(16)), "")],
+    [1, -2],
+)
+_paths = st.lists(st.text(st.characters(blacklist_characters="\0", blacklist_categories=["Cs"]), max_size=5))
+_nodes = st.dictionaries(st.sampled_from("abcd"), st.one_of(st.none(), st.binary(max_size=5))).map(
+    lambda found: [(path, znode(ord(path), data)) for path, data in sorted(found.items())]
+)
+_ids = st.integers(-(1 << 63), (1 << 63) - 1)
+
+
+@given(
+    _paths.filter(lambda paths: paths != [""]),
+    _nodes,
+    _nodes,
+    st.lists(st.integers(-(1 << 63), (1 << 63) - 1)),
+)
+def test_everything_comes_back(
+    deleted: list[str], nodes: list[tuple[str, Znode]], stats: list[tuple[str, Znode]], closed: list[int]
+) -> None:
+    changes = SAMPLE._replace(deleted=deleted, nodes=nodes, stats=stats, closed=closed)
+    assert plain(decode_followed(encode_followed(changes))) == plain(changes)
+
+
+def test_nothing_and_how_many() -> None:
+    nothing = Followed(1, 2, [], [], [], [], [])
+    assert plain(decode_followed(encode_followed(nothing))) == plain(nothing)
+    assert counts_of(encode_followed(SAMPLE)) == Counts(5, 9, 2, 3, 1, 2)
+
+
+def test_cut_and_lengthened_ones_are_refused() -> None:
+    body = encode_followed(SAMPLE)
+    for cut in range(len(body)):
+        with pytest.raises(BadValue):
+            decode_followed(body[:cut])
+    with pytest.raises(BadValue):
+        decode_followed(body + b"\0")
+    with pytest.raises(BadValue, match="1 deleted paths instead of 2"):
+        decode_followed(body.replace("/b/ä\0/b".encode(), "/b/ä./b".encode()))
