@@ -87,6 +87,13 @@ def _short(value: Request | Reply | None) -> str:
 def _changes(taken: Taken, steps: Sequence[Step], ends: Iterable[Call]) -> Changes:
     """What the tree went through in the order that was found, and what else may have been."""
     changes = Changes()
+    ending = {end.session for end in ends} | {
+        call.session for call in taken.calls if isinstance(call.request, CloseSession) and not call.zxid
+    }
+    for call in taken.calls:
+        unknown = call.zxid is None and (call.reply is None or call.changed)
+        if unknown or (call.session in ending and call.changed):
+            _may_be(changes, call, unknown=unknown, ends=call.session in ending)
     owned: dict[int, set[str]] = {}
     owners: dict[str, int] = {}
     for step in steps:
@@ -97,7 +104,8 @@ def _changes(taken: Taken, steps: Sequence[Step], ends: Iterable[Call]) -> Chang
         request = step.call.request
         if isinstance(request, CloseSession):
             for path in sorted(owned.pop(step.call.session, ())):
-                changes.change(zxid, DELETED, path)
+                # Perhaps a call without an answer had deleted it before.
+                changes.change(None if changes.may_be(DELETED, path) else zxid, DELETED, path)
             continue
         replies = step.reply.parts if step.reply.parts is not None else (step.reply,)
         for part, made in zip(parts_of(request), replies, strict=True):
@@ -112,13 +120,6 @@ def _changes(taken: Taken, steps: Sequence[Step], ends: Iterable[Call]) -> Chang
                 owned.get(owners.pop(part.path, 0), set()).discard(part.path)
             elif isinstance(part, SetData):
                 changes.change(zxid, CHANGED, part.path)
-    ending = {end.session for end in ends} | {
-        call.session for call in taken.calls if isinstance(call.request, CloseSession) and not call.zxid
-    }
-    for call in taken.calls:
-        unknown = call.zxid is None and (call.reply is None or call.changed)
-        if unknown or (call.session in ending and call.changed):
-            _may_be(changes, call, unknown=unknown, ends=call.session in ending)
     changes.sort()
     return changes
 

@@ -25,8 +25,7 @@ def ends_of(taken: Taken) -> dict[int, Call]:
     ends: dict[int, Call] = {}
     high_after = _lowest_after(taken)
     for session in taken.sessions.values():
-        closing = [call for call in session.calls if isinstance(call.request, CloseSession)]
-        if any(call.changed for call in closing) or (closing and session.expired is None):
+        if any(call.changed for call in session.calls if isinstance(call.request, CloseSession)):
             continue
         answered = max((call.returned for call in session.calls if call.returned != NEVER), default=-1)
         due = _due(taken, session)

@@ -166,10 +166,12 @@ class _Search:
                 passed.append(call)
                 yield taken
         others = loose if ranked else []
-        if self._free() != []:
+        free = self._free()
+        if free != []:
             others += [call for call in self._candidates() if self._may_come(call)]
-        if not misfits:
-            # It has come farther from here, and failed: what does not meddle with that is as good behind it.
+        if not misfits and free is None:
+            # It has come farther from here, and failed: what does not meddle with that is as good behind it; but
+            # where zxids are known, there may be none behind it.
             others = [call for call in others if not all(self._commute(call, other) for other in passed)]
         # First those behind which the known order fits for the longest, and of these what changes the least.
         fits = {call: self._fits_behind(call) if misfits and ranked else (0, 0) for call in others}

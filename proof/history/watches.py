@@ -209,7 +209,7 @@ class _Judge:
         given = (event.zxid, event.type, event.path)
         repeats = self._changes.by_path.get(event.path, []).count((event.zxid, event.type))
         # A session's end at an unknown zxid may take several children away.
-        several = repeats > 1 or (not known and event.type == CHILDREN)
+        several = repeats > 1 or (event.type == CHILDREN and self._changes.may_be(CHILDREN, event.path) > 0)
         if given in connection.given and not several:
             yield Violation("watch doubled", f"{name} at {event.zxid:#x} came twice", (place,))
         connection.given.add(given)
