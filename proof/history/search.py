@@ -170,8 +170,8 @@ class _Search:
         if free != []:
             others += [call for call in self._candidates() if self._may_come(call)]
         if not misfits and free is None:
-            # It has come farther from here, and failed: what does not meddle with that is as good behind it; but
-            # where zxids are known, there may be none behind it.
+            # It has come farther from here, and failed: what does not meddle with that is as good behind it.
+            # Not so where zxids are known: behind it there may be none left.
             others = [call for call in others if not all(self._commute(call, other) for other in passed)]
         # First those behind which the known order fits for the longest, and of these what changes the least.
         fits = {call: self._fits_behind(call) if misfits and ranked else (0, 0) for call in others}
