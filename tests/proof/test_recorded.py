@@ -2,7 +2,7 @@
 
 import random
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from proof.history import (
     AddWatch,
@@ -20,7 +20,8 @@ from proof.history import (
     check,
 )
 from proof.history import records as r
-from tests.harness import ZketcdServer, ZooKeeperServer
+from tests.faults.client import Disconnected
+from tests.harness import ZketcdServer, ZooKeeperServer, wait_until
 from tests.proof.recorded import RecordingClient
 
 _CLIENTS = 4
@@ -60,8 +61,11 @@ def _request(chance: random.Random, base: str) -> r.Request:
     return _write(chance, base)
 
 
-def _history_of(ports: Sequence[int], base: str) -> History:
-    """Clients in threads, spread over the ports; then all sessions are closed."""
+def _history_of(ports: Sequence[int], base: str, fault: Callable[[], None] | None = None) -> History:
+    """Clients in threads, spread over the ports; then all sessions are closed.
+
+    `fault` happens while they work. A client that loses its server goes on with its session at the next one.
+    """
     history, lock = History(), threading.Lock()
     clients = [RecordingClient(ports[number % len(ports)], history, lock) for number in range(_CLIENTS)]
     failures: list[BaseException] = []
@@ -69,8 +73,13 @@ def _history_of(ports: Sequence[int], base: str) -> History:
     def work(number: int) -> None:
         chance = random.Random(number)
         try:
-            for _ in range(_REQUESTS):
-                clients[number].call(_request(chance, base))
+            for done in range(_REQUESTS):
+                if number == 0 and done == _REQUESTS // 2 and fault is not None:
+                    fault()
+                try:
+                    clients[number].call(_request(chance, base))
+                except (Disconnected, OSError):
+                    wait_until(lambda: _moved(clients[number], chance.choice(ports)), "a server that goes on")
             clients[number].call(CloseSession())
         except BaseException as failure:  # noqa: BLE001 - raised again in the test's own thread
             failures.append(failure)
@@ -90,6 +99,14 @@ def _history_of(ports: Sequence[int], base: str) -> History:
     return history
 
 
+def _moved(client: RecordingClient, port: int) -> bool:
+    try:
+        client.reconnect(port)
+    except (Disconnected, OSError):
+        return False
+    return True
+
+
 def test_what_real_zookeeper_shows_is_right(zookeeper_server: ZooKeeperServer) -> None:
     """Else the checker asks for more than ZooKeeper promises."""
     assert check(_history_of([zookeeper_server.port], "/proof")) == []
@@ -97,3 +114,11 @@ def test_what_real_zookeeper_shows_is_right(zookeeper_server: ZooKeeperServer) -
 
 def test_what_two_proxies_show_is_right(zketcd_pair: tuple[ZketcdServer, ZketcdServer]) -> None:
     assert check(_history_of([proxy.port for proxy in zketcd_pair], "/proof")) == []
+
+
+def test_what_clients_of_a_killed_proxy_see_is_right(zketcd_pair: tuple[ZketcdServer, ZketcdServer]) -> None:
+    """Their sessions go on at the other proxy; what had no answer counted once or never."""
+    mortal, other = zketcd_pair
+    history = _history_of([mortal.port, other.port], "/proof", mortal.kill)
+    assert sum(isinstance(record, r.Attached) for record in history.records) >= _CLIENTS // 2
+    assert check(history) == []
