@@ -14,7 +14,7 @@
 `partition`  which calls can be judged without which others
 `search`     is there an order of the calls that explains all replies? Replay by zxid, and Wing and Gong's
              search
-`order`      zxids beside real time: sessions' order, monotonic reads, sync, sequence numbers
+`order`      zxids compared with real time: sessions' order, monotonic reads, sync, sequence numbers
 `watches`    ZooKeeper's watch order: before newer data, none lost, none doubled, none without a change
 `lifetime`   sessions and ephemerals do not end before their time
 `checker`    `check`: all of them

@@ -22,7 +22,7 @@ from proof.history import (
 from proof.history import records as r
 from tests.faults.client import Disconnected
 from tests.harness import ZketcdServer, ZooKeeperServer, wait_until
-from tests.proof.recorded import RecordingClient
+from tests.faults.recorded import RecordingClient
 
 _CLIENTS = 4
 _REQUESTS = 250
