@@ -21,8 +21,8 @@ from proof.history import (
 )
 from proof.history import records as r
 from tests.faults.client import Disconnected
-from tests.harness import ZketcdServer, ZooKeeperServer, wait_until
 from tests.faults.recorded import RecordingClient
+from tests.harness import ZketcdServer, ZooKeeperServer, wait_until
 
 _CLIENTS = 4
 _REQUESTS = 250
