@@ -1,0 +1,126 @@
+"""A client of real servers that writes down what it sees: tests.faults.client with a history.
+
+Several clients in threads share one history and its lock.
+"""
+
+import threading
+import time
+
+from proof.history import records as r
+from proof.history.recorder import History
+from tests.compat.wire import Cursor, Event, Reply, Stat
+from tests.faults import client as zk
+from tests.faults.client import Client, Request, results_of
+
+
+class RecordingClient:
+    """One session; `call` sends one request and waits for its reply."""
+
+    def __init__(
+        self, port: int, history: History, lock: threading.Lock, timeout_ms: int = zk.LONG_MS
+    ) -> None:
+        """Open a session. Raises Disconnected."""
+        self._history = history
+        self._lock = lock
+        self.client = Client(port, timeout_ms)
+        self._told = 0
+        with lock:
+            history.opened(time.monotonic_ns(), self.client.id, self.client.timeout_ms)
+
+    def call(self, request: r.Request) -> r.Reply:
+        """Send a request, record it, the events that come before its reply, and the reply.
+
+        Raises Disconnected.
+        """
+        session = self.client.id
+        with self._lock:
+            call = self._history.invoke(time.monotonic_ns(), session, request)
+        try:
+            (xid,) = self.client.send(_packed(request))
+            while True:
+                message = self.client.receive()
+                if isinstance(message, Event):
+                    with self._lock:
+                        self._history.event(
+                            time.monotonic_ns(), session, message.type, message.path, message.zxid
+                        )
+                elif isinstance(message, Reply):
+                    assert message.xid == xid
+                    reply = _unpacked(request, message)
+                    with self._lock:
+                        self._history.reply(time.monotonic_ns(), call, reply)
+                    return reply
+        except (zk.Disconnected, OSError):
+            with self._lock:
+                self._history.lost(time.monotonic_ns(), call)
+                self._history.disconnected(time.monotonic_ns(), session)
+            raise
+
+    def reconnect(self, port: int) -> None:
+        """Go on with the session on another connection. Raises Disconnected."""
+        self.client.reconnect(port)
+        with self._lock:
+            self._history.attached(time.monotonic_ns(), self.client.id)
+
+
+def _packed(request: r.Request) -> Request:
+    if isinstance(request, r.Multi):
+        return zk.multi([_packed(part) for part in request.parts])
+    if isinstance(request, r.Create):
+        return zk.create(request.path, request.data, request.ephemeral + 2 * request.sequential)
+    if isinstance(request, r.Delete):
+        return zk.delete(request.path, request.version)
+    if isinstance(request, r.SetData):
+        return zk.set_data(request.path, request.data or b"", request.version)
+    if isinstance(request, r.Check):
+        return zk.check(request.path, request.version)
+    if isinstance(request, r.Exists):
+        return zk.exists(request.path, request.watch)
+    if isinstance(request, r.GetData):
+        return zk.get_data(request.path, request.watch)
+    if isinstance(request, r.GetChildren):
+        return zk.get_children(request.path, request.watch)
+    if isinstance(request, r.AddWatch):
+        return zk.add_watch(request.path, recursive=request.recursive)
+    if isinstance(request, r.Sync):
+        return zk.SYNC
+    assert isinstance(request, r.CloseSession)
+    return zk.CLOSE
+
+
+def _stat(stat: Stat | None) -> r.Stat | None:
+    if stat is None:
+        return None
+    return r.Stat(
+        stat.czxid,
+        stat.mzxid,
+        stat.version,
+        stat.cversion,
+        stat.ephemeral_owner,
+        stat.data_length,
+        stat.num_children,
+        stat.pzxid,
+    )
+
+
+def _unpacked(request: r.Request, message: Reply) -> r.Reply:
+    reply = r.Reply(message.err, message.zxid)
+    if isinstance(request, r.Multi) and message.body:
+        parts = results_of(Cursor(message.body))
+        return reply._replace(
+            error=0,
+            parts=tuple(r.Reply(part.error, None, part.path, stat=_stat(part.stat)) for part in parts),
+        )
+    if message.err:
+        return reply
+    cursor = Cursor(message.body)
+    if isinstance(request, r.Create):
+        return reply._replace(path=cursor.string())
+    if isinstance(request, r.GetData):
+        return reply._replace(data=cursor.buffer(), stat=_stat(cursor.stat()))
+    if isinstance(request, r.GetChildren):
+        names = tuple(str(name) for name in cursor.strings())
+        return reply._replace(names=names, stat=_stat(cursor.stat()))
+    if isinstance(request, r.Exists | r.SetData):
+        return reply._replace(stat=_stat(cursor.stat()))
+    return reply
