@@ -1,0 +1,86 @@
+"""Whether sessions end too early: what each proxy heard, and which leases were kept alive, when.
+
+With T a session's timeout: its proxy may end it T after it heard the client last. Other proxies may once the
+proxy's lease has run out, T after the last keep-alive that etcd granted at the earliest. Where etcd itself has
+ended the lease too early, the proxy has two seconds to carry its sessions over.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from proof.simulation.etcd import Cluster
+from proof.simulation.proxies import PREFIX
+from proof.simulation.world import World
+from proxy.etcd.model import DELETE
+from schema.errors import ForeignKey
+from schema.keys import Keyspace, Kind
+
+_TOLERANCE = 0.05  # seconds; clocks differ by less than one in a thousand besides
+_CARRY_OVER = 2.0
+
+
+class _Attached(NamedTuple):
+    incarnation: str
+    timeout: float
+    heard: float
+
+
+class ExpiryJudge:
+    """Times of the world at which what happened that sessions' lives depend on."""
+
+    def __init__(self, world: World, cluster: Cluster, violate: Callable[[str], None]) -> None:
+        self._world = world
+        self._cluster = cluster
+        self._violate = violate
+        self._keys = Keyspace(PREFIX)
+        self._sessions: dict[int, _Attached] = {}
+        self._leases: dict[str, int] = {}  # by incarnation
+        self._gone: dict[str, float] = {}  # when an incarnation's key went
+        self._early: set[int] = set()
+
+    def committed(self, events: list[Any]) -> None:
+        """A revision of etcd: proxies come and go."""
+        for event in events:
+            try:
+                parsed = self._keys.parse(event.kv.key)
+            except ForeignKey:
+                continue
+            if parsed.kind is Kind.PROXY:
+                if event.type == DELETE:
+                    self._gone[parsed.incarnation] = self._world.now
+                else:
+                    self._leases[parsed.incarnation] = event.kv.lease
+
+    def attached(self, session: int, incarnation: str, timeout_ms: int) -> None:
+        """The log has a session come to an incarnation: that counts as heard of."""
+        self._sessions[session] = _Attached(incarnation, timeout_ms / 1000, self._world.now)
+
+    def heard(self, session: int, incarnation: str) -> None:
+        """A proxy has read something of a session's client."""
+        known = self._sessions.get(session)
+        if known is not None and known.incarnation == incarnation:
+            self._sessions[session] = known._replace(heard=self._world.now)
+
+    def ended_early(self, lease: int) -> None:
+        """A fault ends a lease."""
+        self._early.add(lease)
+
+    def expired(self, session: int, holder: str) -> None:
+        """The log ends a session."""
+        known = self._sessions.pop(session, None)
+        if known is None:
+            return
+        now = self._world.now
+        since = known.heard
+        lease = self._leases.get(known.incarnation, 0)
+        gone = self._gone.get(known.incarnation)
+        if gone is not None:
+            renewed = self._cluster.store.renewed.get(lease, 0.0)
+            since = min(since, renewed)
+            if lease in self._early and now - gone >= _CARRY_OVER:
+                return
+        if now - since < known.timeout * 0.999 - _TOLERANCE:
+            self._violate(
+                f"session {session:#x} ends {now - since:.3f} s after it was heard of; its timeout is"
+                f" {known.timeout:.3f} s (holder {holder})"
+            )
