@@ -20,6 +20,7 @@
 """
 
 from proof.history.checker import check
+from proof.history.recorder import History
 from proof.history.records import (
     AddWatch,
     Check,
@@ -37,7 +38,6 @@ from proof.history.records import (
     Sync,
     Violation,
 )
-from proof.history.recorder import History
 
 __all__ = [
     "AddWatch",
