@@ -12,7 +12,8 @@
 `calls`      a history taken apart: calls, sessions, connections
 `model`      ZooKeeper's tree, one request after another, each step undone at will
 `partition`  which calls can be judged without which others
-`search`     is there an order of the calls that explains all replies? Replay by zxid, and Wing and Gong's search
+`search`     is there an order of the calls that explains all replies? Replay by zxid, and Wing and Gong's
+             search
 `order`      zxids beside real time: sessions' order, monotonic reads, sync, sequence numbers
 `watches`    ZooKeeper's watch order: before newer data, none lost, none doubled, none without a change
 `lifetime`   sessions and ephemerals do not end before their time

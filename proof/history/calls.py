@@ -5,9 +5,7 @@ from dataclasses import dataclass, field
 from proof.history.records import (
     CONNECTION_LOSS,
     AddWatch,
-    Attached,
     CloseSession,
-    Disconnected,
     Exists,
     Expired,
     GetChildren,
@@ -134,11 +132,6 @@ def path_of(request: Request) -> str | None:
 def parent(path: str) -> str:
     """The path above."""
     return path[: path.rfind("/")] or "/"
-
-
-def connection_ends(record: Record) -> bool:
-    """Whether watches that were set before are gone."""
-    return isinstance(record, Opened | Attached | Disconnected | Expired)
 
 
 def is_read(request: Request) -> bool:

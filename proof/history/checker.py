@@ -1,8 +1,8 @@
 """`check`: every rule on one history."""
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
-from proof.history.calls import Taken, is_read, parts_of, take_apart
+from proof.history.calls import Call, Taken, parts_of, take_apart
 from proof.history.lifetime import check_expiry, ends_of
 from proof.history.order import check_order
 from proof.history.partition import partition
@@ -47,7 +47,8 @@ def check(history: History) -> list[Violation]:
     violations = [*check_order(taken), *check_expiry(taken)]
     steps: list[Step] = []
     explained = True
-    for part in partition(taken.calls, ends_of(taken)):
+    ends = ends_of(taken)
+    for part in partition(taken.calls, ends):
         found = search(part)
         if found.order is None:
             explained = False
@@ -56,7 +57,7 @@ def check(history: History) -> list[Violation]:
             steps += found.order
     # Without an order there is no knowing which events are due.
     if explained:
-        violations += check_watches(taken, _changes(taken, steps))
+        violations += check_watches(taken, _changes(taken, steps, ends.values()))
     return violations
 
 
@@ -83,21 +84,20 @@ def _short(value: Request | Reply | None) -> str:
     return text if len(text) <= 300 else text[:297] + "..."
 
 
-def _changes(taken: Taken, steps: Sequence[Step]) -> Changes:
-    """What the tree went through, in the order that was found."""
+def _changes(taken: Taken, steps: Sequence[Step], ends: Iterable[Call]) -> Changes:
+    """What the tree went through in the order that was found, and what else may have been."""
     changes = Changes()
     owned: dict[int, set[str]] = {}
     owners: dict[str, int] = {}
     for step in steps:
-        request, reply = step.call.request, step.reply
+        if step.zxid is None or step.reply.error or any(part.error for part in step.reply.parts or ()):
+            continue
+        request = step.call.request
         if isinstance(request, CloseSession):
             for path in sorted(owned.pop(step.call.session, ())):
-                owners.pop(path, None)
                 changes.change(step.zxid, DELETED, path)
             continue
-        if is_read(request) or reply.error or any(part.error for part in reply.parts or ()):
-            continue
-        replies = reply.parts if reply.parts is not None else (reply,)
+        replies = step.reply.parts if step.reply.parts is not None else (step.reply,)
         for part, made in zip(parts_of(request), replies, strict=True):
             if isinstance(part, Create):
                 path = made.path or part.path
@@ -110,5 +110,30 @@ def _changes(taken: Taken, steps: Sequence[Step]) -> Changes:
                 owned.get(owners.pop(part.path, 0), set()).discard(part.path)
             elif isinstance(part, SetData):
                 changes.change(step.zxid, CHANGED, part.path)
+    ending = {end.session for end in ends} | {
+        call.session for call in taken.calls if isinstance(call.request, CloseSession) and not call.zxid
+    }
+    for call in taken.calls:
+        unknown = call.zxid is None and (call.reply is None or call.changed)
+        if unknown or (call.session in ending and call.changed):
+            _may_be(changes, call, unknown=unknown, ends=call.session in ending)
     changes.sort()
     return changes
+
+
+def _may_be(changes: Changes, call: Call, *, unknown: bool, ends: bool) -> None:
+    """Add what a call of unknown outcome may have changed, and the end of the ephemerals that it made."""
+    for place, part in enumerate(parts_of(call.request)):
+        if isinstance(part, Create):
+            path = part.path + "*" if part.sequential else part.path
+            if call.reply is not None:
+                made = call.reply.parts[place] if call.reply.parts is not None else call.reply
+                path = made.path or part.path
+            if unknown:
+                changes.change(None, CREATED, path)
+            if ends and part.ephemeral:
+                changes.change(None, DELETED, path)
+        elif unknown and isinstance(part, Delete):
+            changes.change(None, DELETED, part.path)
+        elif unknown and isinstance(part, SetData):
+            changes.change(None, CHANGED, part.path)

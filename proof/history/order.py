@@ -12,6 +12,7 @@ from itertools import pairwise
 
 from proof.history.calls import Call, Taken, failure, parent, parts_of
 from proof.history.records import (
+    SEQUENCE_DIGITS,
     CloseSession,
     Create,
     Delete,
@@ -22,8 +23,6 @@ from proof.history.records import (
     Violation,
     Write,
 )
-
-_DIGITS = 10
 
 
 def check_order(taken: Taken) -> Iterator[Violation]:
@@ -113,11 +112,12 @@ def _sequence_numbers(taken: Taken) -> Iterator[Violation]:
         replies = (call.reply,) if parts == (call.request,) else call.reply.parts or ()
         for part, reply in zip(parts, replies, strict=False):
             if isinstance(part, Create) and part.sequential and reply.path is not None:
-                number = reply.path[len(part.path) :]
-                if not reply.path.startswith(part.path) or len(number) < _DIGITS or not number.isdigit():
+                digits = reply.path[len(part.path) :]
+                right = len(digits) == SEQUENCE_DIGITS and digits.isdigit()
+                if not right or not reply.path.startswith(part.path):
                     yield Violation("sequence", f"{part.path} got the name {reply.path}", call.records())
                     continue
-                given.setdefault(parent(part.path), []).append((call.zxid, int(number), call))
+                given.setdefault(parent(part.path), []).append((call.zxid, int(digits), call))
     for directory, entries in given.items():
         if directory in removed:
             continue

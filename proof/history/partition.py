@@ -142,7 +142,7 @@ def _settled(calls: Iterable[Call]) -> set[str]:
 def _counters(call: Call) -> bool:
     """Whether a reply tells of children."""
     replies = (call.reply, *(call.reply.parts or ())) if call.reply is not None else ()
-    stats = [reply.stat for reply in replies if reply is not None and reply.stat is not None]
+    stats = [reply.stat for reply in replies if reply.stat is not None]
     return any(
         stat.cversion is not None or stat.children is not None or stat.pzxid is not None for stat in stats
     )

@@ -1,4 +1,7 @@
-"""The recorder of a history. The caller says what time it is; records are kept in the order in which they come."""
+"""The recorder of a history.
+
+The caller says what time it is; records stay in the order in which they come.
+"""
 
 from collections.abc import Iterable
 
@@ -64,7 +67,7 @@ class History:
         self.records.append(Event(time, session, type, path, zxid if zxid is not None and zxid > 0 else None))
 
     def merged(self, other: "History") -> "History":
-        """Both histories in the order of their times; sessions must differ. The other's calls get new numbers."""
+        """Both histories by time. Their sessions must differ; the other's calls get new numbers."""
         moved = [_moved(record, self._calls) for record in other.records]
         return History(sorted([*self.records, *moved], key=lambda record: record.time))
 

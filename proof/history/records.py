@@ -1,12 +1,12 @@
 """The format of a history: requests, replies, records. Declarations only; `lines` has them as JSON.
 
-Times are nanoseconds of any clock that all records share. **The order of the records is the order of time**: a call
-whose reply stands before another call's invocation was over when that began. Records of several recorders are
-merged by their times.
+Times are nanoseconds of any clock that all records share. **The order of the records is the order of time**:
+a call whose reply stands before another call's invocation was over when that began. Records of several
+recorders are merged by their times.
 
-A zxid is what the reply's or event's header has. `None` (or a missing field) means that it was not recorded; the
-checker then judges by real time and session order alone. Error codes, event types and the order of Stat's fields are
-ZooKeeper's.
+A zxid is what the reply's or event's header has. `None` (or a missing field) means that it was not recorded;
+the checker then judges by real time and session order alone. Error codes, event types and the order of Stat's
+fields are ZooKeeper's.
 """
 
 from typing import NamedTuple
@@ -17,6 +17,8 @@ NO_NODE, BAD_VERSION, NO_CHILDREN_FOR_EPHEMERALS, NODE_EXISTS, NOT_EMPTY = -101,
 SESSION_EXPIRED, SESSION_MOVED = -112, -118
 
 CREATED, DELETED, CHANGED, CHILDREN = 1, 2, 3, 4
+
+SEQUENCE_DIGITS = 10
 
 
 class Create(NamedTuple):
@@ -57,7 +59,7 @@ class Multi(NamedTuple):
 
 
 class CloseSession(NamedTuple):
-    """The session's end by its client's wish. The checker also takes an expiry for one, at an unknown time."""
+    """The session's end by its client's wish. The checker takes an expiry for one of unknown time."""
 
 
 class Exists(NamedTuple):
@@ -124,7 +126,10 @@ class Stat(NamedTuple):
 
 
 class Reply(NamedTuple):
-    """An answer. `parts`: a multi's results; where it failed, `error` 0 before the failed part, its own at that."""
+    """An answer.
+
+    `parts`: a multi's results; if it failed, errors: 0 before the failed part, its own at that.
+    """
 
     error: int = 0
     zxid: int | None = None

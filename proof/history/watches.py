@@ -15,11 +15,12 @@ Connections whose replies have no zxids are not judged.
 """
 
 from bisect import bisect_right
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
-from proof.history.calls import Call, Taken, connection_ends, parent
+from proof.history.calls import Call, Taken, parent
 from proof.history.records import (
     CHANGED,
     CHILDREN,
@@ -27,12 +28,14 @@ from proof.history.records import (
     DELETED,
     NO_NODE,
     OK,
+    SEQUENCE_DIGITS,
     AddWatch,
     Event,
     Exists,
     GetChildren,
     GetData,
     Invoked,
+    Lost,
     Replied,
     SetWatches,
     Violation,
@@ -56,15 +59,19 @@ class Changes:
 
     by_path: dict[str, list[tuple[int, int]]] = field(default_factory=dict)
     """(zxid, type) of each event that a watch on this very path is due."""
-    uncertain: set[tuple[int, str]] = field(default_factory=set)
-    """(type, path) of changes whose zxid is not known."""
+    uncertain: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """(type, path) of changes that may have been, at a zxid that is not known, with how many they may be."""
 
     def add(self, zxid: int | None, type: int, path: str) -> None:
         """One event; those of known zxids in any order, before `sort`."""
         if zxid is None:
-            self.uncertain.add((type, path))
+            self.uncertain[type, path] += 1
         else:
             self.by_path.setdefault(path, []).append((zxid, type))
+
+    def may_be(self, type: int, path: str) -> int:
+        """How many changes of unknown zxid may give this event; a sequential node's is under its prefix."""
+        return self.uncertain[type, path] + self.uncertain[type, path[:-SEQUENCE_DIGITS] + "*"]
 
     def change(self, zxid: int | None, type: int, path: str) -> None:
         """A node that came, went or got other data, with what its parent's watches are due."""
@@ -97,8 +104,9 @@ class _Judge:
     def __init__(self, taken: Taken, changes: Changes) -> None:
         self._taken = taken
         self._changes = changes
-        self._below: dict[str, list[tuple[int, int, str]]] = {}
+        self._below: dict[str, list[tuple[int, int]]] = {}
         self._connections: dict[int, _Connection] = {}
+        self._found: dict[tuple[int, str], set[int]] = {}  # zxids of events of no known change
 
     def run(self) -> Iterator[Violation]:
         calls = {call.number: call for call in self._taken.calls}
@@ -115,7 +123,7 @@ class _Judge:
             elif isinstance(record, Event):
                 connection = self._connections.setdefault(record.session, _Connection())
                 yield from self._event(connection, record, place)
-            elif connection_ends(record):
+            elif not isinstance(record, Lost):  # a connection began or ended
                 self._connections.pop(record.session, None)
 
     def _reply(self, connection: _Connection, call: Call, zxid: int, place: int) -> Iterator[Violation]:
@@ -126,7 +134,7 @@ class _Judge:
                 continue
             yield Violation(
                 "watch lost or late",
-                f"{path} changed at {due:#x}; the reply with {zxid:#x} came before the event of its {kind} watch",
+                f"{path} changed at {due:#x}; a reply with {zxid:#x} came before its {kind} watch's event",
                 (place,),
             )
             self._fire(connection, (kind, path), due)
@@ -190,11 +198,16 @@ class _Judge:
             yield Violation("watch doubled", f"{name} at {event.zxid:#x} has no watch", (place,))
             return
         known = (event.zxid, event.type) in self._changes.by_path.get(event.path, ())
-        if not known and (event.type, event.path) not in self._changes.uncertain:
+        found = self._found.setdefault((event.type, event.path), set())
+        if not known:
+            found.add(event.zxid)
+        if len(found) > self._changes.may_be(event.type, event.path):
             yield Violation("watch without change", f"{name}: nothing like that at {event.zxid:#x}", (place,))
         given = (event.zxid, event.type, event.path)
         repeats = self._changes.by_path.get(event.path, []).count((event.zxid, event.type))
-        if given in connection.given and repeats < 2:
+        # A session's end at an unknown zxid may take several children away.
+        several = repeats > 1 or (not known and event.type == CHILDREN)
+        if given in connection.given and not several:
             yield Violation("watch doubled", f"{name} at {event.zxid:#x} came twice", (place,))
         connection.given.add(given)
         for key in keys:
@@ -245,7 +258,7 @@ class _Judge:
     def _next(self, kind: str, path: str, zxid: int) -> int | None:
         """The first change that a watch set at `zxid` owes an event for."""
         if kind == "recursive":
-            events: Sequence[tuple[int, ...]] = self._subtree(path)
+            events: Sequence[tuple[int, int]] = self._subtree(path)
         else:
             events = self._changes.by_path.get(path, [])
         types = _TYPES[kind]
@@ -254,12 +267,12 @@ class _Judge:
                 return events[place][0]
         return None
 
-    def _subtree(self, path: str) -> list[tuple[int, int, str]]:
+    def _subtree(self, path: str) -> list[tuple[int, int]]:
         known = self._below.get(path)
         if known is None:
             start = path.rstrip("/") + "/"
             known = self._below[path] = sorted(
-                (zxid, type, other)
+                (zxid, type)
                 for other, events in self._changes.by_path.items()
                 if other == path or other.startswith(start)
                 for zxid, type in events
