@@ -1,0 +1,139 @@
+"""`check`: every rule on one history."""
+
+from collections.abc import Iterable, Sequence
+
+from proof.history.calls import Call, Taken, parts_of, take_apart
+from proof.history.lifetime import check_expiry, ends_of
+from proof.history.order import check_order
+from proof.history.partition import partition
+from proof.history.recorder import History
+from proof.history.records import (
+    CHANGED,
+    CREATED,
+    DELETED,
+    CloseSession,
+    Create,
+    Delete,
+    Reply,
+    Request,
+    SetData,
+    Violation,
+)
+from proof.history.search import Found, Step, search
+from proof.history.watches import Changes, check_watches
+
+RULES = {
+    "linearizable": "an order of all calls explains every reply: no lost, doubled, partial or invented write",
+    "undecided": "the search for such an order took too many steps",
+    "zxid": "each acknowledged write has a zxid of its own",
+    "real time": "a write is later than all that was seen before it was sent",
+    "session order": "a session never goes back to an older state",
+    "sync": "what a session reads behind a sync is no older than the sync",
+    "sequence": "sequence numbers are unique and grow",
+    "lifetime": "a session does not end before its timeout",
+    "watch lost or late": "an event comes before newer data",
+    "watch doubled": "a watch gives no event more than it owes",
+    "watch without change": "an event has a change",
+}
+"""What `Violation.rule` may be, and the promise behind it."""
+
+
+def check(history: History) -> list[Violation]:
+    """Return the broken promises, none for a right history. Raises MalformedHistory.
+
+    The history must begin with a tree that holds nothing of what it touches.
+    """
+    taken = take_apart(history.records)
+    violations = [*check_order(taken), *check_expiry(taken)]
+    steps: list[Step] = []
+    explained = True
+    ends = ends_of(taken)
+    for part in partition(taken.calls, ends):
+        found = search(part)
+        if found.order is None:
+            explained = False
+            violations.append(_unexplained(found))
+        else:
+            steps += found.order
+    # Without an order there is no knowing which events are due.
+    if explained:
+        violations += check_watches(taken, _changes(taken, steps, ends.values()))
+    return violations
+
+
+def _unexplained(found: Found) -> Violation:
+    call = found.stuck
+    rule = "undecided" if found.gave_up else "linearizable"
+    if call is None:
+        return Violation(rule, "no order of the calls fits their zxids and their sessions' orders")
+    message = (
+        f"call {call.number}, {_short(call.request)}: no order of the calls explains {_short(call.reply)}"
+    )
+    return Violation(rule, f"{message}; the nearest expects {_short(found.expected)}", call.records())
+
+
+def _short(value: Request | Reply | None) -> str:
+    if value is None:
+        return "nothing"
+    shown = (
+        f"{name}={part!r}"
+        for name, part in value._asdict().items()
+        if part != value._field_defaults.get(name, ...)
+    )
+    text = f"{type(value).__name__}({', '.join(shown)})"
+    return text if len(text) <= 300 else text[:297] + "..."
+
+
+def _changes(taken: Taken, steps: Sequence[Step], ends: Iterable[Call]) -> Changes:
+    """What the tree went through in the order that was found, and what else may have been."""
+    changes = Changes()
+    owned: dict[int, set[str]] = {}
+    owners: dict[str, int] = {}
+    for step in steps:
+        if step.zxid is None or step.reply.error or any(part.error for part in step.reply.parts or ()):
+            continue
+        request = step.call.request
+        if isinstance(request, CloseSession):
+            for path in sorted(owned.pop(step.call.session, ())):
+                changes.change(step.zxid, DELETED, path)
+            continue
+        replies = step.reply.parts if step.reply.parts is not None else (step.reply,)
+        for part, made in zip(parts_of(request), replies, strict=True):
+            if isinstance(part, Create):
+                path = made.path or part.path
+                changes.change(step.zxid, CREATED, path)
+                if part.ephemeral:
+                    owned.setdefault(step.call.session, set()).add(path)
+                    owners[path] = step.call.session
+            elif isinstance(part, Delete):
+                changes.change(step.zxid, DELETED, part.path)
+                owned.get(owners.pop(part.path, 0), set()).discard(part.path)
+            elif isinstance(part, SetData):
+                changes.change(step.zxid, CHANGED, part.path)
+    ending = {end.session for end in ends} | {
+        call.session for call in taken.calls if isinstance(call.request, CloseSession) and not call.zxid
+    }
+    for call in taken.calls:
+        unknown = call.zxid is None and (call.reply is None or call.changed)
+        if unknown or (call.session in ending and call.changed):
+            _may_be(changes, call, unknown=unknown, ends=call.session in ending)
+    changes.sort()
+    return changes
+
+
+def _may_be(changes: Changes, call: Call, *, unknown: bool, ends: bool) -> None:
+    """Add what a call of unknown outcome may have changed, and the end of the ephemerals that it made."""
+    for place, part in enumerate(parts_of(call.request)):
+        if isinstance(part, Create):
+            path = part.path + "*" if part.sequential else part.path
+            if call.reply is not None:
+                made = call.reply.parts[place] if call.reply.parts is not None else call.reply
+                path = made.path or part.path
+            if unknown:
+                changes.change(None, CREATED, path)
+            if ends and part.ephemeral:
+                changes.change(None, DELETED, path)
+        elif unknown and isinstance(part, Delete):
+            changes.change(None, DELETED, part.path)
+        elif unknown and isinstance(part, SetData):
+            changes.change(None, CHANGED, part.path)

@@ -1,0 +1,64 @@
+"""Sessions end when their timeout has passed since their last answered request was sent, and not before.
+
+How late they end is no promise: a proxy and an election of etcd's may lie between. What their end does to
+ephemerals is the search's: all go at one zxid, none before, none stays.
+"""
+
+from bisect import bisect_left
+from collections.abc import Iterator
+
+from proof.history.calls import NEVER, Call, Session, Taken
+from proof.history.records import SESSION_EXPIRED, SESSION_MOVED, CloseSession, Reply, Violation
+
+_MS = 1_000_000
+
+
+def ends_of(taken: Taken) -> dict[int, Call]:
+    """An end for each session that did not close itself.
+
+    It is a call that the session never made: with an answer if the server said that the session is over (the
+    end came before that), without one else (at any time, or never). It is "invoked" when the session may end
+    at the earliest.
+    """
+    times = [record.time for record in taken.records]
+    ends: dict[int, Call] = {}
+    for session in taken.sessions.values():
+        closing = [call for call in session.calls if isinstance(call.request, CloseSession)]
+        if any(call.changed for call in closing) or (closing and session.expired is None):
+            continue
+        answered = max((call.returned for call in session.calls if call.returned != NEVER), default=-1)
+        due = _due(taken, session)
+        earliest = max(answered, bisect_left(times, due[0])) if due is not None else answered
+        end = Call(-1 - session.id, session.id, CloseSession(), earliest)
+        if session.expired is not None:
+            end.invoked = min(earliest, session.expired)  # `check_expiry` tells if that is too early
+            end.returned, end.reply = session.expired, Reply()
+        ends[session.id] = end
+    return ends
+
+
+def check_expiry(taken: Taken) -> Iterator[Violation]:
+    """Yield sessions that the server called over too early."""
+    for session in taken.sessions.values():
+        due = _due(taken, session)
+        if session.expired is None or due is None:
+            continue
+        early = due[0] - taken.records[session.expired].time
+        if early > 0:
+            message = f"session {session.id:#x} was over {early / _MS:.0f} ms too early"
+            yield Violation("lifetime", message, (due[1], session.expired))
+
+
+def _due(taken: Taken, session: Session) -> tuple[int, int] | None:
+    """When the session may end, and the record that says so; None where that is not known."""
+    if not session.timeout_ms or any(isinstance(call.request, CloseSession) for call in session.calls):
+        return None
+    answered = [
+        call.invoked
+        for call in session.calls
+        if call.reply is not None and call.reply.error not in (SESSION_EXPIRED, SESSION_MOVED)
+    ]
+    if not answered:
+        return None
+    last = max(answered)
+    return taken.records[last].time + session.timeout_ms * _MS, last

@@ -1,0 +1,310 @@
+"""Is there an order of the calls that explains every reply?
+
+Two ways, one search. Where replies have zxids, these are the order: writes are sorted by zxid, each read
+comes after the write whose zxid its reply has, and all are **replayed** on the model, each reply compared.
+That takes one pass and leaves nothing to choose. Where zxids are unknown, the order is **searched** as Wing
+and Gong do it, with Lowe's memory of states that were visited (as Porcupine): a call may come next if no call
+that had returned before it was invoked is left over. Calls without an answer are searched in both ways: each
+comes somewhere after its invocation, or never.
+
+Session order holds in both: a session's calls take effect in the order in which they were sent, and one
+without an answer never after a later one that was answered (a client that goes on elsewhere leaves its old
+requests behind). Reads may be stale: in the search they are bound by session order and their own reply, not
+by their invocation. A sync is bound by its invocation, and a read behind it by the sync.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple
+
+from proof.history.calls import NEVER, Call, is_read, parent, parts_of, path_of
+from proof.history.model import Model, differs
+from proof.history.partition import Part
+from proof.history.records import CloseSession, Create, Multi, Reply, Request
+
+_STEPS_EACH = 50
+_STEPS_MORE = 200_000
+
+
+class Step(NamedTuple):
+    """A call in its place. `zxid` is None if it is not known: a call without an answer, or without zxids."""
+
+    call: Call
+    zxid: int | None
+    reply: Reply
+
+
+@dataclass(slots=True)
+class Found:
+    """What a search came to: an order, or the call that no order explains."""
+
+    order: list[Step] | None
+    stuck: Call | None = None
+    expected: Reply | None = None
+    gave_up: bool = False
+
+
+def search(part: Part) -> Found:
+    """Look for an order.
+
+    First, lost calls are tried only where they touch what does not fit; then everywhere.
+    """
+    found = _Search(part, everywhere=False).run()
+    if found.order is None and not found.gave_up and any(call.returned == NEVER for call in part.calls):
+        again = _Search(part, everywhere=True).run()
+        if again.order is not None or again.gave_up:
+            return again
+    return found
+
+
+class _Taken(NamedTuple):
+    """What to undo."""
+
+    step: Step
+    mark: int
+    session: int
+    pointer: int
+
+
+class _Search:
+    def __init__(self, part: Part, *, everywhere: bool) -> None:
+        self._everywhere = everywhere
+        self._model = Model(part.assumed)
+        self._queues: dict[int, list[Call]] = {}
+        self._place: dict[Call, int] = {}
+        for call in part.calls:
+            queue = self._queues.setdefault(call.session, [])
+            self._place[call] = len(queue)
+            queue.append(call)
+        self._pointers = dict.fromkeys(self._queues, 0)
+        must = [call for call in part.calls if call.returned != NEVER]
+        self._left = len(must)
+        self._ranked = sorted((call for call in must if call.zxid is not None), key=_rank)
+        self._next = 0
+        self._loose = sorted((call for call in must if call.zxid is None), key=lambda call: call.returned)
+        self._first_loose = 0
+        self._done: set[Call] = set()
+        self._lost = [call for call in part.calls if call.returned == NEVER]
+        self._limit = len(part.calls) * _STEPS_EACH + _STEPS_MORE
+        # Ranks that must be over before a call that was invoked then: by the returns of what is ranked.
+        self._returns = sorted((call.returned, rank) for rank, call in enumerate(self._ranked))
+        highest = -1
+        self._over: list[tuple[int, int]] = []
+        for returned, rank in self._returns:
+            highest = max(highest, rank)
+            self._over.append((returned, highest))
+        self._best = -1
+        self._stuck: tuple[Call, Reply] | None = None
+        self._wanted: set[str] = set()
+        self._key = 0
+
+    def run(self) -> Found:
+        """The search itself: depth first, with a stack of its own."""
+        taken: list[_Taken] = []
+        branches = [self._branches()]
+        seen: set[tuple[int, int]] = set()
+        steps = 0
+        while branches:
+            if not self._left:
+                return Found([entry.step for entry in taken])
+            step = next(branches[-1], None)
+            if step is None:
+                branches.pop()
+                if taken:
+                    self._undo(taken.pop())
+                continue
+            steps += 1
+            if steps > self._limit:
+                return self._failed(gave_up=True)
+            taken.append(step)
+            state = (self._key, self._model.fingerprint)
+            if state in seen:
+                self._undo(taken.pop())
+                continue
+            seen.add(state)
+            branches.append(self._branches())
+        return self._failed(gave_up=False)
+
+    def _failed(self, *, gave_up: bool) -> Found:
+        call, expected = self._stuck or (None, None)
+        return Found(None, call, expected, gave_up)
+
+    def _branches(self) -> Iterator[_Taken]:
+        """Take, one after another, each call that may come next; what was taken is undone before the next."""
+        wanted: set[str] = set()
+        misfits: list[Call] = []
+        for call in self._answered():
+            taken = self._take(call)
+            if taken is None:
+                misfits.append(call)
+                wanted |= _touched(call.request)
+            else:
+                yield taken
+        lost = [call for call in self._lost if self._may_come(call)]
+        if not self._everywhere:
+            lost = [call for call in lost if self._reach(call) & wanted]
+        helpful = [call for call in lost if self._helps(call, misfits)]
+        for call in (*helpful, *(call for call in lost if call not in helpful)):
+            taken = self._take(call)
+            if taken is not None:
+                yield taken
+
+    def _answered(self) -> Iterator[Call]:
+        if self._next < len(self._ranked):
+            call = self._ranked[self._next]
+            if self._in_turn(call) and not (_bound(call) and self._loose_before(call)):
+                yield call
+        if self._first_loose < len(self._loose):
+            heads = [head for session in self._queues if (head := self._head(session)) is not None]
+            heads.sort(key=lambda call: call.returned)
+            for call in heads:
+                if call.zxid is None and self._may_come(call):
+                    yield call
+
+    def _head(self, session: int) -> Call | None:
+        """The session's next call with an answer."""
+        queue = self._queues[session]
+        for place in range(self._pointers[session], len(queue)):
+            if queue[place].returned != NEVER:
+                return queue[place]
+        return None
+
+    def _in_turn(self, call: Call) -> bool:
+        """Whether session order lets a call come next: only lost ones are passed over."""
+        queue = self._queues[call.session]
+        place = self._place[call]
+        pointer = self._pointers[call.session]
+        return pointer <= place and all(queue[k].returned == NEVER for k in range(pointer, place))
+
+    def _may_come(self, call: Call) -> bool:
+        if not self._in_turn(call):
+            return False
+        if call.reply is not None and not _bound(call):
+            return True
+        if self._loose_before(call):
+            return False
+        return self._next > self._needed(call.invoked)
+
+    def _needed(self, invoked: int) -> int:
+        """The highest rank of a call that had returned before `invoked`, -1 for none."""
+        low, high = 0, len(self._over)
+        while low < high:
+            middle = (low + high) // 2
+            if self._over[middle][0] < invoked:
+                low = middle + 1
+            else:
+                high = middle
+        return self._over[low - 1][1] if low else -1
+
+    def _loose_before(self, call: Call) -> bool:
+        """Whether a call without a zxid had returned before this one was invoked and is left over."""
+        if self._first_loose >= len(self._loose):
+            return False
+        first = self._loose[self._first_loose]
+        return first is not call and first.returned < call.invoked
+
+    def _take(self, call: Call) -> _Taken | None:
+        """Do a call on the model; None if its reply does not fit, or a lost one would change nothing."""
+        model = self._model
+        mark = model.mark()
+        request = _settle(call, model)
+        path = path_of(request)
+        node = model.nodes.get(path) if path is not None else None
+        assumed = node is not None and node.version is None
+        reply = model.apply(request, call.session, call.zxid)
+        if call.reply is None:
+            if model.mark() == mark:
+                return None
+        elif differs(reply, call.reply, request, assumed=assumed):
+            model.back(mark)
+            if self._progress() > self._best:
+                self._best, self._stuck = self._progress(), (call, reply)
+            return None
+        session = call.session
+        taken = _Taken(Step(call, call.zxid, reply), mark, session, self._pointers[session])
+        self._move(session, self._place[call] + 1)
+        if call.returned != NEVER:
+            self._left -= 1
+            if call.zxid is not None:
+                self._next += 1
+            else:
+                self._done.add(call)
+                while self._first_loose < len(self._loose) and self._loose[self._first_loose] in self._done:
+                    self._first_loose += 1
+        return taken
+
+    def _undo(self, taken: _Taken) -> None:
+        call = taken.step.call
+        self._model.back(taken.mark)
+        self._move(taken.session, taken.pointer)
+        if call.returned != NEVER:
+            self._left += 1
+            if call.zxid is not None:
+                self._next -= 1
+            else:
+                self._done.discard(call)
+                while self._first_loose and self._loose[self._first_loose - 1] not in self._done:
+                    self._first_loose -= 1
+
+    def _move(self, session: int, pointer: int) -> None:
+        self._key ^= hash((session, self._pointers[session], "at")) ^ hash((session, pointer, "at"))
+        self._pointers[session] = pointer
+
+    def _progress(self) -> int:
+        return self._next + len(self._done)
+
+    def _helps(self, call: Call, misfits: Sequence[Call]) -> bool:
+        """Whether a call that does not fit would, after this lost one."""
+        taken = self._take(call)
+        if taken is None:
+            return False
+        try:
+            for misfit in misfits:
+                best = self._best, self._stuck
+                other = self._take(misfit) if self._in_turn(misfit) else None
+                self._best, self._stuck = best
+                if other is not None:
+                    self._undo(other)
+                    return True
+            return False
+        finally:
+            self._undo(taken)
+
+    def _reach(self, call: Call) -> set[str]:
+        if isinstance(call.request, CloseSession):
+            mine = self._model.ephemerals.get(call.session, set())
+            return mine | {parent(path) for path in mine}
+        return _touched(call.request)
+
+
+def _rank(call: Call) -> tuple[int, bool, int]:
+    """The place in the order of zxids: a write that changed something, then all that saw it."""
+    return call.zxid or 0, not call.changed, call.invoked
+
+
+def _bound(call: Call) -> bool:
+    """Whether a call may come only after all that had returned before it was invoked: reads may be stale."""
+    return not is_read(call.request)
+
+
+def _touched(request: Request) -> set[str]:
+    paths = {path for part in parts_of(request) if (path := path_of(part)) is not None}
+    return paths | {parent(path) for path in paths}
+
+
+def _settle(call: Call, model: Model) -> Request:
+    """The request with the path that a sequential node got where its directory's counter is not known."""
+    if call.reply is None:
+        return call.request
+    if isinstance(call.request, Multi) and call.reply.parts is not None:
+        parts = zip(call.request.parts, call.reply.parts, strict=False)
+        return Multi(tuple(_named(part, reply, model) for part, reply in parts))  # type: ignore[misc]
+    return _named(call.request, call.reply, model)
+
+
+def _named(request: Request, reply: Reply, model: Model) -> Request:
+    if isinstance(request, Create) and request.sequential and reply.path is not None:
+        directory = model.nodes.get(parent(request.path))
+        if directory is not None and directory.created is None:
+            return request._replace(path=reply.path, sequential=False)
+    return request
