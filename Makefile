@@ -8,7 +8,7 @@ export PYTHON
 VENV := .venv/bin
 PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --require-hashes
 STAMPS := .venv/.stamps
-SOURCES := codec schema proxy pipeline tests bench tools deploy
+SOURCES := codec schema proxy pipeline proof tests bench tools deploy
 
 # Arguments for the program behind a target: make run ARGS="--listen 0.0.0.0:2181", make test ARGS="-k watches"
 ARGS ?=
@@ -101,6 +101,10 @@ bench-pipeline: setup-test ## Measure the pipeline on trees of up to 5 million z
 .PHONY: stages
 stages: setup-dev ## Measure the proxy alone: CPU time or function calls by stage of a request, and requests to etcd
 	@$(VENV)/python -m bench.stages $(ARGS)
+
+.PHONY: simulate
+simulate: setup-dev ## Simulate the whole system on seeds, under faults; ARGS=--planted finds the planted faults
+	@exec $(VENV)/python -m proof.simulation $(ARGS)
 
 # Checks
 

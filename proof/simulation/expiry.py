@@ -17,6 +17,7 @@ from schema.keys import Keyspace, Kind
 
 _TOLERANCE = 0.05  # seconds; clocks differ by less than one in a thousand besides
 _CARRY_OVER = 2.0
+_SETTLED = 8.0  # seconds within which a proxy that reaches etcd has carried its sessions over
 
 
 class _Attached(NamedTuple):
@@ -36,7 +37,9 @@ class ExpiryJudge:
         self._sessions: dict[int, _Attached] = {}
         self._leases: dict[str, int] = {}  # by incarnation
         self._gone: dict[str, float] = {}  # when an incarnation's key went
+        self._came: dict[str, float] = {}
         self._early: set[int] = set()
+        self._last: dict[int, tuple[float, str]] = {}  # when a session was heard last, and by which incarnation
 
     def committed(self, events: list[Any]) -> None:
         """A revision of etcd: proxies come and go."""
@@ -50,6 +53,7 @@ class ExpiryJudge:
                     self._gone[parsed.incarnation] = self._world.now
                 else:
                     self._leases[parsed.incarnation] = event.kv.lease
+                    self._came[parsed.incarnation] = self._world.now
 
     def attached(self, session: int, incarnation: str, timeout_ms: int) -> None:
         """The log has a session come to an incarnation: that counts as heard of."""
@@ -57,6 +61,7 @@ class ExpiryJudge:
 
     def heard(self, session: int, incarnation: str) -> None:
         """A proxy has read something of a session's client."""
+        self._last[session] = (self._world.now, incarnation)
         known = self._sessions.get(session)
         if known is not None and known.incarnation == incarnation:
             self._sessions[session] = known._replace(heard=self._world.now)
@@ -64,6 +69,21 @@ class ExpiryJudge:
     def ended_early(self, lease: int) -> None:
         """A fault ends a lease."""
         self._early.add(lease)
+
+    def is_orphan(self, session: int) -> bool:
+        """Whether a session's proxy is gone for having been silent, and for no other reason."""
+        known = self._sessions.get(session)
+        if known is None or known.incarnation not in self._gone:
+            return False
+        return self._leases.get(known.incarnation, 0) not in self._early
+
+    def _heard_by_another(self, session: int) -> float:
+        """When a proxy in good health heard a session that it should have carried over long ago."""
+        heard, incarnation = self._last.get(session, (0.0, ""))
+        now = self._world.now
+        renewed = self._cluster.store.renewed.get(self._leases.get(incarnation, 0), 0.0)
+        settled = incarnation not in self._gone and now - self._came.get(incarnation, now) >= _SETTLED
+        return heard if settled and now - renewed < _SETTLED / 3 else 0.0
 
     def expired(self, session: int, holder: str) -> None:
         """The log ends a session."""
@@ -77,7 +97,8 @@ class ExpiryJudge:
         if gone is not None:
             renewed = self._cluster.store.renewed.get(lease, 0.0)
             since = min(since, renewed)
-            if lease in self._early and now - gone >= _CARRY_OVER:
+            since = max(since, self._heard_by_another(session))
+            if lease in self._early and now - gone >= _CARRY_OVER and since <= renewed:
                 return
         if now - since < known.timeout * 0.999 - _TOLERANCE:
             self._violate(

@@ -126,9 +126,8 @@ class Nemesis:
         proxy = self._proxy()
         if proxy is None or proxy.host is None or proxy.host.paused:
             return None
-        host = proxy.host
-        host.pause()
-        return Fault("", proxy.name, host.resume)
+        proxy.pause()
+        return Fault("", proxy.name, proxy.resume)
 
     def _stop_proxy(self) -> Fault | None:
         proxy = self._proxy()

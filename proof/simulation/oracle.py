@@ -6,6 +6,7 @@ loading proxy or snapshot writer does is compared with it, entry by entry: which
 the digest after it.
 """
 
+import bisect
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -39,14 +40,26 @@ class Done(NamedTuple):
     error: int
 
 
+class ReferenceMachine(Machine):
+    """The oracle's machine, which planted faults can tell from those of the proxies."""
+
+
+def is_oracle(machine: Machine) -> bool:
+    """Whether a machine is the reference."""
+    return isinstance(machine, ReferenceMachine)
+
+
 class Oracle:
     """The one right order, and the one right state."""
 
     def __init__(self, world: World, cluster_id: int) -> None:
         self._world = world
         self._keys = Keyspace(PREFIX)
-        self.machine = capture.new_machine(cluster_id)
-        self.machine.known_levels = frozenset((1, NEXT_LEVEL))
+        self.machine = ReferenceMachine(cluster_id, known_levels=(1, NEXT_LEVEL))
+        self.machine.become(capture.new_machine(cluster_id))
+        #: Times of the world, and the zxid from then on.
+        self.times: list[float] = [0.0]
+        self.zxids: list[int] = [0]
         #: After n entries: steps[n - 1].
         self.steps: list[Step] = []
         #: By zxid, of clients' requests.
@@ -107,6 +120,8 @@ class Oracle:
         machine.end()
         digest = machine.digest.settle(machine.tree.nodes)
         self.steps.append(Step(incarnation, number, machine.zxid, digest))
+        self.times.append(self._world.now)
+        self.zxids.append(machine.zxid)
 
     def _note(self, request: Request, before: int, outcome: Outcome) -> None:
         machine = self.machine
@@ -127,6 +142,10 @@ class Oracle:
         left = [path for path, node in self.machine.tree.nodes.items() if node.owner == session]
         if left:
             self._wrong(f"session {session:#x} is over, and its ephemeral nodes are not: {left}")
+
+    def zxid_at(self, time: float) -> int:
+        """The zxid of everything that was in the log at a time of the world."""
+        return self.zxids[max(0, bisect.bisect_right(self.times, time) - 1)]
 
     # -- what others do --------------------------------------------------------------------------------------
 

@@ -20,6 +20,7 @@ from schema.keys import Keyspace
 from typing_extensions import override
 
 PREFIX = "/zketcd"
+_GRACE = 2.0  # seconds after a pause
 
 
 def config(snapshot_requests: int, tick_ms: int) -> Config:
@@ -71,6 +72,7 @@ class Proxy:
         self._cluster = cluster
         self._settings = settings
         self._port = 0
+        self._resumed = -_GRACE
 
     @property
     def alive(self) -> bool:
@@ -143,8 +145,15 @@ class Proxy:
 
     def resume(self) -> None:
         """Go on."""
-        if self.host is not None:
+        if self.host is not None and self.host.paused:
+            self._resumed = self.world.now
             self.host.resume()
+
+    def serves(self, session: int) -> bool:
+        """Whether a connection of a session is open here, though this proxy has had the time to close it."""
+        if not self.alive or self.host is None or self.host.paused or self.world.now - self._resumed < _GRACE:
+            return False
+        return any(transport.session == session for transport in self.transports)
 
     # -- its snapshot writers --------------------------------------------------------------------------------
 
@@ -267,6 +276,11 @@ class Transport(asyncio.Transport):
         self._out.break_off()
         if not silently:
             self._in.send(None)
+
+    @property
+    def session(self) -> int:
+        """Whose connection it is; 0 for nobody's."""
+        return 0 if self._protocol is None else int(self._protocol.session_id)
 
     # -- the proxy's side ------------------------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import Any, NamedTuple
 
 from proof.history import History, Reply, check
-from proof.history.records import Create, Delete, Multi, Request, SetData
+from proof.history.records import Create, Delete, Exists, GetChildren, GetData, Multi, Request, SetData
 from proof.simulation import seams
 from proof.simulation.clients import Client
 from proof.simulation.etcd import Cluster
@@ -60,7 +60,7 @@ class Simulation:
         self.oracle = Oracle(self.world, self.cluster.store.cluster_id)
         self.expiry = ExpiryJudge(self.world, self.cluster, self.violate)
         self.cluster.on_commit = self._committed
-        self.oracle.on_expiry = self.expiry.expired
+        self.oracle.on_expiry = self._expired
         self.oracle.on_attached = self.expiry.attached
         self._plan = self.world.random("plan")
         rng = self._plan
@@ -84,7 +84,9 @@ class Simulation:
         self._hours = hours
         self._kinds = kinds or tuple(self.nemesis.kinds)
         self._timeouts = [2 * tick, 4 * tick, 8 * tick]
-        self._think = rng.choice((0.3, 1.0, 3.0))
+        # Until a proxy stops serving, or a client hangs up, because of a silence of etcd's or of the proxy's.
+        self._stalest = settings.max_staleness + max(self._timeouts) / 1000 + 5.0
+        self._think = rng.choice((1.0, 3.0, 8.0))
         self._names = 0
         for _ in range(rng.randint(3, 6)):
             self._new_client()
@@ -144,9 +146,26 @@ class Simulation:
             self.world.trace(host.name, "its memory is right again")
         self.oracle.compare(host.name, machine)
 
+    def _expired(self, session: int, holder: str) -> None:
+        """The log ends a session. Of a client that has died nobody else would tell the history."""
+        if self.expiry.is_orphan(session):
+            for proxy in self.proxies:
+                if proxy.serves(session):
+                    self.violate(f"{proxy.name} still serves session {session:#x}, which others have ended")
+        self.expiry.expired(session, holder)
+        if any(client.session == session for client in self.dead_clients):
+            self.history.expired(int(self.world.now * 1e9), session)
+
     def _replied(self, session: int, request: Request, answer: Reply) -> None:
         """An acknowledged write must be in the log, at its zxid, with this very outcome."""
-        if not isinstance(request, Create | Delete | SetData | Multi) or not answer.zxid:
+        if not answer.zxid:
+            return
+        if isinstance(request, GetData | GetChildren | Exists):
+            oldest = self.oracle.zxid_at(self.world.now - self._stalest)
+            if answer.zxid < oldest:
+                self.violate(f"session {session:#x} reads a state of zxid {answer.zxid:#x}, {oldest:#x} was long ago")
+            return
+        if not isinstance(request, Create | Delete | SetData | Multi):
             return
         failed = answer.error or next((part.error for part in answer.parts or () if part.error), 0)
         done = self.oracle.done.get(answer.zxid)
