@@ -151,4 +151,3 @@ class _KeepAlive:
 
     def cancel(self) -> None:
         pass
-

@@ -22,7 +22,9 @@ def main(arguments: list[str] | None = None) -> int:
     begun = time.process_time()
     outcomes: list[Outcome] = []
     wrong = 0
-    runs = [simulate(given.seed, given.hours)] if given.trace else worlds(given.seed, given.hours, given.minutes)
+    runs = (
+        [simulate(given.seed, given.hours)] if given.trace else worlds(given.seed, given.hours, given.minutes)
+    )
     for outcome in runs:
         outcomes.append(outcome)
         lines = outcome.trace if given.trace else []
@@ -32,8 +34,8 @@ def main(arguments: list[str] | None = None) -> int:
         for line in lines:
             print(line)
         print(
-            f"seed {outcome.seed}: {outcome.seconds:.0f} s, {outcome.operations} requests, {len(outcome.recoveries)}"
-            f" recoveries, {len(outcome.violations)} violations, trace {outcome.fingerprint}",
+            f"seed {outcome.seed}: {outcome.seconds:.0f} s, {outcome.operations} requests,"
+            f" {len(outcome.recoveries)} recoveries, {len(outcome.violations)} violations, trace {outcome.fingerprint}",
             flush=True,
         )
     for line in report(totals(outcomes, time.process_time() - begun)):
@@ -45,7 +47,9 @@ def _planted(parser: argparse.ArgumentParser, wanted: str, seed: int, tries: int
     """Find planted faults; all, or those whose names hold `wanted`."""
     chosen = [fault for fault in PLANTED if wanted in fault.name]
     if not chosen:
-        parser.error(f"no planted fault has {wanted!r} in its name: {', '.join(fault.name for fault in PLANTED)}")
+        parser.error(
+            f"no planted fault has {wanted!r} in its name: {', '.join(fault.name for fault in PLANTED)}"
+        )
     missed: list[Found] = []
     for fault in chosen:
         found = find(fault, seed, tries)
@@ -53,29 +57,54 @@ def _planted(parser: argparse.ArgumentParser, wanted: str, seed: int, tries: int
             missed.append(found)
             print(f"NOT FOUND in {found.tries} seeds: {fault.name} ({fault.what})", flush=True)
         else:
-            print(f"{fault.name}: found by seed {found.seed}, try {found.tries}: {found.violation[:200]}", flush=True)
+            print(
+                f"{fault.name}: found by seed {found.seed}, try {found.tries}: {found.violation[:200]}",
+                flush=True,
+            )
     print(f"{len(chosen) - len(missed)} of {len(chosen)} planted faults were found")
     return 1 if missed else 0
 
 
 def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
-        prog="python -m proof.simulation", description=__doc__, allow_abbrev=False,
+        prog="python -m proof.simulation",
+        description=__doc__,
+        allow_abbrev=False,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--seed", type=int, default=1, metavar="N", help="the first world's seed; each further one adds 1 (default: 1)")
     add(
-        "--hours", type=_positive, default=1.0, metavar="H",
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the first world's seed; each further one adds 1 (default: 1)",
+    )
+    add(
+        "--hours",
+        type=_positive,
+        default=1.0,
+        metavar="H",
         help=f"simulated hours in all, in worlds of {WORLD_HOURS} (default: 1)",
     )
-    add("--minutes", type=_positive, metavar="M", help="go on for so long in real time, whatever --hours says")
+    add(
+        "--minutes", type=_positive, metavar="M", help="go on for so long in real time, whatever --hours says"
+    )
     add("--trace", action="store_true", help="one world of --hours, and the end of its trace")
     add(
-        "--planted", nargs="?", const="", metavar="NAME",
+        "--planted",
+        nargs="?",
+        const="",
+        metavar="NAME",
         help="find the planted faults: all, or those with NAME in their names",
     )
-    add("--tries", type=int, default=TRIES, metavar="N", help=f"seeds for each planted fault (default: {TRIES})")
+    add(
+        "--tries",
+        type=int,
+        default=TRIES,
+        metavar="N",
+        help=f"seeds for each planted fault (default: {TRIES})",
+    )
     return parser
 
 

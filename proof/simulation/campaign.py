@@ -9,7 +9,7 @@ from proof.simulation.planted import Planted, planted
 from proof.simulation.simulation import Outcome, simulate
 
 WORLD_HOURS = 0.25
-"""Simulated hours of one world; its history is judged as a whole, which takes more than twice as long for two."""
+"""Simulated hours of one world. Its history is judged as a whole."""
 PLANTED_HOURS = 0.1
 TRIES = 8
 """Seeds within which a planted fault must be found."""
@@ -105,5 +105,3 @@ def tail(outcome: Outcome) -> list[str]:
         *outcome.trace[-_TAIL:],
         *(f"seed {outcome.seed}: VIOLATION: {violation}" for violation in outcome.violations),
     ]
-
-

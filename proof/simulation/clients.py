@@ -263,9 +263,9 @@ class Client:
                 self._children[path] = None
             case AddWatch(path, recursive) if not failed:
                 (self._recursive if recursive else self._persistent)[path] = None
-        if not failed and isinstance(request, Create | Delete | SetData | Multi):
-            self.wrote_at = self.world.now
-        elif failed == NODE_EXISTS and isinstance(request, Create):
+        if (not failed and isinstance(request, Create | Delete | SetData | Multi)) or (
+            failed == NODE_EXISTS and isinstance(request, Create)
+        ):
             self.wrote_at = self.world.now
 
     def _fired(self, kind: int, path: str) -> None:
@@ -349,7 +349,7 @@ class Client:
         return [self._one() for _ in range(1 if rng.random() < 0.6 else rng.randint(2, _BURST))]
 
     def _one(self) -> Request:
-        """A request of the mix: registers that all write, queues with counters, locks that end with sessions."""
+        """A request of the mix: registers that all write, queues with counters, locks that end."""
         rng = self._random
         self._value += 1
         value = f"{self.name}:{self._value}".encode()
@@ -375,9 +375,22 @@ class Client:
                 return Delete(f"{LOCKS}/{rng.choice(_NAMES)}")
             case 13:
                 other = f"{REGISTERS}/{rng.choice(_NAMES)}"
-                return Multi((Check(path, version), SetData(path, value), Create(f"{QUEUES}/m-", value, sequential=True), SetData(other, value)))
+                return Multi(
+                    (
+                        Check(path, version),
+                        SetData(path, value),
+                        Create(f"{QUEUES}/m-", value, sequential=True),
+                        SetData(other, value),
+                    )
+                )
             case 14:
-                return Multi((Create(path, value), Delete(path), Create(f"{LOCKS}/m-", value, ephemeral=True, sequential=True)))
+                return Multi(
+                    (
+                        Create(path, value),
+                        Delete(path),
+                        Create(f"{LOCKS}/m-", value, ephemeral=True, sequential=True),
+                    )
+                )
             case 15:
                 return GetChildren(rng.choice(_ROOTS), watch)
             case 16:
@@ -401,5 +414,3 @@ def _short(request: Request) -> str:
     if isinstance(request, Multi):
         return f"{name}({', '.join(_short(part) for part in request.parts)})"
     return f"{name}{tuple(request)!r}" if len(request) < 5 else name
-
-

@@ -1,8 +1,8 @@
 """Whether sessions end too early: what each proxy heard, and which leases were kept alive, when.
 
-With T a session's timeout: its proxy may end it T after it heard the client last. Other proxies may once the
-proxy's lease has run out, T after the last keep-alive that etcd granted at the earliest. Where etcd itself has
-ended the lease too early, the proxy has two seconds to carry its sessions over.
+With T a session's timeout: its proxy may end it T after it heard the client last. Other proxies may once
+the proxy's lease has run out, T after the last keep-alive that etcd granted at the earliest. Where etcd itself
+has ended the lease too early, the proxy has two seconds to carry its sessions over.
 """
 
 from collections.abc import Callable
@@ -39,7 +39,9 @@ class ExpiryJudge:
         self._gone: dict[str, float] = {}  # when an incarnation's key went
         self._came: dict[str, float] = {}
         self._early: set[int] = set()
-        self._last: dict[int, tuple[float, str]] = {}  # when a session was heard last, and by which incarnation
+        self._last: dict[
+            int, tuple[float, str]
+        ] = {}  # when a session was heard last, and by which incarnation
 
     def committed(self, events: list[Any]) -> None:
         """A revision of etcd: proxies come and go."""

@@ -171,7 +171,10 @@ class Nemesis:
         return self._cut(names, [proxy.name], f"{proxy.name} and {', '.join(names)}")
 
     def _slow_network(self) -> Fault:
-        hosts = [*(proxy.name for proxy in self._subject.proxies), *(m.name for m in self._subject.cluster.members)]
+        hosts = [
+            *(proxy.name for proxy in self._subject.proxies),
+            *(m.name for m in self._subject.cluster.members),
+        ]
         host = self._random.choice(hosts)
         seconds = self._random.choice((0.02, 0.2, 1.5))
         self._subject.network.slow(host, seconds)

@@ -1,4 +1,4 @@
-"""The network between hosts: latency, loss, cuts in one or both directions, and streams that keep their order.
+"""The network between hosts: latency, cuts in one or both directions, and streams that keep their order.
 
 A link is named by the hosts at its two ends. What is sent over a cut link waits until the link is mended, as
 TCP sends it again, or is lost, as the sender's `cut` says.
@@ -59,7 +59,7 @@ class Network:
     def send(
         self, source: str, target: Host, at: str, deliver: Callable[..., object], *arguments: Any
     ) -> None:
-        """Call `deliver` on a host after the latency. `at`: the name of the place there, a host's or a member's.
+        """Call `deliver` on a host after the latency. `at`: the name of the place there.
 
         Over a cut link it waits until that is mended. Messages may overtake each other.
         """

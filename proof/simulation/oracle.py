@@ -1,9 +1,9 @@
 """What must be: the effective order of the log and the state after each entry, computed beside all proxies.
 
-The oracle sees each commit of the simulated etcd at the moment when it is made. It finds the effective order by
-a few lines of its own, not by `proxy.log.follower`, and runs one machine. Whatever any machine in any proxy,
-loading proxy or snapshot writer does is compared with it, entry by entry: which entry comes next, the zxid and
-the digest after it.
+The oracle sees each commit of the simulated etcd at the moment when it is made. It finds the effective order
+by a few lines of its own, not by `proxy.log.follower`, and runs one machine. Whatever any machine in any
+proxy, loading proxy or snapshot writer does is compared with it, entry by entry: which entry comes next, the
+zxid and the digest after it.
 """
 
 import bisect
@@ -161,8 +161,8 @@ class Oracle:
         applied = machine.applied.get(step.incarnation, 0)
         if applied != step.number:
             self._wrong(
-                f"{who}: entry {count} of the log is number {step.number} of {step.incarnation}, but after {count}"
-                f" entries number {applied} of it is applied"
+                f"{who}: entry {count} of the log is number {step.number} of {step.incarnation}, but after"
+                f" {count} entries number {applied} of it is applied"
             )
             return
         digest = machine.digest.settle(machine.tree.nodes)

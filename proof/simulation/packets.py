@@ -93,7 +93,8 @@ def _body(request: Request) -> tuple[int, bytes]:
         case SetWatches():
             zxid, *kinds = request
             lists = b"".join(
-                wire.INT.pack(len(paths)) + b"".join(wire.text(path.encode()) for path in paths) for paths in kinds
+                wire.INT.pack(len(paths)) + b"".join(wire.text(path.encode()) for path in paths)
+                for paths in kinds
             )
             return SET_WATCHES_2, Struct(">q").pack(zxid) + lists
     raise TypeError(f"not a request: {request!r}")

@@ -18,7 +18,7 @@ import proxy.log.snapshot_writer as snapshot_writer
 import proxy.state.ops as ops
 from codec.constants import OpCode
 from proof.simulation.oracle import is_oracle
-from proxy.etcd.model import Compare, Put, Txn
+from proxy.etcd.model import Compare, Txn
 from proxy.frontend.sessions import Contact, Session, Sessions
 from proxy.log.applier import Applier
 from proxy.log.follower import Apply, Follower, Item
@@ -47,7 +47,9 @@ class Planted(NamedTuple):
 
     name: str
     what: str
-    plant: Callable[[Callable[[Any, Any, Any], None]], None]  # is given what replaces an attribute, or an item
+    plant: Callable[
+        [Callable[[Any, Any, Any], None]], None
+    ]  # is given what replaces an attribute, or an item
     kinds: Sequence[str]  # faults of the environment that show it
     common: bool = False  # the oracle has it as well
 
@@ -138,7 +140,9 @@ def _skipped_as_done(replace: _Replace) -> None:
 def _late_copies_count(replace: _Replace) -> None:
     entry = Follower._entry
 
-    def either(self: Follower, items: list[Item], position: int, incarnation: str, number: int, value: bytes) -> None:
+    def either(
+        self: Follower, items: list[Item], position: int, incarnation: str, number: int, value: bytes
+    ) -> None:
         if number <= self._delivered.get(incarnation, 0):
             items.append(Apply(position, incarnation, number, value))
             return
@@ -162,7 +166,9 @@ def _without_check_of_numbers(replace: _Replace) -> None:
 def _gaps_ignored(replace: _Replace) -> None:
     entry = Follower._entry
 
-    def impatient(self: Follower, items: list[Item], position: int, incarnation: str, number: int, value: bytes) -> None:
+    def impatient(
+        self: Follower, items: list[Item], position: int, incarnation: str, number: int, value: bytes
+    ) -> None:
         if number > self._delivered.get(incarnation, 0):
             self._delivered[incarnation] = number - 1
         entry(self, items, position, incarnation, number, value)
@@ -369,36 +375,172 @@ def _level_unchecked(replace: _Replace) -> None:
 
 
 PLANTED: tuple[Planted, ...] = (
-    Planted("append without the proxy's guard", "an entry is appended after its incarnation's end", _without_proxy_guard, (*_LEASES, "double requests", "lose answers")),
-    Planted("append without the entry's guard", "an entry is overwritten by its own copy", _without_absence_guard, (*_PROXIES, "double requests", "lose answers")),
-    Planted("a refused number stays empty", "nothing fills the number of an entry that etcd refused", _number_left_empty, ("no space",)),
+    Planted(
+        "append without the proxy's guard",
+        "an entry is appended after its incarnation's end",
+        _without_proxy_guard,
+        (*_LEASES, "double requests", "lose answers"),
+    ),
+    Planted(
+        "append without the entry's guard",
+        "an entry is overwritten by its own copy",
+        _without_absence_guard,
+        (*_PROXIES, "double requests", "lose answers"),
+    ),
+    Planted(
+        "a refused number stays empty",
+        "nothing fills the number of an entry that etcd refused",
+        _number_left_empty,
+        ("no space",),
+    ),
     Planted("no carry-over", "a new incarnation does not take over its sessions", _no_carry_over, _LEASES),
-    Planted("sent again twice", "requests of the old incarnation are sent twice by the new one", _sent_again_twice, (*_LEASES, *_UNSURE)),
-    Planted("the incarnation never ends", "a proxy goes on after the end of its lease", _incarnation_never_ends, _LEASES),
-    Planted("skipped requests acknowledged", "requests whose outcome a load has skipped are answered with success", _skipped_as_done, ("cut a proxy from etcd", "want snapshots", "pause a proxy", "stall a watch")),
-    Planted("late copies count", "the applied number of an entry is not looked at", _late_copies_count, ("double requests", "want snapshots", "lose answers")),
-    Planted("gaps ignored", "an entry is applied before its predecessor", _gaps_ignored, ("lose requests", "slow disk", "lose answers")),
-    Planted("applied twice after a break", "the last entry of a catch-up is applied twice", _twice_after_a_break, ("break streams", "compact")),
-    Planted("events after replies", "a watch event comes after newer data", _events_after_replies, ("want snapshots",)),
+    Planted(
+        "sent again twice",
+        "requests of the old incarnation are sent twice by the new one",
+        _sent_again_twice,
+        (*_LEASES, *_UNSURE),
+    ),
+    Planted(
+        "the incarnation never ends",
+        "a proxy goes on after the end of its lease",
+        _incarnation_never_ends,
+        _LEASES,
+    ),
+    Planted(
+        "skipped requests acknowledged",
+        "requests whose outcome a load has skipped are answered with success",
+        _skipped_as_done,
+        ("cut a proxy from etcd", "want snapshots", "pause a proxy", "stall a watch"),
+    ),
+    Planted(
+        "late copies count",
+        "the applied number of an entry is not looked at",
+        _late_copies_count,
+        ("double requests", "want snapshots", "lose answers"),
+    ),
+    Planted(
+        "gaps ignored",
+        "an entry is applied before its predecessor",
+        _gaps_ignored,
+        ("lose requests", "slow disk", "lose answers"),
+    ),
+    Planted(
+        "applied twice after a break",
+        "the last entry of a catch-up is applied twice",
+        _twice_after_a_break,
+        ("break streams", "compact"),
+    ),
+    Planted(
+        "events after replies",
+        "a watch event comes after newer data",
+        _events_after_replies,
+        ("want snapshots",),
+    ),
     Planted("an event lost", "one watch event in sixteen is not sent", _event_lost, ("want snapshots",)),
-    Planted("missed events forgotten", "watches that are set again do not tell what they missed", _missed_events_forgotten, ("kill a proxy", "cut clients from a proxy", "stop a proxy")),
-    Planted("replacement ignored", "a proxy applies what it sent, not what is in the log", _replacement_ignored, ("no space",)),
+    Planted(
+        "missed events forgotten",
+        "watches that are set again do not tell what they missed",
+        _missed_events_forgotten,
+        ("kill a proxy", "cut clients from a proxy", "stop a proxy"),
+    ),
+    Planted(
+        "replacement ignored",
+        "a proxy applies what it sent, not what is in the log",
+        _replacement_ignored,
+        ("no space",),
+    ),
     Planted("digest ignored", "a proxy whose state is wrong goes on", _digest_ignored, ("memory",)),
-    Planted("the old holder is heard", "requests of a proxy that the session has left are applied", _old_holder_accepted, ("cut a proxy from etcd", "cut clients from a proxy", "slow network", "pause a proxy"), True),
-    Planted("a zxid skipped", "the sender of a failed request counts one zxid more", _zxid_skipped, ("want snapshots",)),
-    Planted("ephemerals stay", "the end of a session leaves its ephemeral nodes", _ephemerals_stay, ("client dies",), True),
-    Planted("no rollback", "a multi that fails leaves its first parts", _no_rollback, ("want snapshots",), True),
-    Planted("sequence by children", "sequence numbers count the children, not those there ever were", _sequence_by_children, ("want snapshots",), True),
-    Planted("versions unchecked", "setData does not compare the version", _versions_unchecked, ("want snapshots",), True),
-    Planted("served without a lease", "connections stay open although others may have ended their sessions", _served_without_lease, ("cut a proxy from etcd", "lose keep-alives")),
-    Planted("orphans end at once", "sessions of a dead proxy do not get their time", _orphans_end_at_once, ("kill a proxy", "kill all proxies")),
-    Planted("orphans forgotten", "sessions of a dead proxy never end", _orphans_forgotten, ("client dies", "kill a proxy", "kill all proxies")),
-    Planted("half a timeout", "a session ends after half of its timeout", _half_a_timeout, ("client dies", "kill a proxy", "cut clients from a proxy")),
+    Planted(
+        "the old holder is heard",
+        "requests of a proxy that the session has left are applied",
+        _old_holder_accepted,
+        ("cut a proxy from etcd", "cut clients from a proxy", "slow network", "pause a proxy"),
+        True,
+    ),
+    Planted(
+        "a zxid skipped",
+        "the sender of a failed request counts one zxid more",
+        _zxid_skipped,
+        ("want snapshots",),
+    ),
+    Planted(
+        "ephemerals stay",
+        "the end of a session leaves its ephemeral nodes",
+        _ephemerals_stay,
+        ("client dies",),
+        True,
+    ),
+    Planted(
+        "no rollback", "a multi that fails leaves its first parts", _no_rollback, ("want snapshots",), True
+    ),
+    Planted(
+        "sequence by children",
+        "sequence numbers count the children, not those there ever were",
+        _sequence_by_children,
+        ("want snapshots",),
+        True,
+    ),
+    Planted(
+        "versions unchecked",
+        "setData does not compare the version",
+        _versions_unchecked,
+        ("want snapshots",),
+        True,
+    ),
+    Planted(
+        "served without a lease",
+        "connections stay open although others may have ended their sessions",
+        _served_without_lease,
+        ("cut a proxy from etcd", "lose keep-alives"),
+    ),
+    Planted(
+        "orphans end at once",
+        "sessions of a dead proxy do not get their time",
+        _orphans_end_at_once,
+        ("kill a proxy", "kill all proxies"),
+    ),
+    Planted(
+        "orphans forgotten",
+        "sessions of a dead proxy never end",
+        _orphans_forgotten,
+        ("client dies", "kill a proxy", "kill all proxies"),
+    ),
+    Planted(
+        "half a timeout",
+        "a session ends after half of its timeout",
+        _half_a_timeout,
+        ("client dies", "kill a proxy", "cut clients from a proxy"),
+    ),
     Planted("always fresh", "a proxy serves however old its state is", _always_fresh, ("stall a watch",)),
-    Planted("truncated too far", "the log is truncated up to the current snapshot", _truncates_too_much, ("want snapshots", "pause a proxy", "cut a proxy from etcd", "compact")),
-    Planted("the pending part dropped", "a load drops entries that wait for a predecessor", _pending_part_dropped, ("lose requests", "kill a proxy", "slow disk", "kill snapshot writers")),
-    Planted("truncation overlooked", "a catch-up does not see that entries are gone", _reach_unchecked, ("want snapshots", "pause a proxy", "cut a proxy from etcd", "stall a watch")),
-    Planted("a snapshot with wrong numbers", "a snapshot's applied numbers are one too low", _snapshot_without_numbers, ("want snapshots", "kill a proxy")),
-    Planted("level raised too early", "the level is raised while a proxy lives that does not know it", _level_unchecked, ("want snapshots",)),
+    Planted(
+        "truncated too far",
+        "the log is truncated up to the current snapshot",
+        _truncates_too_much,
+        ("want snapshots", "pause a proxy", "cut a proxy from etcd", "compact"),
+    ),
+    Planted(
+        "the pending part dropped",
+        "a load drops entries that wait for a predecessor",
+        _pending_part_dropped,
+        ("lose requests", "kill a proxy", "slow disk", "kill snapshot writers"),
+    ),
+    Planted(
+        "truncation overlooked",
+        "a catch-up does not see that entries are gone",
+        _reach_unchecked,
+        ("want snapshots", "pause a proxy", "cut a proxy from etcd", "stall a watch"),
+    ),
+    Planted(
+        "a snapshot with wrong numbers",
+        "a snapshot's applied numbers are one too low",
+        _snapshot_without_numbers,
+        ("want snapshots", "kill a proxy"),
+    ),
+    Planted(
+        "level raised too early",
+        "the level is raised while a proxy lives that does not know it",
+        _level_unchecked,
+        ("want snapshots",),
+    ),
 )
 """All of them."""

@@ -1,8 +1,10 @@
-"""A proxy of the simulation: the whole real server on a host, its snapshot writers, and its clients' connections."""
+"""A proxy of the simulation: the whole real server on a host, its snapshot writers, its connections."""
 
 import asyncio
 from collections.abc import Callable
 from typing import Any
+
+from typing_extensions import override
 
 from proof.simulation.etcd import Channel, Cluster
 from proof.simulation.network import Network, Pipe
@@ -17,7 +19,6 @@ from proxy.log.snapshots import Access
 from proxy.log.truncation import Overtaken
 from proxy.server import Server
 from schema.keys import Keyspace
-from typing_extensions import override
 
 PREFIX = "/zketcd"
 _GRACE = 2.0  # seconds after a pause
@@ -111,7 +112,9 @@ class Proxy:
         members = {member.name: member for member in self._cluster.members}
         names = list(members)
         host.random.shuffle(names)
-        return EtcdClient(names, connect=lambda name, _port, _tls: Channel(self._cluster, host, members[name]))
+        return EtcdClient(
+            names, connect=lambda name, _port, _tls: Channel(self._cluster, host, members[name])
+        )
 
     def kill(self, *, silently: bool = False) -> None:
         """End at once. `silently`: the machine is gone, so that clients are told nothing."""

@@ -1,4 +1,4 @@
-"""Where zketcd's code touches clocks, chance, processes and the log of messages, and what stands there instead.
+"""Where zketcd's code uses clocks, chance, processes and the log of messages, and what stands there instead.
 
 This is all of `proxy/` that a simulation replaces; tests/proof/simulation/test_seams.py finds every other use
 of a clock or of chance and fails. Sockets are not in the list: a simulated host's event loop makes none.
@@ -21,6 +21,8 @@ from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from typing_extensions import override
+
 import proxy.server
 import proxy.state.machine
 from proof.simulation.world import Host, World
@@ -30,7 +32,6 @@ from proxy.log.snapshots import Snapshots
 from proxy.state import capture
 from proxy.state.machine import Machine
 from schema.entry import Kind, Request
-from typing_extensions import override
 
 CLOCKS = (
     "proxy.admin.facts",
@@ -69,7 +70,7 @@ CHANCE = (
 NEXT_LEVEL = 2
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
 
-#: Runs the snapshot writer for a host: gets the host and the writer's configuration, and returns what it says.
+#: Runs the snapshot writer for a host, with a configuration; returns what the writer says.
 RunChild = Callable[[Host, dict[str, Any]], Any]
 
 
@@ -189,13 +190,20 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
 
     replaced: list[tuple[Any, str, Any]] = [
         *((importlib.import_module(name), "time", _Time) for name in CLOCKS),
-        *((importlib.import_module(name), function, getattr(_Time, function)) for name, function in CLOCK_FUNCTIONS),
+        *(
+            (importlib.import_module(name), function, getattr(_Time, function))
+            for name, function in CLOCK_FUNCTIONS
+        ),
         *((importlib.import_module(name), "secrets", _Secrets) for name in CHANCE),
         (proxy.server, "_log_settings", settings),
         (Snapshots, "_child", child),
         (capture.load, "__defaults__", (None, levels)),
         (start.load, "__kwdefaults__", {**(start.load.__kwdefaults__ or {}), "levels": levels}),
-        (Machine.__init__, "__kwdefaults__", {**(Machine.__init__.__kwdefaults__ or {}), "known_levels": levels}),
+        (
+            Machine.__init__,
+            "__kwdefaults__",
+            {**(Machine.__init__.__kwdefaults__ or {}), "known_levels": levels},
+        ),
     ]
     former = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
     logger = logging.getLogger("proxy")
@@ -214,5 +222,3 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
         for owner, name, original in former:
             setattr(owner, name, original)
         logger.level, logger.propagate, logger.handlers[:] = logged
-
-

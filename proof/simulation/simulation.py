@@ -1,4 +1,4 @@
-"""One simulated world from its seed: the plan of faults, the waits for recovery, and the judgement at the end."""
+"""One simulated world of a seed: the plan of faults, the waits for recovery, the judgement at the end."""
 
 import asyncio
 import gc
@@ -163,7 +163,9 @@ class Simulation:
         if isinstance(request, GetData | GetChildren | Exists):
             oldest = self.oracle.zxid_at(self.world.now - self._stalest)
             if answer.zxid < oldest:
-                self.violate(f"session {session:#x} reads a state of zxid {answer.zxid:#x}, {oldest:#x} was long ago")
+                self.violate(
+                    f"session {session:#x} reads a state of zxid {answer.zxid:#x}, {oldest:#x} was long ago"
+                )
             return
         if not isinstance(request, Create | Delete | SetData | Multi):
             return
@@ -171,8 +173,8 @@ class Simulation:
         done = self.oracle.done.get(answer.zxid)
         if not failed and (done is None or done.session != session or done.error):
             self.violate(
-                f"session {session:#x} got an acknowledgement at zxid {answer.zxid:#x} for {request!r}; the log has"
-                f" {done!r} there"
+                f"session {session:#x} got an acknowledgement at zxid {answer.zxid:#x} for {request!r};"
+                f" the log has {done!r} there"
             )
 
     # -- the run ---------------------------------------------------------------------------------------------
@@ -284,7 +286,9 @@ class Simulation:
                 proxy.start()
         while not self._works(begun):
             if world.now - begun > RECOVERY_LIMIT:
-                self.violate(f"no recovery within {RECOVERY_LIMIT:.0f} s after {after}: {self._what_lacks(begun)}")
+                self.violate(
+                    f"no recovery within {RECOVERY_LIMIT:.0f} s after {after}: {self._what_lacks(begun)}"
+                )
                 return
             if self._broken:
                 return
@@ -360,7 +364,9 @@ class Simulation:
         while self._left_sessions() and world.now < deadline:
             world.run(world.now + _POLL)
         if self._left_sessions():
-            self.violate(f"sessions of dead clients have not ended: {[hex(each) for each in self._left_sessions()]}")
+            self.violate(
+                f"sessions of dead clients have not ended: {[hex(each) for each in self._left_sessions()]}"
+            )
         # Enough entries that all proxies have compared their digests since the last fault.
         goal, deadline = len(self.oracle.steps) + 100, world.now + _SETTLE_LIMIT
         while (len(self.oracle.steps) < goal or self.tainted) and world.now < deadline:
@@ -401,7 +407,9 @@ class Simulation:
     def _level(self) -> bool:
         count = self.oracle.machine.entries
         return all(
-            proxy.server is not None and proxy.server.machine.entries == count and not proxy.server.log.outstanding
+            proxy.server is not None
+            and proxy.server.machine.entries == count
+            and not proxy.server.log.outstanding
             for proxy in self.proxies
         )
 
@@ -416,5 +424,3 @@ class Simulation:
 def simulate(seed: int, hours: float, kinds: tuple[str, ...] = ()) -> Outcome:
     """One world of a seed."""
     return Simulation(seed, hours, kinds).run()
-
-

@@ -233,7 +233,7 @@ class Host(asyncio.AbstractEventLoop):
         return handle
 
     def call_soon_at(self, when: float, callback: Callable[..., object], *args: Any) -> None:
-        """Run a callback at a time of the world: what comes from outside knows nothing of this host's clock."""
+        """Run a callback at a time of the world: what comes from outside does not know this host's clock."""
         if not self.dead:
             self.world.push_at(when, self, asyncio.Handle(callback, args, self))
 
@@ -313,5 +313,5 @@ def _drop(task: _Task) -> None:
         task.get_coro().close()
     except RuntimeError:
         pass  # it awaits something while it is unwound, which nobody will run
-    except Exception:  # noqa: BLE001, S110 - whatever it is, the process is gone
+    except Exception:  # noqa: BLE001 - whatever it is, the process is gone
         pass

@@ -56,9 +56,7 @@ def watch_message(revision: int, events: Iterable[Event], *, fragment: bool = Fa
     return encoded
 
 
-def _answer(
-    store: FakeEtcd, method: str, request: bytes, on_txn: Callable[[Txn], None], leader: int
-) -> Any:
+def _answer(store: FakeEtcd, method: str, request: bytes, on_txn: Callable[[Txn], None], leader: int) -> Any:
     response: Any
     if method == "Txn":
         txn = txn_of(pb.TxnRequest.FromString(request))

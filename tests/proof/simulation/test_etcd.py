@@ -42,8 +42,7 @@ def system(monkeypatch: pytest.MonkeyPatch) -> _System:
     world_time = _Clock()
     monkeypatch.setattr("proxy.etcd.client.time", world_time)
     monkeypatch.setattr("proxy.etcd.keeper.time", world_time)
-    system = _System()
-    return system
+    return _System()
 
 
 class _Clock:
@@ -141,5 +140,3 @@ def test_a_watch_from_a_compacted_revision_is_refused(system: _System) -> None:
 
     with pytest.raises(WatchCompacted):
         system.do(follow())
-
-

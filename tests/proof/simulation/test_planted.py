@@ -24,7 +24,9 @@ def test_there_are_enough_of_them_with_names_of_their_own() -> None:
     assert set(_QUICK) <= set(names)
 
 
-@pytest.mark.parametrize("fault", [fault for fault in PLANTED if _ALL or fault.name in _QUICK], ids=lambda f: f.name)
+@pytest.mark.parametrize(
+    "fault", [fault for fault in PLANTED if _ALL or fault.name in _QUICK], ids=lambda f: f.name
+)
 def test_a_planted_fault_is_found(fault: Planted) -> None:
     found = find(fault, seed=1)
     assert found.seed is not None, f"{found.tries} seeds have not found: {fault.what}"
