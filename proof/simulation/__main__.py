@@ -35,7 +35,8 @@ def main(arguments: list[str] | None = None) -> int:
             print(line)
         print(
             f"seed {outcome.seed}: {outcome.seconds:.0f} s, {outcome.operations} requests,"
-            f" {len(outcome.recoveries)} recoveries, {len(outcome.violations)} violations, trace {outcome.fingerprint}",
+            f" {len(outcome.recoveries)} recoveries, {len(outcome.violations)} violations,"
+            f" trace {outcome.fingerprint}",
             flush=True,
         )
     for line in report(totals(outcomes, time.process_time() - begun)):

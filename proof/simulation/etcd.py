@@ -527,7 +527,8 @@ class _Watch(_Stream):
         if len(messages) > 1 and cluster.random.random() < 0.5:  # a watch that lagged gets many at a time
             events = [event for message in messages for event in message.events]
             messages = [WatchMessage(messages[-1].revision, events)]
-        for revision, events in messages:
+        for revision, told in messages:
+            events = list(told)
             lag = member.lag * cluster.random.random() if member.lag else 0.0
             if len(events) > 1 and cluster.random.random() < 0.3:
                 middle = cluster.random.randrange(1, len(events))

@@ -1,8 +1,8 @@
 """Whether sessions end too early: what each proxy heard, and which leases were kept alive, when.
 
-With T a session's timeout: its proxy may end it T after it heard the client last. Other proxies may once
-the proxy's lease has run out, T after the last keep-alive that etcd granted at the earliest. Where etcd itself
-has ended the lease too early, the proxy has two seconds to carry its sessions over.
+With T a session's timeout: its proxy may end it T after it heard the client last. Other proxies may end it
+once the proxy's lease has run out, T after the last keep-alive that etcd granted at the earliest. Where etcd
+itself has ended the lease too early, the proxy has two seconds to carry its sessions over.
 """
 
 from collections.abc import Callable

@@ -19,7 +19,7 @@ class Subject(Protocol):
     world: World
     network: Network
     cluster: Cluster
-    proxies: Sequence[Proxy]
+    proxies: list[Proxy]
     clients: list[Client]
 
     def replace_client(self, client: Client) -> None:

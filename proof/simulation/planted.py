@@ -11,10 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any, NamedTuple
 
-import proxy.log.appender as appender
-import proxy.log.catch_up as catch_up
-import proxy.log.levels as levels
-import proxy.log.snapshot_writer as snapshot_writer
 import proxy.state.ops as ops
 from codec.constants import OpCode
 from proof.simulation.oracle import is_oracle
@@ -33,9 +29,13 @@ from proxy.state.machine import Machine
 from proxy.state.transaction import Transaction
 from proxy.state.watches import WatchTable
 
-# The package's names for these are their functions.
-create_operation = importlib.import_module("proxy.state.ops.create")
-set_watches = importlib.import_module("proxy.state.ops.set_watches")
+# By their names: what is replaced there are names that they import.
+appender: Any = importlib.import_module("proxy.log.appender")
+catch_up: Any = importlib.import_module("proxy.log.catch_up")
+levels: Any = importlib.import_module("proxy.log.levels")
+snapshot_writer: Any = importlib.import_module("proxy.log.snapshot_writer")
+create_operation: Any = importlib.import_module("proxy.state.ops.create")
+set_watches: Any = importlib.import_module("proxy.state.ops.set_watches")
 
 _PROXIES = ("kill a proxy", "pause a proxy", "stop a proxy")
 _UNSURE = ("lose answers", "lose requests", "new leader", "break streams")

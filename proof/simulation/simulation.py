@@ -221,7 +221,7 @@ class Simulation:
             end(machine)
             applied(machine)
 
-        Machine.end = ended  # type: ignore[method-assign]
+        Machine.end = ended  # type: ignore[assignment, method-assign]
         # When the collector runs depends on what else the process has done; what it finds must not matter.
         gc.disable()
         try:

@@ -108,14 +108,14 @@ class World:
                         self.now = max(self.now, until)
                         return
                     when, _, host, handle = heapq.heappop(timers)
-                    if handle._cancelled:  # type: ignore[attr-defined]
+                    if handle._cancelled:
                         continue
                     if when > self.now:
                         self.now = when
                         stuck = 0
                 else:
                     host, handle = ready.popleft()
-                    if handle._cancelled:  # type: ignore[attr-defined]
+                    if handle._cancelled:
                         continue
                 if host.paused or host.dead:
                     if not host.dead:
@@ -133,11 +133,12 @@ class World:
             events._set_running_loop(None)
 
 
-class Host(asyncio.AbstractEventLoop):
+class Host(asyncio.BaseEventLoop):
     """One process with an event loop, on a clock of its own."""
 
     def __init__(self, world: World, name: str, *, skew: float = 0.0, drift: float = 0.0) -> None:
         """`skew`: seconds that its wall clock is ahead; `drift`: seconds that its clocks gain each second."""
+        super().__init__()
         self.world = world
         self.name = name
         self.skew = skew
@@ -205,8 +206,11 @@ class Host(asyncio.AbstractEventLoop):
 
     # -- asyncio's side --------------------------------------------------------------------------------------
 
+    def __del__(self) -> None:
+        """There is nothing to be closed."""
+
     @override
-    def call_soon(
+    def call_soon(  # type: ignore[override]
         self, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
@@ -214,16 +218,16 @@ class Host(asyncio.AbstractEventLoop):
             self.world.push(self, handle)
         return handle
 
-    call_soon_threadsafe = call_soon  # there is one thread
+    call_soon_threadsafe = call_soon  # type: ignore[assignment]  # there is one thread
 
     @override
-    def call_later(
+    def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     @override
-    def call_at(
+    def call_at(  # type: ignore[override]
         self, when: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         handle = asyncio.TimerHandle(when, callback, args, self, context)
@@ -256,7 +260,9 @@ class Host(asyncio.AbstractEventLoop):
         self._tasks.pop(task, None)
 
     @override
-    def run_in_executor(self, executor: Any, func: Callable[..., Any], *args: Any) -> Any:
+    def run_in_executor(  # type: ignore[override]
+        self, executor: Any, func: Callable[..., Any], *args: Any
+    ) -> Any:
         future = self.create_future()
 
         def run() -> None:
@@ -281,7 +287,7 @@ class Host(asyncio.AbstractEventLoop):
 
     @override
     def is_running(self) -> bool:
-        return True
+        return events._get_running_loop() is self
 
     @override
     def is_closed(self) -> bool:
