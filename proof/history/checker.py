@@ -90,7 +90,8 @@ def _changes(taken: Taken, steps: Sequence[Step], ends: Iterable[Call]) -> Chang
     owned: dict[int, set[str]] = {}
     owners: dict[str, int] = {}
     for step in steps:
-        if step.zxid is None or step.reply.error or any(part.error for part in step.reply.parts or ()):
+        # Where a lost call was put is one possibility of perhaps several.
+        if step.call.zxid is None or step.reply.error or any(part.error for part in step.reply.parts or ()):
             continue
         request = step.call.request
         if isinstance(request, CloseSession):

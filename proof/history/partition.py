@@ -7,7 +7,7 @@ parent that was made before all calls below it and has no such calls is *assumed
 children.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 
 from proof.history.calls import Call, is_watch, parent, parts_of, path_of
@@ -21,6 +21,7 @@ from proof.history.records import (
     GetData,
     Request,
     Sync,
+    Write,
 )
 
 _FOREIGN = "/zookeeper"
@@ -32,6 +33,11 @@ class Part:
 
     calls: list[Call] = field(default_factory=list)
     assumed: set[str] = field(default_factory=set)
+    used: Sequence[int] = ()
+    """zxids of all known writes, in order.
+
+    What is between them is free for lost calls, sessions and others.
+    """
 
 
 def judged(call: Call) -> bool:
@@ -50,6 +56,7 @@ def partition(calls: Iterable[Call], ends: dict[int, Call]) -> Iterator[Part]:
     """Split calls; `ends` are the sessions' ends. Syncs go to each part in which their session has a call."""
     calls = [call for call in calls if judged(call)]
     settled = _settled(calls)
+    used = sorted({call.zxid for call in calls if call.zxid is not None and isinstance(call.request, Write)})
     groups = _Groups()
     for call in calls:
         nodes = [node for part in parts_of(call.request) for node in _nodes(part, call, settled)]
@@ -78,6 +85,7 @@ def partition(calls: Iterable[Call], ends: dict[int, Call]) -> Iterator[Part]:
     for found in parts.values():
         found.calls.sort(key=lambda call: call.invoked)
         found.assumed = {"/", *_above(found.calls, settled)}
+        found.used = used
         yield found
 
 

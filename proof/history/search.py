@@ -13,7 +13,9 @@ requests behind). Reads may be stale: in the search they are bound by session or
 by their invocation. A sync is bound by its invocation, and a read behind it by the sync.
 """
 
-from collections.abc import Iterator, Sequence
+from bisect import bisect_right
+from collections import Counter
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import NamedTuple
 
@@ -64,11 +66,13 @@ class _Taken(NamedTuple):
     mark: int
     session: int
     pointer: int
+    inserted: int
 
 
 class _Search:
     def __init__(self, part: Part, *, everywhere: bool) -> None:
         self._everywhere = everywhere
+        self._assumed = part.assumed
         self._model = Model(part.assumed)
         self._queues: dict[int, list[Call]] = {}
         self._place: dict[Call, int] = {}
@@ -81,10 +85,22 @@ class _Search:
         self._left = len(must)
         self._ranked = sorted((call for call in must if call.zxid is not None), key=_rank)
         self._next = 0
+        self._used = part.used
+        self._inserted = 0  # lost calls since the last ranked one
         self._loose = sorted((call for call in must if call.zxid is None), key=lambda call: call.returned)
         self._first_loose = 0
         self._done: set[Call] = set()
         self._lost = [call for call in part.calls if call.returned == NEVER]
+        self._lost_at: dict[str, list[Call]] = {}
+        self._ends: dict[int, Call] = {}
+        for call in self._lost:
+            if isinstance(call.request, CloseSession):
+                self._ends[call.session] = call
+            for path in self._near(call.request):
+                self._lost_at.setdefault(path, []).append(call)
+        self._has_loose = Counter(call.session for call in self._loose)
+        self._conflict: set[str] = set()  # what did not fit since the search has come farthest
+        self._farthest = 0
         self._limit = len(part.calls) * _STEPS_EACH + _STEPS_MORE
         # Ranks that must be over before a call that was invoked then: by the returns of what is ranked.
         self._returns = sorted((call.returned, rank) for rank, call in enumerate(self._ranked))
@@ -95,7 +111,6 @@ class _Search:
             self._over.append((returned, highest))
         self._best = -1
         self._stuck: tuple[Call, Reply] | None = None
-        self._wanted: set[str] = set()
         self._key = 0
 
     def run(self) -> Found:
@@ -122,6 +137,9 @@ class _Search:
                 self._undo(taken.pop())
                 continue
             seen.add(state)
+            if self._progress() > self._farthest:
+                self._farthest = self._progress()
+                self._conflict.clear()
             branches.append(self._branches())
         return self._failed(gave_up=False)
 
@@ -131,18 +149,22 @@ class _Search:
 
     def _branches(self) -> Iterator[_Taken]:
         """Take, one after another, each call that may come next; what was taken is undone before the next."""
-        wanted: set[str] = set()
         misfits: list[Call] = []
+        passed: list[Call] = []
         for call in self._answered():
             taken = self._take(call)
             if taken is None:
                 misfits.append(call)
-                wanted |= _touched(call.request)
+                self._conflict |= self._near(call.request)
             else:
+                passed.append(call)
                 yield taken
-        lost = [call for call in self._lost if self._may_come(call)]
-        if not self._everywhere:
-            lost = [call for call in lost if self._reach(call) & wanted]
+        candidates = [] if self._free() == [] else self._candidates()
+        lost = [call for call in candidates if self._may_come(call)]
+        if not misfits:
+            # It has come farther from here, and failed: a lost call that does not meddle with what came next is
+            # as good behind that.
+            lost = [call for call in lost if not all(self._commute(call, other) for other in passed)]
         helpful = [call for call in lost if self._helps(call, misfits)]
         for call in (*helpful, *(call for call in lost if call not in helpful)):
             taken = self._take(call)
@@ -155,7 +177,8 @@ class _Search:
             if self._in_turn(call) and not (_bound(call) and self._loose_before(call)):
                 yield call
         if self._first_loose < len(self._loose):
-            heads = [head for session in self._queues if (head := self._head(session)) is not None]
+            waiting = [session for session, count in self._has_loose.items() if count]
+            heads = [head for session in waiting if (head := self._head(session)) is not None]
             heads.sort(key=lambda call: call.returned)
             for call in heads:
                 if call.zxid is None and self._may_come(call):
@@ -211,7 +234,11 @@ class _Search:
         path = path_of(request)
         node = model.nodes.get(path) if path is not None else None
         assumed = node is not None and node.version is None
-        reply = model.apply(request, call.session, call.zxid)
+        zxid = call.zxid
+        if call.returned == NEVER:
+            free = self._free()
+            zxid = free[0] if free is not None and len(free) == 1 else None
+        reply = model.apply(request, call.session, zxid)
         if call.reply is None:
             if model.mark() == mark:
                 return None
@@ -221,14 +248,18 @@ class _Search:
                 self._best, self._stuck = self._progress(), (call, reply)
             return None
         session = call.session
-        taken = _Taken(Step(call, call.zxid, reply), mark, session, self._pointers[session])
+        taken = _Taken(Step(call, zxid, reply), mark, session, self._pointers[session], self._inserted)
         self._move(session, self._place[call] + 1)
-        if call.returned != NEVER:
+        if call.returned == NEVER:
+            self._inserted += 1
+        else:
             self._left -= 1
             if call.zxid is not None:
                 self._next += 1
+                self._inserted = 0
             else:
                 self._done.add(call)
+                self._has_loose[session] -= 1
                 while self._first_loose < len(self._loose) and self._loose[self._first_loose] in self._done:
                     self._first_loose += 1
         return taken
@@ -236,6 +267,7 @@ class _Search:
     def _undo(self, taken: _Taken) -> None:
         call = taken.step.call
         self._model.back(taken.mark)
+        self._inserted = taken.inserted
         self._move(taken.session, taken.pointer)
         if call.returned != NEVER:
             self._left += 1
@@ -243,11 +275,12 @@ class _Search:
                 self._next -= 1
             else:
                 self._done.discard(call)
+                self._has_loose[call.session] += 1
                 while self._first_loose and self._loose[self._first_loose - 1] not in self._done:
                     self._first_loose -= 1
 
     def _move(self, session: int, pointer: int) -> None:
-        self._key ^= hash((session, self._pointers[session], "at")) ^ hash((session, pointer, "at"))
+        self._key ^= hash((session, self._pointers[session])) ^ hash((session, pointer))
         self._pointers[session] = pointer
 
     def _progress(self) -> int:
@@ -270,11 +303,49 @@ class _Search:
         finally:
             self._undo(taken)
 
-    def _reach(self, call: Call) -> set[str]:
-        if isinstance(call.request, CloseSession):
-            mine = self._model.ephemerals.get(call.session, set())
-            return mine | {parent(path) for path in mine}
-        return _touched(call.request)
+    def _free(self) -> list[int] | None:
+        """The zxids that a lost call may have here, up to two more than are taken; None: any."""
+        if self._next == len(self._ranked):
+            return None
+        low = self._ranked[self._next - 1].zxid if self._next else 0
+        high = self._ranked[self._next].zxid
+        assert low is not None
+        assert high is not None
+        place = bisect_right(self._used, low)
+        found: list[int] = []
+        while low < high and len(found) < self._inserted + 2:
+            low += 1
+            if place < len(self._used) and self._used[place] == low:
+                place += 1
+            else:
+                found.append(low)
+        # The lost calls that came before in this gap have taken as many.
+        return found[self._inserted :]
+
+    def _candidates(self) -> list[Call]:
+        """Lost calls that may explain what did not fit, in the order of their invocations."""
+        if self._everywhere:
+            return self._lost
+        found = {call for path in self._conflict for call in self._lost_at.get(path, ())}
+        for session, mine in self._model.ephemerals.items():
+            if mine and session in self._ends and self._around(mine) & self._conflict:
+                found.add(self._ends[session])
+        return sorted(found, key=lambda call: call.invoked)
+
+    def _commute(self, lost: Call, other: Call) -> bool:
+        if self._everywhere:
+            return False
+        if isinstance(lost.request, CloseSession):
+            mine = self._model.ephemerals.get(lost.session, set())
+            return not self._around(mine) & self._near(other.request)
+        return not self._near(lost.request) & self._near(other.request)
+
+    def _near(self, request: Request) -> set[str]:
+        """The nodes that a request names, and those whose children they are."""
+        return self._around(path for part in parts_of(request) if (path := path_of(part)) is not None)
+
+    def _around(self, paths: Iterable[str]) -> set[str]:
+        return {near for path in paths for near in (path, parent(path))} - self._assumed
 
 
 def _rank(call: Call) -> tuple[int, bool, int]:
@@ -285,11 +356,6 @@ def _rank(call: Call) -> tuple[int, bool, int]:
 def _bound(call: Call) -> bool:
     """Whether a call may come only after all that had returned before it was invoked: reads may be stale."""
     return not is_read(call.request)
-
-
-def _touched(request: Request) -> set[str]:
-    paths = {path for part in parts_of(request) if (path := path_of(part)) is not None}
-    return paths | {parent(path) for path in paths}
 
 
 def _settle(call: Call, model: Model) -> Request:

@@ -11,7 +11,7 @@ have no zxid.
 
 Changes whose zxid is not known (calls without an answer that were applied, sessions that ran out) owe
 nothing, but their events are let pass: events carry zxids, and no zxid brings one path's event twice.
-Connections whose replies have no zxids are not judged.
+A session with a reply of unknown zxid is not judged.
 """
 
 from bisect import bisect_right
@@ -110,6 +110,7 @@ class _Judge:
 
     def run(self) -> Iterator[Violation]:
         calls = {call.number: call for call in self._taken.calls}
+        unknown = {call.session for call in self._taken.calls if call.reply is not None and call.zxid is None}
         for place, record in enumerate(self._taken.records):
             if isinstance(record, Invoked):
                 if isinstance(record.request, SetWatches):
@@ -117,10 +118,12 @@ class _Judge:
                     connection.asked[record.call] = set()
             elif isinstance(record, Replied):
                 call = calls[record.call]
-                if call.zxid is not None:
+                if call.session not in unknown and call.zxid is not None:
                     connection = self._connections.setdefault(call.session, _Connection())
                     yield from self._reply(connection, call, call.zxid, place)
             elif isinstance(record, Event):
+                if record.session in unknown:
+                    continue
                 connection = self._connections.setdefault(record.session, _Connection())
                 yield from self._event(connection, record, place)
             elif not isinstance(record, Lost):  # a connection began or ended
