@@ -9,6 +9,7 @@
 `seams`       every place of `proxy/` that is replaced: clocks, chance, the snapshot writer's process
 `nemesis`     the faults
 `oracle`      the right order of the log and the right state, beside all proxies
+`exactly_once`  whether each request is in the log once, and what became of those without an answer
 `expiry`      whether sessions end too early
 `simulation`  one world of a seed: faults, recovery, judgement
 `planted`     faults in the code, planted on purpose, that must be found

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from codec.constants import OpCode
+from proof.simulation.exactly_once import Logged
 from proof.simulation.proxies import PREFIX
 from proof.simulation.seams import NEXT_LEVEL
 from proof.simulation.world import World
@@ -62,6 +63,8 @@ class Oracle:
         self.zxids: list[int] = [0]
         #: After n entries: steps[n - 1].
         self.steps: list[Step] = []
+        #: Clients' writes, by session.
+        self.writes: dict[int, list[Logged]] = {}
         #: By zxid, of clients' requests.
         self.done: dict[int, Done] = {}
         self.requests = 0
@@ -114,7 +117,7 @@ class Oracle:
         machine.begin(incarnation, number, entry.clock, entry.rules, entry.checkpoint, entry.digest)
         for request in entry.requests:
             before = machine.zxid
-            outcome = machine.execute(request)
+            outcome = machine.execute(request, None, True)
             self.requests += 1
             self._note(request, before, outcome)
         machine.end()
@@ -127,7 +130,17 @@ class Oracle:
         machine = self.machine
         if request.kind == Kind.CLIENT:
             if machine.zxid > before:
-                self.done[machine.zxid] = Done(request.session_id, request.opcode, outcome.err)
+                self.done[machine.zxid] = Done(request.session_id, request.opcode, int(outcome.err))
+                self.writes.setdefault(request.session_id, []).append(
+                    Logged(
+                        self._world.now,
+                        machine.zxid,
+                        int(request.opcode),
+                        request.body,
+                        int(outcome.err),
+                        outcome.body,
+                    )
+                )
             if request.opcode == OpCode.CLOSE_SESSION and not outcome.err:
                 self._check_ephemerals(request.session_id)
         elif request.kind == Kind.CLOSE and not outcome.err:

@@ -59,13 +59,19 @@ def event(frame: bytes) -> tuple[int, str]:
 
 def packet(xid: int, request: Request) -> bytes:
     """A request as it goes to the server."""
-    opcode, body = _body(request)
+    opcode, body = parts_of(request)
     if isinstance(request, SetWatches):
         xid = SET_WATCHES_XID
     return wire.packet(xid, opcode, body)
 
 
-def _body(request: Request) -> tuple[int, bytes]:
+def frame(zxid: int, error: int, body: bytes) -> bytes:
+    """A reply, of whatever xid."""
+    return _REPLY.pack(0, zxid, error) + body
+
+
+def parts_of(request: Request) -> tuple[int, bytes]:
+    """Opcode and body of a request."""
     match request:
         case Create(path, data, ephemeral, sequential):
             flags = (1 if ephemeral else 0) + (2 if sequential else 0)
@@ -77,7 +83,7 @@ def _body(request: Request) -> tuple[int, bytes]:
         case Check(path, version):
             return wire.CHECK, wire.check_body(path.encode(), version)
         case Multi(parts):
-            return wire.MULTI, b"".join(wire.multi_part(*_body(part)) for part in parts) + wire.MULTI_END
+            return wire.MULTI, b"".join(wire.multi_part(*parts_of(part)) for part in parts) + wire.MULTI_END
         case CloseSession():
             return wire.CLOSE_SESSION, b""
         case Exists(path, watch):

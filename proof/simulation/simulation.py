@@ -11,6 +11,7 @@ from proof.history.records import Create, Delete, Exists, GetChildren, GetData, 
 from proof.simulation import seams
 from proof.simulation.clients import Client
 from proof.simulation.etcd import Cluster
+from proof.simulation.exactly_once import settled
 from proof.simulation.expiry import ExpiryJudge
 from proof.simulation.nemesis import SPARE, Fault, Nemesis
 from proof.simulation.network import Network
@@ -147,13 +148,14 @@ class Simulation:
         self.oracle.compare(host.name, machine)
 
     def _expired(self, session: int, holder: str) -> None:
-        """The log ends a session. Of a client that has died nobody else would tell the history."""
+        """The log ends a session. A client that is not connected would tell the history late, or never."""
         if self.expiry.is_orphan(session):
             for proxy in self.proxies:
                 if proxy.serves(session):
                     self.violate(f"{proxy.name} still serves session {session:#x}, which others have ended")
         self.expiry.expired(session, holder)
-        if any(client.session == session for client in self.dead_clients):
+        holders = [*self.clients, *self.dead_clients]
+        if any(client.session == session and not client.is_connected for client in holders):
             self.history.expired(int(self.world.now * 1e9), session)
 
     def _replied(self, session: int, request: Request, answer: Reply) -> None:
@@ -253,7 +255,8 @@ class Simulation:
         if not self._broken:
             self._settle()
         if not self._broken:
-            for violation in check(self.history):
+            history = settled(self.history, self.oracle.writes, self.violate)
+            for violation in check(history):
                 self.violate(f"history: {violation.rule}: {violation.message}")
 
     def _make_spare(self) -> None:
