@@ -70,6 +70,7 @@ class Found(NamedTuple):
     seed: int | None  # None: it was not
     tries: int
     violation: str
+    control: list[str]  # violations of the same seed without the fault: none, or nothing was shown
 
 
 def find(fault: Planted, seed: int, tries: int = TRIES) -> Found:
@@ -78,8 +79,9 @@ def find(fault: Planted, seed: int, tries: int = TRIES) -> Found:
         with planted(fault):
             outcome = simulate(seed + number, PLANTED_HOURS, tuple(fault.kinds))
         if outcome.violations:
-            return Found(fault, seed + number, number + 1, outcome.violations[0])
-    return Found(fault, None, tries, "")
+            control = simulate(seed + number, PLANTED_HOURS, tuple(fault.kinds))
+            return Found(fault, seed + number, number + 1, outcome.violations[0], control.violations)
+    return Found(fault, None, tries, "", [])
 
 
 def report(total: Totals) -> list[str]:

@@ -61,7 +61,8 @@ def settled(history: History, log: dict[int, list[Logged]], violate: Callable[[s
             frame = packets.frame(entry.zxid, entry.error, entry.body)
             answer = packets.reply(write.request, frame)
             more.append(Replied(max(former.time, int(entry.time * 1e9)), write.call, answer))
-    return History(sorted([*filter(None, records), *more], key=lambda record: record.time))
+    kept = [record for record in records if record is not None]
+    return History(sorted([*kept, *more], key=lambda record: record.time))
 
 
 def _matched(

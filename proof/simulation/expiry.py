@@ -39,6 +39,8 @@ class ExpiryJudge:
         self._gone: dict[str, float] = {}  # when an incarnation's key went
         self._came: dict[str, float] = {}
         self._early: set[int] = set()
+        #: Sessions that ended too early by etcd's fault.
+        self.excused: set[int] = set()
         self._last: dict[
             int, tuple[float, str]
         ] = {}  # when a session was heard last, and by which incarnation
@@ -101,6 +103,7 @@ class ExpiryJudge:
             since = min(since, renewed)
             since = max(since, self._heard_by_another(session))
             if lease in self._early and now - gone >= _CARRY_OVER and since <= renewed:
+                self.excused.add(session)
                 return
         if now - since < known.timeout * 0.999 - _TOLERANCE:
             self._violate(

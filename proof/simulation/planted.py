@@ -80,7 +80,7 @@ def _append_txn(*, proxy: bool, absent: bool) -> Callable[..., Txn]:
     whole = appender.append_txn
 
     def append(proxy_key: bytes, revision: int, entry_key: bytes, value: bytes, *, nested: bool) -> Txn:
-        txn = whole(proxy_key, revision, entry_key, value, nested=nested)
+        txn: Txn = whole(proxy_key, revision, entry_key, value, nested=nested)
         kept = [Compare(proxy_key, revision)] if proxy else []
         kept += [Compare(entry_key, 0)] if absent else []
         return txn._replace(compares=kept)

@@ -249,8 +249,8 @@ class Host(asyncio.BaseEventLoop):
         return _Future(loop=self)
 
     @override
-    def create_task(self, coro: Any, *, name: str | None = None, context: Context | None = None) -> Any:
-        task = _Task(coro, loop=self, name=name, context=context)
+    def create_task(self, coro: Any, *, name: object = None, context: Context | None = None) -> Any:
+        task = _Task(coro, loop=self, name=None if name is None else str(name), context=context)
         if not self.dead:
             self._tasks[task] = None
             task.add_done_callback(self._forget)

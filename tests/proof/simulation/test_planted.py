@@ -30,3 +30,4 @@ def test_there_are_enough_of_them_with_names_of_their_own() -> None:
 def test_a_planted_fault_is_found(fault: Planted) -> None:
     found = find(fault, seed=1)
     assert found.seed is not None, f"{found.tries} seeds have not found: {fault.what}"
+    assert found.control == []
