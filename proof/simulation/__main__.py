@@ -59,7 +59,9 @@ def _planted(parser: argparse.ArgumentParser, wanted: str, seed: int, tries: int
             print(f"NOT FOUND in {found.tries} seeds: {fault.name} ({fault.what})", flush=True)
         elif found.control:
             missed.append(found)
-            print(f"{fault.name}: seed {found.seed} is wrong without it as well: {found.control[0]}", flush=True)
+            print(
+                f"{fault.name}: seed {found.seed} is wrong without it as well: {found.control[0]}", flush=True
+            )
         else:
             print(
                 f"{fault.name}: found by seed {found.seed}, try {found.tries}: {found.violation[:200]}",

@@ -10,7 +10,7 @@ from proof.simulation.simulation import Outcome, simulate
 
 WORLD_HOURS = 0.25
 """Simulated hours of one world. Its history is judged as a whole."""
-PLANTED_HOURS = 0.1
+PLANTED_HOURS = 0.06
 TRIES = 8
 """Seeds within which a planted fault must be found."""
 _TAIL = 40  # lines of the trace that are shown with a violation

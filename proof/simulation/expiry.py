@@ -24,6 +24,7 @@ class _Attached(NamedTuple):
     incarnation: str
     timeout: float
     heard: float
+    began: float  # when it came there by an attach
 
 
 class ExpiryJudge:
@@ -39,7 +40,7 @@ class ExpiryJudge:
         self._gone: dict[str, float] = {}  # when an incarnation's key went
         self._came: dict[str, float] = {}
         self._early: set[int] = set()
-        #: Sessions that ended too early by etcd's fault.
+        #: Sessions that ended with their proxy: their time counts from its keep-alives, not from the client.
         self.excused: set[int] = set()
         self._last: dict[
             int, tuple[float, str]
@@ -59,9 +60,12 @@ class ExpiryJudge:
                     self._leases[parsed.incarnation] = event.kv.lease
                     self._came[parsed.incarnation] = self._world.now
 
-    def attached(self, session: int, incarnation: str, timeout_ms: int) -> None:
-        """The log has a session come to an incarnation: that counts as heard of."""
-        self._sessions[session] = _Attached(incarnation, timeout_ms / 1000, self._world.now)
+    def attached(self, session: int, incarnation: str, timeout_ms: int, carried: bool) -> None:
+        """The log has a session come to an incarnation: that counts as heard of, unless it was carried over."""
+        known = self._sessions.get(session)
+        now = self._world.now
+        heard, began = (known.heard, known.began) if carried and known is not None else (now, now)
+        self._sessions[session] = _Attached(incarnation, timeout_ms / 1000, heard, began)
 
     def heard(self, session: int, incarnation: str) -> None:
         """A proxy has read something of a session's client."""
@@ -100,10 +104,10 @@ class ExpiryJudge:
         gone = self._gone.get(known.incarnation)
         if gone is not None:
             renewed = self._cluster.store.renewed.get(lease, 0.0)
-            since = min(since, renewed)
+            since = max(min(since, renewed), known.began)
+            self.excused.add(session)
             since = max(since, self._heard_by_another(session))
             if lease in self._early and now - gone >= _CARRY_OVER and since <= renewed:
-                self.excused.add(session)
                 return
         if now - since < known.timeout * 0.999 - _TOLERANCE:
             self._violate(

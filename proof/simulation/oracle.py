@@ -71,9 +71,8 @@ class Oracle:
         self.violations: list[str] = []
         #: Is told of a session that ends without its client's wish: id, holder expected by the CLOSE.
         self.on_expiry: Callable[[int, str], None] = lambda _session, _holder: None
-        #: Is told of sessions that come to an incarnation: id, incarnation, timeout in ms.
-        self.on_attached: Callable[[int, str, int], None] = lambda _session, _incarnation, _timeout: None
-        self.on_proxy: Callable[[str, bool], None] = lambda _incarnation, _came: None
+        #: Is told of sessions that come to an incarnation: id, incarnation, timeout in ms, whether carried over.
+        self.on_attached: Callable[[int, str, int, bool], None] = lambda *_change: None
         self._numbers: dict[str, int] = {}
         self._early: dict[str, dict[int, bytes]] = {}
         self._over: set[str] = set()
@@ -91,7 +90,6 @@ class Oracle:
                 if event.type == DELETE:
                     self._over.add(incarnation)
                     self._early.pop(incarnation, None)
-                self.on_proxy(incarnation, event.type != DELETE)
             elif kind is KeyKind.ENTRY and event.type != DELETE:
                 self._entry(incarnation, number, event)
 
@@ -149,7 +147,8 @@ class Oracle:
         for change in machine.session_changes:
             if change.incarnation is not None:
                 session = machine.sessions[change.session_id]
-                self.on_attached(change.session_id, change.incarnation, session.timeout_ms)
+                carried = request.kind == Kind.CARRY_OVER
+                self.on_attached(change.session_id, change.incarnation, session.timeout_ms, carried)
 
     def _check_ephemerals(self, session: int) -> None:
         left = [path for path, node in self.machine.tree.nodes.items() if node.owner == session]

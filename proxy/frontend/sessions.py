@@ -8,6 +8,7 @@ With T a session's timeout and L the time of a proxy's lease:
 - A client that was silent for T loses its session: this proxy appends CLOSE.
 - A connection is closed within T after the last answered keep-alive of this proxy was sent. The other proxies
   end the session max(2 s, T - L) after they saw this proxy's key go, which is no earlier than that.
+  Nor do they end it before T has passed since it came to that proxy: its lease may have been about to end.
 - While etcd is silent, no timeout runs. Afterwards each session has T again, as after an election of
   ZooKeeper.
 - Sessions whose proxy died are orphans. The eldest proxy closes them; the n-th eldest does so n seconds
@@ -32,6 +33,7 @@ OUTAGE = 3.0
 # Seconds that a proxy has to carry its sessions over if its key is gone although it lives: etcd can end
 # leases too early (etcd issue 15247), and a proxy in doubt ends its incarnation itself.
 _CARRY_OVER = 2.0
+_NEVER = float("-inf")
 
 Done: TypeAlias = Callable[[Pending, int, int, bytes], None]
 #: The state machine's SessionChange: the session, its former incarnation, its new one (None: it ended).
@@ -117,6 +119,7 @@ class Sessions:
         """`interval`: seconds between two calls of `look`."""
         self._by_id: dict[int, Session] = {}
         self._orphans: dict[int, _Orphan] = {}
+        self._came: dict[int, float] = {}  # when sessions of other proxies came to them
         self._min = min_timeout_ms
         self._max = max_timeout_ms
         self._interval = interval
@@ -202,6 +205,10 @@ class Sessions:
         `attached`: the state machine's sessions.
         """
         session_id, _, incarnation = change
+        if incarnation is None or incarnation in self._own:
+            self._came.pop(session_id, None)
+        else:
+            self._came[session_id] = now
         orphan = self._orphans.get(session_id)
         if orphan is not None and orphan.incarnation != incarnation:
             del self._orphans[session_id]
@@ -295,7 +302,8 @@ class Sessions:
     def _end_orphans(self, now: float, contact: Contact, actions: Actions) -> None:
         for session_id, orphan in self._orphans.items():
             wait = orphan.timeout if orphan.whole else max(_CARRY_OVER, orphan.timeout - contact.lease)
-            if not orphan.ending and now - orphan.since >= wait + contact.rank:
+            due = max(orphan.since + wait, self._came.get(session_id, _NEVER) + orphan.timeout)
+            if not orphan.ending and now >= due + contact.rank:
                 orphan.ending = True
                 reason = f"proxy {orphan.incarnation} is gone"
                 actions.to_append.append(self._close(session_id, reason, orphan.incarnation))

@@ -316,6 +316,17 @@ def test_an_orphan_that_comes_back_anywhere_is_none_any_more(proxy: Proxy, to: s
         assert proxy.pass_to(120.0) == []
 
 
+@pytest.mark.parametrize("former", ["", OTHER])
+def test_a_session_that_came_to_a_proxy_just_before_its_end_has_its_timeout_from_then(
+    proxy: Proxy, former: str
+) -> None:
+    """A proxy can let clients in, by the log, while its lease is about to end. Found by the simulation."""
+    proxy.attached[1] = Attached(8000, DEAD)
+    proxy.sessions.changed((1, former, DEAD), proxy.attached, 99.0)
+    proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
+    assert proxy.pass_to(110.0) == [(1, DEAD, 107.0)]
+
+
 def test_an_orphan_that_could_not_be_ended_is_tried_again(proxy: Proxy) -> None:
     proxy.attached = {7: Attached(4000, DEAD)}
     proxy.sessions.proxy_gone(DEAD, proxy.attached, 98.0)
