@@ -73,14 +73,17 @@ class Found(NamedTuple):
     control: list[str]  # violations of the same seed without the fault: none, or nothing was shown
 
 
-def find(fault: Planted, seed: int, tries: int = TRIES) -> Found:
-    """Simulate with a planted fault until something is wrong, at most so many seeds."""
+def find(fault: Planted, seed: int, tries: int = TRIES, *, control: bool = True) -> Found:
+    """Simulate with a planted fault until something is wrong, at most so many seeds.
+
+    `control`: then simulate the same seed without the fault, in which nothing may be wrong.
+    """
     for number in range(tries):
         with planted(fault):
             outcome = simulate(seed + number, PLANTED_HOURS, tuple(fault.kinds))
         if outcome.violations:
-            control = simulate(seed + number, PLANTED_HOURS, tuple(fault.kinds))
-            return Found(fault, seed + number, number + 1, outcome.violations[0], control.violations)
+            without = simulate(seed + number, PLANTED_HOURS, tuple(fault.kinds)).violations if control else []
+            return Found(fault, seed + number, number + 1, outcome.violations[0], without)
     return Found(fault, None, tries, "", [])
 
 

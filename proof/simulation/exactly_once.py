@@ -1,4 +1,4 @@
-"""Each request that a client sent is in the log at most once, in its session's order; answered ones just once.
+"""Each request that a client sent is in the log at most once, in its session's order; answered ones once.
 
 What became of requests without an answer, the log says. With that, the history needs no guesses: a checker
 that has to try all outcomes of twenty lost writes would not come to an end. Pure.

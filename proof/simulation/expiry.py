@@ -61,7 +61,7 @@ class ExpiryJudge:
                     self._came[parsed.incarnation] = self._world.now
 
     def attached(self, session: int, incarnation: str, timeout_ms: int, carried: bool) -> None:
-        """The log has a session come to an incarnation: that counts as heard of, unless it was carried over."""
+        """The log has a session come to an incarnation: it was heard of, unless it was carried over."""
         known = self._sessions.get(session)
         now = self._world.now
         heard, began = (known.heard, known.began) if carried and known is not None else (now, now)

@@ -71,7 +71,7 @@ class Oracle:
         self.violations: list[str] = []
         #: Is told of a session that ends without its client's wish: id, holder expected by the CLOSE.
         self.on_expiry: Callable[[int, str], None] = lambda _session, _holder: None
-        #: Is told of sessions that come to an incarnation: id, incarnation, timeout in ms, whether carried over.
+        #: Is told of sessions that come to an incarnation: id, that, timeout in ms, whether carried over.
         self.on_attached: Callable[[int, str, int, bool], None] = lambda *_change: None
         self._numbers: dict[str, int] = {}
         self._early: dict[str, dict[int, bytes]] = {}

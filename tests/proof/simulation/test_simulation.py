@@ -10,8 +10,8 @@ import pytest
 from proof.simulation.simulation import simulate
 
 REPOSITORY = Path(__file__).resolve().parents[3]
-SEEDS = [int(word) for word in os.environ.get("SIMULATION_SEEDS", "1 2 3").split()]
-HOURS = float(os.environ.get("SIMULATION_HOURS", "0.1"))
+SEEDS = [int(word) for word in os.environ.get("SIMULATION_SEEDS", "1 2").split()]
+HOURS = float(os.environ.get("SIMULATION_HOURS", "0.05"))
 _RUN = "from proof.simulation.simulation import simulate; print(simulate(5, 0.02).fingerprint)"
 
 
