@@ -410,7 +410,7 @@ PLANTED: tuple[Planted, ...] = (
         "skipped requests acknowledged",
         "requests whose outcome a load has skipped are answered with success",
         _skipped_as_done,
-        ("cut a proxy from etcd", "want snapshots", "pause a proxy", "stall a watch"),
+        ("memory", "slow disk"),
     ),
     Planted(
         "late copies count",
