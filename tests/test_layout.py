@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PACKAGES = ["bench", "codec", "pipeline", "proxy", "schema", "tests"]
+PACKAGES = ["bench", "codec", "pipeline", "proof", "proxy", "schema", "tests"]
 # Rooms of tests that have no source room, and single files that are not about one module.
 OWN_ROOMS = (
     "tests/harness/",
@@ -78,7 +78,7 @@ PURE_MODULES = {
 
 def test_purity_is_a_place() -> None:
     sources = set(_contracts()["pure"]["source_modules"])
-    assert {"codec", "schema", "proxy.state"} | PURE_MODULES <= sources
+    assert {"codec", "schema", "proxy.state", "proof.history"} | PURE_MODULES <= sources
     assert not [name for name in sources if name.startswith("proxy.state.")]
 
 
