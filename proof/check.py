@@ -1,7 +1,7 @@
 """`python -m proof.check FILE...`: check recorded histories, JSON lines as `proof.history.lines` has them.
 
-Several files are one history: that of clients in several processes of one machine, merged by time. Exit code 0: no
-promise is broken; 1: some are, a line for each; 2: a file is no history.
+Several files are one history: that of clients in several processes of one machine, merged by time. Exit code
+0: no promise is broken; 1: some are, a line for each; 2: a file is no history.
 """
 
 import argparse

@@ -42,6 +42,12 @@ class Call:
     invoked: int
     returned: int = NEVER
     reply: Reply | None = None
+    low: int = 0
+    high: int = NEVER
+    """The call's zxid is above `low`, which had been seen before it was sent.
+
+    If it is not known, below `high`.
+    """
 
     @property
     def zxid(self) -> int | None:
@@ -81,26 +87,31 @@ class Taken:
 def take_apart(records: list[Record]) -> Taken:
     """Find calls and sessions. Raises MalformedHistory."""
     taken = Taken(records)
-    calls: dict[int, Call] = {}
+    waiting: dict[int, Call] = {}
+    known: set[int] = set()
     time = None
+    seen = 0
     for place, record in enumerate(records):
         if time is not None and record.time < time:
             raise MalformedHistory(f"record {place} is older than the record before it")
         time = record.time
         if isinstance(record, Invoked):
-            if record.call in calls:
+            if record.call in known:
                 raise MalformedHistory(f"record {place} invokes call {record.call} again")
             session = taken.sessions.setdefault(record.session, Session(record.session))
-            call = calls[record.call] = Call(record.call, record.session, record.request, place)
+            call = waiting[record.call] = Call(record.call, record.session, record.request, place)
+            known.add(record.call)
+            call.low = seen
             session.calls.append(call)
             taken.calls.append(call)
         elif isinstance(record, Replied | Lost):
-            answered = calls.get(record.call)
-            if answered is None or answered.returned != NEVER:
+            answered = waiting.pop(record.call, None)
+            if answered is None:
                 raise MalformedHistory(f"record {place} ends call {record.call}, which does not wait")
             if isinstance(record, Replied) and record.reply.error != CONNECTION_LOSS:
                 answered.returned = place
                 answered.reply = record.reply
+                seen = max(seen, record.reply.zxid or 0)
         else:
             session = taken.sessions.setdefault(record.session, Session(record.session))
             if isinstance(record, Opened):

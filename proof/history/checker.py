@@ -91,26 +91,27 @@ def _changes(taken: Taken, steps: Sequence[Step], ends: Iterable[Call]) -> Chang
     owners: dict[str, int] = {}
     for step in steps:
         # Where a lost call was put is one possibility of perhaps several.
-        if step.call.zxid is None or step.reply.error or any(part.error for part in step.reply.parts or ()):
+        zxid = step.call.zxid
+        if zxid is None or step.reply.error or any(part.error for part in step.reply.parts or ()):
             continue
         request = step.call.request
         if isinstance(request, CloseSession):
             for path in sorted(owned.pop(step.call.session, ())):
-                changes.change(step.zxid, DELETED, path)
+                changes.change(zxid, DELETED, path)
             continue
         replies = step.reply.parts if step.reply.parts is not None else (step.reply,)
         for part, made in zip(parts_of(request), replies, strict=True):
             if isinstance(part, Create):
                 path = made.path or part.path
-                changes.change(step.zxid, CREATED, path)
+                changes.change(zxid, CREATED, path)
                 if part.ephemeral:
                     owned.setdefault(step.call.session, set()).add(path)
                     owners[path] = step.call.session
             elif isinstance(part, Delete):
-                changes.change(step.zxid, DELETED, part.path)
+                changes.change(zxid, DELETED, part.path)
                 owned.get(owners.pop(part.path, 0), set()).discard(part.path)
             elif isinstance(part, SetData):
-                changes.change(step.zxid, CHANGED, part.path)
+                changes.change(zxid, CHANGED, part.path)
     ending = {end.session for end in ends} | {
         call.session for call in taken.calls if isinstance(call.request, CloseSession) and not call.zxid
     }

@@ -6,6 +6,7 @@ ephemerals is the search's: all go at one zxid, none before, none stays.
 
 from bisect import bisect_left
 from collections.abc import Iterator
+from itertools import accumulate
 
 from proof.history.calls import NEVER, Call, Session, Taken
 from proof.history.records import SESSION_EXPIRED, SESSION_MOVED, CloseSession, Reply, Violation
@@ -22,6 +23,7 @@ def ends_of(taken: Taken) -> dict[int, Call]:
     """
     times = [record.time for record in taken.records]
     ends: dict[int, Call] = {}
+    high_after = _lowest_after(taken)
     for session in taken.sessions.values():
         closing = [call for call in session.calls if isinstance(call.request, CloseSession)]
         if any(call.changed for call in closing) or (closing and session.expired is None):
@@ -33,8 +35,31 @@ def ends_of(taken: Taken) -> dict[int, Call]:
         if session.expired is not None:
             end.invoked = min(earliest, session.expired)  # `check_expiry` tells if that is too early
             end.returned, end.reply = session.expired, Reply()
+            end.high = high_after[session.expired]
+        end.low = max((call.zxid or 0 for call in session.calls), default=0)
         ends[session.id] = end
+    for session in taken.sessions.values():
+        _bound_lost(session, ends.get(session.id))
     return ends
+
+
+def _lowest_after(taken: Taken) -> list[int]:
+    """For each record the lowest zxid of a write that was sent behind it."""
+    lowest = [NEVER] * (len(taken.records) + 1)
+    for call in taken.calls:
+        if call.changed and call.zxid is not None:
+            lowest[call.invoked] = call.zxid
+    return list(accumulate(reversed(lowest), min))[::-1]
+
+
+def _bound_lost(session: Session, end: Call | None) -> None:
+    """A call without an answer comes before the session's next that was answered, and before its end."""
+    high = NEVER if end is None else end.high
+    for call in reversed(session.calls):
+        if call.returned == NEVER:
+            call.high = high
+        elif call.zxid is not None:
+            high = min(high, call.zxid)
 
 
 def check_expiry(taken: Taken) -> Iterator[Violation]:

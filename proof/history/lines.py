@@ -1,15 +1,15 @@
 """A history as JSON lines: one record a line, its fields by name, those that have their default left out.
 
-    {"type": "opened", "time": 0, "session": 1, "timeout_ms": 4000}
-    {"type": "invoke", "time": 10, "session": 1, "call": 0, "request": {"op": "create", "path": "/a", "data": "1"}}
-    {"type": "ok", "time": 20, "call": 0, "reply": {"zxid": 7, "path": "/a"}}
-    {"type": "fail", "time": 40, "call": 1, "reply": {"error": -101, "zxid": 8}}
-    {"type": "info", "time": 60, "call": 2}
-    {"type": "event", "time": 70, "session": 1, "event": 3, "path": "/a", "zxid": 9}
+    {"type": "opened", "time": 0, "session": 1, "timeout_ms": 4000} {"type": "invoke", "time": 10, "session":
+    1, "call": 0, "request": {"op": "create", "path": "/a", "data": "1"}} {"type": "ok", "time": 20, "call":
+    0, "reply": {"zxid": 7, "path": "/a"}} {"type": "fail", "time": 40, "call": 1, "reply": {"error": -101,
+    "zxid": 8}} {"type": "info", "time": 60, "call": 2} {"type": "event", "time": 70, "session": 1, "event":
+    3, "path": "/a", "zxid": 9}
 
-`type` is one of opened, attached, disconnected, expired, invoke, ok, fail, info (the outcome is unknown), event. `op`
-is one of create, delete, set, check, multi (with `parts`), close, exists, get, children, sync, add_watch,
-set_watches. Data are UTF-8; a byte that is not becomes a lone surrogate, as Python's surrogateescape has it.
+`type` is one of opened, attached, disconnected, expired, invoke, ok, fail, info (the outcome is unknown),
+       event. `op` is one of create, delete, set, check, multi (with `parts`), close, exists, get, children,
+       sync, add_watch, set_watches. Data are UTF-8; a byte that is not becomes a lone surrogate, as Python's
+       surrogateescape has it.
 """
 
 import json

@@ -112,17 +112,21 @@ Read = Exists | GetData | GetChildren
 Request = Write | Read | Sync | AddWatch | SetWatches
 
 
+Zxid = int | tuple[int, int] | None
+"""In a history a number or None. The model also says (low, high): above low, and no more than high."""
+
+
 class Stat(NamedTuple):
     """Of ZooKeeper's Stat what does not depend on a clock or an ACL. None: not recorded."""
 
-    czxid: int | None = None
-    mzxid: int | None = None
+    czxid: Zxid = None
+    mzxid: Zxid = None
     version: int | None = None
     cversion: int | None = None
     owner: int | None = None
     length: int | None = None
     children: int | None = None
-    pzxid: int | None = None
+    pzxid: Zxid = None
 
 
 class Reply(NamedTuple):

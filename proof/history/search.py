@@ -15,24 +15,24 @@ by their invocation. A sync is bound by its invocation, and a read behind it by 
 
 from bisect import bisect_right
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
 from proof.history.calls import NEVER, Call, is_read, parent, parts_of, path_of
 from proof.history.model import Model, differs
 from proof.history.partition import Part
-from proof.history.records import CloseSession, Create, Multi, Reply, Request
+from proof.history.records import CloseSession, Create, Multi, Reply, Request, Zxid
 
-_STEPS_EACH = 50
-_STEPS_MORE = 200_000
+_STEPS_EACH = 4
+_STEPS_MORE = 50_000
+_LOOK_AHEAD = 300
 
 
 class Step(NamedTuple):
-    """A call in its place. `zxid` is None if it is not known: a call without an answer, or without zxids."""
+    """A call in its place, and what the model replies there."""
 
     call: Call
-    zxid: int | None
     reply: Reply
 
 
@@ -89,6 +89,10 @@ class _Search:
         self._inserted = 0  # lost calls since the last ranked one
         self._loose = sorted((call for call in must if call.zxid is None), key=lambda call: call.returned)
         self._first_loose = 0
+        self._loose_place = {call: place for place, call in enumerate(self._loose)}
+        self._due = sorted((call for call in self._loose if call.high != NEVER), key=lambda call: call.high)
+        self._due_place = {call: place for place, call in enumerate(self._due)}
+        self._first_due = 0
         self._done: set[Call] = set()
         self._lost = [call for call in part.calls if call.returned == NEVER]
         self._lost_at: dict[str, list[Call]] = {}
@@ -151,7 +155,9 @@ class _Search:
         """Take, one after another, each call that may come next; what was taken is undone before the next."""
         misfits: list[Call] = []
         passed: list[Call] = []
-        for call in self._answered():
+        ranked, loose = self._ranked_head(), self._loose_heads()
+        # Where zxids say what comes next, the others are tried only if that does not fit.
+        for call in ranked or loose:
             taken = self._take(call)
             if taken is None:
                 misfits.append(call)
@@ -159,30 +165,36 @@ class _Search:
             else:
                 passed.append(call)
                 yield taken
-        candidates = [] if self._free() == [] else self._candidates()
-        lost = [call for call in candidates if self._may_come(call)]
+        others = loose if ranked else []
+        if self._free() != []:
+            others += [call for call in self._candidates() if self._may_come(call)]
         if not misfits:
-            # It has come farther from here, and failed: a lost call that does not meddle with what came next is
-            # as good behind that.
-            lost = [call for call in lost if not all(self._commute(call, other) for other in passed)]
-        helpful = [call for call in lost if self._helps(call, misfits)]
-        for call in (*helpful, *(call for call in lost if call not in helpful)):
+            # It has come farther from here, and failed: what does not meddle with that is as good behind it.
+            others = [call for call in others if not all(self._commute(call, other) for other in passed)]
+        # First those behind which the known order fits for the longest, and of these what changes the least.
+        fits = {call: self._fits_behind(call) if misfits and ranked else (0, 0) for call in others}
+        for call in sorted(others, key=lambda call: fits[call]):
             taken = self._take(call)
             if taken is not None:
                 yield taken
 
-    def _answered(self) -> Iterator[Call]:
-        if self._next < len(self._ranked):
-            call = self._ranked[self._next]
-            if self._in_turn(call) and not (_bound(call) and self._loose_before(call)):
-                yield call
-        if self._first_loose < len(self._loose):
-            waiting = [session for session, count in self._has_loose.items() if count]
-            heads = [head for session in waiting if (head := self._head(session)) is not None]
-            heads.sort(key=lambda call: call.returned)
-            for call in heads:
-                if call.zxid is None and self._may_come(call):
-                    yield call
+    def _ranked_head(self) -> list[Call]:
+        if self._next == len(self._ranked):
+            return []
+        call = self._ranked[self._next]
+        if _bound(call) and self._loose_before(call):
+            return []
+        overdue = self._first_due < len(self._due) and self._due[self._first_due].high <= (call.zxid or 0)
+        return [call] if self._in_turn(call) and not overdue else []
+
+    def _loose_heads(self) -> list[Call]:
+        """The next call of each session, where that has an answer without a zxid and may come."""
+        if self._first_loose == len(self._loose):
+            return []
+        waiting = [session for session, count in self._has_loose.items() if count]
+        heads = [head for session in waiting if (head := self._head(session)) is not None]
+        heads = [call for call in heads if call.zxid is None and self._may_come(call)]
+        return sorted(heads, key=lambda call: call.returned)
 
     def _head(self, session: int) -> Call | None:
         """The session's next call with an answer."""
@@ -202,6 +214,10 @@ class _Search:
     def _may_come(self, call: Call) -> bool:
         if not self._in_turn(call):
             return False
+        if _in_gap(call):
+            low, high = self._around_gap()
+            if low >= call.high or high <= call.low:
+                return False
         if call.reply is not None and not _bound(call):
             return True
         if self._loose_before(call):
@@ -234,10 +250,9 @@ class _Search:
         path = path_of(request)
         node = model.nodes.get(path) if path is not None else None
         assumed = node is not None and node.version is None
-        zxid = call.zxid
-        if call.returned == NEVER:
-            free = self._free()
-            zxid = free[0] if free is not None and len(free) == 1 else None
+        zxid: Zxid = call.zxid
+        if _in_gap(call):
+            zxid = self._gap()
         reply = model.apply(request, call.session, zxid)
         if call.reply is None:
             if model.mark() == mark:
@@ -248,20 +263,21 @@ class _Search:
                 self._best, self._stuck = self._progress(), (call, reply)
             return None
         session = call.session
-        taken = _Taken(Step(call, zxid, reply), mark, session, self._pointers[session], self._inserted)
+        taken = _Taken(Step(call, reply), mark, session, self._pointers[session], self._inserted)
         self._move(session, self._place[call] + 1)
-        if call.returned == NEVER:
-            self._inserted += 1
-        else:
+        self._inserted += _in_gap(call)
+        if call.returned != NEVER:
             self._left -= 1
             if call.zxid is not None:
                 self._next += 1
-                self._inserted = 0
+                self._inserted = 0  # in the next gap
             else:
                 self._done.add(call)
                 self._has_loose[session] -= 1
                 while self._first_loose < len(self._loose) and self._loose[self._first_loose] in self._done:
                     self._first_loose += 1
+                while self._first_due < len(self._due) and self._due[self._first_due] in self._done:
+                    self._first_due += 1
         return taken
 
     def _undo(self, taken: _Taken) -> None:
@@ -276,8 +292,8 @@ class _Search:
             else:
                 self._done.discard(call)
                 self._has_loose[call.session] += 1
-                while self._first_loose and self._loose[self._first_loose - 1] not in self._done:
-                    self._first_loose -= 1
+                self._first_loose = min(self._first_loose, self._loose_place[call])
+                self._first_due = min(self._first_due, self._due_place.get(call, self._first_due))
 
     def _move(self, session: int, pointer: int) -> None:
         self._key ^= hash((session, self._pointers[session])) ^ hash((session, pointer))
@@ -286,31 +302,30 @@ class _Search:
     def _progress(self) -> int:
         return self._next + len(self._done)
 
-    def _helps(self, call: Call, misfits: Sequence[Call]) -> bool:
-        """Whether a call that does not fit would, after this lost one."""
-        taken = self._take(call)
-        if taken is None:
-            return False
-        try:
-            for misfit in misfits:
-                best = self._best, self._stuck
-                other = self._take(misfit) if self._in_turn(misfit) else None
-                self._best, self._stuck = best
-                if other is not None:
-                    self._undo(other)
-                    return True
-            return False
-        finally:
-            self._undo(taken)
+    def _fits_behind(self, call: Call) -> tuple[int, int]:
+        """How many ranked calls fit after this one without another, negative; and how much it changes."""
+        best = self._best, self._stuck
+        first = self._take(call)
+        if first is None:
+            return 0, 0
+        changes = self._model.mark() - first.mark
+        taken = [first]
+        while len(taken) <= _LOOK_AHEAD and (ranked := self._ranked_head()):
+            step = self._take(ranked[0])
+            if step is None:
+                break
+            taken.append(step)
+        for step in reversed(taken):
+            self._undo(step)
+        self._best, self._stuck = best
+        return 1 - len(taken), changes
 
     def _free(self) -> list[int] | None:
-        """The zxids that a lost call may have here, up to two more than are taken; None: any."""
+        """Up to two zxids that a lost call may have here; None: any."""
         if self._next == len(self._ranked):
             return None
-        low = self._ranked[self._next - 1].zxid if self._next else 0
-        high = self._ranked[self._next].zxid
-        assert low is not None
-        assert high is not None
+        low = (self._ranked[self._next - 1].zxid or 0) if self._next else 0
+        high = self._ranked[self._next].zxid or 0
         place = bisect_right(self._used, low)
         found: list[int] = []
         while low < high and len(found) < self._inserted + 2:
@@ -319,8 +334,22 @@ class _Search:
                 place += 1
             else:
                 found.append(low)
-        # The lost calls that came before in this gap have taken as many.
-        return found[self._inserted :]
+        return found[self._inserted :]  # those before have taken one each
+
+    def _gap(self) -> Zxid:
+        """The zxid that such a call has here, as far as it is known."""
+        if not self._ranked:
+            return None
+        free = self._free()
+        if free is not None and len(free) == 1 and not self._inserted:
+            return free[0]
+        return self._around_gap()
+
+    def _around_gap(self) -> tuple[int, int]:
+        """The zxids of the ranked calls before and behind."""
+        low = (self._ranked[self._next - 1].zxid or 0) if self._next else 0
+        high = self._ranked[self._next].zxid if self._next < len(self._ranked) else None
+        return low, high or NEVER
 
     def _candidates(self) -> list[Call]:
         """Lost calls that may explain what did not fit, in the order of their invocations."""
@@ -351,6 +380,11 @@ class _Search:
 def _rank(call: Call) -> tuple[int, bool, int]:
     """The place in the order of zxids: a write that changed something, then all that saw it."""
     return call.zxid or 0, not call.changed, call.invoked
+
+
+def _in_gap(call: Call) -> bool:
+    """Whether a call has one of the zxids that no known write has: a lost one, or a session's end."""
+    return call.returned == NEVER or call.number < 0
 
 
 def _bound(call: Call) -> bool:

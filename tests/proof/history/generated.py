@@ -84,7 +84,14 @@ class Ensemble:
     """Run `run`, then look at `history`."""
 
     def __init__(
-        self, seed: int, *, clients: int = 5, servers: int = 3, faults: bool = True, multis: float = 0.1
+        self,
+        seed: int,
+        *,
+        clients: int = 5,
+        servers: int = 3,
+        faults: float = 1.0,
+        multis: float = 0.1,
+        told: float = 0.5,
     ) -> None:
         self.chance = random.Random(seed)
         self.history = History()
@@ -95,6 +102,7 @@ class Ensemble:
         self.time = 0
         self.faults = faults
         self.multis = multis
+        self.told = told  # how many clients of sessions that ran out hear of it
         self.values = 0
         self.sessions = 0
         for server in self.servers:
@@ -122,7 +130,7 @@ class Ensemble:
         client = self.chance.choice(self.clients)
         if client.server is None:
             self._come_back(client)
-        elif self.faults and self.chance.random() < 0.01:
+        elif self.chance.random() < 0.01 * self.faults:
             self._break(client)
         elif client.call is None:
             self._ask(client)
@@ -162,7 +170,7 @@ class Ensemble:
                 return
             self.late = [item for item in self.late if item[0] is not client]
             self.log.append(Entry(client.session, None, None))
-            if self.chance.random() < 0.5:
+            if self.chance.random() < self.told:
                 self.history.expired(self.time, client.session)
             self.clients.remove(client)
             self._open()
@@ -233,7 +241,7 @@ class Ensemble:
             client.call = None
             return
         client.request = request
-        if self.faults and self.chance.random() < 0.02:
+        if self.chance.random() < 0.02 * self.faults:
             self._break(client)  # before it is in the log
             return
         self.log.append(Entry(client.session, request, call))
@@ -256,7 +264,7 @@ class Ensemble:
         if kind < 0.40 + self.multis:
             return r.Multi(tuple(self._write(in_multi=True) for _ in range(self.chance.randrange(1, 4))))
         if kind < 0.51:
-            return r.CloseSession() if self.faults and self.chance.random() < 0.05 else r.Sync()
+            return r.CloseSession() if self.chance.random() < 0.05 * self.faults else r.Sync()
         return self._write()
 
     def _write(self, *, in_multi: bool = False) -> r.Create | r.Delete | r.SetData | r.Check:
@@ -272,9 +280,9 @@ class Ensemble:
         if kind < 0.5:
             return r.Create("/q/n-", value, self.chance.random() < 0.3, True)
         if kind < 0.7:
-            if self.chance.random() < 0.5:
-                numbered = [name for name in self.servers[0].tree.nodes if name.startswith("/q/n-")]
-                path = self.chance.choice(sorted(numbered)) if numbered else path
+            numbered = sorted(name for name in self.servers[0].tree.nodes if name.startswith("/q/n-"))
+            if len(numbered) > 10 or (numbered and self.chance.random() < 0.5):
+                return r.Delete(self.chance.choice(numbered))
             return r.Delete(path, version)
         return r.SetData(path, value, version)
 
