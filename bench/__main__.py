@@ -13,6 +13,7 @@ from bench.report import as_json, tables
 from bench.run import ON_ETCD_ALONE, Cell, Plan, measure
 from bench.servers import NAMES, targets
 from bench.workloads import WORKLOADS
+from proxy.support.stdout import guarded
 from tests.harness import BinaryMissing, StartFailed
 
 RESULTS = Path(__file__).parent / "results"
@@ -183,4 +184,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "bench"))

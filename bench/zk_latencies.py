@@ -20,6 +20,7 @@ from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 from bench.errors import BenchError, EffectsDiffer
+from proxy.support.stdout import guarded
 
 NOTIFICATIONS_TIMEOUT_S = 60.0
 # kazoo's own is 10 s; a server that is just starting may take longer.
@@ -280,4 +281,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "zk_latencies"))

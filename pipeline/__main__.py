@@ -19,6 +19,7 @@ from pipeline.jobs.failure import Failure, Usage, reason_of
 from pipeline.live.admin import NoSnapshot
 from pipeline.live.walk import WalkFailed
 from proxy.etcd.model import EtcdError
+from proxy.support.stdout import guarded
 from schema.errors import BadValue
 
 #: A module a command: SUMMARY, add_arguments(parser), run(arguments) -> exit code.
@@ -72,4 +73,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "python -m pipeline"))

@@ -18,9 +18,11 @@ from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
 from proxy.etcd.model import EtcdError
 from proxy.frontend.certificates import TlsContext
+from proxy.frontend.ports import bound_socket
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshots import Access
-from proxy.server import Server, bound_socket
+from proxy.server import Server
+from proxy.support.stdout import guarded
 from schema.errors import BadValue
 
 log = logging.getLogger("zketcd")
@@ -124,11 +126,10 @@ async def _run(
             return 0
         await started
         collect_rarely()
-        print(
+        _say(
             f"ready: serving ZooKeeper clients on {config.host}:{server.port},"
             f" etcd at {','.join(endpoints)}, prefix {config.prefix},"
-            f" {len(server.machine.tree.nodes)} znodes, {_admin_address(admin_listener)}",
-            flush=True,
+            f" {len(server.machine.tree.nodes)} znodes, {_admin_address(admin_listener)}"
         )
         failed = loop.create_task(server.failed())
         await asyncio.wait((failed, waiting, lost), return_when=asyncio.FIRST_COMPLETED)
@@ -165,9 +166,16 @@ def _admin_address(admin_listener: socket.socket | None) -> str:
     return f"admin HTTP server on {host}:{port}"
 
 
+def _say(text: str) -> None:
+    try:
+        print(text, flush=True)
+    except OSError as error:
+        log.warning("cannot write to standard output: %s", error.strerror)
+
+
 def _print_progress(count: int) -> None:
     print(f"loading: {count} znodes and log entries so far", file=sys.stderr, flush=True)
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "zketcd"))

@@ -1,6 +1,6 @@
 """The server: connects the parts, starts them in order, and drains them at the end.
 
-The connections see the server as their `Host`, the log as its `Listener`, the admin side as its `Subject`.
+The log sees the server as its `Listener`, the admin side as its `Subject`.
 """
 
 import asyncio
@@ -10,7 +10,6 @@ import time
 from collections.abc import Callable, Collection, Iterator
 
 from codec.constants import KeeperFeature
-from codec.packets import ConnectRequest
 from proxy.admin.environment import VERSION
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
@@ -24,8 +23,9 @@ from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
 from proxy.frontend.connections import Connections, Places
 from proxy.frontend.handshake import Handshake
-from proxy.frontend.listener import ClientListener
+from proxy.frontend.host import Host
 from proxy.frontend.load import Load
+from proxy.frontend.ports import Ports, bound_socket
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.session_timer import SessionTimer, interval_of
 from proxy.frontend.sessions import OUTAGE, Contact, Sessions
@@ -54,23 +54,6 @@ _DRAIN_TIMEOUT = 10.0  # seconds for requests in the log when the server stops
 _CLOSE_TIMEOUT = 1.0  # seconds for clients to take their last replies
 
 
-def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that holds the address but does not listen yet. Raises OSError that names the address."""
-    listener = None
-    try:
-        family, kind, protocol, _, address = socket.getaddrinfo(
-            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
-        )[0]
-        listener = socket.socket(family, kind, protocol)
-        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listener.bind(address)
-    except OSError as error:
-        if listener is not None:
-            listener.close()
-        raise OSError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
-    return listener
-
-
 class Server:
     """One proxy."""
 
@@ -78,17 +61,14 @@ class Server:
         """`access`: how the writer of snapshots reaches etcd. `tls`: for clients, if there is any."""
         self._config = config
         self._etcd = etcd
-        self._tls = tls
-        self._loop = asyncio.get_running_loop()
         self._tasks = Tasks()
+        loop = asyncio.get_running_loop()
         self.started = time.time()
-        self.port = 0  # that of --listen, once it is open
         self.settings = _settings(config)
         self.counters = Counters()
-        self.load = Load(config.global_outstanding_limit)
-        self.touched = Touched(self._loop)
-        self.operations = EXTENDED if config.keeper_extensions else PLAIN
-        self.latency = Latency((*self.operations.reads, *self.operations.writes))
+        operations = EXTENDED if config.keeper_extensions else PLAIN
+        self.features: Collection[KeeperFeature] = FEATURES if operations.extended else ()
+        self.latency = Latency((*operations.reads, *operations.writes))
         self.auth = offer(
             () if tls is None else (X509.name,),
             scheme.Settings(config.super_digest or None, config.tls.super_user or None),
@@ -96,10 +76,7 @@ class Server:
         self.watches = WatchTable()
         keys = Keyspace(config.prefix)
         self.log = Log(etcd, keys, self._tasks, self, self.watches, _log_settings(config, tls is not None))
-        self.submit = self.log.submit
         self.machine: Machine = self.log.machine
-        system = system_nodes(FEATURES, config.max_frame, config.availability_zone)
-        self.reading = Reading(self.machine.tree, self.watches, system if config.keeper_extensions else {})
         self.snapshots = Snapshots(
             self.log,
             etcd,
@@ -115,36 +92,54 @@ class Server:
             config.min_session_timeout, config.max_session_timeout, interval, self.counters
         )
         read_only = ReadOnlySessions(
-            self.sessions, lambda: self.machine.zxid, lambda: self.in_touch, self._loop.time
+            self.sessions, lambda: self.machine.zxid, lambda: self.in_touch, loop.time
         )
         handshake = Handshake(
             self.machine,
             self.sessions,
-            self.submit,
+            self.log.submit,
             lambda: self.in_touch,
             read_only if config.read_only_mode else None,
-            self._loop,
+            loop,
         )
-        self._handshake = handshake
         self._timer = SessionTimer(
-            self.machine, self.sessions, handshake, read_only, self.submit, self._contact, interval
+            self.machine, self.sessions, handshake, read_only, self.log.submit, self._contact, interval
         )
+        self._expiry = Expiry(config.container_max_never_used)
         self._node_expiry = NodeExpiry(
-            self.machine.tree,
-            Expiry(config.container_max_never_used),
+            self.machine,
+            self._expiry,
             lambda: self.log.members.eldest == self.log.incarnation,
-            self.submit,
+            self.log.submit,
             Pace(config.container_check_interval, config.container_max_per_minute),
         )
         self._pulse = Pulse(etcd)
         self.connections: Connections[Connection] = Connections(
             Places(config.max_client_connections, config.max_connections, self.counters)
         )
-        self._listening: list[asyncio.Server | ClientListener] = []
         self._running: list[asyncio.Task[None]] = []
         self._draining = False
         self.facts = Facts(self)
-        self._words = FourLetterWords(self.facts, config.four_letter_words)
+        self.words = FourLetterWords(self.facts, config.four_letter_words)
+        system = system_nodes(FEATURES, config.max_frame, config.availability_zone)
+        host: Host[Connection] = Host(
+            self.machine,
+            Reading(self.machine.tree, self.watches, system if config.keeper_extensions else {}),
+            operations,
+            self.auth,
+            config.max_frame,
+            self.latency,
+            self.counters,
+            Load(config.global_outstanding_limit),
+            Touched(loop),
+            self.log.submit,
+            handshake.attach,
+            self.words.answer,
+            self.connections.opened,
+            self.connections.gone,
+        )
+        places = self.connections.places
+        self._ports = Ports(lambda: Connection(host, loop), places, tls, loop, self._tasks)
 
     # -- life ----------------------------------------------------------------------------------------------
 
@@ -170,24 +165,7 @@ class Server:
             self._running.append(self._tasks.start(work, what))
         self._tasks.start(self._pulse.run(), "ask etcd for its status")
         listener = listener or bound_socket(self._config.host, self._config.port)
-        self.port = listener.getsockname()[1]
-        if self._tls is None or self._config.tls.listen == "off":
-            self._listening.append(
-                await self._loop.create_server(
-                    lambda: self.connection(admitted=False), sock=listener, backlog=1024
-                )
-            )
-        else:
-            self._listen(self._tls, listener, plain=self._config.tls.listen == "detect")
-        if self._tls is not None:
-            self._tasks.start(self._tls.follow(), "follow the certificates")
-            if secure is not None:
-                self._listen(self._tls, secure, plain=False)
-
-    def _listen(self, tls: TlsContext, listener: socket.socket, *, plain: bool) -> None:
-        listening = ClientListener(self, self._loop, self._tasks, lambda: tls.current, plain=plain)
-        listening.open(listener)
-        self._listening.append(listening)
+        await self._ports.open(listener, secure, self._config.tls.listen)
 
     async def failed(self) -> BaseException:
         """Wait for a fault that the server cannot go on with."""
@@ -203,8 +181,7 @@ class Server:
     async def stop(self) -> None:
         """Stop accepting, answer what is here, close the connections. Sessions stay alive for others."""
         self._draining = True
-        for listening in self._listening:
-            listening.close()
+        self._ports.close()
         self.connections.drain()
         if not await self.log.drain(_DRAIN_TIMEOUT):
             log.warning("etcd did not answer in time; %d requests stay unanswered", self.log.outstanding)
@@ -214,37 +191,9 @@ class Server:
         await self.log.stop()
         await self._tasks.close()
 
-    # -- for connections -----------------------------------------------------------------------------------
-
-    def connection(self, admitted: bool) -> Connection:
-        """A connection to be; `admitted`: it has its place already."""
-        connection = Connection(self, self._loop, self._config.max_frame)
-        connection.admitted = admitted
-        return connection
-
-    def admit(self, address: str) -> bool:
-        """Give a client a place; False if there is none."""
-        return self.connections.places.admit(address)
-
-    def release(self, address: str) -> None:
-        """Take a client's place back."""
-        self.connections.places.release(address)
-
-    def opened(self, connection: Connection) -> bool:
-        """A connection has come; False if it must be closed."""
-        return self.connections.opened(connection)
-
-    def gone(self, connection: Connection) -> None:
-        """A connection has ended."""
-        self.connections.gone(connection)
-
-    def attach(self, connection: Connection, request: ConnectRequest) -> None:
-        """Find or make the session of a connection."""
-        self._handshake.attach(connection, request)
-
-    def four_letter_word(self, word: bytes, rest: bytes) -> bytes | None:
-        """The answer to a four-letter word and what came with it, None if it is none."""
-        return self._words.answer(word, rest)
+    def connection(self) -> Connection:
+        """A connection that comes by another way than a port: a test's."""
+        return self._ports.connection(admitted=False)
 
     # -- for the log ---------------------------------------------------------------------------------------
 
@@ -265,6 +214,7 @@ class Server:
 
     def reloaded(self) -> None:
         """The state was loaded again."""
+        self._expiry.forget()
         self._timer.ready({member.incarnation for member in self.log.members})
 
     def stopped_serving(self, reason: str) -> None:
@@ -288,9 +238,14 @@ class Server:
     # -- for the admin side --------------------------------------------------------------------------------
 
     @property
+    def port(self) -> int:
+        """That of --listen, once it is open; 0 before."""
+        return self._ports.number
+
+    @property
     def serving(self) -> bool:
         """Whether the tree is loaded and clients are let in."""
-        return bool(self._listening) and not self._draining
+        return self._ports.are_open and not self._draining
 
     @property
     def in_touch(self) -> bool:
@@ -311,11 +266,6 @@ class Server:
     def etcd_status(self) -> Status | None:
         """What etcd said of itself some seconds ago."""
         return self._pulse.status
-
-    @property
-    def features(self) -> Collection[KeeperFeature]:
-        """ClickHouse Keeper's features that clients are offered."""
-        return FEATURES if self.operations.extended else ()
 
     @property
     def session_count(self) -> int:

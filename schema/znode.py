@@ -35,7 +35,7 @@ def ttl_of(owner: int) -> int:
 
 
 def wrap_int(value: int) -> int:
-    """A Java int: versions and counters overflow as they do in ZooKeeper."""
+    """A Java int: versions overflow as they do in ZooKeeper, and counters do so here (compatibility.md)."""
     return (value + 0x80000000 & 0xFFFFFFFF) - 0x80000000
 
 

@@ -13,6 +13,7 @@ from bench.pipeline import tree
 from bench.pipeline.measure import Measured, run
 from bench.scenarios import Cell, Table, markdown
 from bench.servers import ETCD_OPTIONS
+from proxy.support.stdout import guarded
 from tests.harness import BinaryMissing, EtcdServer, StartFailed
 from tests.harness.zookeeper import java_program, zookeeper_classpath
 
@@ -213,4 +214,4 @@ def _number(text: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "bench"))

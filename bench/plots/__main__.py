@@ -15,6 +15,7 @@ from bench.plots.document import BadMark, filled
 from bench.plots.results import Found, read
 from bench.plots.style import svg
 from bench.report import all_medians
+from proxy.support.stdout import guarded
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCUMENTS = ("docs/performance.md", "README.md")
@@ -94,4 +95,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "bench.plots"))

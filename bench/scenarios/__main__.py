@@ -29,6 +29,7 @@ from bench.scenarios import (
     snapshots,
     watched,
 )
+from proxy.support.stdout import guarded
 from tests.harness import BinaryMissing, StartFailed
 
 SCENARIOS: dict[str, Callable[[float], Table]] = {
@@ -107,4 +108,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "bench"))

@@ -14,6 +14,7 @@ from bench.stages.cases import ETCD, NAMES, Case, Figures, run
 from bench.stages.costs import CASES, cost_of, table
 from bench.stages.memory import applied, loaded
 from bench.stages.meter import OF_THE_PROXY
+from proxy.support.stdout import guarded
 
 _PROFILED = 40  # functions
 
@@ -133,4 +134,4 @@ def _number(value: str) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "bench"))

@@ -36,7 +36,7 @@ class Client(asyncio.Transport):
         self._is_connected = False  # with a session
         self._is_closed = False
         self.failure: BenchError | None = None  # what is wrong with the replies
-        self._connection = server.connection(False)
+        self._connection = server.connection()
         self._connection.connection_made(self)
         self.give(wire.connect_packet(timeout_ms))
 

@@ -10,6 +10,7 @@ from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 
 from proxy.etcd.client import EtcdClient, Tls
+from proxy.etcd.transport import HTTP2, TRANSPORTS
 from schema.keys import Keyspace
 
 
@@ -23,6 +24,7 @@ class Connection(NamedTuple):
     etcd_key: str = ""
     etcd_user: str = ""
     etcd_password: str = ""
+    etcd_transport: str = HTTP2
 
     @classmethod
     def from_options(cls, options: Mapping[str, str]) -> "Connection":
@@ -35,6 +37,9 @@ class Connection(NamedTuple):
             raise ValueError("etcd-cert and etcd-key go together")
         if bool(given.get("etcd_user")) != bool(given.get("etcd_password")):
             raise ValueError("etcd-user and etcd-password go together")
+        transport = given.get("etcd_transport", HTTP2)
+        if transport not in TRANSPORTS:
+            raise ValueError(f"etcd-transport is {' or '.join(TRANSPORTS)}, not {transport}")
         connection = cls(**given)
         Keyspace(connection.prefix)
         return connection
@@ -62,6 +67,7 @@ class Connection(NamedTuple):
             tls=Tls(self.etcd_ca, self.etcd_cert, self.etcd_key),
             user=self.etcd_user,
             password=self.etcd_password,
+            transport=self.etcd_transport,
         )
         try:
             yield client
@@ -77,6 +83,10 @@ _HELP = {
     "etcd_key": ("FILE", "PEM file of the client certificate's key"),
     "etcd_user": ("NAME", "etcd user, if etcd has authentication enabled"),
     "etcd_password": ("WORD", "password of --etcd-user; safer in the environment, ZKETCD_ETCD_PASSWORD"),
+    "etcd_transport": (
+        "|".join(TRANSPORTS),
+        "implementation of gRPC: http2 is built in, grpcio is for gateways that http2 fails with",
+    ),
 }
 
 

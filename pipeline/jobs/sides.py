@@ -26,7 +26,7 @@ from pipeline.sources.zookeeper_wire import ensemble_of, is_url
 from schema.paths import ROOT
 
 _ETCD = ("etcd://", "etcds://")
-_TLS = ("etcd_ca", "etcd_cert", "etcd_key", "etcd_user", "etcd_password")
+_ACCESS = ("etcd_ca", "etcd_cert", "etcd_key", "etcd_user", "etcd_password", "etcd_transport")
 
 
 class Side(NamedTuple):
@@ -44,7 +44,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Options that say how to read sides."""
     tables.add_arguments(parser)
     add_auth_argument(parser)
-    for name in _TLS:
+    for name in _ACCESS:
         parser.add_argument(
             f"--{name.replace('_', '-')}",
             default="",
@@ -74,7 +74,7 @@ def _etcd(spark: SparkSession, name: str, arguments: argparse.Namespace) -> Side
     protocol = "https" if scheme == "etcds" else "http"
     endpoints = ",".join(f"{protocol}://{host}" for host in hosts.split(","))
     options = {"etcd": endpoints, "prefix": slash + prefix.rstrip("/")}
-    given = {option.replace("_", "-"): getattr(arguments, option) for option in _TLS}
+    given = {option.replace("_", "-"): getattr(arguments, option) for option in _ACCESS}
     connection = Connection.from_options(options | {name: value for name, value in given.items() if value})
     # Every action on the table reads the same snapshot.
     options = {**connection.options(), "snapshot": survey_option(asyncio.run(_settled(connection)))}

@@ -49,7 +49,20 @@ class Facts:
     @property
     def ready(self) -> bool:
         """Whether clients should connect to this server."""
-        return self.serving and self.in_touch
+        return not self.why_not_ready
+
+    @property
+    def why_not_ready(self) -> str:
+        """Why clients should not connect to this server; "" if they should."""
+        if not self.serving:
+            return "this proxy is loading the tree, or stopping"
+        if not self.in_touch:
+            return "etcd does not answer, or has entries that this proxy has not applied in time"
+        log = self.subject.log
+        if log.is_registered:
+            return ""
+        full = ": etcd's quota is used up, and it grants no lease" if log.is_full else ""
+        return f"this proxy is not registered in etcd, so it cannot open or continue sessions{full}"
 
     @property
     def read_only(self) -> bool:

@@ -89,14 +89,14 @@ class AdminServer:
     async def _ready(self, _: web.Request) -> web.Response:
         """Whether clients should connect to this proxy, in the form of Keeper's /ready."""
         facts = self._facts
-        is_ready = facts.ready
+        details = {"role": STATE, "hasLeader": facts.in_touch, "serving": facts.serving}
+        reason = facts.why_not_ready
+        if not reason:
+            return _json(Response(HTTPStatus.OK, {"status": "ok", "details": details}))
         return _json(
             Response(
-                HTTPStatus.OK if is_ready else HTTPStatus.SERVICE_UNAVAILABLE,
-                {
-                    "status": "ok" if is_ready else "fail",
-                    "details": {"role": STATE, "hasLeader": facts.in_touch, "serving": facts.serving},
-                },
+                HTTPStatus.SERVICE_UNAVAILABLE,
+                {"status": "fail", "details": {**details, "reason": reason}},
             )
         )
 

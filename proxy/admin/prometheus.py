@@ -120,7 +120,7 @@ def _of_process(subject: Subject) -> Iterator[Metric]:
 
 
 def _of_server(facts: Facts, subject: Subject) -> Iterator[Metric]:
-    yield GaugeMetricFamily("zketcd_ready", "whether clients are served and etcd is in touch", facts.ready)
+    yield GaugeMetricFamily("zketcd_ready", "whether /ready answers 200", facts.ready)
     info = GaugeMetricFamily("zketcd_info", "what runs", labels=["version"])
     info.add_metric([VERSION.partition(",")[0]], 1)
     yield info

@@ -117,6 +117,10 @@ class LogFacts(Protocol):
         """Seconds; the largest difference between our clock and those of other proxies' entries lately."""
 
     @property
+    def is_registered(self) -> bool:
+        """Whether this proxy has a lease and its key in etcd, without which it takes no requests."""
+
+    @property
     def is_full(self) -> bool:
         """Whether etcd refused the last append because its quota is used up."""
 
@@ -144,7 +148,7 @@ class Subject(Protocol):
 
     settings: Settings
     started: float  # seconds since 1970
-    port: int  # where clients connect; 0 before that is open
+    features: Collection[KeeperFeature]  # those of ClickHouse Keeper that clients are offered
     machine: Machine
     watches: WatchTable
     latency: Latency
@@ -170,8 +174,8 @@ class Subject(Protocol):
         """The sessions of this proxy, each with the monotonic time when it expires if nothing is heard."""
 
     @property
-    def features(self) -> Collection[KeeperFeature]:
-        """ClickHouse Keeper's features that clients are offered."""
+    def port(self) -> int:
+        """Where clients connect; 0 before that is open."""
 
     @property
     def serving(self) -> bool:

@@ -4,6 +4,7 @@ import asyncio
 import gc
 import logging
 import sys
+import time
 from collections.abc import Sequence
 from typing import Any
 
@@ -12,11 +13,14 @@ from proxy.ctl.options import parser
 from proxy.ctl.output import CommandFailed, Output
 from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError
+from proxy.etcd.model import EtcdError, EtcdUnknown, Get
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Wanted, load
 from proxy.state.machine import Machine
+from proxy.support.stdout import guarded
 from schema.keys import Keyspace
+
+_RETRY = 0.2  # seconds between two tries to reach etcd
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -39,10 +43,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except (CommandFailed, TreeNotServable, EtcdError, OSError, ValueError) as error:
         print(f"zketcd ctl: {error}", file=sys.stderr)
         return 1
-    try:
-        print(output.text(given.json), flush=True)
-    except BrokenPipeError:  # `| head`
-        sys.stderr.close()
+    print(output.text(given.json))
     return 0
 
 
@@ -62,6 +63,7 @@ async def _run(given: Any) -> Output:
 
 async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
     """One command. Raises CommandFailed, TreeNotServable, EtcdError."""
+    await _answers(etcd, keys, given.patience)
     match given.command:
         case "proxies":
             return await history.proxies(etcd, keys)
@@ -79,6 +81,21 @@ async def run(etcd: Etcd, keys: Keyspace, given: Any) -> Output:
             return _show(await _load(etcd, keys, given, given.to), given.inner, given)
         case command:
             return _show(await _load(etcd, keys, given, 0), command, given)
+
+
+async def _answers(etcd: Etcd, keys: Keyspace, patience: float) -> None:
+    """Wait until etcd answers a linearizable read. Raises CommandFailed, and EtcdRefused for a refusal."""
+    deadline = time.monotonic() + patience
+    while True:
+        began = time.monotonic()
+        try:
+            await etcd.range(Get(keys.tree, keys_only=True), max(_RETRY, deadline - began))
+        except EtcdUnknown as error:
+            if time.monotonic() + _RETRY > deadline:
+                raise CommandFailed(f"etcd has not answered for {patience} s: {error}") from error
+            await asyncio.sleep(_RETRY)
+        else:
+            return
 
 
 async def _load(etcd: Etcd, keys: Keyspace, given: Any, upto: int) -> Machine:
@@ -106,4 +123,4 @@ def _show(machine: Machine, command: str, given: Any) -> Output:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "zketcd ctl"))

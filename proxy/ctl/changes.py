@@ -38,13 +38,16 @@ async def snapshot(etcd: Etcd, keys: Keyspace) -> Output:
         raise CommandFailed(f"no snapshot was written: {error}") from error
     ref = result.ref
     if ref is None:
-        lines = ["nothing was written: no entry has been appended since the current snapshot"]
+        lines = ["no snapshot was written: nothing has been appended to the log since the current one"]
     else:
         lines = [
             f"wrote the snapshot {ref.name}: {ref.nodes} znodes, {ref.sessions} sessions, {size(ref.bytes)},"
             f" zxid 0x{ref.zxid:x}, in {result.seconds:.1f} s"
         ]
-    lines.append(f"deleted {result.entries_deleted} entries and {result.pages_deleted} old snapshot pages")
+    if ref is not None or result.entries_deleted or result.pages_deleted:
+        lines.append(
+            f"deleted {result.entries_deleted} entries and {result.pages_deleted} old snapshot pages"
+        )
     return Output(result.as_json(), lines)
 
 

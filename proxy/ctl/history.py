@@ -48,6 +48,8 @@ _SECRET = "password_hash"
 async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
     """The living proxies."""
     found = await look(etcd, keys)
+    if found.record is None:
+        servable(found, keys, KNOWN)  # a tree that this release cannot serve has proxies too
     rows: list[dict[str, Any]] = []
     for proxy in sorted(found.proxies, key=lambda each: each.create_revision):
         try:

@@ -39,11 +39,11 @@ _FORMS_OF_KEEPER = (ProtocolVersion.COMPRESSION, ProtocolVersion.WIDE_XIDS, Prot
 class Connection(asyncio.Protocol):
     """One TCP connection of one client."""
 
-    def __init__(self, host: "Host[Connection]", loop: asyncio.AbstractEventLoop, max_frame: int) -> None:
+    def __init__(self, host: "Host[Connection]", loop: asyncio.AbstractEventLoop) -> None:
         self._host = host
         self._loop = loop
         self._framer: Framer | OpeningFramer = (
-            OpeningFramer(max_frame) if host.operations.extended else Framer(max_frame)
+            OpeningFramer(host.max_frame) if host.operations.extended else Framer(host.max_frame)
         )
         self._wire = NARROW
         self._early: list[bytes] = []  # frames that came before the session was there

@@ -157,17 +157,16 @@ class Handshake:
     def _ask(self, connection: Applicant, request: ConnectRequest) -> None:
         sessions = self._sessions
         timeout_ms = sessions.negotiate(request.timeout_ms)
-        if request.session_id == 0:
-            password = secrets.token_bytes(PASSWORD_BYTES)
-            opened = partial(self._opened, connection, timeout_ms, password)
-            self._submit(sessions.open(secrets.randbits(62) + 1, timeout_ms, password, opened))
+        is_new = request.session_id == 0
+        password = secrets.token_bytes(PASSWORD_BYTES) if is_new else request.password or b""
+        answered = partial(self._answered, connection, timeout_ms, password)
+        if is_new:
+            self._submit(sessions.open(secrets.randbits(62) + 1, timeout_ms, password, answered))
         else:
-            password = request.password or b""
-            attached = partial(self._attached, connection, timeout_ms, password)
             now = self._clock.time()
-            self._submit(sessions.attach(request.session_id, timeout_ms, password, now, attached))
+            self._submit(sessions.attach(request.session_id, timeout_ms, password, now, answered))
 
-    def _opened(
+    def _answered(
         self,
         connection: Applicant,
         timeout_ms: int,
@@ -177,34 +176,14 @@ class Handshake:
         err: int,
         _body: bytes,
     ) -> None:
-        """A new session has been applied, or has not."""
-        if err:
-            log.warning("cannot open a session: %s", ErrorCode(err).name)
+        """A session was opened here, or has come here, or is not to be had."""
+        session = None if err else self._sessions.began(pending.session_id, timeout_ms, self._clock.time())
+        if not connection.wants_session:
+            return  # the session runs out
+        if session is not None:
+            connection.established(session, password)
+        elif err == ErrorCode.SESSION_EXPIRED:
+            connection.refuse()
+        else:
+            log.warning("cannot open or continue a session: %s", ErrorCode(err).name)
             connection.close()
-            return
-        session = self._sessions.began(pending.session_id, timeout_ms, self._clock.time())
-        if connection.wants_session:  # else the session runs out
-            connection.established(session, password)
-
-    def _attached(
-        self,
-        connection: Applicant,
-        timeout_ms: int,
-        password: bytes,
-        pending: Pending,
-        _zxid: int,
-        err: int,
-        _body: bytes,
-    ) -> None:
-        """A session has come here, or there is none."""
-        if err:
-            if not connection.wants_session:
-                return
-            if err == ErrorCode.SESSION_EXPIRED:
-                connection.refuse()
-            else:
-                connection.close()
-            return
-        session = self._sessions.began(pending.session_id, timeout_ms, self._clock.time())
-        if connection.wants_session:
-            connection.established(session, password)

@@ -1,6 +1,8 @@
-"""The server, as its connections see it."""
+"""What a connection needs of the server."""
 
-from typing import Protocol, TypeVar
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
 
 from codec.packets import ConnectRequest
 from proxy.frontend.load import Load
@@ -22,32 +24,26 @@ class Machine(Protocol):
         """The zxid that it has reached."""
 
 
-class Host(Protocol[Connection]):
+@dataclass(frozen=True, slots=True)
+class Host(Generic[Connection]):
     """What a connection asks and tells the server."""
 
+    machine: Machine
     reading: Reading
-    latency: Latency
-    auth: Offer
-    counters: Counters
     operations: Operations
+    auth: Offer
+    max_frame: int  # bytes
+    latency: Latency
+    counters: Counters
     load: Load
     touched: Touched
-
-    @property
-    def machine(self) -> Machine:
-        """The state machine."""
-
-    def submit(self, pending: Pending) -> None:
-        """Give a request to the log."""
-
-    def attach(self, connection: Connection, request: ConnectRequest) -> None:
-        """Find or make the session of a connection, then call its `established`, `refuse` or `close`."""
-
-    def four_letter_word(self, word: bytes, rest: bytes) -> bytes | None:
-        """The answer to a four-letter word and what came with it, None if it is none."""
-
-    def opened(self, connection: Connection) -> bool:
-        """A connection has come; False if there are too many from its address."""
-
-    def gone(self, connection: Connection) -> None:
-        """A connection has ended."""
+    #: Gives a request to the log.
+    submit: Callable[[Pending], None]
+    #: Finds or makes the session of a connection, then calls its `established`, `refuse` or `close`.
+    attach: Callable[[Connection, ConnectRequest], None]
+    #: The answer to a four-letter word and what came with it, None if it is none.
+    four_letter_word: Callable[[bytes, bytes], bytes | None]
+    #: A connection has come; False if there are too many from its address.
+    opened: Callable[[Connection], bool]
+    #: A connection has ended.
+    gone: Callable[[Connection], None]

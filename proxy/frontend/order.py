@@ -17,6 +17,7 @@ from typing import Any, Protocol
 from codec.constants import ErrorCode, KeeperOpCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import NULL, Reader
+from proxy.frontend.answered import Answered
 from proxy.frontend.waiting import UNKNOWN, Held, Reads, Refused, Single, Write
 from proxy.frontend.wire import NARROW, Wire
 from proxy.state.operation import Client, Operations, Reading, ReadOperation
@@ -127,11 +128,7 @@ class Order:
         # What the reads behind the last write of the queue weigh, for the next write.
         self._ahead = 0
         self._collected = 0  # bytes of large replies that are not sent, as far as is known
-        # Requests that came together and were answered since: counts by opcode, noted once for all of them.
-        self._answered: dict[int, int] = {}
-        self._answered_opcode = 0  # that of the last one, and its xid
-        self._answered_xid = 0
-        self._answered_received = 0
+        self._answered = Answered(latency, clock)
         self._done: Any = self.applied  # made once
         self.talk(NARROW)
         self.offer(operations)
@@ -227,7 +224,7 @@ class Order:
             if runs:
                 self._latency.note_earlier(runs, now - received)
         elif runs:
-            self._note_runs(runs, received)
+            self._answered.note_runs(runs, received, zxid)
 
     def _enqueue(self, frames: list[bytes], place: int, received: int) -> None:
         """Take the requests from that place on: writes, and what has to wait."""
@@ -371,13 +368,14 @@ class Order:
 
     def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """The log reports the outcome of a write: mostly of that at the head of the queue."""
-        if write.received != self._answered_received:
-            self._note_answered()
-            self._answered_received = write.received
-        opcode = self._answered_opcode = write.opcode
         answered = self._answered
-        answered[opcode] = answered.get(opcode, 0) + 1
-        self._answered_xid = write.xid
+        if write.received != answered.received:
+            answered.note(self._machine.zxid)
+            answered.received = write.received
+        opcode = answered.opcode = write.opcode
+        counts = answered.counts
+        counts[opcode] = counts.get(opcode, 0) + 1
+        answered.xid = write.xid
         if not self.touched:
             self.touched = True
             self._touch()
@@ -500,12 +498,13 @@ class Order:
                     break
         self.count -= answered
         self.size -= sum([len(packet) for _, packet in calls[:answered]])
-        if run.received != self._answered_received:
-            self._note_answered()
-            self._answered_received = run.received
-        opcode = self._answered_opcode = run.opcode
-        self._answered[opcode] = self._answered.get(opcode, 0) + answered
-        self._answered_xid = xid
+        noted = self._answered
+        if run.received != noted.received:
+            noted.note(zxid)
+            noted.received = run.received
+        opcode = noted.opcode = run.opcode
+        noted.counts[opcode] = noted.counts.get(opcode, 0) + answered
+        noted.xid = xid
         if not self.touched:
             self.touched = True
             self._touch()
@@ -546,7 +545,7 @@ class Order:
             self._answer_of_connection(xid, opcode, packet)
             return
         zxid = self._machine.zxid
-        self._note_answered()
+        self._answered.note(self._machine.zxid)
         try:
             reply = self._frame(xid, zxid, 0, operation(self._reading, self._owner, packet, self._body))
         except (Refusal, MalformedPacket) as error:
@@ -559,7 +558,7 @@ class Order:
     def _answer_of_connection(self, xid: int, opcode: int, packet: bytes) -> None:
         """Answer a request that concerns the connection alone."""
         if opcode == _PING:
-            self._note_answered()
+            self._answered.note(self._machine.zxid)
             now = self._clock()
             self._latency.note(opcode, 1, Xid.PING, self._machine.zxid, now, now)
             self.out.append(self._frame(Xid.PING, self._machine.zxid, 0))
@@ -598,25 +597,8 @@ class Order:
         self.touched = False
         if not self.deaf:
             self._collected = 0
-        if self._answered:  # not for one that only had watch events: there may be very many
-            self._note_answered()
-
-    def _note_answered(self) -> None:
-        answered = self._answered
-        if answered:
-            zxid, now, received = self._machine.zxid, self._clock(), self._answered_received
-            opcode = self._answered_opcode
-            self._latency.note(opcode, answered.pop(opcode), self._answered_xid, zxid, received, now)
-            if answered:
-                self._latency.note_earlier(list(answered.items()), now - received)
-                answered.clear()
-
-    def _note_runs(self, runs: list[tuple[int, int]], received: int) -> None:
-        """Note the reads of a chunk that ends with something else."""
-        now = self._clock()
-        opcode, count = runs.pop()
-        self._latency.note(opcode, count, -1, self._machine.zxid, received, now)
-        self._latency.note_earlier(runs, now - received)
+        if self._answered.counts:  # not for one that only had watch events: there may be very many
+            self._answered.note(self._machine.zxid)
 
 
 def sasl_token(packet: bytes, body: int) -> bytes | None:

@@ -70,10 +70,10 @@ class Appender:
         machine: Machine,
         rules: int,
         stats: Stats,
-        on_over: Callable[[str], None],
+        on_over: Callable[[str, str], None],
         answer: Callable[[Pending, int, int], None],
     ) -> None:
-        """`on_over(incarnation)`: its proxy key is gone. `answer(pending, zxid, error)`: refuse a request."""
+        """`on_over(incarnation, why)`: it cannot go on. `answer(pending, zxid, error)`: refuse a request."""
         self._etcd = etcd
         self._keys = keys
         self._tasks = tasks
@@ -227,8 +227,11 @@ class Appender:
                         len(sent.value),
                         error,
                     )
-                    self._translator.too_large(sent)
-                    continue
+                    if self._translator.too_large(sent):
+                        continue
+                    self._running.pop(sent, None)
+                    self._on_over(incarnation, "its requests are sent again in smaller entries")
+                    return
                 self._trouble.warn("etcd refuses entries: %s", error)
                 await asyncio.sleep(_REFUSED_PAUSE)
             except EtcdError as error:
@@ -238,7 +241,7 @@ class Appender:
                 if verdict(answer, revision) is Verdict.OVER:
                     self._running.pop(sent, None)
                     if not sent.over:
-                        self._on_over(incarnation)
+                        self._on_over(incarnation, "its key is gone")
                     return
                 if answer.succeeded:
                     if sent.attempts == 1:

@@ -101,6 +101,8 @@ class Log:
         self._translator = Translator()
         self._follower = Follower(keys)
         self._applier = Applier(self.machine, watches, self._translator, self, self.stats)
+        value = encode_proxy(ProxyValue(tuple(sorted(settings.levels)), settings.version))
+        self._membership = Membership(etcd, keys, settings.lease_seconds, value, self._no_space_to_register)
         self._appender = Appender(
             etcd,
             keys,
@@ -109,11 +111,9 @@ class Log:
             self.machine,
             settings.rules,
             self.stats,
-            self._proxy_key_gone,
+            self._membership.end,
             self._applier.answer,
         )
-        value = encode_proxy(ProxyValue(tuple(sorted(settings.levels)), settings.version))
-        self._membership = Membership(etcd, keys, settings.lease_seconds, value, self._no_space_to_register)
         self._stream = Stream(etcd, keys, self._follower, self, self._load_anew)
         self._staleness = Staleness(
             etcd, keys, self._follower, self.machine, self._level_changed, settings.max_staleness
@@ -163,6 +163,11 @@ class Log:
     def outstanding(self) -> int:
         """Requests without an outcome."""
         return self._translator.outstanding
+
+    @property
+    def is_registered(self) -> bool:
+        """Whether there is an incarnation that can append."""
+        return not self._membership.is_over
 
     @property
     def is_full(self) -> bool:
@@ -336,9 +341,6 @@ class Log:
         if error:
             log.error("sessions were not carried over (error %d); trying again", error)
             self.submit(pending)
-
-    def _proxy_key_gone(self, incarnation: str) -> None:
-        self._membership.end(incarnation, "its key is gone")
 
     def _no_space_to_register(self) -> None:
         self._appender.no_space()

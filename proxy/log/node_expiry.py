@@ -12,13 +12,16 @@ from typing import NamedTuple
 from codec.constants import ErrorCode
 from proxy.log.pending import Pending
 from proxy.state.expiry import Expiry
-from proxy.state.tree import Tree
+from proxy.state.machine import Machine
 from schema.entry import Kind, NodeDue, encode_node_due
 
 log = logging.getLogger(__name__)
 
 # Outcomes that say that the node has changed, or is gone: there is nothing left to do.
 _NOT_DUE_ANY_MORE = (ErrorCode.NO_NODE, ErrorCode.NOT_EMPTY, ErrorCode.BAD_VERSION)
+_SLICE = 256  # nodes that are looked at in one turn of the loop, which takes about half a millisecond
+_LONGEST_NOTE = 1.0  # seconds between two notes of what is applied: by so much a TTL may be exceeded,
+_NOTES = 10  # and by this part of the interval between two looks
 
 
 class Pace(NamedTuple):
@@ -33,13 +36,13 @@ class NodeExpiry:
 
     def __init__(
         self,
-        tree: Tree,
+        machine: Machine,
         expiry: Expiry,
         is_eldest: Callable[[], bool],
         submit: Callable[[Pending], None],
         pace: Pace,
     ) -> None:
-        self._tree = tree
+        self._machine = machine
         self._expiry = expiry
         self._is_eldest = is_eldest
         self._submit = submit
@@ -48,28 +51,47 @@ class NodeExpiry:
 
     async def run(self) -> None:
         """Look and delete until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(self._note())
+            group.create_task(self._look())
+
+    async def _note(self) -> None:
+        """Keep account of when what was applied; every proxy does, for it may be the eldest soon."""
+        interval = min(_LONGEST_NOTE, self._pace.check_interval / 1000 / _NOTES)
+        while True:
+            self._expiry.note(self._machine.zxid, self._now())
+            await asyncio.sleep(interval)
+
+    async def _look(self) -> None:
         while True:
             await asyncio.sleep(self._pace.check_interval / 1000)
-            if self._is_eldest():
-                await self._delete_due()
-            else:
-                # What this proxy has seen is too old by the time it is the eldest.
-                self._expiry.forget()
+            await self._delete_due()
 
     async def _delete_due(self) -> None:
+        """Look at each container and TTL node once, a slice in each turn of the loop."""
         gap = 60 / self._pace.max_per_minute
-        for due in self._expiry.look(self._tree, int(self._loop.time() * 1000)):
-            if not self._is_eldest():
+        tree = self._machine.tree
+        for count in range(len(tree.mortal)):
+            if count % _SLICE == 0:
+                await asyncio.sleep(0)
+            if not tree.mortal or not self._is_eldest():
                 return
+            path = tree.next_mortal()
+            due = self._expiry.due(path, tree.nodes[path], self._now())
+            if due is None:
+                continue
             started = self._loop.time()
             err = await self._delete(due)
             if not err:
-                log.debug("deleted %s, a container or TTL node that was due", due.path)
+                log.debug("deleted %s, a container or TTL node that was due", path)
             elif err not in _NOT_DUE_ANY_MORE:
                 name = ErrorCode(err).name
-                log.warning("cannot delete %s, a container or TTL node that is due: %s", due.path, name)
+                log.warning("cannot delete %s, a container or TTL node that is due: %s", path, name)
                 return  # etcd has no space, most likely: the next look tries again
             await asyncio.sleep(max(0.0, gap - (self._loop.time() - started)))
+
+    def _now(self) -> int:
+        return int(self._loop.time() * 1000)
 
     async def _delete(self, due: NodeDue) -> int:
         outcome: asyncio.Future[int] = self._loop.create_future()

@@ -90,7 +90,7 @@ def servable(found: Look, keys: Keyspace, levels: Collection[int]) -> TreeRecord
     prefix = keys.prefix.decode()
     record = found.record
     if record is None:
-        raise TreeNotServable(f"the tree under {prefix} is gone: its record {keys.tree.decode()} was deleted")
+        raise TreeNotServable(f"there is no tree under {prefix}: the key {keys.tree.decode()} is missing")
     if not record.complete:
         raise TreeNotServable(
             f"the import into {prefix} is not complete. Run the import again: it starts from the beginning"

@@ -76,6 +76,10 @@ class WriteFailed(Exception):
     """The snapshot was not written; the tree is as it was."""
 
 
+class WriterGone(WriteFailed):
+    """The proxy that the snapshot is written for stopped, or has lost its lease."""
+
+
 async def write(
     etcd: Etcd, keys: Keyspace, writer: Writer, *, pace: float = PACE, step: Step = no_step
 ) -> Result:
@@ -153,9 +157,7 @@ async def _write_pages(
         txn = Txn((alive,), (Txn((), (Put(key, value),)),))
         answer = await insist(lambda: etcd.txn(txn, TIMEOUT))
         if not answer.succeeded:
-            raise WriteFailed(
-                f"the incarnation {writer.incarnation} that the snapshot is written for is over"
-            )
+            raise WriterGone(f"the incarnation {writer.incarnation} that the snapshot is written for is over")
         size += len(value)
         await asyncio.sleep(max(0.0, len(value) / pace - (time.monotonic() - began)))
         return answer.revision
@@ -261,7 +263,13 @@ async def _run(config: dict[str, Any]) -> dict[str, Any]:
         writer = Writer(config["incarnation"], config["revision"])
         return (await write(etcd, keys, writer, pace=config.get("pace", PACE))).as_json()
     except (WriteFailed, Overtaken, TreeNotServable, EtcdError) as error:
-        return {"ok": False, "overtaken": isinstance(error, Overtaken), "error": str(error)}
+        overtaken = isinstance(error, Overtaken)
+        return {
+            "ok": False,
+            "overtaken": overtaken,
+            "gone": isinstance(error, WriterGone),
+            "error": str(error),
+        }
     finally:
         await etcd.close()
 
@@ -279,7 +287,7 @@ async def _until_orphaned(config: dict[str, Any]) -> dict[str, Any]:
     if not run.done():
         run.cancel()
         await asyncio.wait((run,))
-        return {"ok": False, "overtaken": False, "error": "stdin was closed: the proxy has ended"}
+        return {"ok": False, "error": "stdin was closed: the proxy has ended"}
     return run.result()
 
 

@@ -255,9 +255,14 @@ class Snapshots:
             self.stats.overtaken += 1
             log.info("no snapshot was written: %s", result.get("error"))
         else:
-            self.stats.failed += 1
             self._wanted = self._wanted or wanted
-            log.error("no snapshot was written: %s", result.get("error"))
+            if result.get("gone"):
+                log.warning(
+                    "no snapshot was written: %s. The eldest living proxy writes one", result["error"]
+                )
+            else:
+                self.stats.failed += 1
+                log.error("no snapshot was written: %s", result.get("error"))
         self._not_before = self._clock() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 

@@ -21,7 +21,9 @@ ENTRY_BYTES = 512 << 10
 VALUE_BYTES = DEFAULT_MAX_REQUEST_BYTES - 2048
 # In one entry. More would only make the proxies and etcd take turns instead of working side by side.
 MAX_REQUESTS = 1024
-_LEAST_ENTRY_BYTES = 16 << 10  # the bound does not sink below this when etcd refuses entries as too large
+# The bound of entries once etcd, by a lower --max-request-bytes, has refused one with several requests; where
+# even such a small one was refused, each request goes alone.
+_SMALL_ENTRY_BYTES = 16 << 10
 _REQUEST_OVERHEAD = 64  # what a request adds to an entry besides its body, about
 
 # A client's requests that go on while etcd's quota is used up: nothing could end without them.
@@ -254,13 +256,23 @@ class Translator:
         sent.is_probe = False
         self._replace(sent, ErrorCode.SYSTEM_ERROR)
 
-    def too_large(self, sent: Sent) -> None:
-        """etcd, which may be configured with a lower limit, refused the entry as too large."""
-        if len(sent.requests) > 1:
-            self._entry_bytes = max(_LEAST_ENTRY_BYTES, min(self._entry_bytes, len(sent.value)) // 2)
-        else:
+    def too_large(self, sent: Sent) -> bool:
+        """etcd, perhaps with a lower limit than usual, refused the entry; whether its number can be filled.
+
+        A request that is too large by itself is refused. Several go on in smaller entries, but not under
+        other numbers: later ones may be in the log, also of the same sessions. So unless etcd is too full to
+        let this proxy register again, the incarnation has to end, and the next one sends all of it again.
+        """
+        if len(sent.requests) == 1:
             self._value_bytes = min(self._value_bytes, len(sent.value) - 1)
-        self._replace(sent, ErrorCode.BAD_ARGUMENTS, nothing=sent.kept is not None)
+        else:
+            bound = _SMALL_ENTRY_BYTES if len(sent.value) > 2 * _SMALL_ENTRY_BYTES else 0
+            self._entry_bytes = min(self._entry_bytes, bound)
+            if not self.full:
+                return False
+        error = ErrorCode.SYSTEM_ERROR if self.full else ErrorCode.BAD_ARGUMENTS
+        self._replace(sent, error, nothing=sent.kept is not None)
+        return True
 
     def _replace(self, sent: Sent, error: int, *, nothing: bool = False) -> None:
         """Make the entry that fills the number in place of the refused one, without what takes space."""

@@ -1,5 +1,6 @@
 """The tree of znodes in memory: DataTree's fields and indexes. What changes it is `transaction`."""
 
+from collections import OrderedDict
 from collections.abc import Iterable
 
 from codec.jute import Acl, pack_strings
@@ -74,7 +75,7 @@ class Tree:
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.ephemerals: dict[int, set[str]] = {}
-        self.mortal: set[str] = set()  # container and TTL nodes
+        self.mortal: OrderedDict[str, None] = OrderedDict()  # container and TTL nodes; see `next_mortal`
         self.quotas = Quotas(self.nodes)
         self.data_size = 0  # bytes of all data, and characters of all paths
 
@@ -115,7 +116,7 @@ class Tree:
         """Make an ephemeral known to its session, and a container or TTL node to whoever looks for such."""
         session = session_of(owner)
         if not session:
-            self.mortal.add(path)
+            self.mortal[path] = None
         elif session in self.ephemerals:
             self.ephemerals[session].add(path)
         else:
@@ -141,12 +142,18 @@ class Tree:
         """The reverse of `index_owner`."""
         session = session_of(owner)
         if not session:
-            self.mortal.discard(path)
+            self.mortal.pop(path, None)
             return
         owned = self.ephemerals[session]
         owned.discard(path)
         if not owned:
             del self.ephemerals[session]
+
+    def next_mortal(self) -> str:
+        """A container or TTL node, each in turn, whatever comes and goes meanwhile. There has to be one."""
+        path = next(iter(self.mortal))
+        self.mortal.move_to_end(path)
+        return path
 
     # -- a whole tree, from pages ----------------------------------------------------------------------------
 

@@ -4,17 +4,21 @@ A session of its own writes a node behind each step: what lies between two of th
 took.
 """
 
+import os
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 import pytest
 
+from schema.entry import Kind
 from tests.compat import wire
 from tests.compat.conftest import real_zookeeper, zketcd_proxy
 from tests.compat.wire import Closed, Connection, Event, Reply, Session, Silent
-from tests.harness import EtcdServer
+from tests.faults.gateway import Append, Fate, Gateway
+from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer, free_port, wait_until
 
 pytestmark = pytest.mark.real
 
@@ -208,3 +212,82 @@ def test_zxids_are_counted_as_zookeepers(etcd_server: EtcdServer) -> None:
         expected, found = list(_play(zookeeper.port)), list(_play(proxy.port))
     assert found == expected
     assert {taken.spent for taken in expected} == {0, 1}
+
+
+# Reads and sync are left out: ZooKeeper's old server answers them until it hears of the move. So is
+# closeSession, whose sender ZooKeeper does not check (PrepRequestProcessor).
+MOVED: list[tuple[str, int, bytes]] = [
+    ("create", wire.CREATE, _create("/moved")),
+    ("set", wire.SET_DATA, _set("/")),
+    ("set, no node", wire.SET_DATA, _set("/missing")),
+    ("setACL", wire.SET_ACL, _set_acl("/")),
+    ("delete, no node", wire.DELETE, _delete("/missing")),
+    ("multi", wire.MULTI, _multi((wire.CREATE, _create("/moved")), (wire.SET_DATA, _set("/")))),
+    ("multi that fails", wire.MULTI, _multi((wire.DELETE, _delete("/missing")))),
+]
+
+
+@contextmanager
+def _ensemble() -> Iterator[tuple[ZooKeeperServer, ZooKeeperServer]]:
+    """Two ZooKeepers: one alone knows no other server that a session could have moved to."""
+    peers = {f"server.{number}": f"127.0.0.1:{free_port()}:{free_port()}:participant" for number in (1, 2)}
+    settings = {"initLimit": "50", "syncLimit": "50", **peers}
+    with ExitStack() as stack:
+        servers = [
+            ZooKeeperServer(tick_time=200, max_session_timeout=60_000, settings=settings) for _ in peers
+        ]
+        for number, server in enumerate(servers, 1):
+            stack.callback(server.close)
+            server.data_dir.mkdir()
+            (server.data_dir / "myid").write_text(f"{number}\n")
+            server.launch()
+        for server in servers:
+            server.wait_until_serving()
+        yield servers[0], servers[1]
+
+
+def _holding(append: Append) -> Fate:
+    return Fate.HOLD if append.kinds == {Kind.CLIENT} else Fate.PASS
+
+
+def _play_moved(first: int, second: int, gateway: Gateway | None) -> Iterator[Taken]:
+    """Sessions move from the first server to the second with a request on its way.
+
+    ZooKeeper's old server does not hear of the move; ours does, so its append is held back by the `gateway`.
+    """
+    history = _History(second)
+    for step, opcode, body in MOVED:
+        connection = Connection(first)
+        history.connections.append(connection)
+        session = connection.connect()
+        assert isinstance(session, Session)
+        request = wire.frame(struct.pack(">ii", 1, opcode) + body)
+        if gateway is not None:
+            gateway.decide(_holding)
+            connection.send(request)
+            gateway.await_held()
+        _, again = history.session(session=session.id, password=session.password)
+        assert again.id == session.id
+        history.taken("the session moves")
+        if gateway is None:
+            connection.send(request)
+        else:
+            gateway.release()
+            wait_until(lambda: not gateway.held, "the append")
+        assert isinstance(connection.receive(), Closed), "it is not answered"
+        yield history.taken(step)
+    for each in history.connections:
+        each.close()
+
+
+def test_requests_of_a_session_that_has_moved(etcd_server: EtcdServer) -> None:
+    with _ensemble() as (first, second):
+        expected = list(_play_moved(first.port, second.port, None))
+    with ExitStack() as stack:
+        prefix = f"/moved-{os.getpid()}"
+        gateway = stack.enter_context(Gateway(etcd_server, prefix))
+        old = stack.enter_context(ZketcdServer(gateway.endpoint, prefix=prefix, tick_time=200))
+        new = stack.enter_context(ZketcdServer(etcd_server.endpoint, prefix=prefix, tick_time=200))
+        found = list(_play_moved(old.port, new.port, gateway))
+    assert found == expected
+    assert {taken.spent for taken in expected} == {1}

@@ -1,56 +1,41 @@
 """The admin HTTP server of a real process: while it loads, drains, and where its port is taken."""
 
 import contextlib
-import json
 import os
 import signal
 import socket
-import urllib.error
-import urllib.request
-from typing import Any
 
 import pytest
 from kazoo.client import KazooClient
 
+from tests.faults.tools import ask
 from tests.harness import EtcdServer, StartFailed, ZketcdServer, free_port, wait_until
 
 pytestmark = pytest.mark.real
 
 
-def _ask(port: int, path: str) -> tuple[int, Any]:
-    """(status, object); (0, None) if nobody answers."""
-    try:
-        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
-            return answer.status, json.load(answer)
-    except urllib.error.HTTPError as error:
-        with error:
-            return error.code, json.load(error)
-    except OSError:
-        return 0, None
-
-
 def test_it_says_that_the_server_is_not_ready_before_the_drain_ends(own_etcd_server: EtcdServer) -> None:
     admin = free_port()
     with ZketcdServer(own_etcd_server.endpoint, admin_listen=f"127.0.0.1:{admin}") as server:
-        assert _ask(admin, "/ready")[0] == 200
+        assert ask(admin, "/ready")[0] == 200
         client = KazooClient(hosts=server.address)
         client.start()
         own_etcd_server.pause()
         try:
             waiting = client.create_async("/a")
             wait_until(
-                lambda: _ask(admin, "/commands/srvr")[1]["server_stats"]["outstanding_requests"] == 1,
+                lambda: ask(admin, "/commands/srvr")[1]["server_stats"]["outstanding_requests"] == 1,
                 "the write",
             )
             os.kill(server.pid, signal.SIGTERM)
-            wait_until(lambda: _ask(admin, "/ready")[0] == 503, "the drain")
-            assert _ask(admin, "/ready")[1]["details"]["serving"] is False
-            assert _ask(admin, "/live")[0] == 200
+            wait_until(lambda: ask(admin, "/ready")[0] == 503, "the drain")
+            assert ask(admin, "/ready")[1]["details"]["serving"] is False
+            assert ask(admin, "/live")[0] == 200
         finally:
             own_etcd_server.resume()
         assert server.wait() == 0
         assert waiting.get(timeout=10) == "/a"
-        assert _ask(admin, "/live") == (0, None)
+        assert ask(admin, "/live") == (0, None)
         client.stop()
         client.close()
 
@@ -61,10 +46,10 @@ def test_it_answers_while_etcd_is_out_of_reach_and_the_tree_not_loaded() -> None
         server = ZketcdServer(f"http://127.0.0.1:{free_port()}", admin_listen=f"127.0.0.1:{admin}")
         stack.callback(server.close)
         server.launch()
-        wait_until(lambda: _ask(admin, "/live")[0] == 200, "the admin server")
-        assert _ask(admin, "/ready")[0] == 503
-        assert "not currently serving" in _ask(admin, "/commands/conf")[1]["error"]
-        assert _ask(admin, "/commands/monitor")[1]["server_state"] == "standalone"
+        wait_until(lambda: ask(admin, "/live")[0] == 200, "the admin server")
+        assert ask(admin, "/ready")[0] == 503
+        assert "not currently serving" in ask(admin, "/commands/conf")[1]["error"]
+        assert ask(admin, "/commands/monitor")[1]["server_state"] == "standalone"
         assert server.stop() == 0
 
 

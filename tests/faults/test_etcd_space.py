@@ -20,8 +20,8 @@ from tests.faults.client import (
 )
 from tests.faults.conftest import Start
 from tests.faults.gateway import Append, Fate, Gateway
-from tests.faults.tools import compact, ctl, etcdctl, keys_of
-from tests.harness import EtcdServer, wait_until
+from tests.faults.tools import ask, compact, ctl, etcdctl, keys_of
+from tests.harness import EtcdServer, free_port, wait_until
 
 _QUOTA = 4 << 20
 _DATA = random.Random(1).randbytes(100_000)
@@ -131,7 +131,9 @@ def test_sessions_end_while_etcd_is_full(start: Start, small_etcd: EtcdServer) -
 
 def test_a_proxy_that_starts_on_a_full_etcd(start: Start, small_etcd: EtcdServer) -> None:
     """It cannot register, since etcd grants no leases then, so it takes no sessions until there is space."""
-    first, lasting = start(small_etcd), start(small_etcd)
+    admin = {name: free_port() for name in ("lasting", "second")}
+    first = start(small_etcd)
+    lasting = start(small_etcd, admin_listen=f"127.0.0.1:{admin['lasting']}")
     with (
         Client(first.port) as client,
         Client(first.port, _SHORT_MS) as orphan,
@@ -143,7 +145,13 @@ def test_a_proxy_that_starts_on_a_full_etcd(start: Start, small_etcd: EtcdServer
         client.sync()
         _fill(client)
         first.kill()
-        second = start(small_etcd)
+        second = start(small_etcd, admin_listen=f"127.0.0.1:{admin['second']}")
+        status, body = ask(admin["second"], "/ready")
+        assert status == 503
+        assert "not registered in etcd" in body["details"]["reason"]
+        assert "etcd's quota is used up" in body["details"]["reason"]
+        assert ask(admin["second"], "/live")[0] == 200
+        assert ask(admin["lasting"], "/ready")[0] == 200
         # At once: a client that goes on to another proxy must not be called back by this one later.
         began = time.monotonic()
         with pytest.raises(Disconnected):
@@ -159,6 +167,7 @@ def test_a_proxy_that_starts_on_a_full_etcd(start: Start, small_etcd: EtcdServer
         wait_until(
             lambda: len(keys_of(small_etcd, "/zketcd/live/proxy/")) == 2, "the proxy registers", interval=0.2
         )
+        wait_until(lambda: ask(admin["second"], "/ready")[0] == 200, "it is ready")
         stat = client.stat("/e")
         assert stat is not None
         assert stat.ephemeral_owner == client.id

@@ -177,3 +177,32 @@ def test_a_number_refused_as_too_large_with_the_next_in_the_log(start: Start) ->
         assert large.write("/a", b"less").version == 1
         late = stack.enter_context(Client(start(etcd).port))
         assert_same(witness, large, small, same, late)
+
+
+def test_requests_that_are_too_large_only_together(start: Start) -> None:
+    """Each request counts once and in its order, but for one that is too large by itself."""
+    noise = random.Random(1).randbytes
+    with ExitStack() as stack:
+        etcd = stack.enter_context(EtcdServer("--max-request-bytes=65536"))
+        other, proxy = start(etcd), start(etcd)
+        first, second = (stack.enter_context(Client(proxy.port)) for _ in range(2))
+        witness = stack.enter_context(Client(other.port))
+        first.create("/a")
+        second.create("/b")
+        sent = []
+        for number in range(24):
+            client, path = ((first, "/a"), (second, "/b"))[number % 2]
+            data = noise(100_000 if number == 9 else 40_000)
+            sent.append((client, client.send(zk.set_data(path, data), zk.create(f"{path}/{number}"))))
+        versions = {first: 0, second: 0}
+        for number, (client, (write, small)) in enumerate(sent):
+            if number == 9:
+                assert client.reply_to(write).err == BAD_ARGUMENTS
+            else:
+                versions[client] += 1
+                assert client.result(write).stat().version == versions[client]
+            assert client.reply_to(small).err == 0
+        assert "carrying sessions over" in proxy.log_text(), "the entry was refused"
+        witness.sync()
+        assert len(witness.children("/a")[0]) == len(witness.children("/b")[0]) == 12
+        assert_same(witness, first, second)

@@ -1,9 +1,11 @@
-"""What an operator does to etcd and to a tree: etcdctl, `python -m proxy.ctl`, compaction, ended leases."""
+"""What an operator does to etcd and to a tree: etcdctl, `python -m proxy.ctl`, HTTP, ended leases."""
 
 import json
 import os
 import subprocess
 import sys
+import urllib.error
+import urllib.request
 from typing import Any
 
 from tests.harness import EtcdServer
@@ -69,3 +71,15 @@ def end_lease_of(etcd: EtcdServer, key: str) -> None:
     """Make the lease of a key run out, now."""
     (pair,) = json.loads(etcdctl(etcd, "get", key, "--write-out=json"))["kvs"]
     etcdctl(etcd, "lease", "revoke", f"{pair['lease']:x}")
+
+
+def ask(port: int, path: str) -> tuple[int, Any]:
+    """What the admin HTTP server says: (status, object); (0, None) if nobody answers."""
+    try:
+        with urllib.request.urlopen(f"http://127.0.0.1:{port}{path}", timeout=10) as answer:
+            return answer.status, json.load(answer)
+    except urllib.error.HTTPError as error:
+        with error:
+            return error.code, json.load(error)
+    except OSError:
+        return 0, None

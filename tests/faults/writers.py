@@ -4,45 +4,26 @@ Each has a node of its own, whose versions it foretells, and shares a queue and 
 Every answer is checked when it comes, the tree at the end: what is lost, doubled or answered wrongly shows.
 """
 
-import threading
-import time
-from types import TracebackType
-from typing import Self
-
 from tests.faults import client as zk
 from tests.faults.client import BAD_VERSION, OK, SEQUENTIAL, Client
-from tests.harness import wait_until
+from tests.faults.workers import Worker, Workers
 
 _COUNTER = "/counter"
 _QUEUE = "/queue"
 _BURST = 6
-_REPLIES = 2 * _BURST + 2
 
 
-class _Writer:
-    """One client with a node of its own, in a thread of its own."""
+class _Writer(Worker):
+    """One client with a node of its own."""
 
     def __init__(self, port: int, number: int) -> None:
-        self.client = Client(port)
-        self.own = f"/own-{number}"
-        self.client.create(self.own)
-        self.replies = 0
+        super().__init__(Client(port), f"/own-{number}")
         self.sets = 0  # of the own node
         self.increments = 0  # of the shared counter
         self.created: list[str] = []  # in the shared queue
         self.own_created: list[str] = []
-        self.failure: BaseException | None = None
-        self.stopping = False
-        self.thread = threading.Thread(target=self._run, daemon=True)
 
-    def _run(self) -> None:
-        try:
-            while not self.stopping:
-                self._burst()
-        except BaseException as failure:  # noqa: BLE001 - raised again in the test's own thread
-            self.failure = failure
-
-    def _burst(self) -> None:
+    def work(self) -> None:
         """Many writes at once to the node of its own, one to the shared queue, one increment."""
         data, stat = self.client.read(_COUNTER)
         requests = []
@@ -61,10 +42,10 @@ class _Writer:
         error = self.client.reply_to(xids[-1]).err
         assert error in (OK, BAD_VERSION), f"increment: error {error}"
         self.increments += error == OK
-        self.replies += len(xids)
+        self.rounds += 1
 
 
-class Writers:
+class Writers(Workers[_Writer]):
     """Writers at work from the beginning of the `with` to `verify`."""
 
     def __init__(self, *ports: int, count: int = 6) -> None:
@@ -73,63 +54,31 @@ class Writers:
         with Client(ports[0]) as client:
             client.create(_COUNTER, b"0")
             client.create(_QUEUE)
-        self._writers = [_Writer(ports[number % len(ports)], number) for number in range(count)]
-        for writer in self._writers:
+        super().__init__([_Writer(ports[number % len(ports)], number) for number in range(count)])
+        for writer in self.each:
             writer.client.sync()
 
-    def __enter__(self) -> Self:
-        for writer in self._writers:
-            writer.thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        for writer in self._writers:
-            writer.stopping = True
-            writer.client.drop()
-
-    def progress(self, bursts: int = 2) -> None:
-        """Wait until every writer has got the answers of `bursts` more bursts."""
-        before = [writer.replies for writer in self._writers]
-
-        def moved() -> bool:
-            self._raise_failure()
-            return all(
-                writer.replies >= replies + bursts * _REPLIES
-                for writer, replies in zip(self._writers, before, strict=True)
-            )
-
-        wait_until(moved, "answers for every writer", timeout=60)
+    def progress(self, rounds: int = 2, timeout: float = 60.0) -> None:
+        """Wait until every writer has got the answers of so many more bursts."""
+        super().progress(rounds, timeout)
 
     def verify(self) -> None:
         """Let all writers finish, and hold the tree against what they were told."""
-        deadline = time.monotonic() + 60
-        for writer in self._writers:
-            writer.stopping = True
-        for writer in self._writers:
-            writer.thread.join(max(0.0, deadline - time.monotonic()))
-            assert not writer.thread.is_alive(), f"a reply is missing for {writer.own}"
-        self._raise_failure()
+        self.finish()
         for port in self._ports:
             with Client(port) as client:
                 client.sync()
                 self._verify(client)
 
     def _verify(self, client: Client) -> None:
-        done = sum(writer.increments for writer in self._writers)
+        done = sum(writer.increments for writer in self.each)
         data, stat = client.read(_COUNTER)
         assert (int(data), stat.version) == (done, done), "increments lost or doubled"
-        _compare(client, _QUEUE, [path for writer in self._writers for path in writer.created])
-        for writer in self._writers:
+        _compare(client, _QUEUE, [path for writer in self.each for path in writer.created])
+        for writer in self.each:
             assert client.read(writer.own)[1].version == writer.sets
             _compare(client, writer.own, writer.own_created)
             assert writer.own_created == sorted(writer.own_created), "created out of order"
-
-    def _raise_failure(self) -> None:
-        for writer in self._writers:
-            if writer.failure is not None:
-                raise AssertionError(f"the writer of {writer.own} failed") from writer.failure
 
 
 def _compare(client: Client, parent: str, told: list[str]) -> None:

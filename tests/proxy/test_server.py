@@ -15,9 +15,10 @@ from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import pack_string
 from proxy.config import parse
 from proxy.etcd.model import Get
+from proxy.frontend.ports import bound_socket
 from proxy.log.log import Log
 from proxy.log.snapshots import Access
-from proxy.server import Server, bound_socket
+from proxy.server import Server
 from schema.keys import Keyspace
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy import packets

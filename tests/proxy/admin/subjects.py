@@ -1,9 +1,9 @@
 """A subject for the admin side without a server: every fact is a plain value that a test can set."""
 
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
-from typing import Any
 
+from codec.constants import KeeperFeature
 from proxy.admin.subject import Settings
 from proxy.etcd.calls import Calls
 from proxy.etcd.model import Status
@@ -33,6 +33,7 @@ class LogFacts:
     position: int = 7
     age: float = 0.5
     clock_skew: float = 0.0
+    is_registered: bool = True
     is_full: bool = False
 
 
@@ -92,7 +93,7 @@ class Subject:
     snapshots: SnapshotFacts = field(default_factory=SnapshotFacts)
     connections: Connections = field(default_factory=Connections)
     due: dict[int, float] = field(default_factory=dict)
-    features: tuple[Any, ...] = ()
+    features: Collection[KeeperFeature] = ()
     serving: bool = True
     in_touch: bool = True
     silence: float = 0.0

@@ -17,9 +17,9 @@ async def test_every_word_that_is_known_has_an_answer() -> None:
         client.send(packets.create(1, "/e", flags=1), packets.get(2, "/e", watch=True))
         await client.reply()
         await client.reply()
-        answers = {word: server.four_letter_word(word.encode(), bytes(8)) for word in words.KNOWN}
+        answers = {word: server.words.answer(word.encode(), bytes(8)) for word in words.KNOWN}
         assert {word for word, answer in answers.items() if not answer} == {"hash"}
-        assert server.four_letter_word(b"abcd", b"") is None
+        assert server.words.answer(b"abcd", b"") is None
 
 
 async def test_words_that_are_not_on_the_list_are_refused() -> None:
@@ -35,8 +35,8 @@ async def test_words_that_are_not_on_the_list_are_refused() -> None:
 @pytest.mark.parametrize("rest", [b"", b"\0" * 7])
 async def test_a_trace_mask_cut_short_changes_nothing(rest: bytes) -> None:
     async with serving(FakeEtcd()) as server:
-        assert server.four_letter_word(b"stmk", rest) == b""
-        assert server.four_letter_word(b"gtmk", b"") == b"306"
+        assert server.words.answer(b"stmk", rest) == b""
+        assert server.words.answer(b"gtmk", b"") == b"306"
 
 
 async def test_what_was_counted_before_a_reset_of_connections_stays_with_the_server() -> None:
@@ -65,7 +65,7 @@ async def _asked(word: bytes) -> str:
         client.send(packets.create(1, "/a"), packets.get(2, "/a"))
         await client.reply()
         await client.reply()
-        answer = server.four_letter_word(word, b"")
+        answer = server.words.answer(word, b"")
         assert answer is not None
         return answer.decode()
 

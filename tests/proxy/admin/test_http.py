@@ -13,7 +13,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
-from proxy.server import Server, bound_socket
+from proxy.frontend.ports import bound_socket
+from proxy.server import Server
 from tests.fakes.etcd import FakeEtcd
 from tests.proxy import packets
 from tests.proxy.test_server import Client, serving
@@ -126,6 +127,7 @@ async def test_ready_only_while_clients_are_served() -> None:
         with mock.patch("proxy.server.OUTAGE", -1.0):
             status, body = await browser.json("/ready")
             assert (status, body["status"], body["details"]["hasLeader"]) == (503, "fail", False)
+            assert body["details"]["reason"].startswith("etcd does not answer")
             assert (await browser.json("/live"))[0] == 200
         await server.stop()
         status, body = await browser.json("/ready")

@@ -2,8 +2,11 @@
 
 import asyncio
 import json
+import os
+import socket
 import subprocess
 import sys
+import threading
 from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 
@@ -15,6 +18,7 @@ from proxy.ctl.__main__ import main
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Get, Put, Txn
 from schema.entry import Kind, Request
+from tests.faults.link import Link
 from tests.harness import EtcdServer
 from tests.proxy.log.trees import Tree, created
 
@@ -143,7 +147,10 @@ def test_the_log_and_its_sizes(ctl: Ctl) -> None:
 def test_a_snapshot_on_request(ctl: Ctl) -> None:
     assert "8 znodes" not in ctl("sizes")
     assert "wrote the snapshot" in ctl("snapshot")
-    assert "nothing was written" in ctl("snapshot")
+    written_again = ctl("snapshot")
+    assert written_again == (
+        "no snapshot was written: nothing has been appended to the log since the current one\n"
+    )
     sizes = ctl.json("sizes")
     assert isinstance(sizes, dict)
     (snapshot,) = sizes["snapshots"]
@@ -187,14 +194,43 @@ def test_levels(ctl: Ctl) -> None:
 
 def test_what_is_no_tree(ctl: Ctl) -> None:
     ctl.prefix += "/nothing"
-    for command in (["ls", "/"], ["sizes"], ["log"], ["snapshot"], ["raise-level", "1"], ["void", "a", "1"]):
-        assert "is gone: its record" in ctl(*command, status=1)
+    for command in (
+        ["ls", "/"],
+        ["sessions"],
+        ["sizes"],
+        ["log"],
+        ["proxies"],
+        ["snapshot"],
+        ["raise-level", "1"],
+        ["void", "a", "1"],
+    ):
+        expected = (
+            f"zketcd ctl: there is no tree under {ctl.prefix}: the key {ctl.prefix}/live/tree is missing\n"
+        )
+        assert ctl(*command, status=1) == expected
 
 
-def test_no_etcd(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--etcd", "127.0.0.1:1", "--patience", "1", "ls", "/"]) == 1
-    assert main(["--etcd", "127.0.0.1:1", "proxies"]) == 1
-    assert "zketcd ctl: " in capsys.readouterr().err
+@pytest.mark.parametrize("command", [["ls", "/"], ["proxies"], ["snapshot"]], ids=lambda command: command[0])
+def test_an_etcd_that_does_not_answer_within_the_patience(
+    command: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """One that is not there, and for one command, one that is silent."""
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        for port in (1, silent.getsockname()[1])[: 2 if command == ["snapshot"] else 1]:
+            assert main(["--etcd", f"127.0.0.1:{port}", "--patience", "1", *command]) == 1
+            (line,) = capsys.readouterr().err.splitlines()
+            assert line.startswith("zketcd ctl: etcd has not answered for 1 s: ")
+
+
+def test_an_etcd_that_comes_back_within_the_patience(
+    ctl: Ctl, etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with Link(etcd_server.port) as link:
+        link.block()
+        threading.Timer(1.0, link.unblock).start()
+        arguments = ["--etcd", link.endpoint, "--prefix", ctl.prefix, "--patience", "60"]
+        assert main([*arguments, "proxies"]) == 0
+    assert capsys.readouterr().out.startswith("proxy ")
 
 
 @pytest.mark.parametrize(
@@ -236,3 +272,28 @@ def test_as_a_process(ctl: Ctl) -> None:
     helped = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
     for name in ("ls", "get", "stat", "sessions", "proxies", "log", "sizes", "replay", "snapshot", "void"):
         assert f"  {name} " in helped.stdout
+
+
+def test_a_standard_output_that_is_full_closed_early_or_without_unicode(ctl: Ctl) -> None:
+    async def name(tree: Tree) -> None:
+        tree.numbers = {"a": 2, "b": 3}
+        kvs = await tree.etcd.range(Get(tree.keys.proxies, tree.keys.proxies_end), 5)
+        tree.revisions = {kv.key.decode().rpartition("/")[2]: kv.create_revision for kv in kvs.kvs}
+        await tree.create("a", "/größe")
+
+    run(ctl, name)
+    command = f"{sys.executable} -m proxy.ctl --etcd {ctl.etcd.endpoint} --prefix {ctl.prefix}"
+
+    def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            line, shell=True, capture_output=True, text=True, check=False, env={**os.environ, **environment}
+        )
+
+    full = shell(f"{command} ls / > /dev/full")
+    assert full.stderr == "zketcd ctl: cannot write to standard output: No space left on device\n"
+    assert full.returncode == 1
+    early = shell(f"{command} ls -R / | true")
+    assert (early.stdout, early.stderr) == ("", "")
+    plain = shell(f"{command} ls /", PYTHONIOENCODING="ascii")
+    assert (plain.stdout, plain.stderr) == ("gr\\xf6\\xdfe\none\nzookeeper\n", "")
+    assert json.loads(shell(f"{command} --json ls /", LC_ALL="C").stdout) == ["größe", "one", "zookeeper"]

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection
+from proxy.frontend.host import Host
 from proxy.frontend.load import Load
 from proxy.frontend.sessions import Session
 from proxy.frontend.touched import Touched
@@ -140,14 +141,27 @@ class PaperHost:
             self.pending.append(Pending(Kind.OPEN, session_id, 0, (), body, _nothing))
         self.commit()
 
+    def host(self) -> Host[Connection]:
+        """The same, for a connection."""
+        return Host(
+            self.machine,
+            self.reading,
+            self.operations,
+            self.auth,
+            MAX_FRAME,
+            self.latency,
+            self.counters,
+            self.load,
+            self.touched,
+            self.submit,
+            lambda _connection, request: self.attached.append(request),
+            lambda word, rest: b"imok" + rest if word == b"ruok" else None,
+            self.opened,
+            self.gone,
+        )
+
     def submit(self, pending: Pending) -> None:
         self.pending.append(pending)
-
-    def attach(self, connection: Connection, request: ConnectRequest) -> None:
-        self.attached.append(request)
-
-    def four_letter_word(self, word: bytes, rest: bytes) -> bytes | None:
-        return b"imok" + rest if word == b"ruok" else None
 
     def opened(self, connection: Connection) -> bool:
         self.connections += 1
@@ -188,7 +202,7 @@ class Client:
         self.loop = PaperLoop()
         self.host = PaperHost(self.loop, operations) if host is None else host
         self.transport = PaperTransport()
-        self.connection = Connection(self.host, cast(asyncio.AbstractEventLoop, self.loop), MAX_FRAME)
+        self.connection = Connection(self.host.host(), cast(asyncio.AbstractEventLoop, self.loop))
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
         self.session = Session(session_id, 4000, self.loop.now)

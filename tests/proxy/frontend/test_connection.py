@@ -89,7 +89,7 @@ def test_one_connection_too_many_is_closed() -> None:
     client = Client.__new__(Client)
     client.loop, client.host, client.transport = PaperLoop(), PaperHost(PaperLoop()), PaperTransport()
     client.host.full = True
-    connection = Connection(client.host, cast(asyncio.AbstractEventLoop, client.loop), MAX_FRAME)
+    connection = Connection(client.host.host(), cast(asyncio.AbstractEventLoop, client.loop))
     connection.connection_made(client.transport)
     client.loop.run()
     assert client.transport.is_closed()
@@ -124,7 +124,7 @@ def _after(script: list[bytes]) -> bytes:
 def test_a_client_that_is_gone_before_it_is_looked_at_is_closed() -> None:
     client = Client()
     transport = PaperTransport(peer=None)
-    connection = Connection(client.host, cast(asyncio.AbstractEventLoop, client.loop), MAX_FRAME)
+    connection = Connection(client.host.host(), cast(asyncio.AbstractEventLoop, client.loop))
     connection.connection_made(transport)
     client.loop.run()
     assert transport.is_closed()

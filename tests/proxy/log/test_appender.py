@@ -96,7 +96,7 @@ class World:
             capture.new_machine(1),
             3,
             self.stats,
-            self.over.append,
+            lambda incarnation, _why: self.over.append(incarnation),
             lambda pending, _zxid, error: self.answers.append((pending.body, error)),
         )
 
@@ -310,6 +310,17 @@ async def test_too_large_for_this_etcd(world: World) -> None:
     assert sent is not None
     assert sent.error == ErrorCode.BAD_ARGUMENTS
     assert world.stats.refused_too_large == 1
+
+
+async def test_an_entry_too_large_for_this_etcd_ends_the_incarnation(world: World) -> None:
+    for body in (b"1", b"2"):
+        world.submit(body)
+    await turn()
+    world.etcd.sent[0].answer.set_exception(EtcdRefused(RefusalKind.TOO_LARGE, "too large"))
+    await turn()
+    assert world.over == ["p"]
+    assert len(world.etcd.sent) == 1
+    assert world.answers == []
 
 
 async def test_a_refusal_that_only_an_operator_can_end_is_tried_again(

@@ -38,7 +38,7 @@ def entry(*requests: Request, clock: int = 1000, checkpoint: int = 0, digest: in
 class World:
     """An applier; its effects are this."""
 
-    def __init__(self, slice_seconds: float = 0.01) -> None:
+    def __init__(self, slice_seconds: float = 60.0) -> None:
         self.machine = capture.new_machine(1)
         self.watches = WatchTable()
         self.translator = Translator()

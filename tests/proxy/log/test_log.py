@@ -258,6 +258,25 @@ async def test_no_space_with_three_in_flight(world: World, monkeypatch: pytest.M
     world.check()
 
 
+async def test_a_proxy_that_loses_its_lease_while_etcd_is_full_is_registered_once_there_is_space(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("proxy.log.membership._FULL_PAUSE", 0.02)
+    one = await world.proxy()
+    await answered([one.open(1)])
+    world.store.full = True
+    world.end_lease(one)
+    await until(lambda: one.log.is_full)
+    assert not one.log.is_registered
+    refused = one.create(1, "/xa")
+    await answered([refused])
+    assert refused.error == ErrorCode.SYSTEM_ERROR
+    world.store.full = False
+    await until(lambda: one.log.is_registered)
+    await until(lambda: one.log.machine.sessions[1].incarnation == one.log.incarnation)
+    world.check()
+
+
 async def test_while_etcd_is_full_one_write_a_second_asks_for_space(world: World) -> None:
     one = await world.proxy()
     await answered([one.open(1)])
@@ -295,6 +314,32 @@ async def test_number_k_too_large_with_the_next_in_the_log() -> None:
     assert (beyond.error, sync.error) == (ErrorCode.BAD_ARGUMENTS, 0)
     world.check()
     await one.stop()
+
+
+async def test_an_etcd_with_a_low_limit_refuses_only_what_is_too_large_by_itself() -> None:
+    world = World()
+    world.store = FakeEtcd(max_request_bytes=65536)
+    one, two = await world.proxy(), await world.proxy()
+    noise = random.Random(1).randbytes
+    await answered([one.open(1), one.open(2)])
+    replies = []
+    for number in range(60):
+        data = noise(100_000 if number == 30 else 40_000 if number % 2 else 100)
+        replies.append(one.create(1 + number % 2, f"/x{number}", data))
+    await answered(replies)
+    assert [number for number, reply in enumerate(replies) if reply.error] == [30]
+    assert replies[30].error == ErrorCode.BAD_ARGUMENTS
+    zxids = [reply.zxid for reply in replies if not reply.error]
+    assert zxids == sorted(zxids), "in the order in which they were submitted"
+    incarnations = one.log.stats.incarnations
+    assert incarnations <= 3
+    await answered([one.create(1, f"/y{number}", noise(40_000)) for number in range(20)])
+    assert one.log.stats.incarnations == incarnations, "it has learned the limit"
+    await until(lambda: two.paths() == one.paths())
+    assert len(one.paths()) == 59
+    world.check()
+    await one.stop()
+    await two.stop()
 
 
 async def test_the_barrier_waits_for_what_was_submitted_before(world: World) -> None:

@@ -32,10 +32,11 @@ class Proxy:
             ("/long", ttl_owner(1 << 30), 0),
         ):
             self.tree.attach(path, Node(b"", OPEN_ACL, owner, 7, 7, 7, 1, 2, 3, created, 0))
+        self.machine.zxid = 7
         self.is_eldest = True
         self.due: list[NodeDue] = []
         self.errors: list[ErrorCode] = []
-        self.expiry = NodeExpiry(self.tree, Expiry(0), lambda: self.is_eldest, self.submit, pace)
+        self.expiry = NodeExpiry(self.machine, Expiry(0), lambda: self.is_eldest, self.submit, pace)
 
     def submit(self, pending: Pending) -> None:
         assert pending.kind == Kind.NODE_DUE
@@ -81,6 +82,57 @@ async def test_only_the_eldest_deletes() -> None:
         await asyncio.sleep(0.05)
         assert proxy.due == []
         proxy.is_eldest = True
+        await _until(lambda: proxy.paths == {"/new", "/long"})
+
+
+async def test_a_proxy_that_becomes_the_eldest_knows_the_age_of_nodes_already() -> None:
+    async with _running() as proxy:
+        proxy.is_eldest = False
+        proxy.machine.zxid = 8
+        await asyncio.sleep(0.05)
+        proxy.tree.attach("/set", Node(b"", OPEN_ACL, ttl_owner(30), 7, 9, 7, 1, 2, 3, 0, 0))
+        proxy.machine.zxid = 9
+        proxy.is_eldest = True
+        await _until(lambda: proxy.paths == {"/new", "/long"})
+        assert [due.path for due in proxy.due] == ["/used", "/short", "/set"]
+
+
+async def test_no_turn_of_the_loop_is_longer_for_more_nodes() -> None:
+    looked: list[int] = []
+
+    class Watched(Expiry):
+        """Counts the nodes that are looked at in one turn."""
+
+        def due(self, path: str, node: Node, now: int) -> NodeDue | None:
+            looked[-1] += 1
+            return super().due(path, node, now)
+
+    async with _running() as proxy:
+        loop = asyncio.get_running_loop()
+        for number in range(5000):
+            path = f"/ttl-{number}"
+            proxy.tree.attach(path, Node(b"", OPEN_ACL, ttl_owner(1 << 30), 7, 7, 7, 1, 2, 3, 0, 0))
+        proxy.expiry._expiry = Watched(0)
+
+        def turn() -> None:
+            looked.append(0)
+            loop.call_soon(turn)
+
+        turn()
+        await _until(lambda: sum(looked) >= 10_000)
+        # Others change the tree between two turns.
+        assert max(looked) < 1000
+
+
+async def test_nodes_come_and_go_while_they_are_looked_at() -> None:
+    async with _running() as proxy:
+        for number in range(2000):
+            path = f"/ttl-{number}"
+            proxy.tree.attach(path, Node(b"", OPEN_ACL, ttl_owner(1 << 30), 7, 7, 7, 1, 2, 3, 0, 0))
+        for number in range(2000):
+            proxy.tree.detach(f"/ttl-{number}")
+            if number % 20 == 0:
+                await asyncio.sleep(0)
         await _until(lambda: proxy.paths == {"/new", "/long"})
 
 

@@ -70,7 +70,7 @@ async def test_an_empty_prefix_becomes_a_tree() -> None:
 
 
 async def test_commands_make_no_tree() -> None:
-    with pytest.raises(TreeNotServable, match="is gone: its record"):
+    with pytest.raises(TreeNotServable, match="there is no tree under"):
         await World().load(make=False)
 
 

@@ -158,21 +158,66 @@ def test_without_an_incarnation_what_takes_space_is_refused_but_no_session_is_ov
     assert list(translator.queue) == [sync, behind]
 
 
-def test_a_lower_limit_of_etcd_is_learned() -> None:
+def test_a_lower_limit_of_etcd_is_learned_and_nothing_small_is_refused() -> None:
+    noise = random.Random(1).randbytes
     translator = Translator(entry_bytes=200_000)
-    for _ in range(4):
-        translator.submit(request(body=random.Random(1).randbytes(40_000)))
+    pendings = [request(body=noise(40_000)) for _ in range(6)]
+    for pending in pendings:
+        translator.submit(pending)
+    sent, later = translator.cut(HEADER), translator.cut(HEADER)
+    assert sent is not None
+    assert later is not None
+    assert (len(sent.requests), len(later.requests)) == (4, 2)
+    # Later numbers may be in the log, so the others cannot follow under other numbers of this incarnation.
+    assert not translator.too_large(sent)
+    again = translator.ended(0)
+    assert again == pendings
+    translator.queue.extend(again)
+    for number, pending in enumerate(pendings, 1):
+        sent = translator.cut(HEADER)
+        assert sent is not None
+        assert (sent.number, sent.requests) == (number, [pending])
+        translator.applied(number)
+    translator.submit(request())
+    translator.submit(request())
+    small = translator.cut(HEADER)
+    assert small is not None
+    assert len(small.requests) == 2, "small requests still go together"
+    assert not translator.too_large(small)
+    for _ in translator.ended(6):
+        translator.submit(request())
+        alone = translator.cut(HEADER)
+        assert alone is not None
+        assert len(alone.requests) == 1
+
+
+def test_a_request_that_this_etcd_refuses_by_itself_leaves_a_void() -> None:
+    noise = random.Random(1).randbytes
+    translator = Translator()
+    translator.submit(request(body=noise(100_000)))
     sent = translator.cut(HEADER)
     assert sent is not None
-    assert len(sent.requests) == 4
-    translator.too_large(sent)
+    assert translator.too_large(sent)
     assert bodies(sent.value) == []
     assert sent.error == ErrorCode.BAD_ARGUMENTS
-    for _ in range(4):
-        translator.submit(request(body=random.Random(1).randbytes(40_000)))
+    # The next one as large is refused without an entry, the next one that is smaller is not.
+    translator.submit(request(body=noise(100_000)))
+    assert translator.cut(HEADER) is None
+    assert [error for _, error in sent.after] == [ErrorCode.BAD_ARGUMENTS]
+    translator.submit(request(body=noise(50_000)))
+    assert translator.cut(HEADER) is not None
+
+
+def test_an_entry_refused_as_too_large_by_a_full_etcd_which_lets_no_proxy_register() -> None:
+    translator = Translator()
+    for opcode in (OpCode.CREATE, OpCode.CLOSE_SESSION):
+        translator.submit(request(opcode=opcode))
     sent = translator.cut(HEADER)
     assert sent is not None
-    assert len(sent.requests) == 1
+    translator.full = True
+    assert translator.too_large(sent)
+    assert sent.kept == [False, True]
+    assert sent.error == ErrorCode.SYSTEM_ERROR
 
 
 def test_which_requests_take_space() -> None:
@@ -290,8 +335,8 @@ class History:
             if listens:
                 if self.random.random() < 0.7:
                     self.translator.no_space(sent)
-                else:
-                    self.translator.too_large(sent)
+                elif not self.translator.too_large(sent):
+                    self.over = True
             return
         answer = self.store.txn(txn)
         if fate < 0.5 or not listens:
@@ -337,7 +382,7 @@ class History:
 
     def expire(self) -> None:
         """The lease runs out, whatever is on its way."""
-        if self.random.random() < 0.15 and KEYS.proxy(self.incarnation) in self.keys():
+        if (self.over or self.random.random() < 0.15) and KEYS.proxy(self.incarnation) in self.keys():
             self.store.lease_revoke(self.lives)
 
     def truncate(self) -> None:

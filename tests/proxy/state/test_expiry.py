@@ -1,23 +1,19 @@
 """Which containers and TTL nodes are due, by what one server has seen on its own clock."""
 
+import random
+
 import pytest
 
 from proxy.state.expiry import Expiry
-from proxy.state.tree import Node, Tree
+from proxy.state.tree import Node
 from schema.entry import NodeDue
 from schema.znode import CONTAINER_OWNER, MAX_TTL, OPEN_ACL, ttl_owner
 
-
-def _node(owner: int, *, created: int = 0) -> Node:
-    return Node(b"", OPEN_ACL, owner, 11, 12, 13, 14, 15, 16, created, 0)
+_DAY = 86_400_000  # ms
 
 
-def _tree(**nodes: Node) -> Tree:
-    tree = Tree()
-    tree.attach("/", _node(0))
-    for name, node in nodes.items():
-        tree.attach(f"/{name}", node)
-    return tree
+def _node(owner: int, *, mzxid: int = 12, created: int = 0) -> Node:
+    return Node(b"", OPEN_ACL, owner, 11, mzxid, 13, 14, 15, 16, created, 0)
 
 
 @pytest.mark.parametrize(
@@ -31,59 +27,68 @@ def _tree(**nodes: Node) -> Tree:
         (ttl_owner(100), 0, 101, 0, True),
         (ttl_owner(100), 5, 100, 1, False),
         (ttl_owner(MAX_TTL), 0, MAX_TTL, 0, False),
-        (0, 5, 1 << 50, 1, False),
-        (77, 5, 1 << 50, 1, False),
     ],
 )
 def test_what_is_due(owner: int, created: int, age: int, max_never_used: int, due: bool) -> None:
-    tree = _tree(n=_node(owner, created=created))
+    node = _node(owner, created=created)
     expiry = Expiry(max_never_used)
-    expiry.look(tree, 5000)
-    expected = [NodeDue("/n", 16, 15, 11, max_never_used)] if due else []
-    assert expiry.look(tree, 5000 + age) == expected
-    tree.attach("/n/child", _node(0))
-    assert expiry.look(tree, 5000 + age) == []
-    tree.detach("/n/child")
-    assert expiry.look(tree, 5000 + age) == expected
+    expiry.note(12, 5000)
+    expected = NodeDue("/n", 16, 15, 11, max_never_used) if due else None
+    assert expiry.due("/n", node, 5000 + age) == expected
+    node.children = {"child"}
+    assert expiry.due("/n", node, 5000 + age) is None
 
 
-@pytest.mark.parametrize("field", ["version", "mtime", "czxid"])
-def test_the_time_begins_anew_with_each_change(field: str) -> None:
-    tree = _tree(t=_node(ttl_owner(100)))
+def test_the_time_begins_with_the_write_and_not_with_the_first_look() -> None:
     expiry = Expiry(0)
-    expiry.look(tree, 0)
-    node = tree.nodes["/t"]
-    setattr(node, field, getattr(node, field) + 1)
-    assert expiry.look(tree, 200) == []
-    assert expiry.look(tree, 300) == []
-    assert [due.path for due in expiry.look(tree, 301)] == ["/t"]
+    for zxid, now in ((10, 0), (20, 1000), (30, 2000)):
+        expiry.note(zxid, now)
+    assert expiry.due("/t", _node(ttl_owner(500), mzxid=15), 1500) is None
+    assert expiry.due("/t", _node(ttl_owner(500), mzxid=15), 1501) is not None
+    assert expiry.due("/t", _node(ttl_owner(500), mzxid=20), 1501) is not None
+    assert expiry.due("/t", _node(ttl_owner(500), mzxid=21), 2500) is None
+    assert expiry.due("/t", _node(ttl_owner(500), mzxid=21), 2501) is not None
+
+
+def test_what_was_written_after_the_last_note_has_no_age() -> None:
+    expiry = Expiry(0)
+    assert expiry.due("/t", _node(ttl_owner(1)), 1 << 50) is None
+    expiry.note(11, 0)
+    assert expiry.due("/t", _node(ttl_owner(1)), 1 << 50) is None
 
 
 def test_the_clock_of_the_host_that_wrote_it_does_not_matter() -> None:
-    tree = _tree(old=_node(ttl_owner(100)))
-    tree.nodes["/old"].mtime = -(1 << 40)
+    node = _node(ttl_owner(100))
+    node.mtime = -(1 << 40)
     expiry = Expiry(0)
-    assert expiry.look(tree, 1000) == expiry.look(tree, 1100) == []
-    assert len(expiry.look(tree, 1101)) == 1
+    expiry.note(12, 1000)
+    assert expiry.due("/old", node, 1100) is None
+    assert expiry.due("/old", node, 1101) is not None
 
 
-def test_a_server_that_comes_into_charge_starts_anew() -> None:
-    tree = _tree(t=_node(ttl_owner(100)))
+def test_of_another_state_nothing_is_known() -> None:
     expiry = Expiry(0)
-    expiry.look(tree, 0)
+    expiry.note(12, 0)
     expiry.forget()
-    assert expiry.look(tree, 200) == []
+    assert expiry.due("/t", _node(ttl_owner(100)), 200) is None
+    expiry.note(12, 300)
+    assert expiry.due("/t", _node(ttl_owner(100)), 400) is None
+    assert expiry.due("/t", _node(ttl_owner(100)), 401) is not None
 
 
-def test_what_is_due_comes_in_order_and_what_is_gone_is_forgotten() -> None:
-    tree = _tree(**{name: _node(CONTAINER_OWNER, created=1) for name in ("b", "a", "c")})
+def test_a_month_takes_little_memory_and_ages_stay_exact_to_a_thousandth() -> None:
     expiry = Expiry(0)
-    assert [due.path for due in expiry.look(tree, 0)] == ["/a", "/b", "/c"]
-    tree.detach("/b")
-    assert [due.path for due in expiry.look(tree, 0)] == ["/a", "/c"]
-    tree.attach("/t", _node(ttl_owner(100)))
-    expiry.look(tree, 1000)
-    tree.detach("/t")
-    expiry.look(tree, 1050)
-    tree.attach("/t", _node(ttl_owner(100)))
-    assert "/t" not in [due.path for due in expiry.look(tree, 1200)]
+    written: list[tuple[int, int]] = []  # zxid and time
+    now = zxid = 0
+    chance = random.Random(1)
+    while now < 30 * _DAY:
+        now += chance.choice((1000, 20_000, 60_000))
+        zxid += chance.choice((1, 100))
+        expiry.note(zxid, now)
+        written.append((zxid, now))
+    assert len(expiry._times) < 25_000
+    for written_zxid, time in chance.sample(written, 2000):
+        age = now - time
+        node = _node(ttl_owner(age), mzxid=written_zxid)
+        assert age == 0 or expiry.due("/t", node, now) is None, "too early"
+        assert expiry.due("/t", node, now + 1 + age // 500) is not None, "too late"

@@ -1,0 +1,101 @@
+"""The ports that clients connect to: with TLS, without, or both on one."""
+
+import asyncio
+import socket
+from collections.abc import Callable
+
+from proxy.frontend.certificates import TlsContext
+from proxy.frontend.connection import Connection
+from proxy.frontend.connections import Places
+from proxy.frontend.listener import ClientListener
+from proxy.support.tasks import Tasks
+
+_BACKLOG = 1024
+
+
+def bound_socket(host: str, port: int) -> socket.socket:
+    """A socket that holds the address but does not listen yet. Raises OSError that names the address."""
+    listener = None
+    try:
+        family, kind, protocol, _, address = socket.getaddrinfo(
+            host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
+        )[0]
+        listener = socket.socket(family, kind, protocol)
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind(address)
+    except OSError as error:
+        if listener is not None:
+            listener.close()
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+    return listener
+
+
+class Ports:
+    """The open ports of one server."""
+
+    def __init__(
+        self,
+        make: Callable[[], Connection],
+        places: Places,
+        tls: TlsContext | None,
+        loop: asyncio.AbstractEventLoop,
+        tasks: Tasks,
+    ) -> None:
+        """`make` gives a connection for a client that is let in."""
+        self._make = make
+        self._places = places
+        self._tls = tls
+        self._loop = loop
+        self._tasks = tasks
+        self._listening: list[asyncio.Server | ClientListener] = []
+        self.number = 0  # of the main port, once it is open
+
+    @property
+    def are_open(self) -> bool:
+        """Whether clients can connect."""
+        return bool(self._listening)
+
+    async def open(self, listener: socket.socket, secure: socket.socket | None, listen: str) -> None:
+        """Listen on a bound socket, and on one that takes only TLS.
+
+        `listen`: what the first takes: "off" (no TLS), "only" (nothing but TLS) or "detect" (both).
+        """
+        self.number = listener.getsockname()[1]
+        if self._tls is None or listen == "off":
+            self._listening.append(
+                await self._loop.create_server(
+                    lambda: self.connection(admitted=False), sock=listener, backlog=_BACKLOG
+                )
+            )
+        else:
+            self._listen(self._tls, listener, plain=listen == "detect")
+        if self._tls is not None:
+            self._tasks.start(self._tls.follow(), "follow the certificates")
+            if secure is not None:
+                self._listen(self._tls, secure, plain=False)
+
+    def _listen(self, tls: TlsContext, listener: socket.socket, *, plain: bool) -> None:
+        listening = ClientListener(self, self._loop, self._tasks, lambda: tls.current, plain=plain)
+        listening.open(listener)
+        self._listening.append(listening)
+
+    def close(self) -> None:
+        """Let nobody in any more; who is connected stays so."""
+        for listening in self._listening:
+            listening.close()
+
+    # -- for listeners -------------------------------------------------------------------------------------
+
+    def connection(self, admitted: bool) -> Connection:
+        """A connection for a client that is let in; `admitted`: it has its place already."""
+        connection = self._make()
+        connection.admitted = admitted
+        return connection
+
+    def admit(self, address: str) -> bool:
+        """Give a client a place; False if there is none."""
+        return self._places.admit(address)
+
+    def release(self, address: str) -> None:
+        """Take a client's place back."""
+        self._places.release(address)

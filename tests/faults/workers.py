@@ -1,0 +1,82 @@
+"""Clients that repeat one piece of work without pause, each in a thread of its own."""
+
+import threading
+from collections.abc import Sequence
+from types import TracebackType
+from typing import Generic, Self, TypeVar
+
+from tests.faults.client import Client
+from tests.harness import wait_until
+
+_PATIENCE_S = 60.0
+
+
+class Worker:
+    """One client with a node of its own. A subclass says what its work is."""
+
+    def __init__(self, client: Client, own: str) -> None:
+        self.client = client
+        self.own = own
+        self.client.create(own)
+        #: How often the work was done.
+        self.rounds = 0
+        self.failure: BaseException | None = None
+        self.stopping = False
+        self.thread = threading.Thread(target=self._run, daemon=True)
+
+    def work(self) -> None:
+        """Once; raises whatever shows that something is wrong. Counts `rounds`."""
+        raise NotImplementedError
+
+    def _run(self) -> None:
+        try:
+            while not self.stopping:
+                self.work()
+        except BaseException as failure:  # noqa: BLE001 - raised again in the test's own thread
+            self.failure = failure
+
+
+W = TypeVar("W", bound=Worker)
+
+
+class Workers(Generic[W]):
+    """Clients at work from the beginning of the `with` to `finish`."""
+
+    def __init__(self, each: Sequence[W]) -> None:
+        self.each = each
+
+    def __enter__(self) -> Self:
+        for worker in self.each:
+            worker.thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        for worker in self.each:
+            worker.stopping = True
+            worker.client.drop()
+
+    def progress(self, rounds: int, timeout: float = 60.0) -> None:
+        """Wait until everyone has done its work so many more times."""
+        before = [worker.rounds for worker in self.each]
+
+        def moved() -> bool:
+            self._raise_failure()
+            return all(worker.rounds >= done + rounds for worker, done in zip(self.each, before, strict=True))
+
+        wait_until(moved, "the work of every client", timeout=timeout)
+
+    def finish(self) -> None:
+        """Let all do what they have begun. Raises AssertionError for one that has failed."""
+        for worker in self.each:
+            worker.stopping = True
+        for worker in self.each:
+            worker.thread.join(_PATIENCE_S)
+            assert not worker.thread.is_alive(), f"a reply is missing for {worker.own}"
+        self._raise_failure()
+
+    def _raise_failure(self) -> None:
+        for worker in self.each:
+            if worker.failure is not None:
+                raise AssertionError(f"the client of {worker.own} failed") from worker.failure

@@ -1,0 +1,48 @@
+"""How the pipeline reaches etcd: the options of the command line, the environment and Spark."""
+
+import argparse
+from unittest import mock
+
+import pytest
+
+from pipeline.etcd.options import Connection, add_arguments
+from proxy.etcd.transport import TRANSPORTS
+
+
+def _parsed(*arguments: str) -> Connection:
+    parser = argparse.ArgumentParser()
+    add_arguments(parser)
+    return Connection.from_arguments(parser.parse_args(arguments))
+
+
+def test_the_same_options_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("ZKETCD_ETCD_USER", "me")
+    given = _parsed("--etcd", "http://e:1", "--etcd-password", "word", "--etcd-transport", "grpcio")
+    assert given == Connection("http://e:1", etcd_user="me", etcd_password="word", etcd_transport="grpcio")
+    assert Connection.from_options(given.options()) == given
+    assert Connection.from_options({"etcd": "http://e:1"}) == Connection("http://e:1")
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ({}, "the option etcd is missing"),
+        ({"etcd": "e", "etcd-cert": "c"}, "etcd-cert and etcd-key go together"),
+        ({"etcd": "e", "etcd-user": "u"}, "etcd-user and etcd-password go together"),
+        ({"etcd": "e", "etcd-transport": "tcp"}, "etcd-transport is http2 or grpcio, not tcp"),
+        ({"etcd": "e", "prefix": "a//b"}, "prefix"),
+    ],
+)
+def test_wrong_options(options: dict[str, str], words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Connection.from_options(options)
+
+
+async def test_a_client_has_the_transport_that_was_asked_for() -> None:
+    for transport in TRANSPORTS:
+        connection = Connection.from_options({"etcd": "http://127.0.0.1:1", "etcd-transport": transport})
+        with mock.patch("pipeline.etcd.options.EtcdClient") as client:
+            client.return_value.close = mock.AsyncMock()
+            async with connection.client():
+                pass
+        assert client.call_args.kwargs["transport"] == transport
