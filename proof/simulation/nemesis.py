@@ -25,6 +25,9 @@ class Subject(Protocol):
     def replace_client(self, client: Client) -> None:
         """A client has died: another one takes its place."""
 
+    def is_tainted(self) -> bool:
+        """Whether a proxy lives whose memory is damaged."""
+
     def taint(self, proxy: Proxy) -> None:
         """A proxy's memory was damaged."""
 
@@ -59,6 +62,7 @@ class Nemesis:
             "cut a proxy from a member": self._cut_member,
             "cut a proxy from etcd": self._cut_etcd,
             "cut clients from a proxy": self._cut_clients,
+            "reset connections": self._reset_connections,
             "kill a member": self._kill_member,
             "pause a member": self._pause_member,
             "isolate a member": self._isolate_member,
@@ -169,6 +173,18 @@ class Nemesis:
         proxy = self._random.choice(self._subject.proxies)
         names = [client.name for client in self._subject.clients if self._random.random() < 0.6]
         return self._cut(names, [proxy.name], f"{proxy.name} and {', '.join(names)}")
+
+    def _reset_connections(self) -> Fault:
+        rng, proxies = self._random, self._subject.proxies
+        seconds = rng.choice((0.5, 2.0))
+
+        def reset() -> None:
+            for proxy in proxies:
+                for transport in list(proxy.transports):
+                    if rng.random() < 0.5:
+                        transport.reset()
+
+        return Fault("", f"each {seconds} s", self._every(seconds, reset))
 
     def _slow_network(self) -> Fault:
         hosts = [
@@ -378,7 +394,8 @@ class Nemesis:
 
     def _memory(self) -> Fault | None:
         proxy = self._proxy()
-        if proxy is None or not proxy.serving or proxy.server is None:
+        # Two with the same damage would agree with each other.
+        if proxy is None or not proxy.serving or proxy.server is None or self._subject.is_tainted():
             return None
         node = proxy.server.machine.tree.nodes.get(SPARE)
         if node is None:

@@ -441,7 +441,7 @@ PLANTED: tuple[Planted, ...] = (
         "missed events forgotten",
         "watches that are set again do not tell what they missed",
         _missed_events_forgotten,
-        ("kill a proxy", "cut clients from a proxy", "stop a proxy"),
+        ("reset connections",),
     ),
     Planted(
         "replacement ignored",

@@ -285,6 +285,10 @@ class Transport(asyncio.Transport):
         """Whose connection it is; 0 for nobody's."""
         return 0 if self._protocol is None else int(self._protocol.session_id)
 
+    def reset(self) -> None:
+        """The connection breaks between the two."""
+        self._host.call_soon(self._end)
+
     # -- the proxy's side ------------------------------------------------------------------------------------
 
     def _received(self, data: bytes | None) -> None:

@@ -121,6 +121,13 @@ class Simulation:
         self.dead_clients.append(client)
         self._new_client()
 
+    def is_tainted(self) -> bool:
+        """Whether a proxy lives whose memory is damaged."""
+        living = {proxy.server.machine for proxy in self.proxies if proxy.alive and proxy.server is not None}
+        for machine in [machine for machine in self.tainted if machine not in living]:
+            del self.tainted[machine]
+        return bool(self.tainted)
+
     def taint(self, proxy: Proxy) -> None:
         """A proxy's memory was damaged: what it does is not compared until it has loaded its state anew."""
         assert proxy.server is not None
@@ -375,7 +382,7 @@ class Simulation:
             )
         # Enough entries that all proxies have compared their digests since the last fault.
         goal, deadline = len(self.oracle.steps) + 100, world.now + _SETTLE_LIMIT
-        while (len(self.oracle.steps) < goal or self.tainted) and world.now < deadline:
+        while (len(self.oracle.steps) < goal or self.is_tainted()) and world.now < deadline:
             world.run(world.now + _POLL)
         for client in self.clients:
             client.stopped = True
