@@ -16,6 +16,7 @@ With T a session's timeout and L the time of a proxy's lease:
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -66,7 +67,7 @@ class Attached(Protocol):
 class Session:
     """One session of this proxy."""
 
-    __slots__ = ("attaching", "connection", "ending", "heard", "id", "timeout_ms")
+    __slots__ = ("connection", "ending", "heard", "id", "timeout_ms")
 
     def __init__(self, session_id: int, timeout_ms: int, now: float) -> None:
         self.id = session_id
@@ -74,11 +75,10 @@ class Session:
         self.connection: Connection | None = None
         self.heard = now  # when the client last sent something
         self.ending = False  # CLOSE is on its way
-        self.attaching = 0  # so many ATTACHes are on their way; a CLOSE behind them would be too hasty
 
     def is_due(self, now: float) -> bool:
         """Whether the client was silent for the whole timeout, though we listened."""
-        if now - self.heard < self.timeout_ms / 1000 or self.attaching:
+        if now - self.heard < self.timeout_ms / 1000:
             return False
         return self.connection is None or not self.connection.is_held_up
 
@@ -119,6 +119,9 @@ class Sessions:
         """`interval`: seconds between two calls of `look`."""
         self._by_id: dict[int, Session] = {}
         self._orphans: dict[int, _Orphan] = {}
+        # How many ATTACHes of a session are on their way, also while it is not here yet: a CLOSE behind them
+        # would be too hasty.
+        self._attaching: Counter[int] = Counter()
         self._came: dict[int, float] = {}  # when sessions of other proxies came to them
         self._min = min_timeout_ms
         self._max = max_timeout_ms
@@ -173,15 +176,16 @@ class Sessions:
         known = self._by_id.get(session_id)
         if known is not None:
             known.heard = now
-            known.attaching += 1
             if known.connection is not None:
                 known.connection.close()
 
         def attached(pending: Pending, zxid: int, err: int, body: bytes) -> None:
-            if known is not None:
-                known.attaching -= 1
+            self._attaching[session_id] -= 1
+            if not self._attaching[session_id]:
+                del self._attaching[session_id]
             done(pending, zxid, err, body)
 
+        self._attaching[session_id] += 1
         body = encode_attach(timeout_ms, hash_of(password))
         return Pending(Kind.ATTACH, session_id, 0, (), body, attached)
 
@@ -295,7 +299,7 @@ class Sessions:
 
     def _end_silent(self, now: float, actions: Actions) -> None:
         for session in self._by_id.values():
-            if not session.ending and session.is_due(now):
+            if not session.ending and session.is_due(now) and session.id not in self._attaching:
                 session.ending = True
                 actions.to_append.append(self._close(session.id, "its client was silent", self.incarnation))
 
