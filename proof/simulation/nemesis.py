@@ -325,7 +325,7 @@ class Nemesis:
         if not watches or proxy is None:
             return None
         (watch, *_) = watches
-        watch.stalled_until = cluster.world.now + self._random.choice((1.0, 5.0, 30.0))
+        watch.stalled_until = cluster.world.now + self._random.choice((1.0, 5.0, 60.0))
         return Fault("", f"of {proxy.name}", _nothing)
 
     def _no_space(self) -> Fault:

@@ -127,13 +127,6 @@ def _incarnation_never_ends(replace: _Replace) -> None:
     replace(Membership, "end", lambda self, incarnation, why: None)
 
 
-def _skipped_as_done(replace: _Replace) -> None:
-    skipped = Translator.skipped
-    replace(
-        Translator, "skipped", lambda self, applied: [(pending, 0) for pending, _ in skipped(self, applied)]
-    )
-
-
 # -- applying -----------------------------------------------------------------------------------------------
 
 
@@ -407,12 +400,6 @@ PLANTED: tuple[Planted, ...] = (
         _LEASES,
     ),
     Planted(
-        "skipped requests acknowledged",
-        "requests whose outcome a load has skipped are answered with success",
-        _skipped_as_done,
-        ("memory", "slow disk"),
-    ),
-    Planted(
         "late copies count",
         "the applied number of an entry is not looked at",
         _late_copies_count,
@@ -516,7 +503,7 @@ PLANTED: tuple[Planted, ...] = (
         "truncated too far",
         "the log is truncated up to the current snapshot",
         _truncates_too_much,
-        ("want snapshots", "pause a proxy", "cut a proxy from etcd", "compact"),
+        ("want snapshots", "cut a proxy from etcd"),
     ),
     Planted(
         "the pending part dropped",
@@ -528,7 +515,7 @@ PLANTED: tuple[Planted, ...] = (
         "truncation overlooked",
         "a catch-up does not see that entries are gone",
         _reach_unchecked,
-        ("want snapshots", "pause a proxy", "cut a proxy from etcd", "stall a watch"),
+        ("want snapshots", "cut a proxy from etcd"),
     ),
     Planted(
         "a snapshot with wrong numbers",
