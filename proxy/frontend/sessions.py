@@ -224,6 +224,13 @@ class Sessions:
         session = self._by_id.pop(session_id, None)
         return None if session is None else session.connection
 
+    def proxy_came(self, incarnation: str) -> None:
+        """A proxy lives, so its sessions are no orphans: a load shows them before it shows their proxy."""
+        for session_id in [
+            each for each, orphan in self._orphans.items() if orphan.incarnation == incarnation
+        ]:
+            del self._orphans[session_id]
+
     def proxy_gone(self, incarnation: str, attached: Mapping[int, Attached], now: float) -> None:
         """A proxy's key is gone: nobody hears the clients of the sessions that are attached to it."""
         if incarnation in self._own:

@@ -316,6 +316,16 @@ def test_an_orphan_that_comes_back_anywhere_is_none_any_more(proxy: Proxy, to: s
         assert proxy.pass_to(120.0) == []
 
 
+def test_a_proxy_that_a_load_shows_after_its_sessions_keeps_them(proxy: Proxy) -> None:
+    """It came while this proxy was cut off, which then loads the tree anew. Found by the simulation."""
+    proxy.attached = {7: Attached(4000, OTHER)}
+    proxy.sessions.ready(proxy.attached, set(), 100.0)
+    assert proxy.sessions.orphans == 1
+    proxy.sessions.proxy_came(OTHER)
+    assert proxy.sessions.orphans == 0
+    assert proxy.pass_to(120.0) == []
+
+
 def test_no_close_goes_behind_an_attach_of_a_session_that_was_not_here_yet(proxy: Proxy) -> None:
     """Its client may come twice before the first attach is applied. Found by the simulation."""
     outcomes: list[int] = []
