@@ -15,7 +15,7 @@ ARGS ?=
 
 .PHONY: help
 help: ## Show this list
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-14s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "make %-20s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 # Set-up. Stamps are newer than the locks that they stand for, so that a second run does nothing.
 
@@ -33,6 +33,11 @@ $(STAMPS)/pipeline: requirements/pipeline.txt $(STAMPS)/runtime
 	@$(PIP) -r requirements/pipeline.txt
 	@touch $@
 
+$(STAMPS)/pipeline-small: requirements/pipeline-small.txt $(STAMPS)/runtime
+	@echo "installing what the data pipeline needs for small trees into .venv"
+	@$(PIP) -r requirements/pipeline-small.txt
+	@touch $@
+
 $(STAMPS)/grpcio: requirements/grpcio.txt $(STAMPS)/runtime
 	@echo "installing grpcio into .venv"
 	@$(PIP) -r requirements/grpcio.txt
@@ -48,13 +53,15 @@ $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@mkdir -p .cache && tools/fetch_kazoo_source.sh
 	@touch $@
 
-.PHONY: setup setup-grpcio setup-pipeline setup-dev setup-test
+.PHONY: setup setup-grpcio setup-pipeline setup-pipeline-small setup-dev setup-test
 setup: $(STAMPS)/runtime ## Install what `make run` needs: .venv, locked dependencies, an etcd
 	@tools/setup_etcd.sh
 
 setup-grpcio: $(STAMPS)/grpcio ## Install what `--etcd-transport grpcio` needs: grpcio
 
-setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs: Spark (Java has to be installed)
+setup-pipeline-small: $(STAMPS)/pipeline-small ## Install what `python -m pipeline` needs for up to a million znodes: no Spark, no Java
+
+setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs for trees of any size: Spark and Java
 	@tools/install_system_packages.sh java
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
@@ -136,7 +143,7 @@ proto: setup-dev ## Generate proxy/etcd/rpc_pb2.py from rpc.proto
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" ../$(VENV)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 lock: setup-dev ## Write the lock files again from requirements/*.in (ARGS=--upgrade for newer versions)
-	cd requirements && for name in runtime grpcio pipeline dev etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
+	cd requirements && for name in runtime grpcio pipeline pipeline-small dev etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
 
 .PHONY: clean
 clean: ## Remove .venv and caches (not ./data)

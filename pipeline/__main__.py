@@ -1,75 +1,91 @@
 """`python -m pipeline COMMAND`: the commands of the data pipeline.
 
-Exit codes: 0 done, 1 a difference or a failure, 2 wrong usage, 130 interrupted.
+Exit codes: 0 done; 1 the trees differ, or the tree cannot be moved as it is; 2 wrong usage, or a source or
+target that cannot be read, reached or written; 130 interrupted.
+
+Only the chosen command's module is imported: a small tree is looked at in less time than Spark, or even all
+of our own modules, take to import.
 """
 
 import argparse
+import importlib
 import signal
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import NamedTuple
 
-from pyspark.errors import PySparkException
-
-from pipeline.etcd.read import NotReadable
-from pipeline.etcd.requests import LoadRefused
-from pipeline.formats.errors import BadFile
-from pipeline.jobs import export, import_, inspect, verify
-from pipeline.jobs.failure import Failure, Usage, reason_of
-from pipeline.live.admin import NoSnapshot
-from pipeline.live.walk import WalkFailed
-from proxy.etcd.model import EtcdError
+from pipeline.errors import MissingPackage
+from pipeline.jobs.failure import is_expected, reason_of
 from proxy.support.stdout import guarded
-from schema.errors import BadValue
-
-#: A module a command: SUMMARY, add_arguments(parser), run(arguments) -> exit code.
-COMMANDS: dict[str, ModuleType] = {
-    "import": import_,
-    "export": export,
-    "verify": verify,
-    "inspect": inspect,
-}
 
 _INTERRUPTED = 128 + signal.SIGINT  # as a shell has it
-_EXPECTED = (
-    BadFile,
-    BadValue,
-    EtcdError,
-    Failure,
-    LoadRefused,
-    NoSnapshot,
-    NotReadable,
-    OSError,
-    PySparkException,
-    WalkFailed,
-)
+_FAILED = 2
+_PACKAGES = ("numpy", "pyarrow")
+
+
+class Command(NamedTuple):
+    """A command; its module has add_arguments(parser) and run(arguments) -> exit code."""
+
+    module: str
+    summary: str
+
+
+COMMANDS = {
+    "import": Command("pipeline.jobs.import_", "copy a tree of ZooKeeper into etcd"),
+    "export": Command(
+        "pipeline.jobs.export", "write a tree in etcd as a snapshot for ZooKeeper, or as a table"
+    ),
+    "verify": Command("pipeline.jobs.verify", "compare two trees, node by node and field by field"),
+    "inspect": Command(
+        "pipeline.jobs.inspect", "report what a tree contains, and what its logs show about writes"
+    ),
+}
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code. Wrong usage exits with 2."""
+    """Run one command; returns the exit code. argparse itself exits with 2 for wrong usage."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    try:
+        given = _parser(words).parse_args(words)
+        return int(given.run(given))
+    except KeyboardInterrupt:
+        print("python -m pipeline: interrupted; what was begun can be run again", file=sys.stderr)
+        return _INTERRUPTED
+    except Exception as error:
+        if not is_expected(error):
+            raise
+        print(f"python -m pipeline: {reason_of(error)}", file=sys.stderr)
+        return _FAILED
+
+
+def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
+    """All commands, with the options of the one that `words` names. Raises MissingPackage."""
     parser = argparse.ArgumentParser(
         prog="python -m pipeline",
         description="Copy a tree of ZooKeeper into etcd and back, and compare the copies.",
     )
+    chosen = next((word for word in words if not word.startswith("-")), None)
     commands = parser.add_subparsers(metavar="COMMAND", required=True)
-    for name, module in COMMANDS.items():
-        command = commands.add_parser(
-            name, help=module.SUMMARY, description=module.SUMMARY, allow_abbrev=False
-        )
-        module.add_arguments(command)
-        command.set_defaults(run=module.run)
-    given = parser.parse_args(arguments)
+    for name, command in COMMANDS.items():
+        sub = commands.add_parser(name, help=command.summary, description=command.summary, allow_abbrev=False)
+        if name == chosen:
+            module = _imported(command.module)
+            module.add_arguments(sub)
+            sub.set_defaults(run=module.run)
+    return parser
+
+
+def _imported(name: str) -> ModuleType:
     try:
-        return int(given.run(given))
-    except (Usage, ValueError) as error:
-        print(f"python -m pipeline: {error}", file=sys.stderr)
-        return 2
-    except _EXPECTED as error:
-        print(f"python -m pipeline: {reason_of(error)}", file=sys.stderr)
-        return 1
-    except KeyboardInterrupt:
-        print("python -m pipeline: interrupted; what was begun can be run again", file=sys.stderr)
-        return _INTERRUPTED
+        return importlib.import_module(name)
+    except ModuleNotFoundError as error:
+        if error.name not in _PACKAGES:
+            raise
+        raise MissingPackage(
+            f"{error.name} is not installed: `make setup-pipeline-small` installs what small trees need,"
+            " `make setup-pipeline` what all trees need"
+        ) from error
 
 
 if __name__ == "__main__":

@@ -6,13 +6,11 @@ Column-wise: an object for each cell would cost more than all the rest.
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from pipeline.table import ZNODES, AclRow, ZnodeRow
 
 ROWS = 4096  # in one batch
 
-_SCHEMA = to_arrow_schema(ZNODES)
 _ACL = ZnodeRow._fields.index("acl")
 
 
@@ -20,9 +18,9 @@ def batch_of(rows: Sequence[ZnodeRow]) -> pa.RecordBatch:
     """`rows`, of which there is at least one, as one batch of the schema ZNODES."""
     columns = [
         pa.array(column, type=field.type)
-        for column, field in zip(zip(*rows, strict=True), _SCHEMA, strict=True)
+        for column, field in zip(zip(*rows, strict=True), ZNODES, strict=True)
     ]
-    return pa.RecordBatch.from_arrays(columns, schema=_SCHEMA)
+    return pa.RecordBatch.from_arrays(columns, schema=ZNODES)
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[ZnodeRow]:

@@ -1,20 +1,13 @@
 """The tables that sources, sinks and jobs meet in: one row a znode, a session, a transaction.
 
-Only declarations: the rows as Python sees them and the same as Spark and Parquet know them. Numbers, times
-and names are ZooKeeper's own: StatPersisted, TxnHeader. Times are milliseconds since 1970.
+Only declarations: the rows as Python sees them and the same as Arrow and Parquet know them
+(pipeline.sources.spark.struct_of has them for Spark). Numbers, times and names are ZooKeeper's own:
+StatPersisted, TxnHeader. Times are milliseconds since 1970.
 """
 
 from typing import NamedTuple
 
-from pyspark.sql.types import (
-    ArrayType,
-    BinaryType,
-    IntegerType,
-    LongType,
-    StringType,
-    StructField,
-    StructType,
-)
+import pyarrow as pa
 
 
 class AclRow(NamedTuple):
@@ -72,60 +65,63 @@ class TransactionRow(NamedTuple):
     offset: int  # of the entry in its file, bytes
 
 
-_ACL = ArrayType(
-    StructType(
-        [
-            StructField("perms", IntegerType(), nullable=False),
-            StructField("scheme", StringType(), nullable=False),
-            StructField("id", StringType(), nullable=False),
-        ]
-    ),
-    containsNull=False,
+_ACL = pa.list_(
+    pa.field(
+        "element",
+        pa.struct(
+            [
+                pa.field("perms", pa.int32(), nullable=False),
+                pa.field("scheme", pa.string(), nullable=False),
+                pa.field("id", pa.string(), nullable=False),
+            ]
+        ),
+        nullable=False,
+    )
 )
 
-ZNODES = StructType(
+ZNODES = pa.schema(
     [
-        StructField("path", StringType(), nullable=False),
-        StructField("data", BinaryType()),
-        StructField("acl", _ACL),
-        StructField("czxid", LongType(), nullable=False),
-        StructField("mzxid", LongType(), nullable=False),
-        StructField("pzxid", LongType(), nullable=False),
-        StructField("ctime", LongType(), nullable=False),
-        StructField("mtime", LongType(), nullable=False),
-        StructField("version", IntegerType(), nullable=False),
-        StructField("created", IntegerType(), nullable=False),
-        StructField("aversion", IntegerType(), nullable=False),
-        StructField("owner", LongType(), nullable=False),
+        pa.field("path", pa.string(), nullable=False),
+        pa.field("data", pa.binary()),
+        pa.field("acl", _ACL),
+        pa.field("czxid", pa.int64(), nullable=False),
+        pa.field("mzxid", pa.int64(), nullable=False),
+        pa.field("pzxid", pa.int64(), nullable=False),
+        pa.field("ctime", pa.int64(), nullable=False),
+        pa.field("mtime", pa.int64(), nullable=False),
+        pa.field("version", pa.int32(), nullable=False),
+        pa.field("created", pa.int32(), nullable=False),
+        pa.field("aversion", pa.int32(), nullable=False),
+        pa.field("owner", pa.int64(), nullable=False),
     ]
 )
 
-SESSIONS = StructType(
+SESSIONS = pa.schema(
     [
-        StructField("id", LongType(), nullable=False),
-        StructField("timeout_ms", IntegerType(), nullable=False),
+        pa.field("id", pa.int64(), nullable=False),
+        pa.field("timeout_ms", pa.int32(), nullable=False),
     ]
 )
 
-TRANSACTIONS = StructType(
+TRANSACTIONS = pa.schema(
     [
-        StructField("zxid", LongType(), nullable=False),
-        StructField("part", IntegerType(), nullable=False),
-        StructField("session_id", LongType(), nullable=False),
-        StructField("cxid", IntegerType(), nullable=False),
-        StructField("time", LongType(), nullable=False),
-        StructField("type", IntegerType(), nullable=False),
-        StructField("path", StringType()),
-        StructField("data", BinaryType()),
-        StructField("acl", _ACL),
-        StructField("version", IntegerType()),
-        StructField("parent_cversion", IntegerType()),
-        StructField("owner", LongType()),
-        StructField("timeout_ms", IntegerType()),
-        StructField("error", IntegerType()),
-        StructField("paths", ArrayType(StringType(), containsNull=False)),
-        StructField("digest", LongType()),
-        StructField("file", StringType(), nullable=False),
-        StructField("offset", LongType(), nullable=False),
+        pa.field("zxid", pa.int64(), nullable=False),
+        pa.field("part", pa.int32(), nullable=False),
+        pa.field("session_id", pa.int64(), nullable=False),
+        pa.field("cxid", pa.int32(), nullable=False),
+        pa.field("time", pa.int64(), nullable=False),
+        pa.field("type", pa.int32(), nullable=False),
+        pa.field("path", pa.string()),
+        pa.field("data", pa.binary()),
+        pa.field("acl", _ACL),
+        pa.field("version", pa.int32()),
+        pa.field("parent_cversion", pa.int32()),
+        pa.field("owner", pa.int64()),
+        pa.field("timeout_ms", pa.int32()),
+        pa.field("error", pa.int32()),
+        pa.field("paths", pa.list_(pa.field("element", pa.string(), nullable=False))),
+        pa.field("digest", pa.int64()),
+        pa.field("file", pa.string(), nullable=False),
+        pa.field("offset", pa.int64(), nullable=False),
     ]
 )

@@ -179,18 +179,28 @@ def decode_entry(value: bytes) -> Entry:
     return Entry(clock, rules, checkpoint, digest, requests)
 
 
-def _unpack_lists(packed: bytes) -> list[tuple[Identity, ...]]:
-    fields = Fields(packed, "an entry's identities")
-    lists = []
-    while fields.remaining:
-        lists.append(_unpack_identities(fields.raw(fields.size())))
-    return lists
-
-
 # A proxy's entries name the same few lists again and again. Long ones are not kept: a client may call itself
 # what it likes, and could fill the memory with names.
 _MOST_CACHED = 4096
 _LONGEST_CACHED = 1024
+_lists: dict[bytes, list[tuple[Identity, ...]]] = {}
+
+
+def _unpack_lists(packed: bytes) -> list[tuple[Identity, ...]]:
+    """The lists of one entry. Not to be changed: entries with the same lists share them."""
+    lists = _lists.get(packed)
+    if lists is None:
+        fields = Fields(packed, "an entry's identities")
+        lists = []
+        while fields.remaining:
+            lists.append(_unpack_identities(fields.raw(fields.size())))
+        if len(packed) <= _LONGEST_CACHED:
+            if len(_lists) >= _MOST_CACHED:
+                _lists.clear()
+            _lists[packed] = lists
+    return lists
+
+
 _packed_lists: dict[tuple[Identity, ...], bytes] = {}
 _unpacked_lists: dict[bytes, tuple[Identity, ...]] = {}
 

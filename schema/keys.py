@@ -13,8 +13,13 @@ from schema.errors import ForeignKey
 # Names of incarnations are put into keys, so they hold no slash and nothing that a terminal would not show.
 _INCARNATION = rb"[0-9A-Za-z_.-]+"
 _PROXY = re.compile(rb"(%b)" % _INCARNATION)
-_ENTRY = re.compile(rb"(%b)/([0-9]{16})" % _INCARNATION)
+_DIGITS = 16  # of an entry's number
+_ENTRY = re.compile(rb"(%b)/([0-9]{%d})" % (_INCARNATION, _DIGITS))
+_MOST_SENDERS = 4096  # that are remembered
 _PAGE = re.compile(rb"([0-9]{1,19})-(%b)/(?:(?:nodes|sessions)/[0-9]{8}|state)" % _INCARNATION)
+
+
+_new = tuple.__new__
 
 
 class Kind(enum.Enum):
@@ -47,6 +52,7 @@ class Keyspace:
     """All keys of one tree, under one prefix."""
 
     __slots__ = (
+        "_senders",
         "end",
         "live",
         "live_end",
@@ -76,6 +82,8 @@ class Keyspace:
         self.log, self.log_end = base + b"/live/log/", base + b"/live/log0"
         self.snapshots, self.snapshots_end = base + b"/snapshot/", base + b"/snapshot0"
         self.version_1 = base + b"/tree"  # the tree's record of schema version 1
+        # By what comes before the number: entries come by the thousand from a few incarnations.
+        self._senders: dict[bytes, str] = {}
 
     def proxy(self, incarnation: str) -> bytes:
         """The key that exists as long as a proxy lives; it hangs on the proxy's lease."""
@@ -83,7 +91,7 @@ class Keyspace:
 
     def entry(self, incarnation: str, number: int) -> bytes:
         """The key of an incarnation's entry; numbers are decimal, so that etcd's order is theirs."""
-        return b"%b%b/%016d" % (self.log, incarnation.encode(), number)
+        return b"%b%b/%0*d" % (self.log, incarnation.encode(), _DIGITS, number)
 
     def entries_of(self, incarnation: str) -> tuple[bytes, bytes]:
         """The range of all entries of one incarnation."""
@@ -109,9 +117,16 @@ class Keyspace:
 
     def parse(self, key: bytes) -> ParsedKey:
         """What a key stands for. Raises ForeignKey for one that is not ours."""
+        sender = self._senders.get(key[:-_DIGITS])
+        if sender is not None and (number := key[-_DIGITS:]).isdigit():
+            # `ParsedKey(...)` would go through a function written in Python.
+            return _new(ParsedKey, (Kind.ENTRY, sender, int(number)))
         if key.startswith(self.log):
             if entry := _ENTRY.fullmatch(key, len(self.log)):
-                return ParsedKey(Kind.ENTRY, entry[1].decode(), int(entry[2]))
+                if len(self._senders) >= _MOST_SENDERS:
+                    self._senders.clear()
+                sender = self._senders[key[:-_DIGITS]] = entry[1].decode()
+                return ParsedKey(Kind.ENTRY, sender, int(entry[2]))
         elif key == self.tree:
             return ParsedKey(Kind.TREE, "", 0)
         elif key.startswith(self.proxies):

@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from bench.pipeline import tree
 from pipeline.batches import ROWS, batch_of
 from pipeline.formats import log, transactions
+from pipeline.sources.spark import struct_of
 from pipeline.spark import session
 from pipeline.table import ZNODES
 
@@ -32,7 +33,7 @@ def frame(spark: SparkSession, nodes: int) -> DataFrame:
                     yield batch_of(rows[start : start + ROWS])
 
     numbers = spark.range(-1, tables, 1, max(1, tables // _TABLES_A_TASK))
-    return numbers.mapInArrow(make, ZNODES)
+    return numbers.mapInArrow(make, struct_of(ZNODES))
 
 
 def snapshot(spark: SparkSession, nodes: int, folder: str) -> None:

@@ -5,13 +5,14 @@ with etcd, is counted apart. Its work is not the proxy's, and neither is HTTP/2'
 """
 
 import asyncio
+from collections.abc import Callable
 from dataclasses import astuple, dataclass
 
-from bench.stages.meter import BACKGROUND, OUTSIDE, Meter
+from bench.stages.meter import APPEND, BACKGROUND, OUTSIDE, Meter
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Delete, Put, Txn, WatchMessage
-from proxy.etcd.transport import Metadata
+from proxy.etcd.transport import Metadata, RpcError
 from tests.fakes.etcd import FakeEtcd
 from tests.fakes.etcd_messages import answer, watch_message
 
@@ -64,19 +65,35 @@ class CountingEtcd:
         if former == BACKGROUND:
             counts.background += 1
             self.counts = Counts()
-        method = path.rpartition("/")[2]
-        if method == "Txn":
-            self.counts.bytes += len(request)
-        elif method == "Range":
-            self.counts.ranges += 1
         try:
-            response = answer(self.store, method, request, self._count)
+            response = self._answer(path.rpartition("/")[2], request)
         finally:
             self.counts = counts
             self._meter.enter(former)
         # A Txn's events mostly come before its answer: let whoever follows them go first.
         await asyncio.sleep(0)
         return response
+
+    def begin(
+        self,
+        path: str,
+        request: bytes,
+        _timeout: float,
+        _metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
+    ) -> bool:
+        """As `unary`, by a callback. No Txn that the proxy begins this way is refused here."""
+        former = self._meter.enter(OUTSIDE)
+        response = self._answer(path.rpartition("/")[2], request)
+        self._meter.enter(former)
+        loop = asyncio.get_running_loop()
+        loop.call_soon(loop.call_soon, self._give, response, on_answer)
+        return True
+
+    def _give(self, response: bytes, on_answer: Callable[[bytes | RpcError], None]) -> None:
+        former = self._meter.enter(APPEND)
+        on_answer(response)
+        self._meter.enter(former)
 
     async def stream(self, path: str, metadata: Metadata = ()) -> "_Watch | _KeepAlive":
         """A watch, or what keeps leases alive."""
@@ -88,6 +105,13 @@ class CountingEtcd:
 
     async def close(self) -> None:
         """Nothing is open."""
+
+    def _answer(self, method: str, request: bytes) -> bytes:
+        if method == "Txn":
+            self.counts.bytes += len(request)
+        elif method == "Range":
+            self.counts.ranges += 1
+        return answer(self.store, method, request, self._count)
 
     def _count(self, txn: Txn) -> None:
         self.counts.txns += 1
@@ -120,8 +144,11 @@ class _Watch:
         asked = pb.WatchRequest.FromString(message).create_request
         self._watcher = self._store.watch(asked.key, asked.range_end, asked.start_revision)
 
-    async def read(self) -> bytes:
-        message = await self._watcher.queue.get()
+    async def listen(self, on_message: Callable[[bytes], None]) -> None:
+        while True:
+            on_message(self._encoded(await self._watcher.queue.get()))
+
+    def _encoded(self, message: object) -> bytes:
         former = self._meter.enter(OUTSIDE)
         assert isinstance(message, WatchMessage)  # nothing is compacted here
         encoded = watch_message(message.revision, message.events)
@@ -146,8 +173,9 @@ class _KeepAlive:
         response = pb.LeaseKeepAliveResponse(id=lease, ttl=self._store.lease_renew(lease))
         self._answers.put_nowait(response.SerializeToString())
 
-    async def read(self) -> bytes:
-        return await self._answers.get()
+    async def listen(self, on_message: Callable[[bytes], None]) -> None:
+        while True:
+            on_message(await self._answers.get())
 
     def cancel(self) -> None:
         pass

@@ -11,5 +11,8 @@ writer.py    one task's part of a load.
 publish.py   the end of a load: all parts become one tree with its sessions, or are refused.
 read.py      pages and sessions of a snapshot, and whether there is a log behind it.
 settle.py    a snapshot that holds all that a tree holds now.
+log.py       the log as a stream: marks in it, and the entries between two of them.
+replayed.py  what came of the requests between two marks.
+address.py   how a command line names a tree in etcd.
 options.py   how to reach etcd, from a command line or Spark's options.
 """

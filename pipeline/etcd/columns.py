@@ -12,7 +12,6 @@ import numpy
 import numpy.typing
 import pyarrow as pa
 import pyarrow.compute as pc
-from pyspark.sql.pandas.types import to_arrow_schema
 
 from codec.jute import Acl
 from pipeline.formats import digest
@@ -22,9 +21,7 @@ from schema.errors import BadValue
 from schema.paths import ZOOKEEPER
 from schema.znode import OPEN_ACL
 
-SCHEMA = to_arrow_schema(ZNODES)
-
-_ACL = SCHEMA.field("acl").type
+_ACL = ZNODES.field("acl").type
 _LONGS = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "owner")
 _INTS = ("version", "created", "aversion")
 _DIGEST_STAT = numpy.dtype(
@@ -108,7 +105,7 @@ def decode(page: bytes) -> pa.RecordBatch:
         raise BadValue("a page has a znode whose ACL is not in it")
     acls = [None if acl == OPEN_ACL else [entry._asdict() for entry in acl] for acl in table]
     columns["acl"] = pa.array(acls, _ACL).take(pa.array(indexes))
-    return pa.RecordBatch.from_arrays([columns[name] for name in SCHEMA.names], schema=SCHEMA)
+    return pa.RecordBatch.from_arrays([columns[name] for name in ZNODES.names], schema=ZNODES)
 
 
 def hashes(batch: pa.RecordBatch, *, ascii_only: bool = False) -> list[int]:
@@ -159,7 +156,7 @@ def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
     for batch in batches:
         if not batch.num_rows:
             continue
-        waiting.append(batch.select(SCHEMA.names).cast(SCHEMA))
+        waiting.append(batch.select(ZNODES.names).cast(ZNODES))
         size += batch.nbytes
         if size >= _LEAST_RAW:
             yield pa.concat_batches(waiting)

@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
+from pipeline.errors import Failure
 from pipeline.etcd import columns
 from pipeline.etcd.passwords import password_of
 from pipeline.etcd.requests import TIMEOUT, insist
@@ -21,7 +22,7 @@ from schema.record import SnapshotRef, TreeRecord
 _TOGETHER = 16  # pages in one request
 
 
-class NotReadable(Exception):
+class NotReadable(Failure):
     """What lies under the prefix is no whole tree."""
 
 

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
+from pipeline.errors import Failure
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdNoSpace, EtcdRefused, EtcdUnknown, Get, RefusalKind, Txn, TxnResult
 
@@ -14,7 +15,7 @@ _PATIENCE = 60.0  # seconds for etcd to come back
 RETRY = 0.2  # seconds before a request of unknown outcome is sent again
 
 
-class LoadRefused(Exception):
+class LoadRefused(Failure):
     """The load cannot begin or go on; the message says why and what to do. No proxy serves the target."""
 
 

@@ -5,7 +5,7 @@ what would be a smaller tree than there was, unless `repair` allows it by name.
 """
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import groupby, pairwise
 from operator import attrgetter
 from pathlib import Path
@@ -74,6 +74,16 @@ def files(path: str, log_path: str | None = None) -> tuple[list[str], list[str]]
     return snapshots, _by_zxid(log_folder, log.zxid_of)
 
 
+def _passed_over(folders: Iterable[Path]) -> list[str]:
+    """What is named like a snapshot or a log and is no file."""
+    return [
+        f"{other}: is no file, and is passed over"
+        for folder in sorted(set(folders))
+        for other in sorted(folder.iterdir())
+        if not other.is_file() and {snapshot.zxid_of(other.name), log.zxid_of(other.name)} != {None}
+    ]
+
+
 def survey(
     path: str,
     log_path: str | None = None,
@@ -95,6 +105,7 @@ def survey(
     state = _LogState(zxid, repair, notes)
     counting = _counting(logs, zxid)
     read = tuple(state.read(name, last=name is counting[-1]) for name in counting)
+    notes += _passed_over((_version_folder(path), _version_folder(log_path or path)))
     for other in rejected:
         if _zxid(other.file) > state.zxid:
             raise BadFile(
@@ -119,6 +130,17 @@ def survey(
         digest,
         tuple(notes),
     )
+
+
+def nodes_about(found: Survey) -> int:
+    """About how many nodes the tree has: as many as fit, if all are as large as the first. Raises BadFile."""
+    with opened(found.snapshot) as source:
+        reader = SnapshotReader(source, found.snapshot)
+        start = reader.head().nodes_at
+        run = reader.nodes()
+    if run.last or not run.offsets:
+        return len(run.offsets)
+    return len(run.offsets) * (found.checked.size - start) // (run.end - start)
 
 
 class Run(NamedTuple):
@@ -348,12 +370,16 @@ def _version_folder(path: str) -> Path:
     if (folder / "version-2").is_dir():
         return folder / "version-2"
     if not folder.is_dir():
-        raise BadFile(path, None, "is no directory")
+        raise BadFile(path, None, "is not a directory" if folder.exists() else "is not there")
     return folder
 
 
 def _by_zxid(folder: Path, zxid_of: Callable[[str], int | None]) -> list[str]:
-    found = [(zxid, str(file)) for file in folder.iterdir() if (zxid := zxid_of(file.name)) is not None]
+    found = [
+        (zxid, str(file))
+        for file in folder.iterdir()
+        if (zxid := zxid_of(file.name)) is not None and file.is_file()
+    ]
     return [file for _, file in sorted(found)]
 
 

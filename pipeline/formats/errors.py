@@ -1,7 +1,9 @@
 """What goes wrong with ZooKeeper's files."""
 
+from pipeline.errors import Failure
 
-class BadFile(Exception):
+
+class BadFile(Failure):
     """A file does not hold what it should; the message names the file and, where there is one, the byte."""
 
     def __init__(self, file: str, offset: int | None, reason: str) -> None:

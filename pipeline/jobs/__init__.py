@@ -1,1 +1,1 @@
-"""What `python -m pipeline` does, a module a command: SUMMARY, add_arguments(parser), run(arguments)."""
+"""What `python -m pipeline` does, a module a command: add_arguments(parser), run(arguments) -> exit code."""

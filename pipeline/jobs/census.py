@@ -1,6 +1,6 @@
 """One pass over a tree before it is moved: what there is, what cannot be moved, which nodes are ephemeral.
 
-Runs on Spark's workers, a batch at a time. What comes back to the driver is small but for the ephemerals'
+Runs a batch at a time. What comes back to the driver is small but for the ephemerals'
 paths and 8 bytes for each path.
 """
 
@@ -16,7 +16,8 @@ from pipeline.etcd import columns, paths
 from pipeline.etcd.paths import Paths
 from pipeline.etcd.records import kind_of, obstacle_to
 from pipeline.formats import digest
-from pipeline.jobs.rows import Rows
+from pipeline.running.runner import Runner
+from pipeline.running.table import Table
 from schema.pages import pack_acls
 from schema.paths import ROOT
 from schema.znode import OPEN_ACL, session_of
@@ -67,13 +68,13 @@ class _Found:
     paths: Paths = field(default_factory=lambda: Paths.of(()))
 
 
-def take(rows: Rows, max_request_bytes: int) -> Census:
+def take(runner: Runner, znodes: Table, max_request_bytes: int) -> Census:
     """Go through a table of znodes; once more if its paths look wrong."""
 
     def count(batches: Iterator[pa.RecordBatch]) -> _Found:
         return _count(batches, max_request_bytes)
 
-    found = rows.each(count)
+    found = runner.each("survey", znodes, count)
     sums = sum((part.sums for part in found), Counter())
     faults = paths.check(part.paths for part in found)
     return Census(
@@ -87,15 +88,16 @@ def take(rows: Rows, max_request_bytes: int) -> Census:
         ephemerals=sorted(ephemeral for part in found for ephemeral in part.ephemerals),
         obstacles=sorted(obstacle for part in found for obstacle in part.obstacles)[:_MOST_TOLD],
         obstacle_count=sums["obstacles"],
-        fault=_fault(rows, faults) if faults else None,
+        fault=_fault(runner, znodes, faults) if faults else None,
     )
 
 
-def _fault(rows: Rows, faults: paths.Faults) -> str | None:
+def _fault(runner: Runner, znodes: Table, faults: paths.Faults) -> str | None:
     def look(batches: Iterator[pa.RecordBatch]) -> list[str]:
         return [path for batch in batches for path in paths.suspects(batch.column("path"), faults)]
 
-    return paths.describe((path for some in rows.each(look) for path in some), faults)
+    found = runner.each("look for wrong paths", znodes, look)
+    return paths.describe((path for some in found for path in some), faults)
 
 
 def _count(batches: Iterable[pa.RecordBatch], max_request_bytes: int) -> _Found:

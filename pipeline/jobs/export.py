@@ -6,30 +6,32 @@ a newer state, and no zxid is given twice.
 
 import argparse
 import asyncio
-import json
-from typing import NamedTuple
+from collections.abc import Iterator
+from typing import Any, NamedTuple
 
-from pyspark.sql import DataFrame
+import pyarrow as pa
 
+from pipeline.errors import Failure
 from pipeline.etcd import load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.options import add_arguments as add_etcd_arguments
+from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Session, Survey, sessions
 from pipeline.etcd.settle import settled
 from pipeline.jobs import census
 from pipeline.jobs.ephemerals import Ending, Kept, kept_of
-from pipeline.jobs.failure import Failure
-from pipeline.jobs.progress import told
-from pipeline.jobs.rows import Rows
-from pipeline.jobs.summary import add_list_argument, say, say_each, say_tree
-from pipeline.sources.zketcd import ZketcdSource, survey_option
-from pipeline.sources.zookeeper_sink import check_folder, folder_of
-from pipeline.spark import session
+from pipeline.jobs.live_sides import table_of
+from pipeline.jobs.summary import add_list_argument, add_progress_argument, say, say_each, say_tree
+from pipeline.running import runner as running
+from pipeline.running.runner import Runner
+from pipeline.running.table import Table
+from pipeline.sources import parquet
+from pipeline.sources.options import local_path
+from pipeline.sources.parquet import ParquetWriter, RemoteParquet
+from pipeline.sources.reading import Writer
+from pipeline.sources.zookeeper_sink import SinkOptions, ZooKeeperWriter, check_folder, folder_of
 from pipeline.table import ZNODES
 
-SUMMARY = "write a tree in etcd as a snapshot for ZooKeeper, or as a table"
-
-_PARQUET = "parquet:"
 _UNBOUNDED = 1 << 62  # bytes: ZooKeeper's own bound is jute.maxbuffer, which is the user's
 
 
@@ -59,24 +61,26 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--dry-run", action="store_true", help="print what would be done, and write nothing")
     add_list_argument(parser)
+    running.add_arguments(parser)
+    add_progress_argument(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Export; raises NotReadable, Failure and Spark's errors."""
-    if not arguments.target.startswith(_PARQUET):
-        _check(arguments.target)
+    _check(arguments.target)
+    if arguments.compression and arguments.target.startswith(parquet.PREFIX):
+        raise Failure("--compression is for ZooKeeper's snapshots: Parquet has its own")
     connection = Connection.from_arguments(arguments)
     found = asyncio.run(_look(connection))
     seen = found.seen
     say(f"source: {connection.prefix} at position {seen.snapshot.position}, last zxid 0x{seen.last_zxid:x}")
     if seen.proxies:
         say(f"source: {seen.proxies} zketcd serve it: what clients write from now on is not in the export")
-    spark = session("zketcd export")
-    options = {**connection.options(), "snapshot": survey_option(seen)}
-    znodes = spark.read.format("zketcd").options(**options).load()
-    rows = Rows(spark, znodes, ZketcdSource(options).reader(ZNODES))
-    with told(spark, "survey"):
-        counted = census.take(rows, _UNBOUNDED)
+    znodes = table_of(connection, seen)
+    remote = _remote(arguments.target)
+    target = [] if remote is None else [Table(remote)]
+    runner = running.runner_for(arguments, "zketcd export", [znodes, *target])
+    counted = census.take(runner, znodes, _UNBOUNDED)
     derived = [held.row for held in found.sessions if held.derived]
     kept = kept_of(counted, derived if arguments.keep_sessions else ())
     say_tree(counted, kept, arguments.listed)
@@ -90,8 +94,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.dry_run:
         say("dry run: nothing was written")
         return 0
-    with told(spark, "write"):
-        _write(znodes.mapInArrow(Ending(kept, zxid), ZNODES), arguments, kept, zxid)
+    _write(runner, znodes, arguments, kept, zxid)
     nodes = counted.nodes - len(kept.dropped_paths)
     say(f"exported: {nodes} znodes to {arguments.target}, zxids continue at 0x{zxid:x}")
     return 0
@@ -100,28 +103,57 @@ def run(arguments: argparse.Namespace) -> int:
 def _check(target: str) -> None:
     """Raises Failure where the export could not be written, before anything is read."""
     try:
-        check_folder(folder_of(target))
+        if not target.startswith(parquet.PREFIX):
+            if not target or "://" in target:
+                raise Failure(f"{target!r} is neither a directory nor {parquet.PREFIX}DIRECTORY")
+            check_folder(folder_of(target))
+        elif (path := parquet.local_path(target)) is not None:
+            parquet.check_target(path)
     except (ValueError, OSError) as error:
         raise Failure(str(error)) from None
 
 
-def _write(tree: DataFrame, arguments: argparse.Namespace, kept: Kept, zxid: int) -> None:
-    target: str = arguments.target
-    if target.startswith(_PARQUET):
-        tree.write.parquet(target.removeprefix(_PARQUET))
+def _remote(target: str) -> RemoteParquet | None:
+    """The target, if it is Parquet at a URL."""
+    if not target.startswith(parquet.PREFIX) or parquet.local_path(target) is not None:
+        return None
+    return RemoteParquet(target.removeprefix(parquet.PREFIX))
+
+
+def _write(runner: Runner, znodes: Table, arguments: argparse.Namespace, kept: Kept, zxid: int) -> None:
+    ending = Ending(kept, zxid)
+    remote = _remote(arguments.target)
+    if remote is not None:
+        from pipeline.running.spark import BySpark
+        from pipeline.sources import spark_parquet
+
+        assert isinstance(runner, BySpark)
+        with runner.reporter.told("write"):
+            spark_parquet.write(runner.spark, znodes.reader, ending, remote)
         return
-    options = {
-        "zxid": str(zxid),
-        "sessions": json.dumps([list(row) for row in kept.sessions]),
-        "trailer": arguments.trailer,
-    }
-    if arguments.compression:
-        options["compression"] = arguments.compression
-    tree.write.format("zookeeper").options(**options).mode("append").save(target)
+    writer = _writer(arguments, kept, zxid)
+
+    def write(batches: Iterator[pa.RecordBatch]) -> Any:
+        return writer.write(ending(batches))
+
+    try:
+        writer.commit(runner.each("write", znodes, write))
+    finally:
+        writer.abort()
+
+
+def _writer(arguments: argparse.Namespace, kept: Kept, zxid: int) -> Writer:
+    target: str = arguments.target
+    path = parquet.local_path(target) if target.startswith(parquet.PREFIX) else None
+    if path is not None:
+        return ParquetWriter(path)
+    folder, codec = folder_of(local_path(target)), arguments.compression or ""
+    options = SinkOptions(folder, zxid, kept.sessions, arguments.trailer, codec, False)
+    return ZooKeeperWriter(options, ZNODES.names)
 
 
 async def _look(connection: Connection) -> Prefix:
     keys = connection.keys
-    async with connection.client() as etcd:
+    async with reached(connection) as etcd:
         seen = await settled(etcd, keys)
         return Prefix(seen, await sessions(etcd, keys, seen))

@@ -1,8 +1,10 @@
 """How a command fails: with one clear line, never a traceback."""
 
 import re
+import sys
 
-from pyspark.errors import PySparkException
+from pipeline.errors import Failure
+from proxy.etcd.model import EtcdError
 
 # The last line of a Python traceback in a message of Spark: the class, with its module unless it is Python's
 # own, and what it says.
@@ -10,23 +12,29 @@ _RAISED = re.compile(
     r"^\s*(?:(?:[a-z_]+\.)+[A-Za-z]+|[A-Z][A-Za-z]*(?:Error|Exception)): (.+)$", re.MULTILINE
 )
 _OURS = re.compile(r"^\s*(?:pipeline|proxy|schema|codec)\.[\w.]+: (.+)$", re.MULTILINE)
+_SPARK = {"pyspark.errors": "PySparkException", "py4j.protocol": "Py4JJavaError"}
 
 
-class Failure(Exception):
-    """The command cannot do what it was asked; the message is for the user."""
+def is_expected(error: Exception) -> bool:
+    """Whether an error is one of input, or of the world outside, rather than of our own code."""
+    return isinstance(error, (Failure, EtcdError, OSError, ValueError)) or is_of_spark(error)
 
 
-class Usage(Exception):
-    """The command was called wrongly; the message is for the user."""
+def is_of_spark(error: Exception) -> bool:
+    """Whether Spark raised it. Asked without an import of Spark."""
+    modules = {sys.modules.get(name): kind for name, kind in _SPARK.items()}
+    return any(module and isinstance(error, getattr(module, kind)) for module, kind in modules.items())
 
 
 def reason_of(error: Exception) -> str:
-    """What to tell the user of an error. One from Spark's workers is told as they raised it."""
-    if not isinstance(error, PySparkException):
-        return str(error) or type(error).__name__
+    """What to tell the user of an error, in one line. One from Spark's workers is told as they raised it."""
     text = str(error)
-    for pattern in (_OURS, _RAISED):
-        found = pattern.findall(text)
-        if found:
-            return str(found[-1]).strip()
-    return text.splitlines()[0]
+    if is_of_spark(error):
+        for pattern in (_OURS, _RAISED):
+            found = pattern.findall(text)
+            if found:
+                return str(found[-1]).strip()
+        return text.splitlines()[0] if text else type(error).__name__
+    if isinstance(error, OSError) and error.filename is not None:
+        return f"{error.filename}: {error.strerror}"
+    return " ".join(text.split()) or type(error).__name__

@@ -10,26 +10,26 @@ from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
 
+from pipeline.errors import Failure
 from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.options import add_arguments as add_etcd_arguments
 from pipeline.etcd.publish import publish
+from pipeline.etcd.reach import reached
 from pipeline.etcd.writer import Part
-from pipeline.jobs import census, origin
+from pipeline.jobs import census, origin, tables
 from pipeline.jobs.census import Census
 from pipeline.jobs.ephemerals import Ending, kept_of
-from pipeline.jobs.failure import Failure
 from pipeline.jobs.origin import Origin
-from pipeline.jobs.progress import tell, told
-from pipeline.jobs.rows import Rows
-from pipeline.jobs.summary import add_list_argument, positive, say, say_each, say_tree
-from pipeline.sources.zketcd import write_part
-from pipeline.spark import session
+from pipeline.jobs.summary import add_list_argument, add_progress_argument, positive, say, say_each, say_tree
+from pipeline.running import runner as running
+from pipeline.running.progress import Reporter
+from pipeline.running.runner import Runner
+from pipeline.running.table import Table
+from pipeline.sources.zketcd_tree import write_part
 from pipeline.table import SessionRow
-
-SUMMARY = "copy a tree of ZooKeeper into etcd"
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -45,6 +45,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--overwrite", action="store_true", help="delete everything under the prefix before importing")
     add("--dry-run", action="store_true", help="print what would be done, and write nothing")
     add_list_argument(parser)
+    running.add_arguments(parser)
+    add_progress_argument(parser)
     add(
         "--max-txn-ops",
         type=positive,
@@ -61,21 +63,22 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def run(arguments: argparse.Namespace) -> int:
     """Import; 1 if something stands against it. Raises Failure, LoadRefused and what `opened` does."""
+    tables.check_options(arguments, arguments.source)
     connection = Connection.from_arguments(arguments)
     limits = Limits(arguments.max_txn_ops, arguments.max_request_bytes)
     refusal = asyncio.run(_refusal(connection, overwrite=arguments.overwrite))
     if refusal and not arguments.dry_run:
         raise Failure(refusal)
-    spark = session("zketcd import")
-    with origin.opened(spark, arguments) as found:
-        for note in found.notes:
-            say(f"source: {note}")
-        with told(spark, "survey"):
-            counted = census.take(found.rows, limits.max_request_bytes)
+    reporter = Reporter.of(arguments)
+    with origin.opened(arguments, reporter) as found:
         if arguments.keep_sessions and found.sessions is None:
             raise Failure(
                 "--keep-sessions: this source has no sessions; directories and 3.9's admin server have them"
             )
+        runner = running.runner_for(arguments, "zketcd import", [found.znodes])
+        for note in found.notes:
+            say(f"source: {note}")
+        counted = census.take(runner, found.znodes, limits.max_request_bytes)
         kept = kept_of(counted, (found.sessions or ()) if arguments.keep_sessions else ())
         say_tree(counted, kept, arguments.listed)
         _say_digest(found, counted)
@@ -91,9 +94,8 @@ def run(arguments: argparse.Namespace) -> int:
             say(f"target: {refusal or 'free'}")
             say("dry run: nothing was written")
             return 1 if refusal else 0
-        begun = asyncio.run(_begin(connection, overwrite=arguments.overwrite))
-        with told(spark, "load"):
-            parts = _load(connection, limits, found.rows, begun, Ending(kept, zxid))
+        begun = asyncio.run(_begin(connection, reporter, overwrite=arguments.overwrite))
+        parts = _load(runner, connection, limits, found.znodes, begun, Ending(kept, zxid))
     nodes = counted.nodes - len(kept.dropped_paths)
     written = sum(part.nodes for part in parts)
     if written != nodes:
@@ -125,24 +127,26 @@ def _refused(found: Origin, counted: Census, arguments: argparse.Namespace) -> b
     return bool(counted.obstacle_count or (different and not arguments.accept_changes))
 
 
-def _load(connection: Connection, limits: Limits, rows: Rows, begun: Load, ending: Ending) -> list[Part]:
+def _load(
+    runner: Runner, connection: Connection, limits: Limits, znodes: Table, begun: Load, ending: Ending
+) -> list[Part]:
     """Write all znodes that come over."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Part:
         return write_part(connection, begun, limits, ending(batches))
 
-    return rows.each(write)
+    return runner.each("load", znodes, write)
 
 
 async def _refusal(connection: Connection, *, overwrite: bool) -> str | None:
     """Why a load could not begin now; None if it could."""
-    async with connection.client() as etcd:
+    async with reached(connection) as etcd:
         return load.refusal(await load.look(etcd, connection.keys), connection.keys, overwrite=overwrite)
 
 
-async def _begin(connection: Connection, *, overwrite: bool) -> Load:
+async def _begin(connection: Connection, reporter: Reporter, *, overwrite: bool) -> Load:
     async with connection.client() as etcd:
-        return await load.begin(etcd, connection.keys, overwrite=overwrite, progress=tell)
+        return await load.begin(etcd, connection.keys, overwrite=overwrite, progress=reporter.tell)
 
 
 async def _publish(

@@ -1,29 +1,55 @@
 """`python -m pipeline inspect`: what a tree holds, and what its logs tell of the writes.
 
-One pass over the tree makes a slim table, which the questions are then asked of.
+One pass over the tree, and one over its logs: every number is counted where the rows are read (tally.py).
 """
 
 import argparse
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+import numpy
+import pyarrow as pa
 
 from codec.constants import ErrorCode, OpCode
+from pipeline.errors import Failure
+from pipeline.etcd import columns
+from pipeline.etcd.records import kind_of
+from pipeline.formats import digest
 from pipeline.formats.directory import Survey
 from pipeline.jobs import sides, tables
-from pipeline.jobs.progress import told
-from pipeline.jobs.sides import Side
+from pipeline.jobs.side import Side
 from pipeline.jobs.summary import number, positive
-from pipeline.spark import session
-
-SUMMARY = "report what a tree contains, and what its logs show about writes"
+from pipeline.jobs.tally import Largest, List, Tally, key_of
+from pipeline.running import runner as running
+from pipeline.running.runner import Runner
+from pipeline.running.table import Table
+from schema.paths import ROOT
+from schema.znode import OPEN_ACL
 
 _EPHEMERAL = "ephemeral"
 _KINDS = ("persistent", _EPHEMERAL, "container", "ttl")
+_TOTALS = "totals"
+_MANY = 1000  # more keys than _TOTALS has
+_MILLISECONDS = 1000
+_MASK = (1 << 64) - 1
+
+_CHILDREN = List("largest lists of children", ("parent",), ("children", "bytes of names"))
+_DATA = List("largest data", ("path",), ("bytes",))
+_PREFIXES = List("prefixes", ("prefix",), ("nodes", "bytes", "ephemerals"))
+_OWNERS = List("owners of ephemerals", ("session", "prefix"), ("ephemerals",))
+_ACLS = List("ACLs", ("acl",), ("nodes",))
+_OF_TREES = (_CHILDREN, _DATA, _PREFIXES, _OWNERS, _ACLS)
+
+_OPERATIONS = List("operations", ("operation",), ("writes", "bytes"))
+_WRITES = List("writes by prefix", ("prefix", "operation"), ("writes", "bytes"))
+_ERRORS = List("errors", ("error",), ("times",))
+_PARTS = List("parts of multis", ("parts",), ("multis",))
+_SESSIONS = List("sessions by writes", ("session",), ("writes",))
+_OF_LOGS = (_OPERATIONS, _WRITES, _ERRORS, _PARTS, _SESSIONS)
+_SECONDS = "seconds"
 
 Report = dict[str, Any]
 
@@ -42,20 +68,40 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="number of names in a path prefix (default: 3)",
     )
     add("--no-logs", action="store_true", help="leave out the statistics of a directory's logs")
-    add("--json", action="store_true", help="print the report as JSON")
+    running.add_arguments(parser)
+    add("--json", action="store_true", help="print the report as JSON, and the progress on stderr")
+    add(
+        "--traffic",
+        action="store_true",
+        help="report what clients wrote: of etcd://HOST:PORT/PREFIX or a ZooKeeper directory the requests in"
+        " the log; of parquet:DIRECTORY the table of traffic that a stream has written",
+    )
+    add(
+        "--report",
+        metavar="FILE",
+        help="with --traffic: write a page with figures (FILE.html) or the figures alone (FILE.png)",
+    )
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, print, and return 0; 1 where the tree's digest is not the one that its files promise."""
-    spark = session("zketcd inspect")
-    side = sides.side_of(spark, arguments.tree, arguments)
-    with told(spark, "inspect"):
-        report = {} if side.survey is None else files_report(side.survey)
-        report |= tree_report(side, arguments.top, arguments.depth)
-        if side.survey is not None and not arguments.no_logs:
-            reader = tables.directory_reader(spark, arguments).option("table", "transactions")
-            frame = reader.load(str(Path(arguments.tree).absolute()))
-            report |= log_report(frame, arguments.top, arguments.depth)
+    if arguments.traffic:
+        from pipeline.jobs import traffic
+
+        return traffic.run(arguments)
+    if arguments.report is not None:
+        raise Failure("--report goes with --traffic")
+    tables.check_options(arguments, arguments.tree)
+    side = sides.side_of(arguments.tree, arguments)
+    logs = None
+    if side.directory is not None and not arguments.no_logs:
+        logs = side.directory.transactions()
+    read = [side.znodes] if logs is None else [side.znodes, logs]
+    runner = running.runner_for(arguments, "zketcd inspect", read)
+    report = {} if side.directory is None else files_report(side.directory.survey)
+    report |= tree_report(runner, side, arguments.top, arguments.depth)
+    if logs is not None:
+        report |= log_report(runner, logs, arguments.top, arguments.depth)
     print(json.dumps(report, indent=2) if arguments.json else _text(report))
     return 1 if str(report.get("digest", "")).startswith("WRONG") else 0
 
@@ -74,190 +120,187 @@ def files_report(survey: Survey) -> Report:
     }
 
 
-def tree_report(side: Side, top: int, depth: int) -> Report:
+def tree_report(runner: Runner, side: Side, top: int, depth: int) -> Report:
     """What the tree holds. `depth` is how many steps of a path make a prefix."""
-    slim = _slim(side.znodes, depth).persist()
-    try:
-        total = slim.agg(
-            F.count("*").alias("nodes"),
-            F.sum("bytes").alias("bytes"),
-            F.max("zxid").alias("zxid"),
-            F.max(F.size(F.split("path", "/"))).alias("depth"),
-            F.sum("crc").alias("digest"),
-            F.sum("ascii_crc").alias("ascii_digest"),
-            F.count_if(F.col("is_null")).alias("null"),
-            *(F.count_if(F.col("kind") == kind).alias(kind) for kind in _KINDS),
-        ).first()
-        assert total is not None
-        report: Report = {
-            "nodes": total["nodes"],
-            "bytes of data": total["bytes"] or 0,
-            "nodes with null data": total["null"],
-            "depth": max(0, (total["depth"] or 1) - 1),
-            "largest zxid in a node": f"{total['zxid'] or 0:#x}",
-            **{f"{kind} nodes": total[kind] for kind in _KINDS},
-        }
-        if side.survey is not None:
-            report["digest"] = _judged(side.survey.digest, total["digest"] or 0, total["ascii_digest"] or 0)
-        children = (
-            slim.filter("path != '/'")
-            .groupBy("parent")
-            .agg(
-                F.count("*").alias("children"),
+    largest = Largest({_TOTALS: _MANY, **{one.name: top for one in _OF_TREES}})
+    deal = _Tree(top, depth, side.znodes.buckets)
+    tops = largest.merged(runner.shuffled("inspect", [(side.znodes, deal)], largest))
+    total = dict(tops[_TOTALS])
+
+    def count(name: str) -> int:
+        return total[name][0] if name in total else 0
+
+    def most(name: str) -> int:
+        return total[name][3] if name in total else 0
+
+    report: Report = {
+        "nodes": count("nodes"),
+        "bytes of data": count("bytes"),
+        "nodes with null data": count("null"),
+        "depth": most("depth"),
+        "largest zxid in a node": f"{most('zxid'):#x}",
+        **{f"{kind} nodes": count(kind) for kind in _KINDS},
+    }
+    if side.directory is not None:
+        promised = side.directory.survey.digest
+        report["digest"] = _judged(promised, count("digest"), count("ascii digest"))
+    return report | {one.name: one.rows(tops) for one in _OF_TREES}
+
+
+@dataclass(frozen=True)
+class _Tree:
+    """Counts what a tree's rows hold."""
+
+    top: int
+    depth: int
+    buckets: int
+
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        tally = Tally(self.buckets)
+        for batch in batches:
+            if batch.num_rows:
+                self._add(tally, batch)
+            yield from tally.full()
+        yield from tally.rest()
+
+    def _add(self, tally: Tally, batch: pa.RecordBatch) -> None:
+        paths: list[str] = batch.column("path").to_pylist()
+        sizes = columns.lengths(batch.column("data"))
+        self._add_totals(tally, batch, paths, sizes)
+        for at in numpy.argsort(-sizes, kind="stable")[: self.top].tolist():
+            tally.add(_DATA.name, paths[at], int(sizes[at]))
+        acls, indexes = columns.acl_table(batch.column("acl"))
+        for acl, nodes in zip(acls, numpy.bincount(indexes, minlength=len(acls)).tolist(), strict=True):
+            entries = (f"{entry.scheme}:{entry.id}:{entry.perms}" for entry in acl)
+            tally.add(_ACLS.name, "open" if acl == OPEN_ACL else ", ".join(entries), nodes)
+        owners: list[int] = batch.column("owner").to_pylist()
+        for path, size, owner in zip(paths, sizes.tolist(), owners, strict=True):
+            prefix = prefix_of(path, self.depth)
+            ephemeral = owner != 0 and kind_of(owner) == _EPHEMERAL
+            tally.add(_PREFIXES.name, prefix, 1, size, int(ephemeral))
+            if ephemeral:
+                tally.add(_OWNERS.name, key_of(f"{owner & _MASK:x}", prefix), 1)
+            if path != ROOT:
+                parent, _, name = path.rpartition("/")
                 # As getChildren answers them: a length and the name.
-                F.sum(F.octet_length("name") + 4).alias("bytes of names"),
-            )
-        )
-        report["largest lists of children"] = _top(children, "children", top)
-        report["largest data"] = _top(slim.select("path", "bytes"), "bytes", top)
-        prefixes = slim.groupBy("prefix").agg(
-            F.count("*").alias("nodes"),
-            F.sum("bytes").alias("bytes"),
-            F.count_if(F.col("kind") == _EPHEMERAL).alias("ephemerals"),
-        )
-        report["prefixes"] = _top(prefixes, "nodes", top)
-        owners = (
-            slim.filter(F.col("kind") == _EPHEMERAL)
-            .groupBy("session", "prefix")
-            .agg(F.count("*").alias("ephemerals"))
-        )
-        report["owners of ephemerals"] = _top(owners, "ephemerals", top)
-        report["ACLs"] = _top(slim.groupBy("acl").agg(F.count("*").alias("nodes")), "nodes", top)
-        return report
-    finally:
-        slim.unpersist()
+                tally.add(_CHILDREN.name, parent or ROOT, 1, 4 + len(name.encode()))
+
+    def _add_totals(
+        self, tally: Tally, batch: pa.RecordBatch, paths: list[str], sizes: columns.Numbers
+    ) -> None:
+        data = batch.column("data")
+        zxid = max(int(columns.numbers(batch, name).max()) for name in ("czxid", "mzxid", "pzxid"))
+        shares = columns.hashes(batch)
+        # What a server whose locale is POSIX makes of the paths.
+        narrow = shares if "".join(paths).isascii() else columns.hashes(batch, ascii_only=True)
+        owners, counts = numpy.unique(columns.numbers(batch, "owner"), return_counts=True)
+        for owner, nodes in zip(owners.tolist(), counts.tolist(), strict=True):
+            tally.add(_TOTALS, kind_of(owner), nodes)
+        for name, value in (
+            ("nodes", batch.num_rows),
+            ("bytes", int(sizes.sum())),
+            ("null", data.null_count),
+            ("digest", sum(shares)),
+            ("ascii digest", sum(narrow)),
+        ):
+            tally.add(_TOTALS, name, value)
+        tally.add(_TOTALS, "zxid", most=zxid)
+        tally.add(_TOTALS, "depth", most=max(path.count("/") for path in paths))
 
 
-def log_report(frame: DataFrame, top: int, depth: int) -> Report:
+def prefix_of(path: str, depth: int) -> str:
+    """The first `depth` names of a path."""
+    return "/".join(path.split("/", depth + 1)[: depth + 1])
+
+
+def log_report(runner: Runner, logs: Table, top: int, depth: int) -> Report:
     """What the logs say of the writes, all of them that are there."""
-    rows = frame.select(
-        "zxid",
-        "part",
-        "type",
-        "session_id",
-        "error",
-        (F.col("time") / 1000).cast("long").alias("second"),
-        F.octet_length("data").alias("bytes"),
-        _prefix(F.col("path"), depth).alias("prefix"),
-    ).persist()
-    try:
-        spans = rows.agg(
-            F.countDistinct("zxid").alias("transactions"),
-            F.min("second").alias("first"),
-            F.max("second").alias("last"),
-            F.count_if(F.col("type") == OpCode.CREATE_SESSION).alias("opened"),
-            F.count_if(F.col("type") == OpCode.CLOSE_SESSION).alias("closed"),
-        ).first()
-        assert spans is not None
-        if not spans["transactions"]:
-            return {"transactions in logs": 0}
-        seconds = spans["last"] - spans["first"] + 1
-        busiest = rows.groupBy("second").agg(F.countDistinct("zxid").alias("n")).agg(F.max("n")).first()
-        assert busiest is not None
-        operation = _named(F.col("type"), OpCode).alias("operation")
-        kinds = rows.groupBy("type").agg(F.count("*").alias("writes"), F.sum("bytes").alias("bytes"))
-        by_prefix = rows.filter("prefix is not null").groupBy(
-            "prefix", _named(F.col("type"), OpCode).alias("operation")
-        )
-        parts = rows.filter("part >= 0").groupBy("zxid").agg(F.count("*").alias("parts"))
-        return {
-            "transactions in logs": spans["transactions"],
-            "seconds": seconds,
-            "transactions per second": round(spans["transactions"] / seconds, 1),
-            "in the busiest second": busiest[0],
-            "sessions opened": spans["opened"],
-            "sessions closed": spans["closed"],
-            "operations": _top(kinds.select(operation, "writes", "bytes"), "writes", 30),
-            "writes by prefix": _top(
-                by_prefix.agg(F.count("*").alias("writes"), F.sum("bytes").alias("bytes")), "writes", top
-            ),
-            "errors": _top(
-                rows.filter("error is not null and error != 0")
-                .groupBy(_named(F.col("error"), ErrorCode).alias("error"))
-                .agg(F.count("*").alias("times")),
-                "times",
-                top,
-            ),
-            "parts of multis": _top(parts.groupBy("parts").agg(F.count("*").alias("multis")), "multis", top),
-            "sessions by writes": _top(
-                rows.groupBy(F.lower(F.hex("session_id")).alias("session")).agg(F.count("*").alias("writes")),
-                "writes",
-                top,
-            ),
-        }
-    finally:
-        rows.unpersist()
+    most = {one.name: top for one in _OF_LOGS} | {_OPERATIONS.name: _MANY}
+    largest = Largest({_TOTALS: _MANY, _SECONDS: 1, **most})
+    found = runner.shuffled("inspect logs", [(logs, _Log(depth, logs.buckets))], largest, "log rows")
+    tops = largest.merged(found)
+    total = dict(tops[_TOTALS])
+    if not total:
+        return {"transactions in logs": 0}
+    transactions = total["transactions"][0]
+    seconds = total["last"][3] + total["first"][3] + 1
+    report: Report = {
+        "transactions in logs": transactions,
+        "seconds": seconds,
+        "transactions per second": round(transactions / seconds, 1),
+        "in the busiest second": tops[_SECONDS][0][1][0],
+        "sessions opened": total["opened"][0],
+        "sessions closed": total["closed"][0],
+    }
+    report |= {one.name: one.rows(tops) for one in _OF_LOGS}
+    report[_PARTS.name] = [row | {"parts": int(row["parts"])} for row in report[_PARTS.name]]
+    return report
 
 
-def _slim(znodes: DataFrame, depth: int) -> DataFrame:
-    owner = F.col("owner")
-    kind = (
-        F.when(owner == 0, "persistent")
-        .when(owner == F.lit(-(1 << 63)).cast("long"), "container")
-        .when((owner < 0) & (F.shiftrightunsigned(owner, 56) == 0xFF), "ttl")
-        .otherwise(_EPHEMERAL)
-    )
-    raw = F.when(F.col("path") == "/", "").otherwise(F.col("path"))
-    # What a server whose locale is POSIX takes for the path.
-    ascii_only = F.regexp_replace(raw, r"[^\x00-\x7f]", "?")
-    return znodes.select(
-        "path",
-        tables.parent_of_column("path").alias("parent"),
-        F.regexp_extract("path", "[^/]*$", 0).alias("name"),
-        _prefix(F.col("path"), depth).alias("prefix"),
-        F.coalesce(F.octet_length("data"), F.lit(0)).alias("bytes"),
-        F.col("data").isNull().alias("is_null"),
-        kind.alias("kind"),
-        F.lower(F.hex("owner")).alias("session"),
-        F.coalesce(_acl_text(), F.lit("open")).alias("acl"),
-        F.greatest("czxid", "mzxid", "pzxid").alias("zxid"),
-        _crc(raw).alias("crc"),
-        _crc(ascii_only).alias("ascii_crc"),
-    )
+@dataclass(frozen=True)
+class _Log:
+    """Counts what a log's rows tell. A transaction's rows lie together, in one partition."""
 
+    depth: int
+    buckets: int
 
-def _acl_text() -> Column:
-    entry: Callable[[Column], Column] = lambda acl: F.concat_ws(":", acl["scheme"], acl["id"], acl["perms"])  # noqa: E731
-    return F.array_join(F.transform("acl", entry), ", ")
+    def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
+        tally = Tally(self.buckets)
+        parts = 0  # of the multi that the rows are in
+        names = ("part", "type", "session_id", "error", "time", "data", "path")
+        for batch in batches:
+            table = [
+                columns.lengths(batch.column(name)).tolist()
+                if name == "data"
+                else batch.column(name).to_pylist()
+                for name in names
+            ]
+            for part, kind, session, error, time, size, path in zip(*table, strict=True):
+                if part <= 0:
+                    self._end_multi(tally, parts)
+                    parts = 0
+                    self._begin(tally, time // _MILLISECONDS)
+                parts += part >= 0
+                operation = _name(kind, OpCode)
+                tally.add(_OPERATIONS.name, operation, 1, size)
+                tally.add(_SESSIONS.name, f"{session & _MASK:x}", 1)
+                tally.add(_TOTALS, "opened", int(kind == OpCode.CREATE_SESSION))
+                tally.add(_TOTALS, "closed", int(kind == OpCode.CLOSE_SESSION))
+                if path is not None:
+                    tally.add(_WRITES.name, key_of(prefix_of(path, self.depth), operation), 1, size)
+                if error:
+                    tally.add(_ERRORS.name, _name(error, ErrorCode), 1)
+            yield from tally.full()
+        self._end_multi(tally, parts)
+        yield from tally.rest()
 
+    def _begin(self, tally: Tally, second: int) -> None:
+        tally.add(_TOTALS, "transactions", 1)
+        tally.add(_SECONDS, str(second), 1)
+        tally.add(_TOTALS, "last", most=second)
+        tally.add(_TOTALS, "first", most=-second)
 
-def _prefix(path: Column, depth: int) -> Column:
-    return F.when(path.isNotNull(), F.regexp_extract(path, rf"^((?:/[^/]+){{1,{depth}}}|/)", 1))
-
-
-def _crc(path: Column) -> Column:
-    """pipeline.formats.digest.of_node in Spark's own terms."""
-    longs = [F.unhex(F.lpad(F.hex(name), 16, "0")) for name in ("czxid", "mzxid", "pzxid", "ctime", "mtime")]
-    ints = [
-        F.unhex(F.substring(F.lpad(F.hex(F.col(name).cast("long")), 16, "0"), 9, 8))
-        for name in ("version", "created", "aversion")
-    ]
-    owner = F.unhex(F.lpad(F.hex("owner"), 16, "0"))
-    data = F.coalesce("data", F.lit(b""))
-    whole = F.concat(F.encode(path, "UTF-8"), data, *longs, *ints, owner)
-    return F.when(path.startswith("/zookeeper/"), F.lit(0)).otherwise(F.crc32(whole))
+    def _end_multi(self, tally: Tally, parts: int) -> None:
+        if parts:
+            tally.add(_PARTS.name, f"{parts:09d}", 1)
 
 
 def _judged(promised: int | None, total: int, ascii_total: int) -> str:
+    total, ascii_total = digest.signed(total), digest.signed(ascii_total)
     if promised is None:
         return f"{total:#x}; the files do not say what it should be"
     if promised == total:
         return f"{total:#x}, as the files promise"
     if promised == ascii_total:
         return f"{total:#x}; as the files promise, of a server whose locale knew ASCII only"
-    return f"WRONG: {total:#x}, but the files promise {promised & (1 << 64) - 1:#x}"
+    return f"WRONG: {total:#x}, but the files promise {promised & _MASK:#x}"
 
 
-def _named(number: Column, names: type[OpCode] | type[ErrorCode]) -> Column:
-    result = number.cast("string")
-    for member in names:
-        result = F.when(number == int(member), F.lit(member.name.lower())).otherwise(result)
-    return result
-
-
-def _top(frame: DataFrame, by: str, most: int) -> list[Report]:
-    order = [F.col(by).desc(), *(F.col(name) for name in frame.columns if name != by)]
-    return [row.asDict() for row in frame.orderBy(*order).limit(most).collect()]
+def _name(number: int, names: type[OpCode] | type[ErrorCode]) -> str:
+    try:
+        return names(number).name.lower()
+    except ValueError:
+        return str(number)
 
 
 def _text(report: Report) -> str:

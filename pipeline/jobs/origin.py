@@ -8,36 +8,36 @@ http://host:8080              the admin server's snapshot (3.9)
 
 import argparse
 import asyncio
-import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
 import pyarrow.parquet as pq
-from pyspark.sql import SparkSession
 
 from pipeline.batches import batch_of
-from pipeline.formats import directory
+from pipeline.errors import Failure
 from pipeline.formats.directory import Survey
 from pipeline.jobs import tables
-from pipeline.jobs.failure import Failure, Usage
-from pipeline.jobs.progress import tell
-from pipeline.jobs.rows import Rows
+from pipeline.jobs.summary import add_auth_argument
 from pipeline.live import admin
-from pipeline.live.walk import LAST_PORT, LOSSES, Identity, Walk
+from pipeline.live.address import is_url, servers_of
+from pipeline.live.node_count import node_count
+from pipeline.live.walk import LOSSES, Walk
+from pipeline.running.progress import Reporter
+from pipeline.running.table import Table
+from pipeline.sources.options import options_of
+from pipeline.sources.parquet import PREFIX as PARQUET
 from pipeline.table import SessionRow
 
-_TOLD_EVERY = 50_000  # znodes of a walk
-_WIRE = "zk://"
 _ADMIN = ("http://", "https://")
 
 
 class Origin(NamedTuple):
     """A tree to be moved."""
 
-    rows: Rows
+    znodes: Table
     last_zxid: int  # that its clients may have seen; 0: as its nodes say
     sessions: tuple[SessionRow, ...] | None  # None: they are not to be had from there
     digest: int | None  # of the whole tree; None where the origin does not say
@@ -63,29 +63,28 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 @contextmanager
-def opened(spark: SparkSession, arguments: argparse.Namespace) -> Iterator[Origin]:
-    """The origin that the command line names. Raises Failure, Usage, BadFile, WalkFailed, NoSnapshot."""
+def opened(arguments: argparse.Namespace, reporter: Reporter) -> Iterator[Origin]:
+    """The origin that the command line names. Raises Failure, BadFile, WalkFailed, NoSnapshot."""
     source: str = arguments.source
-    if source.startswith(tables.PARQUET):
-        yield Origin(Rows(spark, tables.of_parquet(spark, source)), 0, None, None, ())
-        return
-    if source.startswith(_WIRE):
+    if source.startswith(PARQUET):
+        yield Origin(tables.of_parquet(source), 0, None, None, ())
+    elif is_url(source):
         with TemporaryDirectory(prefix="zketcd-walk-", dir=arguments.work_dir) as folder:
-            yield _walked(spark, arguments, Path(folder))
-        return
-    if source.startswith(_ADMIN):
+            yield _walked(arguments, Path(folder), reporter)
+    elif source.startswith(_ADMIN):
         with TemporaryDirectory(prefix="zketcd-snapshot-", dir=arguments.work_dir) as folder:
-            yield _downloaded(spark, arguments, Path(folder))
-        return
-    yield _files(spark, arguments, source)
+            yield _downloaded(arguments, Path(folder), reporter)
+    elif "://" in source:
+        raise Failure(f"{source} is none of {PARQUET}DIRECTORY, zk://, http(s):// or a directory")
+    else:
+        yield _files(arguments, source)
 
 
-def _files(spark: SparkSession, arguments: argparse.Namespace, path: str) -> Origin:
-    there = tables.of_directory(spark, path, arguments)
+def _files(arguments: argparse.Namespace, path: str) -> Origin:
+    there = tables.of_directory(path, arguments)
     found = there.survey
     notes = (_described(found), *found.notes)
-    rows = there.rows(spark, path, arguments)
-    return Origin(rows, found.last_zxid, found.sessions, found.digest, notes)
+    return Origin(there.znodes, found.last_zxid, found.sessions, found.digest, notes)
 
 
 def _described(found: Survey) -> str:
@@ -95,9 +94,11 @@ def _described(found: Survey) -> str:
     return f"{name} and {found.transactions} transactions behind it, last zxid 0x{found.last_zxid:x}"
 
 
-def _walked(spark: SparkSession, arguments: argparse.Namespace, folder: Path) -> Origin:
-    walk = Walk(servers_of(arguments.source.removeprefix(_WIRE)), arguments.auth)
-    asyncio.run(_keep(walk, folder / "znodes.parquet"))
+def _walked(arguments: argparse.Namespace, folder: Path, reporter: Reporter) -> Origin:
+    servers = servers_of(arguments.source)
+    walk = Walk(servers, arguments.auth)
+    file = folder / "znodes.parquet"
+    asyncio.run(_keep(walk, file, reporter, node_count(servers)))
     notes = [f"a walk over {arguments.source}, last zxid 0x{walk.last_zxid:x}", *LOSSES]
     if walk.changed:
         if not arguments.accept_changes:
@@ -106,37 +107,36 @@ def _walked(spark: SparkSession, arguments: argparse.Namespace, folder: Path) ->
                 " Stop its writers, or import the copy anyway with --accept-changes"
             )
         notes.append("it was written to during the walk: the result never was a tree of its own")
-    frame = spark.read.parquet(str(folder / "znodes.parquet"))
-    return Origin(Rows(spark, frame), walk.last_zxid, None, None, tuple(notes))
+    return Origin(tables.of_parquet(f"{PARQUET}{file}"), walk.last_zxid, None, None, tuple(notes))
 
 
-async def _keep(walk: Walk, file: Path) -> None:
-    count = 0
+async def _keep(walk: Walk, file: Path, reporter: Reporter, about: int | None) -> None:
     writer = None
-    try:
-        async for page in walk.rows():
-            if not page:
-                continue
-            batch = batch_of(page)
-            if writer is None:
-                writer = pq.ParquetWriter(file, batch.schema)
-            writer.write_batch(batch)
-            if (count + len(page)) // _TOLD_EVERY > count // _TOLD_EVERY:
-                tell(f"walk: {count + len(page)} znodes so far")
-            count += len(page)
-    finally:
-        if writer is not None:
-            writer.close()
+    with reporter.told("walk", about) as count:
+        try:
+            async for page in walk.rows():
+                if not page:
+                    continue
+                batch = batch_of(page)
+                if writer is None:
+                    writer = pq.ParquetWriter(file, batch.schema)
+                writer.write_batch(batch)
+                count.add(batch.num_rows, batch.nbytes)
+        finally:
+            if writer is not None:
+                writer.close()
 
 
-def _downloaded(spark: SparkSession, arguments: argparse.Namespace, folder: Path) -> Origin:
+def _downloaded(arguments: argparse.Namespace, folder: Path, reporter: Reporter) -> Origin:
     authorization = " ".join(
         f"{identity.scheme} {identity.identity.decode()}" for identity in arguments.auth[:1]
     )
-    tell(f"asking {arguments.source} for a snapshot")
+    admin.check(arguments.source)
+    reporter.tell(f"asking {arguments.source} for a snapshot")
     file = admin.download(arguments.source, folder, authorization)
-    tell(f"got {file.name}, {file.stat().st_size} bytes")
-    found = directory.survey(str(folder))
+    reporter.tell(f"got {file.name}, {file.stat().st_size} bytes")
+    there = tables.directory_of(options_of({"path": str(folder)}))
+    found = there.survey
     notes: list[str] = [f"the admin server's {_described(found)}"]
     if found.fuzzy:
         if not arguments.accept_changes:
@@ -148,37 +148,5 @@ def _downloaded(spark: SparkSession, arguments: argparse.Namespace, folder: Path
         notes.append("it was written to during the copy: the result is a tree that never existed")
     elif found.checked.digest is None:
         notes.append("its snapshot has no digest: writes during the copy cannot be detected")
-    frame = spark.read.format("zookeeper").load(str(folder))
     digest = None if found.fuzzy else found.digest
-    return Origin(Rows(spark, frame), found.last_zxid, found.sessions, digest, tuple(notes))
-
-
-def servers_of(text: str) -> Sequence[tuple[str, int]]:
-    """Servers as HOST:PORT, separated by commas. Raises Usage."""
-    servers = []
-    for part in text.rstrip("/").split(","):
-        found = re.fullmatch(r"(\[[0-9a-fA-F:]+\]|[^/:\s]+)(?::(\d{1,5}))?", part.strip())
-        if found is None or int(found[2] or 0) > LAST_PORT:
-            raise Usage(f"{part!r} is not HOST:PORT")
-        servers.append((found[1].strip("[]"), int(found[2] or 2181)))
-    return servers
-
-
-def add_auth_argument(parser: argparse.ArgumentParser) -> None:
-    """Who we are to a running ensemble."""
-    parser.add_argument(
-        "--auth",
-        type=_identity_of,
-        action="append",
-        default=[],
-        metavar="SCHEME:ID",
-        help="identity for a running ensemble, e.g. digest:user:password; may be repeated",
-    )
-
-
-def _identity_of(text: str) -> Identity:
-    """SCHEME:ID, for argparse."""
-    scheme, colon, identity = text.partition(":")
-    if not colon or not scheme:
-        raise argparse.ArgumentTypeError(f"{text!r} is not SCHEME:ID")
-    return Identity(scheme, identity.encode())
+    return Origin(there.znodes, found.last_zxid, found.sessions, digest, tuple(notes))

@@ -2,9 +2,13 @@
 
 import argparse
 from collections.abc import Iterable
+from typing import TYPE_CHECKING
 
-from pipeline.jobs.census import Census
-from pipeline.jobs.ephemerals import Kept
+from pipeline.live.address import Identity, identity_of
+
+if TYPE_CHECKING:
+    from pipeline.jobs.census import Census
+    from pipeline.jobs.ephemerals import Kept
 
 _LISTED = 50
 
@@ -23,7 +27,7 @@ def say_each(what: str, items: Iterable[str], most: int) -> None:
         say(f"{what}: {item}")
 
 
-def say_tree(counted: Census, kept: Kept, most: int) -> None:
+def say_tree(counted: "Census", kept: "Kept", most: int) -> None:
     """What moves, and which ephemerals do not."""
     kinds = counted.kinds
     say(f"znodes: {counted.nodes}, {counted.data_bytes} bytes of data")
@@ -45,6 +49,30 @@ def add_list_argument(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"number of paths to print of each kind (default: {_LISTED})",
     )
+
+
+def add_progress_argument(parser: argparse.ArgumentParser) -> None:
+    """--json, of a command that has no other use for it."""
+    parser.add_argument("--json", action="store_true", help="print the progress as lines of JSON, on stderr")
+
+
+def add_auth_argument(parser: argparse.ArgumentParser) -> None:
+    """Who we are to a running ensemble."""
+    parser.add_argument(
+        "--auth",
+        type=_identity,
+        action="append",
+        default=[],
+        metavar="SCHEME:ID",
+        help="identity for a running ensemble, e.g. digest:user:password; may be repeated",
+    )
+
+
+def _identity(text: str) -> Identity:
+    try:
+        return identity_of(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from None
 
 
 def number(text: str) -> int:

@@ -1,32 +1,30 @@
-"""Data directories and Parquet tables as frames of znodes, with the options of the command line for them."""
+"""Data directories and Parquet tables as tables for jobs, with the options of the command line for them."""
 
 import argparse
 from pathlib import Path
 from typing import NamedTuple
 
-from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
-from pyspark.sql import functions as F
-
+from pipeline.errors import Failure
 from pipeline.formats import directory
 from pipeline.formats.directory import REPAIRS, Survey
-from pipeline.jobs.failure import Failure, Usage
-from pipeline.jobs.rows import Rows
-from pipeline.sources.zookeeper import ZooKeeperSource
-from pipeline.table import ZNODES
-
-PARQUET = "parquet:"
+from pipeline.running.table import Table
+from pipeline.sources.options import Options, options_of
+from pipeline.sources.parquet import PREFIX, ParquetReader, RemoteParquet, local_path
+from pipeline.sources.zookeeper_files import ZnodeReader
+from pipeline.sources.zookeeper_log import LogReader
 
 
 class Directory(NamedTuple):
     """A data directory."""
 
     survey: Survey
-    znodes: DataFrame
+    znodes: Table
+    options: Options
 
-    def rows(self, spark: SparkSession, path: str, arguments: argparse.Namespace) -> Rows:
-        """Its nodes, read where they are worked on."""
-        source = ZooKeeperSource({"path": str(Path(path).absolute()), **_options(arguments)})
-        return Rows(spark, self.znodes, source.reader(ZNODES))
+    def transactions(self) -> Table:
+        """All logs that are there. Raises BadFile."""
+        _, logs = directory.files(self.options.path, self.options.log_path)
+        return Table(LogReader(self.options), None, sum(Path(file).stat().st_size for file in logs))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -42,49 +40,47 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def of_directory(spark: SparkSession, path: str, arguments: argparse.Namespace) -> Directory:
-    """A directory's state and nodes. Raises BadFile, Usage."""
-    repair = frozenset(filter(None, arguments.repair.split(",")))
-    if repair - REPAIRS:
-        unknown = ", ".join(sorted(repair - REPAIRS))
-        raise Usage(f"--repair is of {', '.join(sorted(REPAIRS))}, not {unknown}")
-    survey = directory.survey(path, arguments.data_log_dir, chosen=arguments.snapshot, repair=repair)
-    return Directory(survey, directory_reader(spark, arguments).load(str(Path(path).absolute())))
+def check_options(arguments: argparse.Namespace, *trees: str) -> None:
+    """Raises Failure for an option that none of the trees has a use for."""
+    if not all(tree.startswith(PREFIX) or "://" in tree for tree in trees):
+        return
+    for option, value in (
+        ("--data-log-dir", arguments.data_log_dir),
+        ("--snapshot", arguments.snapshot),
+        ("--repair", arguments.repair),
+    ):
+        if value:
+            raise Failure(f"{option} is for data directories: {', '.join(trees)} is none")
 
 
-def of_parquet(spark: SparkSession, name: str) -> DataFrame:
-    """The table that `parquet:DIRECTORY` names. Raises Failure."""
-    path = name.removeprefix(PARQUET)
-    frame = spark.read.parquet(path)
-    missing = [field.name for field in ZNODES if field.name not in frame.columns]
-    if missing:
-        raise Failure(f"{path} is no table of znodes: the columns {', '.join(missing)} are missing")
-    types = [(field.name, field.dataType.simpleString()) for field in ZNODES]
-    wrong = [
-        f"{name} is not of {kind}"
-        for name, kind in types
-        if frame.schema[name].dataType.simpleString() != kind
-    ]
-    if wrong:
-        raise Failure(f"{path} is no table of znodes: {', '.join(wrong)}")
-    return frame.select(ZNODES.fieldNames())
-
-
-def parent_of_column(path: str) -> Column:
-    """schema.paths.parent_of of a column of paths other than the root's."""
-    parent = F.regexp_replace(path, "/[^/]*$", "")
-    return F.when(parent == "", "/").otherwise(parent)
-
-
-def directory_reader(spark: SparkSession, arguments: argparse.Namespace) -> DataFrameReader:
-    """A reader of directories as the command line wants them."""
-    return spark.read.format("zookeeper").options(**_options(arguments))
-
-
-def _options(arguments: argparse.Namespace) -> dict[str, str]:
-    options = {
+def of_directory(path: str, arguments: argparse.Namespace) -> Directory:
+    """A directory's state and nodes. Raises BadFile, Failure."""
+    if not path:
+        raise Failure("the path of a data directory is empty: name a dataDir, as /var/lib/zk")
+    unknown = frozenset(filter(None, arguments.repair.split(","))) - REPAIRS
+    if unknown:
+        raise Failure(f"--repair is of {', '.join(sorted(REPAIRS))}, not {', '.join(sorted(unknown))}")
+    given = {
+        "path": path,
         "dataLogDir": arguments.data_log_dir,
         "snapshot": arguments.snapshot,
         "repair": arguments.repair,
     }
-    return {option: value for option, value in options.items() if value}
+    options = options_of({name: value for name, value in given.items() if value})
+    return directory_of(options)
+
+
+def directory_of(options: Options) -> Directory:
+    """The same, of options that are understood. Raises BadFile."""
+    survey = options.survey()
+    rows = directory.nodes_about(survey)
+    return Directory(survey, Table(ZnodeReader(options, survey), rows, survey.checked.size), options)
+
+
+def of_parquet(name: str) -> Table:
+    """The table that `parquet:DIRECTORY` names. Raises Failure."""
+    path = local_path(name)
+    if path is None:
+        return Table(RemoteParquet(name.removeprefix(PREFIX)))
+    reader = ParquetReader(path)
+    return Table(reader, reader.rows, reader.bytes)

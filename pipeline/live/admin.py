@@ -3,13 +3,21 @@
 The endpoint wants an identity that has all permissions on the root, and serves once in five minutes.
 """
 
+import contextlib
+import http.client
 import shutil
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
+
+from pipeline.errors import Failure
 
 _PATH = "/commands/snapshot?streaming=true"
+_FIRST_TIMEOUT = 4.0  # seconds: whether anybody answers at all
+_ANYTHING = "/commands/ruok"
 _TIMEOUT = 600.0  # seconds: the server writes the whole snapshot before it answers
 _LAST_ZXID = "last_zxid"
 # The file comes as it lies on the server; the name's ending says how it is packed (FileSnap, SnapStream).
@@ -23,8 +31,14 @@ _REASONS = {
 }
 
 
-class NoSnapshot(Exception):
+class NoSnapshot(Failure):
     """The admin server gives none; the message says why."""
+
+
+def check(url: str) -> None:
+    """Raises NoSnapshot within some seconds if no admin server answers at `url`: a snapshot takes longer."""
+    with _asked(url, urllib.parse.urljoin(url, _ANYTHING), _FIRST_TIMEOUT):
+        pass
 
 
 def download(url: str, folder: Path, authorization: str = "") -> Path:
@@ -35,18 +49,11 @@ def download(url: str, folder: Path, authorization: str = "") -> Path:
     request = urllib.request.Request(urllib.parse.urljoin(url, _PATH))
     if authorization:
         request.add_header("Authorization", authorization)
-    try:
-        with urllib.request.urlopen(request, timeout=_TIMEOUT) as response:
-            zxid = response.headers.get(_LAST_ZXID, "")
-            part = folder / "snapshot.part"
-            with part.open("wb") as file:
-                shutil.copyfileobj(response, file, 1 << 20)
-    except urllib.error.HTTPError as error:
-        with error:
-            reason = _REASONS.get(error.code, f"it answers {error.code} {error.reason}")
-        raise NoSnapshot(f"{url}: {reason}") from error
-    except OSError as error:
-        raise NoSnapshot(f"{url}: {getattr(error, 'reason', error)}") from error
+    with _asked(url, request, _TIMEOUT) as response:
+        zxid = response.headers.get(_LAST_ZXID, "")
+        part = folder / "snapshot.part"
+        with part.open("wb") as file:
+            shutil.copyfileobj(response, file, 1 << 20)
     try:
         number = int(zxid, 16)
     except ValueError:
@@ -57,3 +64,18 @@ def download(url: str, folder: Path, authorization: str = "") -> Path:
         if head.startswith(magic):
             return part.rename(folder / f"snapshot.{number:x}{ending}")
     raise NoSnapshot(f"{url}: the answer is no snapshot")
+
+
+@contextlib.contextmanager
+def _asked(url: str, request: str | urllib.request.Request, timeout: float) -> Iterator[Any]:
+    """The response to a request. Raises NoSnapshot, also for what goes wrong while it is read."""
+    try:
+        with urllib.request.urlopen(request, timeout=timeout) as response:
+            yield response
+    except urllib.error.HTTPError as error:
+        with error:
+            reason = _REASONS.get(error.code, f"it answers {error.code} {error.reason}")
+        raise NoSnapshot(f"{url}: {reason}") from error
+    except (OSError, http.client.HTTPException) as error:
+        cause: object = getattr(error, "reason", error)
+        raise NoSnapshot(f"{url}: {str(cause) or type(error).__name__}") from error

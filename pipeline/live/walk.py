@@ -8,13 +8,14 @@ import asyncio
 import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
-from typing import NamedTuple
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
 from codec.jute import Acl
+from pipeline.errors import Failure
 from pipeline.live import wire
+from pipeline.live.address import Identity
 from pipeline.live.wire import Acls, Children, Data, Reply
 from pipeline.table import AclRow, ZnodeRow
 from schema.paths import ROOT, join
@@ -26,25 +27,17 @@ LOSSES = (
     "sessions and their timeouts cannot be seen: ephemerals are dropped",
 )
 
-LAST_PORT = 65535
-
 _TIMEOUT_MS = 30_000
-_CONNECT_S = 10.0
+CONNECT_S = 4.0  # of all servers together, each at least a second
+_LEAST_CONNECT_S = 1.0
 _WINDOW = 300  # requests on their way
 _LARGEST_FRAME = (1 << 31) - 1  # whatever jute.maxbuffer the server has
 _CHUNK = 1 << 18
 _ROWS = 4096  # in one page
 
 
-class WalkFailed(Exception):
+class WalkFailed(Failure):
     """The ensemble cannot be read, or not wholly; the message says why."""
-
-
-class Identity(NamedTuple):
-    """What proves who we are, e.g. scheme digest, identity user:password."""
-
-    scheme: str
-    identity: bytes
 
 
 class Walk:
@@ -204,7 +197,9 @@ class _Connection:
 
 
 def _words(error: Exception) -> str:
-    return str(error) or type(error).__name__  # a TimeoutError says nothing of itself
+    if isinstance(error, TimeoutError):  # says nothing of itself
+        return "no answer in time (is this ZooKeeper's client port, and without TLS?)"
+    return str(error) or type(error).__name__
 
 
 async def _connect(servers: Sequence[tuple[str, int]], identities: Sequence[Identity]) -> _Connection:
@@ -213,7 +208,7 @@ async def _connect(servers: Sequence[tuple[str, int]], identities: Sequence[Iden
         address = f"{host}:{port}"
         connection = None
         try:
-            async with asyncio.timeout(_CONNECT_S):
+            async with asyncio.timeout(max(_LEAST_CONNECT_S, CONNECT_S / len(servers))):
                 connection = _Connection(address, *await asyncio.open_connection(host, port))
                 await connection.greet(identities)
                 return connection

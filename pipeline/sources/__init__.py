@@ -1,14 +1,26 @@
-"""Spark data sources and sinks, for any Spark program that calls `register(spark)`."""
+"""Where tables come from and go to, each as a plain reader or writer, and the same as sources of Spark.
 
-from pyspark.sql import SparkSession
+reading.py         what a reader and a writer are
+zookeeper_files.py a data directory; zookeeper_log.py its logs; zookeeper_sink.py a snapshot to write
+zookeeper_wire.py  a running ensemble
+zketcd_tree.py     an etcd prefix
+parquet.py         a table in Parquet files, without Spark
+spark.py           any reader or writer, for Spark
+zookeeper.py, zookeeper_stream.py, zketcd.py: Spark's formats, for any Spark program that calls `register`
 
-from pipeline.sources.zketcd import ZketcdSource
-from pipeline.sources.zookeeper import ZooKeeperSource
+Only the last two lines import Spark.
+"""
 
-SOURCES = (ZketcdSource, ZooKeeperSource)
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
-def register(spark: SparkSession) -> None:
+def register(spark: "SparkSession") -> None:
     """Make the formats known to a session. Its workers must be able to import `pipeline` (`make pyfiles`)."""
-    for source in SOURCES:
+    from pipeline.sources.zketcd import ZketcdSource
+    from pipeline.sources.zookeeper import ZooKeeperSource
+
+    for source in (ZketcdSource, ZooKeeperSource):
         spark.dataSource.register(source)

@@ -6,26 +6,22 @@ from typing import Any
 
 import numpy
 import pyarrow
-from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import StructType
 
 from pipeline.formats.errors import BadFile
 from pipeline.formats.snapshot import OPEN_ACL_ID, Nodes, path_text
 from pipeline.table import ZNODES, AclRow
 
 _ROWS = 4096
-_ZNODES = to_arrow_schema(ZNODES)
-_ACL = _ZNODES.field("acl").type
+_ACL = ZNODES.field("acl").type
 
 
-def of_rows(rows: Iterable[tuple[Any, ...]], schema: StructType) -> Iterator[pyarrow.RecordBatch]:
+def of_rows(rows: Iterable[tuple[Any, ...]], schema: pyarrow.Schema) -> Iterator[pyarrow.RecordBatch]:
     """Rows of table.py as batches."""
-    arrow = to_arrow_schema(schema)
     waiting = iter(rows)
     while some := list(islice(waiting, _ROWS)):
         columns = zip(*some, strict=True)
-        arrays = [pyarrow.array(column, field.type) for column, field in zip(columns, arrow, strict=True)]
-        yield pyarrow.RecordBatch.from_arrays(arrays, schema=arrow)
+        arrays = [pyarrow.array(column, field.type) for column, field in zip(columns, schema, strict=True)]
+        yield pyarrow.RecordBatch.from_arrays(arrays, schema=schema)
 
 
 class NodeBatches:
@@ -46,10 +42,10 @@ class NodeBatches:
                 self._acl_column(run, left_out),
                 *(
                     pyarrow.array(run.fixed[field.name].astype(field.type.to_pandas_dtype()))
-                    for field in list(_ZNODES)[3:]
+                    for field in list(ZNODES)[3:]
                 ),
             ],
-            schema=_ZNODES,
+            schema=ZNODES,
         )
         if not left_out:
             return batch

@@ -7,9 +7,18 @@ from typing import NamedTuple
 from pipeline.formats import directory
 from pipeline.formats.directory import REPAIRS, Survey
 from pipeline.table import SESSIONS, TRANSACTIONS, ZNODES
+from pipeline.traffic.table import TRAFFIC
 
 SPLIT_BYTES = 16 << 20
-TABLES = {"znodes": ZNODES, "sessions": SESSIONS, "transactions": TRANSACTIONS}
+TRAFFIC_TABLE = "traffic"
+TABLES = {
+    "znodes": ZNODES,
+    "sessions": SESSIONS,
+    "transactions": TRANSACTIONS,
+    TRAFFIC_TABLE: TRAFFIC,
+}
+#: Those that are made of the log alone.
+LOG_TABLES = ("transactions", TRAFFIC_TABLE)
 
 
 class Options(NamedTuple):

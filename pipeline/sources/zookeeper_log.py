@@ -1,33 +1,28 @@
-"""The log as a table of transactions, and as a stream: `spark.readStream.format("zookeeper")`.
-
-A stream's offset is a log's name and a byte. It begins with the oldest log that there is; a log that a server
-is still writing is read up to its last whole entry. Logs that a server has purged before they were read end
-the stream with an error, since what they held is lost.
-"""
+"""ZooKeeper's log as a table of transactions or of traffic; zookeeper_stream has it as a stream."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import NamedTuple
 
 import pyarrow
-from pyspark.sql.datasource import DataSourceReader, DataSourceStreamReader, InputPartition
 
 from pipeline.formats import directory, log, transactions
 from pipeline.formats.compression import opened
-from pipeline.formats.errors import BadFile
 from pipeline.sources.batches import of_rows
-from pipeline.sources.options import Options
+from pipeline.sources.options import TRAFFIC_TABLE, Options
 from pipeline.table import TRANSACTIONS, TransactionRow
+from pipeline.traffic.table import TrafficRow
+from pipeline.traffic.table import batches as traffic_batches
+from pipeline.traffic.transactions import row as traffic_row
 
 
-class LogRun(InputPartition):
+class LogRun(NamedTuple):
     """Entries of a log."""
 
-    def __init__(self, file: str, start: int, end: int) -> None:
-        self.file = file
-        self.start = start
-        self.end = end
+    file: str
+    start: int
+    end: int
 
 
 def log_rows(run: LogRun) -> Iterator[TransactionRow]:
@@ -37,107 +32,43 @@ def log_rows(run: LogRun) -> Iterator[TransactionRow]:
             yield from transactions.rows(entry, run.file, Path(run.file).name)
 
 
-class LogReader(DataSourceReader):
+def traffic_rows(run: LogRun) -> Iterator[TrafficRow]:
+    """The requests of a run. Raises BadFile."""
+    with opened(run.file) as source:
+        for entry in log.entries(source, run.file, run.start, run.end):
+            parts = list(transactions.rows(entry, run.file, Path(run.file).name))
+            yield traffic_row(parts, len(entry.body))
+
+
+def batches_of(run: LogRun, table: str) -> Iterator[pyarrow.RecordBatch]:
+    """A run as one of LOG_TABLES. Raises BadFile."""
+    if table == TRAFFIC_TABLE:
+        return traffic_batches(traffic_rows(run))
+    return of_rows(log_rows(run), TRANSACTIONS)
+
+
+class LogReader:
     """Every log that there is."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
 
-    def partitions(self) -> Sequence[InputPartition]:
+    def partitions(self) -> Sequence[LogRun]:
         """Runs of the logs. Raises BadFile."""
         _, logs = directory.files(self._options.path, self._options.log_path)
-        runs: list[InputPartition] = []
+        runs: list[LogRun] = []
         for file in logs:
             found = directory.read_log(file, last=file is logs[-1], repair=self._options.repair)
-            runs += _runs(file, log.HEADER_SIZE, found.end, self._options.split_bytes)
+            runs += runs_of(file, log.HEADER_SIZE, found.end, self._options.split_bytes)
         return runs
 
-    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+    def read(self, partition: LogRun) -> Iterator[pyarrow.RecordBatch]:
         """One run's transactions. Raises BadFile."""
-        return _batches(partition)
+        return batches_of(partition, self._options.table)
 
 
-class LogStream(DataSourceStreamReader):
-    """The log as it grows."""
-
-    def __init__(self, options: Options) -> None:
-        self._options = options
-
-    def initialOffset(self) -> dict[str, Any]:
-        """Before the oldest log. Raises ValueError for another table: only the log grows at its end."""
-        # Not when we are made: Spark 4 loses what is raised there.
-        if self._options.table != "transactions":
-            raise ValueError("only table=transactions can be read as a stream")
-        return {"log": "", "byte": 0}
-
-    def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:
-        """Behind the last whole entry of the newest log. Raises BadFile."""
-        files = self._files(start)
-        if not files:
-            return start
-        newest = files[-1]
-        end = _end(newest, start, last=True)
-        if end is None:  # made this moment, without its header yet
-            if len(files) == 1:
-                return start
-            newest = files[-2]
-            end = _end(newest, start, last=False)
-        return {"log": Path(newest).name, "byte": end}
-
-    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
-        """Runs of the logs between two offsets. Raises BadFile."""
-        runs: list[InputPartition] = []
-        for file in self._files(start):
-            name = Path(file).name
-            first = start["byte"] if name == start["log"] else log.HEADER_SIZE
-            last = end["byte"] if name == end["log"] else _end(file, start, last=False)
-            if last is not None and last > first:
-                runs += _runs(file, first, last, self._options.split_bytes)
-            if name == end["log"]:
-                break
-        return runs
-
-    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-        """One run's transactions. Raises BadFile."""
-        return _batches(partition)
-
-    def _files(self, start: dict[str, Any]) -> list[str]:
-        """The logs from an offset on."""
-        _, logs = directory.files(self._options.path, self._options.log_path)
-        if not start["log"]:
-            return logs
-        for position, file in enumerate(logs):
-            if Path(file).name == start["log"]:
-                return logs[position:]
-        raise BadFile(self._options.path, None, f"{start['log']}, where the stream stood, is gone")
-
-
-def _batches(partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
-    # Where there is no partition Spark reads a None.
-    return of_rows(log_rows(partition), TRANSACTIONS) if isinstance(partition, LogRun) else iter(())
-
-
-def _end(file: str, start: dict[str, Any], last: bool) -> int | None:
-    """Behind the last whole entry; None for a log without a header. Raises BadFile for damage in an older."""
-    if Path(file).stat().st_size < log.HEADER_SIZE:
-        return None
-    at: int = start["byte"] if Path(file).name == start["log"] else log.HEADER_SIZE
-    with opened(file) as source:
-        log.check_header(source, file)
-        try:
-            for entry in log.entries(source, file, at):
-                at = entry.offset + log.entry_size(entry.body)
-        except log.BadSum:
-            # The server is about to write it.
-            if not last:
-                raise
-        how = log.end_of(source, at)
-        if how.torn is not None and not last:
-            raise BadFile(file, how.offset, how.torn)
-    return at
-
-
-def _runs(file: str, start: int, end: int, step: int) -> list[InputPartition]:
+def runs_of(file: str, start: int, end: int, step: int) -> list[LogRun]:
+    """Runs of about `step` bytes between two bytes of a log."""
     with opened(file) as source:
         bounds = log.splits(source, start, step, end)
     return [LogRun(file, first, last) for first, last in pairwise(bounds)]

@@ -20,7 +20,7 @@ import os
 import shutil
 import uuid
 import zlib
-from collections.abc import Iterator, MutableMapping, Sequence
+from collections.abc import Collection, Iterator, MutableMapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from operator import attrgetter
@@ -29,8 +29,6 @@ from typing import BinaryIO, NamedTuple
 
 import numpy
 import pyarrow
-from pyspark.sql.datasource import DataSourceArrowWriter, WriterCommitMessage
-from pyspark.sql.types import StructType
 
 from codec.jute import INT, NULL
 from pipeline.formats import digest, log, snapshot
@@ -108,7 +106,7 @@ class _Part:
 
 
 @dataclass(frozen=True)
-class _Written(WriterCommitMessage):
+class _Written:
     """What one task has written."""
 
     parts: tuple[_Part, ...]
@@ -118,19 +116,19 @@ class _Written(WriterCommitMessage):
     newest: int  # the largest zxid
 
 
-class ZooKeeperWriter(DataSourceArrowWriter):
+class ZooKeeperWriter:
     """Writes one snapshot."""
 
-    def __init__(self, options: SinkOptions, schema: StructType) -> None:
+    def __init__(self, options: SinkOptions, columns: Collection[str]) -> None:
         """Raises ValueError for columns that are missing, or a folder that holds other files."""
-        missing = [name for name in ZNODES.fieldNames() if name not in schema.fieldNames()]
+        missing = [name for name in ZNODES.names if name not in columns]
         if missing:
             raise ValueError(f"the table has no column {', '.join(missing)}")
         self._options = options
         self._staging = options.folder / f".export-{uuid.uuid4().hex}"
         check_folder(options.folder, overwrite=options.overwrite)
 
-    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> WriterCommitMessage:
+    def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> _Written:
         """One task's nodes, into files of its own."""
         self._staging.mkdir(parents=True, exist_ok=True)
         task = _Task(self._staging, self._options.codec, self._options.trailer != "seal")
@@ -138,14 +136,14 @@ class ZooKeeperWriter(DataSourceArrowWriter):
             task.add(batch)
         return task.end()
 
-    def commit(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def commit(self, parts: Sequence[_Written]) -> None:
         """Put the parts behind one another, seal them and give them their name. Raises ValueError."""
         try:
-            self._commit([message for message in messages if isinstance(message, _Written)])
+            self._commit(parts)
         finally:
             shutil.rmtree(self._staging, ignore_errors=True)
 
-    def abort(self, messages: Sequence[WriterCommitMessage | None]) -> None:
+    def abort(self) -> None:
         """Remove what the tasks have written."""
         shutil.rmtree(self._staging, ignore_errors=True)
 
@@ -213,7 +211,7 @@ class _Task:
         if not batch.num_rows:
             return
         fixed = numpy.zeros(batch.num_rows, snapshot.FIXED)
-        for name in ZNODES.fieldNames()[3:]:
+        for name in ZNODES.names[3:]:
             fixed[name] = batch.column(name).to_numpy()
         fixed["acl"] = self._acl_ids(batch.column("acl"))
         self._newest = max(self._newest, *(int(fixed[name].max()) for name in ("czxid", "mzxid", "pzxid")))

@@ -12,14 +12,13 @@ from collections.abc import AsyncIterator, Iterator, MutableMapping, Sequence
 from typing import NamedTuple
 
 import pyarrow
-from pyspark.sql.datasource import DataSourceReader, InputPartition
 
-from pipeline.live.walk import LAST_PORT, Identity, Walk
+from pipeline.live.address import Identity, servers_of
+from pipeline.live.walk import Walk
 from pipeline.sources.batches import of_rows
 from pipeline.table import ZNODES, ZnodeRow
 from schema.paths import ROOT
 
-SCHEMES = ("zk://", "zookeeper://")
 _WALKERS = 8
 _DEEPEST = 4  # levels that are looked at for subtrees to share out
 
@@ -32,43 +31,31 @@ class Ensemble(NamedTuple):
     walkers: int = _WALKERS
 
 
-def is_url(path: str) -> bool:
-    """Whether a path means a running ensemble."""
-    return path.startswith(SCHEMES)
-
-
 def ensemble_of(given: MutableMapping[str, str]) -> Ensemble:
     """Raises ValueError for what cannot be."""
-    servers = []
-    for server in given["path"].partition("://")[2].rstrip("/").split(","):
-        host, _, port = server.rpartition(":")
-        if not host or not port.isdecimal() or int(port) > LAST_PORT:
-            raise ValueError(f"{server!r} is not HOST:PORT")
-        servers.append((host.strip("[]"), int(port)))
     walkers = int(given.get("walkers", _WALKERS))
     if walkers <= 0:
         raise ValueError("walkers must be above 0")
     identities = tuple(
         Identity(scheme, identity.encode()) for scheme, identity in json.loads(given.get("auth", "[]"))
     )
-    return Ensemble(tuple(servers), identities, walkers)
+    return Ensemble(servers_of(given["path"]), identities, walkers)
 
 
-class _Subtrees(InputPartition):
+class _Subtrees(NamedTuple):
     """What one session walks."""
 
-    def __init__(self, roots: Sequence[str], levels: int | None) -> None:
-        self.roots = roots
-        self.levels = levels
+    roots: Sequence[str]
+    levels: int | None
 
 
-class WireReader(DataSourceReader):
+class WireReader:
     """Reads an ensemble's znodes."""
 
     def __init__(self, ensemble: Ensemble) -> None:
         self._ensemble = ensemble
 
-    def partitions(self) -> Sequence[InputPartition]:
+    def partitions(self) -> Sequence[_Subtrees]:
         """Subtrees shared out among the sessions, and the nodes above them. Raises WalkFailed."""
         paths = [ROOT]
         subtrees = [ROOT]
@@ -84,9 +71,8 @@ class WireReader(DataSourceReader):
             *(_Subtrees(share, None) for share in shares if share),
         ]
 
-    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+    def read(self, partition: _Subtrees) -> Iterator[pyarrow.RecordBatch]:
         """One share's nodes. Raises WalkFailed."""
-        assert isinstance(partition, _Subtrees)
         return of_rows(self._rows(partition.roots, partition.levels), ZNODES)
 
     def _rows(self, roots: Sequence[str], levels: int | None) -> Iterator[ZnodeRow]:

@@ -349,6 +349,24 @@ class Channel:
 
     async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
         """One request, one answer."""
+        call = self._ask(path, request, timeout)
+        result: bytes = await call.future
+        return result
+
+    def begin(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float,
+        metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
+    ) -> bool:
+        """As `unary`, by a callback."""
+        future = self._ask(path, request, timeout).future
+        future.add_done_callback(lambda done: on_answer(done.exception() or done.result()))
+        return True
+
+    def _ask(self, path: str, request: bytes, timeout: float) -> "_Call":
         call = _Call(self)
         member, host, network = self.member, self.host, self.cluster.network
 
@@ -366,12 +384,13 @@ class Channel:
             respond,
         )
         late = host.call_later(timeout, call.answered, RpcError("deadline exceeded"))
-        try:
-            result: bytes = await call.future
-            return result
-        finally:
+
+        def over(_future: object) -> None:
             late.cancel()
             call.over()
+
+        call.future.add_done_callback(over)
+        return call
 
     async def stream(self, path: str, metadata: Metadata = ()) -> "_Stream":
         """A watch, or what keeps leases alive."""
@@ -438,6 +457,11 @@ class _Stream(_Call):
             self.future = self.channel.host.create_future()
             await self.future
         return self._inbox.popleft()
+
+    async def listen(self, on_message: Callable[[bytes], None]) -> None:
+        """Pass on the messages as they come."""
+        while True:
+            on_message(await self.read())
 
     def cancel(self) -> None:
         """End it."""

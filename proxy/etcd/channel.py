@@ -6,6 +6,7 @@ that comes while the last attempt to connect has only just failed.
 
 import asyncio
 import ssl
+from collections.abc import Callable
 from typing import Protocol
 
 from proxy.etcd.http2 import Call, Connection, request_headers
@@ -59,6 +60,23 @@ class Channel:
         call = connection.open(request_headers(self._scheme, self._authority, path, timeout, metadata))
         connection.send(call, request, last=True)
         return await call.result(timeout)
+
+    def begin(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float,
+        metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
+    ) -> bool:
+        """As `unary`, by a callback; False if that cannot be now, since there is no connection."""
+        connection = self._connection
+        if connection is None or not connection.usable:
+            return False
+        call = connection.open(request_headers(self._scheme, self._authority, path, timeout, metadata))
+        call.answer(timeout, on_answer)
+        connection.send(call, request, last=True)
+        return True
 
     async def stream(self, path: str, metadata: Metadata = ()) -> Call:
         """Open a bidirectional call. Raises RpcError."""

@@ -8,7 +8,7 @@ it: an unknown outcome goes to the caller, since only the caller can settle it.
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 from urllib.parse import urlsplit
 
@@ -129,37 +129,43 @@ def _connector(transport: str) -> _Connect:
 
 
 class Stream:
-    """One open bidirectional call. Ends by an EtcdError from `read` or `write`, or by `close`."""
+    """One open bidirectional call. Ends by an EtcdError from `listen` or `write`, or by `close`."""
 
     def __init__(self, call: AnyCall, client: "EtcdClient", member: "_Member") -> None:
         self._call = call
         self._client = client
         self._member = member
 
-    async def write(self, request: bytes) -> None:
+    def write(self, request: bytes) -> None:
         """Send one message. Raises EtcdUnknown or EtcdRefused if the stream is broken."""
         try:
             self._call.write(request)
         except RpcError as error:
             raise self._client.failure(self._member, error.details) from None
 
-    async def read(self) -> bytes:
-        """The next message. Raises EtcdUnknown or EtcdRefused if the stream is broken."""
+    async def listen(self, on_message: Callable[[bytes], None]) -> None:
+        """Pass on the messages as they come.
+
+        Raises EtcdUnknown or EtcdRefused when the stream is broken, and what `on_message` raises.
+        """
+        client = self._client
+
+        def take(message: bytes) -> None:
+            client.last_contact = time.monotonic()
+            on_message(message)
+
         try:
-            message = await self._call.read()
+            await self._call.listen(take)
         except RpcError as error:
-            raise self._client.failure(self._member, error.details) from None
-        if message is None:
-            raise EtcdUnknown("the stream was ended")
-        self._client.last_contact = time.monotonic()
-        return message
+            raise client.failure(self._member, error.details) from None
+        raise EtcdUnknown(_STREAM_ENDED)
 
     def distrust(self) -> None:
         """Say that this stream's endpoint is no good: others are to be used from now on."""
         self._client.leave(self._member)
 
     def close(self) -> None:
-        """End the call; whoever waits in `read` or `write` gets EtcdUnknown."""
+        """End the call; whoever waits in `listen` gets EtcdUnknown."""
         self._client.forget(self)
         self._call.cancel()
 
@@ -248,6 +254,43 @@ class EtcdClient:
         """Commit `txn`."""
         return wire.decode_txn(txn, await self._call(_TXN, wire.encode_txn(txn), timeout))
 
+    def begin_txn(self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]) -> None:
+        """As `txn`, but the answer goes to a callback: no task has to be started, nor woken."""
+        member = self._member
+        asked = time.monotonic_ns()
+
+        def answered(answer: bytes | RpcError) -> None:
+            if not isinstance(answer, RpcError):
+                self.last_contact = time.monotonic()
+                self.calls.answered("Txn", time.monotonic_ns() - asked)
+                on_answer(wire.decode_txn(txn, answer))
+                return
+            failure = self.failure(member, answer.details)
+            self.calls.failed("Txn", failure)
+            if self._user and failure.message in failures.STALE_TOKEN:
+                self._begin_in_task(txn, timeout, on_answer)
+            else:
+                on_answer(failure)
+
+        if (self._user and not self._token) or not member.channel.begin(
+            _TXN, wire.encode_txn(txn), timeout, self._metadata, answered
+        ):
+            self._begin_in_task(txn, timeout, on_answer)
+
+    def _begin_in_task(
+        self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
+    ) -> None:
+        """For what has to wait for more than one answer: a connection, or a token."""
+
+        async def ask() -> None:
+            try:
+                answer: TxnResult | EtcdError = await self.txn(txn, timeout)
+            except EtcdError as error:
+                answer = error
+            on_answer(answer)
+
+        self._tasks.start(ask(), "commit a Txn")
+
     async def range(self, get: Get, timeout: float) -> RangeResult:
         """Read; linearizable unless a revision is given."""
         return wire.decode_range(await self._call(_RANGE, wire.encode_get(get), timeout))
@@ -330,27 +373,33 @@ class EtcdClient:
             list(response.errors),
         )
 
-    async def watch(self, start: bytes, end: bytes, from_revision: int) -> AsyncGenerator[WatchMessage, None]:
-        """The changes of [start, end) from `from_revision` on, in whole revisions, in order.
+    async def watch(
+        self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]
+    ) -> None:
+        """Pass on the changes of [start, end) from `from_revision` on, in whole revisions, in order.
 
-        The first message, without events, says that etcd has taken the watch. Ends only by an exception:
-        WatchCompacted, EtcdUnknown (broken; resume after the last revision got), EtcdRefused (permission).
-        A member without a leader, or silent for some 9 s, breaks the stream.
+        Each is passed on the moment it comes: no task is woken for it. The first message, without events,
+        says that etcd has taken the watch. Ends only by an exception: WatchCompacted, EtcdUnknown (broken;
+        resume after the last revision got), EtcdRefused (permission), or what `on_message` raises. A member
+        without a leader, or silent for some 9 s, breaks the stream.
         """
         stream = await self._open(_WATCH)
+        joiner = wire.FragmentJoiner()
+
+        def take(data: bytes) -> None:
+            response = pb.WatchResponse.FromString(data)
+            if response.canceled:
+                raise self._watch_error(response)
+            message = joiner.feed(response)
+            if message is not None:
+                on_message(message)
+
         try:
             create = pb.WatchCreateRequest(
                 key=start, range_end=end, start_revision=from_revision, fragment=True
             )
-            await stream.write(pb.WatchRequest(create_request=create).SerializeToString())
-            joiner = wire.FragmentJoiner()
-            while True:
-                response = pb.WatchResponse.FromString(await stream.read())
-                if response.canceled:
-                    raise self._watch_error(response)
-                message = joiner.feed(response)
-                if message is not None:
-                    yield message
+            stream.write(pb.WatchRequest(create_request=create).SerializeToString())
+            await stream.listen(take)
         finally:
             stream.close()
 

@@ -80,6 +80,17 @@ class GrpcChannel:
             raise self._error(error) from None
         return answer
 
+    def begin(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float,
+        metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
+    ) -> bool:
+        """Never: grpc.aio has a task for each call in any case."""
+        return False
+
     async def stream(self, path: str, metadata: Metadata = ()) -> "GrpcCall":
         """Open a bidirectional call. Raises RpcError."""
         channel = await self._usable()
@@ -184,16 +195,19 @@ class GrpcCall:
             raise RpcError("the stream was ended")
         self._requests.put_nowait(message)
 
-    async def read(self) -> bytes | None:
-        """The next message; None if the server has ended the stream. Raises RpcError."""
-        try:
-            message = await self._call.read()
-        except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.CancelledError) as error:
-            raise self._error(error) from None
-        return None if message is grpc.aio.EOF else bytes(message)  # type: ignore[attr-defined]
+    async def listen(self, on_message: Callable[[bytes], None]) -> None:
+        """Pass on the messages until the server ends the stream. Raises RpcError."""
+        while True:
+            try:
+                message = await self._call.read()
+            except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.CancelledError) as error:
+                raise self._error(error) from None
+            if message is grpc.aio.EOF:  # type: ignore[attr-defined]
+                return
+            on_message(bytes(message))
 
     def cancel(self) -> None:
-        """End the stream; whoever waits gets RpcError. Nothing if it is over."""
+        """End the stream; whoever listens gets RpcError. Nothing if it is over."""
         self._call.cancel()
 
 

@@ -9,6 +9,7 @@ told to use no dynamic header table, so a header block means the same wherever i
 import asyncio
 import struct
 from collections import deque
+from collections.abc import Callable
 from functools import lru_cache
 from typing import cast
 from urllib.parse import unquote
@@ -38,6 +39,7 @@ _END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
 _HEADER_TABLE_SIZE, _ENABLE_PUSH, _INITIAL_WINDOW_SIZE, _MAX_FRAME_SIZE = 1, 2, 4, 5
 _CANCEL = 8
 _FIRST_STREAM = 1
+_NEVER = float("inf")
 _LAST_STREAM = (1 << 31) - 1
 
 # RFC 9113's initial values, which hold until the peer's settings come.
@@ -110,61 +112,81 @@ class Call:
     __slots__ = (
         "_answer",
         "_connection",
-        "_deadline",
         "_messages",
+        "_on_answer",
+        "_on_message",
         "_partial",
         "_taken",
         "closed_here",
+        "deadline",
         "ended",
         "failure",
         "pending",
         "stream",
+        "trouble",
         "window",
     )
 
     def __init__(self, connection: "Connection", stream: int, window: int) -> None:
         self._connection = connection
         self._answer: asyncio.Future[None] | None = None  # whoever waits for a message or the end
-        self._deadline: asyncio.TimerHandle | None = None
+        self._on_answer: Callable[[bytes | RpcError], None] | None = None
         self._messages: deque[bytes] = deque()
+        self._on_message: Callable[[bytes], None] | None = None  # whoever takes them as they come
         self._partial = bytearray()
         self._taken = 0  # bytes received that the peer has not been told of
         self.stream = stream
         self.window = window  # bytes that we may still send
+        self.deadline = _NEVER  # the loop's time
         self.pending: deque[memoryview] = deque()  # to be sent when the windows allow it
         self.closed_here = False  # no more will be sent
         self.ended = False
         self.failure: RpcError | None = None
+        self.trouble: Exception | None = None  # what `_on_message` has raised
 
     # -- the caller's side ---------------------------------------------------------------------------------
 
     async def result(self, timeout: float) -> bytes:
         """The one answer of a unary call. `timeout`: seconds. Raises RpcError."""
-        connection = self._connection
         if not self.ended:
-            self._deadline = connection.loop.call_later(timeout, self._expire)
+            self._connection.expire(self, timeout)
         try:
             while not self.ended:
                 await self._wait()
         finally:
-            if self._deadline is not None:
-                self._deadline.cancel()
             self.cancel()  # nothing, unless the caller was cancelled
+        answer = self._outcome()
+        if isinstance(answer, RpcError):
+            raise answer
+        return answer
+
+    def answer(self, timeout: float, on_answer: Callable[[bytes | RpcError], None]) -> None:
+        """As `result`, of a call that has just begun, by a callback: no task has to wait for it."""
+        self._on_answer = on_answer
+        self._connection.expire(self, timeout)
+
+    def _outcome(self) -> bytes | RpcError:
         if self.failure is not None:
-            raise self.failure
+            return self.failure
         if len(self._messages) != 1:
-            raise RpcError(f"{len(self._messages)} answers to one request")
+            return RpcError(f"{len(self._messages)} answers to one request")
         return self._messages[0]
 
-    async def read(self) -> bytes | None:
-        """The next message of a stream; None if the server has ended it. Raises RpcError."""
-        while not self._messages:
-            if self.failure is not None:
-                raise self.failure
-            if self.ended:
-                return None
-            await self._wait()
-        return self._messages.popleft()
+    async def listen(self, on_message: Callable[[bytes], None]) -> None:
+        """Pass on the messages of a stream the moment they come, until the server ends it.
+
+        Raises RpcError, and what `on_message` raises.
+        """
+        self._on_message = on_message
+        self._pass_on()
+        try:
+            while not self.ended and self.trouble is None:
+                await self._wait()
+        finally:
+            self._on_message = None
+        failure = self.trouble or self.failure
+        if failure is not None:
+            raise failure
 
     def write(self, message: bytes) -> None:
         """Send one message of a stream, as soon as flow control lets it. Raises RpcError if it is over."""
@@ -186,11 +208,6 @@ class Call:
             await answer
         finally:
             self._answer = None
-
-    def _expire(self) -> None:
-        if not self.ended:
-            self._connection.reset(self)
-            self.fail("deadline exceeded")
 
     # -- the connection's side -----------------------------------------------------------------------------
 
@@ -224,17 +241,31 @@ class Call:
             self._messages.append(bytes(partial[5 : 5 + length]))
             del partial[: 5 + length]
         # The answer to a single request is waited for until the end, which comes at once.
-        if self._messages and not self.closed_here:
-            self.wake()
+        if self._on_message is not None:
+            self._pass_on()
         self._taken += len(payload)
         if self._taken < _WINDOW // 2:
             return 0
         taken, self._taken = self._taken, 0
         return taken
 
+    def _pass_on(self) -> None:
+        """Give the messages of a stream to whoever listens: no task has to be woken for each."""
+        messages = self._messages
+        try:
+            while messages and self._on_message is not None:
+                self._on_message(messages.popleft())
+        except Exception as error:  # noqa: BLE001 - it is `listen`'s to raise
+            self._on_message = None
+            self.trouble = error
+            self.wake()
+
     def wake(self) -> None:
         """Let whoever waits go on."""
-        if self._answer is not None and not self._answer.done():
+        if self._on_answer is not None:
+            on_answer, self._on_answer = self._on_answer, None
+            on_answer(self._outcome())
+        elif self._answer is not None and not self._answer.done():
             self._answer.set_result(None)
 
 
@@ -262,6 +293,9 @@ class Connection(asyncio.Protocol):
         self._acks: list[bytes] = []  # answers to pings that are not sent yet, and since when
         self._acks_since = 0.0
         self._watch: asyncio.TimerHandle | None = None
+        # One timer for the deadlines of all calls: nearly every call is answered long before its own.
+        self._deadline = _NEVER
+        self._expiry: asyncio.TimerHandle | None = None
 
     # -- the caller's side ---------------------------------------------------------------------------------
 
@@ -299,6 +333,30 @@ class Connection(asyncio.Protocol):
         self._blocked.pop(call.stream, None)
         self._write(_frame(_RST_STREAM, 0, call.stream, _WORD.pack(_CANCEL)))
         self.flush()
+
+    def expire(self, call: Call, timeout: float) -> None:
+        """Let a call fail if it is not answered in so many seconds."""
+        call.deadline = self.loop.time() + timeout
+        if call.deadline < self._deadline:
+            self._wake_at(call.deadline)
+
+    def _wake_at(self, deadline: float) -> None:
+        if self._expiry is not None:
+            self._expiry.cancel()
+        self._deadline = deadline
+        self._expiry = self.loop.call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        """Let the calls fail whose time is over."""
+        self._deadline = _NEVER
+        self._expiry = None
+        now = self.loop.time()
+        for call in [call for call in self._calls.values() if call.deadline <= now]:
+            self.reset(call)
+            call.fail("deadline exceeded")
+        following = min((call.deadline for call in self._calls.values()), default=_NEVER)
+        if following < self._deadline:
+            self._wake_at(following)
 
     def flush(self) -> None:
         """Send what has gathered."""
@@ -360,9 +418,10 @@ class Connection(asyncio.Protocol):
 
     def _lose(self, why: str) -> None:
         self.usable = False
-        if self._watch is not None:
-            self._watch.cancel()
-            self._watch = None
+        for timer in (self._watch, self._expiry):
+            if timer is not None:
+                timer.cancel()
+        self._watch = self._expiry = None
         transport, self._transport = self._transport, None
         if transport is not None:
             transport.abort()
@@ -468,9 +527,9 @@ class Connection(asyncio.Protocol):
         else:
             del self._calls[call.stream]
         call.end(failure)
-        # Two turns of the loop later: what comes on a stream with it goes first, and what follows from that.
-        # For clients wait for what the watch shows, and nobody for the answer to the Txn.
-        self.loop.call_soon(self.loop.call_soon, call.wake)
+        # A turn of the loop later: what comes on a stream with it goes first, and what follows from that. For
+        # clients wait for what the watch shows, and nobody for the answer to the Txn.
+        self.loop.call_soon(call.wake)
 
     def _take_settings(self, payload: bytes) -> None:
         for name, value in _SETTING.iter_unpack(payload):

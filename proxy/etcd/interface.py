@@ -3,11 +3,21 @@
 No implementation is here; `proxy.etcd.client` documents each method's contract.
 """
 
-from collections.abc import AsyncGenerator, AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable
 from typing import Protocol
 
 from proxy.etcd.calls import Calls
-from proxy.etcd.model import Get, KeyValue, Lease, RangeResult, Status, Txn, TxnResult, WatchMessage
+from proxy.etcd.model import (
+    EtcdError,
+    Get,
+    KeyValue,
+    Lease,
+    RangeResult,
+    Status,
+    Txn,
+    TxnResult,
+    WatchMessage,
+)
 
 
 class Keeper(Protocol):
@@ -34,6 +44,9 @@ class Etcd(Protocol):
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
         """Commit `txn`."""
 
+    def begin_txn(self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]) -> None:
+        """As `txn`, but the answer goes to a callback."""
+
     async def range(self, get: Get, timeout: float) -> RangeResult:
         """Read."""
 
@@ -57,8 +70,10 @@ class Etcd(Protocol):
     async def status(self, timeout: float = ...) -> Status:
         """Ask one member how it is."""
 
-    def watch(self, start: bytes, end: bytes, from_revision: int) -> AsyncGenerator[WatchMessage, None]:
-        """Follow the changes of a range."""
+    async def watch(
+        self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]
+    ) -> None:
+        """Follow the changes of a range until an exception ends it."""
 
     async def close(self) -> None:
         """End all streams, tasks and connections."""

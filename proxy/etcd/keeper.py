@@ -18,8 +18,8 @@ _LONGEST_DELAY = 1.0
 
 
 class _Stream(Protocol):
-    async def write(self, request: bytes) -> None: ...
-    async def read(self) -> bytes: ...
+    def write(self, request: bytes) -> None: ...
+    async def listen(self, on_message: Callable[[bytes], None]) -> None: ...
     def distrust(self) -> None: ...
     def close(self) -> None: ...
 
@@ -77,7 +77,7 @@ class LeaseKeeper:
         loop = asyncio.get_running_loop()
         parts = [
             loop.create_task(part)
-            for part in (self._write(stream), self._read(stream), self._expect_answers(stream))
+            for part in (self._write(stream), stream.listen(self._take), self._expect_answers(stream))
         ]
         try:
             ended, _ = await asyncio.wait(parts, return_when=asyncio.FIRST_COMPLETED)
@@ -96,22 +96,21 @@ class LeaseKeeper:
                 lease_id = next(iter(self._waiting))
                 del self._waiting[lease_id]
                 self._sent.setdefault(lease_id, time.monotonic())
-                await stream.write(pb.LeaseKeepAliveRequest(id=lease_id).SerializeToString())
+                stream.write(pb.LeaseKeepAliveRequest(id=lease_id).SerializeToString())
             self._wake.clear()
 
-    async def _read(self, stream: _Stream) -> None:
-        while True:
-            response = pb.LeaseKeepAliveResponse.FromString(await stream.read())
-            self._delay = _FIRST_DELAY
-            sent = self._sent.pop(response.id, None)
-            # Of two requests for one lease the time of the first counts: too early, never too late.
-            if sent is not None and response.ttl > 0:
-                self.last_answered_sent = sent
-            try:
-                self._on_alive(response.id, response.ttl)
-            except Exception:  # noqa: BLE001
-                # One session's trouble must not let the leases of all the others run out.
-                _LOG.exception("lease %x: the answer could not be handled", response.id)
+    def _take(self, answer: bytes) -> None:
+        response = pb.LeaseKeepAliveResponse.FromString(answer)
+        self._delay = _FIRST_DELAY
+        sent = self._sent.pop(response.id, None)
+        # Of two requests for one lease the time of the first counts: too early, never too late.
+        if sent is not None and response.ttl > 0:
+            self.last_answered_sent = sent
+        try:
+            self._on_alive(response.id, response.ttl)
+        except Exception:  # noqa: BLE001
+            # One session's trouble must not let the leases of all the others run out.
+            _LOG.exception("lease %x: the answer could not be handled", response.id)
 
     async def _expect_answers(self, stream: _Stream) -> None:
         """A stopped etcd would be noticed by gRPC's pings too, but later than short leases can wait."""

@@ -4,7 +4,7 @@
 other (grpcio); docs/decisions/0017 says when to use which.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import NamedTuple, Protocol
 
 Metadata = Sequence[tuple[str, str]]
@@ -40,11 +40,14 @@ class AnyCall(Protocol):
     def write(self, message: bytes) -> None:
         """Send one message as soon as flow control allows it. Raises RpcError if the stream is over."""
 
-    async def read(self) -> bytes | None:
-        """The next message; None if the server has ended the stream. Raises RpcError."""
+    async def listen(self, on_message: Callable[[bytes], None]) -> None:
+        """Pass on the messages as they come, until the server ends the stream.
+
+        Raises RpcError, and what `on_message` raises.
+        """
 
     def cancel(self) -> None:
-        """End the stream; a waiting `read` gets RpcError."""
+        """End the stream; `listen` raises RpcError."""
 
 
 class AnyChannel(Protocol):
@@ -54,6 +57,16 @@ class AnyChannel(Protocol):
 
     async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
         """One request, one answer. `timeout` is in seconds and includes connecting. Raises RpcError."""
+
+    def begin(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float,
+        metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
+    ) -> bool:
+        """As `unary`, but the answer goes to a callback. False: nothing was done, `unary` has to be used."""
 
     async def stream(self, path: str, metadata: Metadata = ()) -> AnyCall:
         """Open a bidirectional stream. Raises RpcError."""

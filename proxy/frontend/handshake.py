@@ -26,6 +26,10 @@ class Applicant(Connection, Protocol):
     """A connection that wants a session."""
 
     @property
+    def address(self) -> str:
+        """The client's address, for the log file."""
+
+    @property
     def is_keepers(self) -> bool:
         """Whether the client speaks Keeper's form of the protocol."""
 
@@ -146,7 +150,7 @@ class Handshake:
         if request.last_zxid_seen > self._machine.zxid:
             log.info(
                 "closing %s: the client has seen zxid 0x%x, this server only 0x%x",
-                connection,
+                connection.address,
                 request.last_zxid_seen,
                 self._machine.zxid,
             )

@@ -10,7 +10,15 @@ import time
 from collections.abc import Callable
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import EtcdError, EtcdNoSpace, EtcdRefused, EtcdUnknown, RefusalKind
+from proxy.etcd.model import (
+    EtcdError,
+    EtcdNoSpace,
+    EtcdRefused,
+    EtcdUnknown,
+    RefusalKind,
+    Txn,
+    TxnResult,
+)
 from proxy.log.pending import Pending
 from proxy.log.stats import Stats
 from proxy.log.translator import Header, Sent, Translator, Verdict, append_txn, verdict
@@ -88,9 +96,9 @@ class Appender:
         self._scheduled = False
         self._has_room = True  # whether the next request has to schedule the pump
         self._incarnation = ""
-        self._proxy_key = b""
         self._revision = 0
-        self._running: dict[Sent, asyncio.Task[None]] = {}
+        # What may not be in the log yet; None while its first attempt is on its way.
+        self._running: dict[Sent, asyncio.Task[None] | None] = {}
         self._round_trip = _RoundTrip()
         self._probe_at = 0.0
         self._trouble = Repeated(log)
@@ -110,7 +118,6 @@ class Appender:
     def start(self, incarnation: str, revision: int) -> None:
         """Append under this incarnation from now on; `revision`: where its proxy key was put."""
         self._incarnation = incarnation
-        self._proxy_key = self._keys.proxy(incarnation)
         self._revision = revision
         self._schedule()
 
@@ -118,15 +125,16 @@ class Appender:
         """Send nothing more: the incarnation is over. What was sent may yet be put until its key is gone."""
         self._incarnation = ""
         for task in self._running.values():
-            task.cancel()
+            if task is not None:
+                task.cancel()
         self._running.clear()
 
     def applied(self) -> None:
         """The stream has shown an entry of ours."""
         for sent in [sent for sent in self._running if sent.over]:
             # One that is on its way for the first time is left alone: its answer is about to come.
-            if sent.attempts > 1:
-                self._running.pop(sent).cancel()
+            if sent.attempts > 1 and (task := self._running.pop(sent)) is not None:
+                task.cancel()
         self._room()
 
     def no_space(self) -> None:
@@ -172,7 +180,7 @@ class Appender:
                 self._stats.sent_requests += len(sent.requests)
                 self._stats.entry_requests.note(len(sent.requests))
                 self._stats.sent_bytes += len(sent.value)
-                self._running[sent] = self._tasks.start(self._deliver(sent), "append an entry")
+                self._begin(sent)
                 if len(sent.original) > _LONG_ENTRY and self._queue:
                     self._schedule()
                     break
@@ -190,66 +198,93 @@ class Appender:
         checkpoint, digest = self._machine.last_checkpoint
         return Header(time.time_ns() // 1_000_000, self._rules, checkpoint, digest)
 
-    async def _deliver(self, sent: Sent) -> None:
-        """Send one entry until its number is filled for certain, or the incarnation is over."""
-        incarnation = self._incarnation
+    def _begin(self, sent: Sent) -> None:
+        """Send an entry for the first time. Mostly that is all there is to do: no task is needed for it."""
+        self._running[sent] = None
+        txn = self._txn(sent, self._incarnation, self._revision)
+        started = time.perf_counter()  # uvloop's own clock counts milliseconds
+
+        def answered(answer: TxnResult | EtcdError) -> None:
+            if sent not in self._running:
+                return  # the incarnation is over
+            seconds = time.perf_counter() - started
+            if isinstance(answer, TxnResult) and answer.succeeded and not self._translator.full:
+                self._round_trip.note(seconds)
+                self._landed(sent)
+            else:
+                settling = self._settle(sent, self._incarnation, self._revision, answer, seconds)
+                self._running[sent] = self._tasks.start(settling, "append an entry")
+
+        self._etcd.begin_txn(txn, _TIMEOUTS[0], answered)
+
+    def _txn(self, sent: Sent, incarnation: str, revision: int) -> Txn:
+        sent.attempts += 1
         entry_key = self._keys.entry(incarnation, sent.number)
-        proxy_key, revision = self._proxy_key, self._revision
+        return append_txn(self._keys.proxy(incarnation), revision, entry_key, sent.value, nested=sent.nested)
+
+    async def _settle(
+        self, sent: Sent, incarnation: str, revision: int, answer: TxnResult | EtcdError, seconds: float
+    ) -> None:
+        """Go on until an entry's number is filled for certain, or the incarnation is over.
+
+        `answer` is what came of the first attempt after so many `seconds`.
+        """
         pause = _FIRST_PAUSE
-        while not sent.over:
-            txn = append_txn(proxy_key, revision, entry_key, sent.value, nested=sent.nested)
-            timeout = _TIMEOUTS[min(sent.attempts, len(_TIMEOUTS) - 1)]
-            sent.attempts += 1
-            if sent.attempts > 1:
-                self._stats.resent += 1
-            started = time.perf_counter()  # uvloop's own clock counts milliseconds
-            try:
-                answer = await self._etcd.txn(txn, timeout)
-            except EtcdNoSpace as error:
-                if not sent.nested and not sent.over:
+        while isinstance(answer, EtcdError):
+            if isinstance(answer, EtcdNoSpace):
+                if sent.nested or sent.over:
+                    await asyncio.sleep(_REFUSED_PAUSE)
+                else:
                     self._stats.refused_no_space += 1
-                    self._full(error.message)
+                    self._full(answer.message)
                     self._translator.no_space(sent)
-                    continue
-                await asyncio.sleep(_REFUSED_PAUSE)
-            except EtcdUnknown as error:
-                self._trouble.warn("entry %d of %s: outcome unknown (%s)", sent.number, incarnation, error)
+            elif isinstance(answer, EtcdUnknown):
+                self._trouble.warn("entry %d of %s: outcome unknown (%s)", sent.number, incarnation, answer)
                 # What has waited for its timeout is sent again at once. The client has turned to another
                 # endpoint meanwhile.
-                if time.perf_counter() - started < _TIMEOUTS[0] / 2:
+                if seconds < _TIMEOUTS[0] / 2:
                     await asyncio.sleep(pause)
                     pause = min(2 * pause, _LONGEST_PAUSE)
-            except EtcdRefused as error:
-                if error.kind is RefusalKind.TOO_LARGE and not sent.over:
-                    self._stats.refused_too_large += 1
-                    log.warning(
-                        "etcd refused an entry of %d bytes: %s. Set its --max-request-bytes to 1.5 MiB",
-                        len(sent.value),
-                        error,
-                    )
-                    if self._translator.too_large(sent):
-                        continue
-                    self._running.pop(sent, None)
-                    self._on_over(incarnation, "its requests are sent again in smaller entries")
+            elif isinstance(answer, EtcdRefused) and answer.kind is RefusalKind.TOO_LARGE and not sent.over:
+                self._stats.refused_too_large += 1
+                log.warning(
+                    "etcd refused an entry of %d bytes: %s. Set its --max-request-bytes to 1.5 MiB",
+                    len(sent.value),
+                    answer,
+                )
+                if not self._translator.too_large(sent):
+                    self._give_up(sent, incarnation, "its requests are sent again in smaller entries")
                     return
-                self._trouble.warn("etcd refuses entries: %s", error)
-                await asyncio.sleep(_REFUSED_PAUSE)
-            except EtcdError as error:
-                self._trouble.warn("cannot append: %s", error)
-                await asyncio.sleep(_REFUSED_PAUSE)
             else:
-                if verdict(answer, revision) is Verdict.OVER:
-                    self._running.pop(sent, None)
-                    if not sent.over:
-                        self._on_over(incarnation, "its key is gone")
-                    return
-                if answer.succeeded:
-                    if sent.attempts == 1:
-                        self._round_trip.note(time.perf_counter() - started)
-                    if not sent.nested and self._translator.full:
-                        log.warning("etcd has space again")
-                        self._translator.full = False
+                self._trouble.warn("etcd refuses entries: %s", answer)
+                await asyncio.sleep(_REFUSED_PAUSE)
+            if sent.over:
                 break
+            timeout = _TIMEOUTS[min(sent.attempts, len(_TIMEOUTS) - 1)]
+            txn = self._txn(sent, incarnation, revision)
+            self._stats.resent += 1
+            started = time.perf_counter()
+            try:
+                answer = await self._etcd.txn(txn, timeout)
+            except EtcdError as error:
+                answer = error
+            seconds = time.perf_counter() - started
+        else:
+            if verdict(answer, revision) is Verdict.OVER:
+                self._give_up(sent, incarnation, "its key is gone")
+                return
+            if answer.succeeded and not sent.nested and self._translator.full:
+                log.warning("etcd has space again")
+                self._translator.full = False
+        self._landed(sent)
+
+    def _give_up(self, sent: Sent, incarnation: str, why: str) -> None:
+        """The incarnation cannot go on."""
+        self._running.pop(sent, None)
+        if not sent.over:
+            self._on_over(incarnation, why)
+
+    def _landed(self, sent: Sent) -> None:
         self._running.pop(sent, None)
         self._translator.landed(sent)
         self._room()

@@ -77,7 +77,7 @@ class Applier:
         self._backlog: deque[Item] = deque()
         self._work: Iterator[None] | None = None
         self._deadline = 0.0
-        self._idle: list[asyncio.Future[None]] = []
+        self._drained: list[asyncio.Future[None]] = []
         #: Our own incarnation: whose entries have requests that wait for their answers.
         self.own = ""
         #: How far other hosts' clocks are from ours.
@@ -94,6 +94,11 @@ class Applier:
         """Items that wait."""
         return len(self._backlog)
 
+    @property
+    def idle(self) -> bool:
+        """Whether all that was fed is applied."""
+        return self._work is None
+
     def feed(self, items: Sequence[Item]) -> None:
         """Apply items: a first slice at once, the rest as the loop gets to it."""
         if self.broken:
@@ -107,7 +112,7 @@ class Applier:
         """Wait until all that was fed is applied."""
         while self._work is not None:
             waiting = asyncio.get_running_loop().create_future()
-            self._idle.append(waiting)
+            self._drained.append(waiting)
             await waiting
 
     def become(self, loaded: Machine) -> None:
@@ -149,10 +154,11 @@ class Applier:
             self._backlog.clear()
             self._effects.failed_to_apply(error)
         self._work = None
-        idle, self._idle = self._idle, []
-        for waiting in idle:
-            if not waiting.done():
-                waiting.set_result(None)
+        if self._drained:
+            drained, self._drained = self._drained, []
+            for waiting in drained:
+                if not waiting.done():
+                    waiting.set_result(None)
 
     def _run(self) -> Iterator[None]:
         """Apply what waits; yields when the slice is over."""

@@ -84,7 +84,7 @@ async def entries_after(
 
     async def known_one(incarnation: str) -> None:
         async with free:
-            async for page in _entries_of(
+            async for page in entries_of(
                 etcd, keys, incarnation, applied.get(incarnation, 0) + 1, found.revision
             ):
                 entries.extend(page)
@@ -92,7 +92,7 @@ async def entries_after(
     async def between(start: bytes, end: bytes) -> None:
         async with free:
             async for incarnation in incarnations(etcd, keys, start, end):
-                async for page in _entries_of(etcd, keys, incarnation, 1, found.revision):
+                async for page in entries_of(etcd, keys, incarnation, 1, found.revision):
                     entries.extend(page)
 
     try:
@@ -127,7 +127,7 @@ async def incarnations(etcd: Etcd, keys: Keyspace, start: bytes, end: bytes) -> 
         start = keys.entries_of(parsed.incarnation)[1]
 
 
-async def _entries_of(
+async def entries_of(
     etcd: Etcd, keys: Keyspace, incarnation: str, number: int, revision: int
 ) -> AsyncIterator[list[KeyValue]]:
     """An incarnation's entries from `number` on that were there at `revision`, in pages."""

@@ -47,6 +47,7 @@ class RecordChanged(NamedTuple):
 
 
 Item = Apply | ProxyCame | ProxyGone | RecordChanged
+_new = tuple.__new__
 
 
 class Follower:
@@ -184,7 +185,8 @@ class Follower:
                     position, incarnation, number, value
                 )
             return
-        items.append(Apply(position, incarnation, number, value))
+        # `Apply(...)` would go through a function written in Python.
+        items.append(_new(Apply, (position, incarnation, number, value)))
         if self._waiting:
             waiting = self._waiting.get(incarnation)
             if waiting:

@@ -358,11 +358,12 @@ class Log:
 
     # -- the stream's consumer -----------------------------------------------------------------------------
 
-    async def deliver(self, items: list[Item]) -> None:
+    def deliver(self, items: list[Item]) -> None:
         """Apply items of the log."""
-        self._applier.feed(items)
-        await self._applier.drained()
-        if len(self._follower.numbers) > len(self.machine.applied):
+        applier = self._applier
+        applier.feed(items)
+        # While entries wait to be applied, the follower is ahead of the state.
+        if applier.idle and len(self._follower.numbers) > len(self.machine.applied):
             for incarnation in [name for name in self._follower.numbers if name not in self.machine.applied]:
                 self._follower.forget(incarnation)
 

@@ -6,6 +6,7 @@ It works in slices, so that the event loop stays usable. It compares each entry'
 import asyncio
 import time
 from collections.abc import Callable
+from typing import NamedTuple
 
 from proxy.etcd.model import KeyValue
 from proxy.log.catch_up import Caught
@@ -13,24 +14,46 @@ from proxy.log.follower import Apply, Follower
 from proxy.log.record import TreeNotServable, unknown_level, unreadable
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
-from schema.entry import decode_entry
+from schema.entry import Entry, Request, decode_entry
 from schema.errors import BadValue, ForeignKey
 from schema.keys import Keyspace
 
 _SLICE = 0.01  # seconds that a replay may hold the loop
 
 
+class Place(NamedTuple):
+    """Where a request lies in the log."""
+
+    position: int  # of its entry: etcd's revision
+    incarnation: str
+    number: int  # of the entry
+    request: int  # in the entry, from 0
+
+
+#: Executes a request on the machine, and may look at what that does. Raises UnknownLevel.
+Execute = Callable[[Machine, Entry, Request, Place], None]
+
+
 class Replay:
     """One replay, which may stop at a position and go on."""
 
     def __init__(
-        self, keys: Keyspace, machine: Machine, caught: Caught, progress: Callable[[int], None]
+        self,
+        keys: Keyspace,
+        machine: Machine,
+        caught: Caught,
+        progress: Callable[[int], None],
+        execute: Execute | None = None,
     ) -> None:
-        """`progress` is told how many entries were applied since it was told last."""
+        """`progress` is told how many entries were applied since it was told last.
+
+        `execute`: for those who want to see each request; by default the machine executes it.
+        """
         self._keys = keys
         self._machine = machine
         self._caught = caught
         self._progress = progress
+        self._execute = execute
         self._follower = Follower(keys)
         self._follower.restart(machine.applied)
         self.bytes = 0
@@ -63,9 +86,13 @@ class Replay:
         )
         if disagreement is not None:
             self.disagreements.append(disagreement)
-        for request in entry.requests:
+        for index, request in enumerate(entry.requests):
             try:
-                machine.execute(request)
+                if self._execute is None:
+                    machine.execute(request)
+                else:
+                    place = Place(item.position, item.incarnation, item.number, index)
+                    self._execute(machine, entry, request, place)
             except UnknownLevel as error:
                 raise TreeNotServable(
                     f"{where}: {unknown_level(self._keys.prefix.decode(), error.level, KNOWN)}"

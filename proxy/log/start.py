@@ -18,7 +18,7 @@ from proxy.log import record as tree_record
 from proxy.log.catch_up import Caught, Truncated, catch_up
 from proxy.log.pages import UnusableSnapshot, read_snapshot
 from proxy.log.record import TIMEOUT, TreeNotServable, look, servable, unknown_level
-from proxy.log.replay import Replay
+from proxy.log.replay import Execute, Replay
 from proxy.state import capture
 from proxy.state.level import KNOWN, NEWEST, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
@@ -53,6 +53,7 @@ class Wanted(NamedTuple):
     upto: int = 0  # as of this etcd revision
     entries: int = 0  # as it was after so many entries in all
     previous: bool = False  # by way of the previous snapshot
+    since: int = 0  # by way of the state as of this etcd revision, or an older one
 
 
 class NotInLog(TreeNotServable):
@@ -68,18 +69,20 @@ async def load(
     make: bool = True,
     wanted: Wanted = Wanted(),  # noqa: B008 - immutable
     patience: float | None = None,
+    executes: Callable[[], Execute] | None = None,
 ) -> Loaded:
     """Load, retrying failures of etcd for ever, or for `patience` seconds.
 
     `make`: make a tree where there is none. `progress` is told the number of znodes and entries about once a
-    second. Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError at the end of
-    patience.
+    second. `executes` gives each try what it executes the log's requests with. Raises TreeNotServable,
+    EtcdRefused where etcd denies access, and EtcdError at the end of patience.
     """
     trouble = Repeated(log)
     deadline = None if patience is None else time.monotonic() + patience
     while True:
         try:
-            return await _Load(etcd, keys, levels, progress, wanted).run(make)
+            execute = None if executes is None else executes()
+            return await _Load(etcd, keys, levels, progress, wanted, execute).run(make)
         except Truncated as overtaken:
             log.info("truncation overtook the load (%s); loading again", overtaken)
             await asyncio.sleep(_RETRY)
@@ -102,12 +105,14 @@ class _Load:
         levels: Collection[int],
         progress: Callable[[int], None] | None,
         wanted: Wanted,
+        execute: Execute | None,
     ) -> None:
         self._etcd = etcd
         self._keys = keys
         self._levels = levels
         self._progress = progress
         self._wanted = wanted
+        self._execute = execute
         self._count = 0
         self._told = time.monotonic()
 
@@ -124,7 +129,7 @@ class _Load:
         caught = await catch_up(self._etcd, self._keys, machine.applied, base.position if base else 0)
         # A newer record than the first may have raised the level.
         servable(await look(self._etcd, self._keys), self._keys, self._levels)
-        replay = Replay(self._keys, machine, caught, self._tell)
+        replay = Replay(self._keys, machine, caught, self._tell, self._execute)
         lost = record.current
         if fell_back and lost is not None:
             await replay.run(lost.position)
@@ -157,7 +162,7 @@ class _Load:
         wanted = self._wanted
         refs = [record.previous] if wanted.previous else [record.current, record.previous]
         for ref in refs:
-            if ref is None or (wanted.upto and ref.position > wanted.upto):
+            if ref is None or ref.position > (wanted.since or wanted.upto or ref.position):
                 continue
             try:
                 machine = await read_snapshot(self._etcd, self._keys, ref, self._tell)

@@ -8,11 +8,10 @@ restored from a backup. The old tree is served until the new one takes its place
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
-from contextlib import aclosing
 from typing import NamedTuple, Protocol
 
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import DELETE, EtcdError, KeyValue, WatchCompacted
+from proxy.etcd.model import DELETE, EtcdError, KeyValue, WatchCompacted, WatchMessage
 from proxy.log.catch_up import Caught, Truncated, catch_up
 from proxy.log.follower import Follower, Item, RecordChanged
 from proxy.log.record import TIMEOUT, TreeNotServable
@@ -31,8 +30,8 @@ _RETRY = 0.2  # seconds before a broken watch is repaired, and between two tries
 class Consumer(Protocol):
     """What the stream feeds."""
 
-    async def deliver(self, items: list[Item]) -> None:
-        """Let items take effect, in order. The stream waits as long as this waits."""
+    def deliver(self, items: list[Item]) -> None:
+        """Let items take effect, in order, now or as soon as what came before has taken effect."""
 
     async def replace(self, machine: Machine, *, restored: bool) -> None:
         """Take over a state that was loaded aside, in place of all that was delivered so far.
@@ -120,17 +119,19 @@ class Stream:
             self._following.reschedule(0)
 
     async def _follow(self) -> None:
-        keys, follower = self._keys, self._follower
+        keys = self._keys
         # etcd before 3.4.36 and 3.5.18 omits deletions if it was compacted at the very revision that a watch
         # begins with (issue 19179). So the watch begins with a revision that was taken in before.
-        async with aclosing(self._etcd.watch(keys.live, keys.live_end, follower.revision)) as messages:
-            async for message in messages:
-                events = message.events
-                if events and events[0].kv.mod_revision <= follower.revision:
-                    events = [event for event in events if event.kv.mod_revision > follower.revision]
-                if events:
-                    await self._deliver(follower.feed(events))
-                self.live.set()
+        await self._etcd.watch(keys.live, keys.live_end, self._follower.revision, self._take_message)
+
+    def _take_message(self, message: WatchMessage) -> None:
+        events = message.events
+        if events:
+            follower = self._follower
+            if events[0].kv.mod_revision <= follower.revision:
+                events = [event for event in events if event.kv.mod_revision > follower.revision]
+            self._deliver(follower.feed(events))
+        self.live.set()
 
     async def _repair(self) -> bool:
         """Make up for what a break has left out; whether that was possible."""
@@ -146,7 +147,7 @@ class Stream:
                 log.error("etcd went back from revision %d to %d", follower.revision, caught.revision)
                 await self._reload()
             else:
-                await self._deliver(self._take_in(caught))
+                self._deliver(self._take_in(caught))
         except Truncated as error:
             log.warning("this proxy has fallen behind (%s): loading the tree anew", error)
             await self._reload()
@@ -170,17 +171,17 @@ class Stream:
         items += self.begin(loaded)
         await self._consumer.replace(loaded.machine, restored=restored)
         self.reloads += 1
-        await self._deliver(items)
+        self._deliver(items)
 
     def _take_in(self, caught: Caught) -> list[Item]:
         return self._follower.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair)
 
-    async def _deliver(self, items: list[Item]) -> None:
+    def _deliver(self, items: list[Item]) -> None:
         for item in items:
-            if isinstance(item, RecordChanged):
+            if type(item) is RecordChanged:
                 self._record_changed(item)
         if items:
-            await self._consumer.deliver(items)
+            self._consumer.deliver(items)
 
     def _record_changed(self, item: RecordChanged) -> None:
         prefix = self._keys.prefix.decode()

@@ -104,7 +104,7 @@ def append_txn(proxy_key: bytes, proxy_revision: int, entry_key: bytes, value: b
         # etcd counts the puts of a Txn against its quota, but not those of Txns within it (server/etcdserver/
         # quota.go, costTxn).
         (Txn((), (put,)) if nested else put,),
-        (Get(proxy_key, keys_only=True), Get(entry_key, keys_only=True)),
+        (Get(proxy_key, keys_only=True),),
     )
 
 
@@ -112,7 +112,7 @@ def verdict(answer: TxnResult, proxy_revision: int) -> Verdict:
     """What the answer to an append says. An absent key would say nothing of a Txn that is on its way."""
     if answer.succeeded:
         return Verdict.APPENDED
-    proxy, _ = answer.responses
+    (proxy,) = answer.responses
     assert isinstance(proxy, RangeResult)
     if proxy.kvs and proxy.kvs[0].mod_revision == proxy_revision:
         return Verdict.THERE

@@ -110,7 +110,9 @@ class WatchTable:
 
     def __bool__(self) -> bool:
         """Whether anybody watches anything."""
-        return any(table.by_path for table in self._all)
+        return bool(
+            self.data.by_path or self.children.by_path or self.persistent.by_path or self.recursive.by_path
+        )
 
     def add_lasting(self, path: str | None, watcher: Watcher, *, recursive: bool) -> None:
         """Set a watch that stays: on a node and its children, or on all of a subtree (DataTree.addWatch)."""

@@ -55,28 +55,27 @@ class _SparkServer(ServerProcess):
         return state
 
     def serves(self) -> bool:
-        """Whether the page is there."""
+        """Whether the page is there, and has what it will have: at the very start it is empty."""
         try:
             return bool(self.state())
-        except OSError:
+        except (OSError, json.JSONDecodeError):
             return False
 
 
 class SparkMaster(_SparkServer):
-    """One of the masters that ZooKeeper's servers at `addresses` let elect a leader."""
+    """A master; with `addresses`, one of those that ZooKeeper's servers there let elect a leader."""
 
     kind = "spark-master"
     main = "org.apache.spark.deploy.master.Master"
 
-    def __init__(self, addresses: str, folder: str) -> None:
+    def __init__(self, addresses: str = "", folder: str = "") -> None:
         """`folder` is the znode below which they meet."""
-        super().__init__(
-            {
-                "spark.deploy.recoveryMode": "ZOOKEEPER",
-                "spark.deploy.zookeeper.url": addresses,
-                "spark.deploy.zookeeper.dir": folder,
-            }
-        )
+        election = {
+            "spark.deploy.recoveryMode": "ZOOKEEPER",
+            "spark.deploy.zookeeper.url": addresses,
+            "spark.deploy.zookeeper.dir": folder,
+        }
+        super().__init__(election if addresses else {})
 
     def arguments(self) -> Sequence[str]:
         """The port for workers and drivers."""

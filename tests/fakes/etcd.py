@@ -8,7 +8,7 @@ What is modelled is what a client sees: no Raft, no authentication, no TLS.
 import asyncio
 import bisect
 from collections import deque
-from collections.abc import AsyncGenerator, AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -21,6 +21,7 @@ from proxy.etcd.model import (
     PUT,
     Compare,
     Delete,
+    EtcdError,
     EtcdNoSpace,
     EtcdRefused,
     EtcdUnknown,
@@ -435,6 +436,7 @@ class FakeEtcdClient:
         self.last_contact = 0.0
         self.calls = Calls()
         self._watchers: set[_Watcher] = set()
+        self._begun: set[asyncio.Task[None]] = set()
 
     @property
     def endpoint(self) -> str:
@@ -506,8 +508,24 @@ class FakeEtcdClient:
             store.version, store.cluster_id, 1, *sizes, 1, store.revision, 2, store.revision, alarms
         )
 
-    async def watch(self, start: bytes, end: bytes, from_revision: int) -> AsyncGenerator[WatchMessage, None]:
-        """Follow the changes of a range."""
+    def begin_txn(self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]) -> None:
+        """As `txn`, but the answer goes to a callback."""
+
+        async def ask() -> None:
+            try:
+                answer: TxnResult | EtcdError = await self.txn(txn, timeout)
+            except EtcdError as error:
+                answer = error
+            on_answer(answer)
+
+        task = asyncio.get_running_loop().create_task(ask())
+        self._begun.add(task)
+        task.add_done_callback(self._begun.discard)
+
+    async def watch(
+        self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]
+    ) -> None:
+        """Follow the changes of a range until an exception ends it."""
         await self._contact()
         watcher = self.store.watch(start, end, from_revision)
         self._watchers.add(watcher)
@@ -517,7 +535,7 @@ class FakeEtcdClient:
                 if isinstance(message, Exception):
                     raise message
                 self.last_contact = self.store.now
-                yield message
+                on_message(message)
         finally:
             self._watchers.discard(watcher)
             self.store.unwatch(watcher)

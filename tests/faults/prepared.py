@@ -27,11 +27,23 @@ stalled = []
 signal.signal(signal.SIGUSR1, lambda *_: stalled.append(True))
 signal.signal(signal.SIGUSR2, lambda *_: stalled.clear())
 watch = EtcdClient.watch
-async def stalling(self, *arguments):
-    async for message in watch(self, *arguments):
-        while stalled:
+async def stalling(self, start, end, revision, on_message):
+    held = []
+    def pass_on():
+        while held and not stalled:
+            on_message(held.pop(0))
+    def take(message):
+        held.append(message)
+        pass_on()
+    async def go_on():
+        while True:
             await asyncio.sleep(0.01)
-        yield message
+            pass_on()
+    going_on = asyncio.ensure_future(go_on())
+    try:
+        await watch(self, start, end, revision, take)
+    finally:
+        going_on.cancel()
 EtcdClient.watch = stalling
 """
 

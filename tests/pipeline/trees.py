@@ -5,9 +5,12 @@ import gzip
 import json
 import zlib
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import NamedTuple
+
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from codec.constants import OpCode
 from pipeline.formats import digest, directory, log, snapshot, transactions
@@ -15,7 +18,11 @@ from pipeline.formats.compression import opened
 from pipeline.formats.directory import Survey
 from pipeline.formats.seal import sealed_tail
 from pipeline.formats.snapshot import SnapshotReader, pack_head, pack_node
-from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
+from pipeline.running.here import Here
+from pipeline.running.progress import Reporter
+from pipeline.running.table import Table
+from pipeline.sources.batches import of_rows
+from pipeline.table import ZNODES, AclRow, SessionRow, TransactionRow, ZnodeRow
 from schema.paths import parent_of
 
 SAMPLES = Path(__file__).parent / "samples"
@@ -201,3 +208,33 @@ def write_log(folder: Path, *txns: Iterable[TransactionRow], padding: int = 100)
     entries = b"".join(log.pack_entry(transactions.pack(parts)) for parts in rows)
     file.write_bytes(log.pack_header() + entries + bytes(padding))
     return file
+
+
+class MemoryReader(NamedTuple):
+    """A reader of rows that are here, in two partitions."""
+
+    nodes: Sequence[ZnodeRow]
+
+    def partitions(self) -> list[int]:
+        return [0, 1]
+
+    def read(self, partition: int) -> Iterator[pa.RecordBatch]:
+        return of_rows(self.nodes[partition::2], ZNODES)
+
+
+def table_of(*nodes: ZnodeRow) -> Table:
+    """Nodes as a job reads them; it does not know how many, and deals them into many buckets."""
+    return Table(MemoryReader(nodes))
+
+
+def here() -> Here:
+    """The runner without Spark."""
+    return Here(Reporter())
+
+
+def write_parquet(folder: Path, *nodes: ZnodeRow) -> str:
+    """Nodes as a table of Parquet files; returns it as a source of the command line."""
+    folder.mkdir()
+    for number, part in enumerate((nodes[::2], nodes[1::2])):
+        pq.write_table(pa.Table.from_batches(of_rows(part, ZNODES), ZNODES), folder / f"{number}.parquet")
+    return f"parquet:{folder}"

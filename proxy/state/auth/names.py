@@ -24,8 +24,9 @@ _READ = frozenset(
         *("EMAIL", "EMAILADDRESS", "SERIALNUMBER"),
     )
 )
-# Types of strings whose text is told: UTF8, Printable, T61, IA5, General, BMP (AVA.isDerString).
-_TEXT = frozenset((0x0C, 0x13, 0x14, 0x16, 0x1B, 0x1E))
+# Types of strings whose text is told, and how that is encoded: UTF8; Printable, T61, IA5, General; BMP. JDK
+# 17.0.21 reads them so; earlier ones (17.0.15) took the bytes of all six for UTF-8.
+_TEXT = {0x0C: "utf-8", **dict.fromkeys((0x13, 0x14, 0x16, 0x1B), "latin-1"), 0x1E: "utf-16-be"}
 _ESCAPED = re.compile(r'([,=+<>#;"\\])')
 _PADDING = re.compile(r"^[ \r]+|[ \r]+$")
 _OID = re.compile(r"(?:OID\.)?(?:[01]\.[1-3]?\d|2\.(?:0|[1-9]\d*))(?:\.(?:0|[1-9]\d*))*+", re.IGNORECASE)
@@ -38,9 +39,10 @@ def java_name(name: Name) -> str:
 
 def _told(attribute: Attribute) -> str:
     word = _WORDS.get(attribute.oid)
-    if word is None or attribute.tag not in _TEXT:
+    encoding = _TEXT.get(attribute.tag)
+    if word is None or encoding is None:
         return f"{word or attribute.oid}=#{attribute.der.hex()}"
-    text = _ESCAPED.sub(r"\\\1", attribute.value.decode("utf-8", "replace")).replace("\0", "\\00")
+    text = _ESCAPED.sub(r"\\\1", attribute.value.decode(encoding, "replace")).replace("\0", "\\00")
     return f"{word}=" + _PADDING.sub(lambda found: re.sub(r"(.)", r"\\\1", found[0], flags=re.S), text)
 
 

@@ -133,7 +133,7 @@ def test_a_compressed_snapshot_cut_short_is_said(tmp_path: Path, name: str, keep
 def test_folders_that_hold_nothing(tmp_path: Path) -> None:
     with pytest.raises(BadFile, match="holds no snapshot"):
         directory.survey(str(tmp_path))
-    with pytest.raises(BadFile, match="no directory"):
+    with pytest.raises(BadFile, match="is not there"):
         directory.survey(str(tmp_path / "none"))
     with pytest.raises(BadFile, match=r"holds no snapshot snapshot\.5"):
         directory.survey(str(tmp_path), chosen="snapshot.5")
@@ -294,3 +294,12 @@ def test_the_end_of_a_session_takes_nodes_along_that_it_does_not_name(tmp_path: 
     found, after = read(tmp_path, step=1)
     assert sorted(after) == [ROOT, node("/p", 1, created=2, pzxid=5), node("/p/f", 2)]
     assert found.sessions == ()
+
+
+@pytest.mark.parametrize("name", ["snapshot.300", "log.300"])
+def test_a_directory_that_is_named_like_a_file_is_passed_over_and_reported(tmp_path: Path, name: str) -> None:
+    write_snapshot(tmp_path / "version-2", 5, [node("/", 0)])
+    (tmp_path / "version-2" / name).mkdir()
+    found = directory.survey(str(tmp_path))
+    assert found.last_zxid == 5
+    assert found.notes == (f"{tmp_path}/version-2/{name}: is no file, and is passed over",)

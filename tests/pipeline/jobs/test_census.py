@@ -1,20 +1,18 @@
 """The census counts rightly and finds what cannot be moved."""
 
 import pytest
-from pyspark.sql import SparkSession
 
 from pipeline.formats import digest
 from pipeline.jobs.census import Census, Ephemeral, Obstacle, take
-from pipeline.jobs.rows import Rows
-from pipeline.table import ZNODES, AclRow, ZnodeRow
-from tests.pipeline.trees import OPEN, digest_of, node
+from pipeline.table import AclRow, ZnodeRow
+from tests.pipeline.trees import OPEN, digest_of, here, node, table_of
 
 
-def counted(spark: SparkSession, *nodes: ZnodeRow) -> Census:
-    return take(Rows(spark, spark.createDataFrame(list(nodes), ZNODES).repartition(2)), 1 << 20)
+def counted(*nodes: ZnodeRow) -> Census:
+    return take(here(), table_of(*nodes), 1 << 20)
 
 
-def test_what_there_is(spark: SparkSession) -> None:
+def test_what_there_is() -> None:
     nodes = [
         node("/", 0),
         node("/a", 9, data=b"12345"),
@@ -23,7 +21,7 @@ def test_what_there_is(spark: SparkSession) -> None:
         node("/c", owner=-(1 << 63), acl=(AclRow(1, "ip", "::1"),)),
         node("/t", owner=-(1 << 56) + 5, pzxid=12),
     ]
-    found = counted(spark, *nodes)
+    found = counted(*nodes)
     assert (found.nodes, found.roots, found.data_bytes, found.with_acl, found.max_zxid) == (6, 1, 5, 1, 12)
     assert found.kinds == {"persistent": 3, "ephemeral": 1, "container": 1, "ttl": 1}
     assert found.ephemerals == [Ephemeral("/a/e", 77)]
@@ -32,9 +30,9 @@ def test_what_there_is(spark: SparkSession) -> None:
     assert found.digests == {digest.signed(digest_of(nodes)), narrow}
 
 
-def test_what_stands_against_it(spark: SparkSession) -> None:
+def test_what_stands_against_it() -> None:
     nodes = [node("/", 0), node("/large", data=bytes(1 << 20)), node("/a\u0001"), node("/.."), node("/ok")]
-    found = counted(spark, *nodes)
+    found = counted(*nodes)
     reasons = dict(found.obstacles)
     assert set(reasons) == {"/large", "/a\u0001", "/.."}
     assert Obstacle("/..", "ZooKeeper allows no such path") in found.obstacles
@@ -48,5 +46,5 @@ def test_what_stands_against_it(spark: SparkSession) -> None:
         (["/a", "/b/c"], "/b/c is in the table, but its parent /b is not"),
     ],
 )
-def test_what_is_no_tree(spark: SparkSession, paths: list[str], fault: str) -> None:
-    assert counted(spark, node("/", 0), *map(node, paths)).fault == fault
+def test_what_is_no_tree(paths: list[str], fault: str) -> None:
+    assert counted(node("/", 0), *map(node, paths)).fault == fault

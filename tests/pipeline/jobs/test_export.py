@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from pipeline.__main__ import main
 from tests.compat import script
@@ -27,7 +26,6 @@ def options(etcd_server: EtcdServer, etcd_prefix: str) -> list[str]:
 
 
 def test_a_tree_born_in_etcd(
-    spark: SparkSession,
     options: list[str],
     etcd_server: EtcdServer,
     etcd_prefix: str,
@@ -62,7 +60,7 @@ def test_a_tree_born_in_etcd(
 
 
 def test_there_and_back_with_a_session(
-    spark: SparkSession, origin: Origin, options: list[str], capsys: pytest.CaptureFixture[str]
+    origin: Origin, options: list[str], capsys: pytest.CaptureFixture[str]
 ) -> None:
     keep = ["--keep-sessions"]
     assert main(["import", str(origin.files), *options, *keep]) == 0
@@ -80,7 +78,7 @@ def test_there_and_back_with_a_session(
 def test_nothing_to_export(
     options: list[str], tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main(["export", str(tmp_path_factory.mktemp("none")), *options]) == 1
+    assert main(["export", str(tmp_path_factory.mktemp("none")), *options]) == 2
     assert "there is no tree" in capsys.readouterr().err
 
 
@@ -95,7 +93,7 @@ def test_a_target_that_cannot_take_it_is_refused_before_anything_is_read(
     (tmp_path / there).parent.mkdir(exist_ok=True)
     (tmp_path / there).touch()
     nobody = f"http://127.0.0.1:{free_port()}"
-    assert main(["export", str(tmp_path), "--etcd", nobody, *flags]) == 1
+    assert main(["export", str(tmp_path), "--etcd", nobody, *flags]) == 2
     told = capsys.readouterr()
     assert reason in told.err
     assert told.out == ""

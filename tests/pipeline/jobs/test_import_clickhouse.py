@@ -10,7 +10,6 @@ from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
-from pyspark.sql import SparkSession
 
 from pipeline.__main__ import main
 from tests.clients.clickhouse import ClickHouseServer, QueryRefused
@@ -74,7 +73,6 @@ class Writer:
 
 
 def test_there_and_back(
-    spark: SparkSession,
     ensemble: ZooKeeperServer,
     replicas: Replicas,
     etcd_server: EtcdServer,

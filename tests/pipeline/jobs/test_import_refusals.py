@@ -7,20 +7,22 @@ import signal
 import subprocess
 import sys
 from pathlib import Path
+from random import Random
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F
 
 from pipeline.__main__ import main
 from pipeline.etcd.load import Target, look
 from pipeline.etcd.options import Connection
+from pipeline.sources.batches import of_rows
 from pipeline.table import ZNODES, ZnodeRow
 from tests.compat import script
 from tests.harness import EtcdServer, StartFailed, wait_until
 from tests.harness.process import REPOSITORY
 from tests.pipeline.ensembles import Client, zketcd
-from tests.pipeline.trees import SAMPLES, node, write_snapshot
+from tests.pipeline.trees import SAMPLES, node, write_parquet, write_snapshot
 
 ROOT = node("/", 0, created=1)
 
@@ -44,21 +46,16 @@ def state(target: Connection) -> Target:
     return asyncio.run(ask())
 
 
-def kept(frame: DataFrame, folder: Path) -> str:
-    """Keep a table of znodes; returns it as a source."""
-    frame.write.parquet(str(folder / "znodes"))
-    return f"parquet:{folder / 'znodes'}"
-
-
-def table(spark: SparkSession, folder: Path, *nodes: ZnodeRow) -> str:
-    return kept(spark.createDataFrame([ROOT, *nodes], ZNODES), folder)
+def table(folder: Path, *nodes: ZnodeRow) -> str:
+    """A table of znodes with a root; returns it as a source."""
+    return write_parquet(folder / "znodes", ROOT, *nodes)
 
 
 def test_nodes_that_zketcd_cannot_hold(
-    spark: SparkSession, target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     source = table(
-        spark, tmp_path, node("/large", data=bytes(1536 * 1024)), node("/a\u0001b"), node("/good", data=b"x")
+        tmp_path, node("/large", data=bytes(1536 * 1024)), node("/a\u0001b"), node("/good", data=b"x")
     )
     assert run(source, target) == 1
     told = capsys.readouterr().out
@@ -69,43 +66,46 @@ def test_nodes_that_zketcd_cannot_hold(
 
 
 def test_a_path_that_comes_twice(
-    spark: SparkSession, target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(table(spark, tmp_path, node("/a"), node("/b"), node("/a")), target) == 1
+    assert run(table(tmp_path, node("/a"), node("/b"), node("/a")), target) == 2
     assert "a path came more than once: /a" in capsys.readouterr().err
     assert state(target).keys == 0
 
 
 def test_zxids_without_an_epoch_above_them(
-    spark: SparkSession, target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """What was there stays, though it may be overwritten: the refusal comes before the target is cleared."""
-    assert run(table(spark, tmp_path, node("/a")), target) == 0
+    assert run(table(tmp_path, node("/a")), target) == 0
     before = state(target)
     write_snapshot(tmp_path / "version-2", 0x7FFFFFFF_00000005, [ROOT, node("/b")])
     for arguments in (["--dry-run"], []):
-        assert run(str(tmp_path), target, "--overwrite", *arguments) == 1
+        assert run(str(tmp_path), target, "--overwrite", *arguments) == 2
         assert "there is no epoch of zxids above 0x7fffffff00000005" in capsys.readouterr().err
     assert state(target) == before
 
 
 def test_a_table_that_is_no_tree(
-    spark: SparkSession, target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert run(table(spark, tmp_path, node("/a/b"), node("/c")), target) == 1
+    assert run(table(tmp_path, node("/a/b"), node("/c")), target) == 2
     assert "/a/b is in the table, but its parent /a is not" in capsys.readouterr().err
-    spark.createDataFrame([ROOT], ZNODES).withColumn("data", F.lit("text")).write.parquet(str(tmp_path / "t"))
-    assert run(f"parquet:{tmp_path / 't'}", target) == 1
+    rows = pa.Table.from_batches(of_rows([ROOT], ZNODES), ZNODES)
+    (tmp_path / "t").mkdir()
+    at = rows.schema.get_field_index("data")
+    pq.write_table(rows.set_column(at, "data", pa.array(["text"])), tmp_path / "t" / "0.parquet")
+    assert run(f"parquet:{tmp_path / 't'}", target) == 2
     assert "t is no table of znodes: data is not of binary" in capsys.readouterr().err
     write_snapshot(tmp_path / "version-2", 0x20, [])
-    assert run(str(tmp_path), target) == 1
+    assert run(str(tmp_path), target) == 2
     assert "the source has 0 rows for /" in capsys.readouterr().err
     assert run("zk://127.0.0.1:99999", target) == 2
     assert state(target).keys == 0
 
 
 def test_a_digest_that_differs(
-    spark: SparkSession, target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     zxid, wrong = (0x20).to_bytes(8, "big"), bytes(7) + b"\1"
     write_snapshot(tmp_path / "version-2", 0x20, [ROOT, node("/a")], trailers=[zxid + b"\0\0\0\2" + wrong])
@@ -115,15 +115,13 @@ def test_a_digest_that_differs(
     assert "digest: equal" in capsys.readouterr().out
 
 
-def test_damaged_files(
-    spark: SparkSession, target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_damaged_files(target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     shutil.copytree(SAMPLES / "zk39-plain", tmp_path / "data")
     (tmp_path / "data" / "version-2" / "snapshot.1f3").unlink()
     (tmp_path / "data" / "version-2" / "log.1").unlink()
-    assert run(str(tmp_path / "data"), target) == 1
+    assert run(str(tmp_path / "data"), target) == 2
     assert "log.1f4, byte 16: transactions 0x1 to 0x1f3 are missing" in capsys.readouterr().err
-    assert run(str(tmp_path / "nothing"), target) == 1
+    assert run(str(tmp_path / "nothing"), target) == 2
     assert state(target).keys == 0
 
 
@@ -150,19 +148,9 @@ def test_wrong_usage(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> N
 _NODES = 12_000
 
 
-def test_an_import_that_is_killed(
-    spark: SparkSession, target: Connection, etcd_server: EtcdServer, tmp_path: Path
-) -> None:
-    numbered = spark.range(_NODES).selectExpr(
-        "concat('/n', id) path",
-        # Much that cannot be compressed takes its time.
-        "cast(array_join(transform(sequence(1, 60), i -> sha2(concat(id, '-', i), 256)), '') as binary) data",
-        "cast(null as array<struct<perms: int, scheme: string, id: string>>) acl",
-        *(f"5L {name}" for name in ("czxid", "mzxid", "pzxid", "ctime", "mtime")),
-        *(f"0 {name}" for name in ("version", "created", "aversion")),
-        "0L owner",
-    )
-    source = kept(spark.createDataFrame([ROOT], ZNODES).union(numbered).repartition(2), tmp_path)
+def test_an_import_that_is_killed(target: Connection, etcd_server: EtcdServer, tmp_path: Path) -> None:
+    random = Random(5)  # what cannot be compressed takes its time
+    source = table(tmp_path, *(node(f"/n{number}", data=random.randbytes(4096)) for number in range(_NODES)))
     command = [sys.executable, "-m", "pipeline", "import", source, "--etcd", target.etcd]
     with (tmp_path / "log").open("wb") as log:
         running = subprocess.Popen(

@@ -5,13 +5,14 @@ import shutil
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from pipeline.__main__ import main
 from pipeline.formats.snapshot import pack_digest
-from tests.pipeline.trees import SAMPLES, digest_of, node, write_snapshot
-
-pytestmark = pytest.mark.real
+from pipeline.jobs.inspect import log_report, tree_report
+from pipeline.jobs.side import Side
+from pipeline.jobs.tables import directory_of
+from pipeline.sources.options import options_of
+from tests.pipeline.trees import SAMPLES, digest_of, here, node, write_snapshot
 
 
 def inspect(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object]:
@@ -21,7 +22,7 @@ def inspect(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, object
     return report
 
 
-def test_a_sample(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_sample(capsys: pytest.CaptureFixture[str]) -> None:
     report = inspect(capsys, str(SAMPLES / "zk39-plain"), "--top", "2", "--depth", "2")
     told = {name: value for name, value in report.items() if not isinstance(value, list)}
     assert told == {
@@ -61,15 +62,13 @@ def test_a_sample(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> No
     assert prefixes[0]["prefix"] == "/clickhouse/tables"
 
 
-def test_the_locale_of_a_server_is_told(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_locale_of_a_server_is_told(capsys: pytest.CaptureFixture[str]) -> None:
     report = inspect(capsys, str(SAMPLES / "zk39-posixlocale"), "--no-logs")
     assert "whose locale knew ASCII only" in str(report["digest"])
     assert "seconds" not in report
 
 
-def test_a_wrong_digest_is_told(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_a_wrong_digest_is_told(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     nodes = [node("/", 0), node("/é", owner=77, aversion=-1), node("/zookeeper/x")]
     right = digest_of(nodes)
     write_snapshot(tmp_path / "right", 5, nodes, trailers=[pack_digest(5, right)])
@@ -82,9 +81,7 @@ def test_a_wrong_digest_is_told(
     )
 
 
-def test_the_report_is_readable(
-    spark: SparkSession, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
+def test_the_report_is_readable(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     shutil.copytree(SAMPLES / "zk39-gz", tmp_path / "zk")
     snapshot = next((tmp_path / "zk" / "version-2").glob("snapshot.1f3*"))
     snapshot.write_bytes(snapshot.read_bytes()[:-5])
@@ -92,3 +89,14 @@ def test_the_report_is_readable(
     lines = capsys.readouterr().out.splitlines()
     assert "nodes                      532" in lines
     assert any(line.startswith("  ") and "is cut short" in line for line in lines)
+
+
+def test_many_buckets_tell_the_same_as_one() -> None:
+    found = directory_of(options_of({"path": str(SAMPLES / "zk39-plain"), "splitBytes": "20000"}))
+    logs = found.transactions()
+    reports = []
+    for rows, of_logs in ((found.znodes.rows, 1), (None, None)):
+        side = Side("", found.znodes._replace(rows=rows), False, found, None)
+        report = tree_report(here(), side, 5, 3)
+        reports.append(report | log_report(here(), logs._replace(rows=of_logs), 5, 3))
+    assert reports[0] == reports[1]

@@ -31,6 +31,10 @@ class _Handler(BaseHTTPRequestHandler):
 
     def do_GET(self) -> None:
         """One request."""
+        if self.path == "/commands/ruok":
+            self.send_response(200)
+            self.end_headers()
+            return
         assert self.path == "/commands/snapshot?streaming=true"
         status = self.server.status
         if self.headers.get("Authorization") != AUTHORIZATION:

@@ -5,7 +5,8 @@ import struct
 
 import pytest
 
-from pipeline.live.walk import Identity, Walk, WalkFailed
+from pipeline.live.address import Identity
+from pipeline.live.walk import Walk, WalkFailed
 from pipeline.table import ZnodeRow
 from tests.compat import script
 from tests.harness import ZooKeeperServer, free_port

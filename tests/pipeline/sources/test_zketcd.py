@@ -4,6 +4,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from pipeline.sources.spark import struct_of
 from pipeline.table import ZNODES, AclRow, ZnodeRow
 from tests.harness import EtcdServer
 
@@ -28,7 +29,7 @@ def target(etcd_server: EtcdServer, etcd_prefix: str) -> dict[str, str]:
 
 def read(spark: SparkSession, target: dict[str, str], **options: str) -> list[ZnodeRow]:
     frame = spark.read.format("zketcd").options(**target, **options).load()
-    assert frame.schema == ZNODES
+    assert frame.schema == struct_of(ZNODES)
     rows = []
     for row in frame.collect():
         fields = row.asDict()
@@ -39,7 +40,7 @@ def read(spark: SparkSession, target: dict[str, str], **options: str) -> list[Zn
 
 
 def test_what_is_written_is_read(spark: SparkSession, target: dict[str, str]) -> None:
-    frame = spark.createDataFrame(ROWS, ZNODES)
+    frame = spark.createDataFrame(ROWS, struct_of(ZNODES))
     frame.repartition(3).write.format("zketcd").options(**target).mode("append").save()
     assert read(spark, target, **{"partition-size": "50"}) == sorted(ROWS)
 
@@ -52,12 +53,14 @@ def test_what_is_written_is_read(spark: SparkSession, target: dict[str, str]) ->
 def test_a_load_that_fails_is_not_served_and_may_be_repeated(
     spark: SparkSession, target: dict[str, str]
 ) -> None:
-    twice = spark.createDataFrame([*ROWS, ROWS[-1]], ZNODES)
+    twice = spark.createDataFrame([*ROWS, ROWS[-1]], struct_of(ZNODES))
     with pytest.raises(PySparkException, match="more than once"):
         twice.write.format("zketcd").options(**target).mode("append").save()
     with pytest.raises(PySparkException, match="not complete"):
         read(spark, target)
-    spark.createDataFrame(ROWS, ZNODES).write.format("zketcd").options(**target).mode("append").save()
+    spark.createDataFrame(ROWS, struct_of(ZNODES)).write.format("zketcd").options(**target).mode(
+        "append"
+    ).save()
     assert read(spark, target) == sorted(ROWS)
 
 
@@ -68,7 +71,7 @@ def test_a_load_that_fails_is_not_served_and_may_be_repeated(
 def test_a_zxid_that_cannot_be_lets_nothing_go(
     spark: SparkSession, target: dict[str, str], zxid: str, reason: str
 ) -> None:
-    frame = spark.createDataFrame(ROWS[:2], ZNODES)
+    frame = spark.createDataFrame(ROWS[:2], struct_of(ZNODES))
     frame.write.format("zketcd").options(**target).mode("append").save()
     before = read(spark, target)
     with pytest.raises(PySparkException, match=reason):

@@ -9,8 +9,10 @@ from pyspark.sql import SparkSession
 from codec.constants import OpCode
 from pipeline.formats.errors import BadFile
 from pipeline.sources.options import options_of
-from pipeline.sources.zookeeper_log import LogRun, LogStream, log_rows
+from pipeline.sources.zookeeper_log import LogRun, log_rows
+from pipeline.sources.zookeeper_stream import LogStream
 from pipeline.table import TransactionRow
+from tests.pipeline.streams import run_to_end
 from tests.pipeline.trees import transaction, write_log
 
 
@@ -25,8 +27,8 @@ def stream(path: Path) -> LogStream:
 def zxids(source: LogStream, start: dict[str, object], end: dict[str, object]) -> list[int]:
     found = []
     for run in source.partitions(start, end):
-        assert isinstance(run, LogRun)
-        found += [row.zxid for row in log_rows(run)]
+        assert isinstance(run.value, LogRun)
+        found += [row.zxid for row in log_rows(run.value)]
     return found
 
 
@@ -82,7 +84,7 @@ def test_spark_reads_the_stream(spark: SparkSession, tmp_path: Path) -> None:
 
     def run() -> list[int]:
         writer = frame.writeStream.format("parquet").option("checkpointLocation", str(tmp_path / "at"))
-        writer.trigger(availableNow=True).start(str(tmp_path / "out")).awaitTermination()
+        run_to_end(lambda: writer.trigger(availableNow=True).start(str(tmp_path / "out")))
         return sorted(row.zxid for row in spark.read.parquet(str(tmp_path / "out")).select("zxid").collect())
 
     assert run() == [1, 2, 3, 4, 5, 6, 7]
@@ -93,7 +95,5 @@ def test_spark_reads_the_stream(spark: SparkSession, tmp_path: Path) -> None:
 @pytest.mark.real
 def test_znodes_are_no_stream(spark: SparkSession, tmp_path: Path) -> None:
     frame = spark.readStream.format("zookeeper").load(str(tmp_path))
-    with pytest.raises(PySparkException, match="only table=transactions"):
-        frame.writeStream.format("noop").option(
-            "checkpointLocation", str(tmp_path / "at")
-        ).start().awaitTermination()
+    with pytest.raises(PySparkException, match="only table=transactions and table=traffic"):
+        run_to_end(frame.writeStream.format("noop").option("checkpointLocation", str(tmp_path / "at")).start)

@@ -113,8 +113,9 @@ def test_a_watch_tells_each_revision_once_and_ends_with_its_stream(system: _Syst
 
     async def follow() -> str:
         try:
-            async for message in system.client.watch(b"k", b"l", 1):
-                seen.extend(event.kv.value for event in message.events)
+            await system.client.watch(
+                b"k", b"l", 1, lambda message: seen.extend(event.kv.value for event in message.events)
+            )
         except EtcdUnknown as error:
             return error.message
         return ""
@@ -135,8 +136,7 @@ def test_a_watch_from_a_compacted_revision_is_refused(system: _System) -> None:
     system.cluster.compact()
 
     async def follow() -> None:
-        async for _ in system.client.watch(b"k", b"l", 2):
-            pass
+        await system.client.watch(b"k", b"l", 2, lambda _message: None)
 
     with pytest.raises(WatchCompacted):
         system.do(follow())

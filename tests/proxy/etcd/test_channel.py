@@ -167,11 +167,11 @@ async def test_a_stream_that_is_over_says_so(etcd_server: EtcdServer) -> None:
     async with channel_to(etcd_server.port) as channel:
         stream = await channel.stream("/no/Such")
         with pytest.raises(RpcError, match="unknown service"):
-            await stream.read()
+            await stream.listen(lambda _: pytest.fail("a message"))
         with pytest.raises(RpcError):
             stream.write(b"")
         watch = await channel.stream("/etcdserverpb.Watch/Watch")
-        reading = asyncio.get_running_loop().create_task(watch.read())
+        reading = asyncio.get_running_loop().create_task(watch.listen(lambda _: pytest.fail("a message")))
         await asyncio.sleep(0.05)
         watch.cancel()
         watch.cancel()
@@ -189,7 +189,9 @@ async def test_calls_that_end_early_leave_the_others_alone(own_etcd_server: Etcd
     async with channel_to(own_etcd_server.port) as channel:
         watch = await channel.stream("/etcdserverpb.Watch/Watch")
         watch.write(pb.WatchRequest(create_request=create).SerializeToString())
-        assert pb.WatchResponse.FromString(await watch.read() or b"").created
+        messages: asyncio.Queue[bytes] = asyncio.Queue()
+        listening = asyncio.get_running_loop().create_task(watch.listen(messages.put_nowait))
+        assert pb.WatchResponse.FromString(await messages.get()).created
         own_etcd_server.pause()
         loop = asyncio.get_running_loop()
         cancelled = [loop.create_task(channel.unary(RANGE, REQUEST, 20.0)) for _ in range(20)]
@@ -205,5 +207,8 @@ async def test_calls_that_end_early_leave_the_others_alone(own_etcd_server: Etcd
             pb.RangeResponse.FromString(answer).header.revision for answer in await asyncio.gather(*patient)
         )
         await channel.unary("/etcdserverpb.KV/Txn", txn, 5.0)
-        answer = pb.WatchResponse.FromString(await watch.read() or b"")
+        answer = pb.WatchResponse.FromString(await messages.get())
         assert [event.kv.value for event in answer.events] == [b"v"]
+        watch.cancel()
+        with pytest.raises(RpcError, match="cancelled"):
+            await listening

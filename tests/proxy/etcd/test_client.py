@@ -26,6 +26,7 @@ from proxy.etcd.model import (
     RangeResult,
     RefusalKind,
     Txn,
+    TxnResult,
     WatchMessage,
 )
 from proxy.etcd.transport import HTTP2, TRANSPORTS, TransportMissing
@@ -33,6 +34,7 @@ from tests.harness import EtcdServer, free_port
 from tests.harness.process import REPOSITORY, find_program
 from tests.harness.waiting import eventually
 from tests.proxy.etcd import admin
+from tests.proxy.etcd.watching import watching
 
 KEY = b"/k"
 LONG = 30.0
@@ -126,7 +128,7 @@ async def test_nobody_listens() -> None:
         with pytest.raises(EtcdUnknown):
             await client.txn(put(), LONG)
         with pytest.raises(EtcdUnknown):
-            await client.watch(KEY, b"", 0).__anext__()
+            await watching(client, KEY, b"", 0).__anext__()
         assert client.last_contact == before
 
 
@@ -137,7 +139,7 @@ def test_both_event_loops(etcd_server: EtcdServer, run: object) -> None:
             before = client.last_contact
             revision = (await client.txn(put(), LONG)).revision
             assert client.last_contact > before
-            watch = client.watch(KEY, b"", revision)
+            watch = watching(client, KEY, b"", revision)
             messages = [await anext(watch), await anext(watch)]
             assert [len(message.events) for message in messages] == [0, 1]
             await watch.aclose()
@@ -176,7 +178,7 @@ async def test_a_stopped_etcd_leaves_the_outcome_unknown_and_may_apply_later(
 async def test_a_killed_etcd_is_found_again(own_etcd_server: EtcdServer) -> None:
     async with connected(own_etcd_server.endpoint) as client:
         revision = (await client.txn(put(), LONG)).revision
-        watch = client.watch(KEY, b"", revision + 1)
+        watch = watching(client, KEY, b"", revision + 1)
         await anext(watch)
         own_etcd_server.kill()
         assert isinstance(await until_broken(watch), EtcdUnknown)
@@ -185,7 +187,7 @@ async def test_a_killed_etcd_is_found_again(own_etcd_server: EtcdServer) -> None
         await asyncio.to_thread(own_etcd_server.start)
         await try_until_it_works(client, put())
         # Nothing is missed by resuming after the last revision seen.
-        resumed = client.watch(KEY, b"", revision + 1)
+        resumed = watching(client, KEY, b"", revision + 1)
         await anext(resumed)
         assert (await anext(resumed)).events[0].kv.mod_revision == revision + 1
         await resumed.aclose()
@@ -193,7 +195,7 @@ async def test_a_killed_etcd_is_found_again(own_etcd_server: EtcdServer) -> None
 
 async def test_a_silent_etcd_breaks_the_watch(own_etcd_server: EtcdServer) -> None:
     async with connected(own_etcd_server.endpoint) as client:
-        watch = client.watch(KEY, b"", 0)
+        watch = watching(client, KEY, b"", 0)
         await anext(watch)
         own_etcd_server.pause()
         async with asyncio.timeout(LONG):
@@ -272,7 +274,7 @@ async def test_authentication_and_a_new_token_when_the_old_is_gone(own_etcd_serv
         with pytest.raises(EtcdRefused) as not_mine:
             await client.txn(put(b"/other"), LONG)
         assert not_mine.value.kind is RefusalKind.PERMISSION
-        denied = await until_broken(client.watch(b"/other", b"", 0))
+        denied = await until_broken(watching(client, b"/other", b"", 0))
         assert isinstance(denied, EtcdRefused)
         assert denied.kind is RefusalKind.PERMISSION
         await asyncio.to_thread(admin.grant, endpoint, b"/other", b"", token)
@@ -282,9 +284,19 @@ async def test_authentication_and_a_new_token_when_the_old_is_gone(own_etcd_serv
         results = await asyncio.gather(*(try_until_it_works(client, put(b"/mine/b")) for _ in range(8)))
         assert len(set(results)) == 8
         await asyncio.to_thread(own_etcd_server.restart)
+        answers: asyncio.Queue[TxnResult | EtcdError] = asyncio.Queue()
+
+        async def answered() -> bool:
+            client.begin_txn(put(b"/mine/c"), LONG, answers.put_nowait)
+            answer = await answers.get()
+            assert not isinstance(answer, EtcdRefused), "a Txn by callback gets a new token too"
+            return isinstance(answer, TxnResult)
+
+        await eventually(answered, "etcd answers again")
+        await asyncio.to_thread(own_etcd_server.restart)
 
         async def watched() -> bool:
-            watch = client.watch(b"/mine/", b"/mine0", revision)
+            watch = watching(client, b"/mine/", b"/mine0", revision)
             try:
                 await anext(watch)
                 return len((await anext(watch)).events) > 0
@@ -341,7 +353,7 @@ async def test_tls(tmp_path: Path) -> None:
         https = f"https://127.0.0.1:{server.port}"
         async with connected(https, tls=await asyncio.to_thread(Tls, ca, cert, key)) as client:
             await try_until_it_works(client, put())
-            watch = client.watch(KEY, b"", 2)
+            watch = watching(client, KEY, b"", 2)
             assert [len((await anext(watch)).events), len((await anext(watch)).events)] == [0, 1]
             await watch.aclose()
             # Another authority, in files of the same names: read for the next connection.
@@ -372,7 +384,7 @@ async def test_a_catch_up_of_30_mb_comes_in_whole_revisions(own_etcd_server: Etc
             puts = [Put(b"/big/%d" % index, value) for index in range(100)]
             revision = (await client.txn(Txn([], puts), LONG)).revision
             first = first or revision
-        watch = client.watch(b"/big/", b"/big0", first)
+        watch = watching(client, b"/big/", b"/big0", first)
         messages: list[list[int]] = []
         async with asyncio.timeout(LONG):
             while sum(map(len, messages)) < 3000:
@@ -440,7 +452,7 @@ async def test_fail_over_and_the_loss_of_the_leader() -> None:
         async with connected(*endpoints) as client:
             await client.txn(put(), LONG)
             used = next(server for server in servers if server.address == client.endpoint)
-            watch = client.watch(KEY, b"", 0)
+            watch = watching(client, KEY, b"", 0)
             await anext(watch)
             used.kill()
             assert isinstance(await until_broken(watch), EtcdUnknown)
@@ -449,7 +461,7 @@ async def test_fail_over_and_the_loss_of_the_leader() -> None:
             # A member that is alone says so, instead of keeping the watch open in silence.
             alone = next(server for server in servers if server.address == client.endpoint)
             await try_until_it_works(client, put())
-            watch = client.watch(KEY, b"", 0)
+            watch = watching(client, KEY, b"", 0)
             await anext(watch)
             alone = next(server for server in servers if server.address == client.endpoint)
             for server in servers:
@@ -491,7 +503,7 @@ async def test_a_stopped_member_delays_appends_by_one_timeout() -> None:
             while (await client.status()).member_id == leader:  # an election is another matter
                 client.fail_over()
             stopped = at[client.endpoint]
-            watch = client.watch(b"/log/", b"/log0", 0)
+            watch = watching(client, b"/log/", b"/log0", 0)
             await anext(watch)
             stopped.pause()
             # All that are in flight time out together: the client moves on once, not once for each.
@@ -530,7 +542,7 @@ async def test_a_stopped_leader_delays_appends_by_an_election() -> None:
 
 async def test_close_ends_what_waits(etcd_server: EtcdServer, transport: str) -> None:
     client = EtcdClient([etcd_server.endpoint], transport=transport)
-    watch = client.watch(b"/nothing-happens-here", b"", 0)
+    watch = watching(client, b"/nothing-happens-here", b"", 0)
     await anext(watch)
     keeper = client.lease_keeper(lambda lease, ttl: None)
     keeper.send(1)
@@ -545,13 +557,30 @@ async def test_close_ends_what_waits(etcd_server: EtcdServer, transport: str) ->
 
 async def test_cancelling_a_reader_is_not_taken_for_a_broken_stream(etcd_server: EtcdServer) -> None:
     async with connected(etcd_server.endpoint) as client:
-        watch = client.watch(b"/nothing-happens-here", b"", 0)
+        watch = watching(client, b"/nothing-happens-here", b"", 0)
         await anext(watch)
         waiting = asyncio.get_running_loop().create_task(until_broken(watch))
         await asyncio.sleep(0)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
+
+
+async def test_an_answer_goes_to_a_callback(etcd_server: EtcdServer, transport: str) -> None:
+    client = EtcdClient([etcd_server.endpoint], transport=transport)
+    answers: asyncio.Queue[TxnResult | EtcdError] = asyncio.Queue()
+    async with asyncio.timeout(LONG):
+        for _ in range(2):  # the first one has to connect
+            client.begin_txn(put(), LONG, answers.put_nowait)
+            answer = await answers.get()
+            assert isinstance(answer, TxnResult)
+            assert answer.succeeded
+        assert client.calls.times["Txn"].count == 2
+        client.begin_txn(Txn([], [Put(KEY, b"", 987654321)]), LONG, answers.put_nowait)
+        assert isinstance(await answers.get(), EtcdRefused)
+        await client.close()
+        client.begin_txn(put(), LONG, answers.put_nowait)
+        assert isinstance(await answers.get(), EtcdUnknown)
 
 
 async def test_guards_decide(etcd_server: EtcdServer) -> None:

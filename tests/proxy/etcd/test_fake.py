@@ -34,6 +34,7 @@ from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from tests.harness import EtcdServer
 from tests.proxy.etcd import admin
 from tests.proxy.etcd.strategies import LEASES, txns
+from tests.proxy.etcd.watching import watching
 
 PREFIX = b"/fake/"
 END = b"/fake0"
@@ -86,7 +87,7 @@ async def outcome(client: Etcd, txn: Txn, base: int) -> Any:
 async def events(client: Etcd, start_revision: int, count: int, base: int) -> list[Any]:
     """The next `count` events from a revision on, and the revisions that they came grouped by."""
     got: list[Any] = []
-    watch = client.watch(PREFIX, END, start_revision)
+    watch = watching(client, PREFIX, END, start_revision)
     try:
         async with asyncio.timeout(20):
             while len(got) < count:
@@ -293,11 +294,11 @@ async def test_compaction(client: Etcd) -> None:
         await client.range(Get(key, revision=revisions[1]), 10)
     assert too_old.value.kind is RefusalKind.COMPACTED
     assert (await client.range(Get(key, revision=revisions[2]), 10)).kvs[0].value == b"2"
-    watch = client.watch(key, b"", revisions[0])
+    watch = watching(client, key, b"", revisions[0])
     with pytest.raises(WatchCompacted) as compacted:
         await messages_until_the_end(watch)
     assert compacted.value.revision == revisions[2]
-    watch = client.watch(key, b"", revisions[2])
+    watch = watching(client, key, b"", revisions[2])
     got: list[bytes] = []
     async with asyncio.timeout(20):
         while len(got) < 2:
@@ -315,7 +316,7 @@ async def test_deletes_of_the_compacted_revision(client: Etcd) -> None:
     await client.txn(Txn([], [Put(prefix + b"c", b"")]), 10)
     await compact(client, revision)
     got: list[bytes] = []
-    watch = client.watch(prefix, prefix + b"\xff", revision)
+    watch = watching(client, prefix, prefix + b"\xff", revision)
     async with asyncio.timeout(20):
         while prefix + b"c" not in got:
             got += [event.kv.key for event in (await anext(watch)).events]
@@ -330,7 +331,7 @@ async def test_deletes_of_the_compacted_revision(client: Etcd) -> None:
 async def test_a_watch_says_when_it_is_live_and_starts_where_told(client: Etcd) -> None:
     key = b"/watch-%d" % next(RUNS)
     revision = (await client.txn(Txn([], [Put(key, b"old")]), 10)).revision
-    watch = client.watch(key, key + b"\xff", revision + 1)
+    watch = watching(client, key, key + b"\xff", revision + 1)
     async with asyncio.timeout(20):
         first = await anext(watch)
         assert (list(first.events), first.revision) == ([], revision)
@@ -477,7 +478,7 @@ async def test_time_moves_only_by_hand_and_ends_leases() -> None:
 async def test_disconnect_breaks_watches_and_refuses_requests() -> None:
     store = FakeEtcd()
     one, two = FakeEtcdClient(store), FakeEtcdClient(store)
-    watch = one.watch(b"a", b"z", 0)
+    watch = watching(one, b"a", b"z", 0)
     await anext(watch)
     one.disconnect()
     with pytest.raises(EtcdUnknown):

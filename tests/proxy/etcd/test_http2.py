@@ -1,7 +1,7 @@
 """The HTTP/2 side of calls, against another implementation of HTTP/2 (the h2 library) as the server."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from typing import Any, cast
 
 import h2.config
@@ -217,7 +217,11 @@ async def test_what_is_received_is_made_room_for() -> None:
         if server.h2.local_flow_control_window(call.stream) < 16_384:
             server.exchange()
     server.exchange()
-    assert len(await call.read() or b"") == 15_000
+    received: list[bytes] = []
+    server.h2.send_headers(call.stream, OK, end_stream=True)
+    server.exchange()
+    await call.listen(received.append)
+    assert {len(one) for one in received} == {15_000}
 
 
 async def test_messages_of_a_stream_come_one_by_one() -> None:
@@ -227,15 +231,19 @@ async def test_messages_of_a_stream_come_one_by_one() -> None:
     server.exchange()
     assert bytes(server.bodies[call.stream]) == message(b"one") + message(b"two")
     assert not server.ended
-    waiting = asyncio.get_running_loop().create_task(call.read())
-    await asyncio.sleep(0)
     server.h2.send_headers(call.stream, HEAD)
-    server.h2.send_data(call.stream, message(b"a") + message(b"") + message(b"c"))
+    server.h2.send_data(call.stream, message(b"a"))
     server.exchange()
-    assert [await waiting, await call.read(), await call.read()] == [b"a", b"", b"c"]
+    received: list[bytes] = []
+    listening = asyncio.get_running_loop().create_task(call.listen(received.append))
+    await asyncio.sleep(0)
+    assert received == [b"a"], "what came before somebody listened"
+    server.h2.send_data(call.stream, message(b"") + message(b"c"))
+    server.connection.data_received(server.h2.data_to_send())
+    assert received == [b"a", b"", b"c"], "at once"
     server.h2.send_headers(call.stream, OK, end_stream=True)
     server.exchange()
-    assert await call.read() is None
+    await listening
     with pytest.raises(RpcError, match="ended"):
         call.write(b"three")
     assert server.reset == [call.stream], "the server is told that nothing more comes"
@@ -352,18 +360,81 @@ async def test_a_ping_is_answered_at_once_while_a_request_waits_for_the_window()
     assert server.pongs == 1  # it is by this answer that the server makes its window larger
 
 
+async def test_an_answer_goes_to_a_callback_once() -> None:
+    server = Server()
+    answers: list[bytes | RpcError] = []
+    good, bad, late = (server.call() for _ in range(3))
+    good.answer(PATIENCE, answers.append)
+    bad.answer(PATIENCE, answers.append)
+    late.answer(0.01, answers.append)
+    server.exchange()
+    server.answer(good, b"answer")
+    failed = ((":status", "200"), ("grpc-status", "9"), ("grpc-message", "no"))
+    server.h2.send_headers(bad.stream, failed, end_stream=True)
+    server.exchange()
+    async with asyncio.timeout(PATIENCE):
+        while len(answers) < 3:  # noqa: ASYNC110 - a callback sets no event
+            await asyncio.sleep(0.001)
+    server.exchange()
+    assert answers[0] == b"answer"
+    assert [str(answer) for answer in answers[1:]] == ["no", "deadline exceeded"]
+    assert server.reset == [late.stream]
+    server.connection.close()
+    assert len(answers) == 3
+
+
+async def test_the_earliest_deadline_counts() -> None:
+    server = Server()
+    answers: list[str] = []
+    for name, timeout in (("slow", PATIENCE), ("middle", 0.05), ("quick", 0.01)):
+        server.call().answer(timeout, lambda _, name=name: answers.append(name))  # type: ignore[misc]
+    async with asyncio.timeout(PATIENCE):
+        while len(answers) < 2:  # noqa: ASYNC110 - a callback sets no event
+            await asyncio.sleep(0.001)
+    assert answers == ["quick", "middle"]
+    server.connection.close()
+    assert answers == ["quick", "middle", "slow"]
+
+
+async def test_what_a_listener_raises_ends_the_listening_only() -> None:
+    server = Server()
+    call, other = server.call(last=False), server.call()
+    server.exchange()
+    seen: list[bytes] = []
+
+    def take(data: bytes) -> None:
+        seen.append(data)
+        raise LookupError(data)
+
+    listening = asyncio.get_running_loop().create_task(call.listen(take))
+    await asyncio.sleep(0)
+    server.h2.send_headers(call.stream, HEAD)
+    server.h2.send_data(call.stream, message(b"a") + message(b"b"))
+    server.answer(other, b"answer")
+    server.exchange()
+    with pytest.raises(LookupError, match="a"):
+        await listening
+    assert seen == [b"a"]
+    assert await other.result(PATIENCE) == b"answer"
+
+
 async def test_a_stream_goes_on_before_a_call_whose_end_came_earlier() -> None:
     server = Server()
     call, watch = server.call(), server.call(last=False)
     server.exchange()
     order: list[str] = []
 
-    async def wait(what: str, answer: Awaitable[object]) -> None:
-        await answer
+    def note(what: str) -> None:
         order.append(what)
         asyncio.get_running_loop().call_soon(order.append, f"what follows from the {what}")
 
-    waiting = asyncio.gather(wait("answer", call.result(PATIENCE)), wait("message", watch.read()))
+    async def wait() -> None:
+        await call.result(PATIENCE)
+        note("answer")
+
+    loop = asyncio.get_running_loop()
+    waiting = loop.create_task(wait())
+    listening = loop.create_task(watch.listen(lambda _: note("message")))
     await asyncio.sleep(0)
     server.answer(call, b"answer")
     server.h2.send_headers(watch.stream, HEAD)
@@ -371,6 +442,9 @@ async def test_a_stream_goes_on_before_a_call_whose_end_came_earlier() -> None:
     server.connection.data_received(server.h2.data_to_send())
     await waiting
     assert order[:3] == ["message", "what follows from the message", "answer"]
+    watch.cancel()
+    with pytest.raises(RpcError, match="cancelled"):
+        await listening
 
 
 @pytest.mark.parametrize(

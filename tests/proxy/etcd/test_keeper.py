@@ -23,14 +23,15 @@ class PlayedStream:
         self.distrusted = False
         self.closed = False
 
-    async def write(self, request: bytes) -> None:
+    def write(self, request: bytes) -> None:
         self.sent.put_nowait(pb.LeaseKeepAliveRequest.FromString(request).id)
 
-    async def read(self) -> bytes:
-        answer = await self.answers.get()
-        if isinstance(answer, EtcdUnknown):
-            raise answer
-        return answer
+    async def listen(self, on_message: Callable[[bytes], None]) -> None:
+        while True:
+            answer = await self.answers.get()
+            if isinstance(answer, EtcdUnknown):
+                raise answer
+            on_message(answer)
 
     def distrust(self) -> None:
         self.distrusted = True

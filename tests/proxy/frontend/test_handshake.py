@@ -25,6 +25,7 @@ class Applicant:
     """A connection that wants a session."""
 
     session_id = 0
+    address = "127.0.0.1"
     is_held_up = False
 
     def __init__(self, *, is_keepers: bool = False) -> None:

@@ -57,14 +57,10 @@ class Call(NamedTuple):
     def succeed(self) -> None:
         self.answer.set_result(TxnResult(True, 10, [None]))
 
-    def find(self, *, proxy: int, entry: bool) -> None:
-        """The compares failed; these are the keys that are there."""
-
-        def found(key: bytes, revision: int) -> RangeResult:
-            kvs = [KeyValue(key, b"", revision, revision, 1, 0)] if revision else []
-            return RangeResult(kvs, False, len(kvs), 10)
-
-        self.answer.set_result(TxnResult(False, 10, [found(b"p", proxy), found(b"e", 9 if entry else 0)]))
+    def find(self, *, proxy: int) -> None:
+        """The compares failed; `proxy` is the revision of the proxy key, 0 if it is gone."""
+        kvs = [KeyValue(b"p", b"", proxy, proxy, 1, 0)] if proxy else []
+        self.answer.set_result(TxnResult(False, 10, [RangeResult(kvs, False, len(kvs), 10)]))
 
 
 class SlowEtcd(FakeEtcdClient):
@@ -189,7 +185,7 @@ async def test_an_unknown_outcome_is_sent_again_the_same(world: World) -> None:
     assert (first.timeout, second.timeout) == (1.0, 1.0)
     assert world.stats.resent == 1
     # The key is there: by the first.
-    second.find(proxy=PROXY_REVISION, entry=True)
+    second.find(proxy=PROXY_REVISION)
     await turn()
     assert world.translator.unanswered == 0
     assert world.over == []
@@ -210,7 +206,7 @@ async def test_once_the_stream_shows_it_nothing_is_sent_again(world: World) -> N
 async def test_without_the_proxy_key_the_incarnation_is_over(world: World) -> None:
     world.submit(b"1")
     await turn()
-    world.etcd.sent[0].find(proxy=0, entry=False)
+    world.etcd.sent[0].find(proxy=0)
     await turn()
     assert world.over == ["p"]
 
@@ -218,7 +214,7 @@ async def test_without_the_proxy_key_the_incarnation_is_over(world: World) -> No
 async def test_with_another_proxy_key_it_is_over_too(world: World) -> None:
     world.submit(b"1")
     await turn()
-    world.etcd.sent[0].find(proxy=PROXY_REVISION + 1, entry=False)
+    world.etcd.sent[0].find(proxy=PROXY_REVISION + 1)
     await turn()
     assert world.over == ["p"]
 
@@ -228,7 +224,9 @@ async def test_stopped_nothing_is_sent_and_what_waits_goes_with_the_next_incarna
     await turn()
     world.appender.stop()
     await turn()
-    assert world.etcd.sent[0].answer.cancelled()
+    world.etcd.sent[0].succeed()
+    await turn()
+    assert world.translator.unanswered == 1, "whether it counts is what the stream shows"
     world.submit(b"2")
     await turn()
     assert len(world.etcd.sent) == 1

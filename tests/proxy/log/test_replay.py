@@ -7,8 +7,10 @@ import pytest
 
 from proxy.log import replay as module
 from proxy.log.catch_up import catch_up
-from proxy.log.replay import Replay
+from proxy.log.replay import Place, Replay
 from proxy.state import capture
+from proxy.state.machine import Machine
+from schema.entry import Entry, Request
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.trees import Ran, Tree, created, pages_of
 
@@ -68,3 +70,25 @@ async def test_only_so_many_entries(entries: int) -> None:
     machine = capture.new_machine(1)
     await Replay(tree.keys, machine, caught, lambda _: None).run(caught.revision, entries)
     assert machine.entries == entries
+
+
+async def test_somebody_else_may_execute_the_requests() -> None:
+    store, tree = await make()
+    caught = await catch_up(tree.etcd, tree.keys, {}, 0)
+    machine = capture.new_machine(1)
+    places: list[Place] = []
+
+    def execute(machine: Machine, entry: Entry, request: Request, place: Place) -> None:
+        assert entry.requests[place.request] is request
+        places.append(place)
+        machine.execute(request)
+
+    await Replay(tree.keys, machine, caught, lambda _: None, execute).run(caught.revision)
+    assert pages_of(machine) == pages_of(Ran(store).follow())
+    assert [place[1:] for place in places] == [
+        ("a", 1, 0),
+        *(("a", 2, request) for request in range(100)),
+        ("a", 5, 0),
+    ]
+    positions = [entry.mod_revision for entry in caught.entries]
+    assert [place.position for place in places] == [positions[0], *[positions[1]] * 100, positions[2]]

@@ -314,6 +314,9 @@ async def test_older_states(world: World) -> None:
     assert "/8" not in loaded.machine.tree.nodes
     with pytest.raises(NotInLog, match="reaches back to position"):
         await world.load(wanted=Wanted(upto=positions[2]))
+    since = await world.load(wanted=Wanted(since=positions[7]))
+    assert since.base == (await tree.record()).previous
+    assert pages_of(since.machine) == pages_of((await world.load()).machine)
     entries = (await world.load()).machine.entries
     assert (await world.load(wanted=Wanted(entries=entries - 1))).machine.entries == entries - 1
     with pytest.raises(NotInLog, match="entries so far"):

@@ -55,11 +55,11 @@ class Proxy:
     async def start(self) -> None:
         loaded = await self.load()
         self.machine = loaded.machine
-        await self.deliver(self.stream.begin(loaded))
+        self.deliver(self.stream.begin(loaded))
         self.task = self.tasks.start(self.stream.run(), "follow")
         await self.stream.live.wait()
 
-    async def deliver(self, items: list[Item]) -> None:
+    def deliver(self, items: list[Item]) -> None:
         self.items += items
         for item in items:
             if isinstance(item, Apply):
@@ -163,11 +163,13 @@ async def test_a_deletion_at_the_compacted_revision_is_not_missed() -> None:
     async with following() as (store, tree, proxy):
         original = proxy.client.watch
 
-        def watch(start: bytes, end: bytes, from_revision: int) -> AsyncIterator[WatchMessage]:
+        async def watch(
+            start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]
+        ) -> None:
             if "b" in proxy.living and proxy.stream.breaks:
                 store.lease_revoke(lease)
                 store.compact(store.revision)
-            return original(start, end, from_revision)
+            await original(start, end, from_revision, on_message)
 
         (pair,) = [kv for kv in store.snapshot() if kv.key == tree.keys.proxy("b")]
         lease = 77

@@ -44,6 +44,26 @@ def test_escapes(text: str, told: str) -> None:
     assert java_name([[_attribute("2.5.4.3", text)]]) == f"CN={told}"
 
 
+@pytest.mark.parametrize(
+    ("tag", "value", "told"),
+    [
+        (0x13, b"ab", "ab"),
+        (0x14, b"b\xfcm", "büm"),
+        (0x16, "bümp".encode(), "bÃ¼mp"),
+        (0x1B, b"\0ab", "\\00ab"),
+        (0x1E, "bümp".encode("utf-16-be"), "bümp"),
+        (0x1E, " a ".encode("utf-16-be"), "\\ a\\ "),
+        (0x1E, "a,b".encode("utf-16-be"), "a\\,b"),
+        (0x1E, b"\0\0", "\\00"),
+        (0x1E, b"b\xfcm", "\u62fc\ufffd"),
+        (0x0C, b"b\xfcm", "b\ufffdm"),
+    ],
+)
+def test_types_of_strings(tag: int, value: bytes, told: str) -> None:
+    # What X500Principal.getName() of JDK 17.0.21.1 gives for these bytes.
+    assert java_name([[Attribute("2.5.4.3", tag, value, b"")]]) == f"CN={told}"
+
+
 @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), min_size=1, max_size=4))
 def test_every_name_that_is_told_is_a_name(texts: list[str]) -> None:
     assert is_name(java_name([[_attribute("2.5.4.3", text)] for text in texts]))

@@ -1,0 +1,56 @@
+"""Whether etcd can be reached, asked before a command begins: later requests are repeated for a minute."""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+
+from pipeline.errors import Failure
+from pipeline.etcd.options import Connection
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import EtcdError, EtcdRefused, Get
+
+PATIENCE = 4.0  # seconds, of all tries together
+_ONE_TRY = 1.5  # then another member
+_PAUSE = 0.2
+
+
+@contextlib.asynccontextmanager
+async def reached(connection: Connection) -> AsyncIterator[EtcdClient]:
+    """A client of an etcd that answers. Raises Failure within 5 s, ValueError for a bad endpoint."""
+    async with contextlib.AsyncExitStack() as stack:
+        try:
+            etcd = await stack.enter_async_context(connection.client())
+        except OSError as error:  # the files of TLS; OpenSSL does not say which one it means
+            files = filter(None, (connection.etcd_ca, connection.etcd_cert, connection.etcd_key))
+            raise Failure(f"{', '.join(files)}: {error.strerror or error}") from error
+        await _answer(etcd, connection)
+        yield etcd
+
+
+async def _answer(etcd: EtcdClient, connection: Connection) -> None:
+    loop = asyncio.get_running_loop()
+    deadline = loop.time() + PATIENCE
+    while True:
+        left = deadline - loop.time()
+        try:
+            # A read of our own prefix: it needs a leader, and the user's rights.
+            await etcd.range(Get(connection.keys.tree, keys_only=True), min(_ONE_TRY, max(left, _PAUSE)))
+            return
+        except EtcdRefused as refused:
+            raise Failure(f"etcd at {connection.etcd} refuses: {refused}") from refused
+        except EtcdError as error:
+            if left > 2 * _PAUSE:
+                await asyncio.sleep(_PAUSE)
+                continue
+            raise Failure(
+                f"etcd at {connection.etcd} cannot be reached: {_words(error, connection)}"
+            ) from error
+
+
+def _words(error: EtcdError, connection: Connection) -> str:
+    text = str(error) or type(error).__name__
+    if "deadline exceeded" not in text and "ssl" not in text.lower():
+        return text
+    if connection.etcd.startswith("https:"):
+        return f"{text} (does this port speak TLS?)"
+    return f"{text} (is this etcd's client port, and without TLS?)"

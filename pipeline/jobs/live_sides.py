@@ -1,0 +1,48 @@
+"""Trees that are looked at where they are served or kept: in etcd, or over the wire."""
+
+import argparse
+import asyncio
+
+from pipeline.etcd.options import Connection
+from pipeline.etcd.reach import reached
+from pipeline.etcd.read import Survey
+from pipeline.etcd.settle import settled
+from pipeline.jobs.side import Side
+from pipeline.live.address import servers_of
+from pipeline.live.node_count import node_count
+from pipeline.live.walk import Walk
+from pipeline.running.table import Table
+from pipeline.sources.zketcd_tree import ZketcdReader
+from pipeline.sources.zookeeper_wire import Ensemble, WireReader
+from schema.paths import ROOT
+
+
+def in_etcd(name: str, arguments: argparse.Namespace) -> Side:
+    """A tree of zketcd. Raises Failure, ValueError, EtcdError."""
+    connection = Connection.from_url(name, arguments)
+    # Every pass over the table reads the same snapshot.
+    seen = asyncio.run(_settled(connection))
+    return Side(name, table_of(connection, seen), False, None, None)
+
+
+def table_of(connection: Connection, seen: Survey) -> Table:
+    """The znodes of a snapshot in etcd."""
+    return Table(ZketcdReader(connection, seen=seen), seen.snapshot.nodes, seen.snapshot.bytes)
+
+
+async def _settled(connection: Connection) -> Survey:
+    async with reached(connection) as etcd:
+        return await settled(etcd, connection.keys)
+
+
+def on_the_wire(name: str, arguments: argparse.Namespace) -> Side:
+    """A running ensemble. Raises WalkFailed, ValueError."""
+    ensemble = Ensemble(servers_of(name), tuple(arguments.auth))
+    walk = Walk(ensemble.servers, ensemble.identities, [ROOT], 0)
+    asyncio.run(_exhaust(walk))
+    return Side(name, Table(WireReader(ensemble), node_count(ensemble.servers)), True, None, walk.first_zxid)
+
+
+async def _exhaust(walk: Walk) -> None:
+    async for _ in walk.rows():
+        pass

@@ -1,0 +1,156 @@
+"""`python -m pipeline inspect --traffic SOURCE`: what clients wrote, from a log.
+
+A replay of zketcd's log is one process's work, so it and small logs of ZooKeeper are looked at in this one,
+without Spark. Large logs, and tables that a stream has written, are Spark's.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import json
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from pipeline.errors import Failure, MissingPackage
+from pipeline.etcd import log
+from pipeline.etcd.address import SCHEMES, is_url
+from pipeline.etcd.options import Connection
+from pipeline.etcd.reach import reached
+from pipeline.etcd.replayed import replayed
+from pipeline.formats import directory
+from pipeline.sources.options import TRAFFIC_TABLE, local_path, options_of
+from pipeline.sources.zookeeper_log import LogReader, traffic_rows
+from pipeline.traffic import report
+from pipeline.traffic.database import Database
+from pipeline.traffic.report import Query, Report
+from pipeline.traffic.table import TrafficRow
+
+_PARQUET = "parquet:"
+_LARGE = 256 << 20  # bytes of logs that Spark has to read; about a million transactions
+_HTML, _PNG = ".html", ".png"
+
+
+def run(arguments: argparse.Namespace) -> int:
+    """Look, print, write the report."""
+    write = None if arguments.report is None else _writer(arguments.report)
+    with _query(arguments) as query:
+        found = report.made(arguments.tree, query, max(1, arguments.top))
+    print(json.dumps(report.document(found), indent=2) if arguments.json else report.text(found))
+    if write is not None:
+        write(found)
+    return 0
+
+
+def _writer(name: str) -> Callable[[Report], None]:
+    """What writes the report. Raises Failure if it could not: better now than after all the work."""
+    file = Path(name)
+    kind = file.suffix.lower()
+    if kind not in (_HTML, _PNG):
+        raise Failure(f"--report {name}: the name has to end with {_HTML} or {_PNG}")
+    if not file.parent.is_dir():
+        raise Failure(f"--report {name}: there is no directory {file.parent}")
+    try:
+        from pipeline.traffic import plots
+    except ImportError as error:
+        raise MissingPackage(
+            f"--report needs the package {error.name}: `make setup-pipeline` installs it"
+        ) from error
+
+    def write(found: Report) -> None:
+        if kind == _PNG:
+            file.write_bytes(plots.png(found))
+        else:
+            file.write_text(report.page(found, plots.svgs(found)))
+
+    return write
+
+
+@contextlib.contextmanager
+def _query(arguments: argparse.Namespace) -> Iterator[Query]:
+    """The views of the source's traffic, on SQLite or Spark."""
+    source: str = arguments.tree
+    in_etcd = is_url(source)
+    if "://" in source and not in_etcd:
+        urls = ", ".join(f"{scheme}://HOST:PORT/PREFIX" for scheme in SCHEMES)
+        raise Failure(f"{source}: --traffic reads {urls}, {_PARQUET}DIRECTORY or a ZooKeeper directory")
+    if _wants_spark(arguments, in_etcd):
+        with _on_spark(arguments, in_etcd) as query:
+            yield query
+        return
+    if in_etcd:
+        rows = iter(asyncio.run(_applied(Connection.from_url(source, arguments))))
+    else:
+        rows = _logged(arguments)
+    with contextlib.closing(Database()) as database:
+        database.add(rows, arguments.depth)
+        yield database.query
+
+
+def _wants_spark(arguments: argparse.Namespace, in_etcd: bool) -> bool:
+    if arguments.tree.startswith(_PARQUET):
+        return True
+    if arguments.spark is not None:
+        return bool(arguments.spark)
+    return not in_etcd and _log_bytes(arguments) > _LARGE
+
+
+async def _applied(connection: Connection) -> list[TrafficRow]:
+    """All that is in zketcd's log. Raises NotReadable, TreeNotServable, EtcdError."""
+    async with reached(connection) as etcd:
+        start, end = await log.whole(etcd, connection.keys)
+        return await replayed(etcd, connection.keys, start, end)
+
+
+def _directory(arguments: argparse.Namespace) -> dict[str, str]:
+    """The options of the format "zookeeper"."""
+    given = {
+        "path": local_path(arguments.tree),
+        "table": TRAFFIC_TABLE,
+        "dataLogDir": arguments.data_log_dir,
+        "repair": arguments.repair,
+    }
+    return {name: value for name, value in given.items() if value}
+
+
+def _log_bytes(arguments: argparse.Namespace) -> int:
+    given = _directory(arguments)
+    _, logs = directory.files(given["path"], given.get("dataLogDir"))
+    return sum(Path(file).stat().st_size for file in logs)
+
+
+def _logged(arguments: argparse.Namespace) -> Iterator[TrafficRow]:
+    """All that is in ZooKeeper's logs. Raises BadFile."""
+    for run in LogReader(options_of(_directory(arguments))).partitions():
+        yield from traffic_rows(run)
+
+
+@contextlib.contextmanager
+def _on_spark(arguments: argparse.Namespace, in_etcd: bool) -> Iterator[Query]:
+    """Raises MissingPackage."""
+    source: str = arguments.tree
+    try:
+        from pipeline.sources.traffic_views import register_views
+        from pipeline.spark import session
+    except ModuleNotFoundError as error:
+        raise MissingPackage(
+            f"{source} needs Spark, which is not installed: `make setup-pipeline` installs it"
+        ) from error
+    spark = session("zketcd traffic")
+    if source.startswith(_PARQUET):
+        frame = spark.read.parquet(local_path(source.removeprefix(_PARQUET)))
+    elif in_etcd:
+        options = {**Connection.from_url(source, arguments).options(), "table": TRAFFIC_TABLE}
+        frame = spark.read.format("zketcd").options(**options).load()
+    else:
+        frame = spark.read.format("zookeeper").options(**_directory(arguments)).load()
+    frame = frame.persist()
+    try:
+        register_views(frame, arguments.depth)
+
+        def query(sql: str) -> list[dict[str, Any]]:
+            return [row.asDict() for row in spark.sql(sql).collect()]
+
+        yield query
+    finally:
+        frame.unpersist()

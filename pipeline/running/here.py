@@ -1,0 +1,52 @@
+"""Jobs in this process: for tables that are done before Spark has started.
+
+Partitions are read one after another, so what one of them needs is in memory, and what is dealt into buckets
+up to a bound (buckets.py).
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import TypeVar
+
+import pyarrow as pa
+
+from pipeline.running.buckets import Buckets
+from pipeline.running.progress import Meter, Reporter
+from pipeline.running.table import Deal, Table, Work
+
+T = TypeVar("T")
+
+
+class Here:
+    """Runs jobs in this process."""
+
+    def __init__(self, reporter: Reporter, folder: str | None = None) -> None:
+        """`folder` is for temporary files."""
+        self.reporter = reporter
+        self._folder = folder
+
+    def each(self, what: str, table: Table, work: Work[T]) -> list[T]:
+        """As Runner.each."""
+        with self.reporter.told(what, table.rows) as count:
+            return [work(_metered(part, count)) for part in _parts(table)]
+
+    def shuffled(
+        self, what: str, inputs: Sequence[tuple[Table, Deal]], gather: Work[T], unit: str = "znodes"
+    ) -> list[T]:
+        """As Runner.shuffled."""
+        expected = [table.rows for table, _ in inputs if table.rows is not None]
+        rows = sum(expected) if len(expected) == len(inputs) else None
+        with self.reporter.told(what, rows, unit) as count, Buckets(folder=self._folder) as buckets:
+            for table, deal in inputs:
+                for part in _parts(table):
+                    buckets.add(deal(_metered(part, count)))
+            return [gather(batches) for batches in buckets]
+
+
+def _parts(table: Table) -> Iterator[Iterator[pa.RecordBatch]]:
+    return map(table.reader.read, table.reader.partitions())
+
+
+def _metered(batches: Iterator[pa.RecordBatch], meter: Meter) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        meter.add(batch.num_rows, batch.nbytes)
+        yield batch

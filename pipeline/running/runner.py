@@ -1,0 +1,88 @@
+"""What both ways of running a job have in common, and which one a command takes."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from typing import Protocol, TypeVar
+
+from pipeline.errors import MissingPackage
+from pipeline.running.here import Here
+from pipeline.running.progress import Reporter
+from pipeline.running.table import Deal, Table, Work
+from pipeline.sources.parquet import RemoteParquet
+
+T = TypeVar("T")
+
+#: Above either, Spark runs a job unless --no-spark is given.
+MOST_ROWS = 1_000_000
+MOST_BYTES = 1 << 30
+
+_SPARK = ("pyspark", "py4j", "pandas")
+# spark-submit has started the JVM, or the user has named a master: both mean Spark.
+_CHOSEN_BY_ENVIRONMENT = ("PYSPARK_GATEWAY_PORT", "MASTER")
+
+
+class Runner(Protocol):
+    """A way of running jobs."""
+
+    reporter: Reporter
+
+    def each(self, what: str, table: Table, work: Work[T]) -> list[T]:
+        """What `work` makes of each partition's rows, in any order. `what` names the step for the user."""
+        ...
+
+    def shuffled(
+        self, what: str, inputs: Sequence[tuple[Table, Deal]], gather: Work[T], unit: str = "znodes"
+    ) -> list[T]:
+        """Deal the rows of all inputs into buckets; what `gather` makes of each bucket, in any order.
+
+        All batches that are dealt have one schema.
+        """
+        ...
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """--spark and --no-spark."""
+    parser.add_argument(
+        "--spark",
+        action=argparse.BooleanOptionalAction,
+        default=None,
+        help=f"run on Spark, or never (--no-spark); by default above about {MOST_ROWS} znodes or"
+        f" {MOST_BYTES >> 30} GiB",
+    )
+
+
+def runner_for(arguments: argparse.Namespace, name: str, tables: Sequence[Table]) -> Runner:
+    """The runner that the options or the sizes of `tables` ask for. Raises MissingPackage."""
+    reporter = Reporter.of(arguments)
+    reason = reason_for_spark(arguments.spark, tables)
+    if reason is None:
+        return Here(reporter, getattr(arguments, "work_dir", None))
+    try:
+        from pipeline.running.spark import BySpark
+    except ModuleNotFoundError as error:
+        if error.name not in _SPARK:
+            raise
+        raise MissingPackage(
+            f"{reason}, and Spark is not installed: `make setup-pipeline` installs it"
+        ) from error
+
+    return BySpark(reporter, name)
+
+
+def reason_for_spark(asked: bool | None, tables: Sequence[Table]) -> str | None:
+    """Why Spark has to run a job on these tables, in words; None if this process does it."""
+    if any(isinstance(table.reader, RemoteParquet) for table in tables):
+        return "only Spark reads and writes Parquet at a URL"
+    if asked is not None:
+        return "--spark was given" if asked else None
+    for variable in _CHOSEN_BY_ENVIRONMENT:
+        if variable in os.environ:
+            return f"{variable} is set in the environment"
+    rows = max((table.rows or 0 for table in tables), default=0)
+    size = max((table.bytes or 0 for table in tables), default=0)
+    if rows > MOST_ROWS:
+        return f"about {rows} znodes are more than the {MOST_ROWS} that one process takes (or --no-spark)"
+    if size > MOST_BYTES:
+        return f"{size} bytes are more than the {MOST_BYTES} that one process takes (or --no-spark)"
+    return None

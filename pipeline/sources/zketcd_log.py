@@ -1,0 +1,154 @@
+"""The log of a tree in etcd as a table of traffic, and as a stream: option `table` = `traffic`.
+
+    spark.read.format("zketcd").option("table", "traffic").option("etcd", "http://etcd-1:2379").load()
+    spark.readStream. ... the same
+
+Options:
+results              true: replay the log from the snapshot before it, for zxid, result, paths as made and
+                     growth; one task. false: rows say what the requests say; many tasks. By default true
+                     for a table, false for a stream
+startingOffsets      earliest (default) or latest: where a new stream begins
+failOnDataLoss       true (default): end with an error if entries were truncated before the stream read them
+maxEntriesPerTrigger entries of the log in one batch of a stream; default: all there are
+entriesPerPartition  entries of the log in one task, 2000
+
+A stream's offset is a mark of pipeline.etcd.log: the same two offsets always give the same rows.
+"""
+
+import asyncio
+from collections.abc import AsyncIterator, Iterator, Mapping, Sequence
+from typing import NamedTuple
+
+import pyarrow
+
+from pipeline.etcd import log as etcd_log
+from pipeline.etcd.log import Mark, Share
+from pipeline.etcd.options import Connection
+from pipeline.etcd.replayed import replayed
+from pipeline.traffic.requests import row
+from pipeline.traffic.table import TrafficRow, batches
+from proxy.log.replay import Place
+from schema.entry import decode_entry
+
+TABLE = "traffic"
+EARLIEST, LATEST = "earliest", "latest"
+
+_ENTRIES = 2000
+_OFFSETS = (EARLIEST, LATEST)
+
+
+class LogOptions(NamedTuple):
+    """The options, understood."""
+
+    connection: Connection
+    results: bool
+    starting: str
+    lossy: bool
+    most: int | None
+    entries: int
+
+    @classmethod
+    def of(cls, given: Mapping[str, str], *, results: bool) -> "LogOptions":
+        """`results`: whether they are told by default. Raises ValueError for what cannot be."""
+        starting = given.get("startingOffsets", EARLIEST)
+        if starting not in _OFFSETS:
+            raise ValueError(f"startingOffsets is {' or '.join(_OFFSETS)}, not {starting!r}")
+        most = _number(given, "maxEntriesPerTrigger", "0")
+        entries = _number(given, "entriesPerPartition", str(_ENTRIES))
+        if not entries:
+            raise ValueError("entriesPerPartition must be above 0")
+        return cls(
+            Connection.from_options(given),
+            _truth(given, "results", results),
+            starting,
+            not _truth(given, "failOnDataLoss", True),
+            most or None,
+            entries,
+        )
+
+
+def _truth(given: Mapping[str, str], name: str, default: bool) -> bool:
+    text = given.get(name, str(default)).lower()
+    if text not in ("true", "false"):
+        raise ValueError(f"{name} is true or false, not {text!r}")
+    return text == "true"
+
+
+def _number(given: Mapping[str, str], name: str, default: str) -> int:
+    text = given.get(name, default)
+    if not text.isdigit():
+        raise ValueError(f"{name} must be a whole number, not {text!r}")
+    return int(text)
+
+
+class Sent(NamedTuple):
+    """Entries whose requests are told as they were sent."""
+
+    shares: Sequence[Share]
+
+
+class Applied(NamedTuple):
+    """Entries whose requests are told with what came of them."""
+
+    start: Mark
+    end: Mark
+
+
+Partition = Sent | Applied
+
+
+class TrafficReader:
+    """All that is in the log."""
+
+    def __init__(self, options: LogOptions) -> None:
+        self._options = options
+
+    def partitions(self) -> Sequence[Partition]:
+        """Raises NotReadable, EtcdError."""
+        return partitions_of(self._options, *asyncio.run(self._range()))
+
+    async def _range(self) -> tuple[Mark, Mark]:
+        async with self._options.connection.client() as etcd:
+            return await etcd_log.whole(etcd, self._options.connection.keys)
+
+    def read(self, partition: Partition) -> Iterator[pyarrow.RecordBatch]:
+        """One partition's rows. Raises DataLost, TreeNotServable, BadValue, EtcdError."""
+        return batches_of(self._options, partition)
+
+
+def partitions_of(options: LogOptions, start: Mark, end: Mark) -> list[Partition]:
+    """The entries between two marks."""
+    shares = etcd_log.between(start, end, options.entries)
+    if options.results:
+        return [Applied(start, end)] if shares else []
+    return [Sent(share) for share in shares]
+
+
+def batches_of(options: LogOptions, partition: Partition) -> Iterator[pyarrow.RecordBatch]:
+    """One partition's rows. Raises DataLost, TreeNotServable, BadValue, EtcdError."""
+    if isinstance(partition, Applied):
+        yield from batches(asyncio.run(_applied(options, partition)))
+    else:
+        with asyncio.Runner() as runner:
+            entries = _sent(options, partition.shares)
+            while (rows := runner.run(anext(entries, None))) is not None:
+                yield from batches(rows)
+
+
+async def _sent(options: LogOptions, shares: Sequence[Share]) -> AsyncIterator[list[TrafficRow]]:
+    """The rows of each entry."""
+    async with options.connection.client() as etcd:
+        for share in shares:
+            found = etcd_log.entries(etcd, options.connection.keys, share, lossy=options.lossy)
+            async for number, pair in found:
+                entry = decode_entry(pair.value)
+                yield [
+                    row(entry, request, Place(pair.mod_revision, share.incarnation, number, index))
+                    for index, request in enumerate(entry.requests)
+                ]
+
+
+async def _applied(options: LogOptions, wanted: Applied) -> list[TrafficRow]:
+    async with options.connection.client() as etcd:
+        keys = options.connection.keys
+        return await replayed(etcd, keys, wanted.start, wanted.end, lossy=options.lossy)

@@ -1,0 +1,80 @@
+"""zketcd's log as a stream: `spark.readStream.format("zketcd").option("table", "traffic")`.
+
+The options are those of zketcd_log.py. A stream's offset is a mark of pipeline.etcd.log: the same two offsets
+always give the same rows, so a query that starts again from its checkpoint gives each row once.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+
+from pipeline.etcd import log as etcd_log
+from pipeline.etcd.log import DataLost, Mark
+from pipeline.sources.zketcd_log import EARLIEST, TABLE, LogOptions, batches_of, partitions_of
+
+_log = logging.getLogger(__name__)
+
+
+class TrafficStream(DataSourceStreamReader):
+    """The log as it grows."""
+
+    def __init__(self, given: Mapping[str, str]) -> None:
+        self._given = dict(given)
+
+    def _options(self) -> LogOptions:
+        # Not when we are made: Spark 4 loses what is raised there.
+        table = self._given.get("table")
+        if table != TABLE:
+            raise ValueError(f"only table={TABLE} can be read as a stream")
+        return LogOptions.of(self._given, results=False)
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Where a new stream begins. Raises ValueError, NotReadable, EtcdError."""
+        return asyncio.run(_initial(self._options())).to_offset()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Entries, each of which has any number of rows. Raises ValueError."""
+        most = self._options().most
+        return ReadAllAvailable() if most is None else ReadMaxRows(most)
+
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
+        """Behind the newest entry that has taken effect. Raises DataLost, NotReadable, EtcdError."""
+        most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
+        begin = Mark.from_offset(start)
+        end = asyncio.run(_latest(self._options(), begin, most))
+        # Other keys of etcd have the same revisions: nothing new is no new offset.
+        return start if end.entries == begin.entries else end.to_offset()
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """The entries between two offsets."""
+        found = partitions_of(self._options(), Mark.from_offset(start), Mark.from_offset(end))
+        return [InputPartition(partition) for partition in found]
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """One partition's rows. Raises DataLost, TreeNotServable, BadValue, EtcdError."""
+        # Where there is no partition Spark reads a None.
+        return iter(()) if partition.value is None else batches_of(self._options(), partition.value)
+
+
+async def _initial(options: LogOptions) -> Mark:
+    async with options.connection.client() as etcd:
+        keys = options.connection.keys
+        start = await etcd_log.earliest(etcd, keys)
+        return start if options.starting == EARLIEST else await etcd_log.latest(etcd, keys, start)
+
+
+async def _latest(options: LogOptions, start: Mark, most: int | None) -> Mark:
+    async with options.connection.client() as etcd:
+        keys = options.connection.keys
+        try:
+            return await etcd_log.latest(etcd, keys, start, most)
+        except DataLost as lost:
+            if not options.lossy:
+                raise
+            _log.warning("going on without what is lost: %s", lost)
+            return await etcd_log.latest(etcd, keys, await etcd_log.earliest(etcd, keys), most)

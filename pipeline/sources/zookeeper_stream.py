@@ -1,0 +1,95 @@
+"""The log as a stream: `spark.readStream.format("zookeeper")`.
+
+A stream's offset is a log's name and a byte. It begins with the oldest log that there is; a log that a server
+is still writing is read up to its last whole entry. Logs that a server has purged before they were read end
+the stream with an error, since what they held is lost.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+
+from pipeline.formats import directory, log
+from pipeline.formats.compression import opened
+from pipeline.formats.errors import BadFile
+from pipeline.sources.options import LOG_TABLES, Options
+from pipeline.sources.zookeeper_log import batches_of, runs_of
+
+
+class LogStream(DataSourceStreamReader):
+    """The log as it grows."""
+
+    def __init__(self, options: Options) -> None:
+        self._options = options
+
+    def initialOffset(self) -> dict[str, Any]:
+        """Before the oldest log. Raises ValueError for another table: only the log grows at its end."""
+        # Not when we are made: Spark 4 loses what is raised there.
+        if self._options.table not in LOG_TABLES:
+            raise ValueError(f"only table={' and table='.join(LOG_TABLES)} can be read as a stream")
+        return {"log": "", "byte": 0}
+
+    def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:
+        """Behind the last whole entry of the newest log. Raises BadFile."""
+        files = self._files(start)
+        if not files:
+            return start
+        newest = files[-1]
+        end = _end(newest, start, last=True)
+        if end is None:  # made this moment, without its header yet
+            if len(files) == 1:
+                return start
+            newest = files[-2]
+            end = _end(newest, start, last=False)
+        return {"log": Path(newest).name, "byte": end}
+
+    def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
+        """Runs of the logs between two offsets. Raises BadFile."""
+        runs: list[InputPartition] = []
+        for file in self._files(start):
+            name = Path(file).name
+            first = start["byte"] if name == start["log"] else log.HEADER_SIZE
+            last = end["byte"] if name == end["log"] else _end(file, start, last=False)
+            if last is not None and last > first:
+                runs += map(InputPartition, runs_of(file, first, last, self._options.split_bytes))
+            if name == end["log"]:
+                break
+        return runs
+
+    def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
+        """One run's transactions. Raises BadFile."""
+        # Where there is no partition Spark reads a None.
+        return iter(()) if partition.value is None else batches_of(partition.value, self._options.table)
+
+    def _files(self, start: dict[str, Any]) -> list[str]:
+        """The logs from an offset on."""
+        _, logs = directory.files(self._options.path, self._options.log_path)
+        if not start["log"]:
+            return logs
+        for position, file in enumerate(logs):
+            if Path(file).name == start["log"]:
+                return logs[position:]
+        raise BadFile(self._options.path, None, f"{start['log']}, where the stream stood, is gone")
+
+
+def _end(file: str, start: dict[str, Any], last: bool) -> int | None:
+    """Behind the last whole entry; None for a log without a header. Raises BadFile for damage in an older."""
+    if Path(file).stat().st_size < log.HEADER_SIZE:
+        return None
+    at: int = start["byte"] if Path(file).name == start["log"] else log.HEADER_SIZE
+    with opened(file) as source:
+        log.check_header(source, file)
+        try:
+            for entry in log.entries(source, file, at):
+                at = entry.offset + log.entry_size(entry.body)
+        except log.BadSum:
+            # The server is about to write it.
+            if not last:
+                raise
+        how = log.end_of(source, at)
+        if how.torn is not None and not last:
+            raise BadFile(file, how.offset, how.torn)
+    return at

@@ -1,0 +1,104 @@
+"""A request of zketcd's log as a row of traffic, as far as the request alone says it.
+
+zxid, result and the numbers of sequential nodes come about only where the request is applied: outcomes.py.
+"""
+
+from typing import Any
+
+from codec.constants import CreateMode, KeeperOpCode, OpCode
+from pipeline.traffic import names
+from pipeline.traffic.table import Operation, TrafficRow
+from proxy.log.replay import Place
+from proxy.state.ops import EXTENDED
+from proxy.state.ops.multi import Kind as PartKind
+from schema.entry import Entry, Kind, Request, decode_node_due
+from schema.errors import BadValue
+
+_CREATES = frozenset(
+    (
+        OpCode.CREATE,
+        OpCode.CREATE2,
+        OpCode.CREATE_CONTAINER,
+        OpCode.CREATE_TTL,
+        KeeperOpCode.CREATE_IF_NOT_EXISTS,
+    )
+)
+
+
+def row(entry: Entry, request: Request, place: Place) -> TrafficRow:
+    """The row of a request of the entry."""
+    operation, path, size, mode, parts = _said(request)
+    return TrafficRow(
+        time=entry.clock,
+        zxid=None,
+        session_id=request.session_id,
+        operation=operation,
+        path=path,
+        bytes=size,
+        size=len(request.body),
+        mode=mode,
+        parts=parts,
+        result=None,
+        paths=None,
+        nodes=None,
+        grown=None,
+        position=place.position,
+        proxy=place.incarnation,
+        number=place.number,
+        request=place.request,
+        identities=tuple(f"{identity.scheme}:{identity.id}" for identity in request.identities),
+        cxid=None,
+        file=None,
+        offset=None,
+    )
+
+
+_Said = tuple[str, str | None, int, str | None, tuple[Operation, ...] | None]
+
+
+def _said(request: Request) -> _Said:
+    """Operation, path, bytes of data, mode, parts."""
+    if request.kind != Kind.CLIENT:
+        return _proxys(request)
+    name = names.operation(request.opcode)
+    operation = EXTENDED.writes.get(request.opcode)
+    fields = None
+    if operation is not None:
+        try:
+            fields = operation.decode(request.body, 0)[0]
+        except Exception:  # noqa: BLE001 - whatever a client has sent: it is refused where it is applied
+            fields = None
+    if request.opcode == OpCode.MULTI:
+        parts = tuple(_part(kind, part) for kind, part in fields or ())
+        return name, None, sum(part.bytes for part in parts), None, parts
+    path, size, mode = _fields(request.opcode, fields)
+    return name, path, size, mode, None
+
+
+def _proxys(request: Request) -> _Said:
+    path = None
+    if request.kind == Kind.NODE_DUE:
+        try:
+            path = decode_node_due(request.body).path
+        except BadValue:
+            path = None
+    return names.OF_PROXIES[Kind(request.kind)], path, 0, None, None
+
+
+def _part(kind: PartKind, fields: Any) -> Operation:
+    path, size, mode = _fields(kind.opcode, fields)
+    return Operation(names.operation(kind.opcode), path, size, mode, None)
+
+
+def _fields(opcode: int, fields: Any) -> tuple[str | None, int, str | None]:
+    """Path, bytes of data and mode, of what an operation has decoded."""
+    if isinstance(fields, str):
+        return fields, 0, None
+    if not isinstance(fields, tuple) or not fields:
+        return None, 0, None
+    path = fields[0] if opcode != OpCode.RECONFIG else None
+    if opcode in _CREATES:
+        container = opcode == OpCode.CREATE_CONTAINER
+        mode = CreateMode.CONTAINER.name if container else names.mode(fields[3])
+        return path, len(fields[1] or b""), mode
+    return path, len(fields[1] or b"") if opcode == OpCode.SET_DATA else 0, None

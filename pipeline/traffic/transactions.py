@@ -1,0 +1,84 @@
+"""A transaction of ZooKeeper's log as a row of traffic."""
+
+from collections.abc import Sequence
+
+from codec.constants import CreateMode, ErrorCode, OpCode
+from pipeline.formats.transactions import CONTAINER_OWNER, is_session, is_ttl
+from pipeline.table import TransactionRow
+from pipeline.traffic import names
+from pipeline.traffic.table import Operation, TrafficRow
+
+
+def row(parts: Sequence[TransactionRow], size: int) -> TrafficRow:
+    """The row of one transaction, given its rows and its bytes in the log.
+
+    ZooKeeper's log holds what was done, not what was asked for: of a request that failed only its error.
+    """
+    first = parts[0]
+    multi = first.part >= 0 or first.type == OpCode.MULTI
+    subs = [part for part in parts if part.part >= 0]
+    operations = _operations(subs) if multi else ()
+    codes = [part.error for part in parts if part.error not in (None, ErrorCode.OK)]
+    result = names.result(codes[0] or 0) if codes else names.OK
+    return TrafficRow(
+        time=first.time,
+        zxid=first.zxid,
+        session_id=first.session_id,
+        operation=names.MULTI if multi else names.operation(first.type),
+        path=None if multi else first.path,
+        bytes=sum(len(part.data or b"") for part in parts),
+        size=size,
+        mode=None if multi else _mode(first),
+        parts=operations if multi else None,
+        result=result,
+        paths=first.paths,
+        nodes=0 if codes else sum(map(_nodes, subs if multi else parts)),
+        grown=None,
+        position=None,
+        proxy=None,
+        number=None,
+        request=None,
+        identities=None,
+        cxid=first.cxid,
+        file=first.file,
+        offset=first.offset,
+    )
+
+
+def _operations(parts: Sequence[TransactionRow]) -> tuple[Operation, ...]:
+    return tuple(
+        Operation(
+            names.operation(part.type),
+            part.path,
+            len(part.data or b""),
+            _mode(part),
+            names.result(part.error or ErrorCode.OK),
+        )
+        for part in parts
+    )
+
+
+def _mode(part: TransactionRow) -> str | None:
+    """The CreateMode of a create. The log does not say that a node is sequential, but its number does."""
+    if names.operation(part.type) not in names.CREATES or part.path is None:
+        return None
+    counter = part.parent_cversion
+    sequential = counter is not None and part.path.endswith(f"{counter - 1:010d}")
+    owner = part.owner or 0
+    if owner == CONTAINER_OWNER:
+        return CreateMode.CONTAINER.name
+    if is_ttl(owner):
+        mode = CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL if sequential else CreateMode.PERSISTENT_WITH_TTL
+    elif is_session(owner):
+        mode = CreateMode.EPHEMERAL_SEQUENTIAL if sequential else CreateMode.EPHEMERAL
+    else:
+        mode = CreateMode.PERSISTENT_SEQUENTIAL if sequential else CreateMode.PERSISTENT
+    return mode.name
+
+
+def _nodes(part: TransactionRow) -> int:
+    """How many znodes more there are."""
+    name = names.operation(part.type)
+    if name in names.CREATES:
+        return 1
+    return -1 if name in names.DELETES else -len(part.paths or ())

@@ -1,0 +1,178 @@
+"""Every wrong source, target and option of every command: one clear line, exit code 2, and no waiting.
+
+No time is asserted, but what once waited for a minute has a limit.
+"""
+
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from pipeline.__main__ import main
+from pipeline.etcd import reach
+from pipeline.live import walk
+from tests.harness import free_port
+from tests.pipeline.trees import SAMPLES, node, write_parquet, write_snapshot
+
+SAMPLE = str(SAMPLES / "zk39-plain")
+ETCD = ["--etcd", "http://127.0.0.1:1"]  # nobody listens there
+
+
+@pytest.fixture
+def files(tmp_path: Path) -> Path:
+    """A folder with one of everything that is wrong."""
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "file").write_text("text")
+    write_snapshot(tmp_path / "cut", 5, [node("/", 0)]).write_bytes(b"ZKSN")
+    (tmp_path / "notparquet").mkdir()
+    (tmp_path / "notparquet" / "0.parquet").write_text("no Parquet")
+    (tmp_path / "used" / "version-2").mkdir(parents=True)
+    write_snapshot(tmp_path / "used" / "version-2", 5, [node("/", 0)])
+    write_parquet(tmp_path / "table", node("/", 0))
+    (tmp_path / "bad.pem").write_text("no certificate")
+    return tmp_path
+
+
+#: Trees as verify, inspect and import name them, with what is said of each.
+TREES = [
+    ("", "the path of a data directory is empty"),
+    ("{files}/nothing", "nothing: is not there"),
+    ("{files}/file", "file: is not a directory"),
+    ("{files}/empty", "empty: holds no snapshot"),
+    ("{files}/cut", "cut: holds no valid snapshot"),
+    ("parquet:", "parquet: names no directory"),
+    ("parquet:{files}/nothing", "nothing is not there"),
+    ("parquet:{files}/empty", "empty is no table of znodes: it has no Parquet files"),
+    ("parquet:{files}/notparquet", "0.parquet is no Parquet file"),
+    ("zk://", "'' is not HOST:PORT"),
+    ("zk://host:0", "'host:0' is not HOST:PORT"),
+    ("zk://host:99999", "'host:99999' is not HOST:PORT"),
+    ("zk://127.0.0.1:1", "no server answers: 127.0.0.1:1"),
+    ("zk://no-such-host.invalid:1", "no server answers: no-such-host.invalid:1"),
+    ("ftp://host/x", "ftp://host/x is none of"),
+]
+OF_IMPORT = [
+    ("http://127.0.0.1:1", "127.0.0.1:1: [Errno 111]"),
+    ("http://", "http://: "),
+    ("https://127.0.0.1:1", "127.0.0.1:1: [Errno 111]"),
+]
+OF_ETCD = [
+    ("etcd://", "is not etcd://HOST:PORT/PREFIX"),
+    ("etcd://127.0.0.1:1", "is not etcd://HOST:PORT/PREFIX"),
+    ("etcd://127.0.0.1:1/a//b", "prefix"),
+    ("etcd://127.0.0.1:1/a", "etcd at http://127.0.0.1:1 cannot be reached"),
+    ("etcds://127.0.0.1:1/a", "etcd at https://127.0.0.1:1 cannot be reached"),
+    ("etcd://no-such-host.invalid:1/a", "cannot be reached"),
+    ("etcd://127.0.0.1:what/a", "what"),
+]
+#: Command lines, with what is said.
+LINES = [
+    (["inspect"], "the following arguments are required: tree"),
+    (["inspect", SAMPLE, "--top", "many"], "'many' is not a whole number"),
+    (["inspect", SAMPLE, "--depth", "0"], "'0' is not a whole number from 1 up"),
+    (["inspect", SAMPLE, "--repair", "all"], "--repair is of gap, tail, not all"),
+    (["inspect", SAMPLE, "--snapshot", "snapshot.9"], "holds no snapshot snapshot.9"),
+    (["inspect", SAMPLE, "--data-log-dir", "/nowhere"], "/nowhere: is not there"),
+    (["inspect", SAMPLE, "--auth", "digest"], "'digest' is not SCHEME:ID"),
+    (["inspect", "zk://127.0.0.1:1", "--snapshot", "x"], "--snapshot is for data directories"),
+    (["inspect", "etcd://127.0.0.1:1/a", "--repair", "tail"], "--repair is for data directories"),
+    (["inspect", "etcd://127.0.0.1:1/a", "--etcd-user", "me"], "etcd-user and etcd-password go together"),
+    (["inspect", "etcds://127.0.0.1:1/a", "--etcd-ca", "/nowhere"], "/nowhere: No such file"),
+    (["inspect", "etcds://127.0.0.1:1/a", "--etcd-ca", "{files}/bad.pem"], "bad.pem"),
+    (["inspect", SAMPLE, "--nonsense"], "unrecognized arguments: --nonsense"),
+    (["verify", SAMPLE], "the following arguments are required: right"),
+    (["verify", SAMPLE, SAMPLE, "--ignore", "a"], "--ignore 'a': a znode's path begins with /"),
+    (["verify", SAMPLE, SAMPLE, "--samples", "-1"], "'-1' is not a whole number"),
+    (["import", SAMPLE], "the option etcd is missing"),
+    (["import", SAMPLE, "--etcd", "ftp://x"], "ftp://x"),
+    (["import", SAMPLE, "--etcd", ""], "the option etcd is missing"),
+    (["import", SAMPLE, *ETCD], "etcd at http://127.0.0.1:1 cannot be reached"),
+    (["import", SAMPLE, *ETCD, "--prefix", "bad//prefix"], "prefix"),
+    (["import", SAMPLE, *ETCD, "--max-txn-ops", "0"], "'0' is not a whole number from 1 up"),
+    (["import", SAMPLE, *ETCD, "--list", "some"], "'some' is not a whole number"),
+    (["import", "zk://127.0.0.1:1", *ETCD, "--data-log-dir", "x"], "--data-log-dir is for data directories"),
+    (["export", "{files}/new"], "the option etcd is missing"),
+    (["export", "{files}/new", *ETCD], "etcd at http://127.0.0.1:1 cannot be reached"),
+    (["export", "", *ETCD], "'' is neither a directory nor parquet:DIRECTORY"),
+    (["export", "zk://host:1", *ETCD], "'zk://host:1' is neither"),
+    (["export", "{files}/file", *ETCD], "file is not a directory"),
+    (["export", "{files}/used", *ETCD], "holds snapshot.5 already"),
+    (["export", "parquet:", *ETCD], "parquet: names no directory"),
+    (["export", "parquet:{files}/table", *ETCD], "table is there already"),
+    (["export", "parquet:{files}/file/table", *ETCD], "file is not a directory"),
+    (["export", "parquet:{files}/new", *ETCD, "--compression", "gz"], "--compression is for ZooKeeper's"),
+    (["export", "{files}/new", *ETCD, "--trailer", "none"], "invalid choice: 'none'"),
+    ([], "the following arguments are required: COMMAND"),
+    (["nonsense"], "invalid choice: 'nonsense'"),
+]
+
+
+def cases() -> Iterator[tuple[list[str], str]]:
+    yield from LINES
+    for tree, reason in TREES + OF_ETCD:
+        yield ["inspect", tree], reason
+        yield ["verify", SAMPLE, tree], reason
+    for tree, reason in TREES + OF_IMPORT:
+        yield ["import", tree, "--etcd", "{etcd}", "--prefix", "/wrong-inputs"], reason
+
+
+def check(words: list[str], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    """One line that says why, after the usage where it is argparse that says it."""
+    try:
+        code = main(words)
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    told = capsys.readouterr()
+    lines = told.err.splitlines()
+    assert code == 2, told
+    assert reason in lines[-1]
+    assert "Traceback" not in told.err
+    assert len([line for line in lines if line.startswith("python -m pipeline")]) == 1
+    assert len(lines) == 1 or lines[0].startswith("usage: ")
+    assert told.out == ""
+
+
+@pytest.mark.parametrize(("words", "reason"), list(cases()), ids=lambda value: str(value)[:60])
+def test_one_clear_line(
+    words: list[str],
+    reason: str,
+    files: Path,
+    request: pytest.FixtureRequest,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.delenv("ZKETCD_ETCD", raising=False)
+    monkeypatch.setattr(reach, "PATIENCE", 0.5)  # what is refused now is refused in 4 s
+    etcd = request.getfixturevalue("etcd_server").endpoint if "{etcd}" in words else ""
+    check([word.replace("{files}", str(files)).replace("{etcd}", etcd) for word in words], reason, capsys)
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """A port that takes connections and never says a word."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", free_port()))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+@pytest.mark.timeout(60)  # patience of a minute or more would be too long
+@pytest.mark.parametrize(
+    ("tree", "reason"),
+    [
+        ("zk://127.0.0.1:{port}", "no answer in time"),
+        ("etcd://127.0.0.1:{port}/a", "is this etcd's client port"),
+        ("etcds://127.0.0.1:{port}/a", "does this port speak TLS?"),
+    ],
+)
+def test_a_port_that_says_nothing(
+    tree: str,
+    reason: str,
+    silent: int,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setattr(reach, "PATIENCE", 1.0)
+    monkeypatch.setattr(walk, "CONNECT_S", 1.0)
+    check(["inspect", tree.replace("{port}", str(silent))], reason, capsys)

@@ -1,0 +1,124 @@
+"""inspect --traffic: the same questions to zketcd's log and to ZooKeeper's, and reports."""
+
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pyarrow
+import pytest
+from pyarrow import parquet
+from pyspark.sql import SparkSession
+
+from pipeline.__main__ import main
+from pipeline.sources.options import options_of
+from pipeline.sources.zookeeper_log import LogReader, traffic_rows
+from pipeline.traffic import report
+from pipeline.traffic.table import TrafficRow, batches
+from pipeline.traffic.views import VIEWS
+from tests.harness import EtcdServer
+from tests.pipeline.ensembles import Client, Origin, ephemerals, populate, zketcd
+from tests.pipeline.trees import SAMPLES
+
+SAMPLE = str(SAMPLES / "zk39-plain")
+
+
+def inspect(capsys: pytest.CaptureFixture[str], *words: str) -> dict[str, Any]:
+    assert main(["inspect", "--traffic", "--json", *words]) == 0
+    found: dict[str, Any] = json.loads(capsys.readouterr().out)
+    return found
+
+
+def rows_of(path: Path) -> list[TrafficRow]:
+    reader = LogReader(options_of({"path": str(path), "table": "traffic"}))
+    return [row for run in reader.partitions() for row in traffic_rows(run)]
+
+
+def test_logs_of_zookeeper(capsys: pytest.CaptureFixture[str]) -> None:
+    found = inspect(capsys, SAMPLE, "--top", "2", "--depth", "2")
+    assert (found["requests"], found["operations"], found["failed requests"]) == (582, 670, 7)
+    assert found["znodes added"] == 528  # the fixed nodes are not in the log
+    assert found["traffic_multis"][0] == {"parts": 2, "multis": 80, "bytes": 840, "size": 24275, "failed": 0}
+    assert [row["clickhouse_table"][-7:] for row in found["traffic_clickhouse"]] == ["table_0", "table_1"]
+    assert len(found["traffic_prefixes"]) == 2
+    assert main(["inspect", "--traffic", SAMPLE]) == 0
+    assert "Hot directories (traffic_directories)" in capsys.readouterr().out
+
+
+@pytest.mark.real
+def test_zketcd_tells_what_zookeeper_tells(
+    origin: Origin, etcd_server: EtcdServer, etcd_prefix: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The same clients, one after the other, at a real ZooKeeper and at zketcd."""
+    with zketcd(etcd_server.endpoint, etcd_prefix) as server:
+        client = Client(server.port)
+        populate(client)
+        made = ephemerals(client)
+        client.close()
+        found = inspect(capsys, f"etcd://{etcd_server.address}{etcd_prefix}", "--top", "1000")
+    assert made == origin.ephemerals
+    # Others have looked at ZooKeeper's tree meanwhile.
+    theirs = [row for row in rows_of(origin.files) if row.session_id == origin.session.id]
+    assert found["requests"] == len(theirs) + 1  # ZooKeeper was stopped before the session was closed
+    wanted: dict[str, int] = {}
+    for row in theirs:
+        for name in [part.operation for part in row.parts or ()] or [row.operation]:
+            wanted[name] = wanted.get(name, 0) + 1
+    wanted["closeSession"] = 1
+    assert {row["operation"]: row["operations"] for row in found["traffic_results"]} == wanted
+    assert {row["result"] for row in found["traffic_results"]} == {"OK"}
+    stems = {row["stem"]: row["created"] for row in found["traffic_sequences"]}
+    assert stems == {
+        **{f"{path}/n-": 5 for path in ("/seq", "/seq-", "/seq.x", "/container")},
+        "/locks/lock-": 2,
+    }
+    assert found["znodes added"] == sum(row.nodes or 0 for row in theirs) - len(made)
+    assert found["bytes of data"] == sum(row.bytes for row in theirs)
+
+
+@pytest.mark.real
+def test_a_table_that_a_stream_has_written(
+    spark: SparkSession, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (batch,) = batches(rows_of(Path(SAMPLE))[:40])
+    parquet.write_table(pyarrow.Table.from_batches([batch]), tmp_path / "1.parquet")
+    # tests/pipeline/traffic/test_views.py asks Spark for others.
+    monkeypatch.setattr(report, "VIEWS", [view for view in VIEWS if view.name == "traffic_results"])
+    found = inspect(capsys, f"parquet:{tmp_path}")
+    assert found["requests"] == 40
+    assert sum(row["operations"] for row in found["traffic_results"]) == found["operations"]
+
+
+@pytest.mark.parametrize("name", ["traffic.html", "traffic.png"])
+def test_reports(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    file = tmp_path / name
+    inspect(capsys, SAMPLE, "--report", str(file))
+    content = file.read_bytes()
+    assert content.startswith(b"<!DOCTYPE html>" if name.endswith("html") else b"\x89PNG")
+    assert len(content) > 20_000
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (("--traffic", "zk://127.0.0.1:1"), "--traffic reads etcd://HOST:PORT/PREFIX, etcds://"),
+        (("--traffic", "etcd://127.0.0.1:1"), "is not etcd://HOST:PORT/PREFIX"),
+        (("--traffic", SAMPLE, "--report", "x.pdf"), "has to end with .html or .png"),
+        (("--traffic", SAMPLE, "--report", "/no/such/x.png"), "there is no directory /no/such"),
+        (("--traffic", "/no/such"), "/no/such"),
+        ((SAMPLE, "--report", "x.html"), "--report goes with --traffic"),
+    ],
+)
+def test_what_cannot_be(words: tuple[str, ...], reason: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["inspect", *words]) == 2
+    error = capsys.readouterr().err
+    assert reason in error
+    assert error.count("\n") == 1
+
+
+def test_without_matplotlib(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setitem(sys.modules, "matplotlib", None)
+    monkeypatch.delitem(sys.modules, "pipeline.traffic.plots", raising=False)
+    monkeypatch.delattr("pipeline.traffic.plots", raising=False)
+    assert main(["inspect", "--traffic", SAMPLE, "--report", "traffic.html"]) == 2
+    assert "--report needs the package matplotlib: `make setup-pipeline`" in capsys.readouterr().err

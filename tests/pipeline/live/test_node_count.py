@@ -1,0 +1,15 @@
+"""A server's number of znodes is asked for, and missed by nobody."""
+
+import pytest
+
+from pipeline.live.node_count import node_count
+from tests.harness import ZooKeeperServer, free_port
+
+pytestmark = pytest.mark.real
+
+
+def test_the_first_server_that_answers(live_server: ZooKeeperServer) -> None:
+    found = node_count([("127.0.0.1", free_port()), ("127.0.0.1", live_server.port)])
+    assert found is not None
+    assert found > 10
+    assert node_count([("127.0.0.1", free_port())]) is None

@@ -1,0 +1,40 @@
+"""A tree in a real etcd, written by proxies that are nothing but names, for tests that do not await."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from pipeline.etcd.options import Connection
+from tests.proxy.log.trees import Tree
+
+
+class World:
+    """A tree, and its proxy `a`."""
+
+    def __init__(self, connection: Connection) -> None:
+        self.options = {**connection.options(), "table": "traffic"}
+        self._connection = connection
+        self._numbers: dict[str, int] = {}
+        self._revisions: dict[str, int] = {}
+        self._do(_begin)
+
+    def create(self, *paths: str) -> None:
+        """Append an entry that creates nodes."""
+        self._do(lambda tree: tree.create("a", *paths))
+
+    def snapshot(self) -> None:
+        """Write a snapshot, and truncate the log behind the one before."""
+        self._do(lambda tree: tree.snapshot("a"))
+
+    def _do(self, work: Callable[[Tree], Awaitable[object]]) -> None:
+        async def run() -> None:
+            async with self._connection.client() as etcd:
+                tree = Tree(etcd, self._connection.prefix)
+                tree.numbers, tree.revisions = self._numbers, self._revisions
+                await work(tree)
+
+        asyncio.run(run())
+
+
+async def _begin(tree: Tree) -> None:
+    await tree.make()
+    await tree.come("a")

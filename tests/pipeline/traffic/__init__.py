@@ -1,0 +1,1 @@
+"""Traffic: rows, views, reports."""

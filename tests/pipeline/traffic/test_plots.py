@@ -1,0 +1,43 @@
+"""Figures of a report."""
+
+import io
+
+import matplotlib.image
+
+from pipeline.traffic import plots
+from pipeline.traffic.database import Database
+from pipeline.traffic.report import Report, made
+from tests.pipeline.traffic.rows import lively
+
+
+def report(*, empty: bool = False) -> Report:
+    database = Database()
+    database.add([] if empty else lively())
+    return made("logs", database.query, 10)
+
+
+def test_a_figure_for_each_view_that_has_something_to_show() -> None:
+    figures = plots.svgs(report())
+    assert set(figures) == {
+        *(
+            "traffic_seconds",
+            "traffic_prefixes",
+            "traffic_directories",
+            "traffic_multis",
+            "traffic_sequences",
+        ),
+        *("traffic_flapping", "traffic_growth", "traffic_clickhouse"),
+    }
+    for figure in figures.values():
+        assert figure.startswith("<svg")
+        assert figure.rstrip().endswith("</svg>")
+    assert "/app/config" in figures["traffic_prefixes"]
+    assert plots.svgs(report()) == figures  # the same bytes each time
+    assert plots.svgs(report(empty=True)) == {}
+
+
+def test_one_picture() -> None:
+    picture = matplotlib.image.imread(io.BytesIO(plots.png(report())))
+    assert picture.shape[1] == 1080
+    empty = matplotlib.image.imread(io.BytesIO(plots.png(report(empty=True))))
+    assert empty.shape[0] < picture.shape[0]
