@@ -109,6 +109,10 @@ bench-pipeline: setup-test ## Measure the pipeline on trees of up to 5 million z
 stages: setup-dev ## Measure the proxy alone: CPU time or function calls by stage of a request, and requests to etcd
 	@$(VENV)/python -m bench.stages $(ARGS)
 
+.PHONY: simulate
+simulate: setup-dev ## Simulate the whole system on seeds, under faults; ARGS=--planted finds the planted faults
+	@exec $(VENV)/python -m proof.simulation $(ARGS)
+
 # Checks
 
 .PHONY: test unit lint format

@@ -207,6 +207,7 @@ class Server:
 
     def proxy_came(self, incarnation: str) -> None:
         """A proxy lives."""
+        self._timer.proxy_came(incarnation)
 
     def proxy_gone(self, incarnation: str) -> None:
         """A proxy stopped, or died."""

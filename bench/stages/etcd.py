@@ -5,28 +5,16 @@ with etcd, is counted apart. Its work is not the proxy's, and neither is HTTP/2'
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import astuple, dataclass
-from typing import Any
 
 from bench.stages.meter import APPEND, BACKGROUND, OUTSIDE, Meter
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.model import (
-    Compare,
-    Delete,
-    EtcdError,
-    EventKeyValue,
-    Get,
-    Op,
-    Put,
-    RangeResult,
-    Txn,
-    TxnResult,
-    WatchMessage,
-)
+from proxy.etcd.model import Delete, Put, Txn, WatchMessage
 from proxy.etcd.transport import Metadata, RpcError
 from tests.fakes.etcd import FakeEtcd
+from tests.fakes.etcd_messages import answer, watch_message
 
 
 @dataclass
@@ -67,6 +55,7 @@ class CountingEtcd:
         self.address = "in-process:0"
         self.counts = Counts()
         self.store = FakeEtcd()
+        self.store.version = "3.4.36"  # of which the proxy has nothing to warn
         self._meter = meter
 
     async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
@@ -77,15 +66,13 @@ class CountingEtcd:
             counts.background += 1
             self.counts = Counts()
         try:
-            answer = self._answer(path.rpartition("/")[2], request)
-        except EtcdError as error:
-            raise RpcError(error.message) from None
+            response = self._answer(path.rpartition("/")[2], request)
         finally:
             self.counts = counts
             self._meter.enter(former)
         # A Txn's events mostly come before its answer: let whoever follows them go first.
         await asyncio.sleep(0)
-        return answer
+        return response
 
     def begin(
         self,
@@ -97,15 +84,15 @@ class CountingEtcd:
     ) -> bool:
         """As `unary`, by a callback. No Txn that the proxy begins this way is refused here."""
         former = self._meter.enter(OUTSIDE)
-        answer = self._answer(path.rpartition("/")[2], request)
+        response = self._answer(path.rpartition("/")[2], request)
         self._meter.enter(former)
         loop = asyncio.get_running_loop()
-        loop.call_soon(loop.call_soon, self._give, answer, on_answer)
+        loop.call_soon(loop.call_soon, self._give, response, on_answer)
         return True
 
-    def _give(self, answer: bytes, on_answer: Callable[[bytes | RpcError], None]) -> None:
+    def _give(self, response: bytes, on_answer: Callable[[bytes | RpcError], None]) -> None:
         former = self._meter.enter(APPEND)
-        on_answer(answer)
+        on_answer(response)
         self._meter.enter(former)
 
     async def stream(self, path: str, metadata: Metadata = ()) -> "_Watch | _KeepAlive":
@@ -120,57 +107,25 @@ class CountingEtcd:
         """Nothing is open."""
 
     def _answer(self, method: str, request: bytes) -> bytes:
-        store = self.store
-        response: Any
         if method == "Txn":
-            self.counts.txns += 1
             self.counts.bytes += len(request)
-            response = pb.TxnResponse()
-            _fill_txn(response, store.txn(self._txn(pb.TxnRequest.FromString(request))))
         elif method == "Range":
             self.counts.ranges += 1
-            response = pb.RangeResponse()
-            _fill_range(response, store.range(_get(pb.RangeRequest.FromString(request))))
-        elif method == "LeaseGrant":
-            asked = pb.LeaseGrantRequest.FromString(request)
-            response = pb.LeaseGrantResponse(id=asked.id, ttl=store.lease_grant(asked.id, asked.ttl))
-        elif method == "LeaseRevoke":
-            store.lease_revoke(pb.LeaseRevokeRequest.FromString(request).id)
-            response = pb.LeaseRevokeResponse()
-        elif method == "Status":
-            response = pb.StatusResponse(version="3.4.36", leader=1)
-            response.header.cluster_id = store.cluster_id
-        else:
-            raise RpcError(f"unknown method {method}")
-        response.header.revision = store.revision
-        encoded: bytes = response.SerializeToString()
-        return encoded
+        return answer(self.store, method, request, self._count)
 
-    def _txn(self, message: Any) -> Txn:
-        compares = [
-            Compare(guard.key, guard.mod_revision, guard.range_end, guard.result == pb.Compare.LESS)
-            for guard in message.compare
-        ]
-        self.counts.compares += len(compares)
-        return Txn(compares, self._ops(message.success), self._ops(message.failure))
+    def _count(self, txn: Txn) -> None:
+        self.counts.txns += 1
+        self._count_parts(txn)
 
-    def _ops(self, messages: Sequence[Any]) -> list[Op]:
-        ops: list[Op] = []
-        for message in messages:
-            kind = message.WhichOneof("request")
-            if kind == "request_put":
-                put = message.request_put
+    def _count_parts(self, txn: Txn) -> None:
+        self.counts.compares += len(txn.compares)
+        for op in (*txn.success, *txn.failure):
+            if isinstance(op, Txn):
+                self._count_parts(op)
+            elif isinstance(op, Put):
                 self.counts.puts += 1
-                ops.append(Put(put.key, put.value, put.lease))
-            elif kind == "request_delete_range":
-                delete = message.request_delete_range
+            elif isinstance(op, Delete):
                 self.counts.deletes += 1
-                ops.append(Delete(delete.key, delete.range_end))
-            elif kind == "request_txn":
-                ops.append(self._txn(message.request_txn))
-            else:
-                ops.append(_get(message.request_range))
-        return ops
 
 
 def client_of(etcd: CountingEtcd) -> EtcdClient:
@@ -188,7 +143,6 @@ class _Watch:
     def write(self, message: bytes) -> None:
         asked = pb.WatchRequest.FromString(message).create_request
         self._watcher = self._store.watch(asked.key, asked.range_end, asked.start_revision)
-        self._created = False
 
     async def listen(self, on_message: Callable[[bytes], None]) -> None:
         while True:
@@ -197,14 +151,7 @@ class _Watch:
     def _encoded(self, message: object) -> bytes:
         former = self._meter.enter(OUTSIDE)
         assert isinstance(message, WatchMessage)  # nothing is compacted here
-        response: Any = pb.WatchResponse(created=not self._created)
-        self._created = True
-        response.header.revision = message.revision
-        for event in message.events:
-            told = response.events.add()
-            told.type = event.type
-            _fill_key(told.kv, event.kv)
-        encoded: bytes = response.SerializeToString()
+        encoded = watch_message(message.revision, message.events)
         self._meter.enter(former)
         return encoded
 
@@ -232,35 +179,3 @@ class _KeepAlive:
 
     def cancel(self) -> None:
         pass
-
-
-def _get(message: Any) -> Get:
-    return Get(message.key, message.range_end, message.revision, message.keys_only, message.limit)
-
-
-def _fill_txn(response: Any, result: TxnResult) -> None:
-    response.succeeded = result.succeeded
-    for found in result.responses:
-        place = response.responses.add()
-        if isinstance(found, TxnResult):
-            _fill_txn(place.response_txn, found)
-        elif isinstance(found, RangeResult):
-            _fill_range(place.response_range, found)
-        else:
-            place.response_put.header.revision = result.revision
-
-
-def _fill_range(response: Any, result: RangeResult) -> None:
-    response.more = result.more
-    response.count = result.count
-    for kv in result.kvs:
-        _fill_key(response.kvs.add(), kv)
-
-
-def _fill_key(message: Any, kv: EventKeyValue) -> None:
-    message.key = kv.key
-    message.value = kv.value
-    message.create_revision = kv.create_revision
-    message.mod_revision = kv.mod_revision
-    message.version = kv.version
-    message.lease = kv.lease

@@ -63,6 +63,10 @@ class SessionTimer:
         if connection is not None:
             connection.close()
 
+    def proxy_came(self, incarnation: str) -> None:
+        """A proxy lives."""
+        self._sessions.proxy_came(incarnation)
+
     def proxy_gone(self, incarnation: str) -> None:
         """A proxy's key is gone."""
         self._sessions.proxy_gone(incarnation, self._state.sessions, self._loop.time())

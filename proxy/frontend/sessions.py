@@ -8,6 +8,7 @@ With T a session's timeout and L the time of a proxy's lease:
 - A client that was silent for T loses its session: this proxy appends CLOSE.
 - A connection is closed within T after the last answered keep-alive of this proxy was sent. The other proxies
   end the session max(2 s, T - L) after they saw this proxy's key go, which is no earlier than that.
+  Nor do they end it before T has passed since it came to that proxy: its lease may have been about to end.
 - While etcd is silent, no timeout runs. Afterwards each session has T again, as after an election of
   ZooKeeper.
 - Sessions whose proxy died are orphans. The eldest proxy closes them; the n-th eldest does so n seconds
@@ -15,6 +16,7 @@ With T a session's timeout and L the time of a proxy's lease:
 """
 
 import logging
+from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
@@ -32,6 +34,7 @@ OUTAGE = 3.0
 # Seconds that a proxy has to carry its sessions over if its key is gone although it lives: etcd can end
 # leases too early (etcd issue 15247), and a proxy in doubt ends its incarnation itself.
 _CARRY_OVER = 2.0
+_NEVER = float("-inf")
 
 Done: TypeAlias = Callable[[Pending, int, int, bytes], None]
 #: The state machine's SessionChange: the session, its former incarnation, its new one (None: it ended).
@@ -64,7 +67,7 @@ class Attached(Protocol):
 class Session:
     """One session of this proxy."""
 
-    __slots__ = ("attaching", "connection", "ending", "heard", "id", "timeout_ms")
+    __slots__ = ("connection", "ending", "heard", "id", "timeout_ms")
 
     def __init__(self, session_id: int, timeout_ms: int, now: float) -> None:
         self.id = session_id
@@ -72,11 +75,10 @@ class Session:
         self.connection: Connection | None = None
         self.heard = now  # when the client last sent something
         self.ending = False  # CLOSE is on its way
-        self.attaching = 0  # so many ATTACHes are on their way; a CLOSE behind them would be too hasty
 
     def is_due(self, now: float) -> bool:
         """Whether the client was silent for the whole timeout, though we listened."""
-        if now - self.heard < self.timeout_ms / 1000 or self.attaching:
+        if now - self.heard < self.timeout_ms / 1000:
             return False
         return self.connection is None or not self.connection.is_held_up
 
@@ -117,6 +119,10 @@ class Sessions:
         """`interval`: seconds between two calls of `look`."""
         self._by_id: dict[int, Session] = {}
         self._orphans: dict[int, _Orphan] = {}
+        # How many ATTACHes of a session are on their way, also while it is not here yet: a CLOSE behind them
+        # would be too hasty.
+        self._attaching: Counter[int] = Counter()
+        self._came: dict[int, float] = {}  # when sessions of other proxies came to them
         self._min = min_timeout_ms
         self._max = max_timeout_ms
         self._interval = interval
@@ -170,15 +176,16 @@ class Sessions:
         known = self._by_id.get(session_id)
         if known is not None:
             known.heard = now
-            known.attaching += 1
             if known.connection is not None:
                 known.connection.close()
 
         def attached(pending: Pending, zxid: int, err: int, body: bytes) -> None:
-            if known is not None:
-                known.attaching -= 1
+            self._attaching[session_id] -= 1
+            if not self._attaching[session_id]:
+                del self._attaching[session_id]
             done(pending, zxid, err, body)
 
+        self._attaching[session_id] += 1
         body = encode_attach(timeout_ms, hash_of(password))
         return Pending(Kind.ATTACH, session_id, 0, (), body, attached)
 
@@ -202,6 +209,10 @@ class Sessions:
         `attached`: the state machine's sessions.
         """
         session_id, _, incarnation = change
+        if incarnation is None or incarnation in self._own:
+            self._came.pop(session_id, None)
+        else:
+            self._came[session_id] = now
         orphan = self._orphans.get(session_id)
         if orphan is not None and orphan.incarnation != incarnation:
             del self._orphans[session_id]
@@ -212,6 +223,13 @@ class Sessions:
             return None
         session = self._by_id.pop(session_id, None)
         return None if session is None else session.connection
+
+    def proxy_came(self, incarnation: str) -> None:
+        """A proxy lives, so its sessions are no orphans: a load shows them before it shows their proxy."""
+        for session_id in [
+            each for each, orphan in self._orphans.items() if orphan.incarnation == incarnation
+        ]:
+            del self._orphans[session_id]
 
     def proxy_gone(self, incarnation: str, attached: Mapping[int, Attached], now: float) -> None:
         """A proxy's key is gone: nobody hears the clients of the sessions that are attached to it."""
@@ -288,14 +306,15 @@ class Sessions:
 
     def _end_silent(self, now: float, actions: Actions) -> None:
         for session in self._by_id.values():
-            if not session.ending and session.is_due(now):
+            if not session.ending and session.is_due(now) and session.id not in self._attaching:
                 session.ending = True
                 actions.to_append.append(self._close(session.id, "its client was silent", self.incarnation))
 
     def _end_orphans(self, now: float, contact: Contact, actions: Actions) -> None:
         for session_id, orphan in self._orphans.items():
             wait = orphan.timeout if orphan.whole else max(_CARRY_OVER, orphan.timeout - contact.lease)
-            if not orphan.ending and now - orphan.since >= wait + contact.rank:
+            due = max(orphan.since + wait, self._came.get(session_id, _NEVER) + orphan.timeout)
+            if not orphan.ending and now >= due + contact.rank:
                 orphan.ending = True
                 reason = f"proxy {orphan.incarnation} is gone"
                 actions.to_append.append(self._close(session_id, reason, orphan.incarnation))

@@ -116,7 +116,7 @@ class Snapshots:
         each_rank: float = _EACH_RANK,
         pace: float = PACE,
         on_wrong: Callable[[], None] | None = None,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         """`on_wrong`: called when a replay shows that this proxy's state is wrong."""
         self._subject = subject
@@ -128,7 +128,7 @@ class Snapshots:
         self._each_rank = each_rank
         self._pace = pace
         self._on_wrong = on_wrong
-        self._clock = clock
+        self._clock = clock or time.monotonic
         self._wanted = False
         self._checking = False
         self._reloads = -1

@@ -51,7 +51,7 @@ class Staleness:
         machine: Machine,
         changed: Callable[[bool], None],
         limit: float = LIMIT,
-        clock: Callable[[], float] = time.monotonic,
+        clock: Callable[[], float] | None = None,
     ) -> None:
         """`changed` is told whether the proxy may serve, whenever that changes; at first it may not."""
         self._etcd = etcd
@@ -60,7 +60,7 @@ class Staleness:
         self._machine = machine
         self._changed = changed
         self._limit = limit
-        self._clock = clock
+        self._clock = clock or time.monotonic
         self._answers: deque[_Answer] = deque()
         # Since when questions have no answer, while other requests have: time.monotonic().
         self._unanswered_since: float | None = None

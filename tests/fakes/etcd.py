@@ -161,6 +161,23 @@ class FakeEtcd:
         if self._history and self._history[0][0].kv.mod_revision == revision and self._drops_deletes():
             self._history[0] = [event for event in self._history[0] if event.type == PUT]
             self._history = [events for events in self._history if events]
+        self._forget_versions(revision)
+
+    def _forget_versions(self, compacted: int) -> None:
+        """Drop what no request can see any more, so that a long run does not fill the memory."""
+        gone: list[bytes] = []
+        for key, versions in self._versions.items():
+            last = bisect.bisect_right(versions, compacted, key=lambda version: version[0]) - 1
+            if last < 0:
+                continue
+            seen = last + 1 if versions[last][1] is None else last
+            del versions[:seen]
+            if not versions:
+                gone.append(key)
+        for key in gone:
+            del self._versions[key]
+        if gone:
+            self._sorted_keys = sorted(self._versions)
 
     def _drops_deletes(self) -> bool:
         """Whether a watch from the compacted revision on misses its deletes (etcd issue 19179)."""
@@ -219,6 +236,16 @@ class FakeEtcd:
         """Forget a watcher."""
         if watcher in self._watchers:
             self._watchers.remove(watcher)
+
+    def extend_leases(self) -> None:
+        """Give every lease its whole time again, as a new leader does (lease/lessor.go, Promote)."""
+        for lease in self._leases.values():
+            lease.expires = self.now + lease.ttl
+
+    @property
+    def lease_ids(self) -> list[int]:
+        """The leases there are."""
+        return sorted(self._leases)
 
     # What a test may do to etcd
 

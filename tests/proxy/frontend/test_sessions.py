@@ -316,6 +316,45 @@ def test_an_orphan_that_comes_back_anywhere_is_none_any_more(proxy: Proxy, to: s
         assert proxy.pass_to(120.0) == []
 
 
+def test_a_proxy_that_a_load_shows_after_its_sessions_keeps_them(proxy: Proxy) -> None:
+    """It came while this proxy was cut off, which then loads the tree anew. Found by the simulation."""
+    proxy.attached = {7: Attached(4000, OTHER)}
+    proxy.sessions.ready(proxy.attached, set(), 100.0)
+    assert proxy.sessions.orphans == 1
+    proxy.sessions.proxy_came(OTHER)
+    assert proxy.sessions.orphans == 0
+    assert proxy.pass_to(120.0) == []
+
+
+def test_no_close_goes_behind_an_attach_of_a_session_that_was_not_here_yet(proxy: Proxy) -> None:
+    """Its client may come twice before the first attach is applied. Found by the simulation."""
+    outcomes: list[int] = []
+
+    def done(_pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
+        outcomes.append(err)
+
+    attaches = [proxy.sessions.attach(7, 4000, b"", 100.0, done) for _ in range(2)]
+    attaches[0].done(attaches[0], 1, 0, b"")
+    proxy.sessions.began(7, 4000, 100.0)
+    proxy.now = 100.0
+    assert proxy.pass_to(110.0) == []
+    attaches[1].done(attaches[1], 2, 0, b"")
+    assert outcomes == [0, 0]
+    proxy.sessions.began(7, 4000, 110.0)
+    assert [(session, holder) for session, holder, _ in proxy.pass_to(115.0)] == [(7, OWN)]
+
+
+@pytest.mark.parametrize("former", ["", OTHER])
+def test_a_session_that_came_to_a_proxy_just_before_its_end_has_its_timeout_from_then(
+    proxy: Proxy, former: str
+) -> None:
+    """A proxy can let clients in, by the log, while its lease is about to end. Found by the simulation."""
+    proxy.attached[1] = Attached(8000, DEAD)
+    proxy.sessions.changed((1, former, DEAD), proxy.attached, 99.0)
+    proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
+    assert proxy.pass_to(110.0) == [(1, DEAD, 107.0)]
+
+
 def test_an_orphan_that_could_not_be_ended_is_tried_again(proxy: Proxy) -> None:
     proxy.attached = {7: Attached(4000, DEAD)}
     proxy.sessions.proxy_gone(DEAD, proxy.attached, 98.0)

@@ -1,0 +1,129 @@
+"""`python -m proof.simulation`: simulate the whole system on a seed, and say what was found.
+
+The exit code is 0 if nothing was wrong (with --planted: if each planted fault was found), 1 if something was,
+2 for bad usage.
+"""
+
+import argparse
+import sys
+import time
+
+from proof.simulation.campaign import TRIES, WORLD_HOURS, Found, find, report, tail, totals, worlds
+from proof.simulation.planted import PLANTED
+from proof.simulation.simulation import Outcome, simulate
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.planted is not None:
+        return _planted(parser, given.planted, given.seed, given.tries)
+    begun = time.process_time()
+    outcomes: list[Outcome] = []
+    wrong = 0
+    runs = (
+        [simulate(given.seed, given.hours)] if given.trace else worlds(given.seed, given.hours, given.minutes)
+    )
+    for outcome in runs:
+        outcomes.append(outcome)
+        lines = outcome.trace if given.trace else []
+        if outcome.violations:
+            wrong += 1
+            lines = tail(outcome)
+        for line in lines:
+            print(line)
+        print(
+            f"seed {outcome.seed}: {outcome.seconds:.0f} s, {outcome.operations} requests,"
+            f" {len(outcome.recoveries)} recoveries, {len(outcome.violations)} violations,"
+            f" trace {outcome.fingerprint}",
+            flush=True,
+        )
+    for line in report(totals(outcomes, time.process_time() - begun)):
+        print(line)
+    return 1 if wrong else 0
+
+
+def _planted(parser: argparse.ArgumentParser, wanted: str, seed: int, tries: int) -> int:
+    """Find planted faults; all, or those whose names hold `wanted`."""
+    chosen = [fault for fault in PLANTED if wanted in fault.name]
+    if not chosen:
+        parser.error(
+            f"no planted fault has {wanted!r} in its name: {', '.join(fault.name for fault in PLANTED)}"
+        )
+    missed: list[Found] = []
+    for fault in chosen:
+        found = find(fault, seed, tries)
+        if found.seed is None:
+            missed.append(found)
+            print(f"NOT FOUND in {found.tries} seeds: {fault.name} ({fault.what})", flush=True)
+        elif found.control:
+            missed.append(found)
+            print(
+                f"{fault.name}: seed {found.seed} is wrong without it as well: {found.control[0]}", flush=True
+            )
+        else:
+            print(
+                f"{fault.name}: found by seed {found.seed}, try {found.tries}: {found.violation[:200]}",
+                flush=True,
+            )
+    print(f"{len(chosen) - len(missed)} of {len(chosen)} planted faults were found")
+    return 1 if missed else 0
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m proof.simulation",
+        description=__doc__,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add(
+        "--seed",
+        type=int,
+        default=1,
+        metavar="N",
+        help="the first world's seed; each further one adds 1 (default: 1)",
+    )
+    add(
+        "--hours",
+        type=_positive,
+        default=1.0,
+        metavar="H",
+        help=f"simulated hours in all, in worlds of {WORLD_HOURS} (default: 1)",
+    )
+    add(
+        "--minutes", type=_positive, metavar="M", help="go on for so long in real time, whatever --hours says"
+    )
+    add("--trace", action="store_true", help="one world of --hours, and the end of its trace")
+    add(
+        "--planted",
+        nargs="?",
+        const="",
+        metavar="NAME",
+        help="find the planted faults: all, or those with NAME in their names",
+    )
+    add(
+        "--tries",
+        type=int,
+        default=TRIES,
+        metavar="N",
+        help=f"seeds for each planted fault (default: {TRIES})",
+    )
+    return parser
+
+
+def _positive(value: str) -> float:
+    """An argparse type: a number above 0."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e6:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number above 0")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,416 @@
+"""A client of the simulation: a session that roams between proxies, watches, and what it asks for.
+
+It does what ZooKeeper's own client does: replies in order, pings, another server after silence or a lost
+connection, the watches set again there, a new session after an expired one. All that it sees goes into the
+history, and every message into the trace.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+
+from proof.history import (
+    AddWatch,
+    Check,
+    CloseSession,
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    History,
+    Multi,
+    Reply,
+    SetData,
+    SetWatches,
+    Sync,
+)
+from proof.history.records import CHANGED, CHILDREN, CREATED, DELETED, NO_NODE, NODE_EXISTS, Request
+from proof.simulation import packets
+from proof.simulation.proxies import Proxy, Transport
+from proof.simulation.world import Host, World
+
+REGISTERS, QUEUES, LOCKS = "/r", "/q", "/l"
+_ROOTS = (REGISTERS, QUEUES, LOCKS)
+_NAMES = "abcd"
+_CONNECT_PATIENCE = 3.0  # seconds for an answer to a connect request
+_BURST = 5  # requests at most that are sent together
+
+
+class Client:
+    """One client, through all of its sessions."""
+
+    def __init__(
+        self,
+        world: World,
+        host: Host,
+        name: str,
+        proxies: Sequence[Proxy],
+        history: History,
+        timeout_ms: int,
+    ) -> None:
+        self.world = world
+        self.host = host
+        self.name = name
+        self.session = 0
+        #: Seconds between two bursts of requests, on average.
+        self.think = 1.0
+        #: Times of the world.
+        self.connected_at = 0.0
+        self.wrote_at = -1.0
+        self.operations = 0
+        self.sessions = 0
+        self.expiries = 0
+        self.stopped = False
+        #: Whether the process is gone: it neither sends nor reads.
+        self.dead = False
+        self.timeout = timeout_ms / 1000
+        #: Gets each acknowledged reply: session, request, reply.
+        self.on_reply: Callable[[int, Request, Reply], None] = lambda _session, _request, _reply: None
+        self._timeout_ms = timeout_ms
+        self._proxies = list(proxies)
+        self._history = history
+        self._random = world.random(f"client {name}")
+        self._password = bytes(16)
+        self._zxid = 0
+        self._xid = 0
+        self._transport: Transport | None = None
+        self._rest = b""
+        self._waiting: deque[tuple[int, int, Request]] = deque()  # xid, call, request
+        self._set_watches: tuple[int, SetWatches] | None = None
+        self._heard = 0.0
+        self._sent = 0.0
+        self._woken: asyncio.Event | None = None
+        self._greeting: bytes | None = None
+        self._data: dict[str, None] = {}
+        self._exists: dict[str, None] = {}
+        self._children: dict[str, None] = {}
+        self._persistent: dict[str, None] = {}
+        self._recursive: dict[str, None] = {}
+        self._versions: dict[str, int] = {}
+        self._own: list[str] = []  # sequential and ephemeral nodes that it has made
+        self._value = 0
+        self._wishes: list[Request] = []
+
+    @property
+    def is_connected(self) -> bool:
+        """Whether it has a session on a connection."""
+        return self._transport is not None and self._greeting is None and self.session != 0
+
+    async def run(self) -> None:
+        """Work until stopped."""
+        self._woken = asyncio.Event()
+        while not self.stopped:
+            if await self._connect():
+                await self._work()
+                self._disconnect()
+            await asyncio.sleep(0.05 + self._random.random() * 0.5)
+
+    def wish(self, request: Request) -> None:
+        """Send this request with the next ones."""
+        self._wishes.append(request)
+
+    def die(self) -> None:
+        """The process is gone, and nobody is told: its session has to expire."""
+        self.stopped = self.dead = True
+        if self._transport is not None:
+            self._transport.hang_up(silently=True)
+            self._lost_calls()
+            self._note(f"dies with session {self.session:#x}")
+            self._transport = None
+
+    # -- connections -----------------------------------------------------------------------------------------
+
+    async def _connect(self) -> bool:
+        proxy = self._random.choice(self._proxies)
+        transport = proxy.accept(self.name, self.host, lambda data: self._came(transport, data))
+        if transport is None:
+            return False
+        self._transport = transport
+        self._rest = b""
+        self._greeting = b""
+        transport.give(packets.connect(self._zxid, self._timeout_ms, self.session, self._password))
+        deadline = self.world.now + max(_CONNECT_PATIENCE, self.timeout / 2)
+        while self._transport is transport and self._greeting == b"" and self.world.now < deadline:
+            await self._wait(deadline - self.world.now)
+        if self._transport is not transport or self.dead:
+            return False
+        if not self._greeting:
+            self._note(f"gets no session from {proxy.name}")
+            transport.hang_up()
+            self._transport = None
+            return False
+        timeout_ms, session, password = packets.connected(self._greeting)
+        self._greeting = None
+        now = self._now()
+        if session == 0:
+            self._note(f"session {self.session:#x} is expired")
+            self._history.expired(now, self.session)
+            self.expiries += 1
+            self._forget_session()
+            transport.hang_up()
+            self._transport = None
+            return False
+        if session == self.session:
+            self._history.attached(now, session)
+            self._note(f"goes on with session {session:#x} at {proxy.name}")
+        else:
+            self._history.opened(now, session, timeout_ms, self.name)
+            self.sessions += 1
+            self._note(f"opens session {session:#x} at {proxy.name}")
+        self.session, self._password = session, password
+        self.timeout = timeout_ms / 1000
+        self._heard = self._sent = self.connected_at = self.world.now
+        return True
+
+    def _forget_session(self) -> None:
+        self.session, self._password = 0, bytes(16)
+        for watches in (self._data, self._exists, self._children, self._persistent, self._recursive):
+            watches.clear()
+        self._own.clear()
+
+    def _disconnect(self) -> None:
+        transport, self._transport = self._transport, None
+        if transport is not None:
+            transport.hang_up()
+        self._lost_calls()
+
+    def _lost_calls(self) -> None:
+        now = self._now()
+        if self._set_watches is not None:
+            self._waiting.append((0, *self._set_watches))
+            self._set_watches = None
+        for _, call, _request in self._waiting:
+            self._history.lost(now, call)
+        self._waiting.clear()
+        if self.session:
+            self._history.disconnected(now, self.session)
+            self._note(f"loses the connection of session {self.session:#x}")
+
+    async def _wait(self, seconds: float) -> None:
+        """Until something comes, at most so long."""
+        assert self._woken is not None
+        self._woken.clear()
+        handle = self.host.call_later(max(0.0, seconds), self._woken.set)
+        await self._woken.wait()
+        handle.cancel()
+
+    # -- what comes ------------------------------------------------------------------------------------------
+
+    def _came(self, transport: Transport | None, data: bytes | None) -> None:
+        if transport is not self._transport or self.dead:
+            return
+        assert self._woken is not None
+        self._woken.set()
+        if data is None:
+            self._transport = None
+            return
+        self._heard = self.world.now
+        data = self._rest + data
+        while len(data) >= 4 and len(data) >= (end := 4 + int.from_bytes(data[:4], "big")):
+            frame, data = data[4:end], data[end:]
+            if self._greeting == b"":
+                self._greeting = frame
+            else:
+                self._take(frame)
+        self._rest = data
+
+    def _take(self, frame: bytes) -> None:
+        xid, zxid, error = packets.header(frame)
+        if xid == packets.PING_XID:
+            return
+        if xid == packets.EVENT_XID:
+            kind, path = packets.event(frame)
+            self._note(f"event {kind} {path} zxid {zxid}")
+            self._history.event(self._now(), self.session, kind, path, zxid)
+            self._fired(kind, path)
+            return
+        if zxid > 0:
+            if zxid < self._zxid:
+                self.world.on_error(f"{self.name}: zxid {zxid:#x} after {self._zxid:#x}")
+            self._zxid = max(self._zxid, zxid)
+        if xid == packets.SET_WATCHES_XID:
+            if self._set_watches is not None:
+                call, _ = self._set_watches
+                self._set_watches = None
+                self._history.reply(self._now(), call, Reply(error, zxid))
+            return
+        if not self._waiting or self._waiting[0][0] != xid:
+            self.world.on_error(f"{self.name}: a reply to request {xid} comes out of turn")
+            return
+        _, call, request = self._waiting.popleft()
+        answer = packets.reply(request, frame)
+        self._note(f"{_short(request)} -> {error or ''} zxid {zxid}")
+        self._history.reply(self._now(), call, answer)
+        self.on_reply(self.session, request, answer)
+        self.operations += 1
+        self._learn(request, answer)
+
+    def _learn(self, request: Request, answer: Reply) -> None:
+        failed = answer.error or next((part.error for part in answer.parts or () if part.error), 0)
+        match request:
+            case Create(_, _, ephemeral, sequential) if not failed:
+                if (ephemeral or sequential) and answer.path is not None:
+                    self._own.append(answer.path)
+            case GetData(path, watch) | Exists(path, watch) | SetData(path, _, watch) if not failed:
+                if answer.stat is not None and answer.stat.version is not None:
+                    self._versions[path] = answer.stat.version
+                if watch and not isinstance(request, SetData):
+                    self._data[path] = None
+            case Exists(path, True) if failed == NO_NODE:
+                self._exists[path] = None
+            case GetChildren(path, True) if not failed:
+                self._children[path] = None
+            case AddWatch(path, recursive) if not failed:
+                (self._recursive if recursive else self._persistent)[path] = None
+        if (not failed and isinstance(request, Create | Delete | SetData | Multi)) or (
+            failed == NODE_EXISTS and isinstance(request, Create)
+        ):
+            self.wrote_at = self.world.now
+
+    def _fired(self, kind: int, path: str) -> None:
+        if kind in (CREATED, CHANGED, DELETED):
+            self._data.pop(path, None)
+            self._exists.pop(path, None)
+        if kind in (CHILDREN, DELETED):
+            self._children.pop(path, None)
+
+    # -- what it does ----------------------------------------------------------------------------------------
+
+    async def _work(self) -> None:
+        """Until the connection is lost, or the session closed."""
+        transport = self._transport
+        self._restore_watches()
+        for root in _ROOTS:
+            if root not in self._versions:
+                self._versions[root] = 0
+                self._send(Create(root))
+        due = self.world.now + self._pause()
+        while self._transport is transport and transport is not None and not self.stopped:
+            now = self.world.now
+            if now - self._heard > self.timeout * 2 / 3:
+                self._note("hears nothing")
+                return
+            if now - self._sent >= self.timeout / 3:
+                self._sent = now
+                transport.give(packets.PING_PACKET)
+            if now >= due and len(self._waiting) < 2 * _BURST:
+                due = now + self._pause()
+                requests = self._choose()
+                for request in requests:
+                    self._send(request)
+                if isinstance(requests[-1], CloseSession):
+                    await self._closed(transport)
+                    return
+            wake = min(due, self._heard + self.timeout * 2 / 3 + 0.001, self._sent + self.timeout / 3)
+            await self._wait(max(0.001, wake - self.world.now))
+
+    async def _closed(self, transport: Transport) -> None:
+        """Wait for the end of a session that was closed."""
+        deadline = self.world.now + self.timeout
+        while self._waiting and self._transport is transport and self.world.now < deadline:
+            await self._wait(deadline - self.world.now)
+        if not self._waiting:
+            # Answered: this session is over for good.
+            if self._transport is not None:
+                self._transport.hang_up()
+                self._transport = None
+            self._note(f"session {self.session:#x} is closed")
+            self._forget_session()
+
+    def _pause(self) -> float:
+        return self._random.expovariate(1 / self.think)
+
+    def _send(self, request: Request) -> None:
+        transport = self._transport
+        if transport is None:
+            return
+        self._xid += 1
+        call = self._history.invoke(self._now(), self.session, request)
+        if isinstance(request, SetWatches):
+            self._set_watches = (call, request)
+        else:
+            self._waiting.append((self._xid, call, request))
+        self._sent = self.world.now
+        transport.give(packets.packet(self._xid, request))
+
+    def _restore_watches(self) -> None:
+        kinds = (self._data, self._exists, self._children, self._persistent, self._recursive)
+        if any(kinds):
+            self._send(SetWatches(self._zxid, *(tuple(kind) for kind in kinds)))
+
+    def _choose(self) -> list[Request]:
+        rng = self._random
+        if self._wishes:
+            wishes, self._wishes = self._wishes, []
+            return wishes
+        if rng.random() < 0.01:
+            return [CloseSession()]
+        return [self._one() for _ in range(1 if rng.random() < 0.6 else rng.randint(2, _BURST))]
+
+    def _one(self) -> Request:
+        """A request of the mix: registers that all write, queues with counters, locks that end."""
+        rng = self._random
+        self._value += 1
+        value = f"{self.name}:{self._value}".encode()
+        path = f"{REGISTERS}/{rng.choice(_NAMES)}"
+        version = self._versions.get(path, 0) if rng.random() < 0.5 else -1
+        watch = rng.random() < 0.3
+        match rng.randrange(22):
+            case 0 | 1 | 2:
+                return SetData(path, value, version)
+            case 3 | 4:
+                return Create(path, value)
+            case 5:
+                return Delete(path, version)
+            case 6 | 7:
+                return Create(f"{QUEUES}/n-", value, sequential=True)
+            case 8 | 9:
+                return Create(f"{LOCKS}/e-", value, ephemeral=True, sequential=True)
+            case 10:
+                return Create(f"{LOCKS}/{rng.choice(_NAMES)}", value, ephemeral=True)
+            case 11 | 12:
+                if self._own:
+                    return Delete(self._own.pop(rng.randrange(len(self._own))))
+                return Delete(f"{LOCKS}/{rng.choice(_NAMES)}")
+            case 13:
+                other = f"{REGISTERS}/{rng.choice(_NAMES)}"
+                return Multi(
+                    (
+                        Check(path, version),
+                        SetData(path, value),
+                        Create(f"{QUEUES}/m-", value, sequential=True),
+                        SetData(other, value),
+                    )
+                )
+            case 14:
+                return Multi(
+                    (
+                        Create(path, value),
+                        Delete(path),
+                        Create(f"{LOCKS}/m-", value, ephemeral=True, sequential=True),
+                    )
+                )
+            case 15:
+                return GetChildren(rng.choice(_ROOTS), watch)
+            case 16:
+                return Exists(path, watch)
+            case 17:
+                return Sync(path)
+            case 18 if rng.random() < 0.2:
+                return AddWatch(rng.choice(_ROOTS), recursive=rng.random() < 0.5)
+            case _:
+                return GetData(path, watch)
+
+    def _now(self) -> int:
+        return int(self.world.now * 1e9)
+
+    def _note(self, what: str) -> None:
+        self.world.trace(self.name, what)
+
+
+def _short(request: Request) -> str:
+    name = type(request).__name__
+    if isinstance(request, Multi):
+        return f"{name}({', '.join(_short(part) for part in request.parts)})"
+    return f"{name}{tuple(request)!r}" if len(request) < 5 else name

@@ -1,0 +1,584 @@
+"""An etcd cluster as its clients see it: three members, one order of commits, elections, leases, watches.
+
+The store is the tests' in-memory model, which tests/proxy/etcd/test_fake.py holds against real etcd. Raft
+itself is not simulated: what a client can see of it is. A Txn may be lost, committed after its sender gave
+up, committed twice, overtaken by a later one; an election stops everything for some seconds and lengthens
+leases; a member that is cut off from the others stays silent; a watch lags, stalls, is cut and fragmented.
+"""
+
+from collections import deque
+from collections.abc import Callable
+from typing import Any
+
+from typing_extensions import override
+
+from proof.simulation.network import Network, Pipe
+from proof.simulation.world import Host, World
+from proxy.etcd import rpc_pb2 as pb
+from proxy.etcd.model import WatchMessage
+from proxy.etcd.transport import Metadata, RpcError
+from tests.fakes.etcd import FakeEtcd, FakeEvent
+from tests.fakes.etcd_messages import answer, watch_message
+
+NAMES = ("etcd1", "etcd2", "etcd3")
+_SERVER_TIMEOUT = 7.0  # seconds until a member gives a request up (5 s and two election timeouts)
+_CHECK = 3.0  # seconds between two looks of a stream at its connection; it breaks after three bad ones
+_LEASE_TICK = 0.5  # seconds between two looks of etcd's lessor
+_ELECTION = (1.0, 2.5)  # seconds
+_REFUSED = "connecting: connection refused"
+_LOST = "the connection was lost"
+_WRITES = frozenset(("Txn", "LeaseGrant", "LeaseRevoke"))
+
+
+class Store(FakeEtcd):
+    """The model, which tells of each commit."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.version = "3.4.36"
+        self.on_commit: Callable[[int, list[FakeEvent]], None] = lambda _revision, _events: None
+        #: When each lease was granted or renewed last.
+        self.renewed: dict[int, float] = {}
+
+    @override
+    def _commit(self, events: list[FakeEvent]) -> None:
+        super()._commit(events)
+        if events:
+            self.on_commit(self.revision, events)
+
+    @override
+    def lease_renew(self, lease_id: int) -> int:
+        lease = self._leases.get(lease_id)
+        if lease is not None and lease.expires <= self.now:
+            self.lease_revoke(lease_id)  # etcd renews nothing that has run out
+        else:
+            self.renewed[lease_id] = self.now
+        return super().lease_renew(lease_id)
+
+    @override
+    def lease_grant(self, lease_id: int, ttl: int) -> int:
+        self.renewed[lease_id] = self.now
+        return super().lease_grant(lease_id, ttl)
+
+
+class Member:
+    """One member."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.up = True
+        self.paused = False
+        self.isolated = False  # from the other members
+        self.lag = 0.0  # seconds that it is behind the leader
+        self.calls: dict[_Call, None] = {}  # that are open on it
+        self.inbox: list[Callable[[], None]] = []  # what came while it was paused
+        self.waiting: dict[_Proposal, None] = {}  # what waits for a leader
+
+    @property
+    def sees_others(self) -> bool:
+        """Whether it takes part in the cluster."""
+        return self.up and not self.paused and not self.isolated
+
+
+class _Proposal:
+    """A request that the leader has to commit, or a read that has to ask it."""
+
+    def __init__(
+        self, member: Member, method: str, request: bytes, respond: Callable[[bytes | RpcError], None]
+    ) -> None:
+        self.member = member
+        self.method = method
+        self.request = request
+        self.respond = respond
+
+
+class Cluster:
+    """Three members and their one store."""
+
+    def __init__(self, world: World, network: Network) -> None:
+        self.world = world
+        self.network = network
+        self.host = Host(world, "etcd")
+        self.store = Store()
+        self.members = [Member(name) for name in NAMES]
+        self.leader: Member | None = self.members[0]
+        self.term = 1
+        self.elections = 0
+        self.commits = 0
+        self.random = world.random("etcd")
+        #: Chances, from 0 to 1, that nemesis sets.
+        self.lose_answer = 0.0
+        self.lose_request = 0.0
+        self.double = 0.0
+        self.lose_keep_alive = 0.0
+        #: Seconds that the disk adds to each commit.
+        self.slow_disk = 0.0
+        #: Time of the world until which leases that have run out are not revoked.
+        self.leases_late_until = 0.0
+        self.watches: dict[_Watch, None] = {}
+        self.store.on_commit = self._committed
+        #: Who else hears of each commit.
+        self.on_commit: Callable[[int, list[FakeEvent]], None] = lambda _revision, _events: None
+        self._last_commit = 0.0
+        self._in_flight: dict[_Proposal, None] = {}
+        self._electing = False
+        self.host.call_later(_LEASE_TICK, self._tick)
+
+    # -- requests --------------------------------------------------------------------------------------------
+
+    def arrived(
+        self, member: Member, method: str, request: bytes, respond: Callable[[bytes | RpcError], None]
+    ) -> None:
+        """A request has come to a member."""
+        if not member.up:
+            respond(RpcError(_REFUSED))
+            return
+        if member.paused:
+            member.inbox.append(lambda: self.arrived(member, method, request, respond))
+            return
+        if method == "Status":
+            leader = 0 if not self._has_leader(member) else 1
+            self._run(method, request, respond, leader)
+            return
+        if method in _WRITES and self.random.random() < self.lose_request:
+            return
+        self._propose(_Proposal(member, method, request, respond))
+
+    def _propose(self, proposal: _Proposal) -> None:
+        member = proposal.member
+        if not self._has_leader(member):
+            member.waiting[proposal] = None
+            self.host.call_later(_SERVER_TIMEOUT, self._give_up, proposal)
+            return
+        now = self.world.now
+        if proposal.method not in _WRITES:
+            self.host.call_soon_at(now + self._hop(), self._execute, proposal)
+            return
+        if proposal.method == "Txn" and self.random.random() < self.double:
+            copy = _Proposal(member, "Txn", proposal.request, lambda _result: None)
+            self.host.call_later(self.random.choice((0.01, 1.0, 20.0, 300.0)), self._again, copy)
+        # Proposals of one member mostly keep their order; sometimes one overtakes another.
+        at = now + self._hop() + self.slow_disk * self.random.random()
+        self._last_commit = at if self.random.random() < 0.1 else max(at, self._last_commit)
+        self._in_flight[proposal] = None
+        self.host.call_soon_at(self._last_commit, self._commit, proposal, self.term)
+
+    def _again(self, copy: _Proposal) -> None:
+        if copy.member.sees_others:
+            self._propose(copy)
+
+    def _hop(self) -> float:
+        return 0.0002 + 0.001 * self.random.random()
+
+    def _commit(self, proposal: _Proposal, term: int) -> None:
+        if proposal not in self._in_flight or term != self.term:
+            return  # an election has decided what becomes of it
+        del self._in_flight[proposal]
+        self._execute(proposal)
+
+    def _execute(self, proposal: _Proposal) -> None:
+        if not self._has_leader(proposal.member):
+            self._propose(proposal)
+            return
+        respond = proposal.respond
+        if proposal.method in _WRITES and self.random.random() < self.lose_answer:
+            respond = _nobody
+        self._run(proposal.method, proposal.request, respond)
+
+    def _run(
+        self, method: str, request: bytes, respond: Callable[[bytes | RpcError], None], leader: int = 1
+    ) -> None:
+        self.store.now = self.world.now
+        try:
+            response: bytes | RpcError = answer(self.store, method, request, leader=leader)
+        except RpcError as error:
+            response = error
+        respond(response)
+
+    def _give_up(self, proposal: _Proposal) -> None:
+        if proposal in proposal.member.waiting:
+            del proposal.member.waiting[proposal]
+            proposal.respond(RpcError("etcdserver: request timed out"))
+
+    def _committed(self, revision: int, events: list[FakeEvent]) -> None:
+        self.commits += 1
+        self.on_commit(revision, events)
+        for watch in list(self.watches):
+            watch.pump()
+
+    # -- leaders ---------------------------------------------------------------------------------------------
+
+    def _has_leader(self, member: Member) -> bool:
+        leader = self.leader
+        return (
+            leader is not None
+            and member.sees_others
+            and leader.sees_others
+            and sum(other.sees_others for other in self.members) * 2 > len(self.members)
+        )
+
+    def check(self) -> None:
+        """Something has happened to a member: elect a leader if there is none that works."""
+        if self._electing or (
+            self.leader is not None and self.leader.sees_others and self._has_leader(self.leader)
+        ):
+            return
+        self.depose()
+
+    def depose(self) -> None:
+        """The leader is none any more; another one, or the same, is elected soon."""
+        self.leader = None
+        self.term += 1
+        if not self._electing:
+            self._electing = True
+            low, high = _ELECTION
+            self.host.call_later(low + (high - low) * self.random.random(), self._elect)
+
+    def _elect(self) -> None:
+        candidates = [member for member in self.members if member.sees_others]
+        if len(candidates) * 2 <= len(self.members):
+            self.host.call_later(1.0, self._elect)
+            return
+        self._electing = False
+        self.leader = self.random.choice(candidates)
+        self.elections += 1
+        self.world.trace("etcd", f"{self.leader.name} leads in term {self.term}")
+        self.store.now = self.world.now
+        self.store.extend_leases()
+        # What was in the old leader's log is in the new one's, or is lost without a word.
+        for proposal in list(self._in_flight):
+            del self._in_flight[proposal]
+            if self.random.random() < 0.5:
+                proposal.respond = _nobody if self.random.random() < 0.7 else proposal.respond
+                self._propose(proposal)
+        for member in self.members:
+            if member.sees_others:
+                waiting, member.waiting = member.waiting, {}
+                for proposal in waiting:
+                    if self.random.random() < 0.6:
+                        self._propose(proposal)
+                    else:
+                        member.waiting[proposal] = None  # dropped: it times out
+        self._wake_watches()
+
+    # -- faults ----------------------------------------------------------------------------------------------
+
+    def kill(self, member: Member) -> None:
+        """A member's process ends."""
+        member.up = False
+        member.inbox.clear()
+        member.waiting.clear()
+        for call in list(member.calls):
+            call.lose()
+        self.check()
+
+    def start(self, member: Member) -> None:
+        """And begins again."""
+        member.up = True
+        self.check()
+
+    def pause(self, member: Member) -> None:
+        """A member stands still."""
+        member.paused = True
+        self.check()
+
+    def resume(self, member: Member) -> None:
+        """And goes on, with what has come meanwhile."""
+        member.paused = False
+        inbox, member.inbox = member.inbox, []
+        for arrive in inbox:
+            arrive()
+        self.check()
+        self._wake_watches()
+
+    def isolate(self, member: Member) -> None:
+        """Cut a member off from the others, not from its clients."""
+        member.isolated = True
+        self.check()
+
+    def rejoin(self, member: Member) -> None:
+        """Undo `isolate`."""
+        member.isolated = False
+        self.check()
+        self._wake_watches()
+
+    def break_streams(self, host: str = "") -> int:
+        """Cut all streams, or those of one host; how many there were."""
+        calls = [
+            call
+            for member in self.members
+            for call in member.calls
+            if isinstance(call, _Stream) and host in ("", call.channel.host.name)
+        ]
+        for call in calls:
+            call.lose()
+        return len(calls)
+
+    def compact(self, back: int = 0) -> None:
+        """Forget all history but that of the last `back` revisions."""
+        revision = self.store.revision - back
+        if revision > self.store.compacted:
+            self.store.compact(revision)
+
+    def _wake_watches(self) -> None:
+        for watch in list(self.watches):
+            watch.pump()
+
+    def _tick(self) -> None:
+        self.host.call_later(_LEASE_TICK, self._tick)
+        store = self.store
+        if self.leader is None or not self._has_leader(self.leader):
+            return
+        if self.world.now >= self.leases_late_until:
+            passed = self.world.now - store.now
+            store.advance(max(0.0, passed))
+
+
+def _nobody(_result: bytes | RpcError) -> None:
+    """An answer that gets lost."""
+
+
+class Channel:
+    """A host's channel to one member, for EtcdClient's `connect`."""
+
+    def __init__(self, cluster: Cluster, host: Host, member: Member) -> None:
+        self.address = f"{member.name}:2379"
+        self.cluster = cluster
+        self.host = host
+        self.member = member
+
+    async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
+        """One request, one answer."""
+        call = self._ask(path, request, timeout)
+        result: bytes = await call.future
+        return result
+
+    def begin(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float,
+        metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
+    ) -> bool:
+        """As `unary`, by a callback."""
+        future = self._ask(path, request, timeout).future
+        future.add_done_callback(lambda done: on_answer(done.exception() or done.result()))
+        return True
+
+    def _ask(self, path: str, request: bytes, timeout: float) -> "_Call":
+        call = _Call(self)
+        member, host, network = self.member, self.host, self.cluster.network
+
+        def respond(result: bytes | RpcError) -> None:
+            network.send(member.name, host, host.name, call.answered, result)
+
+        network.send(
+            host.name,
+            self.cluster.host,
+            member.name,
+            self.cluster.arrived,
+            member,
+            path.rpartition("/")[2],
+            request,
+            respond,
+        )
+        late = host.call_later(timeout, call.answered, RpcError("deadline exceeded"))
+
+        def over(_future: object) -> None:
+            late.cancel()
+            call.over()
+
+        call.future.add_done_callback(over)
+        return call
+
+    async def stream(self, path: str, metadata: Metadata = ()) -> "_Stream":
+        """A watch, or what keeps leases alive."""
+        if not self.member.up:
+            call = _Call(self)
+            self.host.call_later(0.001, call.answered, RpcError(_REFUSED))
+            await call.future
+        return _Watch(self) if path.endswith("/Watch") else _KeepAlive(self)
+
+    async def close(self) -> None:
+        """End all calls."""
+        for call in list(self.member.calls):
+            if call.channel is self:
+                call.lose()
+
+
+class _Call:
+    """A request under way."""
+
+    def __init__(self, channel: Channel) -> None:
+        self.channel = channel
+        self.future: Any = channel.host.create_future()
+        channel.member.calls[self] = None
+
+    def answered(self, result: bytes | RpcError) -> None:
+        if not self.future.done():
+            if isinstance(result, RpcError):
+                self.future.set_exception(result)
+            else:
+                self.future.set_result(result)
+
+    def lose(self) -> None:
+        """The connection is lost."""
+        self.channel.host.call_soon(self.answered, RpcError(_LOST))
+
+    def over(self) -> None:
+        self.channel.member.calls.pop(self, None)
+
+
+class _Stream(_Call):
+    """A bidirectional stream."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(channel)
+        host, member, network = channel.host, channel.member, channel.cluster.network
+        self._to = Pipe(network, host.name, channel.cluster.host, member.name, self._received)
+        self._from = Pipe(network, member.name, host, host.name, self._came)
+        self._inbox: deque[bytes] = deque()
+        self._error: str | None = None
+        self._bad = 0
+        self._check = host.call_later(_CHECK, self._look)
+
+    def write(self, message: bytes) -> None:
+        """Send a message."""
+        if self._error is not None:
+            raise RpcError(self._error)
+        self._to.send(message)
+
+    async def read(self) -> bytes:
+        """The next message."""
+        while not self._inbox:
+            if self._error is not None:
+                raise RpcError(self._error)
+            self.future = self.channel.host.create_future()
+            await self.future
+        return self._inbox.popleft()
+
+    async def listen(self, on_message: Callable[[bytes], None]) -> None:
+        """Pass on the messages as they come."""
+        while True:
+            on_message(await self.read())
+
+    def cancel(self) -> None:
+        """End it."""
+        self._end("the stream was closed")
+
+    def lose(self) -> None:
+        """The connection is lost."""
+        if self._error is None:
+            self.channel.host.call_soon(self._end, _LOST)
+
+    def _received(self, message: bytes) -> None:
+        """A message of the client's has come to the member."""
+
+    def _came(self, message: bytes) -> None:
+        self._inbox.append(message)
+        self.answered(b"")
+
+    def _end(self, why: str) -> None:
+        if self._error is None:
+            self._error = why
+            self._check.cancel()
+            self._to.break_off()
+            self._from.break_off()
+            self.over()
+            self.answered(b"")
+
+    def _look(self) -> None:
+        """HTTP/2's pings, and etcd's own look for a leader (the metadata `hasleader`)."""
+        channel = self.channel
+        member, name, network = channel.member, channel.host.name, channel.cluster.network
+        silent = member.paused or network.is_cut(name, member.name) or network.is_cut(member.name, name)
+        leaderless = not silent and not channel.cluster._has_leader(member)
+        self._bad = self._bad + 1 if silent or leaderless else 0
+        if self._bad >= 3:
+            self._end("etcdserver: no leader" if leaderless else "no answer to a ping")
+        else:
+            self._check = channel.host.call_later(_CHECK, self._look)
+
+
+class _Watch(_Stream):
+    """A watch stream."""
+
+    def __init__(self, channel: Channel) -> None:
+        super().__init__(channel)
+        self._watcher: Any = None
+        self._request: Any = None
+        #: The watch delivers nothing before this time of the world, though the connection is well.
+        self.stalled_until = 0.0
+
+    @override
+    def _received(self, message: bytes) -> None:
+        self._request = pb.WatchRequest.FromString(message).create_request
+        if self._error is None and self.channel.member.up:
+            self.channel.cluster.watches[self] = None
+            self.pump()
+
+    def pump(self) -> None:
+        """Send what the member has to tell."""
+        cluster, member = self.channel.cluster, self.channel.member
+        if not member.sees_others or self._request is None:
+            return
+        if cluster.world.now < self.stalled_until:
+            cluster.host.call_soon_at(self.stalled_until, self._go_on)
+            return
+        if self._watcher is None:
+            asked = self._request
+            self._watcher = cluster.store.watch(asked.key, asked.range_end, asked.start_revision)
+        queue = self._watcher.queue
+        messages: list[WatchMessage] = []
+        while not queue.empty():
+            message = queue.get_nowait()
+            if isinstance(message, WatchMessage):
+                messages.append(message)
+                continue
+            self._send(messages)
+            messages = []
+            canceled = pb.WatchResponse(canceled=True, compact_revision=message.revision)
+            self._from.send(canceled.SerializeToString())
+        self._send(messages)
+
+    def _go_on(self) -> None:
+        if self in self.channel.cluster.watches:
+            self.pump()
+
+    def _send(self, messages: list[WatchMessage]) -> None:
+        cluster, member = self.channel.cluster, self.channel.member
+        if len(messages) > 1 and cluster.random.random() < 0.5:  # a watch that lagged gets many at a time
+            events = [event for message in messages for event in message.events]
+            messages = [WatchMessage(messages[-1].revision, events)]
+        for revision, told in messages:
+            events = list(told)
+            lag = member.lag * cluster.random.random() if member.lag else 0.0
+            if len(events) > 1 and cluster.random.random() < 0.3:
+                middle = cluster.random.randrange(1, len(events))
+                self._from.send(watch_message(revision, events[:middle], fragment=True), lag)
+                events = events[middle:]
+            self._from.send(watch_message(revision, events), lag)
+
+    @override
+    def _end(self, why: str) -> None:
+        super()._end(why)
+        self.channel.cluster.watches.pop(self, None)
+        if self._watcher is not None:
+            self.channel.cluster.store.unwatch(self._watcher)
+
+
+class _KeepAlive(_Stream):
+    """A stream of renewals, which the leader answers without asking the others."""
+
+    @override
+    def _received(self, message: bytes) -> None:
+        cluster = self.channel.cluster
+        if not cluster._has_leader(self.channel.member) or self._error is not None:
+            return
+        if cluster.random.random() < cluster.lose_keep_alive:
+            return
+        lease = pb.LeaseKeepAliveRequest.FromString(message).id
+        cluster.store.now = cluster.world.now
+        response = pb.LeaseKeepAliveResponse(id=lease, ttl=cluster.store.lease_renew(lease))
+        self._from.send(response.SerializeToString())

@@ -1,0 +1,101 @@
+"""Each request that a client sent is in the log at most once, in its session's order; answered ones once.
+
+What became of requests without an answer, the log says. With that, the history needs no guesses: a checker
+that has to try all outcomes of twenty lost writes would not come to an end. Pure.
+"""
+
+from collections.abc import Callable
+from typing import NamedTuple
+
+from codec.constants import ErrorCode
+from proof.history import History
+from proof.history.records import Invoked, Lost, Record, Replied, Request, Sync, Write
+from proof.simulation import packets
+
+_NOT_DONE = (ErrorCode.SESSION_MOVED, ErrorCode.SESSION_EXPIRED)
+
+
+class Logged(NamedTuple):
+    """A client's write in the log, and what came of it."""
+
+    time: float  # seconds of the world
+    zxid: int
+    opcode: int
+    request: bytes  # its body
+    error: int
+    body: bytes  # of the reply
+
+
+class _Sent(NamedTuple):
+    """A client's write."""
+
+    call: int
+    request: Request
+    opcode: int
+    body: bytes
+
+
+def settled(history: History, log: dict[int, list[Logged]], violate: Callable[[str], None]) -> History:
+    """The history with the outcomes of lost calls that are in the log; tells what is in the log wrongly."""
+    sent: dict[int, list[_Sent]] = {}
+    answered: dict[int, int] = {}  # zxids by call
+    lost: dict[int, int] = {}  # positions of records by call
+    for place, record in enumerate(history.records):
+        if isinstance(record, Invoked):
+            if isinstance(record.request, Write) and not isinstance(record.request, Sync):
+                opcode, body = packets.parts_of(record.request)
+                sent.setdefault(record.session, []).append(_Sent(record.call, record.request, opcode, body))
+        elif isinstance(record, Replied):
+            answered[record.call] = record.reply.zxid or 0
+        elif isinstance(record, Lost):
+            lost[record.call] = place
+    records: list[Record | None] = list(history.records)
+    more: list[Record] = []
+    for session, logged in sorted(log.items()):
+        for write, entry in _matched(session, sent.get(session, []), logged, answered, violate):
+            place = lost.get(write.call, -1)
+            if place < 0:
+                continue
+            former = history.records[place]
+            records[place] = None
+            frame = packets.frame(entry.zxid, entry.error, entry.body)
+            answer = packets.reply(write.request, frame)
+            more.append(Replied(max(former.time, int(entry.time * 1e9)), write.call, answer))
+    kept = [record for record in records if record is not None]
+    return History(sorted([*kept, *more], key=lambda record: record.time))
+
+
+def _matched(
+    session: int,
+    sent: list[_Sent],
+    logged: list[Logged],
+    answered: dict[int, int],
+    violate: Callable[[str], None],
+) -> list[tuple[_Sent, Logged]]:
+    """Which call each entry of the log is."""
+    by_zxid = {answered[write.call]: index for index, write in enumerate(sent) if write.call in answered}
+    pairs: list[tuple[_Sent, Logged]] = []
+    following = 0
+    for entry in logged:
+        if entry.error in _NOT_DONE:
+            continue  # from a connection that the session has left, and without any effect
+        index = by_zxid.get(entry.zxid)
+        if index is None:
+            index = next(
+                (
+                    index
+                    for index in range(following, len(sent))
+                    if (sent[index].opcode, sent[index].body) == (entry.opcode, entry.request)
+                    and sent[index].call not in answered
+                ),
+                None,
+            )
+        if index is None or index < following:
+            violate(
+                f"session {session:#x}: the request at zxid {entry.zxid:#x} (opcode {entry.opcode}, error"
+                f" {entry.error}) is in the log twice, out of order, or was never sent"
+            )
+            return pairs
+        following = index + 1
+        pairs.append((sent[index], entry))
+    return pairs

@@ -1,0 +1,116 @@
+"""Whether sessions end too early: what each proxy heard, and which leases were kept alive, when.
+
+With T a session's timeout: its proxy may end it T after it heard the client last. Other proxies may end it
+once the proxy's lease has run out, T after the last keep-alive that etcd granted at the earliest. Where etcd
+itself has ended the lease too early, the proxy has two seconds to carry its sessions over.
+"""
+
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from proof.simulation.etcd import Cluster
+from proof.simulation.proxies import PREFIX
+from proof.simulation.world import World
+from proxy.etcd.model import DELETE
+from schema.errors import ForeignKey
+from schema.keys import Keyspace, Kind
+
+_TOLERANCE = 0.05  # seconds; clocks differ by less than one in a thousand besides
+_CARRY_OVER = 2.0
+_SETTLED = 8.0  # seconds within which a proxy that reaches etcd has carried its sessions over
+
+
+class _Attached(NamedTuple):
+    incarnation: str
+    timeout: float
+    heard: float
+    began: float  # when it came there by an attach
+
+
+class ExpiryJudge:
+    """Times of the world at which what happened that sessions' lives depend on."""
+
+    def __init__(self, world: World, cluster: Cluster, violate: Callable[[str], None]) -> None:
+        self._world = world
+        self._cluster = cluster
+        self._violate = violate
+        self._keys = Keyspace(PREFIX)
+        self._sessions: dict[int, _Attached] = {}
+        self._leases: dict[str, int] = {}  # by incarnation
+        self._gone: dict[str, float] = {}  # when an incarnation's key went
+        self._came: dict[str, float] = {}
+        self._early: set[int] = set()
+        #: Sessions that ended with their proxy: their time counts from its keep-alives, not from the client.
+        self.excused: set[int] = set()
+        self._last: dict[
+            int, tuple[float, str]
+        ] = {}  # when a session was heard last, and by which incarnation
+
+    def committed(self, events: list[Any]) -> None:
+        """A revision of etcd: proxies come and go."""
+        for event in events:
+            try:
+                parsed = self._keys.parse(event.kv.key)
+            except ForeignKey:
+                continue
+            if parsed.kind is Kind.PROXY:
+                if event.type == DELETE:
+                    self._gone[parsed.incarnation] = self._world.now
+                else:
+                    self._leases[parsed.incarnation] = event.kv.lease
+                    self._came[parsed.incarnation] = self._world.now
+
+    def attached(self, session: int, incarnation: str, timeout_ms: int, carried: bool) -> None:
+        """The log has a session come to an incarnation: it was heard of, unless it was carried over."""
+        known = self._sessions.get(session)
+        now = self._world.now
+        heard, began = (known.heard, known.began) if carried and known is not None else (now, now)
+        self._sessions[session] = _Attached(incarnation, timeout_ms / 1000, heard, began)
+
+    def heard(self, session: int, incarnation: str) -> None:
+        """A proxy has read something of a session's client."""
+        self._last[session] = (self._world.now, incarnation)
+        known = self._sessions.get(session)
+        if known is not None and known.incarnation == incarnation:
+            self._sessions[session] = known._replace(heard=self._world.now)
+
+    def ended_early(self, lease: int) -> None:
+        """A fault ends a lease."""
+        self._early.add(lease)
+
+    def is_orphan(self, session: int) -> bool:
+        """Whether a session's proxy is gone for having been silent, and for no other reason."""
+        known = self._sessions.get(session)
+        if known is None or known.incarnation not in self._gone:
+            return False
+        return self._leases.get(known.incarnation, 0) not in self._early
+
+    def _heard_by_another(self, session: int) -> float:
+        """When a proxy in good health heard a session that it should have carried over long ago."""
+        heard, incarnation = self._last.get(session, (0.0, ""))
+        now = self._world.now
+        renewed = self._cluster.store.renewed.get(self._leases.get(incarnation, 0), 0.0)
+        settled = incarnation not in self._gone and now - self._came.get(incarnation, now) >= _SETTLED
+        return heard if settled and now - renewed < _SETTLED / 3 else 0.0
+
+    def expired(self, session: int, holder: str) -> None:
+        """The log ends a session."""
+        known = self._sessions.pop(session, None)
+        if known is None:
+            return
+        now = self._world.now
+        since = known.heard
+        lease = self._leases.get(known.incarnation, 0)
+        gone = self._gone.get(known.incarnation)
+        if gone is not None:
+            renewed = self._cluster.store.renewed.get(lease, 0.0)
+            since = max(min(since, renewed), known.began)
+            self.excused.add(session)
+            since = max(since, self._heard_by_another(session))
+            if lease in self._early and now - gone >= _CARRY_OVER and since <= renewed:
+                return
+        if now - since < known.timeout * 0.999 - _TOLERANCE:
+            self._violate(
+                f"session {session:#x} ends {now - since:.3f} s after it was heard of; its timeout is"
+                f" {known.timeout:.3f} s (holder {holder})"
+            )

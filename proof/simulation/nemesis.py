@@ -1,0 +1,425 @@
+"""The faults of a simulation: what each does, and how it is undone. Which come when, the seed says."""
+
+from collections.abc import Callable, Sequence
+from typing import NamedTuple, Protocol
+
+from proof.simulation.clients import Client
+from proof.simulation.etcd import Cluster, Member
+from proof.simulation.network import Network
+from proof.simulation.proxies import Proxy
+from proof.simulation.world import Host, World
+
+SPARE = "/spare"  # a node that no client reads or writes
+_GIVE_BACK = 8 << 30  # bytes of etcd's quota
+
+
+class Subject(Protocol):
+    """The system, as far as faults need it."""
+
+    world: World
+    network: Network
+    cluster: Cluster
+    proxies: list[Proxy]
+    clients: list[Client]
+
+    def replace_client(self, client: Client) -> None:
+        """A client has died: another one takes its place."""
+
+    def is_tainted(self) -> bool:
+        """Whether a proxy lives whose memory is damaged."""
+
+    def taint(self, proxy: Proxy) -> None:
+        """A proxy's memory was damaged."""
+
+    def ended_early(self, lease: int) -> None:
+        """A lease was ended before its time."""
+
+
+class Fault(NamedTuple):
+    """One fault that goes on. `end` undoes it; `what` is for people."""
+
+    name: str
+    what: str
+    end: Callable[[], None]
+
+
+def _nothing() -> None:
+    """There is nothing to undo."""
+
+
+class Nemesis:
+    """Makes faults."""
+
+    def __init__(self, subject: Subject) -> None:
+        self._subject = subject
+        self._random = subject.world.random("nemesis")
+        self.counts: dict[str, int] = {}
+        self._kinds: dict[str, Callable[[], Fault | None]] = {
+            "kill a proxy": self._kill_proxy,
+            "pause a proxy": self._pause_proxy,
+            "stop a proxy": self._stop_proxy,
+            "kill all proxies": self._kill_all,
+            "cut a proxy from a member": self._cut_member,
+            "cut a proxy from etcd": self._cut_etcd,
+            "cut clients from a proxy": self._cut_clients,
+            "reset connections": self._reset_connections,
+            "kill a member": self._kill_member,
+            "pause a member": self._pause_member,
+            "isolate a member": self._isolate_member,
+            "new leader": self._new_leader,
+            "no majority": self._no_majority,
+            "lose answers": self._lose_answers,
+            "lose requests": self._lose_requests,
+            "double requests": self._double,
+            "lose keep-alives": self._lose_keep_alives,
+            "end a lease early": self._end_lease,
+            "end leases late": self._late_leases,
+            "compact": self._compact,
+            "break streams": self._break_streams,
+            "stall a watch": self._stall_watch,
+            "no space": self._no_space,
+            "kill snapshot writers": self._kill_writers,
+            "want snapshots": self._want_snapshots,
+            "slow network": self._slow_network,
+            "slow disk": self._slow_disk,
+            "lag": self._lag,
+            "clock jump": self._clock_jump,
+            "client dies": self._client_dies,
+            "memory": self._memory,
+        }
+
+    @property
+    def kinds(self) -> list[str]:
+        """All names of faults."""
+        return list(self._kinds)
+
+    def begin(self, name: str) -> Fault | None:
+        """Make one fault; None if there is nothing to do it to."""
+        fault = self._kinds[name]()
+        if fault is not None:
+            self.counts[name] = self.counts.get(name, 0) + 1
+            self._subject.world.trace("nemesis", f"{name}: {fault.what}")
+            return fault._replace(name=name)
+        return None
+
+    # -- proxies ---------------------------------------------------------------------------------------------
+
+    def _proxy(self) -> Proxy | None:
+        alive = [proxy for proxy in self._subject.proxies if proxy.alive]
+        return self._random.choice(alive) if alive else None
+
+    def _kill_proxy(self) -> Fault | None:
+        proxy = self._proxy()
+        if proxy is None:
+            return None
+        silently = self._random.random() < 0.3
+        proxy.kill(silently=silently)
+        return Fault("", proxy.name + (" without a word" if silently else ""), lambda: _revive(proxy))
+
+    def _kill_all(self) -> Fault:
+        for proxy in self._subject.proxies:
+            proxy.kill()
+
+        def end() -> None:
+            for proxy in self._subject.proxies:
+                _revive(proxy)
+
+        return Fault("", "", end)
+
+    def _pause_proxy(self) -> Fault | None:
+        proxy = self._proxy()
+        if proxy is None or proxy.host is None or proxy.host.paused:
+            return None
+        proxy.pause()
+        return Fault("", proxy.name, proxy.resume)
+
+    def _stop_proxy(self) -> Fault | None:
+        proxy = self._proxy()
+        if proxy is None or not proxy.serving or proxy.host is None or proxy.host.paused:
+            return None
+        host = proxy.host
+        proxy.serving = False
+
+        async def stop() -> None:
+            await proxy.stop()
+            host.call_soon(_kill_same, proxy, host)
+
+        host.call_soon(lambda: host.create_task(stop(), name="drain"))
+        return Fault("", proxy.name, lambda: _restart(proxy, host))
+
+    # -- the network -----------------------------------------------------------------------------------------
+
+    def _cut(self, sources: Sequence[str], targets: Sequence[str], what: str) -> Fault:
+        way = self._random.randrange(3)
+        pairs = []
+        if way != 1:
+            pairs += [(source, target) for source in sources for target in targets]
+        if way != 2:
+            pairs += [(target, source) for source in sources for target in targets]
+        self._subject.network.cut(pairs)
+        words = ("both ways", "answers only", "requests only")[way]
+        return Fault("", f"{what}, {words}", lambda: self._subject.network.mend(pairs))
+
+    def _cut_member(self) -> Fault:
+        proxy = self._random.choice(self._subject.proxies)
+        member = self._random.choice(self._subject.cluster.members)
+        return self._cut([proxy.name], [member.name], f"{proxy.name} and {member.name}")
+
+    def _cut_etcd(self) -> Fault:
+        proxy = self._random.choice(self._subject.proxies)
+        return self._cut([proxy.name], [member.name for member in self._subject.cluster.members], proxy.name)
+
+    def _cut_clients(self) -> Fault:
+        proxy = self._random.choice(self._subject.proxies)
+        names = [client.name for client in self._subject.clients if self._random.random() < 0.6]
+        return self._cut(names, [proxy.name], f"{proxy.name} and {', '.join(names)}")
+
+    def _reset_connections(self) -> Fault:
+        rng, proxies = self._random, self._subject.proxies
+        seconds = rng.choice((0.5, 2.0))
+
+        def reset() -> None:
+            for proxy in proxies:
+                for transport in list(proxy.transports):
+                    if rng.random() < 0.5:
+                        transport.reset()
+
+        return Fault("", f"each {seconds} s", self._every(seconds, reset))
+
+    def _slow_network(self) -> Fault:
+        hosts = [
+            *(proxy.name for proxy in self._subject.proxies),
+            *(m.name for m in self._subject.cluster.members),
+        ]
+        host = self._random.choice(hosts)
+        seconds = self._random.choice((0.02, 0.2, 1.5))
+        self._subject.network.slow(host, seconds)
+        return Fault("", f"{host} by {seconds} s", lambda: self._subject.network.slow(host, 0.0))
+
+    # -- etcd's members --------------------------------------------------------------------------------------
+
+    def _member(self) -> Member:
+        cluster = self._subject.cluster
+        if cluster.leader is not None and self._random.random() < 0.5:
+            return cluster.leader
+        return self._random.choice(cluster.members)
+
+    def _kill_member(self) -> Fault | None:
+        cluster, member = self._subject.cluster, self._member()
+        if not member.up:
+            return None
+        cluster.kill(member)
+        return Fault("", member.name, lambda: cluster.start(member))
+
+    def _pause_member(self) -> Fault | None:
+        cluster, member = self._subject.cluster, self._member()
+        if member.paused:
+            return None
+        cluster.pause(member)
+        return Fault("", member.name, lambda: cluster.resume(member))
+
+    def _isolate_member(self) -> Fault | None:
+        cluster, member = self._subject.cluster, self._member()
+        if member.isolated:
+            return None
+        cluster.isolate(member)
+        return Fault("", member.name, lambda: cluster.rejoin(member))
+
+    def _no_majority(self) -> Fault | None:
+        cluster = self._subject.cluster
+        members = [member for member in cluster.members if member.up][:2]
+        for member in members:
+            cluster.kill(member)
+
+        def end() -> None:
+            for member in members:
+                cluster.start(member)
+
+        return Fault("", ", ".join(member.name for member in members), end)
+
+    def _new_leader(self) -> Fault:
+        self._subject.cluster.depose()
+        return Fault("", "", _nothing)
+
+    def _lag(self) -> Fault:
+        member = self._random.choice(self._subject.cluster.members)
+        member.lag = self._random.choice((0.05, 0.5, 3.0))
+
+        def end() -> None:
+            member.lag = 0.0
+
+        return Fault("", f"{member.name} by {member.lag} s", end)
+
+    # -- what etcd does with requests ------------------------------------------------------------------------
+
+    def _chance(self, name: str, value: float) -> Fault:
+        cluster = self._subject.cluster
+        setattr(cluster, name, value)
+        return Fault("", f"{value}", lambda: setattr(cluster, name, 0.0))
+
+    def _lose_answers(self) -> Fault:
+        return self._chance("lose_answer", self._random.choice((0.05, 0.3, 0.8)))
+
+    def _lose_requests(self) -> Fault:
+        return self._chance("lose_request", self._random.choice((0.05, 0.3, 0.8)))
+
+    def _double(self) -> Fault:
+        return self._chance("double", self._random.choice((0.1, 0.5)))
+
+    def _lose_keep_alives(self) -> Fault:
+        return self._chance("lose_keep_alive", self._random.choice((0.3, 0.8, 1.0)))
+
+    def _slow_disk(self) -> Fault:
+        return self._chance("slow_disk", self._random.choice((0.05, 0.5, 3.0)))
+
+    def _end_lease(self) -> Fault | None:
+        cluster = self._subject.cluster
+        leases = cluster.store.lease_ids
+        if not leases or cluster.leader is None:
+            return None
+        lease = self._random.choice(leases)
+        self._subject.ended_early(lease)
+        cluster.store.lease_revoke(lease)
+        return Fault("", f"{lease:x}", _nothing)
+
+    def _late_leases(self) -> Fault:
+        cluster = self._subject.cluster
+        cluster.leases_late_until = cluster.world.now + 3600
+
+        def end() -> None:
+            cluster.leases_late_until = 0.0
+
+        return Fault("", "", end)
+
+    def _every(self, seconds: float, act: Callable[[], object]) -> Callable[[], None]:
+        """Do something periodically; returns what ends that."""
+        going = True
+        host = self._subject.cluster.host
+
+        def again() -> None:
+            if going:
+                act()
+                host.call_later(seconds, again)
+
+        def end() -> None:
+            nonlocal going
+            going = False
+
+        again()
+        return end
+
+    def _compact(self) -> Fault:
+        cluster, rng = self._subject.cluster, self._random
+        seconds = rng.choice((0.05, 1.0, 5.0))
+        end = self._every(seconds, lambda: cluster.compact(rng.choice((0, 0, 1, 10))))
+        return Fault("", f"each {seconds} s", end)
+
+    def _break_streams(self) -> Fault:
+        cluster = self._subject.cluster
+        seconds = self._random.choice((0.3, 2.0, 10.0))
+        return Fault("", f"each {seconds} s", self._every(seconds, cluster.break_streams))
+
+    def _stall_watch(self) -> Fault | None:
+        cluster, proxy = self._subject.cluster, self._proxy()
+        watches = [watch for watch in cluster.watches if watch.channel.host is (proxy and proxy.host)]
+        if not watches or proxy is None:
+            return None
+        (watch, *_) = watches
+        watch.stalled_until = cluster.world.now + self._random.choice((1.0, 5.0, 60.0))
+        return Fault("", f"of {proxy.name}", _nothing)
+
+    def _no_space(self) -> Fault:
+        store = self._subject.cluster.store
+        if self._random.random() < 0.5:
+            store.full = True
+        else:
+            store.quota = store.db_size + self._random.choice((2_000, 20_000))
+
+        def end() -> None:  # as an operator does it
+            store.quota = _GIVE_BACK
+            store.defragment()
+            store.disarm()
+
+        return Fault("", "", end)
+
+    # -- snapshots, clocks, clients, memory ------------------------------------------------------------------
+
+    def _kill_writers(self) -> Fault:
+        rng, proxies = self._random, self._subject.proxies
+
+        def begun(proxy: Proxy, host: Host) -> None:
+            after = rng.random() * rng.choice((0.02, 0.1, 0.5))
+
+            def end() -> None:
+                if not host.dead and host in proxy.writers:
+                    self._subject.world.trace("nemesis", f"the snapshot writer of {proxy.name} dies")
+                    host.on_kill()
+                    proxy.writers.pop(host, None)
+                    host.kill()
+
+            self._subject.cluster.host.call_later(after, end)
+
+        for proxy in proxies:
+            proxy.on_writer = begun
+
+        def end() -> None:
+            for proxy in proxies:
+                proxy.on_writer = lambda _proxy, _host: None
+
+        self._want_snapshots()
+        return Fault("", "", end)
+
+    def _want_snapshots(self) -> Fault:
+        for proxy in self._subject.proxies:
+            if proxy.serving and proxy.server is not None and self._random.random() < 0.7:
+                proxy.server.snapshots.want()
+        return Fault("", "", _nothing)
+
+    def _clock_jump(self) -> Fault | None:
+        proxy = self._proxy()
+        if proxy is None or proxy.host is None:
+            return None
+        seconds = self._random.choice((-3600.0, -5.0, 5.0, 3600.0))
+        proxy.host.skew += seconds
+        return Fault("", f"{proxy.name} by {seconds} s", _nothing)
+
+    def _client_dies(self) -> Fault | None:
+        clients = [client for client in self._subject.clients if client.is_connected]
+        if not clients:
+            return None
+        client = self._random.choice(clients)
+        client.die()
+        self._subject.replace_client(client)
+        return Fault("", client.name, _nothing)
+
+    def _memory(self) -> Fault | None:
+        proxy = self._proxy()
+        # Two with the same damage would agree with each other.
+        if proxy is None or not proxy.serving or proxy.server is None or self._subject.is_tainted():
+            return None
+        node = proxy.server.machine.tree.nodes.get(SPARE)
+        if node is None:
+            return None
+        # As a flipped bit: the digest, computed from changes, would not know of it before the next change.
+        machine = proxy.server.machine
+        machine.digest.touch(SPARE, node)
+        node.data = b"flipped"
+        self._subject.taint(proxy)
+        return Fault("", f"of {proxy.name}", _nothing)
+
+
+def _revive(proxy: Proxy) -> None:
+    if not proxy.alive:
+        proxy.start()
+
+
+def _kill_same(proxy: Proxy, host: Host) -> None:
+    if proxy.host is host:
+        proxy.kill()
+
+
+def _restart(proxy: Proxy, host: Host) -> None:
+    """After a drain: whether it is done or not, a new process takes its place."""
+    if proxy.host is host and not host.dead:
+        proxy.kill()
+    _revive(proxy)

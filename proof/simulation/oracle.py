@@ -1,0 +1,205 @@
+"""What must be: the effective order of the log and the state after each entry, computed beside all proxies.
+
+The oracle sees each commit of the simulated etcd at the moment when it is made. It finds the effective order
+by a few lines of its own, not by `proxy.log.follower`, and runs one machine. Whatever any machine in any
+proxy, loading proxy or snapshot writer does is compared with it, entry by entry: which entry comes next, the
+zxid and the digest after it.
+"""
+
+import bisect
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+from codec.constants import OpCode
+from proof.simulation.exactly_once import Logged
+from proof.simulation.proxies import PREFIX
+from proof.simulation.seams import NEXT_LEVEL
+from proof.simulation.world import World
+from proxy.etcd.model import DELETE, Event
+from proxy.state import capture
+from proxy.state.machine import Machine, Outcome
+from schema.entry import Kind, Request, decode_close, decode_entry
+from schema.errors import ForeignKey
+from schema.keys import Keyspace
+from schema.keys import Kind as KeyKind
+
+
+class Step(NamedTuple):
+    """The log after one entry."""
+
+    incarnation: str
+    number: int
+    zxid: int
+    digest: int
+
+
+class Done(NamedTuple):
+    """What became of the request that a zxid stands for."""
+
+    session: int
+    opcode: int
+    error: int
+
+
+class ReferenceMachine(Machine):
+    """The oracle's machine, which planted faults can tell from those of the proxies."""
+
+
+def is_oracle(machine: Machine) -> bool:
+    """Whether a machine is the reference."""
+    return isinstance(machine, ReferenceMachine)
+
+
+class Oracle:
+    """The one right order, and the one right state."""
+
+    def __init__(self, world: World, cluster_id: int) -> None:
+        self._world = world
+        self._keys = Keyspace(PREFIX)
+        self.machine = ReferenceMachine(cluster_id, known_levels=(1, NEXT_LEVEL))
+        self.machine.become(capture.new_machine(cluster_id))
+        #: Times of the world, and the zxid from then on.
+        self.times: list[float] = [0.0]
+        self.zxids: list[int] = [0]
+        #: After n entries: steps[n - 1].
+        self.steps: list[Step] = []
+        #: Clients' writes, by session.
+        self.writes: dict[int, list[Logged]] = {}
+        #: By zxid, of clients' requests.
+        self.done: dict[int, Done] = {}
+        self.requests = 0
+        self.violations: list[str] = []
+        #: Is told of a session that ends without its client's wish: id, holder expected by the CLOSE.
+        self.on_expiry: Callable[[int, str], None] = lambda _session, _holder: None
+        #: Is told of sessions that come to an incarnation: id, that, timeout in ms, whether carried over.
+        self.on_attached: Callable[[int, str, int, bool], None] = lambda *_change: None
+        self._numbers: dict[str, int] = {}
+        self._early: dict[str, dict[int, bytes]] = {}
+        self._over: set[str] = set()
+
+    # -- the order -------------------------------------------------------------------------------------------
+
+    def committed(self, events: list[Any]) -> None:
+        """A revision of etcd."""
+        for event in events:
+            try:
+                kind, incarnation, number = self._keys.parse(event.kv.key)
+            except ForeignKey:
+                continue
+            if kind is KeyKind.PROXY:
+                if event.type == DELETE:
+                    self._over.add(incarnation)
+                    self._early.pop(incarnation, None)
+            elif kind is KeyKind.ENTRY and event.type != DELETE:
+                self._entry(incarnation, number, event)
+
+    def _entry(self, incarnation: str, number: int, event: Event) -> None:
+        if incarnation in self._over:
+            self._wrong(f"entry {number} of {incarnation} was appended after the end of its incarnation")
+            return
+        following = self._numbers.get(incarnation, 0) + 1
+        if number < following:
+            return  # a late copy
+        self._early.setdefault(incarnation, {})[number] = event.kv.value
+        early = self._early[incarnation]
+        while (value := early.pop(following, None)) is not None:
+            self._numbers[incarnation] = following
+            self._apply(incarnation, following, value)
+            following += 1
+
+    # -- the state -------------------------------------------------------------------------------------------
+
+    def _apply(self, incarnation: str, number: int, value: bytes) -> None:
+        machine = self.machine
+        entry = decode_entry(value)
+        machine.begin(incarnation, number, entry.clock, entry.rules, entry.checkpoint, entry.digest)
+        for request in entry.requests:
+            before = machine.zxid
+            outcome = machine.execute(request, None, True)
+            self.requests += 1
+            self._note(request, before, outcome)
+        machine.end()
+        digest = machine.digest.settle(machine.tree.nodes)
+        self.steps.append(Step(incarnation, number, machine.zxid, digest))
+        self.times.append(self._world.now)
+        self.zxids.append(machine.zxid)
+
+    def _note(self, request: Request, before: int, outcome: Outcome) -> None:
+        machine = self.machine
+        if request.kind == Kind.CLIENT:
+            if machine.zxid > before:
+                self.done[machine.zxid] = Done(request.session_id, request.opcode, int(outcome.err))
+                self.writes.setdefault(request.session_id, []).append(
+                    Logged(
+                        self._world.now,
+                        machine.zxid,
+                        int(request.opcode),
+                        request.body,
+                        int(outcome.err),
+                        outcome.body,
+                    )
+                )
+            if request.opcode == OpCode.CLOSE_SESSION and not outcome.err:
+                self._check_ephemerals(request.session_id)
+        elif request.kind == Kind.CLOSE and not outcome.err:
+            self.on_expiry(request.session_id, decode_close(request.body).holder)
+            self._check_ephemerals(request.session_id)
+        for change in machine.session_changes:
+            if change.incarnation is not None:
+                session = machine.sessions[change.session_id]
+                carried = request.kind == Kind.CARRY_OVER
+                self.on_attached(change.session_id, change.incarnation, session.timeout_ms, carried)
+
+    def _check_ephemerals(self, session: int) -> None:
+        left = [path for path, node in self.machine.tree.nodes.items() if node.owner == session]
+        if left:
+            self._wrong(f"session {session:#x} is over, and its ephemeral nodes are not: {left}")
+
+    def zxid_at(self, time: float) -> int:
+        """The zxid of everything that was in the log at a time of the world."""
+        return self.zxids[max(0, bisect.bisect_right(self.times, time) - 1)]
+
+    # -- what others do --------------------------------------------------------------------------------------
+
+    def compare(self, who: str, machine: Machine) -> None:
+        """A machine has applied an entry."""
+        if machine is self.machine:
+            return
+        count = machine.entries
+        if not 0 < count <= len(self.steps):
+            self._wrong(f"{who} has applied {count} entries; the log has {len(self.steps)}")
+            return
+        step = self.steps[count - 1]
+        applied = machine.applied.get(step.incarnation, 0)
+        if applied != step.number:
+            self._wrong(
+                f"{who}: entry {count} of the log is number {step.number} of {step.incarnation}, but after"
+                f" {count} entries number {applied} of it is applied"
+            )
+            return
+        digest = machine.digest.settle(machine.tree.nodes)
+        if (machine.zxid, digest) != (step.zxid, step.digest):
+            self._wrong(
+                f"{who}: after {count} entries zxid {machine.zxid:#x} and digest {digest:016x}; right are"
+                f" {step.zxid:#x} and {step.digest:016x}"
+            )
+
+    def compare_bytes(self, who: str, machine: Machine) -> None:
+        """A machine that has applied everything: the same bytes as the oracle's."""
+        if machine.entries != self.machine.entries:
+            self._wrong(f"{who} has applied {machine.entries} entries of {self.machine.entries}")
+        elif pages_of(machine) != pages_of(self.machine):
+            self._wrong(f"{who}: the pages of its state differ from those of the oracle's")
+        elif machine.compute_digest() != self.machine.compute_digest():
+            self._wrong(f"{who}: the digest from scratch differs from the oracle's")
+
+    def _wrong(self, what: str) -> None:
+        if len(self.violations) < 20:
+            self._world.trace("oracle", what)
+            self.violations.append(what)
+
+
+def pages_of(machine: Machine) -> list[bytes]:
+    """The whole state as bytes."""
+    captured = capture.pages(machine)
+    return [captured.state, *captured.session_pages, *captured.node_pages]

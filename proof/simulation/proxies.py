@@ -1,0 +1,360 @@
+"""A proxy of the simulation: the whole real server on a host, its snapshot writers, its connections."""
+
+import asyncio
+from collections.abc import Callable
+from typing import Any
+
+from typing_extensions import override
+
+from proof.simulation.etcd import Channel, Cluster
+from proof.simulation.network import Network, Pipe
+from proof.simulation.world import Host, World
+from proxy.config import Config, parse
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import EtcdError
+from proxy.log import snapshot_writer
+from proxy.log.levels import LevelRefused, raise_level
+from proxy.log.record import TreeNotServable
+from proxy.log.snapshots import Access
+from proxy.log.truncation import Overtaken
+from proxy.server import Server
+from schema.keys import Keyspace
+
+PREFIX = "/zketcd"
+_GRACE = 2.0  # seconds after a pause
+
+
+def config(snapshot_requests: int, tick_ms: int) -> Config:
+    """A server's configuration; a snapshot after so many requests."""
+    return parse(
+        [
+            "--listen=127.0.0.1:0",
+            f"--prefix={PREFIX}",
+            f"--snapshot-log-requests={snapshot_requests}",
+            "--max-client-connections=0",
+            f"--tick-time={tick_ms}",
+            "--etcd=http://etcd1:2379",
+        ]
+    )
+
+
+class _Socket:
+    """What the server is given to listen on."""
+
+    def getsockname(self) -> tuple[str, int]:
+        return ("127.0.0.1", 2181)
+
+
+class Proxy:
+    """One proxy, through all of its lives."""
+
+    def __init__(self, world: World, network: Network, cluster: Cluster, name: str, settings: Config) -> None:
+        self.world = world
+        self.name = name
+        self.server: Server | None = None
+        self.host: Host | None = None
+        self.levels: frozenset[int] = frozenset((1,))
+        self.starts = 0
+        self.serving = False
+        #: Why it ended by itself; "" while it has not.
+        self.ended = ""
+        #: How its wall clock and its speed are.
+        self.skew = 0.0
+        self.drift = 0.0
+        self.burn = 0.0
+        #: Transports of its clients.
+        self.transports: dict[Transport, None] = {}
+        #: Snapshot writers of this life.
+        self.writers: dict[Host, None] = {}
+        #: Is told that something was read of a session's client: session id, incarnation.
+        self.on_heard: Callable[[int, str], None] = lambda _session, _incarnation: None
+        self.on_writer: Callable[[Proxy, Host], None] = lambda _proxy, _host: None
+        self._network = network
+        self._cluster = cluster
+        self._settings = settings
+        self._port = 0
+        self._resumed = -_GRACE
+
+    @property
+    def alive(self) -> bool:
+        """Whether its process runs, or at least stands still."""
+        return self.host is not None and not self.host.dead
+
+    # -- life ------------------------------------------------------------------------------------------------
+
+    def start(self) -> None:
+        """Begin a life."""
+        self.starts += 1
+        self.ended = ""
+        self.serving = False
+        host = self.host = Host(self.world, self.name, skew=self.skew, drift=self.drift)
+        host.levels = self.levels
+        host.burn = self.burn
+        self.world.trace(self.name, f"starts, release {max(self.levels)}")
+        host.call_soon(lambda: host.create_task(self._run(host), name="the server"))
+
+    async def _run(self, host: Host) -> None:
+        etcd = self.client(host)
+        try:
+            server = self.server = Server(self._settings, etcd, Access(("simulated",)))
+            await server.start(lambda _count: None, _Socket())  # type: ignore[arg-type]
+            self.serving = True
+            self.world.trace(self.name, f"serves as {server.log.incarnation}")
+            error = await server.failed()
+        except (TreeNotServable, EtcdError) as failure:
+            error = failure
+        self.ended = f"{type(error).__name__}: {error}"
+        self.world.trace(self.name, f"ends: {self.ended}")
+        host.call_soon(self.kill)
+
+    def client(self, host: Host) -> EtcdClient:
+        """A real client of the simulated etcd."""
+        members = {member.name: member for member in self._cluster.members}
+        names = list(members)
+        host.random.shuffle(names)
+        return EtcdClient(
+            names, connect=lambda name, _port, _tls: Channel(self._cluster, host, members[name])
+        )
+
+    def kill(self, *, silently: bool = False) -> None:
+        """End at once. `silently`: the machine is gone, so that clients are told nothing."""
+        if not self.alive:
+            return
+        assert self.host is not None
+        self.serving = False
+        self.host.kill()
+        for member in self._cluster.members:
+            for call in list(member.calls):
+                if call.channel.host is self.host:
+                    call.over()
+        for watch in list(self._cluster.watches):
+            if watch.channel.host is self.host:
+                watch.cancel()
+        for transport in list(self.transports):
+            transport.lose(silently=silently)
+        self.transports.clear()
+        for writer in list(self.writers):
+            self._end_writer(writer)
+
+    async def stop(self) -> None:
+        """Drain, as after SIGTERM; on the proxy's own host."""
+        if self.server is not None:
+            await self.server.stop()
+
+    def pause(self) -> None:
+        """Stand still. The snapshot writers are processes of their own."""
+        if self.host is not None:
+            self.host.pause()
+
+    def resume(self) -> None:
+        """Go on."""
+        if self.host is not None and self.host.paused:
+            self._resumed = self.world.now
+            self.host.resume()
+
+    def serves(self, session: int) -> bool:
+        """Whether a connection of a session is open here, though this proxy has had the time to close it."""
+        if not self.alive or self.host is None or self.host.paused or self.world.now - self._resumed < _GRACE:
+            return False
+        return any(transport.session == session for transport in self.transports)
+
+    # -- its snapshot writers --------------------------------------------------------------------------------
+
+    async def run_writer(self, parent: Host, what: dict[str, Any]) -> dict[str, Any]:
+        """What `python -m proxy.log.snapshot_writer` does, on a host of its own."""
+        name = f"{self.name}w"
+        host = Host(self.world, name)
+        host.levels = self.levels
+        self.writers[host] = None
+        result = parent.create_future()
+
+        def said(answer: dict[str, Any]) -> None:
+            if not result.done():
+                result.set_result(answer)
+
+        async def run() -> None:
+            answer = await _write(self.client(host), what)
+            self.writers.pop(host, None)
+            parent.call_soon(said, answer)
+            host.call_soon(host.kill)
+
+        def killed() -> None:
+            parent.call_soon(said, {"ok": False, "error": "the snapshot writer was killed and said nothing"})
+
+        host.on_kill = killed
+        host.call_soon(lambda: host.create_task(run(), name="write a snapshot"))
+        self.on_writer(self, host)
+        answer: dict[str, Any] = await result
+        return answer
+
+    def _end_writer(self, host: Host) -> None:
+        self.writers.pop(host, None)
+        if not host.dead:
+            host.kill()
+
+    def kill_writers(self) -> int:
+        """End its snapshot writers wherever they are; how many there were."""
+        writers = list(self.writers)
+        for host in writers:
+            host.on_kill()
+            self._end_writer(host)
+        return len(writers)
+
+    # -- its clients -----------------------------------------------------------------------------------------
+
+    def accept(self, client: str, target: Host, came: Callable[[bytes | None], None]) -> "Transport | None":
+        """A client connects. `came` gets what is sent to it, on `target`, and None at the end.
+
+        None: nobody listens.
+        """
+        host = self.host
+        if host is None or host.dead or host.listener is None:
+            return None
+        self._port += 1
+        return Transport(self, host, self._network, client, target, came, self._port)
+
+
+async def _write(etcd: EtcdClient, what: dict[str, Any]) -> dict[str, Any]:
+    """As snapshot_writer's `_run`, with an etcd that is given."""
+    keys = Keyspace(what["prefix"])
+    try:
+        checkpoint = what.get("check_aside")
+        if checkpoint is not None:
+            digest = await snapshot_writer.digest_at(etcd, keys, checkpoint)
+            return {"ok": True, "checkpoint": checkpoint, "digest": f"{digest:016x}"}
+        writer = snapshot_writer.Writer(what["incarnation"], what["revision"])
+        return (await snapshot_writer.write(etcd, keys, writer, pace=what["pace"])).as_json()
+    except (snapshot_writer.WriteFailed, Overtaken, TreeNotServable, EtcdError) as error:
+        return {"ok": False, "overtaken": isinstance(error, Overtaken), "error": str(error)}
+    finally:
+        await etcd.close()
+
+
+async def upgrade(etcd: EtcdClient, level: int, levels: frozenset[int]) -> str:
+    """An operator raises the level; what he is told if it is refused."""
+    try:
+        await raise_level(etcd, Keyspace(PREFIX), level, levels=levels, version="operator")
+    except (LevelRefused, TreeNotServable, EtcdError) as error:
+        return str(error) or type(error).__name__
+    finally:
+        await etcd.close()
+    return ""
+
+
+class Transport(asyncio.Transport):
+    """The proxy's end of a client's connection, and both directions of it."""
+
+    def __init__(
+        self,
+        proxy: Proxy,
+        host: Host,
+        network: Network,
+        client: str,
+        target: Host,
+        came: Callable[[bytes | None], None],
+        port: int,
+    ) -> None:
+        super().__init__()
+        self.proxy = proxy
+        self.client = client
+        self._host = host
+        self._port = port
+        self._closed = False
+        self._reading = True
+        self._early: list[bytes | None] = []
+        self._protocol: Any = None
+        self._out = Pipe(network, proxy.name, target, client, came)
+        self._in = Pipe(network, client, host, proxy.name, self._received)
+        self._in.send(b"")  # the connection itself takes its time
+        proxy.transports[self] = None
+
+    # -- the client's side -----------------------------------------------------------------------------------
+
+    def give(self, data: bytes) -> None:
+        """The client sends something."""
+        self._in.send(data)
+
+    def hang_up(self, *, silently: bool = False) -> None:
+        """The client closes its end; `silently`: it is gone without a word."""
+        self._out.break_off()
+        if not silently:
+            self._in.send(None)
+
+    @property
+    def session(self) -> int:
+        """Whose connection it is; 0 for nobody's."""
+        return 0 if self._protocol is None else int(self._protocol.session_id)
+
+    def reset(self) -> None:
+        """The connection breaks between the two."""
+        self._host.call_soon(self._end)
+
+    # -- the proxy's side ------------------------------------------------------------------------------------
+
+    def _received(self, data: bytes | None) -> None:
+        if self._protocol is None:
+            if self._host.listener is None:
+                self.lose(silently=False)
+                return
+            self._protocol = self._host.listener()
+            self._protocol.connection_made(self)
+        elif not self._reading and not self._closed:
+            self._early.append(data)
+        elif data is None:
+            self._end()
+        elif not self._closed:
+            self._protocol.data_received(data)
+            session = self._protocol.session_id
+            if session and self.proxy.server is not None:
+                self.proxy.on_heard(session, self.proxy.server.log.incarnation)
+
+    def _end(self) -> None:
+        if not self._closed:
+            self._closed = True
+            self.proxy.transports.pop(self, None)
+            self._in.break_off()
+            self._out.send(None)
+            if self._protocol is not None:
+                self._host.call_soon(self._protocol.connection_lost, None)
+
+    def lose(self, *, silently: bool) -> None:
+        """The proxy's process is gone."""
+        self._closed = True
+        self.proxy.transports.pop(self, None)
+        self._in.break_off()
+        if silently:
+            self._out.break_off()
+        else:
+            self._out.send(None)
+
+    @override
+    def get_extra_info(self, name: str, default: Any = None) -> Any:
+        return ("10.0.0.1", self._port) if name == "peername" else default
+
+    @override
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        if not self._closed:
+            self._out.send(bytes(data))
+
+    @override
+    def close(self) -> None:
+        self._end()
+
+    @override
+    def abort(self) -> None:
+        self._end()
+
+    @override
+    def is_closing(self) -> bool:
+        return self._closed
+
+    @override
+    def pause_reading(self) -> None:
+        self._reading = False
+
+    @override
+    def resume_reading(self) -> None:
+        self._reading = True
+        early, self._early = self._early, []
+        for data in early:
+            self._host.call_soon(self._received, data)

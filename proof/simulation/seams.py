@@ -1,0 +1,224 @@
+"""Where zketcd's code uses clocks, chance, processes and the log of messages, and what stands there instead.
+
+This is all of `proxy/` that a simulation replaces; tests/proof/simulation/test_seams.py finds every other use
+of a clock or of chance and fails. Sockets are not in the list: a simulated host's event loop makes none.
+
+clocks        `time` in each module that imports it: the host's own, simulated clock
+chance        `secrets` likewise: drawn from the seed
+child         `Snapshots._child` starts the snapshot writer as a host of its own, in this process
+levels        which levels a release knows: that of the host, so that two releases can run side by side
+log           messages of `proxy` go into the trace; one with a traceback is a violation
+"""
+
+import hmac
+import importlib
+import json
+import logging
+import re
+import time as real_time
+from asyncio import events
+from collections.abc import Callable, Collection, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from typing_extensions import override
+
+import proxy.server
+import proxy.state.machine
+from proof.simulation.world import Host, World
+from proxy.log import start
+from proxy.log.log import LogSettings
+from proxy.log.snapshots import Snapshots
+from proxy.state import capture
+from proxy.state.machine import Machine
+from schema.entry import Kind, Request
+
+CLOCKS = (
+    "proxy.admin.facts",
+    "proxy.admin.four_letter",
+    "proxy.admin.prometheus",
+    "proxy.etcd.client",
+    "proxy.etcd.keeper",
+    "proxy.log.appender",
+    "proxy.log.membership",
+    "proxy.log.replay",
+    "proxy.log.snapshot_writer",
+    "proxy.log.snapshots",
+    "proxy.log.staleness",
+    "proxy.log.start",
+    "proxy.log.visitor",
+    "proxy.server",
+    "proxy.support.repeated",
+)
+"""Modules that `import time`."""
+CLOCK_FUNCTIONS = (
+    ("proxy.log.applier", "perf_counter"),
+    ("proxy.log.applier", "time_ns"),
+    ("proxy.frontend.connection", "perf_counter_ns"),
+    ("proxy.frontend.connection", "time"),
+)
+"""Modules that import functions of `time` by name."""
+CHANCE = (
+    "proxy.frontend.handshake",
+    "proxy.frontend.read_only",
+    "proxy.log.membership",
+    "proxy.log.visitor",
+)
+"""Modules that import `secrets`."""
+
+#: The level that a simulated next release knows besides today's.
+NEXT_LEVEL = 2
+_ADDRESS = re.compile(r" at 0x[0-9a-f]+")
+
+#: Runs the snapshot writer for a host, with a configuration; returns what the writer says.
+RunChild = Callable[[Host, dict[str, Any]], Any]
+
+
+def _host() -> Host:
+    host = events._get_running_loop()
+    assert isinstance(host, Host), "code of a simulated host runs outside of it"
+    return host
+
+
+class _Time:
+    """The module `time`, as the host that runs sees it."""
+
+    gmtime = staticmethod(real_time.gmtime)
+    strftime = staticmethod(real_time.strftime)
+
+    @staticmethod
+    def time() -> float:
+        return _host().wall()
+
+    @staticmethod
+    def time_ns() -> int:
+        return int(_host().wall() * 1e9)
+
+    @staticmethod
+    def monotonic() -> float:
+        return _host().time()
+
+    @staticmethod
+    def monotonic_ns() -> int:
+        return int(_host().time() * 1e9)
+
+    @staticmethod
+    def perf_counter() -> float:
+        return _host().stopwatch()
+
+    @staticmethod
+    def perf_counter_ns() -> int:
+        return int(_host().time() * 1e9)
+
+
+class _Secrets:
+    """The module `secrets`, from the host's seed."""
+
+    compare_digest = staticmethod(hmac.compare_digest)
+
+    @staticmethod
+    def token_hex(size: int) -> str:
+        return _host().random.randbytes(size).hex()
+
+    @staticmethod
+    def token_bytes(size: int) -> bytes:
+        return _host().random.randbytes(size)
+
+    @staticmethod
+    def randbits(count: int) -> int:
+        return _host().random.getrandbits(count)
+
+
+class _Levels(Collection[int]):
+    """The levels that the release of the host that runs knows."""
+
+    @override
+    def __contains__(self, level: object) -> bool:
+        return level in self._now()
+
+    @override
+    def __iter__(self) -> Iterator[int]:
+        return iter(sorted(self._now()))
+
+    @override
+    def __len__(self) -> int:
+        return len(self._now())
+
+    @staticmethod
+    def _now() -> frozenset[int]:
+        host = events._get_running_loop()
+        return host.levels if isinstance(host, Host) else frozenset((1, NEXT_LEVEL))
+
+
+class _Trace(logging.Handler):
+    """Messages of the proxies, as lines of the trace."""
+
+    def __init__(self, world: World) -> None:
+        super().__init__(logging.WARNING)
+        self._world = world
+
+    @override
+    def emit(self, record: logging.LogRecord) -> None:
+        host = events._get_running_loop()
+        who = host.name if isinstance(host, Host) else "?"
+        line = _ADDRESS.sub("", record.getMessage())
+        self._world.trace(who, line)
+        if record.exc_info and record.exc_info[1] is not None:
+            self._world.on_error(f"{who}: {line}: {record.exc_info[1]!r}")
+
+
+@contextmanager
+def installed(world: World, run_child: RunChild) -> Iterator[None]:
+    """Replace everything that is listed above. Not to be nested."""
+    levels = _Levels()
+    settings_of = proxy.server._log_settings
+    opening = proxy.state.machine._PROXYS[Kind.OPEN]
+
+    def settings(*arguments: Any) -> LogSettings:
+        return settings_of(*arguments)._replace(levels=_host().levels)
+
+    async def child(self: Snapshots, what: dict[str, Any]) -> Any:
+        said = await run_child(_host(), {"prefix": self._keys.prefix.decode(), "pace": self._pace, **what})
+        return json.loads(json.dumps(said))
+
+    def open_session(machine: Machine, request: Request) -> Any:
+        """A level of tomorrow: from there on a session's start spends two zxids."""
+        changes = opening(machine, request)
+        if machine.level >= NEXT_LEVEL:
+            machine.zxid += 1
+        return changes
+
+    replaced: list[tuple[Any, str, Any]] = [
+        *((importlib.import_module(name), "time", _Time) for name in CLOCKS),
+        *(
+            (importlib.import_module(name), function, getattr(_Time, function))
+            for name, function in CLOCK_FUNCTIONS
+        ),
+        *((importlib.import_module(name), "secrets", _Secrets) for name in CHANCE),
+        (proxy.server, "_log_settings", settings),
+        (Snapshots, "_child", child),
+        (capture.load, "__defaults__", (None, levels)),
+        (start.load, "__kwdefaults__", {**(start.load.__kwdefaults__ or {}), "levels": levels}),
+        (
+            Machine.__init__,
+            "__kwdefaults__",
+            {**(Machine.__init__.__kwdefaults__ or {}), "known_levels": levels},
+        ),
+    ]
+    former = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
+    logger = logging.getLogger("proxy")
+    handler = _Trace(world)
+    logged = (logger.level, logger.propagate, logger.handlers[:])
+    for owner, name, replacement in replaced:
+        setattr(owner, name, replacement)
+    proxy.state.machine._PROXYS[Kind.OPEN] = open_session
+    logger.setLevel(logging.WARNING)
+    logger.propagate = False
+    logger.handlers[:] = [handler]
+    try:
+        yield
+    finally:
+        proxy.state.machine._PROXYS[Kind.OPEN] = opening
+        for owner, name, original in former:
+            setattr(owner, name, original)
+        logger.level, logger.propagate, logger.handlers[:] = logged

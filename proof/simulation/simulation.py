@@ -1,0 +1,439 @@
+"""One simulated world of a seed: the plan of faults, the waits for recovery, the judgement at the end."""
+
+import asyncio
+import gc
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from proof.history import History, Reply, check
+from proof.history.records import Create, Delete, Exists, GetChildren, GetData, Multi, Request, SetData
+from proof.simulation import seams
+from proof.simulation.clients import Client
+from proof.simulation.etcd import Cluster
+from proof.simulation.exactly_once import settled
+from proof.simulation.expiry import ExpiryJudge
+from proof.simulation.nemesis import SPARE, Fault, Nemesis
+from proof.simulation.network import Network
+from proof.simulation.oracle import Oracle
+from proof.simulation.proxies import PREFIX, Proxy, config, upgrade
+from proof.simulation.world import Host, World
+from proxy.log.start import load
+from proxy.state.machine import Machine
+from schema.keys import Keyspace
+
+RECOVERY_LIMIT = 120.0  # seconds of simulated time after the end of faults until everything works again
+_SETTLE_LIMIT = 300.0  # seconds at the end, until no session of a dead client is left
+_POLL = 0.5
+_BOTH = frozenset((1, seams.NEXT_LEVEL))
+
+
+class Outcome(NamedTuple):
+    """What came of one simulated world."""
+
+    seed: int
+    seconds: float  # simulated
+    operations: int  # answered requests of clients
+    requests: int  # applied from the log
+    faults: dict[str, int]
+    recoveries: list[float]  # seconds
+    snapshots: int
+    elections: int
+    sessions: int
+    expiries: int
+    fingerprint: str
+    violations: list[str]
+    trace: list[str]
+
+
+class Simulation:
+    """One world."""
+
+    def __init__(self, seed: int, hours: float, kinds: tuple[str, ...] = ()) -> None:
+        """`kinds`: the only faults there are; all, if there are none given."""
+        self.world = World(seed)
+        self.network = Network(self.world)
+        self.cluster = Cluster(self.world, self.network)
+        self.cluster.host.levels = _BOTH
+        self.history = History()
+        self.violations: list[str] = []
+        self.world.on_error = self.violate
+        self.oracle = Oracle(self.world, self.cluster.store.cluster_id)
+        self.expiry = ExpiryJudge(self.world, self.cluster, self.violate)
+        self.cluster.on_commit = self._committed
+        self.oracle.on_expiry = self._expired
+        self.oracle.on_attached = self.expiry.attached
+        self._plan = self.world.random("plan")
+        rng = self._plan
+        tick = rng.choice((500, 1000, 2000))
+        settings = config(rng.choice((100, 300, 1000)), tick)
+        self.proxies = [
+            Proxy(self.world, self.network, self.cluster, f"proxy{number}", settings)
+            for number in range(1, rng.randint(2, 4) + 1)
+        ]
+        for proxy in self.proxies:
+            proxy.skew = rng.choice((0.0, 0.0, rng.uniform(-60, 60)))
+            proxy.drift = rng.uniform(-1e-4, 1e-4)
+            proxy.burn = rng.choice((0.0, 0.0001, 0.004))
+            proxy.on_heard = self.expiry.heard
+        self.clients_host = Host(self.world, "clients")
+        self.clients: list[Client] = []
+        self.dead_clients: list[Client] = []
+        self.nemesis = Nemesis(self)
+        self.recoveries: list[float] = []
+        self.tainted: dict[Machine, None] = {}
+        self._hours = hours
+        self._kinds = kinds or tuple(self.nemesis.kinds)
+        self._timeouts = [2 * tick, 4 * tick, 8 * tick]
+        # Until a proxy stops serving, or a client hangs up, because of a silence of etcd's or of the proxy's.
+        self._stalest = settings.max_staleness + max(self._timeouts) / 1000 + 5.0
+        self._think = rng.choice((1.0, 3.0, 8.0))
+        self._names = 0
+        for _ in range(rng.randint(3, 6)):
+            self._new_client()
+
+    # -- parts -----------------------------------------------------------------------------------------------
+
+    def violate(self, what: str) -> None:
+        """Something is wrong that no fault explains."""
+        if len(self.violations) < 20 and what not in self.violations:
+            self.world.trace("VIOLATION", what)
+            self.violations.append(what)
+
+    def _new_client(self) -> None:
+        self._names += 1
+        client = Client(
+            self.world,
+            self.clients_host,
+            f"client{self._names}",
+            self.proxies,
+            self.history,
+            self._plan.choice(self._timeouts),
+        )
+        client.think = self._think
+        client.on_reply = self._replied
+        self.clients.append(client)
+        self.clients_host.create_task(client.run(), name=client.name)
+
+    def replace_client(self, client: Client) -> None:
+        """A client has died: another one takes its place."""
+        self.clients.remove(client)
+        self.dead_clients.append(client)
+        self._new_client()
+
+    def is_tainted(self) -> bool:
+        """Whether a proxy lives whose memory is damaged."""
+        living = {proxy.server.machine for proxy in self.proxies if proxy.alive and proxy.server is not None}
+        for machine in [machine for machine in self.tainted if machine not in living]:
+            del self.tainted[machine]
+        return bool(self.tainted)
+
+    def taint(self, proxy: Proxy) -> None:
+        """A proxy's memory was damaged: what it does is not compared until it has loaded its state anew."""
+        assert proxy.server is not None
+        self.tainted[proxy.server.machine] = None
+
+    def ended_early(self, lease: int) -> None:
+        """A lease was ended before its time."""
+        self.expiry.ended_early(lease)
+
+    # -- observers -------------------------------------------------------------------------------------------
+
+    def _committed(self, _revision: int, events: list[Any]) -> None:
+        self.expiry.committed(events)
+        self.oracle.committed(events)
+
+    def _applied(self, machine: Machine) -> None:
+        """A machine has applied an entry; on whatever host."""
+        host = asyncio.get_running_loop()
+        assert isinstance(host, Host)
+        if machine in self.tainted:
+            if machine.digest.settle(machine.tree.nodes) != self.oracle.steps[machine.entries - 1].digest:
+                return
+            del self.tainted[machine]
+            self.world.trace(host.name, "its memory is right again")
+        self.oracle.compare(host.name, machine)
+
+    def _expired(self, session: int, holder: str) -> None:
+        """The log ends a session. A client that is not connected would tell the history late, or never."""
+        if self.expiry.is_orphan(session):
+            for proxy in self.proxies:
+                if proxy.serves(session):
+                    self.violate(f"{proxy.name} still serves session {session:#x}, which others have ended")
+        self.expiry.expired(session, holder)
+        holders = [*self.clients, *self.dead_clients]
+        if any(client.session == session and not client.is_connected for client in holders):
+            self.history.expired(int(self.world.now * 1e9), session)
+
+    def _replied(self, session: int, request: Request, answer: Reply) -> None:
+        """An acknowledged write must be in the log, at its zxid, with this very outcome."""
+        if not answer.zxid:
+            return
+        if isinstance(request, GetData | GetChildren | Exists):
+            oldest = self.oracle.zxid_at(self.world.now - self._stalest)
+            if answer.zxid < oldest:
+                self.violate(
+                    f"session {session:#x} reads a state of zxid {answer.zxid:#x}, {oldest:#x} was long ago"
+                )
+            return
+        if not isinstance(request, Create | Delete | SetData | Multi):
+            return
+        failed = answer.error or next((part.error for part in answer.parts or () if part.error), 0)
+        done = self.oracle.done.get(answer.zxid)
+        if not failed and (done is None or done.session != session or done.error):
+            self.violate(
+                f"session {session:#x} got an acknowledgement at zxid {answer.zxid:#x} for {request!r};"
+                f" the log has {done!r} there"
+            )
+
+    # -- the run ---------------------------------------------------------------------------------------------
+
+    def run(self) -> Outcome:
+        """All of it."""
+        with seams.installed(self.world, self._run_writer), self._observed():
+            try:
+                self._run()
+            except RuntimeError as error:
+                self.violate(str(error))
+            finally:
+                self._end()
+        snapshots = sum(
+            proxy.server.snapshots.stats.written for proxy in self.proxies if proxy.server is not None
+        )
+        everybody = [*self.clients, *self.dead_clients]
+        return Outcome(
+            self.world.seed,
+            self.world.now,
+            sum(client.operations for client in everybody),
+            self.oracle.requests,
+            dict(sorted(self.nemesis.counts.items())),
+            self.recoveries,
+            snapshots,
+            self.cluster.elections,
+            sum(client.sessions for client in everybody),
+            sum(client.expiries for client in everybody),
+            self.world.fingerprint,
+            [*self.violations, *self.oracle.violations],
+            list(self.world.lines),
+        )
+
+    async def _run_writer(self, host: Host, what: dict[str, Any]) -> Any:
+        (proxy,) = [proxy for proxy in self.proxies if proxy.host is host]
+        return await proxy.run_writer(host, what)
+
+    @contextmanager
+    def _observed(self) -> Iterator[None]:
+        end = Machine.end
+        applied = self._applied
+
+        def ended(machine: Machine) -> None:
+            end(machine)
+            applied(machine)
+
+        Machine.end = ended  # type: ignore[assignment, method-assign]
+        # When the collector runs depends on what else the process has done; what it finds must not matter.
+        gc.disable()
+        try:
+            yield
+        finally:
+            Machine.end = end  # type: ignore[method-assign]
+            gc.enable()
+
+    @property
+    def _broken(self) -> bool:
+        return bool(self.violations or self.oracle.violations)
+
+    def _run(self) -> None:
+        world, rng = self.world, self._plan
+        for proxy in self.proxies:
+            proxy.start()
+        self._recover("the start")
+        until = world.now + self._hours * 3600
+        upgrade_at = world.now + rng.random() * self._hours * 3600
+        self._make_spare()
+        while world.now < until and not self._broken:
+            world.run(min(until, world.now + rng.expovariate(1 / 20)))
+            if world.now >= upgrade_at:
+                upgrade_at = float("inf")
+                self._upgrade()
+            else:
+                self._episode()
+            gc.collect()
+        if not self._broken:
+            self._settle()
+        if not self._broken:
+            history = settled(self.history, self.oracle.writes, self.violate)
+            excused = [f"session {session:#x} " for session in self.expiry.excused]
+            for violation in check(history):
+                if violation.rule == "lifetime" and any(words in violation.message for words in excused):
+                    continue
+                self.violate(f"history: {violation.rule}: {violation.message}")
+
+    def _make_spare(self) -> None:
+        """A node for faults of memory, made by a client as any."""
+        self.clients[0].wish(Create(SPARE, b"spare"))
+
+    def _episode(self) -> None:
+        """Some faults at a time, one after another, and then none."""
+        rng, world = self._plan, self.world
+        faults: list[Fault] = []
+        for _ in range(rng.choice((1, 1, 2, 3, 5))):
+            fault = self.nemesis.begin(rng.choice(self._kinds))
+            if fault is not None:
+                faults.append(fault)
+            world.run(world.now + rng.expovariate(1 / rng.choice((0.05, 1.0, 5.0))))
+        world.run(world.now + rng.choice((0.05, 0.5, 3.0, 8.0, 20.0)) * rng.random())
+        rng.shuffle(faults)
+        for fault in faults:
+            world.trace("nemesis", f"end of: {fault.name}")
+            fault.end()
+            world.run(world.now + rng.expovariate(1.0) * rng.choice((0.0, 0.1, 1.0)))
+        self._recover("faults: " + ", ".join(sorted(fault.name for fault in faults)))
+
+    def _recover(self, after: str) -> None:
+        """Wait until everything works; that takes a bounded time."""
+        world = self.world
+        begun = world.now
+        for proxy in self.proxies:
+            if not proxy.alive:
+                proxy.start()
+        while not self._works(begun):
+            if world.now - begun > RECOVERY_LIMIT:
+                self.violate(
+                    f"no recovery within {RECOVERY_LIMIT:.0f} s after {after}: {self._what_lacks(begun)}"
+                )
+                return
+            if self._broken:
+                return
+            for proxy in self.proxies:
+                if not proxy.alive:
+                    if proxy.ended:
+                        self.violate(f"{proxy.name} has ended by itself: {proxy.ended}")
+                    proxy.start()
+            world.run(world.now + _POLL)
+        self.recoveries.append(world.now - begun)
+
+    def _works(self, since: float) -> bool:
+        return not self._what_lacks(since)
+
+    def _what_lacks(self, since: float) -> str:
+        for proxy in self.proxies:
+            if not proxy.alive or not proxy.serving or proxy.server is None or not proxy.server.in_touch:
+                return f"{proxy.name} does not serve"
+        for client in self.clients:
+            if not client.is_connected:
+                return f"{client.name} is not connected"
+            if client.wrote_at < since:
+                return f"{client.name} has not written"
+        return ""
+
+    def _upgrade(self) -> None:
+        """A rolling upgrade, with the raise of the level tried at each stage: it must not come too early."""
+        world, rng = self.world, self._plan
+        order = self.proxies[:]
+        rng.shuffle(order)
+        for proxy in order:
+            self._raise(premature=True)
+            proxy.kill(silently=rng.random() < 0.3)
+            proxy.levels = _BOTH
+            proxy.start()
+            world.run(world.now + rng.choice((0.1, 3.0, 15.0)))
+            self._recover(f"the upgrade of {proxy.name}")
+            if self._broken:
+                return
+        deadline = world.now + RECOVERY_LIMIT
+        while self.oracle.machine.level < seams.NEXT_LEVEL and not self._broken:
+            if world.now > deadline:
+                self.violate("the level could not be raised")
+            for proxy in self.proxies:
+                if proxy.server is not None:
+                    proxy.server.snapshots.want()
+            world.run(world.now + 5)
+            self._raise(premature=False)
+        world.trace("operator", f"the level is {self.oracle.machine.level}")
+
+    def _raise(self, *, premature: bool) -> None:
+        """An operator's command."""
+        operator = Host(self.world, "operator")
+        operator.levels = _BOTH
+        said: list[str] = []
+
+        async def run() -> None:
+            said.append(await upgrade(self.proxies[0].client(operator), seams.NEXT_LEVEL, _BOTH))
+
+        operator.call_soon(lambda: operator.create_task(run()))
+        deadline = self.world.now + 60
+        while not said and self.world.now < deadline:
+            self.world.run(self.world.now + _POLL)
+        operator.kill()
+        self.world.trace("operator", f"raise-level: {said}")
+        if premature and said == [""] and self.oracle.machine.level < seams.NEXT_LEVEL:
+            self.violate("the level was raised although a proxy lives that does not know it")
+
+    def _settle(self) -> None:
+        """No faults any more: everything must come to one state, which a fresh start loads as well."""
+        world = self.world
+        deadline = world.now + _SETTLE_LIMIT
+        while self._left_sessions() and world.now < deadline:
+            world.run(world.now + _POLL)
+        if self._left_sessions():
+            self.violate(
+                f"sessions of dead clients have not ended: {[hex(each) for each in self._left_sessions()]}"
+            )
+        # Enough entries that all proxies have compared their digests since the last fault.
+        goal, deadline = len(self.oracle.steps) + 100, world.now + _SETTLE_LIMIT
+        while (len(self.oracle.steps) < goal or self.is_tainted()) and world.now < deadline:
+            world.run(world.now + _POLL)
+        for client in self.clients:
+            client.stopped = True
+        deadline = world.now + _SETTLE_LIMIT
+        while not self._level() and world.now < deadline:
+            world.run(world.now + _POLL)
+        for proxy in self.proxies:
+            if proxy.server is not None:
+                self.oracle.compare_bytes(proxy.name, proxy.server.machine)
+        loaded: list[Machine] = []
+        operator = Host(world, "operator")
+        operator.levels = _BOTH
+
+        async def fresh() -> None:
+            etcd = self.proxies[0].client(operator)
+            loaded.append((await load(etcd, Keyspace(PREFIX), make=False)).machine)
+            await etcd.close()
+            world.stop()
+
+        operator.call_soon(lambda: operator.create_task(fresh()))
+        world.run(world.now + 60)
+        if not loaded:
+            self.violate("a fresh start does not come to an end")
+        for machine in loaded:
+            # Sessions may end between the two looks.
+            if machine.entries == self.oracle.machine.entries:
+                self.oracle.compare_bytes("a fresh start", machine)
+        operator.kill()
+
+    def _left_sessions(self) -> list[int]:
+        """Sessions of which no client knows."""
+        known = {client.session for client in self.clients}
+        return [session for session in self.oracle.machine.sessions if session not in known]
+
+    def _level(self) -> bool:
+        count = self.oracle.machine.entries
+        return all(
+            proxy.server is not None
+            and proxy.server.machine.entries == count
+            and not proxy.server.log.outstanding
+            for proxy in self.proxies
+        )
+
+    def _end(self) -> None:
+        """Unwind all hosts, in a fixed order."""
+        for proxy in self.proxies:
+            proxy.kill()
+        self.clients_host.kill()
+        self.cluster.host.kill()
+
+
+def simulate(seed: int, hours: float, kinds: tuple[str, ...] = ()) -> Outcome:
+    """One world of a seed."""
+    return Simulation(seed, hours, kinds).run()

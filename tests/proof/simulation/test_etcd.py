@@ -1,0 +1,142 @@
+"""The simulated cluster as the real client sees it: elections, lost answers, copies, watches."""
+
+from collections.abc import Coroutine
+from typing import Any, TypeVar
+
+import pytest
+
+from proof.simulation.etcd import Channel, Cluster
+from proof.simulation.network import Network
+from proof.simulation.world import Host, World
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import Compare, EtcdUnknown, Get, Put, Txn, WatchCompacted
+
+T = TypeVar("T")
+
+
+class _System:
+    """A cluster, and one client of it."""
+
+    def __init__(self) -> None:
+        self.world = World(1)
+        self.network = Network(self.world)
+        self.cluster = Cluster(self.world, self.network)
+        self.host = Host(self.world, "proxy1")
+        members = {member.name: member for member in self.cluster.members}
+        self.client = EtcdClient(
+            list(members), connect=lambda name, _port, _tls: Channel(self.cluster, self.host, members[name])
+        )
+
+    def do(self, work: Coroutine[Any, Any, T], limit: float = 60.0) -> T:
+        """Run a coroutine on the client's host."""
+        task = self.host.create_task(work)
+        end = self.world.now + limit
+        while not task.done() and self.world.now < end:
+            self.world.run(self.world.now + 0.01)
+        result: T = task.result()
+        return result
+
+
+@pytest.fixture
+def system(monkeypatch: pytest.MonkeyPatch) -> _System:
+    world_time = _Clock()
+    monkeypatch.setattr("proxy.etcd.client.time", world_time)
+    monkeypatch.setattr("proxy.etcd.keeper.time", world_time)
+    return _System()
+
+
+class _Clock:
+    monotonic = staticmethod(lambda: 0.0)
+    monotonic_ns = staticmethod(lambda: 0)
+
+
+def _put(value: bytes) -> Txn:
+    return Txn((Compare(b"k", 0),), (Put(b"k", value),), (Get(b"k"),))
+
+
+def test_a_put_and_a_get(system: _System) -> None:
+    assert system.do(system.client.txn(_put(b"1"), 1.0)).succeeded
+    assert system.do(system.client.range(Get(b"k"), 1.0)).kvs[0].value == b"1"
+
+
+def test_a_lost_answer_leaves_the_put_in_place(system: _System) -> None:
+    system.cluster.lose_answer = 1.0
+    with pytest.raises(EtcdUnknown):
+        system.do(system.client.txn(_put(b"1"), 1.0))
+    assert system.cluster.store.snapshot()[0].value == b"1"
+
+
+def test_a_lost_request_leaves_nothing(system: _System) -> None:
+    system.cluster.lose_request = 1.0
+    with pytest.raises(EtcdUnknown):
+        system.do(system.client.txn(_put(b"1"), 1.0))
+    assert system.cluster.store.snapshot() == []
+
+
+def test_a_request_over_a_cut_link_is_committed_after_its_sender_gave_up(system: _System) -> None:
+    pairs = [("proxy1", member.name) for member in system.cluster.members]
+    system.network.cut(pairs)
+    with pytest.raises(EtcdUnknown):
+        system.do(system.client.txn(_put(b"late"), 1.0))
+    assert system.cluster.store.snapshot() == []
+    system.network.mend(pairs)
+    system.world.run(system.world.now + 1)
+    assert system.cluster.store.snapshot()[0].value == b"late"
+
+
+def test_a_copy_is_committed_later(system: _System) -> None:
+    system.cluster.double = 1.0
+    system.do(system.client.txn(Txn((), (Put(b"k", b"1"),)), 1.0))
+    system.cluster.double = 0.0
+    first = system.cluster.store.revision
+    system.world.run(400)
+    assert system.cluster.store.revision == first + 1
+
+
+def test_without_a_majority_nothing_is_answered_and_no_lease_ends(system: _System) -> None:
+    system.do(system.client.lease_grant(7, 5))
+    for member in system.cluster.members[:2]:
+        system.cluster.kill(member)
+    system.world.run(60)
+    with pytest.raises(EtcdUnknown):
+        system.do(system.client.txn(_put(b"1"), 2.0))
+    assert system.cluster.store.lease_ids == [7]
+    for member in system.cluster.members[:2]:
+        system.cluster.start(member)
+    system.world.run(system.world.now + 30)
+    assert system.cluster.elections > 0
+    assert system.cluster.store.lease_ids == []
+
+
+def test_a_watch_tells_each_revision_once_and_ends_with_its_stream(system: _System) -> None:
+    seen: list[bytes] = []
+
+    async def follow() -> str:
+        try:
+            await system.client.watch(
+                b"k", b"l", 1, lambda message: seen.extend(event.kv.value for event in message.events)
+            )
+        except EtcdUnknown as error:
+            return error.message
+        return ""
+
+    task = system.host.create_task(follow())
+    for number in range(20):
+        system.do(system.client.txn(Txn((), (Put(b"k", b"%d" % number), Put(b"k2", b"")), ()), 1.0))
+    system.world.run(system.world.now + 1)
+    assert [value for value in seen if value] == [b"%d" % number for number in range(20)]
+    assert system.cluster.break_streams() == 1
+    system.world.run(system.world.now + 1)
+    assert task.result() == "the connection was lost"
+
+
+def test_a_watch_from_a_compacted_revision_is_refused(system: _System) -> None:
+    for _ in range(5):
+        system.do(system.client.txn(Txn((), (Put(b"k", b""),)), 1.0))
+    system.cluster.compact()
+
+    async def follow() -> None:
+        await system.client.watch(b"k", b"l", 2, lambda _message: None)
+
+    with pytest.raises(WatchCompacted):
+        system.do(follow())

@@ -1,0 +1,41 @@
+"""Worlds without a planted fault are right, and a seed gives the same world each time."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from proof.simulation.simulation import simulate
+
+REPOSITORY = Path(__file__).resolve().parents[3]
+SEEDS = [int(word) for word in os.environ.get("SIMULATION_SEEDS", "1 2").split()]
+HOURS = float(os.environ.get("SIMULATION_HOURS", "0.05"))
+_RUN = "from proof.simulation.simulation import simulate; print(simulate(5, 0.02).fingerprint)"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_wrong(seed: int) -> None:
+    outcome = simulate(seed, HOURS)
+    assert outcome.violations == [], "\n".join(outcome.trace[-60:])
+    assert outcome.faults
+    assert outcome.operations > 100
+
+
+def test_a_seed_gives_the_same_run_to_the_byte_in_every_process() -> None:
+    runs = [
+        subprocess.run(
+            [sys.executable, "-c", _RUN],
+            env={**os.environ, "PYTHONHASHSEED": hash_seed},
+            cwd=REPOSITORY,
+            check=True,
+            capture_output=True,
+            text=True,
+            timeout=280,
+        ).stdout.strip()
+        for hash_seed in ("0", "4711")
+    ]
+    here = [simulate(5, 0.02).fingerprint for _ in range(2)]
+    assert len({*runs, *here}) == 1
+    assert simulate(6, 0.02).fingerprint not in here

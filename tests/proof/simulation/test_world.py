@@ -1,0 +1,89 @@
+"""Simulated time, and hosts that are paused and killed."""
+
+import asyncio
+
+from proof.simulation.world import Host, World
+
+
+def test_time_jumps_to_the_next_timer() -> None:
+    world = World(1)
+    host = Host(world, "a")
+    seen: list[float] = []
+
+    async def sleep() -> None:
+        for _ in range(3):
+            await asyncio.sleep(1000)
+            seen.append(round(world.now))
+
+    host.create_task(sleep())
+    world.run(2500)
+    assert seen == [1000, 2000]
+    assert world.now == 2500
+
+
+def test_a_clock_that_drifts_and_one_that_is_wrong() -> None:
+    world = World(1)
+    right, wrong = Host(world, "a"), Host(world, "b", skew=60.0, drift=0.01)
+    begun = wrong.time()
+    world.run(100)
+    assert round(wrong.time() - begun, 6) == 101
+    assert round(wrong.wall() - right.wall(), 6) == 61
+
+
+def test_what_is_due_during_a_pause_runs_afterwards_in_its_order() -> None:
+    world = World(1)
+    host = Host(world, "a")
+    seen: list[int] = []
+    for number in (2, 1, 3):
+        host.call_later(number, seen.append, number)
+    host.pause()
+    world.run(2.5)
+    assert seen == []
+    host.resume()
+    world.run(2.5)
+    assert seen == [1, 2]
+    world.run(10)
+    assert seen == [1, 2, 3]
+
+
+def test_a_killed_host_runs_nothing_more_but_its_finally_clauses() -> None:
+    world = World(1)
+    host = Host(world, "a")
+    seen: list[str] = []
+
+    async def work() -> None:
+        try:
+            await asyncio.sleep(10)
+            seen.append("went on")
+        finally:
+            seen.append("unwound")
+            host.call_soon(seen.append, "ran after its death")
+
+    host.create_task(work())
+    world.run(5)
+    host.kill()
+    world.run(20)
+    assert seen == ["unwound"]
+
+
+def test_an_exception_that_nobody_handles_is_told() -> None:
+    world = World(1)
+    wrong: list[str] = []
+    world.on_error = wrong.append
+    host = Host(world, "a")
+    host.call_soon(lambda: 1 // 0)
+    world.run(1)
+    assert len(wrong) == 1
+    assert "ZeroDivisionError" in wrong[0]
+
+
+def test_sets_of_tasks_have_the_order_of_their_making() -> None:
+    world = World(1)
+    host = Host(world, "a")
+
+    async def nothing() -> None:
+        """Nothing."""
+
+    tasks = [host.create_task(nothing()) for _ in range(100)]
+    assert list(set(tasks)) == tasks
+    world.run(1)
