@@ -64,28 +64,28 @@ class Config:
     tls: tls_options.ClientTls
 
 
-def parse(arguments: Sequence[str] | None = None) -> Config:
+def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
     """The configuration of a command line. A wrong value is reported on stderr and exits with 2."""
-    parser = _parser()
-    given = parser.parse_args(arguments)
+    made = parser(command)
+    given = made.parse_args(arguments)
     stray = _outside_the_table(given.config)
     if stray:
-        parser.error(f"{given.config}: options belong into a table [{_TABLE}]: {', '.join(stray)}")
+        made.error(f"{given.config}: options belong into a table [{_TABLE}]: {', '.join(stray)}")
     host, port = given.listen
     low = values.milliseconds(given.min_session_timeout, given.tick_time)
     high = values.milliseconds(given.max_session_timeout, given.tick_time)
     if max(low, high) > values.MAX_INT:
-        parser.error(f"a session timeout of {max(low, high)} ms does not fit into ZooKeeper's protocol")
+        made.error(f"a session timeout of {max(low, high)} ms does not fit into ZooKeeper's protocol")
     if low > high:
-        parser.error(f"--min-session-timeout {low} is above --max-session-timeout {high}")
+        made.error(f"--min-session-timeout {low} is above --max-session-timeout {high}")
     if bool(given.etcd_cert) != bool(given.etcd_key):
-        parser.error("--etcd-cert and --etcd-key must be given together")
+        made.error("--etcd-cert and --etcd-key must be given together")
     if bool(given.etcd_user) != bool(given.etcd_password):
-        parser.error("--etcd-user and --etcd-password must be given together")
+        made.error("--etcd-user and --etcd-password must be given together")
     try:
         tls = tls_options.read(given)
     except ValueError as error:
-        parser.error(str(error))
+        made.error(str(error))
         raise
     return Config(
         host=host,
@@ -127,16 +127,17 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
     )
 
 
-def _parser() -> Any:
-    parser = configargparse.ArgumentParser(
-        prog="python -m proxy",
+def parser(command: str = "") -> Any:
+    """The parser of `python -m proxy`; with a name, of that command of `zketcd`."""
+    made = configargparse.ArgumentParser(
+        prog=f"zketcd {command}" if command else "python -m proxy",
         description=_DESCRIPTION,
         auto_env_var_prefix="ZKETCD_",
         config_file_parser_class=configargparse.TomlConfigParser([_TABLE]),
         formatter_class=configargparse.ArgumentDefaultsHelpFormatter,
         allow_abbrev=False,
     )
-    add = parser.add_argument
+    add = made.add_argument
     add(
         "--config",
         is_config_file=True,
@@ -348,7 +349,7 @@ def _parser() -> Any:
         " (zookeeper.DigestAuthenticationProvider.superDigest)",
     )
     tls_options.add_options(add, values.file, values.address)
-    return parser
+    return made
 
 
 def _outside_the_table(file: str | None) -> list[str]:
