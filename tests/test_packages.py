@@ -35,7 +35,7 @@ class Packages(NamedTuple):
 @pytest.fixture(scope="module")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
     target = tmp_path_factory.mktemp("packages")
-    command = [sys.executable, REPOSITORY / "tools" / "make_packages.py", target]
+    command = [sys.executable, str(REPOSITORY / "tools" / "make_packages.py"), str(target)]
     printed = subprocess.run(
         [*command, "--revision", "1", "--revision", "2"], check=True, capture_output=True, text=True
     ).stdout

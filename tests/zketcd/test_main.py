@@ -13,9 +13,14 @@ from zketcd.commands import ALL
 
 def test_arguments_go_to_the_program_behind_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
     seen: list[object] = []
-    monkeypatch.setattr(ctl, "main", lambda *given: seen.append(given) or 7)
+
+    def program(*given: object) -> int:
+        seen.extend(given)
+        return 7
+
+    monkeypatch.setattr(ctl, "main", program)
     assert main(["log", "--tail", "3"]) == 7
-    assert seen == [(["--tail", "3"], "log")]
+    assert seen == [["--tail", "3"], "log"]
 
 
 @pytest.mark.parametrize("command", ALL)
