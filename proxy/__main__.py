@@ -41,6 +41,10 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         level=config.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
     logging.getLogger("hpack").setLevel(logging.INFO)  # else each header of etcd's has lines of its own
+    if config.zoo_cfg_ignored:
+        log.info("%s: without a meaning here: %s", config.zoo_cfg, ", ".join(config.zoo_cfg_ignored))
+    if config.zoo_cfg_unknown:
+        log.warning("%s: unknown settings, ignored: %s", config.zoo_cfg, ", ".join(config.zoo_cfg_unknown))
     try:
         tls = TlsContext(config.tls) if config.tls.cert else None
     except ValueError as error:

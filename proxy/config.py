@@ -1,15 +1,16 @@
-"""Configuration: command line, environment (`ZKETCD_...`) and a TOML file, in this order of precedence."""
+"""Configuration: command line, environment (`ZKETCD_...`), TOML file, zoo.cfg, in order of precedence."""
 
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import configargparse
 
 from codec.framing import DEFAULT_MAX_FRAME
 from proxy import option_values as values
-from proxy import tls_options
+from proxy import tls_options, zoo_cfg
 from proxy.admin import words
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 
@@ -62,6 +63,10 @@ class Config:
     snapshot_log_requests: int
     super_digest: str
     tls: tls_options.ClientTls
+    audit_log: str  # a file, "-" for the messages' own place, "" for none
+    zoo_cfg: str  # the path of ZooKeeper's file; "" for none
+    zoo_cfg_ignored: tuple[str, ...]  # its settings that have no meaning here
+    zoo_cfg_unknown: tuple[str, ...]  # and those that ZooKeeper does not have either
 
 
 def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
@@ -71,6 +76,14 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
     stray = _outside_the_table(given.config)
     if stray:
         made.error(f"{given.config}: options belong into a table [{_TABLE}]: {', '.join(stray)}")
+    ignored: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    if given.zoo_cfg:
+        try:
+            ignored, unknown = _take_zoo_cfg(made, given)
+        except ValueError as error:
+            made.error(f"{given.zoo_cfg}: {error}")
+        given = made.parse_args(arguments)
     host, port = given.listen
     low = values.milliseconds(given.min_session_timeout, given.tick_time)
     high = values.milliseconds(given.max_session_timeout, given.tick_time)
@@ -124,7 +137,38 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         snapshot_log_requests=given.snapshot_log_requests,
         super_digest=given.super_digest,
         tls=tls,
+        audit_log=given.audit_log,
+        zoo_cfg=given.zoo_cfg,
+        zoo_cfg_ignored=ignored,
+        zoo_cfg_unknown=unknown,
     )
+
+
+def _take_zoo_cfg(parser: Any, given: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Make what zoo.cfg says the defaults; the settings that were ignored, and unknown. Raises ValueError."""
+    # Java reads such files as Latin-1 (java.util.Properties.load).
+    text = Path(given.zoo_cfg).read_text(encoding="latin-1")
+
+    def is_given(option: str) -> bool:
+        default = parser.get_default(option)
+        action = actions[option]
+        if isinstance(default, str) and action.type is not None:
+            default = action.type(default)
+        return bool(getattr(given, option) != default)
+
+    actions = {action.dest: action for action in parser._actions}
+    found = zoo_cfg.read(text, is_given)
+    for option, value in found.options.items():
+        action = actions[option]
+        key = found.origin[option]
+        try:
+            read = action.type(value) if action.type is not None else value
+        except (configargparse.ArgumentTypeError, ValueError) as error:
+            raise ValueError(f"{key}: {error}") from error
+        if action.choices is not None and read not in action.choices:
+            raise ValueError(f"{key}: {value!r} is none of {', '.join(action.choices)}")
+    parser.set_defaults(**found.options)
+    return found.ignored, found.unknown
 
 
 def parser(command: str = "") -> Any:
@@ -144,6 +188,14 @@ def parser(command: str = "") -> Any:
         env_var="ZKETCD_CONFIG",
         metavar="FILE",
         help="TOML file with options, named without the leading dashes, in a table [zketcd]",
+    )
+    add(
+        "--zoo-cfg",
+        type=values.file,
+        default="",
+        metavar="FILE",
+        help="ZooKeeper's configuration file. Settings that mean the same here are used unless an option sets"
+        " them; settings that would be dangerous to ignore stop the start",
     )
     add(
         "--listen",
@@ -301,6 +353,13 @@ def parser(command: str = "") -> Any:
         choices=_LEVELS,
         default="INFO",
         help="lowest level of the messages that are logged on stderr",
+    )
+    add(
+        "--audit-log",
+        default="",
+        metavar="FILE",
+        help="file to which a line is appended for each change that a client asks for, as ZooKeeper's audit"
+        " log; - for the messages on stderr (audit.enable)",
     )
     values.add_etcd_access(add)
     add(

@@ -12,6 +12,7 @@ set -euo pipefail
 [ $# -eq 2 ] || { echo "usage: $0 OLDER.deb NEWER.deb" >&2 && exit 2; }
 older=$1 newer=$2
 root=$(mktemp -d)
+chmod 755 "$root" # mktemp keeps other users out, and so the user zketcd
 server=
 clean() {
     [ -z "$server" ] || kill -KILL "$server" 2>/dev/null || true
