@@ -22,6 +22,7 @@ from proxy.frontend.ports import bound_socket
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshots import Access
 from proxy.server import Server
+from proxy.support import logs
 from proxy.support.readiness import READY, STOPPING, notify
 from proxy.support.stdout import guarded
 from schema.errors import BadValue
@@ -37,9 +38,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     With `command` the arguments are those of `zketcd COMMAND`.
     """
     config = parse(arguments, command)
-    logging.basicConfig(
-        level=config.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
+    logs.configure(config.log_level, config.log_format)
     logging.getLogger("hpack").setLevel(logging.INFO)  # else each header of etcd's has lines of its own
     if config.zoo_cfg_ignored:
         log.info("%s: without a meaning here: %s", config.zoo_cfg, ", ".join(config.zoo_cfg_ignored))
@@ -50,6 +49,15 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     except ValueError as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 2
+    try:
+        with logs.audit_to(config.audit_log, config.log_format):
+            return _serve(config, tls)
+    except OSError as error:
+        print(f"zketcd: --audit-log {config.audit_log}: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _serve(config: Config, tls: TlsContext | None) -> int:
     try:
         # First of all: without the port there is no need to start an etcd and load a tree.
         with (

@@ -13,6 +13,7 @@ from proxy import option_values as values
 from proxy import tls_options, zoo_cfg
 from proxy.admin import words
 from proxy.etcd.transport import HTTP2, TRANSPORTS
+from proxy.support import logs
 
 _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etcd. Without --etcd it starts a
 single-node etcd of its own, for a trial or for a single machine."""
@@ -51,6 +52,8 @@ class Config:
     availability_zone: str
     read_only_mode: bool
     log_level: str
+    log_format: str
+    slow_request: int  # 0 for no log of them
     etcd_ca: str
     etcd_cert: str
     etcd_key: str
@@ -125,6 +128,8 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         availability_zone=given.availability_zone,
         read_only_mode=given.read_only_mode == "on",
         log_level=given.log_level,
+        log_format=given.log_format,
+        slow_request=given.slow_request_ms,
         etcd_ca=given.etcd_ca,
         etcd_cert=given.etcd_cert,
         etcd_key=given.etcd_key,
@@ -353,6 +358,19 @@ def parser(command: str = "") -> Any:
         choices=_LEVELS,
         default="INFO",
         help="lowest level of the messages that are logged on stderr",
+    )
+    add(
+        "--log-format",
+        choices=logs.FORMATS,
+        default=logs.TEXT,
+        help="form of the messages on stderr and of the audit log: text, or one JSON object a line",
+    )
+    add(
+        "--slow-request-ms",
+        type=values.not_negative,
+        default=0,
+        metavar="MS",
+        help="requests that take this long are logged, with where the time went; 0 for none",
     )
     add(
         "--audit-log",

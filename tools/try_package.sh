@@ -37,8 +37,9 @@ inside zketcd --version
 
 step "serve"
 sed -i 's|^etcd = .*|etcd = "embedded"|' "$root/etc/zketcd/zketcd.toml"
-inside setpriv --reuid=zketcd --regid=zketcd --clear-groups \
-    zketcd serve --config /etc/zketcd/zketcd.toml --listen 127.0.0.1:21810 --admin-listen none >"$root/tmp/log" 2>&1 &
+# exec: the process that gets the signal below has to be the server.
+(exec chroot "$root" env -i PATH=/usr/sbin:/usr/bin:/sbin:/bin setpriv --reuid=zketcd --regid=zketcd --clear-groups \
+    zketcd serve --config /etc/zketcd/zketcd.toml --listen 127.0.0.1:21810 --admin-listen none) >"$root/tmp/log" 2>&1 &
 server=$!
 for _ in $(seq 300); do
     grep '^ready' "$root/tmp/log" && break
@@ -52,7 +53,8 @@ printf ruok >&3
 etcd=$(grep -o 'http://127[^,]*' "$root/tmp/log" | head -n 1)
 inside zketcd ls --etcd "$etcd" /
 kill -TERM "$server"
-wait "$server" && echo "exit code 0"
+wait "$server"
+echo "exit code 0"
 server=
 
 step "upgrade"

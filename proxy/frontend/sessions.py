@@ -27,6 +27,7 @@ from schema.entry import Kind, decode_close, encode_attach, encode_close, encode
 log = logging.getLogger(__name__)
 
 PASSWORD_BYTES = 16
+_MASK = (1 << 64) - 1  # session ids are printed without a sign
 #: Seconds of silence after which etcd counts as out of reach, and no session's time runs.
 OUTAGE = 3.0
 # Seconds that a proxy has to carry its sessions over if its key is gone although it lives: etcd can end
@@ -113,8 +114,17 @@ class Actions(NamedTuple):
 class Sessions:
     """All sessions of this proxy by id, the orphans of dead ones, and the bounds of timeouts."""
 
-    def __init__(self, min_timeout_ms: int, max_timeout_ms: int, interval: float, counters: Counters) -> None:
-        """`interval`: seconds between two calls of `look`."""
+    def __init__(
+        self,
+        min_timeout_ms: int,
+        max_timeout_ms: int,
+        interval: float,
+        counters: Counters,
+        ended: Callable[[int], None] | None = None,
+    ) -> None:
+        """`interval`: seconds between two calls of `look`. `ended` is called with a session that ended here."""
+        self._ended = ended
+        self._ended_last = 0  # so that its end is logged once
         self._by_id: dict[int, Session] = {}
         self._orphans: dict[int, _Orphan] = {}
         self._min = min_timeout_ms
@@ -211,7 +221,13 @@ class Sessions:
                 self._by_id[session_id] = Session(session_id, attached[session_id].timeout_ms, now)
             return None
         session = self._by_id.pop(session_id, None)
-        return None if session is None else session.connection
+        if session is None:
+            return None
+        if incarnation is not None:
+            log.info("session 0x%x: continued at another proxy", session_id & _MASK)
+        elif session_id != self._ended_last:
+            log.info("session 0x%x: ended by its client", session_id & _MASK)
+        return session.connection
 
     def proxy_gone(self, incarnation: str, attached: Mapping[int, Attached], now: float) -> None:
         """A proxy's key is gone: nobody hears the clients of the sessions that are attached to it."""
@@ -307,7 +323,11 @@ class Sessions:
         """A CLOSE has its outcome. If the session ended `changed` is next, else the next look tries again."""
         if not err:
             self._counters.sessions_expired += 1
-            log.info("session 0x%x expired: %s", pending.session_id, decode_close(pending.body).reason)
+            reason = decode_close(pending.body).reason
+            log.info("session 0x%x: expired: %s", pending.session_id & _MASK, reason)
+            self._ended_last = pending.session_id
+            if self._ended is not None:
+                self._ended(pending.session_id)
         session = self._by_id.get(pending.session_id)
         if session is not None:
             session.ending = False

@@ -6,7 +6,7 @@ to the tree is in `ops`; the requests of the proxies themselves (sessions, due n
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
@@ -103,6 +103,11 @@ class Machine:
     def last_checkpoint(self) -> tuple[int, int]:
         """(entries, digest) for entries that this proxy sends; (0, 0) if there is none yet."""
         return self.checkpoints[-1] if self.checkpoints else (0, 0)
+
+    @property
+    def ended(self) -> Sequence[str]:
+        """The ephemerals of the session that ended last, for who writes down what went with it."""
+        return self._tx.ended
 
     def compute_digest(self) -> int:
         """The digest from scratch."""

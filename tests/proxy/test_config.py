@@ -44,6 +44,8 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "read-only-mode": ("read_only_mode", "on", True),
     "log-level": ("log_level", "debug", "DEBUG"),
     "audit-log": ("audit_log", "-", "-"),
+    "log-format": ("log_format", "json", "json"),
+    "slow-request-ms": ("slow_request", "250", 250),
     "zoo-cfg": ("zoo_cfg zoo_cfg_ignored zoo_cfg_unknown", os.devnull, (os.devnull, (), ())),
     "etcd-ca": ("etcd_ca", __file__, __file__),
     "etcd-cert": ("etcd_cert", __file__, __file__),
