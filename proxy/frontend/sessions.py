@@ -122,7 +122,7 @@ class Sessions:
         counters: Counters,
         ended: Callable[[int], None] | None = None,
     ) -> None:
-        """`interval`: seconds between two calls of `look`. `ended` is called with a session that ended here."""
+        """`interval`: seconds between two calls of `look`. `ended`: called with a session that ended here."""
         self._ended = ended
         self._ended_last = 0  # so that its end is logged once
         self._by_id: dict[int, Session] = {}

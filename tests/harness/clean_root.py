@@ -22,10 +22,10 @@ _KNOWN = tuple(f"Package: {name}\n" for name in ("adduser", "libc6", "libstdc++6
 _USERS = "root:x:0:0:root:/root:/bin/sh\nnobody:x:65534:65534:nobody:/nonexistent:/usr/sbin/nologin\n"
 _GROUPS = "root:x:0:\nnogroup:x:65534:\n"
 _MOUNTS = """set -e
-mount -t overlay overlay -o "lowerdir=/usr,upperdir=$1/upper,workdir=$1/work" "$1/root/usr"
-mount --rbind /dev "$1/root/dev"
-mount -t proc proc "$1/root/proc"
-root=$1/root
+mount -t overlay overlay -o "lowerdir=/usr,upperdir=$1/upper,workdir=$1/work" "$1/tree/usr"
+mount --rbind /dev "$1/tree/dev"
+mount -t proc proc "$1/tree/proc"
+root=$1/tree
 shift
 exec chroot "$root" "$@"
 """
@@ -55,8 +55,8 @@ class CleanRoot:
     def __init__(self, folder: Path) -> None:
         """Make the folders and files that a Debian without packages of its own has."""
         self._folder = folder
-        self.path = folder / "root"
-        for name in ("upper", "work", *(f"root/{name}" for name in _FOLDERS)):
+        self.path = folder / "tree"
+        for name in ("upper", "work", *(f"tree/{name}" for name in _FOLDERS)):
             (folder / name).mkdir(parents=True)
         (self.path / "tmp").chmod(0o1777)
         for name in ("bin", "sbin", "lib", "lib64"):
