@@ -136,7 +136,7 @@ def make_archive(site: Path, target: Path) -> Path:
     archive = target / f"zketcd-{VERSION}-py{_PYTHON}-{platform.machine()}.pyz"
     subprocess.run(
         [
-            sys.executable, "-m", "shiv", "--site-packages", site, "--entry-point", "zketcd.__main__:main",
+            sys.executable, "-m", "shiv", "--site-packages", site, "--entry-point", "zketcd.__main__:entry",
             "--python", f"/usr/bin/env python{_PYTHON}", "--reproducible", "--output-file", archive,
         ],
         check=True,

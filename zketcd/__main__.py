@@ -7,6 +7,7 @@ import sys
 from collections.abc import Sequence
 from importlib import import_module
 
+from proxy.support.stdout import guarded
 from zketcd.commands import Command, available
 from zketcd.parsers import top
 
@@ -40,5 +41,10 @@ def _run(name: str, command: Command, arguments: Sequence[str]) -> int:
     return int(program.main(arguments, name))
 
 
+def entry() -> int:
+    """What the installed command runs: `main`, with a standard output that may fail."""
+    return guarded(main, "zketcd")
+
+
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(entry())

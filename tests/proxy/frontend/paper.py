@@ -8,7 +8,6 @@ from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection
 from proxy.frontend.host import Host
 from proxy.frontend.load import Load
-from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.sessions import Session
 from proxy.frontend.touched import Touched
 from proxy.log.pending import Pending
@@ -130,7 +129,6 @@ class PaperHost:
         self.latency = Latency((*operations.reads, *operations.writes))
         self.counters = Counters()
         self.load = Load(100_000)
-        self.request_logs: RequestLogs | None = None
         self.touched = Touched(cast(asyncio.AbstractEventLoop, loop))
         self.pending: list[Pending] = []
         self.attached: list[ConnectRequest] = []

@@ -5,7 +5,6 @@ from typing import cast
 
 import pytest
 
-from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.touched import Touched
 from tests.proxy.frontend.paper import PaperLoop
 
@@ -31,7 +30,6 @@ class Connection:
 class World:
     def __init__(self) -> None:
         self.loop = PaperLoop()
-        self.request_logs: RequestLogs | None = None
         self.touched = Touched(cast(asyncio.AbstractEventLoop, self.loop))
         self.settled: list[str] = []
 
