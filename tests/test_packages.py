@@ -32,7 +32,7 @@ class Packages(NamedTuple):
     newer: Path
 
 
-@pytest.fixture(scope="module")
+@pytest.fixture(scope="session")
 def packages(tmp_path_factory: pytest.TempPathFactory) -> Packages:
     target = tmp_path_factory.mktemp("packages")
     command = [sys.executable, str(REPOSITORY / "tools" / "make_packages.py"), str(target)]
