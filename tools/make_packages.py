@@ -45,6 +45,7 @@ _FILES = {
     "deploy/monitoring/alerts.yml": ("usr/share/doc/zketcd/examples/alerts.yml", 0o644),
     "deploy/monitoring/dashboard.json": ("usr/share/doc/zketcd/examples/dashboard.json", 0o644),
     "requirements/pipeline.txt": ("usr/share/zketcd/pipeline.txt", 0o644),
+    "requirements/pipeline-small.txt": ("usr/share/zketcd/pipeline-small.txt", 0o644),
     "requirements/grpcio.txt": ("usr/share/zketcd/grpcio.txt", 0o644),
 }
 # Where each shell looks for completion.
