@@ -8,7 +8,7 @@ export PYTHON
 VENV := .venv/bin
 PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --require-hashes
 STAMPS := .venv/.stamps
-SOURCES := codec schema proxy pipeline proof tests bench tools deploy
+SOURCES := codec schema proxy pipeline zketcd proof tests bench tools deploy
 
 # Arguments for the program behind a target: make run ARGS="--listen 0.0.0.0:2181", make test ARGS="-k watches"
 ARGS ?=
@@ -79,6 +79,10 @@ run: setup ## Serve ZooKeeper clients on 127.0.0.1:2181 with an embedded etcd, w
 .PHONY: pyfiles
 pyfiles: ## Write build/pyfiles.zip, our modules for spark-submit --py-files
 	@$(PYTHON) tools/make_pyfiles.py build/pyfiles.zip && echo build/pyfiles.zip
+
+.PHONY: package
+package: setup-dev ## Build the Debian package, the single-file archive and their bill of materials in build/packages
+	@$(VENV)/python tools/make_packages.py build/packages $(ARGS)
 
 .PHONY: bench
 bench: setup-test ## Measure zketcd, real ZooKeeper and raw etcd transactions

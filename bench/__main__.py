@@ -61,10 +61,10 @@ def whole(value: str) -> int:
     return numbers(value)[0]
 
 
-def parser() -> argparse.ArgumentParser:
-    """The command line's grammar."""
+def parser(command: str = "") -> argparse.ArgumentParser:
+    """The command line's grammar; with a name, of that command of `zketcd`."""
     found = argparse.ArgumentParser(
-        prog="python -m bench",
+        prog=f"zketcd {command}" if command else "python -m bench",
         description="Compare zketcd with ZooKeeper and raw etcd: tables on stdout, progress on stderr.",
         allow_abbrev=False,
     )
@@ -157,13 +157,13 @@ def environment(plan: Plan, arguments: Sequence[str]) -> dict[str, object]:
     }
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
+def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     """Runs the bench; returns 1 if any run was invalid."""
     arguments = sys.argv[1:] if arguments is None else arguments
-    options = parser().parse_args(arguments)
+    options = parser(command).parse_args(arguments)
     servers = options.servers or (curves.SERVERS if options.curves else NAMES)
     if options.curves and not set(servers) <= set(curves.SERVERS):
-        parser().error(f"--curves are of {' and '.join(curves.SERVERS)} only")
+        parser(command).error(f"--curves are of {' and '.join(curves.SERVERS)} only")
     plan = plan_of(options)
     if not plan.cells:
         parser().error(f"--curves are of {', '.join(curves.WORKLOADS)} only")

@@ -13,8 +13,8 @@ import signal
 import sys
 from collections.abc import Sequence
 from types import ModuleType
-from typing import NamedTuple
 
+from pipeline.commands import COMMANDS
 from pipeline.errors import MissingPackage
 from pipeline.jobs.failure import is_expected, reason_of
 from proxy.support.stdout import guarded
@@ -24,40 +24,35 @@ _FAILED = 2
 _PACKAGES = ("numpy", "pyarrow")
 
 
-class Command(NamedTuple):
-    """A command; its module has add_arguments(parser) and run(arguments) -> exit code."""
+def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
+    """Run one command; returns the exit code. argparse itself exits with 2 for wrong usage.
 
-    module: str
-    summary: str
-
-
-COMMANDS = {
-    "import": Command("pipeline.jobs.import_", "copy a tree of ZooKeeper into etcd"),
-    "export": Command(
-        "pipeline.jobs.export", "write a tree in etcd as a snapshot for ZooKeeper, or as a table"
-    ),
-    "follow": Command("pipeline.jobs.follow", "keep a tree in etcd level with a running ZooKeeper"),
-    "verify": Command("pipeline.jobs.verify", "compare two trees, node by node and field by field"),
-    "inspect": Command(
-        "pipeline.jobs.inspect", "report what a tree contains, and what its logs show about writes"
-    ),
-}
-
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; returns the exit code. argparse itself exits with 2 for wrong usage."""
+    With `command` the arguments are those of `zketcd COMMAND`.
+    """
     words = sys.argv[1:] if arguments is None else list(arguments)
+    program = f"zketcd {command}" if command else "python -m pipeline"
     try:
-        given = _parser(words).parse_args(words)
+        made = parser(command) if command else _parser(words)
+        given = made.parse_args(words)
         return int(given.run(given))
     except KeyboardInterrupt:
-        print("python -m pipeline: interrupted; what was begun can be run again", file=sys.stderr)
+        print(f"{program}: interrupted; what was begun can be run again", file=sys.stderr)
         return _INTERRUPTED
     except Exception as error:
         if not is_expected(error):
             raise
-        print(f"python -m pipeline: {reason_of(error)}", file=sys.stderr)
+        print(f"{program}: {reason_of(error)}", file=sys.stderr)
         return _FAILED
+
+
+def parser(command: str) -> argparse.ArgumentParser:
+    """The parser of a command as `zketcd` has it. Raises MissingPackage."""
+    summary = COMMANDS[command].summary
+    made = argparse.ArgumentParser(prog=f"zketcd {command}", description=summary, allow_abbrev=False)
+    module = _imported(COMMANDS[command].module)
+    module.add_arguments(made)
+    made.set_defaults(run=module.run)
+    return made
 
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:

@@ -6,14 +6,14 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, nullcontext
 
 import uvloop
 
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
-from proxy.config import Config, parse
+from proxy.config import Config, parse, parser
 from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
 from proxy.etcd.model import EtcdError
@@ -22,24 +22,42 @@ from proxy.frontend.ports import bound_socket
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshots import Access
 from proxy.server import Server
+from proxy.support import logs
+from proxy.support.readiness import READY, STOPPING, notify
 from proxy.support.stdout import guarded
 from schema.errors import BadValue
+
+__all__ = ["main", "parser"]
 
 log = logging.getLogger("zketcd")
 
 
-def main() -> int:
-    """Run until a signal; the exit code of the process: 0 after a drain, 1 for a failure, 2 for bad usage."""
-    config = parse()
-    logging.basicConfig(
-        level=config.log_level, format="%(asctime)s %(levelname)s %(name)s: %(message)s", stream=sys.stderr
-    )
+def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
+    """Run until a signal; the exit code of the process: 0 after a drain, 1 for a failure, 2 for bad usage.
+
+    With `command` the arguments are those of `zketcd COMMAND`.
+    """
+    config = parse(arguments, command)
+    logs.configure(config.log_level, config.log_format)
     logging.getLogger("hpack").setLevel(logging.INFO)  # else each header of etcd's has lines of its own
+    if config.zoo_cfg_ignored:
+        log.info("%s: without a meaning here: %s", config.zoo_cfg, ", ".join(config.zoo_cfg_ignored))
+    if config.zoo_cfg_unknown:
+        log.warning("%s: unknown settings, ignored: %s", config.zoo_cfg, ", ".join(config.zoo_cfg_unknown))
     try:
         tls = TlsContext(config.tls) if config.tls.cert else None
     except ValueError as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 2
+    try:
+        with logs.audit_to(config.audit_log, config.log_format):
+            return _serve(config, tls)
+    except OSError as error:
+        print(f"zketcd: --audit-log {config.audit_log}: {error.strerror}", file=sys.stderr)
+        return 2
+
+
+def _serve(config: Config, tls: TlsContext | None) -> int:
     try:
         # First of all: without the port there is no need to start an etcd and load a tree.
         with (
@@ -126,6 +144,7 @@ async def _run(
             return 0
         await started
         collect_rarely()
+        notify(READY)
         _say(
             f"ready: serving ZooKeeper clients on {config.host}:{server.port},"
             f" etcd at {','.join(endpoints)}, prefix {config.prefix},"
@@ -138,6 +157,7 @@ async def _run(
                 raise cause.result()
             cause.cancel()
         log.info("draining")
+        notify(STOPPING)
         await server.stop()
     return 0
 

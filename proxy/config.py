@@ -1,17 +1,19 @@
-"""Configuration: command line, environment (`ZKETCD_...`) and a TOML file, in this order of precedence."""
+"""Configuration: command line, environment (`ZKETCD_...`), TOML file, zoo.cfg, in order of precedence."""
 
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import configargparse
 
 from codec.framing import DEFAULT_MAX_FRAME
 from proxy import option_values as values
-from proxy import tls_options
+from proxy import tls_options, zoo_cfg
 from proxy.admin import words
 from proxy.etcd.transport import HTTP2, TRANSPORTS
+from proxy.support import logs
 
 _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etcd. Without --etcd it starts a
 single-node etcd of its own, for a trial or for a single machine."""
@@ -50,6 +52,8 @@ class Config:
     availability_zone: str
     read_only_mode: bool
     log_level: str
+    log_format: str
+    slow_request: int  # 0 for no log of them
     etcd_ca: str
     etcd_cert: str
     etcd_key: str
@@ -62,30 +66,42 @@ class Config:
     snapshot_log_requests: int
     super_digest: str
     tls: tls_options.ClientTls
+    audit_log: str  # a file, "-" for the messages' own place, "" for none
+    zoo_cfg: str  # the path of ZooKeeper's file; "" for none
+    zoo_cfg_ignored: tuple[str, ...]  # its settings that have no meaning here
+    zoo_cfg_unknown: tuple[str, ...]  # and those that ZooKeeper does not have either
 
 
-def parse(arguments: Sequence[str] | None = None) -> Config:
+def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
     """The configuration of a command line. A wrong value is reported on stderr and exits with 2."""
-    parser = _parser()
-    given = parser.parse_args(arguments)
+    made = parser(command)
+    given = made.parse_args(arguments)
     stray = _outside_the_table(given.config)
     if stray:
-        parser.error(f"{given.config}: options belong into a table [{_TABLE}]: {', '.join(stray)}")
+        made.error(f"{given.config}: options belong into a table [{_TABLE}]: {', '.join(stray)}")
+    ignored: tuple[str, ...] = ()
+    unknown: tuple[str, ...] = ()
+    if given.zoo_cfg:
+        try:
+            ignored, unknown = _take_zoo_cfg(made, given)
+        except ValueError as error:
+            made.error(f"{given.zoo_cfg}: {error}")
+        given = made.parse_args(arguments)
     host, port = given.listen
     low = values.milliseconds(given.min_session_timeout, given.tick_time)
     high = values.milliseconds(given.max_session_timeout, given.tick_time)
     if max(low, high) > values.MAX_INT:
-        parser.error(f"a session timeout of {max(low, high)} ms does not fit into ZooKeeper's protocol")
+        made.error(f"a session timeout of {max(low, high)} ms does not fit into ZooKeeper's protocol")
     if low > high:
-        parser.error(f"--min-session-timeout {low} is above --max-session-timeout {high}")
+        made.error(f"--min-session-timeout {low} is above --max-session-timeout {high}")
     if bool(given.etcd_cert) != bool(given.etcd_key):
-        parser.error("--etcd-cert and --etcd-key must be given together")
+        made.error("--etcd-cert and --etcd-key must be given together")
     if bool(given.etcd_user) != bool(given.etcd_password):
-        parser.error("--etcd-user and --etcd-password must be given together")
+        made.error("--etcd-user and --etcd-password must be given together")
     try:
         tls = tls_options.read(given)
     except ValueError as error:
-        parser.error(str(error))
+        made.error(str(error))
         raise
     return Config(
         host=host,
@@ -112,6 +128,8 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         availability_zone=given.availability_zone,
         read_only_mode=given.read_only_mode == "on",
         log_level=given.log_level,
+        log_format=given.log_format,
+        slow_request=given.slow_request_ms,
         etcd_ca=given.etcd_ca,
         etcd_cert=given.etcd_cert,
         etcd_key=given.etcd_key,
@@ -124,25 +142,65 @@ def parse(arguments: Sequence[str] | None = None) -> Config:
         snapshot_log_requests=given.snapshot_log_requests,
         super_digest=given.super_digest,
         tls=tls,
+        audit_log=given.audit_log,
+        zoo_cfg=given.zoo_cfg,
+        zoo_cfg_ignored=ignored,
+        zoo_cfg_unknown=unknown,
     )
 
 
-def _parser() -> Any:
-    parser = configargparse.ArgumentParser(
-        prog="python -m proxy",
+def _take_zoo_cfg(parser: Any, given: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Make what zoo.cfg says the defaults; the settings that were ignored, and unknown. Raises ValueError."""
+    # Java reads such files as Latin-1 (java.util.Properties.load).
+    text = Path(given.zoo_cfg).read_text(encoding="latin-1")
+
+    def is_given(option: str) -> bool:
+        default = parser.get_default(option)
+        action = actions[option]
+        if isinstance(default, str) and action.type is not None:
+            default = action.type(default)
+        return bool(getattr(given, option) != default)
+
+    actions = {action.dest: action for action in parser._actions}
+    found = zoo_cfg.read(text, is_given)
+    for option, value in found.options.items():
+        action = actions[option]
+        key = found.origin[option]
+        try:
+            read = action.type(value) if action.type is not None else value
+        except (configargparse.ArgumentTypeError, ValueError) as error:
+            raise ValueError(f"{key}: {error}") from error
+        if action.choices is not None and read not in action.choices:
+            raise ValueError(f"{key}: {value!r} is none of {', '.join(action.choices)}")
+    parser.set_defaults(**found.options)
+    return found.ignored, found.unknown
+
+
+def parser(command: str = "") -> Any:
+    """The parser of `python -m proxy`; with a name, of that command of `zketcd`."""
+    made = configargparse.ArgumentParser(
+        prog=f"zketcd {command}" if command else "python -m proxy",
         description=_DESCRIPTION,
         auto_env_var_prefix="ZKETCD_",
         config_file_parser_class=configargparse.TomlConfigParser([_TABLE]),
         formatter_class=configargparse.ArgumentDefaultsHelpFormatter,
         allow_abbrev=False,
     )
-    add = parser.add_argument
+    add = made.add_argument
     add(
         "--config",
         is_config_file=True,
         env_var="ZKETCD_CONFIG",
         metavar="FILE",
         help="TOML file with options, named without the leading dashes, in a table [zketcd]",
+    )
+    add(
+        "--zoo-cfg",
+        type=values.file,
+        default="",
+        metavar="FILE",
+        help="ZooKeeper's configuration file. Settings that mean the same here are used unless an option sets"
+        " them; settings that would be dangerous to ignore stop the start",
     )
     add(
         "--listen",
@@ -301,6 +359,26 @@ def _parser() -> Any:
         default="INFO",
         help="lowest level of the messages that are logged on stderr",
     )
+    add(
+        "--log-format",
+        choices=logs.FORMATS,
+        default=logs.TEXT,
+        help="form of the messages on stderr and of the audit log: text, or one JSON object a line",
+    )
+    add(
+        "--slow-request-ms",
+        type=values.not_negative,
+        default=0,
+        metavar="MS",
+        help="requests that take this long are logged, with where the time went; 0 for none",
+    )
+    add(
+        "--audit-log",
+        default="",
+        metavar="FILE",
+        help="file to which a line is appended for each change that a client asks for, as ZooKeeper's audit"
+        " log; - for the messages on stderr (audit.enable)",
+    )
     values.add_etcd_access(add)
     add(
         "--etcd-transport",
@@ -348,7 +426,7 @@ def _parser() -> Any:
         " (zookeeper.DigestAuthenticationProvider.superDigest)",
     )
     tls_options.add_options(add, values.file, values.address)
-    return parser
+    return made
 
 
 def _outside_the_table(file: str | None) -> list[str]:

@@ -4,10 +4,12 @@ The log sees the server as its `Listener`, the admin side as its `Subject`.
 """
 
 import asyncio
+import getpass
 import logging
 import socket
 import time
 from collections.abc import Callable, Collection, Iterator
+from functools import partial
 
 from codec.constants import KeeperFeature
 from proxy.admin.environment import VERSION
@@ -27,6 +29,7 @@ from proxy.frontend.host import Host
 from proxy.frontend.load import Load
 from proxy.frontend.ports import Ports, bound_socket
 from proxy.frontend.read_only import ReadOnlySessions
+from proxy.frontend.request_logs import RequestLogs, Stages
 from proxy.frontend.session_timer import SessionTimer, interval_of
 from proxy.frontend.sessions import OUTAGE, Contact, Sessions
 from proxy.frontend.touched import Touched
@@ -42,6 +45,7 @@ from proxy.state.operation import Reading
 from proxy.state.ops import EXTENDED, FEATURES, PLAIN
 from proxy.state.ops.features import system_nodes
 from proxy.state.watches import WatchTable
+from proxy.support import logs
 from proxy.support.counters import Counters
 from proxy.support.latency import Latency
 from proxy.support.tasks import Tasks
@@ -88,8 +92,13 @@ class Server:
         )
         self.log.on_disagreement = self._judge
         interval = interval_of(config.tick_time)
+        self.request_logs = self._request_logs(config, frozenset(operations.writes))
         self.sessions = Sessions(
-            config.min_session_timeout, config.max_session_timeout, interval, self.counters
+            config.min_session_timeout,
+            config.max_session_timeout,
+            interval,
+            self.counters,
+            None if self.request_logs is None else self.request_logs.session_ended,
         )
         read_only = ReadOnlySessions(
             self.sessions, lambda: self.machine.zxid, lambda: self.in_touch, loop.time
@@ -137,9 +146,23 @@ class Server:
             self.words.answer,
             self.connections.opened,
             self.connections.gone,
+            self.request_logs,
         )
         places = self.connections.places
         self._ports = Ports(lambda: Connection(host, loop), places, tls, loop, self._tasks)
+
+    def _request_logs(self, config: Config, writes: frozenset[int]) -> RequestLogs | None:
+        if not config.audit_log and not config.slow_request:
+            return None
+        return RequestLogs(
+            getpass.getuser(),
+            partial(logs.audit.info, "%s") if config.audit_log else None,
+            config.slow_request,
+            lambda: Stages(*self.log.stages),
+            lambda: self.machine.ended,
+            time.perf_counter_ns,
+            writes,
+        )
 
     # -- life ----------------------------------------------------------------------------------------------
 
@@ -166,6 +189,8 @@ class Server:
         self._tasks.start(self._pulse.run(), "ask etcd for its status")
         listener = listener or bound_socket(self._config.host, self._config.port)
         await self._ports.open(listener, secure, self._config.tls.listen)
+        if self.request_logs is not None:
+            self.request_logs.server("serverStart")
 
     async def failed(self) -> BaseException:
         """Wait for a fault that the server cannot go on with."""
@@ -180,6 +205,8 @@ class Server:
 
     async def stop(self) -> None:
         """Stop accepting, answer what is here, close the connections. Sessions stay alive for others."""
+        if self.request_logs is not None:
+            self.request_logs.server("serverStop")
         self._draining = True
         self._ports.close()
         self.connections.drain()

@@ -26,9 +26,11 @@ FOLDERS = ("bench", "deploy", "pipeline", "proof", "proxy", "tests", "tools")
 # README.md asks for these before anything else.
 PREREQUISITES = {"git", "make", "python3", "python3.11"}
 # Packages that Debian marks as essential: libc-bin, util-linux, dash, bash, coreutils, dpkg, apt.
-ESSENTIAL = {"apt-get", "bash", "dpkg-deb", "ldconfig", "setpriv", "sh", "true"}
+ESSENTIAL = {"apt-get", "bash", "dpkg", "dpkg-deb", "ldconfig", "setpriv", "sh", "true", "unshare"}
 # Folders that are searched for a program that has a name of its own.
-SEARCHED = {"/usr/sbin", "/usr/share/java"}
+SEARCHED = {"/usr/bin", "/usr/sbin", "/usr/share", "/usr/share/java"}
+# What our own package brings.
+PACKAGED = {"/usr/bin/zketcd", "/usr/share/doc/zketcd/copyright"}
 
 # First words of commands that are no programs: `python -m pipeline import`.
 OUR_OWN = {"import"}
@@ -101,7 +103,7 @@ def installed() -> set[str]:
 def _is_provided(program: str, programs: set[str]) -> bool:
     if program.startswith(("/usr/", "/bin/", "/sbin/")):
         below = any(one.startswith(program + "/") for one in programs)
-        return program in programs | SEARCHED or below or Path(program).name in ESSENTIAL
+        return program in programs | SEARCHED | PACKAGED or below or Path(program).name in ESSENTIAL
     return program in programs | PREREQUISITES | ESSENTIAL | OUR_OWN
 
 

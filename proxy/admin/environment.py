@@ -4,7 +4,9 @@ import os
 import platform
 import socket
 
-VERSION = "3.9.3-zketcd-0.1.0, built on 2026-11-21 00:00 UTC"
+from proxy import version
+
+VERSION = f"3.9.3-zketcd-{version.VERSION}, built on {version.BUILT}"
 _FOLDER = os.getcwd()  # the process never changes it
 
 

@@ -1,5 +1,6 @@
 """`python -m proxy.ctl`: reads or repairs a tree in etcd, without a running proxy.
 
-`options`: the command line. `reading`: the tree as ls, get, stat and sessions. `history`: the log, its sizes,
-the proxies. `changes`: commands that change something. `output`: how results are printed.
+`commands`: their names. `options`: the command line. `reading`: the tree as ls, get, stat and sessions.
+`history`: the log, its sizes, the proxies. `changes`: commands that change something. `output`: how results
+are printed.
 """

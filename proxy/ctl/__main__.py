@@ -23,9 +23,9 @@ from schema.keys import Keyspace
 _RETRY = 0.2  # seconds between two tries to reach etcd
 
 
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one command; the exit code."""
-    options = parser()
+def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
+    """Run one command; the exit code. With `command` the arguments are those of `zketcd COMMAND`."""
+    options = parser(command)
     given = options.parse_args(arguments)
     if not given.etcd:
         options.error(
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         output = asyncio.run(_run(given))
     except (CommandFailed, TreeNotServable, EtcdError, OSError, ValueError) as error:
-        print(f"zketcd ctl: {error}", file=sys.stderr)
+        print(f"zketcd {command or 'ctl'}: {error}", file=sys.stderr)
         return 1
     print(output.text(given.json))
     return 0

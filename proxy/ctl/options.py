@@ -1,21 +1,27 @@
-"""The command line of `python -m proxy.ctl`: options as those of the server, then a command."""
+"""The command line of `python -m proxy.ctl`: options as those of the server, then a command.
 
+The same commands are commands of `zketcd`, where options and arguments come in any order.
+"""
+
+from argparse import ArgumentParser
+from collections.abc import Callable
 from typing import Any
 
 import configargparse
 
 from proxy import option_values as values
+from proxy.ctl.commands import COMMANDS
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 
 _DESCRIPTION = """Read or repair a tree of zketcd in etcd. The commands read etcd directly and need no
 running proxy. Exit codes: 0 done, 1 not done, 2 wrong usage."""
 
 
-def parser() -> Any:
-    """The parser."""
+def parser(command: str = "") -> Any:
+    """The parser of `python -m proxy.ctl`; with a name, of the command as `zketcd` has it."""
     made = configargparse.ArgumentParser(
-        prog="python -m proxy.ctl",
-        description=_DESCRIPTION,
+        prog=f"zketcd {command}" if command else "python -m proxy.ctl",
+        description=_sentence(command) if command else _DESCRIPTION,
         auto_env_var_prefix="ZKETCD_",
         config_file_parser_class=configargparse.TomlConfigParser(["zketcd"]),
         formatter_class=configargparse.ArgumentDefaultsHelpFormatter,
@@ -24,10 +30,13 @@ def parser() -> Any:
     )
     _add_connection(made.add_argument)
     made.add_argument("--json", action="store_true", help="print JSON instead of text")
+    if command:
+        _ARGUMENTS.get(command, _no_arguments)(made)
+        made.set_defaults(command=command)
+        return made
     commands = made.add_subparsers(dest="command", metavar="COMMAND", required=True)
-    _add_reading(commands)
-    _add_history(commands)
-    _add_changes(commands)
+    for name in COMMANDS:
+        _add(commands, name)
     return made
 
 
@@ -58,91 +67,79 @@ def _add_connection(add: Any) -> None:
     )
 
 
-def _add_reading(commands: Any) -> None:
-    _add_ls(commands)
-    _add_get(commands)
-    _add_stat(commands)
-    _add(commands, "sessions", "list the sessions")
-    replay = _add(
-        commands,
-        "replay",
-        "show the tree as it was at a position: `replay --to POSITION ls /`. The command `log` shows"
-        " positions",
-    )
-    replay.add_argument(
+def _add(commands: Any, name: str) -> None:
+    # A plain parser: one of configargparse's would read the environment and the file again.
+    made = commands.add_parser(name, help=COMMANDS[name], description=_sentence(name), allow_abbrev=False)
+    _ARGUMENTS.get(name, _no_arguments)(made)
+
+
+def _sentence(name: str) -> str:
+    text = COMMANDS[name]
+    return f"{text[0].upper()}{text[1:]}."
+
+
+def _no_arguments(parser: ArgumentParser) -> None:
+    """Of a command that has none."""
+
+
+def _ls(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("-R", "--recursive", action="store_true", help="list the whole subtree")
+
+
+def _get(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH")
+    parser.add_argument("--hex", action="store_true", help="show the data as hexadecimal numbers")
+
+
+def _stat(parser: ArgumentParser) -> None:
+    parser.add_argument("path", metavar="PATH")
+
+
+def _replay(parser: ArgumentParser) -> None:
+    parser.add_argument(
         "--to", type=values.positive, required=True, metavar="POSITION", help="the last position to apply"
     )
-    inner = replay.add_subparsers(dest="inner", metavar="COMMAND", required=True)
-    _add_ls(inner)
-    _add_get(inner)
-    _add_stat(inner)
-    _add(inner, "sessions", "list the sessions")
+    inner = parser.add_subparsers(dest="inner", metavar="COMMAND", required=True, parser_class=ArgumentParser)
+    for name in ("ls", "get", "stat", "sessions"):
+        _add(inner, name)
 
 
-def _add_ls(commands: Any) -> None:
-    ls = _add(commands, "ls", "list the children of a node")
-    ls.add_argument("path", metavar="PATH")
-    ls.add_argument("-R", "--recursive", action="store_true", help="list the whole subtree")
-
-
-def _add_get(commands: Any) -> None:
-    get = _add(commands, "get", "show a node's data, ACL and Stat")
-    get.add_argument("path", metavar="PATH")
-    get.add_argument("--hex", action="store_true", help="show the data as hexadecimal numbers")
-
-
-def _add_stat(commands: Any) -> None:
-    stat = _add(commands, "stat", "show a node's Stat")
-    stat.add_argument("path", metavar="PATH")
-
-
-def _add_history(commands: Any) -> None:
-    _add(commands, "proxies", "list the living proxies, the eldest first")
-    log = _add(commands, "log", "show the log's entries: position, proxy, number, clock and requests")
-    log.add_argument(
+def _log(parser: ArgumentParser) -> None:
+    parser.add_argument(
         "--tail",
         type=values.positive,
         default=20,
         metavar="N",
         help="number of entries to show, counted from the end",
     )
-    _add(commands, "sizes", "show the sizes of the log and of the snapshots")
 
 
-def _add_changes(commands: Any) -> None:
-    _add(
-        commands,
-        "snapshot",
-        "write a snapshot now, and delete from the log what the snapshot before it holds",
-    )
-    void = _add(
-        commands,
-        "void",
-        "replace a log entry that no proxy can read by an empty one. Its requests have no effect. Stop all"
-        " proxies first",
-    )
-    void.add_argument(
+def _void(parser: ArgumentParser) -> None:
+    parser.add_argument(
         "incarnation",
         metavar="INCARNATION",
         help="incarnation that appended the entry, from the proxy's error message",
     )
-    void.add_argument("number", type=values.positive, metavar="NUMBER", help="the entry's number")
-    void.add_argument(
+    parser.add_argument("number", type=values.positive, metavar="NUMBER", help="the entry's number")
+    parser.add_argument(
         "--force",
         action="store_true",
         help="do it even while proxies live. A proxy that has already applied the entry then has a different"
         " tree",
     )
-    level = _add(
-        commands,
-        "raise-level",
-        "raise the tree's level, after all proxies have been upgraded (docs/upgrading.md)",
-    )
-    level.add_argument("level", type=values.positive, metavar="N", help="the new level")
 
 
-def _add(commands: Any, name: str, text: str) -> Any:
-    # A plain parser: one of configargparse's would read the environment and the file again.
-    return commands.add_parser(
-        name, help=text, description=f"{text[0].upper()}{text[1:]}.", allow_abbrev=False
-    )
+def _raise_level(parser: ArgumentParser) -> None:
+    parser.add_argument("level", type=values.positive, metavar="N", help="the new level")
+
+
+_ARGUMENTS: dict[str, Callable[[ArgumentParser], None]] = {
+    "ls": _ls,
+    "get": _get,
+    "stat": _stat,
+    "replay": _replay,
+    "log": _log,
+    "void": _void,
+    "raise-level": _raise_level,
+}

@@ -32,6 +32,7 @@ log = logging.getLogger(__name__)
 
 # Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
 _SESSIONLESS_TIMEOUT = 10
+_MASK = (1 << 64) - 1  # session ids are printed without a sign
 # Versions of the handshake that ask for another form of packets than ZooKeeper's.
 _FORMS_OF_KEEPER = (ProtocolVersion.COMPRESSION, ProtocolVersion.WIDE_XIDS, ProtocolVersion.TRACING)
 
@@ -61,7 +62,8 @@ class Connection(asyncio.Protocol):
         self.knows_keeper = False  # the client has read which of Keeper's extensions there are
         self.received = 0
         self.since = time()  # when it came, in seconds since 1970
-        self.latency = ConnectionLatency(host.latency)
+        logs = host.request_logs
+        self.latency = ConnectionLatency(host.latency) if logs is None else logs.latency(self, host.latency)
         self._order = Order(
             self,
             host.machine,
@@ -70,6 +72,7 @@ class Connection(asyncio.Protocol):
             self.latency,
             perf_counter_ns,
             partial(host.touched.add, self),
+            None if logs is None else partial(logs.outcome, self),
         )
         self._outbound = Outbound(loop, self._order.out)
         self._advance_scheduled = False
@@ -226,6 +229,15 @@ class Connection(asyncio.Protocol):
         self.session_id = session.id
         self._patience.cancel()
         self._resume()
+        log.info(
+            "session 0x%x: %s by %s:%d, timeout %d ms%s",
+            session.id & _MASK,
+            "continued" if self._request.session_id else "opened",
+            self.address,
+            self.port,
+            session.timeout_ms,
+            ", read-only" if read_only else "",
+        )
         if self._request.session_id == 0:
             zxid = self._host.machine.zxid
             self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, self._requested, perf_counter_ns())
@@ -246,6 +258,13 @@ class Connection(asyncio.Protocol):
 
     def refuse(self) -> None:
         """There is no such session (any more): the client has to start anew."""
+        if self._request is not None and self._request.session_id:
+            log.info(
+                "session 0x%x: refused to %s:%d: it has ended, or the password is wrong",
+                self._request.session_id & _MASK,
+                self.address,
+                self.port,
+            )
         self._order.out.append(
             encode_connect_response(
                 0, 0, bytes(PASSWORD_BYTES), self._read_only_byte(read_only=False), self._wire.version
@@ -338,12 +357,20 @@ class Connection(asyncio.Protocol):
         try:
             reader = Reader(packet, self._wire.body)
             reader.int()  # the type, always 0
-            proven = self._host.auth.authenticate(reader.string(), reader.buffer(), self._peer)
+            scheme = reader.string()
+            proven = self._host.auth.authenticate(scheme, reader.buffer(), self._peer)
         except MalformedPacket:
             self._host.counters.auth_failed += 1
             return None
         if not proven:
             self._host.counters.auth_failed += 1
+            log.warning(
+                "session 0x%x: authentication of %s:%d refused, scheme %r",
+                self.session_id & _MASK,
+                self.address,
+                self.port,
+                scheme,
+            )
             return False
         self.identities = tuple(dict.fromkeys((*self.identities, *proven)))
         return True

@@ -6,6 +6,7 @@ from typing import Generic, Protocol, TypeVar
 
 from codec.packets import ConnectRequest
 from proxy.frontend.load import Load
+from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.touched import Touched
 from proxy.log.pending import Pending
 from proxy.state.auth.schemes import Offer
@@ -47,3 +48,5 @@ class Host(Generic[Connection]):
     opened: Callable[[Connection], bool]
     #: A connection has ended.
     gone: Callable[[Connection], None]
+    #: What is written down of requests; None for nothing.
+    request_logs: RequestLogs | None = None

@@ -102,8 +102,9 @@ class Order:
         latency: ConnectionLatency,
         clock: Callable[[], int],
         touch: Callable[[], None],
+        outcome: Callable[[Write, int, bytes], None] | None = None,
     ) -> None:
-        """`clock` gives nanoseconds.
+        """`clock` gives nanoseconds. `outcome(write, err, body)` is called behind each write, for logs.
 
         `touch` is called at the first outcome after each `settled`: the connection has something to do.
         """
@@ -129,7 +130,7 @@ class Order:
         self._ahead = 0
         self._collected = 0  # bytes of large replies that are not sent, as far as is known
         self._answered = Answered(latency, clock)
-        self._done: Any = self.applied  # made once
+        self._done: Any = self.applied if outcome is None else self._telling(outcome)  # made once
         self.talk(NARROW)
         self.offer(operations)
 
@@ -402,6 +403,17 @@ class Order:
                 self.advance()
         else:
             self._ahead = 0
+
+    def _telling(
+        self, outcome: Callable[[Write, int, bytes], None]
+    ) -> Callable[[Write, int, int, bytes], None]:
+        """As `applied`, for a server that keeps logs of requests."""
+
+        def applied_and_told(write: Write, zxid: int, err: int, body: bytes) -> None:
+            self.applied(write, zxid, err, body)
+            outcome(write, err, body)
+
+        return applied_and_told
 
     def _answer_last(self, write: Write, zxid: int, err: int, body: bytes) -> None:
         """Answer a write whose outcome may be the last thing that the client is told."""

@@ -29,6 +29,7 @@ from schema.entry import Kind, decode_close, encode_attach, encode_close, encode
 log = logging.getLogger(__name__)
 
 PASSWORD_BYTES = 16
+_MASK = (1 << 64) - 1  # session ids are printed without a sign
 #: Seconds of silence after which etcd counts as out of reach, and no session's time runs.
 OUTAGE = 3.0
 # Seconds that a proxy has to carry its sessions over if its key is gone although it lives: etcd can end
@@ -115,8 +116,17 @@ class Actions(NamedTuple):
 class Sessions:
     """All sessions of this proxy by id, the orphans of dead ones, and the bounds of timeouts."""
 
-    def __init__(self, min_timeout_ms: int, max_timeout_ms: int, interval: float, counters: Counters) -> None:
-        """`interval`: seconds between two calls of `look`."""
+    def __init__(
+        self,
+        min_timeout_ms: int,
+        max_timeout_ms: int,
+        interval: float,
+        counters: Counters,
+        ended: Callable[[int], None] | None = None,
+    ) -> None:
+        """`interval`: seconds between two calls of `look`. `ended`: called with a session that ended here."""
+        self._ended = ended
+        self._ended_last = 0  # so that its end is logged once
         self._by_id: dict[int, Session] = {}
         self._orphans: dict[int, _Orphan] = {}
         # How many ATTACHes of a session are on their way, also while it is not here yet: a CLOSE behind them
@@ -222,7 +232,13 @@ class Sessions:
                 self._by_id[session_id] = Session(session_id, attached[session_id].timeout_ms, now)
             return None
         session = self._by_id.pop(session_id, None)
-        return None if session is None else session.connection
+        if session is None:
+            return None
+        if incarnation is not None:
+            log.info("session 0x%x: continued at another proxy", session_id & _MASK)
+        elif session_id != self._ended_last:
+            log.info("session 0x%x: ended by its client", session_id & _MASK)
+        return session.connection
 
     def proxy_came(self, incarnation: str) -> None:
         """A proxy lives, so its sessions are no orphans: a load shows them before it shows their proxy."""
@@ -326,7 +342,11 @@ class Sessions:
         """A CLOSE has its outcome. If the session ended `changed` is next, else the next look tries again."""
         if not err:
             self._counters.sessions_expired += 1
-            log.info("session 0x%x expired: %s", pending.session_id, decode_close(pending.body).reason)
+            reason = decode_close(pending.body).reason
+            log.info("session 0x%x: expired: %s", pending.session_id & _MASK, reason)
+            self._ended_last = pending.session_id
+            if self._ended is not None:
+                self._ended(pending.session_id)
         session = self._by_id.get(pending.session_id)
         if session is not None:
             session.ending = False

@@ -86,6 +86,8 @@ class Applier:
         self.position = 0
         #: The clock of the last entry applied, milliseconds since 1970.
         self.clock = 0
+        #: When the last entry of our own to be applied was sent, by time.perf_counter.
+        self.sent_at = 0.0
         #: Nothing more is applied: an item could not be.
         self.broken = False
 
@@ -98,6 +100,11 @@ class Applier:
     def idle(self) -> bool:
         """Whether all that was fed is applied."""
         return self._work is None
+
+    @property
+    def slice_began(self) -> float:
+        """When the current slice of applying began, by time.perf_counter."""
+        return self._deadline - self._slice
 
     def feed(self, items: Sequence[Item]) -> None:
         """Apply items: a first slice at once, the rest as the loop gets to it."""
@@ -231,6 +238,7 @@ class Applier:
             self._stats.voided += 1
         machine = self._machine
         header = sent.header
+        self.sent_at = sent.began
         self._begin(item, header.clock, header.rules, header.checkpoint, header.digest)
         execute = machine.execute
         events, changes, warnings = machine.events, machine.session_changes, machine.warnings

@@ -155,6 +155,15 @@ class Log:
         return self._staleness.serving and not self._wrong
 
     @property
+    def stages(self) -> tuple[int, int]:
+        """When the entry of ours that is being applied was sent, and when this slice of applying began.
+
+        In nanoseconds of time.perf_counter_ns.
+        """
+        applier = self._applier
+        return int(applier.sent_at * 1e9), int(applier.slice_began * 1e9)
+
+    @property
     def silence(self) -> float:
         """Seconds since etcd was last heard of."""
         return max(0.0, self._loop.time() - self._etcd.last_contact)

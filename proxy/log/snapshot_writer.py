@@ -37,6 +37,7 @@ from proxy.log.truncation import (
     truncate_log,
 )
 from proxy.state import capture
+from proxy.support.logs import TEXT, configure
 from schema.keys import Keyspace, snapshot_name
 from schema.record import SnapshotRef, encode_record
 
@@ -306,10 +307,7 @@ def main() -> int:
     gc.disable()
     try:
         config = json.loads(_line(sys.stdin.fileno()))
-        logging.basicConfig(
-            level=config.get("log_level", "INFO"),
-            format="%(asctime)s %(levelname)s %(name)s: snapshot writer: %(message)s",
-        )
+        configure(config.get("log_level", "INFO"), config.get("log_format", TEXT), "snapshot writer")
         logging.getLogger("hpack").setLevel(logging.INFO)
     except ValueError as error:
         print(json.dumps({"ok": False, "error": f"stdin: {error}"}), flush=True)

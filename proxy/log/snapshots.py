@@ -27,6 +27,7 @@ from proxy.log.snapshot_writer import PACE
 from proxy.log.stats import Stats
 from proxy.log.truncation import applied_in, drop_incarnation, forgettable
 from proxy.state.machine import Disagreement, Machine
+from proxy.support.logs import form_in_use
 from schema.entry import Kind, encode_forget
 from schema.keys import Keyspace
 from schema.record import SnapshotRef, TreeRecord
@@ -272,6 +273,7 @@ class Snapshots:
             **self._access._asdict(),
             "prefix": self._keys.prefix.decode(),
             "pace": self._pace,
+            "log_format": form_in_use(),
             "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
             **what,
         }

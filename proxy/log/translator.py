@@ -49,6 +49,7 @@ class Sent:
         "after",
         "answered",
         "attempts",
+        "began",
         "error",
         "header",
         "is_probe",
@@ -82,6 +83,7 @@ class Sent:
         self.nested = nested
         self.is_probe = is_probe  # sent to learn whether etcd has space again
         self.attempts = 0
+        self.began = 0.0  # when it was first sent, by the appender's clock
         self.answered = False  # the entry, or its replacement, is in the log
         self.over = False  # the stream has shown it, or the incarnation is over
         # Requests refused without an entry, in the order of their sessions behind this one.

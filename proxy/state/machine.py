@@ -6,7 +6,7 @@ to the tree is in `ops`; the requests of the proxies themselves (sessions, due n
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
@@ -116,6 +116,11 @@ class Machine:
         self._tx = make(self.tree, self.sessions, self.digest)
         self.events = self._tx.events
         self.warnings = self._tx.warnings
+
+    @property
+    def ended(self) -> Sequence[str]:
+        """The ephemerals of the session that ended last, for who writes down what went with it."""
+        return self._tx.ended
 
     def compute_digest(self) -> int:
         """The digest from scratch."""

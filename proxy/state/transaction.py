@@ -44,6 +44,7 @@ class Transaction:
         "_touched",
         "_tree",
         "_undo",
+        "ended",
         "enforces_quota",
         "events",
         "extended_types",
@@ -65,6 +66,7 @@ class Transaction:
         self._undo: list[tuple[Any, ...]] = []  # each a function and its arguments
         self._quota_changes: list[tuple[Any, ...]] = []
         self.events: list[TreeEvent] = []
+        self.ended: list[str] = []  # the ephemerals of the session that ended last
         self.warnings: list[tuple[str, str]] = []  # quotas that were exceeded, and by what
         self.watched = False  # whether events are collected
         self.own = False  # whether a reply is wanted
@@ -215,7 +217,8 @@ class Transaction:
     def delete_ephemerals(self, session_id: int) -> None:
         """Delete what a session owns (DataTree.killSession)."""
         nodes = self.nodes
-        for path in sorted(self._tree.ephemerals.get(session_id, ())):
+        self.ended = sorted(self._tree.ephemerals.get(session_id, ()))
+        for path in self.ended:
             above = parent_of(path)
             self.delete(path, above, nodes[above], nodes[path])
 

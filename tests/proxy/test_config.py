@@ -43,6 +43,10 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "availability-zone": ("availability_zone", "zone-1", "zone-1"),
     "read-only-mode": ("read_only_mode", "on", True),
     "log-level": ("log_level", "debug", "DEBUG"),
+    "audit-log": ("audit_log", "-", "-"),
+    "log-format": ("log_format", "json", "json"),
+    "slow-request-ms": ("slow_request", "250", 250),
+    "zoo-cfg": ("zoo_cfg zoo_cfg_ignored zoo_cfg_unknown", os.devnull, (os.devnull, (), ())),
     "etcd-ca": ("etcd_ca", __file__, __file__),
     "etcd-cert": ("etcd_cert", __file__, __file__),
     "etcd-key": ("etcd_key", __file__, __file__),
@@ -330,3 +334,54 @@ def test_what_should_be_the_table_is_none(
     file = tmp_path / "zketcd.toml"
     file.write_text(content)
     assert "belong into a table [zketcd]: zketcd" in _complaint(["--config", str(file)], capsys)
+
+
+def _refusal(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    with pytest.raises(SystemExit) as ended:
+        parse(arguments)
+    assert ended.value.code == 2
+    return capsys.readouterr().err.splitlines()[-1]
+
+
+def test_zoo_cfg_comes_after_all_other_sources(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    zoo = tmp_path / "zoo.cfg"
+    zoo.write_text(
+        "clientPort=1\ntickTime=1000\nmaxCnxns=1\nmaxClientCnxns=1\nglobalOutstandingLimit=1\nfoo=1\ndataDir=/x"
+    )
+    toml = tmp_path / "zketcd.toml"
+    toml.write_text("[zketcd]\nmax-connections = 2\n")
+    monkeypatch.setenv("ZKETCD_MAX_CLIENT_CONNECTIONS", "3")
+    given = ["--zoo-cfg", str(zoo), "--config", str(toml), "--global-outstanding-limit", "4"]
+    config = parse(given)
+    assert (config.host, config.port, config.tick_time) == ("0.0.0.0", 1, 1000)
+    assert config.min_session_timeout == 2000
+    assert config.max_connections == 2
+    assert config.max_client_connections == 3
+    assert config.global_outstanding_limit == 4
+    assert (config.zoo_cfg_ignored, config.zoo_cfg_unknown) == (("dataDir",), ("foo",))
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("tickTime=0", "tickTime: '0' is not a whole number from 1 up"),
+        ("clientPort=x", "clientPort: '0.0.0.0:x' is not HOST:PORT"),
+        ("ssl.clientAuth=no", "ssl.clientAuth: 'no' is none of none, want, need"),
+        ("4lw.commands.whitelist=frob", "4lw.commands.whitelist: "),
+        ("skipACL=yes", "skipACL=yes: zketcd always checks ACLs"),
+        (
+            "ssl.keyStore.location=/no/such.pem",
+            "ssl.keyStore.location: '/no/such.pem' is not a readable file",
+        ),
+    ],
+)
+def test_a_bad_zoo_cfg_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, reason: str
+) -> None:
+    zoo = tmp_path / "zoo.cfg"
+    zoo.write_text(text)
+    assert f"{zoo}: {reason}" in _refusal(capsys, "--zoo-cfg", str(zoo))
+
+
+def test_a_missing_zoo_cfg(capsys: pytest.CaptureFixture[str]) -> None:
+    assert "'/no/zoo.cfg' is not a readable file" in _refusal(capsys, "--zoo-cfg", "/no/zoo.cfg")

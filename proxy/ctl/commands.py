@@ -1,0 +1,17 @@
+"""The names of the commands, and what each does. Nothing else, so that whoever lists them imports nothing."""
+
+COMMANDS = {
+    "ls": "list the children of a node",
+    "get": "show a node's data, ACL and Stat",
+    "stat": "show a node's Stat",
+    "sessions": "list the sessions",
+    "replay": "show the tree as it was at a position: `replay --to POSITION ls /`. The command `log` shows"
+    " positions",
+    "proxies": "list the living proxies, the eldest first",
+    "log": "show the log's entries: position, proxy, number, clock and requests",
+    "sizes": "show the sizes of the log and of the snapshots",
+    "snapshot": "write a snapshot now, and delete from the log what the snapshot before it holds",
+    "void": "replace a log entry that no proxy can read by an empty one. Its requests have no effect. Stop"
+    " all proxies first",
+    "raise-level": "raise the tree's level, after all proxies have been upgraded (docs/upgrading.md)",
+}

@@ -1,0 +1,167 @@
+"""The lines of the audit log: who asked for which change, and whether it was made. Pure.
+
+The form is ZooKeeper's (AuditEvent, AuditHelper): pairs of a name and a value, separated by tabs. A multi has
+the lines of its parts, or a single one if it failed.
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any
+
+from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode, Perms
+from codec.jute import Acl, Reader
+from codec.packets import MULTI_HEADER, STAT
+from proxy.state.auth.scheme import Identity
+from proxy.state.auth.schemes import SCHEMES
+
+_SUCCESS, _FAILURE = "success", "failure"
+# This proxy has loaded a state that contains the request, and so does not know what became of it.
+_UNKNOWN = "unknown"
+_CREATES = frozenset(
+    (
+        OpCode.CREATE,
+        OpCode.CREATE2,
+        OpCode.CREATE_CONTAINER,
+        OpCode.CREATE_TTL,
+        KeeperOpCode.CREATE_IF_NOT_EXISTS,
+    )
+)
+_NAMES: dict[int, str] = {
+    **dict.fromkeys(_CREATES, "create"),
+    OpCode.DELETE: "delete",
+    OpCode.DELETE_CONTAINER: "delete",
+    KeeperOpCode.TRY_REMOVE: "delete",
+    KeeperOpCode.REMOVE_RECURSIVE: "deleteRecursive",
+    OpCode.SET_DATA: "setData",
+    OpCode.SET_ACL: "setAcl",
+    OpCode.RECONFIG: "reconfig",
+}
+_MODES = {mode.value: mode.name.lower() for mode in CreateMode}
+# What a multi's answer has for a part, besides a path: a Stat or nothing.
+_WITH_STAT = frozenset((OpCode.CREATE2, OpCode.SET_DATA))
+# Parts of a multi whose mode ZooKeeper does not tell.
+_WITHOUT_MODE = frozenset((OpCode.CREATE2, OpCode.CREATE_TTL))
+# In the order of ZKUtil.getPermString.
+_PERMS = (
+    (Perms.CREATE, "c"),
+    (Perms.DELETE, "d"),
+    (Perms.READ, "r"),
+    (Perms.WRITE, "w"),
+    (Perms.ADMIN, "a"),
+)
+# A client's path may hold what would look like another field or line.
+_CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
+
+
+def of_request(
+    session_id: int,
+    identities: Iterable[Identity],
+    address: str,
+    opcode: int,
+    fields: Any,
+    err: int,
+    body: bytes,
+) -> Iterator[str]:
+    """The lines of a client's write. `fields`: decoded, None if they could not be; `body`: its reply's."""
+    result = _SUCCESS if not err else _UNKNOWN if err == ErrorCode.CONNECTION_LOSS else _FAILURE
+    head = (
+        ("session", f"0x{session_id & (1 << 64) - 1:x}"),
+        ("user", ",".join(_users(identities))),
+        ("ip", address),
+    )
+    if opcode == OpCode.MULTI:
+        answers = None if err or fields is None else _paths_of(body)
+        if answers is None:
+            yield _line(*head, ("operation", "multiOperation"), ("result", result if err else _FAILURE))
+            return
+        for (kind, part), path in zip(fields, answers, strict=True):
+            if kind.opcode in _NAMES:
+                operation = _operation(kind.opcode, part, path)
+                if kind.opcode in _WITHOUT_MODE:
+                    # As in AuditHelper.logMultiOperation.
+                    operation = (pair for pair in operation if pair[0] != "znode_type")
+                yield _line(*head, *operation, ("result", result))
+    elif opcode in _NAMES and fields is not None:
+        path = _path_of(body) if not err and opcode in _CREATES else None
+        yield _line(*head, *_operation(opcode, fields, path), ("result", result))
+
+
+def of_session_end(user: str, session_id: int, paths: Sequence[str]) -> Iterator[str]:
+    """The lines of the ephemerals that went with a session. `user`: whom this process runs as."""
+    for path in paths:
+        yield _line(
+            ("session", f"0x{session_id & (1 << 64) - 1:x}"),
+            ("user", user),
+            ("operation", "ephemeralZNodeDeletionOnSessionCloseOrExpire"),
+            ("znode", path),
+            ("result", _SUCCESS),
+        )
+
+
+def of_server(user: str, operation: str) -> str:
+    """The line of this server's start or stop."""
+    return _line(("user", user), ("operation", operation), ("result", _SUCCESS))
+
+
+def _operation(opcode: int, fields: Any, created: str | None) -> Iterator[tuple[str, str]]:
+    """What was asked for. `created`: the path that a create was given, with its number."""
+    yield "operation", _NAMES[opcode]
+    asked = fields if isinstance(fields, str) else fields[0]
+    path = asked if created is None else created
+    if path is not None and opcode != OpCode.RECONFIG:
+        yield "znode", path
+    if opcode in _CREATES:
+        mode = _MODES.get(fields[3])
+        if mode is not None:
+            yield "znode_type", mode
+    elif opcode == OpCode.SET_ACL:
+        yield "acl", "".join(_acl(fields[1]))
+
+
+def _line(*pairs: tuple[str, str]) -> str:
+    return "\t".join(f"{name}={_CONTROL.sub(_escaped, value)}" for name, value in pairs)
+
+
+def _escaped(found: re.Match[str]) -> str:
+    return f"\\u{ord(found[0]):04x}"
+
+
+def _users(identities: Iterable[Identity]) -> Iterator[str]:
+    """The names of a client's users (AuthUtil.getUsers)."""
+    for identity in identities:
+        scheme = SCHEMES.get(identity.scheme)
+        if scheme is not None:
+            yield scheme.user_name(identity.id)
+
+
+def _acl(acl: Sequence[Acl] | None) -> Iterator[str]:
+    """As ZKUtil.aclToString has it: nothing between the entries."""
+    for perms, scheme, name in acl or ():
+        letters = "".join(letter for bit, letter in _PERMS if perms & bit)
+        yield f"{scheme}:{name}:{letters}"
+
+
+def _path_of(body: bytes) -> str | None:
+    return Reader(body, 0).string()
+
+
+def _paths_of(body: bytes) -> list[str | None] | None:
+    """What each part of a multi has made; None if a part failed, and with it all."""
+    paths: list[str | None] = []
+    reader = Reader(body, 0)
+    position = 0
+    while True:
+        opcode, done, _err = MULTI_HEADER.unpack_from(body, position)
+        position += MULTI_HEADER.size
+        if done:
+            return paths
+        if opcode == OpCode.ERROR:
+            return None
+        path = None
+        if opcode in (OpCode.CREATE, OpCode.CREATE2, KeeperOpCode.CREATE_IF_NOT_EXISTS):
+            reader = Reader(body, position)
+            path = reader.string()
+            position = reader.position
+        if opcode in _WITH_STAT:
+            position += STAT.size
+        paths.append(path)

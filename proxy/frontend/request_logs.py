@@ -1,0 +1,153 @@
+"""What is written down of clients' requests: the audit log, and the requests that took long.
+
+A server with neither has none of this, and its requests pay nothing for it.
+"""
+
+import logging
+from collections.abc import Callable, Sequence
+from typing import Any, NamedTuple, Protocol
+
+from codec.constants import KeeperOpCode, OpCode
+from proxy.frontend import audit
+from proxy.frontend.waiting import Write
+from proxy.state.auth.scheme import Identities
+from proxy.support.latency import OF_SESSIONS, ConnectionLatency, Latency
+
+log = logging.getLogger(__name__)
+
+_MILLISECOND = 1_000_000
+_MASK = (1 << 64) - 1
+
+
+class Client(Protocol):
+    """The connection whose requests these are."""
+
+    session_id: int
+    address: str
+    identities: Identities
+
+
+class Stages(NamedTuple):
+    """When the entry that is being applied was sent to etcd, and when its applying began: nanoseconds."""
+
+    sent: int
+    applying: int
+
+
+class RequestLogs:
+    """Both logs of one server."""
+
+    def __init__(
+        self,
+        user: str,
+        write_audit: Callable[[str], object] | None,
+        slow_ms: int,
+        stages: Callable[[], Stages],
+        ended: Callable[[], Sequence[str]],
+        clock: Callable[[], int],
+        writes: frozenset[int],
+    ) -> None:
+        """`user`: whom this process runs as. `write_audit`: None for no audit log. `slow_ms`: 0 for no other.
+
+        `ended`: the ephemerals of the session that ended last. `clock`: that of `stages`. `writes`: opcodes.
+        """
+        self._user = user
+        self._write_audit = write_audit
+        self._slow = slow_ms * _MILLISECOND
+        self._stages = stages
+        self._ended = ended
+        self._clock = clock
+        self._writes = writes
+
+    # -- audit -----------------------------------------------------------------------------------------------
+
+    def server(self, operation: str) -> None:
+        """This server starts or stops (serverStart, serverStop)."""
+        if self._write_audit is not None:
+            self._write_audit(audit.of_server(self._user, operation))
+
+    def session_ended(self, session_id: int) -> None:
+        """A session has ended, just now."""
+        if self._write_audit is not None:
+            for line in audit.of_session_end(self._user, session_id, self._ended()):
+                self._write_audit(line)
+
+    def outcome(self, client: Client, write: Write, err: int, body: bytes) -> None:
+        """A write of a client was applied, just now."""
+        if self._write_audit is not None:
+            for line in audit.of_request(
+                write.session_id, write.identities, client.address, write.opcode, write.fields, err, body
+            ):
+                self._write_audit(line)
+            if write.opcode == OpCode.CLOSE_SESSION and not err:
+                self.session_ended(write.session_id)
+        if self._slow:
+            now = self._clock()
+            if now - write.received >= self._slow:
+                self._slow_write(client, write, now)
+
+    # -- what took long --------------------------------------------------------------------------------------
+
+    def latency(self, client: Client, server: Latency) -> ConnectionLatency:
+        """What notes the latencies of a client's requests."""
+        return _SlowLatency(server, client, self) if self._slow else ConnectionLatency(server)
+
+    def _slow_write(self, client: Client, write: Write, now: int) -> None:
+        sent, applying = self._stages()
+        # A request that was refused without an entry has no stages of its own.
+        sent = min(max(sent, write.received), now)
+        applying = min(max(applying, sent), now)
+        log.warning(
+            "slow request: session 0x%x from %s: %s took %d ms: waiting %d, append %d, apply %d",
+            write.session_id & _MASK,
+            client.address,
+            _described(write.opcode, write.fields),
+            (now - write.received) // _MILLISECOND,
+            (sent - write.received) // _MILLISECOND,
+            (applying - sent) // _MILLISECOND,
+            (now - applying) // _MILLISECOND,
+        )
+
+    def read(self, client: Client, opcode: int, count: int, nanos: int) -> None:
+        """Reads of one kind, received together, are answered."""
+        if nanos >= self._slow and opcode not in self._writes and opcode not in OF_SESSIONS:
+            log.warning(
+                "slow request: session 0x%x from %s: %s (%d together) took %d ms: waiting or reading",
+                client.session_id & _MASK,
+                client.address,
+                _name(opcode),
+                count,
+                nanos // _MILLISECOND,
+            )
+
+
+class _SlowLatency(ConnectionLatency):
+    """Reports what took long, besides noting it."""
+
+    __slots__ = ("_client", "_logs")
+
+    def __init__(self, server: Latency, client: Client, logs: RequestLogs) -> None:
+        super().__init__(server)
+        self._client = client
+        self._logs = logs
+
+    def note(self, opcode: int, count: int, xid: int, zxid: int, started: int, now: int) -> None:
+        """As the base class."""
+        super().note(opcode, count, xid, zxid, started, now)
+        self._logs.read(self._client, opcode, count, now - started)
+
+
+def _described(opcode: int, fields: Any) -> str:
+    """The request for people: its name, and its path or the number of its parts."""
+    name = _name(opcode)
+    if opcode == OpCode.MULTI and fields is not None:
+        return f"{name} of {len(fields)}"
+    path = fields if isinstance(fields, str) else fields[0] if isinstance(fields, tuple) and fields else None
+    return f"{name} {path!r}" if isinstance(path, str) else name
+
+
+def _name(opcode: int) -> str:
+    for known in (OpCode, KeeperOpCode):
+        if opcode in known._value2member_map_:
+            return str(known(opcode).name)
+    return str(opcode)

@@ -1,0 +1,158 @@
+"""ZooKeeper's zoo.cfg as options of this server (`--zoo-cfg`).
+
+What each setting means is in zoo_cfg_keys. Here: reading the file as Java does (java.util.Properties), and
+settings that say something only together.
+"""
+
+import re
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
+
+from proxy.zoo_cfg_keys import Combined, Refuse, Use, meaning
+
+# Java's wildcard address.
+_ANY = "0.0.0.0"
+_ESCAPES = {"t": "\t", "n": "\n", "r": "\r", "f": "\f"}
+
+
+class Found(NamedTuple):
+    """What a file says."""
+
+    options: Mapping[str, str]  # texts of options, by their names in the namespace
+    origin: Mapping[str, str]  # the setting behind each option
+    ignored: tuple[str, ...]  # settings without a meaning here
+    unknown: tuple[str, ...]  # settings that ZooKeeper 3.9 does not have
+
+
+def read(text: str, is_given: Callable[[str], bool]) -> Found:
+    """The options of a file. `is_given`: whether an option comes from elsewhere, and so takes precedence.
+
+    Raises ValueError, with the setting and the reason, for what would be dangerous to ignore.
+    """
+    settings = properties(text)
+    options: dict[str, str] = {}
+    origin: dict[str, str] = {}
+    ignored: list[str] = []
+    unknown: list[str] = []
+    for key, value in settings.items():
+        match meaning(key):
+            case Use(option, convert):
+                try:
+                    converted = convert(value)
+                except ArgumentTypeError as error:
+                    raise ValueError(f"{key}: {error}") from error
+                if converted is not None:
+                    options[option] = converted
+                    origin[option] = key
+            case Refuse(reason, unless):
+                why = reason(value)
+                if why and not (unless and is_given(unless)):
+                    raise ValueError(f"{key}={value}: {why}")
+            case Combined():
+                pass
+            case None:
+                unknown.append(key)
+            case _:
+                ignored.append(key)
+    for option, (key, value) in {**_addresses(settings, is_given), **_stores(settings, is_given)}.items():
+        options[option] = value
+        origin[option] = key
+    return Found(options, origin, tuple(ignored), tuple(unknown))
+
+
+def properties(text: str) -> dict[str, str]:
+    """The settings of a file in the form of java.util.Properties. The last of two equal keys counts."""
+    found: dict[str, str] = {}
+    lines = iter(text.splitlines())
+    for line in lines:
+        logical = line.lstrip(" \t\f")
+        if not logical or logical[0] in "#!":
+            continue
+        while _continues(logical):
+            logical = logical[:-1] + next(lines, "").lstrip(" \t\f")
+        # The key ends at the first separator that is not escaped.
+        parts = re.fullmatch(r"((?:\\.|[^\\=:\s])*)\s*[=:]?\s*(.*)", logical, re.DOTALL)
+        assert parts is not None
+        found[_unescaped(parts[1])] = _unescaped(parts[2]).strip()
+    return found
+
+
+def _continues(line: str) -> bool:
+    """Whether the line ends with a backslash that is not itself escaped."""
+    return (len(line) - len(line.rstrip("\\"))) % 2 == 1
+
+
+def _unescaped(text: str) -> str:
+    def one(found: re.Match[str]) -> str:
+        if found[1].startswith("u") and len(found[1]) == 5:
+            return chr(int(found[1][1:], 16))
+        return _ESCAPES.get(found[1], found[1])
+
+    return re.sub(r"\\(u[0-9a-fA-F]{4}|.)", one, text)
+
+
+def _addresses(settings: Mapping[str, str], is_given: Callable[[str], bool]) -> dict[str, tuple[str, str]]:
+    """Where to listen: options, each with its setting and text."""
+    made: dict[str, tuple[str, str]] = {}
+    plain = settings.get("clientPort", "")
+    secure = settings.get("secureClientPort", "")
+    host = settings.get("clientPortAddress", _ANY)
+    key = "clientPort"
+    if not plain and not secure:
+        ports = {found[2]: found[1] or _ANY for found in _client_addresses(settings)}
+        if len(ports) == 1:
+            [(plain, host)] = ports.items()
+            key = "server.N"
+        elif not is_given("listen") and (ports or "dynamicConfigFile" in settings):
+            raise ValueError("there is no clientPort: say with --listen which port of this ensemble is meant")
+    if plain:
+        made["listen"] = (key, _joined(host, plain))
+        if secure:
+            secure_host = settings.get("secureClientPortAddress", _ANY)
+            made["secure_listen"] = ("secureClientPort", _joined(secure_host, secure))
+        unified = settings.get("client.portUnification", "false").lower() == "true"
+        if not unified and "ssl.keyStore.location" in settings:
+            made["listen_tls"] = ("client.portUnification", "off")
+    elif secure:
+        host = settings.get("secureClientPortAddress", _ANY)
+        made["listen"] = ("secureClientPort", _joined(host, secure))
+        made["listen_tls"] = ("secureClientPort", "only")
+    if settings.get("admin.enableServer", "true").lower() == "false":
+        made["admin_listen"] = ("admin.enableServer", "none")
+    elif "admin.serverPort" in settings or "admin.serverAddress" in settings:
+        address = _joined(settings.get("admin.serverAddress", _ANY), settings.get("admin.serverPort", "8080"))
+        made["admin_listen"] = ("admin.serverPort", address)
+    return made
+
+
+def _client_addresses(settings: Mapping[str, str]) -> list[re.Match[str]]:
+    """What follows the semicolon of `server.N=host:port:port;[address:]port`."""
+    servers = [value for key, value in settings.items() if key.startswith("server.")]
+    found = [re.search(r";(?:(.*):)?(\d+)$", value) for value in servers]
+    return [each for each in found if each]
+
+
+def _joined(host: str, port: str) -> str:
+    bare = host.strip("[]")
+    return f"[{bare}]:{port}" if ":" in bare else f"{bare}:{port}"
+
+
+def _stores(settings: Mapping[str, str], is_given: Callable[[str], bool]) -> dict[str, tuple[str, str]]:
+    """The files of TLS, which ZooKeeper calls stores. One of type PEM has the key and the certificates."""
+    made: dict[str, tuple[str, str]] = {}
+    for store, options in {"keyStore": ("tls_cert", "tls_key"), "trustStore": ("tls_ca",)}.items():
+        key = f"ssl.{store}.location"
+        path = settings.get(key, "")
+        if not path or is_given(options[0]):
+            continue
+        # Without a type Java goes by the name.
+        if settings.get(f"ssl.{store}.type", "").upper() != "PEM" and not path.endswith(".pem"):
+            wanted = " and ".join(f"--{option.replace('_', '-')}" for option in options)
+            raise ValueError(
+                f"{key}={path}: only PEM files are read. Convert it with keytool or openssl pkcs12, and give"
+                f" {wanted}"
+            )
+        for option in options:
+            made[option] = (key, path)
+    return made

@@ -1,0 +1,105 @@
+"""The log of slow requests: which are in it, and where their time went."""
+
+import logging
+from dataclasses import dataclass
+
+import pytest
+
+from codec.constants import OpCode
+from proxy.frontend.request_logs import RequestLogs, Stages
+from proxy.frontend.waiting import Write
+from proxy.state.auth.scheme import Identities
+from proxy.state.ops import EXTENDED
+from proxy.support.latency import ConnectionLatency, Latency
+
+_MS = 1_000_000
+
+
+@dataclass
+class Client:
+    session_id: int = 5
+    address: str = "10.0.0.1"
+    identities: Identities = ()
+
+
+class Logs:
+    """A server's logs at a time of the test's choice."""
+
+    def __init__(self, slow_ms: int = 100) -> None:
+        self.now = 0
+        self.stages = Stages(0, 0)
+        self.audited: list[str] = []
+        self.logs = RequestLogs(
+            "me",
+            self.audited.append,
+            slow_ms,
+            lambda: self.stages,
+            lambda: ["/e"],
+            lambda: self.now * _MS,
+            frozenset(EXTENDED.writes),
+        )
+
+    def write(self, opcode: int, fields: object, received: int, sent: int, applying: int, now: int) -> None:
+        self.stages = Stages(sent * _MS, applying * _MS)
+        self.now = now
+        write = Write(5, opcode, (), b"", lambda *_: None, fields, 1, 1, received * _MS)
+        self.logs.outcome(Client(), write, 0, b"\0\0\0\2/x")
+
+
+@pytest.mark.parametrize(
+    ("opcode", "fields", "times", "text"),
+    [
+        (
+            OpCode.DELETE,
+            ("/x", -1),
+            (1000, 1030, 1090, 1100),
+            "DELETE '/x' took 100 ms: waiting 30, append 60, apply 10",
+        ),
+        (OpCode.MULTI, None, (0, 0, 0, 500), "MULTI took 500 ms: waiting 0, append 0, apply 500"),
+        # Refused without an entry of its own: the stages are those of an earlier one.
+        (OpCode.SYNC, "/", (1000, 10, 20, 1200), "SYNC '/' took 200 ms: waiting 0, append 0, apply 200"),
+    ],
+)
+def test_a_slow_write(
+    caplog: pytest.LogCaptureFixture,
+    opcode: int,
+    fields: object,
+    times: tuple[int, int, int, int],
+    text: str,
+) -> None:
+    Logs().write(opcode, fields, *times)
+    assert caplog.messages == [f"slow request: session 0x5 from 10.0.0.1: {text}"]
+
+
+def test_a_fast_write_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
+    Logs().write(OpCode.DELETE, ("/x", -1), 1000, 1030, 1090, 1099)
+    assert caplog.messages == []
+
+
+def test_reads(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.WARNING)
+    latency = Logs().logs.latency(Client(), Latency((OpCode.GET_DATA, OpCode.CREATE)))
+    latency.note(OpCode.GET_DATA, 3, 1, 1, 0, 99 * _MS)
+    latency.note(OpCode.CREATE, 1, 1, 1, 0, 900 * _MS)  # told with its outcome
+    latency.note(OpCode.GET_DATA, 3, 1, 1, 0, 200 * _MS)
+    assert latency.count == 7
+    assert [message.partition(": session 0x5 from 10.0.0.1: ")[2] for message in caplog.messages] == [
+        "GET_DATA (3 together) took 200 ms: waiting or reading"
+    ]
+
+
+def test_without_a_limit_nothing_is_slow(caplog: pytest.LogCaptureFixture) -> None:
+    logs = Logs(0)
+    logs.write(OpCode.DELETE, ("/x", -1), 0, 0, 0, 10_000)
+    assert caplog.messages == []
+    assert type(logs.logs.latency(Client(), Latency(()))) is ConnectionLatency
+
+
+def test_the_end_of_a_session_is_audited_with_its_ephemerals() -> None:
+    logs = Logs()
+    logs.write(OpCode.CLOSE_SESSION, None, 0, 0, 0, 0)
+    logs.logs.server("serverStop")
+    assert [line.rpartition("operation=")[2] for line in logs.audited] == [
+        "ephemeralZNodeDeletionOnSessionCloseOrExpire\tznode=/e\tresult=success",
+        "serverStop\tresult=success",
+    ]

@@ -1,0 +1,81 @@
+"""The forms of messages, and where the audit log goes."""
+
+import json
+import logging
+import os
+import sys
+from pathlib import Path
+
+import pytest
+
+from proxy.support import logs
+
+
+def record(message: str, *arguments: object) -> logging.LogRecord:
+    return logging.LogRecord("proxy.x", logging.WARNING, "x.py", 1, message, arguments, None)
+
+
+def test_a_message_is_one_json_object() -> None:
+    shown = json.loads(logs.formatter(logs.JSON).format(record("two\nlines, %s", "ä")))
+    assert shown.pop("time").endswith("+00:00")
+    assert shown == {"level": "WARNING", "logger": "proxy.x", "message": "two\nlines, ä"}
+
+
+def test_an_exception_is_part_of_the_object() -> None:
+    try:
+        raise ValueError("wrong")
+    except ValueError:
+        failed = record("failed")
+        failed.exc_info = sys.exc_info()
+    line = logs.formatter(logs.JSON, "snapshot writer").format(failed)
+    assert "\n" not in line
+    shown = json.loads(line)
+    assert shown["process"] == "snapshot writer"
+    assert shown["exception"].endswith("ValueError: wrong")
+
+
+def test_text() -> None:
+    assert logs.formatter(logs.TEXT).format(record("a")).endswith(" WARNING proxy.x: a")
+    assert logs.formatter(logs.TEXT, "writer").format(record("a")).endswith(" WARNING proxy.x: writer: a")
+
+
+@pytest.mark.parametrize("form", logs.FORMATS)
+def test_a_child_process_learns_the_form(form: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    root = logging.getLogger()
+    monkeypatch.setattr(root, "handlers", [])
+    monkeypatch.setattr(root, "level", root.level)
+    logs.configure("INFO", form)
+    assert logs.form_in_use() == form
+
+
+@pytest.mark.parametrize("form", logs.FORMATS)
+def test_the_audit_log_goes_to_its_file_alone(
+    tmp_path: Path, form: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "audit.log"
+    with logs.audit_to(str(path), form):
+        logs.audit.info("%s", "a=1\tb=2")
+        logs.audit.info("%s", "a=2 \udcff")
+    lines = path.read_text().splitlines()
+    assert len(lines) == 2
+    assert "a=1\tb=2" in (json.loads(lines[0])["message"] if form == logs.JSON else lines[0])
+    assert caplog.messages == []
+
+
+def test_a_file_that_was_moved_away_is_opened_anew(tmp_path: Path) -> None:
+    path = tmp_path / "audit.log"
+    with logs.audit_to(str(path), logs.TEXT):
+        os.rename(path, tmp_path / "audit.log.1")
+        logs.audit.info("%s", "new")
+    assert "new" in path.read_text()
+
+
+def test_stderr_is_where_all_messages_go(caplog: pytest.LogCaptureFixture) -> None:
+    with logs.audit_to(logs.STDERR, logs.TEXT):
+        logs.audit.info("%s", "a=1")
+    assert caplog.messages == ["a=1"]
+
+
+def test_a_file_that_cannot_be_written() -> None:
+    with pytest.raises(OSError, match="No such file"), logs.audit_to("/no/such/folder/audit.log", logs.TEXT):
+        pass

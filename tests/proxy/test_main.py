@@ -1,0 +1,29 @@
+"""What the process says before it serves."""
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+
+def test_an_audit_log_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
+    """What zoo.cfg says that has no meaning is named, each setting once, in the form that was asked for."""
+    zoo = tmp_path / "zoo.cfg"
+    zoo.write_text("clientPort=0\ninitLimit=5\nserver.1=a:1:2\nadmin.enableServer=false\nmine=1\n")
+    audit = tmp_path / "none" / "audit.log"
+    command = [sys.executable, "-m", "proxy", "--zoo-cfg", str(zoo), "--audit-log", str(audit)]
+    ended = subprocess.run(
+        [*command, "--log-format", "json", "--data-dir", str(tmp_path / "data")],
+        check=False,
+        capture_output=True,
+        text=True,
+        timeout=120,
+    )
+    *messages, last = ended.stderr.splitlines()
+    assert ended.returncode == 2
+    assert last == f"zketcd: --audit-log {audit}: No such file or directory"
+    assert [(each["level"], each["message"]) for each in map(json.loads, messages)] == [
+        ("INFO", f"{zoo}: without a meaning here: initLimit, server.1"),
+        ("WARNING", f"{zoo}: unknown settings, ignored: mine"),
+    ]
+    assert not (tmp_path / "data").exists()

@@ -1,0 +1,125 @@
+"""zoo.cfg: what Java's reader would find in the file, and what becomes of it."""
+
+import pytest
+
+from proxy import zoo_cfg
+
+
+def read(text: str, *given: str) -> zoo_cfg.Found:
+    return zoo_cfg.read(text, lambda option: option in given)
+
+
+@pytest.mark.parametrize(
+    ("text", "found"),
+    [
+        ("tickTime=2000", {"tickTime": "2000"}),
+        ("  tickTime = 2000  \n", {"tickTime": "2000"}),
+        ("tickTime: 2000", {"tickTime": "2000"}),
+        ("tickTime 2000", {"tickTime": "2000"}),
+        ("tickTime", {"tickTime": ""}),
+        ("# a=1\n! b=2\n\n", {}),
+        ("a=1\na=2", {"a": "2"}),
+        ("a=1,\\\n   2", {"a": "1,2"}),
+        ("a=1\\\\\nb=2", {"a": "1\\", "b": "2"}),
+        ("a\\=b=\\u0041\\t", {"a=b": "A"}),
+        ("server.1=h:2888:3888;2181", {"server.1": "h:2888:3888;2181"}),
+        ("a=1\\", {"a": "1"}),
+    ],
+)
+def test_the_file_is_read_as_java_does(text: str, found: dict[str, str]) -> None:
+    assert zoo_cfg.properties(text) == found
+
+
+@pytest.mark.parametrize(
+    ("text", "options"),
+    [
+        ("clientPort=2182", {"listen": "0.0.0.0:2182"}),
+        ("clientPort=1\nclientPortAddress=::1", {"listen": "[::1]:1"}),
+        ("secureClientPort=1", {"listen": "0.0.0.0:1", "listen_tls": "only"}),
+        (
+            "clientPort=1\nsecureClientPort=2\nsecureClientPortAddress=h",
+            {"listen": "0.0.0.0:1", "secure_listen": "h:2"},
+        ),
+        ("server.1=a:1:2;2181\nserver.2=b:1:2;2181", {"listen": "0.0.0.0:2181"}),
+        ("server.1=a:1:2:observer;127.0.0.1:2181", {"listen": "127.0.0.1:2181"}),
+        ("server.1=a:1:2\nclientPort=9", {"listen": "0.0.0.0:9"}),
+        ("admin.enableServer=false", {"admin_listen": "none"}),
+        ("admin.serverPort=81", {"admin_listen": "0.0.0.0:81"}),
+        ("maxClientCnxns=0", {"max_client_connections": "0"}),
+        ("minSessionTimeout=-1\nmaxSessionTimeout=5", {"max_session_timeout": "5"}),
+        ("jute.maxbuffer=0x100000", {"max_frame": "1048576"}),
+        ("4lw.commands.whitelist=stat, ruok", {"four_letter_words": "stat, ruok"}),
+        ("readonlymode.enabled=TRUE", {"read_only_mode": "on"}),
+        ("ssl.keyStore.location=/a.pem\nclientPort=1", {
+            "tls_cert": "/a.pem", "tls_key": "/a.pem", "listen": "0.0.0.0:1", "listen_tls": "off",
+        }),
+        ("ssl.trustStore.location=/a\nssl.trustStore.type=pem", {"tls_ca": "/a"}),
+        ("ssl.enabledProtocols=TLSv1.3,TLSv1.2,TLSv1", {"tls_min_version": "1.2"}),
+        ("ssl.clientAuth=WANT", {"tls_client_auth": "want"}),
+    ],
+)  # fmt: skip
+def test_what_means_the_same_is_used(text: str, options: dict[str, str]) -> None:
+    found = read(text)
+    assert found.options == options
+    assert set(found.origin) == set(options)
+    assert found.unknown == ()
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("authProvider.1=org.example.Mine", "authProvider.1=org.example.Mine: zketcd has providers for"),
+        (
+            "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
+            "authProvider.sasl=",
+        ),
+        ("requireClientAuthScheme=sasl", "clients without SASL would be served"),
+        ("sessionRequireClientSASLAuth=true", "clients without SASL would be served"),
+        ("enforce.auth.enabled=true", "--tls-client-auth need"),
+        ("skipACL=yes", "zketcd always checks ACLs"),
+        ("DigestAuthenticationProvider.digestAlg=SHA3-256", "SHA1"),
+        ("DigestAuthenticationProvider.enabled=false", "digest"),
+        ("ssl.keyStore.location=/a.jks", "give --tls-cert and --tls-key"),
+        ("ssl.trustStore.location=/a.jks", "give --tls-ca"),
+        ("ssl.keyStore.type=JKS", "only PEM"),
+        ("ssl.ciphersuites=TLS_RSA_WITH_AES_128_CBC_SHA", "--tls-ciphers"),
+        ("ssl.enabledProtocols=TLSv1", "ssl.enabledProtocols: 'TLSv1' names no version"),
+        ("ssl.keyStore.passwordPath=/no/such", "ssl.keyStore.passwordPath: it cannot be read"),
+        ("ssl.crl=true", "revoked"),
+        ("admin.needClientAuth=true", "admin"),
+        ("server.1=a:1:2;1\nserver.2=b:1:2;2", "--listen"),
+        ("dynamicConfigFile=/x", "--listen"),
+        ("readonlymode.enabled=maybe", "readonlymode.enabled: 'maybe' is neither true nor false"),
+    ],
+)
+def test_what_would_be_dangerous_to_ignore_is_refused(text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=r"\w") as refused:
+        read(text)
+    assert reason in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("text", "given"),
+    [
+        ("ssl.keyStore.location=/a.jks\nssl.keyStore.type=JKS", "tls_cert"),
+        ("ssl.trustStore.location=/a.jks", "tls_ca"),
+        ("ssl.ciphersuites=X", "tls_ciphers"),
+        ("dynamicConfigFile=/x", "listen"),
+    ],
+)
+def test_an_option_takes_the_place_of_what_is_refused(text: str, given: str) -> None:
+    read(text, given)
+
+
+def test_harmless_values_of_settings_that_may_be_refused() -> None:
+    text = (
+        "authProvider.1=org.apache.zookeeper.server.auth.DigestAuthenticationProvider\nskipACL=no\n"
+        "enforce.auth.enabled=false\nssl.authProvider=x509\nDigestAuthenticationProvider.digestAlg=sha1\nssl.crl=false"
+    )
+    assert read(text) == zoo_cfg.Found({}, {}, (), ())
+
+
+def test_what_has_no_meaning_is_named() -> None:
+    found = read("server.1=a:1:2\nclientPort=1\nautopurge.purgeInterval=1\ndataDir=/x\nmine=1")
+    assert found.ignored == ("server.1", "autopurge.purgeInterval", "dataDir")
+    assert found.unknown == ("mine",)

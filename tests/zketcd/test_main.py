@@ -1,0 +1,89 @@
+"""`zketcd` as people type it: which program starts, with which arguments, and what is loaded for it."""
+
+import subprocess
+import sys
+
+import pytest
+
+from proxy.ctl import __main__ as ctl
+from proxy.version import VERSION
+from zketcd.__main__ import main
+from zketcd.commands import ALL
+
+
+def test_arguments_go_to_the_program_behind_the_command(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[object] = []
+
+    def program(*given: object) -> int:
+        seen.extend(given)
+        return 7
+
+    monkeypatch.setattr(ctl, "main", program)
+    assert main(["log", "--tail", "3"]) == 7
+    assert seen == [["--tail", "3"], "log"]
+
+
+@pytest.mark.parametrize("command", ALL)
+def test_each_command_has_a_program_and_a_help_of_its_own_name(
+    command: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main([command, "--help"])
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.startswith(f"usage: zketcd {command} ")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "status", "printed"),
+    [
+        (["--version"], 0, f"zketcd {VERSION}\n"),
+        ([], 0, "raise-level"),
+        (["--help"], 0, "raise-level"),
+        (["frob"], 2, "invalid choice: 'frob'"),
+        (["--frob"], 2, "usage: zketcd"),
+        (["ls"], 2, "zketcd ls: error: the following arguments are required: PATH"),
+        (["serve", "--listen", "x"], 2, "zketcd serve: error: argument --listen: 'x' is not HOST:PORT"),
+        (["export"], 2, "zketcd export: error: the following arguments are required: target"),
+    ],
+)
+def test_usage(arguments: list[str], status: int, printed: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as ended:
+        main(arguments)
+    out, err = capsys.readouterr()
+    assert ended.value.code == status
+    assert printed in (err if status else out)
+
+
+def test_a_library_that_is_missing_is_named(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for module in ("proxy.ctl.__main__", "proxy.ctl.options"):
+        monkeypatch.delitem(sys.modules, module, raising=False)
+    monkeypatch.setitem(sys.modules, "configargparse", None)
+    assert main(["ls", "/"]) == 2
+    assert capsys.readouterr().err.startswith(
+        "zketcd ls: the Python package configargparse is not installed."
+    )
+
+
+def test_a_module_of_ours_that_is_missing_is_a_defect(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "proxy.ctl.__main__", raising=False)
+    monkeypatch.setitem(sys.modules, "proxy.ctl.options", None)
+    with pytest.raises(ModuleNotFoundError):
+        main(["ls", "/"])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "unwanted"),
+    [
+        (["--version"], {"configargparse", "aiohttp", "uvloop", "pyspark"}),
+        (["ls", "--help"], {"pyspark", "aiohttp"}),
+    ],
+)
+def test_only_what_a_command_needs_is_loaded(arguments: list[str], unwanted: set[str]) -> None:
+    code = (
+        "import sys\nfrom zketcd.__main__ import main\n"
+        f"try:\n    main({arguments!r})\nexcept SystemExit:\n    print(*sys.modules)"
+    )
+    printed = subprocess.run([sys.executable, "-c", code], check=True, capture_output=True, text=True).stdout
+    assert unwanted.isdisjoint(printed.splitlines()[-1].split())

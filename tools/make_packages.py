@@ -1,0 +1,252 @@
+"""Build what is installed: a Debian package, a single-file archive, and their bill of materials.
+
+    .venv/bin/python tools/make_packages.py build/packages [--revision N]
+
+The libraries are those of requirements/runtime.txt, taken from the environment that runs this: pip has
+checked their wheels by the lock's hashes, and here each file is compared with its wheel's RECORD. Nothing is
+downloaded. Both packages are for the Python version and the processor of the machine that builds them. Spark
+is in neither (docs/install.md says how to add it).
+"""
+
+import argparse
+import base64
+import compileall
+import hashlib
+import os
+import platform
+import py_compile
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from importlib.metadata import PackageNotFoundError, distribution
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(_ROOT))
+
+from proxy.version import VERSION  # noqa: E402
+
+_PACKAGES = ("codec", "schema", "proxy", "pipeline", "zketcd")
+_LOCK = _ROOT / "requirements" / "runtime.txt"
+_DEBIAN = _ROOT / "deploy" / "debian"
+_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+# Where each file of the repository goes in the Debian package, and with which mode.
+_FILES = {
+    "deploy/debian/launcher": ("usr/bin/zketcd", 0o755),
+    "deploy/debian/zketcd.service": ("usr/lib/systemd/system/zketcd.service", 0o644),
+    "deploy/debian/zketcd.toml": ("etc/zketcd/zketcd.toml", 0o644),
+    "deploy/debian/copyright": ("usr/share/doc/zketcd/copyright", 0o644),
+    "CHANGELOG.md": ("usr/share/doc/zketcd/changelog", 0o644),
+    "README.md": ("usr/share/doc/zketcd/README.md", 0o644),
+    "docs/install.md": ("usr/share/doc/zketcd/install.md", 0o644),
+    "docs/operating.md": ("usr/share/doc/zketcd/operating.md", 0o644),
+    "deploy/monitoring/alerts.yml": ("usr/share/doc/zketcd/examples/alerts.yml", 0o644),
+    "deploy/monitoring/dashboard.json": ("usr/share/doc/zketcd/examples/dashboard.json", 0o644),
+    "requirements/pipeline.txt": ("usr/share/zketcd/pipeline.txt", 0o644),
+    "requirements/pipeline-small.txt": ("usr/share/zketcd/pipeline-small.txt", 0o644),
+    "requirements/grpcio.txt": ("usr/share/zketcd/grpcio.txt", 0o644),
+}
+# Where each shell looks for completion.
+_COMPLETIONS = {
+    "bash": "usr/share/bash-completion/completions/zketcd",
+    "zsh": "usr/share/zsh/vendor-completions/_zketcd",
+    "fish": "usr/share/fish/vendor_completions.d/zketcd.fish",
+}
+
+_WRITE_COMPLETIONS = """
+import sys
+from pathlib import Path
+from zketcd.completion import file_of, script
+for shell in sys.argv[2:]:
+    file_of(Path(sys.argv[1]), shell).write_text(script(shell))
+"""
+
+
+class BuildFailed(Exception):
+    """The environment is not what the lock says; the message says what to do."""
+
+
+def make_site(site: Path) -> None:
+    """Put the locked libraries, our packages and the completion scripts into a folder to import from."""
+    site.mkdir()
+    for name, version in re.findall(r"^([\w.-]+)==(\S+)", _LOCK.read_text(), re.MULTILINE):
+        _copy_library(name, version, site)
+    for package in _PACKAGES:
+        shutil.copytree(_ROOT / package, site / package, ignore=shutil.ignore_patterns("__pycache__"))
+    _make_completions(site / "zketcd" / "completions", site)
+
+
+def _copy_library(name: str, version: str, site: Path) -> None:
+    """Copy the files of an installed library, except programs and what was compiled. Raises BuildFailed."""
+    try:
+        installed = distribution(name)
+    except PackageNotFoundError:
+        raise BuildFailed(f"{name} is not installed: run `make setup`") from None
+    if installed.version != version:
+        raise BuildFailed(
+            f"{name} {installed.version} is installed, not {version} of the lock: run `make setup`"
+        )
+    for file in installed.files or ():
+        if ".." in file.parts or file.suffix == ".pyc":
+            continue
+        content = file.read_binary()
+        if file.hash is not None:
+            digest = hashlib.new(file.hash.mode, content).digest()
+            if base64.urlsafe_b64encode(digest).rstrip(b"=").decode() != file.hash.value:
+                raise BuildFailed(
+                    f"{file} of {name} is not as its wheel had it: delete .venv and run `make setup`"
+                )
+        place = site / file
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_bytes(content)
+
+
+def _make_completions(folder: Path, site: Path) -> None:
+    """Run the copy of the command, which offers what it finds next to it: there is no bench."""
+    folder.mkdir()
+    subprocess.run(
+        [sys.executable, "-P", "-c", _WRITE_COMPLETIONS, folder, *_COMPLETIONS],
+        check=True,
+        cwd=site,
+        env={**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+
+
+def make_bill(target: Path) -> Path:
+    """Write which libraries are inside, as CycloneDX."""
+    bill = target / f"zketcd-{VERSION}.cdx.json"
+    with tempfile.TemporaryDirectory() as folder:
+        project = Path(folder) / "pyproject.toml"  # the tool does not follow `dynamic`
+        text = (_ROOT / "pyproject.toml").read_text()
+        project.write_text(re.sub(r"(?m)^dynamic = .*$", f'version = "{VERSION}"', text))
+        subprocess.run(
+            [
+                sys.executable, "-W", "ignore", "-m", "cyclonedx_py", "requirements", _LOCK,
+                "--pyproject", project, "--mc-type", "application", "--output-reproducible",
+                "--output-file", bill,
+            ],
+            check=True,
+        )  # fmt: skip
+    return bill
+
+
+def make_archive(site: Path, target: Path) -> Path:
+    """Write the single file: any Python of this version runs it."""
+    archive = target / f"zketcd-{VERSION}-py{_PYTHON}-{platform.machine()}.pyz"
+    subprocess.run(
+        [
+            sys.executable, "-m", "shiv", "--site-packages", site, "--entry-point", "zketcd.__main__:entry",
+            "--python", f"/usr/bin/env python{_PYTHON}", "--reproducible", "--output-file", archive,
+        ],
+        check=True,
+    )  # fmt: skip
+    return archive
+
+
+def make_deb(site: Path, bill: Path, target: Path, revision: int) -> Path:
+    """Write the Debian package."""
+    architecture = subprocess.run(
+        ["dpkg", "--print-architecture"], check=True, capture_output=True, text=True
+    ).stdout.strip()
+    version = f"{VERSION}-{revision}"
+    with tempfile.TemporaryDirectory(dir=target) as folder:
+        tree = Path(folder)
+        tree.chmod(0o755)
+        _fill(tree, site, bill)
+        files = sorted(path for path in tree.rglob("*") if path.is_file() and not path.is_symlink())
+        values = {
+            "@VERSION@": version,
+            "@ARCHITECTURE@": architecture,
+            "@PYTHON@": _PYTHON,
+            "@SIZE@": str(sum(path.stat().st_size for path in files) // 1024),
+        }
+        control = (_DEBIAN / "control").read_text()
+        for name, value in values.items():
+            control = control.replace(name, value)
+        meta = tree / "DEBIAN"
+        meta.mkdir()
+        (meta / "control").write_text(control)
+        (meta / "conffiles").write_text("/etc/zketcd/zketcd.toml\n")
+        (meta / "md5sums").write_text("".join(_sum(path, tree) for path in files))
+        for script in ("postinst", "prerm", "postrm"):
+            _copy(_DEBIAN / script, meta / script, 0o755)
+        package = target / f"zketcd_{version}_{architecture}.deb"
+        subprocess.run(
+            ["dpkg-deb", "--root-owner-group", "-Zzstd", "-z3", "--build", tree, package],
+            check=True,
+            stdout=subprocess.DEVNULL,
+        )
+    return package
+
+
+def _fill(tree: Path, site: Path, bill: Path) -> None:
+    """The files below /: an environment under /opt/zketcd, and what belongs in the system's folders."""
+    home = tree / "opt" / "zketcd"
+    libraries = home / "lib" / f"python{_PYTHON}" / "site-packages"
+    shutil.copytree(site, libraries)
+    # A virtual environment is a link to Python and this file. One made here would name this machine's Python.
+    (home / "pyvenv.cfg").write_text("home = /usr/bin\ninclude-system-site-packages = false\n")
+    (home / "bin").mkdir()
+    (home / "bin" / "python3").symlink_to(Path("/usr/bin") / f"python{_PYTHON}")
+    for name, (place, mode) in _FILES.items():
+        _copy(_ROOT / name, tree / place, mode)
+    for shell, place in _COMPLETIONS.items():
+        _copy(site / "zketcd" / "completions" / f"zketcd.{shell}", tree / place, 0o644)
+    _copy(bill, tree / "usr/share/doc/zketcd/sbom.cdx.json", 0o644)
+    # Compiled here, since the service may not write there.
+    compileall.compile_dir(
+        libraries,
+        quiet=1,
+        stripdir=str(tree),
+        prependdir="/",
+        invalidation_mode=py_compile.PycInvalidationMode.UNCHECKED_HASH,
+    )
+    for path in tree.rglob("*"):
+        if not path.is_symlink():
+            path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
+
+
+def _copy(source: Path, place: Path, mode: int) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    shutil.copyfile(source, place)
+    place.chmod(mode)
+
+
+def _sum(path: Path, tree: Path) -> str:
+    digest = hashlib.md5(path.read_bytes(), usedforsecurity=False).hexdigest()
+    return f"{digest}  {path.relative_to(tree)}\n"
+
+
+def main() -> int:
+    """Build everything; print the files."""
+    parser = argparse.ArgumentParser(description="Build zketcd's Debian package and single-file archive.")
+    parser.add_argument("target", type=Path, help="folder for the results")
+    parser.add_argument(
+        "--revision",
+        type=int,
+        action="append",
+        metavar="N",
+        help="revision of the Debian package (default: 1)",
+    )
+    given = parser.parse_args()
+    target = given.target.resolve()
+    target.mkdir(parents=True, exist_ok=True)
+    try:
+        with tempfile.TemporaryDirectory(dir=target) as folder:
+            site = Path(folder) / "site"
+            make_site(site)
+            bill = make_bill(target)
+            made = [bill, make_archive(site, target)]
+            made += [make_deb(site, bill, target, revision) for revision in given.revision or [1]]
+    except BuildFailed as error:
+        print(f"make_packages: {error}", file=sys.stderr)
+        return 1
+    for path in made:
+        print(path)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

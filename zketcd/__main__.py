@@ -1,0 +1,50 @@
+"""Start of `zketcd`: finds the command, imports its program, and hands the arguments over.
+
+Exit codes are the program's: 2 stands for wrong usage, and for a program whose libraries are not installed.
+"""
+
+import sys
+from collections.abc import Sequence
+from importlib import import_module
+
+from proxy.support.stdout import guarded
+from zketcd.commands import Command, available
+from zketcd.parsers import top
+
+# Our own packages: a module of theirs that is missing is a defect, not a missing library.
+_OURS = ("bench", "codec", "pipeline", "proxy", "schema", "tests", "zketcd")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one command; its exit code. Wrong usage exits with 2."""
+    given = list(sys.argv[1:] if arguments is None else arguments)
+    command = available().get(given[0]) if given else None
+    if command is None:
+        top().parse_args(given or ["--help"])  # ends the process: 0 for --help and --version, else 2
+        raise AssertionError(f"a command that argparse knows and the table does not: {given}")
+    return _run(given[0], command, given[1:])
+
+
+def _run(name: str, command: Command, arguments: Sequence[str]) -> int:
+    try:
+        program = import_module(command.module)
+    except ModuleNotFoundError as error:
+        missing = (error.name or "").partition(".")[0]
+        if missing in _OURS:
+            raise
+        print(
+            f"zketcd {name}: the Python package {missing} is not installed. docs/install.md says how to add"
+            " what this command needs",
+            file=sys.stderr,
+        )
+        return 2
+    return int(program.main(arguments, name))
+
+
+def entry() -> int:
+    """What the installed command runs: `main`, with a standard output that may fail."""
+    return guarded(main, "zketcd")
+
+
+if __name__ == "__main__":
+    sys.exit(entry())

@@ -1,0 +1,28 @@
+"""The parser of `zketcd` itself: what comes before a command, and for completion all that comes behind it."""
+
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
+from collections.abc import Mapping
+
+from proxy.version import VERSION
+from zketcd.commands import available
+
+_DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etcd, and its tools.
+`zketcd COMMAND --help` shows the options of a command."""
+
+
+def top(programs: Mapping[str, ArgumentParser] | None = None) -> ArgumentParser:
+    """The parser; with the programs' parsers, by command, it has their options too."""
+    made = ArgumentParser(
+        prog="zketcd",
+        description=_DESCRIPTION,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    made.add_argument("--version", action="version", version=f"zketcd {VERSION}")
+    listed = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    for name, command in available().items():
+        if programs is None:
+            listed.add_parser(name, help=command.summary)
+        else:
+            listed.add_parser(name, help=command.summary, parents=[programs[name]], add_help=False)
+    return made
