@@ -8,6 +8,7 @@ of our own modules, take to import.
 """
 
 import argparse
+import contextlib
 import importlib
 import signal
 import sys
@@ -17,7 +18,7 @@ from types import ModuleType
 from pipeline.commands import COMMANDS
 from pipeline.errors import MissingPackage
 from pipeline.jobs.failure import is_expected, reason_of
-from proxy.support.stdout import guarded
+from proxy.support.stdout import guarded, has_failed
 
 _INTERRUPTED = 128 + signal.SIGINT  # as a shell has it
 _FAILED = 2
@@ -39,9 +40,10 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         print(f"{program}: interrupted; what was begun can be run again", file=sys.stderr)
         return _INTERRUPTED
     except Exception as error:
-        if not is_expected(error):
+        if not is_expected(error) or (isinstance(error, OSError) and has_failed()):
             raise
-        print(f"{program}: {reason_of(error)}", file=sys.stderr)
+        with contextlib.suppress(OSError):  # stderr is a full disk
+            print(f"{program}: {reason_of(error)}", file=sys.stderr)
         return _FAILED
 
 
@@ -85,4 +87,4 @@ def _imported(name: str) -> ModuleType:
 
 
 if __name__ == "__main__":
-    sys.exit(guarded(main, "python -m pipeline"))
+    sys.exit(guarded(main, "python -m pipeline", failed=_FAILED))

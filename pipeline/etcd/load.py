@@ -101,7 +101,7 @@ def refusal(target: Target, keys: Keyspace, *, overwrite: bool) -> str | None:
     """Why a load may not begin; None if it may."""
     prefix = keys.prefix.decode()
     if not target.is_empty and not overwrite:
-        what = "a tree of another version"
+        what = "no tree of this version"
         if target.record is not None:
             follows = " that follows a ZooKeeper" if target.follows else ""
             what = f"a tree{follows}, of {target.nodes} znodes at its last snapshot"

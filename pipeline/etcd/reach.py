@@ -49,8 +49,10 @@ async def _answer(etcd: EtcdClient, connection: Connection) -> None:
 
 def _words(error: EtcdError, connection: Connection) -> str:
     text = str(error) or type(error).__name__
-    if "deadline exceeded" not in text and "ssl" not in text.lower():
+    tls = connection.etcd.startswith("https:")
+    signs = ("deadline exceeded", "ssl", *(("connectionreset",) if tls else ()))
+    if not any(sign in text.lower() for sign in signs):
         return text
-    if connection.etcd.startswith("https:"):
+    if tls:
         return f"{text} (does this port speak TLS?)"
     return f"{text} (is this etcd's client port, and without TLS?)"

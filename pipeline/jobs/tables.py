@@ -53,13 +53,18 @@ def check_options(arguments: argparse.Namespace, *trees: str) -> None:
             raise Failure(f"{option} is for data directories: {', '.join(trees)} is none")
 
 
+def check_repair(words: str) -> None:
+    """Raises Failure for a --repair of something else than REPAIRS."""
+    unknown = frozenset(filter(None, words.split(","))) - REPAIRS
+    if unknown:
+        raise Failure(f"--repair is of {', '.join(sorted(REPAIRS))}, not {', '.join(sorted(unknown))}")
+
+
 def of_directory(path: str, arguments: argparse.Namespace) -> Directory:
     """A directory's state and nodes. Raises BadFile, Failure."""
     if not path:
         raise Failure("the path of a data directory is empty: name a dataDir, as /var/lib/zk")
-    unknown = frozenset(filter(None, arguments.repair.split(","))) - REPAIRS
-    if unknown:
-        raise Failure(f"--repair is of {', '.join(sorted(REPAIRS))}, not {', '.join(sorted(unknown))}")
+    check_repair(arguments.repair)
     given = {
         "path": path,
         "dataLogDir": arguments.data_log_dir,

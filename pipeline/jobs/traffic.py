@@ -12,6 +12,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+
 from pipeline.errors import Failure, MissingPackage
 from pipeline.etcd import log
 from pipeline.etcd.address import SCHEMES, is_url
@@ -19,20 +21,23 @@ from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.replayed import replayed
 from pipeline.formats import directory
+from pipeline.jobs import tables
+from pipeline.sources import parquet
 from pipeline.sources.options import TRAFFIC_TABLE, local_path, options_of
+from pipeline.sources.parquet import PREFIX as PARQUET
 from pipeline.sources.zookeeper_log import LogReader, traffic_rows
 from pipeline.traffic import report
 from pipeline.traffic.database import Database
 from pipeline.traffic.report import Query, Report
-from pipeline.traffic.table import TrafficRow
+from pipeline.traffic.table import TrafficRow, check
 
-_PARQUET = "parquet:"
 _LARGE = 256 << 20  # bytes of logs that Spark has to read; about a million transactions
 _HTML, _PNG = ".html", ".png"
 
 
 def run(arguments: argparse.Namespace) -> int:
     """Look, print, write the report."""
+    _check_options(arguments)
     write = None if arguments.report is None else _writer(arguments.report)
     with _query(arguments) as query:
         found = report.made(arguments.tree, query, max(1, arguments.top))
@@ -40,6 +45,15 @@ def run(arguments: argparse.Namespace) -> int:
     if write is not None:
         write(found)
     return 0
+
+
+def _check_options(arguments: argparse.Namespace) -> None:
+    """Raises Failure for options that mean nothing here: to be silent would be to promise something."""
+    for option, value in (("--snapshot", arguments.snapshot), ("--no-logs", arguments.no_logs)):
+        if value:
+            raise Failure(f"--traffic has no use for {option}: it reads all logs, and nothing else")
+    tables.check_options(arguments, arguments.tree)
+    tables.check_repair(arguments.repair)
 
 
 def _writer(name: str) -> Callable[[Report], None]:
@@ -50,6 +64,8 @@ def _writer(name: str) -> Callable[[Report], None]:
         raise Failure(f"--report {name}: the name has to end with {_HTML} or {_PNG}")
     if not file.parent.is_dir():
         raise Failure(f"--report {name}: there is no directory {file.parent}")
+    if file.is_dir():
+        raise Failure(f"--report {name}: {file.name} is a directory")
     try:
         from pipeline.traffic import plots
     except ImportError as error:
@@ -58,10 +74,11 @@ def _writer(name: str) -> Callable[[Report], None]:
         ) from error
 
     def write(found: Report) -> None:
-        if kind == _PNG:
-            file.write_bytes(plots.png(found))
-        else:
-            file.write_text(report.page(found, plots.svgs(found)))
+        content = plots.png(found) if kind == _PNG else report.page(found, plots.svgs(found)).encode()
+        try:
+            file.write_bytes(content)
+        except OSError as error:
+            raise Failure(f"--report {name}: {error.strerror}") from error
 
     return write
 
@@ -71,9 +88,9 @@ def _query(arguments: argparse.Namespace) -> Iterator[Query]:
     """The views of the source's traffic, on SQLite or Spark."""
     source: str = arguments.tree
     in_etcd = is_url(source)
-    if "://" in source and not in_etcd:
+    if "://" in source and not in_etcd and not source.startswith(PARQUET):
         urls = ", ".join(f"{scheme}://HOST:PORT/PREFIX" for scheme in SCHEMES)
-        raise Failure(f"{source}: --traffic reads {urls}, {_PARQUET}DIRECTORY or a ZooKeeper directory")
+        raise Failure(f"{source}: --traffic reads {urls}, {PARQUET}DIRECTORY or a ZooKeeper directory")
     if _wants_spark(arguments, in_etcd):
         with _on_spark(arguments, in_etcd) as query:
             yield query
@@ -88,11 +105,31 @@ def _query(arguments: argparse.Namespace) -> Iterator[Query]:
 
 
 def _wants_spark(arguments: argparse.Namespace, in_etcd: bool) -> bool:
-    if arguments.tree.startswith(_PARQUET):
+    if arguments.tree.startswith(PARQUET):
+        _check_table(arguments)
         return True
     if arguments.spark is not None:
         return bool(arguments.spark)
     return not in_etcd and _log_bytes(arguments) > _LARGE
+
+
+def _check_table(arguments: argparse.Namespace) -> None:
+    """Refuse in no time what Spark would refuse after it has started. Raises Failure, ValueError."""
+    if arguments.spark is False:
+        raise Failure(f"{arguments.tree}: only Spark reads a table of traffic; --no-spark was given")
+    path = parquet.local_path(arguments.tree)
+    if path is None:
+        return
+    from pyarrow.parquet import read_schema
+
+    folder = Path(path)
+    files = sorted(folder.rglob("*.parquet")) or parquet.files_of(path, "traffic")  # it may be partitioned
+    folders = files[0].relative_to(folder).parts if folder.is_dir() else ()
+    try:
+        names = read_schema(files[0]).names
+    except (pa.ArrowException, OSError) as error:
+        raise Failure(f"{files[0]} is no Parquet file: {error}") from error
+    check([*names, *(part.partition("=")[0] for part in folders)])
 
 
 async def _applied(connection: Connection) -> list[TrafficRow]:
@@ -115,7 +152,9 @@ def _directory(arguments: argparse.Namespace) -> dict[str, str]:
 
 def _log_bytes(arguments: argparse.Namespace) -> int:
     given = _directory(arguments)
-    _, logs = directory.files(given["path"], given.get("dataLogDir"))
+    snapshots, logs = directory.files(given["path"], given.get("dataLogDir"))
+    if not snapshots and not logs:
+        raise Failure(f"{arguments.tree}: holds no snapshot and no log")
     return sum(Path(file).stat().st_size for file in logs)
 
 
@@ -137,8 +176,9 @@ def _on_spark(arguments: argparse.Namespace, in_etcd: bool) -> Iterator[Query]:
             f"{source} needs Spark, which is not installed: `make setup-pipeline` installs it"
         ) from error
     spark = session("zketcd traffic")
-    if source.startswith(_PARQUET):
-        frame = spark.read.parquet(local_path(source.removeprefix(_PARQUET)))
+    if source.startswith(PARQUET):
+        path = parquet.local_path(source)
+        frame = spark.read.parquet(source.removeprefix(PARQUET) if path is None else local_path(path))
     elif in_etcd:
         options = {**Connection.from_url(source, arguments).options(), "table": TRAFFIC_TABLE}
         frame = spark.read.format("zketcd").options(**options).load()

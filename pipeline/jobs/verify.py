@@ -128,10 +128,10 @@ def _print(runner: Runner, found: Comparison, left: str, right: str) -> None:
         return
     print()
     for kind, count in found.counts.items():
-        print(f"{kind:<8}{count:>11}")
+        print(f"{kind:<9}{count:>10}")
     print()
     for difference in found.samples:
-        print(f"{difference.kind:<8} {difference.path}")
+        print(f"{difference.kind:<9} {difference.path}")
         for name, (one, other) in difference.fields.items():
-            print(f"{'':<8} {name}: {one} | {other}")
+            print(f"{'':<9} {name}: {one} | {other}")
     sys.stdout.flush()

@@ -81,7 +81,7 @@ class Reporter:
         def watch() -> None:
             while not ended.wait(EVERY_ON_A_TERMINAL if terminal else EVERY):
                 if terminal:
-                    print(f"\r{line(done=False):<{_WIDTH}}", end="", file=self._stream, flush=True)
+                    self._write(f"\r{line(done=False):<{_WIDTH}}", end="")
                 else:
                     self._write(line(done=False))
 
@@ -93,15 +93,17 @@ class Reporter:
             ended.set()
             watcher.join()
             if terminal:
-                print(f"\r{'':<{_WIDTH}}\r", end="", file=self._stream, flush=True)
+                self._write(f"\r{'':<{_WIDTH}}\r", end="")
         self._write(line(done=True))
 
     @property
     def _stream(self) -> TextIO:
         return self._out or sys.stderr
 
-    def _write(self, text: str) -> None:
-        print(text, file=self._stream, flush=True)
+    def _write(self, text: str, end: str = "\n") -> None:
+        # A full disk under a log of the progress must not stop a migration half-way.
+        with contextlib.suppress(OSError):
+            print(text, end=end, file=self._stream, flush=True)
 
 
 def facts_of(

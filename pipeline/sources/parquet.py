@@ -51,7 +51,7 @@ class ParquetReader:
     def __init__(self, path: str) -> None:
         """Raises Failure if there is no table of znodes at `path`."""
         self._path = path
-        self._files = _files(path)
+        self._files = files_of(path, "znodes")
         self.rows = sum(self._look(file).num_rows for file in self._files)
         self.bytes = sum(file.stat().st_size for file in self._files)
 
@@ -166,7 +166,8 @@ def kind_of(kind: pa.DataType) -> str:
     return _NAMES.get(str(kind), str(kind))
 
 
-def _files(path: str) -> list[Path]:
+def files_of(path: str, what: str) -> list[Path]:
+    """The files of a table of `what`: a directory of them, or one file. Raises Failure."""
     folder = Path(path)
     if folder.is_file():
         return [folder]
@@ -175,5 +176,5 @@ def _files(path: str) -> list[Path]:
     # As Spark and others have it, what begins with _ or . is no part of a table.
     found = sorted(file for file in folder.glob("*.parquet") if file.name[0] not in "_." and file.is_file())
     if not found:
-        raise Failure(f"{path} is no table of znodes: it has no Parquet files")
+        raise Failure(f"{path} is no table of {what}: it has no Parquet files")
     return found

@@ -132,7 +132,7 @@ class Channel:
         except (OSError, TimeoutError, asyncio.CancelledError) as error:
             self._pause = min(max(_FIRST_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
             self._not_before = loop.time() + self._pause
-            self._failed = RpcError(f"connecting to {self.address}: {error or type(error).__name__}")
+            self._failed = RpcError(f"connecting to {self.address}: {str(error) or type(error).__name__}")
             raise self._failed from None
         finally:
             self._connecting = None

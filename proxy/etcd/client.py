@@ -175,12 +175,15 @@ class _Member:
 
     def __init__(self, endpoint: str, tls: Tls | None, connect: _Connect) -> None:
         url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
+        expected = f"not an etcd endpoint: {endpoint!r} (expected http://HOST:PORT or https://HOST:PORT)"
         if url.scheme not in ("http", "https") or not url.hostname or url.path not in ("", "/"):
-            raise ValueError(
-                f"not an etcd endpoint: {endpoint!r} (expected http://HOST:PORT or https://HOST:PORT)"
-            )
+            raise ValueError(expected)
+        try:
+            port = url.port or 2379
+        except ValueError as error:  # it does not name the endpoint
+            raise ValueError(f"{expected}: {error}") from error
         secure = (tls or Tls()) if url.scheme == "https" else None
-        self.channel = connect(url.hostname, url.port or 2379, secure)
+        self.channel = connect(url.hostname, port, secure)
         self.address = self.channel.address
 
 

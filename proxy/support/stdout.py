@@ -20,12 +20,21 @@ class _Raw(io.FileIO):
             raise
 
 
-def guarded(main: Callable[[], int], name: str) -> int:
-    """Run a command's `main`; returns its exit code, or 1 if its standard output has failed.
+def has_failed() -> bool:
+    """Whether standard output has failed in a command that `guarded` runs: it tells the user of that."""
+    raw = getattr(getattr(sys.stdout, "buffer", None), "raw", None)
+    return isinstance(raw, _Raw) and raw.error is not None
+
+
+def guarded(main: Callable[[], int], name: str, *, failed: int = 1) -> int:
+    """Run a command's `main`; returns its exit code, or `failed` if its standard output has failed.
 
     That is one line on stderr, and none for the end of a pipe (`| head`). What standard output cannot encode
-    is written as escapes.
+    is written as escapes. A standard error that is closed is replaced by one that goes nowhere: `print` would
+    write to standard output instead.
     """
+    if not isinstance(sys.stderr, io.TextIOBase):  # None: it is closed
+        sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - stays open until the end
     before = sys.stdout
     if not isinstance(before, io.TextIOWrapper):  # None: it is closed
         return main()
@@ -57,4 +66,4 @@ def guarded(main: Callable[[], int], name: str) -> int:
     os.close(nowhere)
     if status == 0 and not isinstance(raw.error, BrokenPipeError):
         print(f"{name}: cannot write to standard output: {raw.error.strerror}", file=sys.stderr)
-    return status or 1
+    return status or failed

@@ -73,10 +73,16 @@ async def test_a_tree_that_is_there_stays(etcd: FakeEtcdClient) -> None:
 
 async def test_a_tree_of_schema_version_1_goes_on_request(etcd: FakeEtcdClient) -> None:
     await etcd.txn(Txn((), (Put(KEYS.version_1, b'{"version":1}'), Put(b"/t/node//a", b""))), 1)
-    with pytest.raises(LoadRefused, match="a tree of another version"):
+    with pytest.raises(LoadRefused, match="holds 2 keys already: no tree of this version"):
         await begin(etcd, KEYS)
     await begin(etcd, KEYS, overwrite=True)
     assert keys_in(etcd) == [KEYS.tree]
+
+
+async def test_keys_of_others_are_not_called_a_tree(etcd: FakeEtcdClient) -> None:
+    await etcd.txn(Txn((), (Put(b"/t/of/others", b""),)), 1)
+    with pytest.raises(LoadRefused, match="holds 1 keys already: no tree of this version"):
+        await begin(etcd, KEYS)
 
 
 async def test_a_tree_that_is_served_stays(etcd: FakeEtcdClient) -> None:

@@ -12,7 +12,7 @@ import pytest
 from pipeline.__main__ import main
 from pipeline.etcd import reach
 from pipeline.live import walk
-from tests.harness import free_port
+from tests.harness import EtcdServer, free_port
 from tests.pipeline.trees import SAMPLES, node, write_parquet, write_snapshot
 
 SAMPLE = str(SAMPLES / "zk39-plain")
@@ -65,6 +65,7 @@ OF_ETCD = [
     ("etcds://127.0.0.1:1/a", "etcd at https://127.0.0.1:1 cannot be reached"),
     ("etcd://no-such-host.invalid:1/a", "cannot be reached"),
     ("etcd://127.0.0.1:what/a", "what"),
+    ("etcd://127.0.0.1:99999/a", "127.0.0.1:99999"),
 ]
 #: Command lines, with what is said.
 LINES = [
@@ -146,6 +147,10 @@ def test_one_clear_line(
     monkeypatch.setattr(reach, "PATIENCE", 0.5)  # what is refused now is refused in 4 s
     etcd = request.getfixturevalue("etcd_server").endpoint if "{etcd}" in words else ""
     check([word.replace("{files}", str(files)).replace("{etcd}", etcd) for word in words], reason, capsys)
+
+
+def test_an_etcd_without_tls(etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str]) -> None:
+    check(["inspect", f"etcds://{etcd_server.address}/a"], "does this port speak TLS?", capsys)
 
 
 @pytest.fixture

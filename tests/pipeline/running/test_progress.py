@@ -1,5 +1,6 @@
 """How far a command is, for people and for scripts."""
 
+import errno
 import io
 import json
 
@@ -38,6 +39,18 @@ def test_lines_while_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
         count.add(5, 50)
     assert out.getvalue().splitlines()[-1].endswith("s, 10 znodes, 100 bytes")
     assert "\r" not in out.getvalue()
+
+
+class _Full(io.StringIO):
+    def write(self, text: str) -> int:
+        raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def test_work_goes_on_when_nobody_can_be_told() -> None:
+    reporter = Reporter(out=_Full())
+    with reporter.told("load", 10) as count:
+        count.add(5, 50)
+    reporter.tell("news")
 
 
 class _Terminal(io.StringIO):

@@ -58,6 +58,24 @@ def test_a_standard_output_that_is_closed() -> None:
     assert (done.stderr, done.returncode) == ("", 0)
 
 
+def test_a_standard_error_that_is_closed() -> None:
+    done = _run("print('text'); print('why', file=sys.stderr); return sys.stderr.isatty()", "2>&-")
+    assert (done.stdout, done.returncode) == ("text\n", 0)
+
+
+def test_a_command_that_catches_errors_can_tell_those_of_standard_output() -> None:
+    body = """try:
+        print('text', flush=True)
+    except OSError as error:
+        from proxy.support.stdout import has_failed
+        if has_failed():
+            raise
+        return 5"""
+    done = _run(body, ">/dev/full")
+    assert done.stderr == "name: cannot write to standard output: No space left on device\n"
+    assert done.returncode == 1
+
+
 def test_a_standard_output_without_unicode() -> None:
     done = _run("print('a\\u00e4\\udcff'); return 0", PYTHONIOENCODING="ascii")
     assert (done.stdout, done.returncode) == ("a\\xe4\\udcff\n", 0)
