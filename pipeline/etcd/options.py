@@ -64,7 +64,8 @@ class Connection(NamedTuple):
     def from_arguments(cls, arguments: argparse.Namespace) -> "Connection":
         """From a command line that has the options of `add_arguments`. Raises ValueError."""
         options = {name.replace("_", "-"): getattr(arguments, name) for name in cls._fields}
-        return cls.from_options({name: value for name, value in options.items() if value})
+        # An empty prefix is a mistake: the default is another tree than the one that was meant.
+        return cls.from_options({name: value for name, value in options.items() if value or name == "prefix"})
 
     def options(self) -> dict[str, str]:
         """Spark's options for the same."""

@@ -38,6 +38,12 @@ def test_wrong_options(options: dict[str, str], words: str) -> None:
         Connection.from_options(options)
 
 
+def test_an_empty_prefix_is_not_the_default_one() -> None:
+    """A variable of a script that is not set: --overwrite must not delete the default tree."""
+    with pytest.raises(ValueError, match="must not be empty"):
+        _parsed("--etcd", "http://e:1", "--prefix", "")
+
+
 async def test_a_client_has_the_transport_that_was_asked_for() -> None:
     for transport in TRANSPORTS:
         connection = Connection.from_options({"etcd": "http://127.0.0.1:1", "etcd-transport": transport})
