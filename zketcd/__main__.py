@@ -43,7 +43,10 @@ def _run(name: str, command: Command, arguments: Sequence[str]) -> int:
 
 def entry() -> int:
     """What the installed command runs: `main`, with a standard output that may fail."""
-    return guarded(main, "zketcd")
+    command = available().get(sys.argv[1]) if len(sys.argv) > 1 else None
+    # To the pipeline 1 means that trees differ, or cannot be moved.
+    of_pipeline = command is not None and command.module.startswith("pipeline.")
+    return guarded(main, "zketcd", failed=2 if of_pipeline else 1)
 
 
 if __name__ == "__main__":
