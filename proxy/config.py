@@ -3,6 +3,7 @@
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from pathlib import Path
 from typing import Any
 
@@ -103,10 +104,19 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
     except ValueError as error:
         made.error(str(error))
         raise
+    admin = given.admin_listen if given.admin_listen != values.NO_ADMIN else None
+    ports = (("--listen", given.listen), ("--admin-listen", admin), ("--secure-listen", tls.secure))
+    for (one, address), (other, same) in combinations(ports, 2):
+        if address is not None and address == same and address[1] != 0:
+            made.error(f"{one} and {other} are both {address[0]}:{address[1]}")
+    if given.admin_listen is None and all(
+        address is None or address[1] != _DEFAULT_ADMIN[1] for _, address in ports
+    ):
+        admin = _DEFAULT_ADMIN
     return Config(
         host=host,
         port=port,
-        admin=given.admin_listen or _DEFAULT_ADMIN if given.admin_listen != values.NO_ADMIN else None,
+        admin=admin,
         admin_is_wished=given.admin_listen is not None,
         etcd=given.etcd,
         data_dir=given.data_dir,

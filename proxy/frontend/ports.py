@@ -30,6 +30,14 @@ def bound_socket(host: str, port: int) -> socket.socket:
     return listener
 
 
+def _start_listening(bound: socket.socket) -> None:
+    try:
+        bound.listen(_BACKLOG)
+    except OSError as error:
+        host, port = bound.getsockname()[:2]
+        raise OSError(f"cannot listen on {host}:{port}: {error.strerror or error}") from error
+
+
 class Ports:
     """The open ports of one server."""
 
@@ -59,7 +67,11 @@ class Ports:
         """Listen on a bound socket, and on one that takes only TLS.
 
         `listen`: what the first takes: "off" (no TLS), "only" (nothing but TLS) or "detect" (both).
+        Raises OSError that names the address if somebody else listens there since the socket was bound.
         """
+        for bound in (listener, secure) if secure is not None else (listener,):
+            # By ourselves: uvloop's create_server hides it if another process listens there already.
+            _start_listening(bound)
         self.number = listener.getsockname()[1]
         if self._tls is None or listen == "off":
             self._listening.append(

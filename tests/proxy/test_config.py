@@ -252,6 +252,30 @@ def test_a_wrong_value_of_the_environment_or_a_file_is_named_as_well(
     assert re.search("--tick-time.*'never'", _complaint(["--config", str(file)], capsys))
 
 
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--listen", "127.0.0.1:2181", "--admin-listen", "127.0.0.1:2181"],
+        ["--listen", "127.0.0.1:2181", "--secure-listen", "127.0.0.1:2181"],
+        ["--admin-listen", "127.0.0.1:2182", "--secure-listen", "127.0.0.1:2182"],
+    ],
+)
+def test_two_ports_with_one_address(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    tls = ["--tls-cert", __file__, "--tls-key", __file__, "--tls-ca", __file__]
+    last = _complaint([*arguments, *tls], capsys).splitlines()[-1]
+    assert f"{arguments[0]} and {arguments[2]} are both {arguments[1]}" in last
+
+
+def test_free_ports_may_be_asked_for_twice() -> None:
+    config = parse(["--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"])
+    assert config.admin == (config.host, config.port)
+
+
+def test_the_default_admin_server_gives_its_port_to_clients() -> None:
+    assert parse(["--listen", "0.0.0.0:8080"]).admin is None
+    assert parse(["--listen", "0.0.0.0:8081"]).admin == ("127.0.0.1", 8080)
+
+
 @pytest.mark.parametrize("name", ["tick-tim", "etcd-endpoints"])
 def test_unknown_options_are_named(name: str, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
     assert name in _complaint([f"--{name}", "5"], capsys)

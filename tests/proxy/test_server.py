@@ -346,3 +346,19 @@ def test_an_address_that_is_taken_is_named() -> None:
 def test_an_address_that_is_not_ours_is_named() -> None:
     with pytest.raises(OSError, match=r"cannot listen on 192\.0\.2\.1:2181"):
         bound_socket("192.0.2.1", 2181)
+
+
+async def test_a_port_that_was_taken_while_the_tree_was_loading_is_named() -> None:
+    # Both sockets are bound, as of two servers that start at the same time: only listening tells them apart.
+    with bound_socket("127.0.0.1", 0) as ours:
+        port = ours.getsockname()[1]
+        with bound_socket("127.0.0.1", port) as theirs:
+            theirs.listen()
+            server = Server(_CONFIG, EtcdClient(FakeEtcd()), _ACCESS)
+            try:
+                with pytest.raises(
+                    OSError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"
+                ):
+                    await server.start(lambda _count: None, ours)
+            finally:
+                await server.stop()

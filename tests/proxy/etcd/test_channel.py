@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
+from unittest import mock
 
 import pytest
 
@@ -84,6 +85,18 @@ async def test_a_server_that_says_nothing() -> None:
     for writer in silent:
         writer.close()
     server.close()
+
+
+async def test_a_failure_without_a_message_is_named_by_its_kind() -> None:
+    # As uvloop reports an etcd that is asked for TLS and does not have it.
+    channel = Channel("127.0.0.1", free_port())  # grpcio connects by itself
+    loop = asyncio.get_running_loop()
+    with (
+        mock.patch.object(loop, "create_connection", side_effect=ConnectionResetError),
+        pytest.raises(RpcError, match=r"connecting to 127\.0\.0\.1:\d+: ConnectionResetError"),
+    ):
+        await channel.unary(RANGE, REQUEST, 2.0)
+    await channel.close()
 
 
 async def test_a_closed_channel_says_so() -> None:
