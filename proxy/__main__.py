@@ -46,18 +46,19 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         log.warning("%s: unknown settings, ignored: %s", config.zoo_cfg, ", ".join(config.zoo_cfg_unknown))
     try:
         tls = TlsContext(config.tls) if config.tls.cert else None
-    except ValueError as error:
+        etcd_tls = Tls(config.etcd_ca, config.etcd_cert, config.etcd_key)
+    except (OSError, ValueError) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 2
     try:
         with logs.audit_to(config.audit_log, config.log_format):
-            return _serve(config, tls)
+            return _serve(config, tls, etcd_tls)
     except OSError as error:
         print(f"zketcd: --audit-log {config.audit_log}: {error.strerror}", file=sys.stderr)
         return 2
 
 
-def _serve(config: Config, tls: TlsContext | None) -> int:
+def _serve(config: Config, tls: TlsContext | None, etcd_tls: Tls) -> int:
     try:
         # First of all: without the port there is no need to start an etcd and load a tree.
         with (
@@ -66,7 +67,7 @@ def _serve(config: Config, tls: TlsContext | None) -> int:
             _admin_socket(config) as admin,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            return runner.run(_run(config, tls, listener, secure, admin))
+            return runner.run(_run(config, tls, etcd_tls, listener, secure, admin))
     except (EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, OSError, ValueError) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 1
@@ -95,6 +96,7 @@ def _admin_socket(config: Config) -> Iterator[socket.socket | None]:
 async def _run(
     config: Config,
     tls: TlsContext | None,
+    etcd_tls: Tls,
     listener: socket.socket,
     secure: socket.socket | None,
     admin_listener: socket.socket | None,
@@ -111,7 +113,7 @@ async def _run(
             endpoints = [embedded.endpoint]
         etcd = EtcdClient(
             endpoints,
-            tls=Tls(config.etcd_ca, config.etcd_cert, config.etcd_key),
+            tls=etcd_tls,
             user=config.etcd_user,
             password=config.etcd_password,
             transport=config.etcd_transport,

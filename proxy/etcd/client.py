@@ -80,11 +80,21 @@ class Tls:
         """The files as they are now: renewed ones serve the next connections. Blocks; raises OSError."""
         ca_file, cert_file, key_file = self._files
         for name in filter(None, self._files):
-            with open(name, "rb"):  # ssl's own error would not name the file
+            with open(name, "rb"):  # ssl's own errors do not name the file
                 pass
-        context = ssl.create_default_context(cafile=ca_file or None)
-        if cert_file:
-            context.load_cert_chain(cert_file, key_file)
+        try:
+            context = ssl.create_default_context(cafile=ca_file or None)
+        except ssl.SSLError as error:
+            raise OSError(f"the CA of etcd {ca_file}: {error}") from error
+        try:
+            if cert_file:
+                # Without a password OpenSSL would ask for one on the terminal.
+                context.load_cert_chain(cert_file, key_file, "")
+        except ssl.SSLError as error:
+            raise OSError(
+                f"the certificate for etcd {cert_file} with the key {key_file},"
+                f" which must not be encrypted: {error}"
+            ) from error
         context.set_alpn_protocols(["h2"])
         return context
 

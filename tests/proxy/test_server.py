@@ -3,9 +3,11 @@
 import asyncio
 import contextlib
 import struct
+import sys
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
@@ -13,6 +15,7 @@ import pytest
 
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import pack_string
+from proxy.__main__ import main
 from proxy.config import parse
 from proxy.etcd.model import Get
 from proxy.frontend.ports import bound_socket
@@ -362,3 +365,14 @@ async def test_a_port_that_was_taken_while_the_tree_was_loading_is_named() -> No
                     await server.start(lambda _count: None, ours)
             finally:
                 await server.stop()
+
+
+def test_files_for_etcd_that_cannot_be_used_are_bad_usage(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+    with mock.patch.object(sys, "argv", ["proxy", "--etcd", "https://127.0.0.1:1", "--etcd-ca", str(empty)]):
+        assert main() == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith(f"zketcd: the CA of etcd {empty}: ")

@@ -374,6 +374,12 @@ def test_tls_files_that_cannot_be_used(tmp_path: Path) -> None:
         Tls(str(tmp_path / "missing.pem"))
     with pytest.raises(ValueError, match="together"):
         Tls(cert_file="client.pem")
+    empty = tmp_path / "empty.pem"
+    empty.touch()
+    with pytest.raises(OSError, match=rf"the CA of etcd {empty}: "):
+        Tls(str(empty))
+    with pytest.raises(OSError, match=rf"the certificate for etcd {empty} with the key {empty}, "):
+        Tls(cert_file=str(empty), key_file=str(empty))
 
 
 async def test_a_catch_up_of_30_mb_comes_in_whole_revisions(own_etcd_server: EtcdServer) -> None:
