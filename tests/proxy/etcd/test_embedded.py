@@ -183,7 +183,9 @@ def test_it_dies_with_us_and_does_not_hear_ctrl_c(
     tmp_path: Path, binary: Binary, signal_number: signal.Signals
 ) -> None:
     code = (
-        "import asyncio, sys\n"
+        "import asyncio, signal, sys\n"
+        # A shell that starts the tests in the background has them ignore SIGINT, and their children too.
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         "from proxy.etcd.embedded import EmbeddedEtcd\n"
         "async def main():\n"
         "    async with EmbeddedEtcd(sys.argv[1]) as etcd:\n"
