@@ -84,9 +84,9 @@ class Client:
         self._connection.close()
 
 
-def zookeeper() -> ZooKeeperServer:
-    """A ZooKeeper with TTL nodes, containers that stay, and a super user."""
-    return real_zookeeper({"zookeeper.admin.rateLimiterIntervalInMS": "0"})
+def zookeeper(classpath: str | None = None) -> ZooKeeperServer:
+    """A ZooKeeper with TTL nodes, containers that stay, and a super user; `classpath`: an older one."""
+    return real_zookeeper({"zookeeper.admin.rateLimiterIntervalInMS": "0"}, classpath)
 
 
 def zketcd(etcd_endpoint: str, prefix: str) -> ZketcdServer:

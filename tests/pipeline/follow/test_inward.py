@@ -2,15 +2,16 @@
 
 import asyncio
 import random
-import subprocess
-import sys
+import shutil
 import threading
-from collections.abc import Iterator
 from contextlib import closing
 from pathlib import Path
+from typing import Self
 from unittest import mock
 
 import pytest
+from kazoo.client import KazooClient
+from kazoo.retry import KazooRetry
 
 from codec.constants import OpCode
 from pipeline.__main__ import main
@@ -23,17 +24,18 @@ from pipeline.follow.tail import Unsettled
 from pipeline.follow.target import position_of, resume
 from pipeline.formats import snapshot
 from pipeline.table import SessionRow
+from proxy.etcd.client import EtcdClient
 from proxy.log import start
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
 from tests.compat import script
 from tests.compat.wire import Session
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
-from tests.harness import EtcdServer
-from tests.harness.process import REPOSITORY
+from tests.harness import EtcdServer, debian_zookeeper_classpath
 from tests.harness.waiting import eventually, wait_until
 from tests.pipeline.ensembles import Client, ephemerals, populate, view, zketcd, zookeeper
 from tests.pipeline.follow.histories import creates
+from tests.pipeline.follow.running import PipelineCommand
 from tests.pipeline.trees import node, transaction, write_log, write_snapshot
 
 KEYS = Keyspace("/t")
@@ -226,37 +228,11 @@ class Writer:
         return self._client.session
 
 
-@pytest.fixture
-def log(tmp_path: Path) -> Iterator[Path]:
-    """Where commands print to; none of them outlives the test."""
-    yield tmp_path / "log"
-    for running in _started:
-        running.kill()
-        running.wait()
-    _started.clear()
-
-
-_started: "list[subprocess.Popen[bytes]]" = []
-
-
-def run_and_kill(arguments: list[str], log: Path) -> "subprocess.Popen[bytes]":
-    """Run a command of the pipeline, kill it amid its work, and run it again."""
-    running = _run(arguments, log)
+def kill_and_start(command: PipelineCommand) -> None:
+    """Kill a command amid its work, and run it again."""
     threading.Event().wait(random.uniform(0.0, 0.6))
-    running.kill()
-    running.wait()
-    return _run(arguments, log)
-
-
-def _run(arguments: list[str], log: Path) -> "subprocess.Popen[bytes]":
-    """A command of the pipeline, once it has said how far it is."""
-    with log.open("wb") as file:
-        command = [sys.executable, "-m", "pipeline", *arguments]
-        running = subprocess.Popen(command, cwd=REPOSITORY, stdout=file, stderr=file)
-    _started.append(running)
-    wait_until(lambda: b"zxid" in log.read_bytes() or running.poll() is not None, "it works", 60)
-    assert running.poll() is None, log.read_text()
-    return running
+    command.kill()
+    command.start()
 
 
 def resumed(port: int, session: Session, last_zxid: int) -> Client:
@@ -267,40 +243,43 @@ def resumed(port: int, session: Session, last_zxid: int) -> Client:
 
 
 def test_a_move_amid_writes_and_back(
-    etcd_server: EtcdServer, etcd_prefix: str, log: Path, capsys: pytest.CaptureFixture[str]
+    etcd_server: EtcdServer, etcd_prefix: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Real ZooKeeper -> zketcd -> another real ZooKeeper, with clients writing and followers being killed."""
+    """Real ZooKeeper -> zketcd -> other real ZooKeepers, with clients writing and followers being killed."""
     to_etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
     new = zketcd(etcd_server.endpoint, etcd_prefix)
     back = zookeeper()
-    with zookeeper() as old, closing(new), closing(back):
-        client = Client(old.port)
-        populate(client)
-        paths = ephemerals(client)
-        writer = Writer(client, "in")
-        running = run_and_kill(["follow", str(old.data_dir), *to_etcd], log)
-        new.launch()  # waits for the cut-over
-        last = writer.pause()
-        before = view(old.port)
-        finish = ["follow", str(old.data_dir), *to_etcd, "--finish", "--keep-sessions", "--zxid", hex(last)]
-        assert main(finish) == 0
-        assert running.wait(60) == 0, log.read_text()
-        session = writer.leave()
+    older = zookeeper(debian_zookeeper_classpath())
+    out = ["export", str(back.data_dir), *to_etcd, "--follow"]
+    with closing(new), closing(back), closing(older):
+        with zookeeper() as old, PipelineCommand("follow", str(old.data_dir), *to_etcd) as following:
+            client = Client(old.port)
+            populate(client)
+            paths = ephemerals(client)
+            writer = Writer(client, "in")
+            kill_and_start(following)
+            new.launch()  # waits for the cut-over
+            last = writer.pause()
+            before = view(old.port)
+            finish = ["--finish", "--keep-sessions", "--zxid", hex(last)]
+            assert main(["follow", str(old.data_dir), *to_etcd, *finish]) == 0
+            assert following.wait(60) == 0
+            session = writer.leave()
         new.wait_until_serving()
         client = resumed(new.port, session, last)
         assert view(new.port) == before
 
-        writer = Writer(client, "out")
-        out = ["export", str(back.data_dir), *to_etcd, "--follow"]
-        running = run_and_kill(out, log)
-        last = writer.pause()
-        before = view(new.port)
-        assert all(path in before for path in paths)
-        running.kill()
-        running.wait()
+        with PipelineCommand(*out) as following:
+            writer = Writer(client, "out")
+            kill_and_start(following)
+            last = writer.pause()
+            before = view(new.port)
+            assert all(path in before for path in paths)
         session = writer.leave()
         new.stop()
         assert main([*out, "--until-level"]) == 0
+        shutil.copytree(back.data_dir, older.data_dir)
+        older.launch()
         back.start()
         client = resumed(back.port, session, last)
         assert view(back.port) == before
@@ -310,3 +289,84 @@ def test_a_move_amid_writes_and_back(
         back.stop()
         assert main([*out, "--until-level"]) == 2
         assert "was ZooKeeper started on it?" in capsys.readouterr().err
+
+        older.wait_until_serving()
+        assert older.version().startswith("3.8")
+        client = resumed(older.port, session, last)
+        assert view(older.port) == before
+        client.close()
+        assert not view(older.port).keys() & set(paths)
+
+
+class Comer:
+    """A client that writes all the time, in a thread, and comes again after each lost connection."""
+
+    def __init__(self, port: int) -> None:
+        retry = KazooRetry(max_tries=-1, delay=0.05, backoff=1)
+        self._client = KazooClient(f"127.0.0.1:{port}", connection_retry=retry, command_retry=retry.copy())
+        #: The zxid of the last write that was acknowledged.
+        self.last_zxid = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._client.start(60)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._client.stop()
+        self._client.close()
+
+    def stop(self) -> None:
+        """Write no more."""
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        ephemeral = False
+        while not self._stop.wait(0.005):
+            ephemeral = not ephemeral
+            self._client.retry(self._client.create, "/n-", b"x", ephemeral=ephemeral, sequence=True)
+            self.last_zxid = self._client.last_zxid
+
+    def go_on(self) -> int:
+        """Wait until some more was written; the zxid of what was."""
+        enough = self.last_zxid + 50
+        return wait_until(lambda: self.last_zxid > enough and self.last_zxid, "clients write on", 60)
+
+
+def test_zookeeper_and_etcd_are_killed_amid_a_follow(own_etcd_server: EtcdServer) -> None:
+    with zookeeper() as old:
+        to_etcd = ["--etcd", own_etcd_server.endpoint, "--prefix", KEYS.prefix.decode()]
+        with PipelineCommand("follow", str(old.data_dir), *to_etcd) as following, Comer(old.port) as writing:
+            for server in (old, own_etcd_server):
+                wait_for_zxid(own_etcd_server, writing.go_on())
+                server.kill()
+                if server is own_etcd_server:
+                    writing.go_on()
+                server.start()
+                wait_for_zxid(own_etcd_server, writing.go_on())
+            writing.stop()
+            old.kill()
+            finish = ["--finish", "--keep-sessions", "--zxid", hex(writing.last_zxid)]
+            assert main(["follow", str(old.data_dir), *to_etcd, *finish]) == 0
+            assert following.wait(60) == 0
+        where = f"etcd://{own_etcd_server.address}{KEYS.prefix.decode()}"
+        assert main(["verify", str(old.data_dir), where]) == 0
+
+
+def wait_for_zxid(etcd_server: EtcdServer, zxid: int) -> None:
+    """Wait until what the tree in etcd has followed includes a transaction."""
+
+    async def followed() -> int:
+        client = EtcdClient([etcd_server.endpoint])
+        try:
+            position = await position_of(client, KEYS)
+        finally:
+            await client.close()
+        return 0 if position is None else position.zxid
+
+    wait_until(lambda: asyncio.run(followed()) >= zxid, f"zxid {zxid:#x} is in etcd", 60, interval=0.1)
