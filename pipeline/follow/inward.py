@@ -112,6 +112,7 @@ class _Following:
             torn=options.torn,
         )
         self._settled = time.monotonic()  # when the files last were right
+        self._grows: float | None = None  # since when the log has grown although the end is asked for
         self._told = ""  # what was said to be wrong with them
         self._compares = True
         self._keep_sessions = options.keep_sessions
@@ -127,16 +128,31 @@ class _Following:
                 await self._apply(found)
                 if self._follow.log_bytes > max(_CHECKPOINT_BYTES, self._follow.snapshot_bytes):
                     self._position = await self._follow.checkpoint(self._machine, self._position)
-            is_level = found is not None and not found.more and not found.entries
-            if is_level:
-                leaving = wanted is not None and self._machine.zxid >= wanted
+            if found is not None and not found.more:
+                # Level with the log as it was when it was read; while it is written to, it never ends.
+                # The cut-over waits until it does not grow any more.
+                leaving = wanted is not None and self._machine.zxid >= wanted and not found.entries
                 self._status.level(self._machine.zxid, now=leaving or options.until_level)
                 if leaving:
                     return await self._finish()
                 if options.until_level and self._machine.zxid >= options.zxid:
                     return DONE
+                if wanted is not None and found.entries:
+                    self._tell_of_writers(wanted)
             if found is None or not (found.more or found.entries):
                 await asyncio.sleep(options.interval)
+
+    def _tell_of_writers(self, wanted: int) -> None:
+        """That the cut-over waits, if it has waited for a while already."""
+        now = time.monotonic()
+        if self._machine.zxid < wanted or self._grows is None:
+            self._grows = now
+        elif now - self._grows > _TELL_AFTER:
+            tell(
+                f"at zxid 0x{self._machine.zxid:x}: waiting for the end of the log, which is still written"
+                " to. Stop what writes to ZooKeeper"
+            )
+            self._grows = now
 
     async def _wanted(self) -> int | None:
         """The zxid from which on to finish; None: not yet."""
@@ -176,7 +192,8 @@ class _Following:
                 zxid, mark = rows[0].zxid, zlib.adler32(entry.body)
                 self._position = self._position._replace(zxid=zxid, mark=mark)
                 await self._follow.append(self._machine, self._changes.take(), rows[0].time, self._position)
-                self._status.behind(self._machine.zxid, len(found.entries) - index - 1)
+                if found.more or entry is not found.entries[-1]:
+                    self._status.behind(self._machine.zxid, len(found.entries) - index - 1)
                 size = count = 0
 
     def _compare(self, row: TransactionRow) -> None:

@@ -93,12 +93,10 @@ class _Mirroring:
                 continue
             if self._files.wants_snapshot:
                 self._files.write_snapshot(self._machine)
-            if not found:
-                self._status.level(self._machine.zxid, now=options.until_level)
-                if options.until_level:
-                    return DONE
-            else:
-                self._status.at(self._machine.zxid)
+            # Level with the tree as it was when it was read; while clients write, it is never at rest.
+            self._status.level(self._machine.zxid, now=options.until_level)
+            if options.until_level:
+                return DONE
             if not found:
                 await asyncio.sleep(options.interval)
 

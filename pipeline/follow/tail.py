@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
     entries: list[Entry]
     file: str
-    more: bool  # there is more to read at once
+    more: bool  # behind them; False: the log ended here when it was read
 
 
 class _Place(NamedTuple):
@@ -68,13 +68,15 @@ class Tail:
                 return Found([], self._path, False)  # a server that was started on a snapshot, and never used
             place = self._find(logs)
         while True:
-            found, place, flaw = self._entries(place)
+            found, place, flaw, whole = self._entries(place)
             following = _after(logs, place.file)
             if found:
                 self._place = place
                 self.zxid = log.zxid_at(found[-1].body)
                 self.mark = zlib.adler32(found[-1].body)
-                return Found(found, place.file, following is not None or flaw is None)
+                # What may be wrong behind them is said when there is nothing left to apply.
+                right = flaw is None and _newest(snapshots) <= self.zxid
+                return Found(found, place.file, more=following is not None or not (whole and right))
             if following is None:
                 break
             place = self._next(following, flaw)
@@ -143,15 +145,15 @@ class Tail:
         first = next(_whole_entries(file, log.HEADER_SIZE), None)
         return first is not None and follows(self.zxid, log.zxid_at(first[0].body))
 
-    def _entries(self, place: _Place) -> tuple[list[Entry], _Place, str | None]:
+    def _entries(self, place: _Place) -> tuple[list[Entry], _Place, str | None, bool]:
         """Whole entries from a place on, the place behind them, and what is wrong with what follows.
 
-        Raises Unsettled.
+        At last, whether the file was read to its end. Raises Unsettled.
         """
         file, offset, last = place
         size = Path(file).stat().st_size
         if size < log.HEADER_SIZE and last is None:
-            return [], place, None  # made this moment, without its header yet
+            return [], place, None, True  # made this moment, without its header yet
         self._check_last(file, size, last)
         if last is None:
             with Path(file).open("rb") as raw:
@@ -174,8 +176,8 @@ class Tail:
             last = (entry.offset, _HEAD.pack(checksum, len(entry.body)))
             total += len(entry.body)
             if total >= _MOST_BYTES:
-                return found, _Place(file, offset, last), None
-        return found, _Place(file, offset, last), _flaw_at(file, offset)
+                return found, _Place(file, offset, last), None, False
+        return found, _Place(file, offset, last), _flaw_at(file, offset), True
 
     def _check_last(self, file: str, size: int, last: tuple[int, bytes] | None) -> None:
         """That the entry read last is still there: a member that has to takes transactions back."""
@@ -194,8 +196,7 @@ class Tail:
 
     def _compare_snapshots(self, snapshots: list[str]) -> None:
         """At the log's end: whether a snapshot holds transactions that the log does not."""
-        newest = _zxid_of_snapshot(snapshots[-1]) if snapshots else 0
-        if newest > self.zxid:
+        if _newest(snapshots) > self.zxid:
             raise Unsettled(
                 f"{snapshots[-1]} is newer than the log, which ends with transaction {self.zxid:#x}: the"
                 " member fell behind and got a snapshot from its leader, or the log is not copied yet"
@@ -213,8 +214,11 @@ def _named(file: str) -> int:
     return zxid
 
 
-def _zxid_of_snapshot(file: str) -> int:
-    zxid = snapshot.zxid_of(Path(file).name)
+def _newest(snapshots: list[str]) -> int:
+    """The zxid of the last snapshot; 0: there is none."""
+    if not snapshots:
+        return 0
+    zxid = snapshot.zxid_of(Path(snapshots[-1]).name)
     assert zxid is not None
     return zxid
 

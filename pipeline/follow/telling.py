@@ -17,21 +17,19 @@ class Status:
     def __init__(self) -> None:
         self._said = ""
         self._at = 0.0
-
-    def at(self, zxid: int) -> None:
-        """There may be more to write."""
-        if time.monotonic() - self._at > self._EVERY:
-            self._say(f"at zxid 0x{zxid:x}")
+        self._is_level = False
 
     def behind(self, zxid: int, count: int) -> None:
         """There is more to apply; `count` transactions at least."""
         if time.monotonic() - self._at > self._EVERY:
             self._say(f"at zxid 0x{zxid:x} ({count} behind)")
+            self._is_level = False
 
     def level(self, zxid: int, *, now: bool = False) -> None:
         """All that there is, is applied. `now`: say it in any case."""
-        if now or self._at == 0.0 or time.monotonic() - self._at > self._EVERY:
+        if now or not self._is_level or time.monotonic() - self._at > self._EVERY:
             self._say(f"level at zxid 0x{zxid:x} (0 behind)", again=now)
+            self._is_level = True
 
     def _say(self, line: str, *, again: bool = False) -> None:
         if line != self._said or again:

@@ -1,12 +1,13 @@
 """The loop from a ZooKeeper's log to a tree in etcd, its exit codes and words; and a whole move, and back."""
 
 import asyncio
+import itertools
 import random
 import shutil
 import threading
 from contextlib import closing
 from pathlib import Path
-from typing import Self
+from typing import Any, Self
 from unittest import mock
 
 import pytest
@@ -21,7 +22,7 @@ from pipeline.follow.base import ascii_digest_of
 from pipeline.follow.changes import Changes
 from pipeline.follow.inward import DONE, NOT_LEVEL, Options, follow
 from pipeline.follow.tail import Unsettled
-from pipeline.follow.target import position_of, resume
+from pipeline.follow.target import Follow, position_of, resume
 from pipeline.formats import snapshot
 from pipeline.table import SessionRow
 from proxy.etcd.client import EtcdClient
@@ -113,6 +114,30 @@ async def test_not_level_in_time(etcd: FakeEtcdClient, folder: Path) -> None:
     with mock.patch.object(finishing, "_ANSWER_WITHIN", 60.0):
         assert await follow(etcd, KEYS, late._replace(until_level=False, finish=True)) == NOT_LEVEL
     assert await finishing.asked(etcd, KEYS) is None  # it is not finished later, unasked
+
+
+async def test_level_amid_writes(
+    etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A log that has always grown again when one looks."""
+    append = Follow.append
+    zxids = itertools.count(6)
+
+    async def amid_writes(self: Follow, *arguments: Any) -> None:
+        await append(self, *arguments)
+        write_log(folder / "version-2", *creates(next(zxids), 1))
+
+    assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
+    write_log(folder / "version-2", *creates(next(zxids), 1))
+    with mock.patch.object(Follow, "append", amid_writes):
+        assert await follow(etcd, KEYS, options(folder, until_level=True, zxid=9, timeout=10.0)) == DONE
+        assert capsys.readouterr().out.endswith("level at zxid 0x9 (0 behind)\n")
+        with (
+            mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0),
+            mock.patch.object(inward, "_TELL_AFTER", 0.0),
+        ):
+            assert await follow(etcd, KEYS, options(folder, finish=True, timeout=0.5)) == NOT_LEVEL
+        assert "still written to" in capsys.readouterr().err
 
 
 async def test_a_gap_ends_it_with_words(etcd: FakeEtcdClient, folder: Path) -> None:

@@ -161,6 +161,23 @@ async def test_not_level_in_time(world: World, capsys: pytest.CaptureFixture[str
     assert "not level within 0.05 s" in capsys.readouterr().err
 
 
+async def test_level_amid_writes(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    """A tree that has always changed again when one looks."""
+    step = outward._Mirroring._step
+
+    async def amid_writes(self: outward._Mirroring) -> int:
+        found = await step(self)
+        await world.write(1)
+        return found
+
+    await world.write()
+    with mock.patch.object(outward._Mirroring, "_step", amid_writes):
+        options = Options(str(world.folder), until_level=True, timeout=5.0, interval=0.001)
+        assert await mirror(world.client, world.tree.keys, options) == DONE
+    assert "level at zxid" in capsys.readouterr().out
+    await world.check()
+
+
 async def test_etcd_is_away_for_a_while(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     away = [True, True]
     client = world.client

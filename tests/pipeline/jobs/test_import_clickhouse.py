@@ -1,4 +1,4 @@
-"""Replicated tables move from real ZooKeeper to zketcd and back, as docs/migration.md tells: no row is lost.
+"""Replicated tables move from real ZooKeeper to zketcd amid inserts, and back, as docs/migration.md tells.
 
 ClickHouse's own numbers (blocks, log entries, mutations) come from sequential nodes: where a move loses
 counters, later inserts vanish as duplicates or obsolete parts.
@@ -6,16 +6,21 @@ counters, later inserts vanish as duplicates or obsolete parts.
 
 import http.client
 import shutil
+import threading
+import time
 from collections.abc import Iterator
-from contextlib import ExitStack
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack, closing, contextmanager
+from pathlib import Path
 
 import pytest
 
 from pipeline.__main__ import main
 from tests.clients.clickhouse import ClickHouseServer, QueryRefused
-from tests.clients.test_clickhouse import ALL_ROWS, ON_ALL, create_table, insert, wait_for_rows
+from tests.clients.test_clickhouse import ON_ALL, create_table, insert, wait_for_rows
 from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
 from tests.pipeline.ensembles import zookeeper
+from tests.pipeline.follow.running import PipelineCommand
 
 pytestmark = pytest.mark.real
 
@@ -42,34 +47,69 @@ def replicas(ensemble: ZooKeeperServer) -> Iterator[Replicas]:
 
 
 class Writer:
-    """Inserts numbered blocks on both replicas in turn, and knows what the table must hold."""
+    """Inserts numbered blocks on one replica, each until it is acknowledged."""
 
-    def __init__(self, replicas: Replicas) -> None:
-        self._replicas = replicas
-        self._blocks: list[str] = []
+    def __init__(self, number: int, replica: ClickHouseServer) -> None:
+        self.number = number
+        #: How many were acknowledged.
+        self.blocks = 0
+        #: Seconds from the first try to the acknowledgement.
+        self.longest_wait = 0.0
+        self.ended = threading.Event()
+        self._replica = replica
+
+    def run(self) -> None:
+        """Insert until `ended` is set; the block that is on its way then is finished."""
+        while not self.ended.wait(0.02):
+            self.write(1)
 
     def write(self, blocks: int) -> None:
-        """Insert so many blocks, and wait until both replicas have every row there ever was, once."""
+        """Insert so many."""
         for _ in range(blocks):
-            number = len(self._blocks)
-            self._blocks.append(f"('2020-01-01', 1, {number}, 1)")
-            replica = self._replicas[number % 2]
-            wait_until(lambda replica=replica: self._insert(replica, -1), "a block is taken", timeout=90)  # type: ignore[misc]
-        rows = sorted(f"2020-01-01\t1\t{number}\t1" for number in range(len(self._blocks)))
-        rows.sort(key=lambda row: int(row.split("\t")[2]))
-        wait_for_rows(self._replicas, ALL_ROWS, "\n".join(rows))
+            begun = time.monotonic()
+            wait_until(lambda: self.send(self.blocks), "a block is taken", timeout=90)
+            self.longest_wait = max(self.longest_wait, time.monotonic() - begun)
+            self.blocks += 1
 
-    def write_again(self, number: int) -> None:
-        """Send an old block again: ClickHouse knows it by a node in ZooKeeper, and stores it once."""
-        for replica in self._replicas:
-            assert self._insert(replica, number)
+    def send(self, block: int) -> bool:
+        """Try to insert a block. ClickHouse knows one that it has by a node in ZooKeeper, and stores it once.
 
-    def _insert(self, replica: ClickHouseServer, number: int) -> bool:
+        A refused block may be stored nevertheless.
+        """
         try:
-            insert(replica, self._blocks[number])
+            insert(self._replica, f"('2020-01-01', {self.number}, {block}, 1)")
         except (QueryRefused, OSError, http.client.HTTPException):
             return False
         return True
+
+
+@contextmanager
+def writing(writers: list[Writer]) -> Iterator[None]:
+    """Let all of them insert meanwhile."""
+    with ThreadPoolExecutor(len(writers)) as threads:
+        futures = [threads.submit(writer.run) for writer in writers]
+        try:
+            yield
+        finally:
+            for writer in writers:
+                writer.ended.set()
+        for future in futures:
+            future.result()
+
+
+def wait_for_progress(writers: list[Writer]) -> None:
+    """Wait until each has had a few more blocks acknowledged."""
+    goals = [(writer, writer.blocks + 5) for writer in writers]
+    wait_until(lambda: all(w.blocks >= goal for w, goal in goals), "all writers go on", timeout=90)
+
+
+def check(writers: list[Writer], replicas: Replicas) -> None:
+    """Wait until both replicas have every block that was acknowledged, once, and nothing else."""
+    wait_for_rows(
+        replicas,
+        "SELECT writer, block, count() FROM t GROUP BY writer, block ORDER BY writer, block",
+        "\n".join(f"{w.number}\t{block}\t1" for w in writers for block in range(w.blocks)),
+    )
 
 
 def test_there_and_back(
@@ -77,31 +117,63 @@ def test_there_and_back(
     replicas: Replicas,
     etcd_server: EtcdServer,
     etcd_prefix: str,
+    tmp_path: Path,
 ) -> None:
+    source = str(ensemble.data_dir)
     options = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
     create_table(replicas[0], "t")
-    writer = Writer(replicas)
-    writer.write(6)
-    ensemble.stop()
+    writers = [Writer(number, replica) for number, replica in enumerate(replicas)]
+    for writer in writers:
+        writer.write(3)
+    check(writers, replicas)
+    rehearse(shutil.copytree(source, tmp_path / "copy"), etcd_server, f"{etcd_prefix}-rehearsal")
 
-    assert main(["import", str(ensemble.data_dir), *options]) == 0
-    with ZketcdServer(
+    server = ZketcdServer(
         etcd_server.endpoint,
         port=ensemble.port,
         prefix=etcd_prefix,
         max_session_timeout=60_000,
         max_client_connections=0,
-    ) as server:
-        writer.write(6)
-        writer.write_again(0)
+    )
+    with closing(server):
+        with PipelineCommand("follow", source, *options) as following, writing(writers):
+            following.wait_until_level()
+            wait_for_progress(writers)
+            ensemble.stop()
+            assert main(["follow", source, *options, "--finish"]) == 0
+            assert following.wait(60) == 0
+            assert main(["verify", source, tree_at(etcd_server, etcd_prefix), "--without-ephemerals"]) == 0
+            server.start()
+            wait_for_progress(writers)
+        print(f"inserts waited for {max(writer.longest_wait for writer in writers):.1f} s at the cut-over")
+
+        for replica in replicas:
+            replica.query("SYSTEM RESTART REPLICA t")
+            assert replica.query("SELECT is_readonly, is_session_expired FROM system.replicas") == "0\t0"
+        check(writers, replicas)
+        assert all(writer.send(0) for writer in writers)
         replicas[0].query("OPTIMIZE TABLE t FINAL", replication_alter_partitions_sync=ON_ALL)
-        writer.write(4)
+        for writer in writers:
+            writer.write(2)
+        check(writers, replicas)
         server.stop()
 
-    shutil.rmtree(ensemble.data_dir)
-    assert main(["export", str(ensemble.data_dir), *options]) == 0
-    ensemble.start()
-    writer.write(4)
-    writer.write_again(1)
-    writer.write_again(11)
-    writer.write(2)
+        shutil.rmtree(source)
+        assert main(["export", source, *options]) == 0
+        ensemble.start()
+        for writer in writers:
+            writer.write(2)
+            assert all(writer.send(block) for block in (1, writer.blocks - 3))
+            writer.write(1)
+        check(writers, replicas)
+
+
+def rehearse(copy: Path, etcd_server: EtcdServer, prefix: str) -> None:
+    """As the page begins: a copy of a member's files is imported under another prefix."""
+    assert main(["import", str(copy), "--etcd", etcd_server.endpoint, "--prefix", prefix]) == 0
+    assert main(["verify", str(copy), tree_at(etcd_server, prefix), "--without-ephemerals"]) == 0
+
+
+def tree_at(etcd_server: EtcdServer, prefix: str) -> str:
+    """What `verify` calls the tree."""
+    return f"etcd://{etcd_server.address}{prefix}"
