@@ -67,15 +67,16 @@ class Writer:
         """Insert so many."""
         for _ in range(blocks):
             begun = time.monotonic()
-            wait_until(lambda: self.send(self.blocks), "a block is taken", timeout=90)
+            self.send(self.blocks)
             self.longest_wait = max(self.longest_wait, time.monotonic() - begun)
             self.blocks += 1
 
-    def send(self, block: int) -> bool:
-        """Try to insert a block. ClickHouse knows one that it has by a node in ZooKeeper, and stores it once.
+    def send(self, block: int) -> None:
+        """Insert a block. ClickHouse knows one that it has by a node in ZooKeeper, and stores it once."""
+        wait_until(lambda: self._try(block), "a block is taken", timeout=90)
 
-        A refused block may be stored nevertheless.
-        """
+    def _try(self, block: int) -> bool:
+        """Insert, and tell whether it was acknowledged. A refused block may be stored nevertheless."""
         try:
             insert(self._replica, f"('2020-01-01', {self.number}, {block}, 1)")
         except (QueryRefused, OSError, http.client.HTTPException):
@@ -144,15 +145,14 @@ def test_there_and_back(
             assert following.wait(60) == 0
             assert main(["verify", source, tree_at(etcd_server, etcd_prefix), "--without-ephemerals"]) == 0
             server.start()
+            reconnect(replicas)
             wait_for_progress(writers)
         print(f"inserts waited for {max(writer.longest_wait for writer in writers):.1f} s at the cut-over")
 
-        for replica in replicas:
-            replica.query("SYSTEM RESTART REPLICA t")
-            assert replica.query("SELECT is_readonly, is_session_expired FROM system.replicas") == "0\t0"
         check(writers, replicas)
-        assert all(writer.send(0) for writer in writers)
-        replicas[0].query("OPTIMIZE TABLE t FINAL", replication_alter_partitions_sync=ON_ALL)
+        for writer in writers:
+            writer.send(0)
+        wait_until(lambda: merge(replicas), "one part is left", timeout=60)
         for writer in writers:
             writer.write(2)
         check(writers, replicas)
@@ -161,11 +161,29 @@ def test_there_and_back(
         shutil.rmtree(source)
         assert main(["export", source, *options]) == 0
         ensemble.start()
+        reconnect(replicas)
         for writer in writers:
             writer.write(2)
-            assert all(writer.send(block) for block in (1, writer.blocks - 3))
+            writer.send(1)
+            writer.send(writer.blocks - 3)
             writer.write(1)
         check(writers, replicas)
+
+
+def reconnect(replicas: Replicas) -> None:
+    """Have both use the server that is there now."""
+    for replica in replicas:
+        replica.query("SYSTEM RESTART REPLICA t")
+    wait_for_rows(replicas, "SELECT is_readonly, is_session_expired FROM system.replicas", "0\t0")
+
+
+def merge(replicas: Replicas) -> bool:
+    """Merge all that is not in another merge already, and tell whether that is all."""
+    replicas[0].query("OPTIMIZE TABLE t PARTITION 202001 FINAL", replication_alter_partitions_sync=ON_ALL)
+    return all(
+        replica.query("SELECT count() FROM system.parts WHERE table = 't' AND active") == "1"
+        for replica in replicas
+    )
 
 
 def rehearse(copy: Path, etcd_server: EtcdServer, prefix: str) -> None:
