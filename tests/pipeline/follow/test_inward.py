@@ -328,7 +328,10 @@ class Comer:
 
     def __init__(self, port: int) -> None:
         retry = KazooRetry(max_tries=-1, delay=0.05, backoff=1)
-        self._client = KazooClient(f"127.0.0.1:{port}", connection_retry=retry, command_retry=retry.copy())
+        # A server that starts may take a connection and never answer: within the timeout it is tried again.
+        self._client = KazooClient(
+            f"127.0.0.1:{port}", timeout=3.0, connection_retry=retry, command_retry=retry.copy()
+        )
         #: The zxid of the last write that was acknowledged.
         self.last_zxid = 0
         self._stop = threading.Event()
