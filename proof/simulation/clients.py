@@ -48,7 +48,10 @@ class Client:
         proxies: Sequence[Proxy],
         history: History,
         timeout_ms: int,
+        *,
+        reads_only: bool = False,
     ) -> None:
+        """`reads_only`: it waits for no write, so it stays with a server that has stopped to apply the log."""
         self.world = world
         self.host = host
         self.name = name
@@ -57,7 +60,9 @@ class Client:
         self.think = 1.0
         #: Times of the world.
         self.connected_at = 0.0
-        self.wrote_at = -1.0
+        #: When it last did what it is there for: a write, or a read if it reads only.
+        self.worked_at = -1.0
+        self.reads_only = reads_only
         self.operations = 0
         self.sessions = 0
         self.expiries = 0
@@ -263,10 +268,11 @@ class Client:
                 self._children[path] = None
             case AddWatch(path, recursive) if not failed:
                 (self._recursive if recursive else self._persistent)[path] = None
-        if (not failed and isinstance(request, Create | Delete | SetData | Multi)) or (
+        wrote = (not failed and isinstance(request, Create | Delete | SetData | Multi)) or (
             failed == NODE_EXISTS and isinstance(request, Create)
-        ):
-            self.wrote_at = self.world.now
+        )
+        if wrote or self.reads_only:
+            self.worked_at = self.world.now
 
     def _fired(self, kind: int, path: str) -> None:
         if kind in (CREATED, CHANGED, DELETED):
@@ -346,7 +352,21 @@ class Client:
             return wishes
         if rng.random() < 0.01:
             return [CloseSession()]
-        return [self._one() for _ in range(1 if rng.random() < 0.6 else rng.randint(2, _BURST))]
+        one = self._read if self.reads_only else self._one
+        return [one() for _ in range(1 if rng.random() < 0.6 else rng.randint(2, _BURST))]
+
+    def _read(self) -> Request:
+        """What a client asks for that only reads."""
+        rng = self._random
+        path = f"{REGISTERS}/{rng.choice(_NAMES)}"
+        watch = rng.random() < 0.3
+        match rng.randrange(4):
+            case 0:
+                return GetChildren(rng.choice(_ROOTS), watch)
+            case 1:
+                return Exists(path, watch)
+            case _:
+                return GetData(path, watch)
 
     def _one(self) -> Request:
         """A request of the mix: registers that all write, queues with counters, locks that end."""

@@ -86,6 +86,7 @@ class Nemesis:
             "clock jump": self._clock_jump,
             "client dies": self._client_dies,
             "memory": self._memory,
+            "load anew": self._load_anew,
         }
 
     @property
@@ -406,6 +407,20 @@ class Nemesis:
         node.data = b"flipped"
         self._subject.taint(proxy)
         return Fault("", f"of {proxy.name}", _nothing)
+
+    def _load_anew(self) -> Fault | None:
+        """A proxy finds its state wrong again and again, so that it loads the tree while entries are on their way."""
+        proxy = self._proxy()
+        if proxy is None:
+            return None
+
+        def distrust() -> None:
+            server, host = proxy.server, proxy.host
+            if proxy.serving and server is not None and host is not None:
+                host.call_soon(server.log.distrust)
+
+        seconds = self._random.choice((0.3, 2.0, 10.0))
+        return Fault("", f"{proxy.name} each {seconds} s", self._every(seconds, distrust))
 
 
 def _revive(proxy: Proxy) -> None:

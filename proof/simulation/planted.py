@@ -509,7 +509,7 @@ PLANTED: tuple[Planted, ...] = (
         "the pending part dropped",
         "a load drops entries that wait for a predecessor",
         _pending_part_dropped,
-        ("lose requests", "kill a proxy", "slow disk", "kill snapshot writers"),
+        ("lose requests", "slow disk", "load anew"),
     ),
     Planted(
         "truncation overlooked",

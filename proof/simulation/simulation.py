@@ -25,6 +25,7 @@ from schema.keys import Keyspace
 RECOVERY_LIMIT = 120.0  # seconds of simulated time after the end of faults until everything works again
 _SETTLE_LIMIT = 300.0  # seconds at the end, until no session of a dead client is left
 _POLL = 0.5
+_STALENESS_TOLERANCE = 5.0  # seconds: how often etcd is asked and the answer looked at, and a slow network
 _BOTH = frozenset((1, seams.NEXT_LEVEL))
 
 
@@ -85,12 +86,12 @@ class Simulation:
         self._hours = hours
         self._kinds = kinds or tuple(self.nemesis.kinds)
         self._timeouts = [2 * tick, 4 * tick, 8 * tick]
-        # Until a proxy stops serving, or a client hangs up, because of a silence of etcd's or of the proxy's.
-        self._stalest = settings.max_staleness + max(self._timeouts) / 1000 + 5.0
+        self._max_staleness = settings.max_staleness
         self._think = rng.choice((1.0, 3.0, 8.0))
         self._names = 0
-        for _ in range(rng.randint(3, 6)):
+        for _ in range(rng.randint(3, 5)):
             self._new_client()
+        self._new_client(reads_only=True)
 
     # -- parts -----------------------------------------------------------------------------------------------
 
@@ -100,7 +101,7 @@ class Simulation:
             self.world.trace("VIOLATION", what)
             self.violations.append(what)
 
-    def _new_client(self) -> None:
+    def _new_client(self, *, reads_only: bool = False) -> None:
         self._names += 1
         client = Client(
             self.world,
@@ -109,9 +110,10 @@ class Simulation:
             self.proxies,
             self.history,
             self._plan.choice(self._timeouts),
+            reads_only=reads_only,
         )
         client.think = self._think
-        client.on_reply = self._replied
+        client.on_reply = lambda *answered: self._replied(client, *answered)
         self.clients.append(client)
         self.clients_host.create_task(client.run(), name=client.name)
 
@@ -119,7 +121,7 @@ class Simulation:
         """A client has died: another one takes its place."""
         self.clients.remove(client)
         self.dead_clients.append(client)
-        self._new_client()
+        self._new_client(reads_only=client.reads_only)
 
     def is_tainted(self) -> bool:
         """Whether a proxy lives whose memory is damaged."""
@@ -165,15 +167,19 @@ class Simulation:
         if any(client.session == session and not client.is_connected for client in holders):
             self.history.expired(int(self.world.now * 1e9), session)
 
-    def _replied(self, session: int, request: Request, answer: Reply) -> None:
-        """An acknowledged write must be in the log, at its zxid, with this very outcome."""
+    def _replied(self, client: Client, session: int, request: Request, answer: Reply) -> None:
+        """A read must be recent; an acknowledged write must be in the log, at its zxid, with this outcome."""
         if not answer.zxid:
             return
         if isinstance(request, GetData | GetChildren | Exists):
-            oldest = self.oracle.zxid_at(self.world.now - self._stalest)
+            # Until the proxy stops serving since its state is old, or the client or the proxy hangs up because
+            # of a silence of the other's or of etcd's.
+            stalest = self._max_staleness + client.timeout + _STALENESS_TOLERANCE
+            oldest = self.oracle.zxid_at(self.world.now - stalest)
             if answer.zxid < oldest:
                 self.violate(
-                    f"session {session:#x} reads a state of zxid {answer.zxid:#x}, {oldest:#x} was long ago"
+                    f"session {session:#x} reads a state of zxid {answer.zxid:#x}; {oldest:#x} was there"
+                    f" {stalest:.0f} s before"
                 )
             return
         if not isinstance(request, Create | Delete | SetData | Multi):
@@ -323,8 +329,8 @@ class Simulation:
         for client in self.clients:
             if not client.is_connected:
                 return f"{client.name} is not connected"
-            if client.wrote_at < since:
-                return f"{client.name} has not written"
+            if client.worked_at < since:
+                return f"{client.name} has not {'read' if client.reads_only else 'written'}"
         return ""
 
     def _upgrade(self) -> None:

@@ -23,6 +23,7 @@ from typing_extensions import override
 EPOCH = 1_700_000_000.0
 _TRACE_LINES = 400  # that are kept to be shown
 _LIVELOCK = 400_000  # callbacks without any progress of time
+_RESOLUTION = 1e-6  # seconds; a shorter wait could be lost in the rounding of a host's clock, again and again
 
 
 class _Future(asyncio.Future):  # type: ignore[type-arg]
@@ -224,6 +225,7 @@ class Host(asyncio.BaseEventLoop):
     def call_later(  # type: ignore[override]
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
+        delay = max(delay, _RESOLUTION) if delay > 0 else delay
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     @override
