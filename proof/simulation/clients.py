@@ -34,6 +34,7 @@ REGISTERS, QUEUES, LOCKS = "/r", "/q", "/l"
 _ROOTS = (REGISTERS, QUEUES, LOCKS)
 _NAMES = "abcd"
 _CONNECT_PATIENCE = 3.0  # seconds for an answer to a connect request
+_URGED = 1.0  # seconds between two bursts of requests of a client that is urged
 _BURST = 5  # requests at most that are sent together
 
 
@@ -63,6 +64,8 @@ class Client:
         #: When it last did what it is there for: a write, or a read if it reads only.
         self.worked_at = -1.0
         self.reads_only = reads_only
+        self._urged_at = -2.0
+        self._due = 0.0  # when it next asks for something
         self.operations = 0
         self.sessions = 0
         self.expiries = 0
@@ -114,6 +117,17 @@ class Client:
     def wish(self, request: Request) -> None:
         """Send this request with the next ones."""
         self._wishes.append(request)
+
+    def urge(self) -> None:
+        """Do soon what it is there for, as often as it takes: who waits for that wants to know whether it can."""
+        self._urged_at = self.world.now
+        self._due = min(self._due, self.world.now + self._random.random() * _URGED)
+        if self._woken is not None:
+            self._woken.set()
+
+    @property
+    def _is_urged(self) -> bool:
+        return self.worked_at < self._urged_at
 
     def die(self) -> None:
         """The process is gone, and nobody is told: its session has to expire."""
@@ -291,7 +305,7 @@ class Client:
             if root not in self._versions:
                 self._versions[root] = 0
                 self._send(Create(root))
-        due = self.world.now + self._pause()
+        self._due = self.world.now + self._pause()
         while self._transport is transport and transport is not None and not self.stopped:
             now = self.world.now
             if now - self._heard > self.timeout * 2 / 3:
@@ -300,15 +314,15 @@ class Client:
             if now - self._sent >= self.timeout / 3:
                 self._sent = now
                 transport.give(packets.PING_PACKET)
-            if now >= due and len(self._waiting) < 2 * _BURST:
-                due = now + self._pause()
+            if now >= self._due and len(self._waiting) < 2 * _BURST:
+                self._due = now + self._pause()
                 requests = self._choose()
                 for request in requests:
                     self._send(request)
                 if isinstance(requests[-1], CloseSession):
                     await self._closed(transport)
                     return
-            wake = min(due, self._heard + self.timeout * 2 / 3 + 0.001, self._sent + self.timeout / 3)
+            wake = min(self._due, self._heard + self.timeout * 2 / 3 + 0.001, self._sent + self.timeout / 3)
             await self._wait(max(0.001, wake - self.world.now))
 
     async def _closed(self, transport: Transport) -> None:
@@ -325,7 +339,7 @@ class Client:
             self._forget_session()
 
     def _pause(self) -> float:
-        return self._random.expovariate(1 / self.think)
+        return self._random.expovariate(1 / (min(self.think, _URGED) if self._is_urged else self.think))
 
     def _send(self, request: Request) -> None:
         transport = self._transport
@@ -352,6 +366,9 @@ class Client:
             return wishes
         if rng.random() < 0.01:
             return [CloseSession()]
+        if self._is_urged and not self.reads_only:
+            self._value += 1
+            return [Create(f"{QUEUES}/u-", f"{self.name}:{self._value}".encode(), sequential=True)]
         one = self._read if self.reads_only else self._one
         return [one() for _ in range(1 if rng.random() < 0.6 else rng.randint(2, _BURST))]
 

@@ -51,7 +51,7 @@ class Store(FakeEtcd):
         lease = self._leases.get(lease_id)
         if lease is not None and lease.expires <= self.now:
             self.lease_revoke(lease_id)  # etcd renews nothing that has run out
-        else:
+        elif lease is not None:
             self.renewed[lease_id] = self.now
         return super().lease_renew(lease_id)
 

@@ -1,6 +1,7 @@
 """Whether sessions end too early: what each proxy heard, and which leases were kept alive, when.
 
-With T a session's timeout: its proxy may end it T after it heard the client last. Other proxies may end it
+With T a session's timeout: its proxy may end it T after it heard the client last. What it hears once it has
+decided so is too late, as with ZooKeeper, however long the CLOSE is on its way. Other proxies may end it
 once the proxy's lease has run out, T after the last keep-alive that etcd granted at the earliest. Where etcd
 itself has ended the lease too early, the proxy has two seconds to carry its sessions over.
 """
@@ -40,6 +41,7 @@ class ExpiryJudge:
         self._gone: dict[str, float] = {}  # when an incarnation's key went
         self._came: dict[str, float] = {}
         self._early: set[int] = set()
+        self._closing: set[tuple[int, str]] = set()  # sessions that their proxies have decided to end
         #: Sessions that ended with their proxy: their time counts from its keep-alives, not from the client.
         self.excused: set[int] = set()
         self._last: dict[
@@ -62,6 +64,7 @@ class ExpiryJudge:
 
     def attached(self, session: int, incarnation: str, timeout_ms: int, carried: bool) -> None:
         """The log has a session come to an incarnation: it was heard of, unless it was carried over."""
+        self._closing.discard((session, incarnation))
         known = self._sessions.get(session)
         now = self._world.now
         heard, began = (known.heard, known.began) if carried and known is not None else (now, now)
@@ -69,10 +72,16 @@ class ExpiryJudge:
 
     def heard(self, session: int, incarnation: str) -> None:
         """A proxy has read something of a session's client."""
+        if (session, incarnation) in self._closing:
+            return
         self._last[session] = (self._world.now, incarnation)
         known = self._sessions.get(session)
         if known is not None and known.incarnation == incarnation:
             self._sessions[session] = known._replace(heard=self._world.now)
+
+    def closing(self, session: int, incarnation: str) -> None:
+        """A proxy has decided to end a session of its own."""
+        self._closing.add((session, incarnation))
 
     def ended_early(self, lease: int) -> None:
         """A fault ends a lease."""

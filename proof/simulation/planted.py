@@ -498,7 +498,7 @@ PLANTED: tuple[Planted, ...] = (
         _half_a_timeout,
         ("client dies", "kill a proxy", "cut clients from a proxy"),
     ),
-    Planted("always fresh", "a proxy serves however old its state is", _always_fresh, ("stall a watch",)),
+    Planted("always fresh", "a proxy does not look how old its state is, and serves", _always_fresh, ("stall a watch",)),
     Planted(
         "truncated too far",
         "the log is truncated up to the current snapshot",

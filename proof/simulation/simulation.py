@@ -18,6 +18,8 @@ from proof.simulation.network import Network
 from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import PREFIX, Proxy, config, upgrade
 from proof.simulation.world import Host, World
+from proxy.frontend.sessions import Sessions
+from proxy.log.pending import Pending
 from proxy.log.start import load
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
@@ -229,20 +231,27 @@ class Simulation:
 
     @contextmanager
     def _observed(self) -> Iterator[None]:
-        end = Machine.end
-        applied = self._applied
+        end, close = Machine.end, Sessions._close
+        applied, expiry = self._applied, self.expiry
 
         def ended(machine: Machine) -> None:
             end(machine)
             applied(machine)
 
+        def closing(sessions: Sessions, session: int, reason: str, holder: str) -> Pending:
+            if holder == sessions.incarnation:
+                expiry.closing(session, holder)
+            return close(sessions, session, reason, holder)
+
         Machine.end = ended  # type: ignore[assignment, method-assign]
+        Sessions._close = closing  # type: ignore[method-assign]
         # When the collector runs depends on what else the process has done; what it finds must not matter.
         gc.disable()
         try:
             yield
         finally:
             Machine.end = end  # type: ignore[method-assign]
+            Sessions._close = close  # type: ignore[method-assign]
             gc.enable()
 
     @property
@@ -303,6 +312,8 @@ class Simulation:
         for proxy in self.proxies:
             if not proxy.alive:
                 proxy.start()
+        for client in self.clients:
+            client.urge()
         while not self._works(begun):
             if world.now - begun > RECOVERY_LIMIT:
                 self.violate(

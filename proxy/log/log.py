@@ -116,7 +116,13 @@ class Log:
         )
         self._stream = Stream(etcd, keys, self._follower, self, self._load_anew)
         self._staleness = Staleness(
-            etcd, keys, self._follower, self.machine, self._level_changed, settings.max_staleness
+            etcd,
+            keys,
+            self._follower,
+            self.machine,
+            self._level_changed,
+            self._stream.renew,
+            settings.max_staleness,
         )
         self._running: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] = self._loop.create_future()

@@ -3,7 +3,8 @@
 A lease that is kept alive says nothing about the stream: a watch may hang while other requests are answered.
 So etcd is asked, linearizably, how many entries of each living proxy follow those that are applied, and for
 the proxies' keys. A proxy that has not applied within some seconds what was there when it asked stops serving
-until it has. So does one whose questions stay unanswered although etcd answers other requests.
+until it has. So does one whose questions stay unanswered although etcd answers other requests. Where it is the
+stream that has not brought it, another watch is begun before that: one that hangs may hang for ever.
 
 While etcd answers nothing at all, clients are still served: `frontend.sessions` closes each connection when
 its session's timeout has passed without a keep-alive.
@@ -13,7 +14,7 @@ import asyncio
 import logging
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
@@ -50,15 +51,22 @@ class Staleness:
         follower: Follower,
         machine: Machine,
         changed: Callable[[bool], None],
+        hangs: Callable[[], None],
         limit: float = LIMIT,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """`changed` is told whether the proxy may serve, whenever that changes; at first it may not."""
+        """`changed` is told whether the proxy may serve, whenever that changes; at first it may not.
+
+        `hangs` is called when half of `limit` seconds have passed without what the stream should have brought,
+        and each time that they have passed again.
+        """
         self._etcd = etcd
         self._keys = keys
         self._follower = follower
         self._machine = machine
         self._changed = changed
+        self._hangs = hangs
+        self._renewed = -float("inf")  # when the watch was last given up: time.monotonic()
         self._limit = limit
         self._clock = clock or time.monotonic
         self._answers: deque[_Answer] = deque()
@@ -148,14 +156,23 @@ class Staleness:
             else:
                 log.error("last level with etcd %.1f s ago: no client is served until it is again", self.age)
             self._changed(serving)
+        if self._answers:
+            oldest = self._answers[0]
+            waited = now - max(oldest.asked, self._renewed)
+            if waited > self._limit / 2 and not self._has_come(oldest, self._follower.numbers):
+                self._renewed = now
+                self._hangs()
 
     def _is_level(self, answer: _Answer) -> bool:
+        return self._has_come(answer, self._machine.applied)
+
+    def _has_come(self, answer: _Answer, numbers: Mapping[str, int]) -> bool:
+        """Whether what was there is counted in `numbers`, the last ones of each incarnation."""
         follower = self._follower
         living = follower.living
-        applied = self._machine.applied
         return (
             all(
-                name not in living or applied.get(name, 0) - before + follower.held(name) >= count
+                name not in living or numbers.get(name, 0) - before + follower.held(name) >= count
                 for name, before, count in answer.entries
             )
             and all(revision <= follower.revision for revision in answer.came)

@@ -66,7 +66,7 @@ class Stream:
         self._consumer = consumer
         self._load = load
         self._trouble = Repeated(log)
-        self._following = asyncio.timeout(None)
+        self._following: asyncio.Timeout | None = None  # around the watch, until it is told to end
         self._distrusted = False
         #: etcd's cluster id, as of the last load.
         self.cluster_id = 0
@@ -94,14 +94,17 @@ class Stream:
         """Follow for ever. Raises TreeNotServable if what lies in etcd can no longer be served."""
         while True:
             try:
-                async with asyncio.timeout(None) as self._following:
+                # What is distrusted during a load is loaded once more.
+                async with asyncio.timeout(0 if self._distrusted else None) as self._following:
                     await self._follow()
             except TimeoutError:
-                log.warning("ending the watch: the tree is loaded again")
+                what = "the tree is loaded again" if self._distrusted else "it hangs, and another one begins"
+                log.warning("ending the watch: %s", what)
             except WatchCompacted as error:
                 log.info("the watch broke: %s", error)
             except EtcdError as error:
                 self._trouble.warn("the watch broke: %s", error)
+            self._following = None
             self.live.clear()
             self.breaks += 1
             repaired = False
@@ -115,8 +118,16 @@ class Stream:
     def distrust(self) -> None:
         """Load the tree anew, since what was made of the log so far is wrong."""
         self._distrusted = True
-        if self.live.is_set():
-            self._following.reschedule(0)
+        self._end_watch()
+
+    def renew(self) -> None:
+        """Begin another watch, since this one hangs; what it has not brought is read."""
+        self._end_watch()
+
+    def _end_watch(self) -> None:
+        following, self._following = self._following, None
+        if following is not None and not following.expired():
+            following.reschedule(0)
 
     async def _follow(self) -> None:
         keys = self._keys

@@ -29,6 +29,7 @@ class World:
         self.machine: Machine
         self.now = 1000.0
         self.said: list[bool] = []
+        self.renewals: list[float] = []
         self.staleness: Staleness
 
     async def start(self) -> "World":
@@ -45,6 +46,7 @@ class World:
             self.follower,
             self.machine,
             self.said.append,
+            self.hung,
             limit=3.0,
             clock=lambda: self.now,
         )
@@ -56,6 +58,10 @@ class World:
             for item in self.follower.feed(events):
                 if isinstance(item, Apply):
                     self.machine.apply(item.incarnation, item.number, decode_entry(item.value))
+
+    def hung(self) -> None:
+        """The stream is told to begin another watch."""
+        self.renewals.append(self.now)
 
     async def second(self) -> None:
         self.now += 1
@@ -91,6 +97,32 @@ async def test_a_stream_that_hangs(world: World) -> None:
     world.staleness.judge()
     assert world.said == [True, False, True]
     assert world.staleness.age == 0
+
+
+async def test_a_watch_that_hangs_is_given_up_before_clients_notice(world: World) -> None:
+    await world.staleness.probe()
+    await world.tree.create("a", "/1")
+    await world.second()
+    asked = world.now
+    await world.second()
+    assert world.renewals == []
+    await world.second()
+    assert world.renewals == [asked + 2]
+    assert world.said == [True]
+    await world.second()  # and again, if the next one hangs as well
+    await world.second()
+    assert world.renewals == [asked + 2, asked + 4]
+
+
+async def test_a_state_that_lags_behind_its_stream_needs_no_other_watch(world: World) -> None:
+    await world.staleness.probe()
+    await world.tree.create("a", "/1")
+    for events in world.store.history_from(world.follower.revision + 1):
+        world.follower.feed(events)  # and nothing is applied
+    for _ in range(10):
+        await world.second()
+    assert world.said == [True, False]
+    assert world.renewals == []
 
 
 async def test_a_stream_that_lags_but_flows(world: World) -> None:

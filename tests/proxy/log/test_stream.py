@@ -106,6 +106,20 @@ def same(store: FakeEtcd, proxy: Proxy) -> None:
     assert pages_of(proxy.machine) == pages_of(Ran(store).follow())
 
 
+async def hang(store: FakeEtcd, proxy: Proxy) -> None:
+    """Break the watch, and let the next one bring nothing."""
+    asked = asyncio.Event()
+
+    async def silent(*_arguments: object) -> None:
+        asked.set()
+        await asyncio.Event().wait()
+
+    with mock.patch.object(proxy.client, "watch", silent):
+        store.break_watches()
+        await asked.wait()
+    assert not proxy.stream.live.is_set()
+
+
 async def test_what_comes_is_delivered() -> None:
     async with following() as (store, tree, proxy):
         assert proxy.living == {"a", "b"}
@@ -285,6 +299,44 @@ async def test_a_state_that_is_distrusted_while_the_watch_is_broken_is_loaded_an
         await until(proxy.has("/1"))
         same(store, proxy)
         assert proxy.loads == 2
+
+
+async def test_a_state_that_is_distrusted_before_the_watch_is_up_is_loaded_anew() -> None:
+    async with following() as (store, tree, proxy):
+        await hang(store, proxy)
+        proxy.stream.distrust()
+        proxy.stream.distrust()
+        await until(lambda: proxy.replaced)
+        await tree.create("a", "/1")
+        await until(proxy.has("/1"))
+        same(store, proxy)
+        assert proxy.loads == 2
+
+
+async def test_a_state_that_is_distrusted_while_it_is_loaded_anew_is_loaded_once_more() -> None:
+    async with following() as (store, tree, proxy):
+        proxy.stream.distrust()
+        await until(lambda: not proxy.stream.live.is_set())
+        await until(lambda: proxy.loads == 2)
+        proxy.stream.distrust()
+        await until(lambda: proxy.loads == 3)
+        await tree.create("a", "/1")
+        await until(proxy.has("/1"))
+        same(store, proxy)
+
+
+async def test_a_watch_that_hangs_is_replaced_by_another() -> None:
+    async with following() as (store, tree, proxy):
+        await hang(store, proxy)
+        await tree.create("a", "/1")
+        proxy.stream.renew()
+        proxy.stream.renew()
+        await until(proxy.has("/1"))
+        await until(proxy.stream.live.is_set)
+        await tree.create("a", "/2")
+        await until(proxy.has("/2"))
+        same(store, proxy)
+        assert proxy.loads == 1
 
 
 async def test_the_end_of_a_tree_ends_the_stream() -> None:
