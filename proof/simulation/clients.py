@@ -52,7 +52,7 @@ class Client:
         *,
         reads_only: bool = False,
     ) -> None:
-        """`reads_only`: it waits for no write, so it stays with a server that has stopped to apply the log."""
+        """`reads_only`: it waits for no write, so it stays with a server that applies nothing any more."""
         self.world = world
         self.host = host
         self.name = name
@@ -119,7 +119,7 @@ class Client:
         self._wishes.append(request)
 
     def urge(self) -> None:
-        """Do soon what it is there for, as often as it takes: who waits for that wants to know whether it can."""
+        """Do what it is there for soon, and again until that succeeds: somebody waits to see that it can."""
         self._urged_at = self.world.now
         self._due = min(self._due, self.world.now + self._random.random() * _URGED)
         if self._woken is not None:

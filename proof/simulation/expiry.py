@@ -41,7 +41,7 @@ class ExpiryJudge:
         self._gone: dict[str, float] = {}  # when an incarnation's key went
         self._came: dict[str, float] = {}
         self._early: set[int] = set()
-        self._closing: set[tuple[int, str]] = set()  # sessions that their proxies have decided to end
+        self._closing: dict[tuple[int, str], float] = {}  # when proxies decided to end their own
         #: Sessions that ended with their proxy: their time counts from its keep-alives, not from the client.
         self.excused: set[int] = set()
         self._last: dict[
@@ -64,7 +64,7 @@ class ExpiryJudge:
 
     def attached(self, session: int, incarnation: str, timeout_ms: int, carried: bool) -> None:
         """The log has a session come to an incarnation: it was heard of, unless it was carried over."""
-        self._closing.discard((session, incarnation))
+        self._closing.pop((session, incarnation), None)
         known = self._sessions.get(session)
         now = self._world.now
         heard, began = (known.heard, known.began) if carried and known is not None else (now, now)
@@ -81,7 +81,7 @@ class ExpiryJudge:
 
     def closing(self, session: int, incarnation: str) -> None:
         """A proxy has decided to end a session of its own."""
-        self._closing.add((session, incarnation))
+        self._closing[session, incarnation] = self._world.now
 
     def ended_early(self, lease: int) -> None:
         """A fault ends a lease."""
@@ -111,7 +111,10 @@ class ExpiryJudge:
         since = known.heard
         lease = self._leases.get(known.incarnation, 0)
         gone = self._gone.get(known.incarnation)
-        if gone is not None:
+        decided = self._closing.pop((session, known.incarnation), now)
+        if gone is None:
+            now = decided
+        else:
             renewed = self._cluster.store.renewed.get(lease, 0.0)
             since = max(min(since, renewed), known.began)
             self.excused.add(session)

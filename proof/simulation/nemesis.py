@@ -408,19 +408,16 @@ class Nemesis:
         self._subject.taint(proxy)
         return Fault("", f"of {proxy.name}", _nothing)
 
-    def _load_anew(self) -> Fault | None:
-        """A proxy finds its state wrong again and again, so that it loads the tree while entries are on their way."""
-        proxy = self._proxy()
-        if proxy is None:
-            return None
+    def _load_anew(self) -> Fault:
+        """Proxies find their states wrong, one after another: they load while entries are on their way."""
 
         def distrust() -> None:
-            server, host = proxy.server, proxy.host
-            if proxy.serving and server is not None and host is not None:
-                host.call_soon(server.log.distrust)
+            proxy = self._proxy()
+            if proxy is not None and proxy.serving and proxy.server is not None and proxy.host is not None:
+                proxy.host.call_soon(proxy.server.log.distrust)
 
-        seconds = self._random.choice((0.3, 2.0, 10.0))
-        return Fault("", f"{proxy.name} each {seconds} s", self._every(seconds, distrust))
+        seconds = self._random.choice((0.3, 1.0, 5.0))
+        return Fault("", f"a proxy each {seconds} s", self._every(seconds, distrust))
 
 
 def _revive(proxy: Proxy) -> None:

@@ -498,7 +498,12 @@ PLANTED: tuple[Planted, ...] = (
         _half_a_timeout,
         ("client dies", "kill a proxy", "cut clients from a proxy"),
     ),
-    Planted("always fresh", "a proxy does not look how old its state is, and serves", _always_fresh, ("stall a watch",)),
+    Planted(
+        "always fresh",
+        "a proxy does not look how old its state is, and serves",
+        _always_fresh,
+        ("stall a watch",),
+    ),
     Planted(
         "truncated too far",
         "the log is truncated up to the current snapshot",
@@ -509,7 +514,7 @@ PLANTED: tuple[Planted, ...] = (
         "the pending part dropped",
         "a load drops entries that wait for a predecessor",
         _pending_part_dropped,
-        ("lose requests", "slow disk", "load anew"),
+        ("lose requests", "load anew"),
     ),
     Planted(
         "truncation overlooked",

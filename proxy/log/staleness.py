@@ -3,8 +3,8 @@
 A lease that is kept alive says nothing about the stream: a watch may hang while other requests are answered.
 So etcd is asked, linearizably, how many entries of each living proxy follow those that are applied, and for
 the proxies' keys. A proxy that has not applied within some seconds what was there when it asked stops serving
-until it has. So does one whose questions stay unanswered although etcd answers other requests. Where it is the
-stream that has not brought it, another watch is begun before that: one that hangs may hang for ever.
+until it has. So does one whose questions stay unanswered although etcd answers other requests. Where it is
+the stream that has not brought it, another watch is begun before that: one that hangs may hang for ever.
 
 While etcd answers nothing at all, clients are still served: `frontend.sessions` closes each connection when
 its session's timeout has passed without a keep-alive.
@@ -57,8 +57,8 @@ class Staleness:
     ) -> None:
         """`changed` is told whether the proxy may serve, whenever that changes; at first it may not.
 
-        `hangs` is called when half of `limit` seconds have passed without what the stream should have brought,
-        and each time that they have passed again.
+        `hangs` is called when the stream has not brought something for half of `limit` seconds,
+        and each time that so many have passed again.
         """
         self._etcd = etcd
         self._keys = keys

@@ -21,6 +21,22 @@ def test_time_jumps_to_the_next_timer() -> None:
     assert world.now == 2500
 
 
+def test_a_wait_too_short_for_the_clock_passes_all_the_same() -> None:
+    """Else whoever waits for the rest of his time again and again stops the world's."""
+    world = World(1)
+    host = Host(world, "a")
+    seen: list[float] = []
+
+    async def wait() -> None:
+        await asyncio.sleep(1e-14)
+        seen.append(host.time())
+
+    begun = host.time()
+    host.create_task(wait())
+    world.run(10)
+    assert begun < seen[0] < begun + 0.001
+
+
 def test_a_clock_that_drifts_and_one_that_is_wrong() -> None:
     world = World(1)
     right, wrong = Host(world, "a"), Host(world, "b", skew=60.0, drift=0.01)
