@@ -20,6 +20,7 @@ from collections import Counter
 from collections.abc import Callable, Container, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
+from codec.constants import ErrorCode
 from proxy.log.pending import Pending
 from proxy.state.sessions import hash_of
 from proxy.state.watches import Watcher
@@ -132,6 +133,7 @@ class Sessions:
         # How many ATTACHes of a session are on their way, also while it is not here yet: a CLOSE behind them
         # would be too hasty.
         self._attaching: Counter[int] = Counter()
+        self._maybe_attached: set[int] = set()  # since the last look
         self._came: dict[int, float] = {}  # when sessions of other proxies came to them
         self._min = min_timeout_ms
         self._max = max_timeout_ms
@@ -193,6 +195,8 @@ class Sessions:
             self._attaching[session_id] -= 1
             if not self._attaching[session_id]:
                 del self._attaching[session_id]
+            if err == ErrorCode.CONNECTION_LOSS:
+                self._maybe_attached.add(session_id)
             done(pending, zxid, err, body)
 
         self._attaching[session_id] += 1
@@ -321,6 +325,10 @@ class Sessions:
             )
 
     def _end_silent(self, now: float, actions: Actions) -> None:
+        for session_id in self._maybe_attached:
+            if (known := self._by_id.get(session_id)) is not None:
+                known.heard = now
+        self._maybe_attached.clear()
         for session in self._by_id.values():
             if not session.ending and session.is_due(now) and session.id not in self._attaching:
                 session.ending = True

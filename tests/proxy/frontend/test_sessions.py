@@ -344,6 +344,21 @@ def test_no_close_goes_behind_an_attach_of_a_session_that_was_not_here_yet(proxy
     assert [(session, holder) for session, holder, _ in proxy.pass_to(115.0)] == [(7, OWN)]
 
 
+@pytest.mark.parametrize(
+    ("err", "due"), [(ErrorCode.CONNECTION_LOSS, 114.5), (ErrorCode.SYSTEM_ERROR, 110.5)]
+)
+def test_a_session_whose_attach_may_count_has_its_whole_timeout(
+    proxy: Proxy, err: ErrorCode, due: float
+) -> None:
+    """A load skips the answer of an ATTACH that was long on its way. Found by the simulation."""
+    proxy.begin(7, 4000)
+    proxy.now = 100.0
+    attach = proxy.sessions.attach(7, 4000, b"", 100.0, lambda *_outcome: None)
+    assert proxy.pass_to(110.0) == []
+    attach.done(attach, 1, int(err), b"")
+    assert proxy.pass_to(115.0) == [(7, OWN, due)]
+
+
 @pytest.mark.parametrize("former", ["", OTHER])
 def test_a_session_that_came_to_a_proxy_just_before_its_end_has_its_timeout_from_then(
     proxy: Proxy, former: str
