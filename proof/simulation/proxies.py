@@ -44,6 +44,9 @@ class _Socket:
     def getsockname(self) -> tuple[str, int]:
         return ("127.0.0.1", 2181)
 
+    def listen(self, _backlog: int) -> None:
+        """The port is this server's; `Host.create_server` does the rest."""
+
 
 class Proxy:
     """One proxy, through all of its lives."""
