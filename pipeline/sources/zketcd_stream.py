@@ -11,7 +11,12 @@ from typing import Any
 
 import pyarrow
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxRows
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    SupportsTriggerAvailableNow,
+)
 
 from pipeline.etcd import log as etcd_log
 from pipeline.etcd.log import DataLost, Mark
@@ -20,11 +25,12 @@ from pipeline.sources.zketcd_log import EARLIEST, TABLE, LogOptions, batches_of,
 _log = logging.getLogger(__name__)
 
 
-class TrafficStream(DataSourceStreamReader):
+class TrafficStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The log as it grows."""
 
     def __init__(self, given: Mapping[str, str]) -> None:
         self._given = dict(given)
+        self._target: int | None = None  # the entry up to which a query with Trigger.AvailableNow reads
 
     def _options(self) -> LogOptions:
         # Not when we are made: Spark 4 loses what is raised there.
@@ -46,9 +52,18 @@ class TrafficStream(DataSourceStreamReader):
         """Behind the newest entry that has taken effect. Raises DataLost, NotReadable, EtcdError."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         begin = Mark.from_offset(start)
+        if self._target is not None:
+            left = self._target - begin.entries
+            if left <= 0:
+                return start
+            most = left if most is None else min(most, left)
         end = asyncio.run(_latest(self._options(), begin, most))
         # Other keys of etcd have the same revisions: nothing new is no new offset.
         return start if end.entries == begin.entries else end.to_offset()
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read up to what is there now, also where a batch has to be repeated first."""
+        self._target = asyncio.run(_newest(self._options()))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """The entries between two offsets."""
@@ -66,6 +81,12 @@ async def _initial(options: LogOptions) -> Mark:
         keys = options.connection.keys
         start = await etcd_log.earliest(etcd, keys)
         return start if options.starting == EARLIEST else await etcd_log.latest(etcd, keys, start)
+
+
+async def _newest(options: LogOptions) -> int:
+    async with options.connection.client() as etcd:
+        _, end = await etcd_log.whole(etcd, options.connection.keys)
+        return end.entries
 
 
 async def _latest(options: LogOptions, start: Mark, most: int | None) -> Mark:

@@ -11,6 +11,7 @@ from typing import Any
 
 import pyarrow
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
 
 from pipeline.formats import directory, log
 from pipeline.formats.compression import opened
@@ -19,11 +20,12 @@ from pipeline.sources.options import LOG_TABLES, Options
 from pipeline.sources.zookeeper_log import batches_of, runs_of
 
 
-class LogStream(DataSourceStreamReader):
+class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     """The log as it grows."""
 
     def __init__(self, options: Options) -> None:
         self._options = options
+        self._target: dict[str, Any] | None = None  # up to which a query with Trigger.AvailableNow reads
 
     def initialOffset(self) -> dict[str, Any]:
         """Before the oldest log. Raises ValueError for another table: only the log grows at its end."""
@@ -32,8 +34,17 @@ class LogStream(DataSourceStreamReader):
             raise ValueError(f"only table={' and table='.join(LOG_TABLES)} can be read as a stream")
         return {"log": "", "byte": 0}
 
+    def prepareForTriggerAvailableNow(self) -> None:
+        """Read up to what is there now, also where a batch has to be repeated first. Raises BadFile."""
+        self._target = self._newest(self.initialOffset())
+
     def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:
         """Behind the last whole entry of the newest log. Raises BadFile."""
+        if self._target is None:
+            return self._newest(start)
+        return max(start, self._target, key=_place)
+
+    def _newest(self, start: dict[str, Any]) -> dict[str, Any]:
         files = self._files(start)
         if not files:
             return start
@@ -73,6 +84,12 @@ class LogStream(DataSourceStreamReader):
             if Path(file).name == start["log"]:
                 return logs[position:]
         raise BadFile(self._options.path, None, f"{start['log']}, where the stream stood, is gone")
+
+
+def _place(offset: dict[str, Any]) -> tuple[int, int]:
+    """What orders offsets: the log's first zxid, -1 before all logs, and the byte."""
+    zxid = log.zxid_of(offset["log"])
+    return -1 if zxid is None else zxid, offset["byte"]
 
 
 def _end(file: str, start: dict[str, Any], last: bool) -> int | None:

@@ -102,7 +102,7 @@ def test_a_silent_session_ends_in_one_step_that_other_proxies_watch(pair: Pair) 
         assert left == set()
         assert (group.pzxid, group.cversion, group.num_children) == (zxid, 6, 0)
         # The proxy's own clock has ended it, and closed the connection that was open all the time.
-        assert f"session 0x{idle.id:x} expired" in first.log_text()
+        assert f"session 0x{idle.id:x}: expired: " in first.log_text()
         idle.until_closed()
         assert_refused(idle, first.port)
         assert_refused(idle, second.port)

@@ -107,6 +107,20 @@ def test_limits_and_where_a_stream_begins(world: World) -> None:
 
 
 @pytest.mark.real
+def test_a_stream_of_what_is_available_now_ends(world: World) -> None:
+    world.create("/a")
+    world.create("/b")
+    source = stream(world, maxEntriesPerTrigger="2")
+    source.prepareForTriggerAvailableNow()
+    world.create("/c")
+    start = source.initialOffset()
+    first = source.latestOffset(start, ReadMaxRows(2))
+    last = source.latestOffset(first, ReadMaxRows(2))
+    assert paths(source, start, first) + paths(source, first, last) == ["/a", "/b"]
+    assert source.latestOffset(last, ReadMaxRows(2)) == last
+
+
+@pytest.mark.real
 def test_what_is_truncated_before_it_is_read(world: World) -> None:
     world.create("/a")
     source = stream(world)
