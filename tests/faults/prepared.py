@@ -47,6 +47,20 @@ async def stalling(self, start, end, revision, on_message):
 EtcdClient.watch = stalling
 """
 
+# The same, and whoever reads what the watch has not brought waits too.
+STALLING_STREAM = (
+    STALLING_WATCH
+    + """
+import proxy.log.stream
+catch_up = proxy.log.stream.catch_up
+async def waiting(*arguments):
+    while stalled:
+        await asyncio.sleep(0.01)
+    return await catch_up(*arguments)
+proxy.log.stream.catch_up = waiting
+"""
+)
+
 # SIGUSR1: one bit of the data of the node /flip changes in memory.
 FLIPPING_DATA = """
 import signal

@@ -10,7 +10,7 @@ from tests.faults.client import EPHEMERAL, Client, Disconnected
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.pinging import pinging
-from tests.faults.prepared import BUSY, STALLING_WATCH, prepared
+from tests.faults.prepared import BUSY, STALLING_STREAM, STALLING_WATCH, prepared
 from tests.harness import EtcdServer, ZketcdServer, wait_until
 
 pytestmark = pytest.mark.real
@@ -38,7 +38,7 @@ def test_a_proxy_whose_stream_stalls_stops_serving_in_time(
     with ExitStack() as stack:
         other = start(etcd_server, prefix=etcd_prefix)
         stalling = stack.enter_context(
-            prepared(STALLING_WATCH, etcd_server, prefix=etcd_prefix, max_staleness=staleness)
+            prepared(STALLING_STREAM, etcd_server, prefix=etcd_prefix, max_staleness=staleness)
         )
         writer = stack.enter_context(Client(other.port))
         writer.create("/n", b"old")
@@ -70,6 +70,27 @@ def test_a_proxy_whose_stream_stalls_stops_serving_in_time(
 
         wait_until(back, "it serves again")
         assert reader.read("/n")[0] == b"new"
+
+
+def test_a_watch_that_hangs_is_replaced_before_clients_notice(
+    start: Start, etcd_server: EtcdServer, etcd_prefix: str
+) -> None:
+    with ExitStack() as stack:
+        other = start(etcd_server, prefix=etcd_prefix)
+        stalling = stack.enter_context(
+            prepared(STALLING_WATCH, etcd_server, prefix=etcd_prefix, max_staleness=6)
+        )
+        writer = stack.enter_context(Client(other.port))
+        writer.create("/n", b"old")
+        reader = stack.enter_context(Client(stalling.port))
+        reader.sync()
+        stalling.signal(signal.SIGUSR1)
+        for number in range(3):
+            data = b"%d" % number
+            writer.write("/n", data)
+            # On the same connection: a Disconnected would end the test.
+            wait_until(lambda data=data: reader.read("/n")[0] == data, "the change is there")
+        assert "it hangs, and another one begins" in stalling.log_text()
 
 
 def test_a_holder_that_is_cut_off_closes_the_connection_before_the_ephemerals_go(
