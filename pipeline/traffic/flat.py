@@ -10,9 +10,9 @@ from typing import NamedTuple
 from pipeline.traffic import names
 from pipeline.traffic.clickhouse import Shape, shape_of
 from pipeline.traffic.table import Operation, TrafficRow
+from proxy.state.sessions import session_text
 from schema.paths import ROOT, parent_of
 
-_MASK = (1 << 64) - 1
 DEPTH = 3  # names in a path's prefix, unless told otherwise
 
 
@@ -109,11 +109,6 @@ def day_of(time: int) -> str:
         return datetime.fromtimestamp(time / 1000, UTC).date().isoformat()
     except (OverflowError, ValueError, OSError):
         return ""
-
-
-def session_text(session_id: int) -> str:
-    """A session as ZooKeeper prints it."""
-    return f"0x{session_id & _MASK:x}"
 
 
 def prefix_of(path: str, depth: int) -> str:

@@ -12,6 +12,7 @@ from proxy.admin.environment import VERSION, environment
 from proxy.admin.facts import STATE, Facts
 from proxy.admin.keeper_words import KeeperWords
 from proxy.admin.words import KNOWN
+from proxy.state.sessions import session_text
 
 # What ZooKeeper says when it is up but has no quorum (AbstractFourLetterCommand).
 NOT_SERVING = "This ZooKeeper instance is not currently serving requests\n"
@@ -159,18 +160,16 @@ class FourLetterWords:
     def _dump(self) -> Iterator[str]:
         clients = self._facts.clients
         yield "SessionTracker dump:\n"
-        sessions = {
-            due: [f"0x{session:x}" for session in found] for due, found in clients.session_expiry().items()
-        }
+        sessions = {due: list(map(session_text, found)) for due, found in clients.session_expiry().items()}
         yield from _sets("Session", sessions)
         ephemerals = clients.ephemerals()
         yield f"ephemeral nodes dump:\nSessions with Ephemerals ({len(ephemerals)}):\n"
         for session, paths in ephemerals.items():
-            yield f"0x{session:x}:\n"
+            yield f"{session_text(session)}:\n"
             yield from (f"\t{path}\n" for path in paths)
         yield "Connections dump:\n"
         connections = {
-            due: [f"ip: /{one.address}:{one.port} sessionId: 0x{one.session_id:x}" for one in found]
+            due: [f"ip: /{one.address}:{one.port} sessionId: {session_text(one.session_id)}" for one in found]
             for due, found in clients.connection_expiry().items()
         }
         yield from _sets("Connections", connections)
@@ -181,14 +180,14 @@ class FourLetterWords:
 
     def _wchc(self) -> Iterator[str]:
         for session, paths in self._facts.clients.watches_by_session().items():
-            yield f"0x{session:x}\n"
+            yield f"{session_text(session)}\n"
             yield from (f"\t{path}\n" for path in paths)
         yield "\n"
 
     def _wchp(self) -> Iterator[str]:
         for path, sessions in self._facts.clients.watches_by_path().items():
             yield f"{path}\n"
-            yield from (f"\t0x{session:x}\n" for session in sessions)
+            yield from (f"\t{session_text(session)}\n" for session in sessions)
         yield "\n"
 
 
@@ -207,10 +206,10 @@ def _details(info: Mapping[str, Any]) -> str:
     xid = f",lcxid=0x{info['last_cxid']:x}" if info["last_cxid"] >= 0 else ""
     zxid = info["last_zxid"] & 0xFFFFFFFFFFFFFFFF
     return (
-        ",sid=0x{session_id:x},lop={last_operation},est={established},to={session_timeout}{xid}"
+        ",sid={sid},lop={last_operation},est={established},to={session_timeout}{xid}"
         ",lzxid=0x{zxid:x},lresp={last_response_time},llat={last_latency},minlat={min_latency}"
         ",avglat={avg_latency},maxlat={max_latency}"
-    ).format(**info, xid=xid, zxid=zxid)
+    ).format(**info, sid=session_text(info["session_id"]), xid=xid, zxid=zxid)
 
 
 def _sets(what: str, sets: Mapping[int, list[str]]) -> Iterator[str]:

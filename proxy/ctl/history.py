@@ -13,6 +13,7 @@ from proxy.log.record import TIMEOUT, Look, incarnation_of, look, servable
 from proxy.log.truncation import applied_in
 from proxy.state.level import KNOWN
 from proxy.state.ops import EXTENDED
+from proxy.state.sessions import session_text
 from schema.entry import (
     Entry,
     Kind,
@@ -32,7 +33,6 @@ from schema.followed import counts_of
 from schema.keys import Keyspace
 from schema.record import SnapshotRef, decode_proxy
 
-_MASK = (1 << 64) - 1
 _BODIES: dict[Kind, Callable[[bytes], Any]] = {
     Kind.OPEN: decode_open,
     Kind.ATTACH: decode_attach,
@@ -214,7 +214,7 @@ def _time(clock: int) -> str:
 
 def _request(request: Request) -> dict[str, Any]:
     """A request, decoded as far as that goes."""
-    shown: dict[str, Any] = {"kind": Kind(request.kind).name, "session": f"0x{request.session_id & _MASK:x}"}
+    shown: dict[str, Any] = {"kind": Kind(request.kind).name, "session": session_text(request.session_id)}
     if request.kind != Kind.CLIENT:
         try:
             fields = _BODIES[Kind(request.kind)](request.body)

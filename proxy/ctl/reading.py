@@ -6,6 +6,7 @@ from codec.jute import Acl
 from codec.packets import STAT
 from proxy.ctl.output import CommandFailed, Output, table
 from proxy.state.machine import Machine
+from proxy.state.sessions import session_text
 from proxy.state.tree import Node
 from schema.paths import ROOT
 
@@ -75,7 +76,7 @@ def sessions(machine: Machine) -> Output:
         owned = sorted(machine.tree.ephemerals.get(session.id, ()))
         rows.append(
             {
-                "session": f"0x{session.id & _MASK:x}",
+                "session": session_text(session.id),
                 "timeout_ms": session.timeout_ms,
                 "proxy": session.incarnation,
                 "ephemerals": owned,

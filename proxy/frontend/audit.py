@@ -13,6 +13,7 @@ from codec.jute import Acl, Reader
 from codec.packets import MULTI_HEADER, STAT
 from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import SCHEMES
+from proxy.state.sessions import session_text
 
 _SUCCESS, _FAILURE = "success", "failure"
 # This proxy has loaded a state that contains the request, and so does not know what became of it.
@@ -65,7 +66,7 @@ def of_request(
     """The lines of a client's write. `fields`: decoded, None if they could not be; `body`: its reply's."""
     result = _SUCCESS if not err else _UNKNOWN if err == ErrorCode.CONNECTION_LOSS else _FAILURE
     head = (
-        ("session", f"0x{session_id & (1 << 64) - 1:x}"),
+        ("session", session_text(session_id)),
         ("user", ",".join(_users(identities))),
         ("ip", address),
     )
@@ -90,7 +91,7 @@ def of_session_end(user: str, session_id: int, paths: Sequence[str]) -> Iterator
     """The lines of the ephemerals that went with a session. `user`: whom this process runs as."""
     for path in paths:
         yield _line(
-            ("session", f"0x{session_id & (1 << 64) - 1:x}"),
+            ("session", session_text(session_id)),
             ("user", user),
             ("operation", "ephemeralZNodeDeletionOnSessionCloseOrExpire"),
             ("znode", path),

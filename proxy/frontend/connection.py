@@ -26,13 +26,13 @@ from proxy.state.auth.ip import java_address
 from proxy.state.auth.scheme import Identities, Peer
 from proxy.state.auth.x509 import subject_name
 from proxy.state.ops import reads_alone
+from proxy.state.sessions import session_text
 from proxy.support.latency import ConnectionLatency
 
 log = logging.getLogger(__name__)
 
 # Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
 _SESSIONLESS_TIMEOUT = 10
-_MASK = (1 << 64) - 1  # session ids are printed without a sign
 # Versions of the handshake that ask for another form of packets than ZooKeeper's.
 _FORMS_OF_KEEPER = (ProtocolVersion.COMPRESSION, ProtocolVersion.WIDE_XIDS, ProtocolVersion.TRACING)
 
@@ -230,8 +230,8 @@ class Connection(asyncio.Protocol):
         self._patience.cancel()
         self._resume()
         log.info(
-            "session 0x%x: %s by %s:%d, timeout %d ms%s",
-            session.id & _MASK,
+            "session %s: %s by %s:%d, timeout %d ms%s",
+            session_text(session.id),
             "continued" if self._request.session_id else "opened",
             self.address,
             self.port,
@@ -260,8 +260,8 @@ class Connection(asyncio.Protocol):
         """There is no such session (any more): the client has to start anew."""
         if self._request is not None and self._request.session_id:
             log.info(
-                "session 0x%x: refused to %s:%d: it has ended, or the password is wrong",
-                self._request.session_id & _MASK,
+                "session %s: refused to %s:%d: it has ended, or the password is wrong",
+                session_text(self._request.session_id),
                 self.address,
                 self.port,
             )
@@ -365,8 +365,8 @@ class Connection(asyncio.Protocol):
         if not proven:
             self._host.counters.auth_failed += 1
             log.warning(
-                "session 0x%x: authentication of %s:%d refused, scheme %r",
-                self.session_id & _MASK,
+                "session %s: authentication of %s:%d refused, scheme %r",
+                session_text(self.session_id),
                 self.address,
                 self.port,
                 scheme,

@@ -11,12 +11,12 @@ from codec.constants import KeeperOpCode, OpCode
 from proxy.frontend import audit
 from proxy.frontend.waiting import Write
 from proxy.state.auth.scheme import Identities
+from proxy.state.sessions import session_text
 from proxy.support.latency import OF_SESSIONS, ConnectionLatency, Latency
 
 log = logging.getLogger(__name__)
 
 _MILLISECOND = 1_000_000
-_MASK = (1 << 64) - 1
 
 
 class Client(Protocol):
@@ -98,8 +98,8 @@ class RequestLogs:
         sent = min(max(sent, write.received), now)
         applying = min(max(applying, sent), now)
         log.warning(
-            "slow request: session 0x%x from %s: %s took %d ms: waiting %d, append %d, apply %d",
-            write.session_id & _MASK,
+            "slow request: session %s from %s: %s took %d ms: waiting %d, append %d, apply %d",
+            session_text(write.session_id),
             client.address,
             _described(write.opcode, write.fields),
             (now - write.received) // _MILLISECOND,
@@ -112,8 +112,8 @@ class RequestLogs:
         """Reads of one kind, received together, are answered."""
         if nanos >= self._slow and opcode not in self._writes and opcode not in OF_SESSIONS:
             log.warning(
-                "slow request: session 0x%x from %s: %s (%d together) took %d ms: waiting or reading",
-                client.session_id & _MASK,
+                "slow request: session %s from %s: %s (%d together) took %d ms: waiting or reading",
+                session_text(client.session_id),
                 client.address,
                 _name(opcode),
                 count,

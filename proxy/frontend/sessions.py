@@ -22,7 +22,7 @@ from typing import NamedTuple, Protocol, TypeAlias
 
 from codec.constants import ErrorCode
 from proxy.log.pending import Pending
-from proxy.state.sessions import hash_of
+from proxy.state.sessions import hash_of, session_text
 from proxy.state.watches import Watcher
 from proxy.support.counters import Counters
 from schema.entry import Kind, decode_close, encode_attach, encode_close, encode_open
@@ -30,7 +30,6 @@ from schema.entry import Kind, decode_close, encode_attach, encode_close, encode
 log = logging.getLogger(__name__)
 
 PASSWORD_BYTES = 16
-_MASK = (1 << 64) - 1  # session ids are printed without a sign
 #: Seconds of silence after which etcd counts as out of reach, and no session's time runs.
 OUTAGE = 3.0
 # Seconds that a proxy has to carry its sessions over if its key is gone although it lives: etcd can end
@@ -239,9 +238,9 @@ class Sessions:
         if session is None:
             return None
         if incarnation is not None:
-            log.info("session 0x%x: continued at another proxy", session_id & _MASK)
+            log.info("session %s: continued at another proxy", session_text(session_id))
         elif session_id != self._ended_last:
-            log.info("session 0x%x: ended by its client", session_id & _MASK)
+            log.info("session %s: ended by its client", session_text(session_id))
         return session.connection
 
     def proxy_came(self, incarnation: str) -> None:
@@ -351,7 +350,7 @@ class Sessions:
         if not err:
             self._counters.sessions_expired += 1
             reason = decode_close(pending.body).reason
-            log.info("session 0x%x: expired: %s", pending.session_id & _MASK, reason)
+            log.info("session %s: expired: %s", session_text(pending.session_id), reason)
             self._ended_last = pending.session_id
             if self._ended is not None:
                 self._ended(pending.session_id)

@@ -21,3 +21,8 @@ class Session:
 def hash_of(password: bytes) -> bytes:
     """What is kept of a session's password. The password is random, so a plain hash keeps it secret."""
     return hashlib.sha256(password).digest()[:16]
+
+
+def session_text(session_id: int) -> str:
+    """A session's id as ZooKeeper prints it: without a sign, since a server above 127 makes negative ones."""
+    return f"0x{session_id & (1 << 64) - 1:x}"

@@ -1,6 +1,7 @@
 """Traffic taken apart into operations."""
 
-from pipeline.traffic.flat import day_of, operations_of, prefix_of, request_of, session_text
+from pipeline.traffic.flat import day_of, operations_of, prefix_of, request_of
+from proxy.state.sessions import session_text
 from tests.pipeline.traffic.rows import NOON, insert, part, traffic
 
 

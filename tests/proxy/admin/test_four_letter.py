@@ -5,9 +5,13 @@ import re
 import pytest
 
 from proxy.admin import words
+from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
+from proxy.state.ops import EXTENDED
+from proxy.support.latency import ConnectionLatency, Latency
 from tests.fakes.etcd import FakeEtcd
 from tests.proxy import packets
+from tests.proxy.admin.subjects import Connection, Connections, Session, Subject
 from tests.proxy.test_server import Client, serving
 
 
@@ -20,6 +24,20 @@ async def test_every_word_that_is_known_has_an_answer() -> None:
         answers = {word: server.words.answer(word.encode(), bytes(8)) for word in words.KNOWN}
         assert {word for word, answer in answers.items() if not answer} == {"hash"}
         assert server.words.answer(b"abcd", b"") is None
+
+
+def test_a_session_of_a_server_above_127_is_told_as_zookeeper_does() -> None:
+    # Ids of sessions that came from a ZooKeeper whose myid has the sign's bit. Long.toHexString has no sign.
+    connection = Connection(
+        ConnectionLatency(Latency((*EXTENDED.reads, *EXTENDED.writes))), session_id=-2, session=Session(4000)
+    )
+    asked = FourLetterWords(
+        Facts(Subject(connections=Connections([connection]), due={-2: 3.0})), words.parse("dump,cons")
+    )
+    for word in (b"dump", b"cons"):
+        answer = asked.answer(word) or b""
+        assert b"0xfffffffffffffffe" in answer
+        assert b"0x-" not in answer
 
 
 async def test_words_that_are_not_on_the_list_are_refused() -> None:
