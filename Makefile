@@ -119,9 +119,12 @@ simulate: setup-dev ## Simulate the whole system on seeds, under faults; ARGS=--
 
 # Checks
 
+# Much of a test's time is waiting for a server. A file's tests stay in one process, for the servers that they share.
+TEST_PROCESSES ?= 2
+
 .PHONY: test unit lint format
 test: setup-test ## Run all tests; those that need no server run first
-	$(VENV)/python -m pytest $(ARGS)
+	$(VENV)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
 unit: setup-dev ## Run the tests that need no server
 	$(VENV)/python -m pytest -m "not real" $(ARGS)
