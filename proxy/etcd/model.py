@@ -207,7 +207,7 @@ class EtcdRefused(EtcdError):
 
 
 class EtcdUnknown(EtcdError):
-    """The outcome is unknown: applied, not applied, or applied later (see DESIGN §4.7)."""
+    """The outcome is unknown: applied, not applied, or applied later (rule 2.2 of docs/architecture.md)."""
 
 
 class EtcdNoSpace(EtcdUnknown):

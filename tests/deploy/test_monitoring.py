@@ -2,6 +2,7 @@
 
 import json
 import re
+import urllib.request
 from pathlib import Path
 from typing import Any
 
@@ -12,16 +13,19 @@ from codec.constants import OpCode
 from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
 from proxy.etcd.model import EtcdUnknown, Status
+from tests.harness import EtcdServer
 from tests.proxy.admin.subjects import Subject
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "deploy" / "monitoring"
 # Prometheus's own metric about each target, and words of its language.
 OF_PROMETHEUS = {"up"}
+OF_ETCD = {"etcd_server_quota_backend_bytes"}
 _WORD = re.compile(r"[a-z_][a-z0-9_]*")
 _IN_QUOTES = re.compile(r'"[^"]*"')
 _NO_METRICS = re.compile(r"\b(?:by|on|ignoring|without)\s*\([^)]*\)|\[[^]]*\]|\{[^}]*\}")
 _WORDS = {"and", "or", "by", "sum", "rate", "increase", "delta", "predict_linear", "histogram_quantile", "e"}
+_WORDS |= {"scalar", "min"}
 
 
 @pytest.fixture
@@ -48,7 +52,7 @@ def _rules() -> list[dict[str, str]]:
     """The rules of alerts.yml: blocks that begin with `- alert:`, of lines `key: value`."""
     text = (FOLDER / "alerts.yml").read_text()
     return [
-        dict(re.findall(r"^\s+([a-z]+): (\S.*)$", "        alert: " + block, re.MULTILINE))
+        dict(re.findall(r"^\s+([a-z_]+): (\S.*)$", "        alert: " + block, re.MULTILINE))
         for block in re.split(r"^ +- alert: ", text, flags=re.MULTILINE)[1:]
     ]
 
@@ -72,7 +76,7 @@ def test_every_alert_is_about_metrics_that_there_are(families: dict[str, set[str
     for rule in rules:
         assert {"alert", "expr", "labels", "summary"} <= rule.keys(), rule
         assert rule["expr"].count("(") == rule["expr"].count(")")
-        assert named(rule["expr"]) <= samples | OF_PROMETHEUS, rule["alert"]
+        assert named(rule["expr"]) <= samples | OF_PROMETHEUS | OF_ETCD, rule["alert"]
         assert named(rule["expr"])
 
 
@@ -96,7 +100,18 @@ def test_the_page_names_each_metric_and_alert_and_no_other(families: dict[str, s
         for title, rows in re.findall(r"^## (.*)\n([^#]*(?:#[^#][^#]*)*)", page, re.MULTILINE)
     }
     assert tables["Metrics"] == set(families)
-    assert tables["Alerts"] == {rule["alert"] for rule in _rules()}
+    sections = re.findall(r"^### (\w+)$", page[page.index("## Alerts") :], re.MULTILINE)
+    assert sections == [rule["alert"] for rule in _rules()]
+
+
+def test_each_alert_links_to_its_section_of_the_page() -> None:
+    for rule in _rules():
+        assert rule["runbook_url"] == f"docs/monitoring.md#{rule['alert'].lower()}"
+
+
+def test_etcd_has_the_metrics_that_the_alerts_take_from_it(etcd_server: EtcdServer) -> None:
+    page = urllib.request.urlopen(f"{etcd_server.endpoint}/metrics", timeout=60).read().decode()
+    assert {family.name for family in text_string_to_metric_families(page)} >= OF_ETCD
 
 
 def _names(row: str) -> list[str]:
