@@ -487,7 +487,7 @@ def _append(number: int) -> Txn:
 
 
 async def _append_until_known(client: Etcd, number: int) -> int:
-    """Send the same Txn again until it is answered, as the log does (rule 2.2 of docs/architecture.md); how often it was sent."""
+    """Send the same Txn again until it is answered, as the log does (rule 2.2); how often it was sent."""
     for attempt in itertools.count(1):
         try:
             await client.txn(_append(number), 1.0)
