@@ -117,6 +117,10 @@ stages: setup-dev ## Measure the proxy alone: CPU time or function calls by stag
 simulate: setup-dev ## Simulate the whole system on seeds, under faults; ARGS=--planted finds the planted faults
 	@exec $(VENV)/python -m proof.simulation $(ARGS)
 
+.PHONY: docs
+docs: setup-dev ## Build the site of the documents in build/site; fails if a link leads nowhere
+	@$(VENV)/python tools/make_docs.py build && echo build/site/README.html
+
 # Checks
 
 # Much of a test's time is waiting for a server. A file's tests stay in one process, for the servers that they share.

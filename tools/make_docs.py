@@ -1,0 +1,41 @@
+"""Build the site of the documents: copy the pages and their pictures, then let Sphinx make HTML of them.
+
+Pages link to others outside docs/, and Sphinx reads one directory. The copy keeps the repository's layout, so
+every link works in both places.
+"""
+
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+_ROOT = Path(__file__).resolve().parents[1]
+_PAGES = ["*.md", "LICENSE", "*/README.md"]
+_PAGES += ["docs/*.md", "docs/decisions/*.md", "docs/**/*.svg", "docs/**/*.png"]
+_SETTINGS = _ROOT / "docs" / "site"
+
+
+def pages() -> list[Path]:
+    """The files of the site, relative to the repository's root, sorted."""
+    found = {file.relative_to(_ROOT) for pattern in _PAGES for file in _ROOT.glob(pattern)}
+    return sorted(file for file in found if not file.parts[0].startswith((".", "build", "data")))
+
+
+def build(source: Path, site: Path) -> int:
+    """Copy the pages to `source` and build `site` from them; Sphinx's exit code: 1 for a dead link."""
+    shutil.rmtree(source, ignore_errors=True)
+    shutil.rmtree(site, ignore_errors=True)
+    for page in pages():
+        target = source / page
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(_ROOT / page, target)
+    with (source / "README.md").open("a") as start:
+        start.write((_SETTINGS / "contents.md").read_text())
+    command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "--quiet", "-c", str(_SETTINGS)]
+    command += ["-d", str(source.with_suffix(".trees")), str(source), str(site)]
+    return subprocess.run(command, check=False).returncode
+
+
+if __name__ == "__main__":
+    folder = Path(sys.argv[1]).resolve()
+    sys.exit(build(folder / "docs", folder / "site"))
