@@ -1,50 +1,52 @@
 """The site of the documents: it builds, no link leads nowhere, and it has every page."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
-from tools import make_docs
-
 ROOT = Path(__file__).resolve().parents[1]
+MAKER = ROOT / "tools" / "make_docs.py"
 
 
 @pytest.fixture(scope="module")
 def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("docs")
-    assert make_docs.build(folder / "docs", folder / "site") == 0
+    subprocess.run([sys.executable, str(MAKER), str(folder)], check=True, timeout=250)
     return folder / "site"
 
 
 def test_every_page_is_there(site: Path) -> None:
-    assert {page.with_suffix(".html") for page in make_docs.pages() if page.suffix == ".md"} <= {
-        file.relative_to(site) for file in site.rglob("*.html")
-    }
+    pages = [*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("docs/decisions/*.md")]
+    assert len(pages) > 20
+    for page in pages:
+        assert (site / page.relative_to(ROOT).with_suffix(".html")).is_file()
 
 
 def test_nothing_comes_from_other_hosts(site: Path) -> None:
     page = (site / "README.html").read_text()
+    assert "operating.html" in page
     assert 'src="http' not in page
-    assert '<link rel="stylesheet" type="text/css" href="http' not in page
+    assert 'rel="stylesheet" type="text/css" href="http' not in page
 
 
-def test_a_link_that_leads_nowhere_is_found(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_a_link_that_leads_nowhere_is_found(tmp_path: Path) -> None:
     (tmp_path / "README.md").write_text("# A page\n[there](elsewhere.md) and [there](#nowhere)\n")
     (tmp_path / "docs" / "site").mkdir(parents=True)
-    monkeypatch.setattr(make_docs, "_ROOT", tmp_path)
-    assert make_docs.build(tmp_path / "build" / "docs", tmp_path / "build" / "site") == 1
-    told = capfd.readouterr().err
-    assert "elsewhere.md" in told
-    assert "nowhere" in told
+    (tmp_path / "docs" / "site" / "contents.md").write_text("")
+    command = [sys.executable, str(MAKER), str(tmp_path / "build"), str(tmp_path)]
+    made = subprocess.run(command, check=False, capture_output=True, text=True, timeout=250)
+    assert made.returncode == 1
+    assert "elsewhere.md" in made.stderr
+    assert "nowhere" in made.stderr
 
 
 def test_every_page_is_in_the_contents() -> None:
     contents = (ROOT / "docs" / "site" / "contents.md").read_text().splitlines()
-    for page in (ROOT / "docs").glob("*.md"):
+    for page in ROOT.glob("docs/*.md"):
         assert f"docs/{page.stem}" in contents
     decisions = (ROOT / "docs" / "decisions" / "README.md").read_text()
-    for page in (ROOT / "docs" / "decisions").glob("0*.md"):
+    for page in ROOT.glob("docs/decisions/0*.md"):
         title = page.read_text().splitlines()[0].removeprefix("# ").replace(": ", f"]({page.name}) ", 1)
         assert f"* [{title}\n" in decisions

@@ -15,22 +15,22 @@ _PAGES += ["docs/*.md", "docs/decisions/*.md", "docs/**/*.svg", "docs/**/*.png"]
 _SETTINGS = _ROOT / "docs" / "site"
 
 
-def pages() -> list[Path]:
+def pages(root: Path) -> list[Path]:
     """The files of the site, relative to the repository's root, sorted."""
-    found = {file.relative_to(_ROOT) for pattern in _PAGES for file in _ROOT.glob(pattern)}
+    found = {file.relative_to(root) for pattern in _PAGES for file in root.glob(pattern)}
     return sorted(file for file in found if not file.parts[0].startswith((".", "build", "data")))
 
 
-def build(source: Path, site: Path) -> int:
+def build(root: Path, source: Path, site: Path) -> int:
     """Copy the pages to `source` and build `site` from them; Sphinx's exit code: 1 for a dead link."""
     shutil.rmtree(source, ignore_errors=True)
     shutil.rmtree(site, ignore_errors=True)
-    for page in pages():
+    for page in pages(root):
         target = source / page
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(_ROOT / page, target)
+        shutil.copyfile(root / page, target)
     with (source / "README.md").open("a") as start:
-        start.write((_SETTINGS / "contents.md").read_text())
+        start.write((root / "docs" / "site" / "contents.md").read_text())
     command = [sys.executable, "-m", "sphinx", "-W", "--keep-going", "--quiet", "-c", str(_SETTINGS)]
     command += ["-d", str(source.with_suffix(".trees")), str(source), str(site)]
     return subprocess.run(command, check=False).returncode
@@ -38,4 +38,5 @@ def build(source: Path, site: Path) -> int:
 
 if __name__ == "__main__":
     folder = Path(sys.argv[1]).resolve()
-    sys.exit(build(folder / "docs", folder / "site"))
+    of = Path(sys.argv[2]).resolve() if len(sys.argv) > 2 else _ROOT
+    sys.exit(build(of, folder / "docs", folder / "site"))
