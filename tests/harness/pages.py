@@ -1,0 +1,88 @@
+"""Run the commands of a page of docs/ as they stand there, and compare what they print with the page.
+
+A block that is indented by four spaces and begins with `$ ` holds commands, each followed by what it prints. A line
+`...` stands for any lines. Standard error (progress) is not compared. Numbers are compared as numbers only in their form: they differ from run to run.
+"""
+
+import re
+import shlex
+import subprocess
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import NamedTuple
+
+_NUMBER = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?")
+_ANYTHING = "..."
+
+
+class Command(NamedTuple):
+    """A command of a page, and the lines that it should print."""
+
+    line: str
+    printed: list[str]
+
+
+def commands(page: str) -> Iterator[Command]:
+    """The commands of a page, in their order."""
+    for block in re.findall(r"(?:^    .*\n)+", page, re.MULTILINE):
+        lines = [line.removeprefix("    ") for line in block.splitlines()]
+        starts = [number for number, line in enumerate(lines) if line.startswith("$ ")]
+        for start, end in zip(starts, [*starts[1:], len(lines)], strict=True):
+            yield Command(lines[start].removeprefix("$ "), lines[start + 1 : end])
+
+
+def matches(expected: list[str], printed: list[str]) -> bool:
+    """Whether what was printed is what the page shows, by the rules above."""
+    pattern = "".join(
+        r"(?:.*\n)*?" if line == _ANYTHING else re.escape(_form(line)).replace(r"\.\.\.", ".*") + r"\n"
+        for line in expected
+    )
+    return re.fullmatch(pattern, "".join(_form(line) + "\n" for line in printed)) is not None
+
+
+def _form(line: str) -> str:
+    return re.sub(r"\s+", " ", _NUMBER.sub("0", line)).strip()
+
+
+def run(
+    page: Path, real: Mapping[str, str], services: Callable[[str, str], None], path: str
+) -> list[tuple[str, list[str]]]:
+    """Run a page's commands; the lines that each printed.
+
+    `real` gives what this test uses in the place of what the page names. `systemctl ACTION SERVICE` becomes a call of
+    `services`, and `sudo` is left out. `path` is the PATH. Raises AssertionError for another exit code than 0, and
+    for output that differs.
+    """
+    done = []
+    for command in commands(page.read_text()):
+        words = shlex.split(command.line)
+        if words[:2] == ["sudo", "systemctl"]:
+            services(words[2], words[3])
+            assert not command.printed
+            continue
+        line = command.line.removeprefix("sudo ")
+        for named, used in real.items():
+            line = line.replace(named, used)
+        ended = subprocess.run(
+            ["/bin/sh", "-c", line],
+            env={"PATH": path, "ETCDCTL_API": "3"},
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+            check=False,
+            timeout=200,
+        )
+        assert ended.returncode == 0, f"{line} ended with {ended.returncode}:\n{ended.stdout}{ended.stderr}"
+        printed, progress = (_as_on_the_page(text, real) for text in (ended.stdout, ended.stderr))
+        # Some programs print their results to standard error.
+        assert matches(command.printed, printed) or (not printed and matches(command.printed, progress)), (
+            f"{line} printed\n{ended.stdout}\nbut the page shows\n" + "\n".join(command.printed)
+        )
+        done.append((command.line, printed))
+    return done
+
+
+def _as_on_the_page(text: str, real: Mapping[str, str]) -> list[str]:
+    for named, used in real.items():
+        text = text.replace(used, named)
+    return text.splitlines()
