@@ -1,7 +1,8 @@
 """Run the commands of a page of docs/ as they stand there, and compare what they print with the page.
 
 A block that is indented by four spaces and begins with `$ ` holds commands, each followed by what it prints. A line
-`...` stands for any lines. Standard error (progress) is not compared. Numbers are compared as numbers only in their form: they differ from run to run.
+`...` stands for any lines. Numbers are compared by their form only: they differ from run to run. Standard error
+(progress) is not compared, unless nothing else was printed.
 """
 
 import re
@@ -49,9 +50,9 @@ def run(
 ) -> list[tuple[str, list[str]]]:
     """Run a page's commands; the lines that each printed.
 
-    `real` gives what this test uses in the place of what the page names. `systemctl ACTION SERVICE` becomes a call of
-    `services`, and `sudo` is left out. `path` is the PATH. Raises AssertionError for another exit code than 0, and
-    for output that differs.
+    `real` gives what this test uses in the place of what the page names. `systemctl ACTION SERVICE` becomes a
+    call of `services`, and `sudo` is left out. `path` is the PATH. Raises AssertionError for another exit code than
+    0, and for output that differs.
     """
     done = []
     for command in commands(page.read_text()):
@@ -66,8 +67,7 @@ def run(
         ended = subprocess.run(
             ["/bin/sh", "-c", line],
             env={"PATH": path, "ETCDCTL_API": "3"},
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
+            capture_output=True,
             text=True,
             check=False,
             timeout=200,
