@@ -1,8 +1,8 @@
 """Run the commands of a page of docs/ as they stand there, and compare what they print with the page.
 
 A block that is indented by four spaces and begins with `$ ` holds commands, each followed by what it prints.
-A line `...` stands for any lines. Numbers are compared by their form only: they differ from run to run. Standard
-error (progress) is not compared, unless nothing else was printed.
+A line `...` stands for any lines. Numbers are compared by their form only: they differ from run to run.
+Standard error (progress) is not compared, unless nothing else was printed.
 """
 
 import re
@@ -51,8 +51,8 @@ def run(
     """Run a page's commands; the lines that each printed.
 
     `real` gives what this test uses in the place of what the page names. `systemctl ACTION SERVICE` becomes a
-    call of `services`, and `sudo` is left out. `path` is the PATH. Raises AssertionError for another exit code
-    than 0, and for output that differs.
+    call of `services`, and `sudo` is left out. `path` is the PATH. Raises AssertionError for another exit
+    code than 0, and for output that differs.
     """
     done = []
     for command in commands(page.read_text()):
