@@ -12,8 +12,11 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import NamedTuple
 
-_NUMBER = re.compile(r"0x[0-9a-f]+|\d+(?:\.\d+)?")
+_NUMBER = re.compile(r"0x[0-9a-f]+|\b[0-9a-f]{16}\b|\d+(?:\.\d+)?")
 _ANYTHING = "..."
+
+# What a test does in the place of a program that changes the machine; it gets the words after the program.
+Action = Callable[[list[str]], None]
 
 
 class Command(NamedTuple):
@@ -46,19 +49,19 @@ def _form(line: str) -> str:
 
 
 def run(
-    page: Path, real: Mapping[str, str], services: Callable[[str, str], None], path: str
+    page: Path, real: Mapping[str, str], actions: Mapping[str, Action], path: str
 ) -> list[tuple[str, list[str]]]:
     """Run a page's commands; the lines that each printed.
 
-    `real` gives what this test uses in the place of what the page names. `systemctl ACTION SERVICE` becomes a
-    call of `services`, and `sudo` is left out. `path` is the PATH. Raises AssertionError for another exit
-    code than 0, and for output that differs.
+    `real` gives what this test uses in the place of what the page names. `sudo NAME ARGUMENTS` becomes a call
+    of the action with this name, if there is one; else `sudo` is left out. `path` is the PATH. Raises
+    AssertionError for another exit code than 0, and for output that differs.
     """
     done = []
     for command in commands(page.read_text()):
         words = shlex.split(command.line)
-        if words[:2] == ["sudo", "systemctl"]:
-            services(words[2], words[3])
+        if words[0] == "sudo" and words[1] in actions:
+            actions[words[1]](words[2:])
             assert not command.printed
             continue
         line = command.line.removeprefix("sudo ")
