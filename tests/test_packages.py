@@ -138,6 +138,7 @@ def test_the_unit_starts_what_the_package_holds() -> None:
     assert service["Type"] == "notify"
     assert service["User"] == "zketcd"
     assert service["KillMode"] == "mixed"
+    assert int(service["WatchdogSec"]) > 10
 
 
 @pytest.fixture
