@@ -42,7 +42,7 @@ def watchdog_interval(environment: Mapping[str, str] = os.environ) -> float | No
 
 
 async def report_alive(interval: float) -> None:
-    """Send signs of life until cancelled. They stop when the event loop does: then systemd restarts zketcd."""
+    """Send signs of life until cancelled. They stop when the event loop does; systemd then restarts us."""
     while True:
         notify(_ALIVE)
         await asyncio.sleep(interval)
