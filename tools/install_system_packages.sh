@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install the programs that zketcd and its tests run, from Debian's packages.
 #
-#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client haproxy openssl venv
+#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client haproxy mandoc openssl venv
 #   tools/install_system_packages.sh --programs etcdctl java    # only print the programs that these names stand for
 #
 # Programs that are there already are left alone. apt is used only by root on a system that has apt. Otherwise the
@@ -24,6 +24,7 @@ programs_of() {
     clickhouse) echo clickhouse-server clickhouse-client ;;
     c-client) echo libzookeeper_mt.so.2 /usr/lib/zookeeper/bin/cli_mt ;;
     haproxy) echo haproxy ;;
+    mandoc) echo mandoc ;;
     openssl) echo openssl ;;
     venv) echo ;; # a module of Python: see present
     *) echo "unknown program: $1" >&2 && exit 2 ;;
@@ -39,6 +40,7 @@ packages_of() {
     clickhouse) echo clickhouse-server clickhouse-client ;;
     c-client) echo zookeeper-bin ;; # which depends on libzookeeper-mt2
     haproxy) echo haproxy ;;
+    mandoc) echo mandoc ;;
     openssl) echo openssl ;;
     venv) echo python3-venv ;;
     esac
