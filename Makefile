@@ -138,12 +138,13 @@ test: setup-test ## Run all tests; those that need no server run first
 unit: setup-dev ## Run the tests that need no server
 	$(VENV)/python -m pytest -m "not real" $(ARGS)
 
-lint: setup-dev ## Check style, types, import directions and the Dockerfile
+lint: setup-dev ## Check style, types, import directions, the Dockerfile and that every file has a license
 	$(VENV)/ruff check $(SOURCES)
 	$(VENV)/ruff format --check $(SOURCES)
 	$(VENV)/mypy $(SOURCES)
 	$(VENV)/lint-imports --no-cache
 	$(VENV)/hadolint Dockerfile
+	$(VENV)/reuse lint --quiet
 
 format: setup-dev ## Format the sources and repair what ruff can repair
 	$(VENV)/ruff format $(SOURCES)
