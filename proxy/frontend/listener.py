@@ -59,7 +59,10 @@ class _Waiting:
 
 
 class ClientListener:
-    """Accepts on one socket. A client takes a place at once, so that the limits hold for waiting ones too."""
+    """Accepts on one socket. A client takes a place at once, so that the limits hold for waiting ones too.
+
+    One behind a load balancer takes its place when its header is here: before, nobody knows whose it is.
+    """
 
     def __init__(
         self,

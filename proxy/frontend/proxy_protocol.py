@@ -52,8 +52,10 @@ class ProxyProtocol(NamedTuple):
 
     def trusts(self, address: str) -> bool:
         """Whether an address, as `java_address` writes it, is one of the balancers'."""
+        if self.mode == OFF:
+            return False
         parsed = ipaddress.ip_address(address.partition("%")[0])
-        return self.mode != OFF and any(parsed in network for network in self.balancers)
+        return any(parsed in network for network in self.balancers)
 
 
 def may_begin(first: bytes) -> bool:
