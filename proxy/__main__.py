@@ -23,7 +23,7 @@ from proxy.log.record import TreeNotServable
 from proxy.log.snapshots import Access
 from proxy.server import Server
 from proxy.support import logs
-from proxy.support.readiness import READY, STOPPING, notify
+from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
 from proxy.support.stdout import guarded
 from schema.errors import BadValue
 
@@ -147,6 +147,10 @@ async def _run(
         await started
         collect_rarely()
         notify(READY)
+        interval = watchdog_interval()
+        if interval is not None:
+            alive = loop.create_task(report_alive(interval))
+            stack.callback(alive.cancel)
         _say(
             f"ready: serving ZooKeeper clients on {config.host}:{server.port},"
             f" etcd at {','.join(endpoints)}, prefix {config.prefix},"

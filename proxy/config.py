@@ -14,6 +14,8 @@ from proxy import option_values as values
 from proxy import tls_options, zoo_cfg
 from proxy.admin import words
 from proxy.etcd.transport import HTTP2, TRANSPORTS
+from proxy.frontend import proxy_protocol
+from proxy.frontend.proxy_protocol import ProxyProtocol
 from proxy.support import logs
 
 _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etcd. Without --etcd it starts a
@@ -67,6 +69,7 @@ class Config:
     snapshot_log_requests: int
     super_digest: str
     tls: tls_options.ClientTls
+    proxy_protocol: ProxyProtocol
     audit_log: str  # a file, "-" for the messages' own place, "" for none
     zoo_cfg: str  # the path of ZooKeeper's file; "" for none
     zoo_cfg_ignored: tuple[str, ...]  # its settings that have no meaning here
@@ -104,6 +107,11 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
     except ValueError as error:
         made.error(str(error))
         raise
+    if (given.proxy_protocol != proxy_protocol.OFF) != bool(given.proxy_protocol_from):
+        made.error(
+            "--proxy-protocol accept or require and --proxy-protocol-from must be given together: a PROXY"
+            " header from anybody else would forge the client's address"
+        )
     admin = given.admin_listen if given.admin_listen != values.NO_ADMIN else None
     ports = (("--listen", given.listen), ("--admin-listen", admin), ("--secure-listen", tls.secure))
     for (one, address), (other, same) in combinations(ports, 2):
@@ -152,6 +160,7 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         snapshot_log_requests=given.snapshot_log_requests,
         super_digest=given.super_digest,
         tls=tls,
+        proxy_protocol=ProxyProtocol(given.proxy_protocol, given.proxy_protocol_from),
         audit_log=given.audit_log,
         zoo_cfg=given.zoo_cfg,
         zoo_cfg_ignored=ignored,
@@ -361,6 +370,22 @@ def parser(command: str = "") -> Any:
         default="off",
         help="while etcd is out of reach, whether clients that allow it are served read-only"
         " (readonlymode.enabled)",
+    )
+    add(
+        "--proxy-protocol",
+        choices=proxy_protocol.MODES,
+        default=proxy_protocol.OFF,
+        help="whether load balancers say with a PROXY header (version 1 or 2) for whom they connect. accept:"
+        " those of --proxy-protocol-from may send one, all others are clients. require: they must send one,"
+        " and nobody else can connect",
+    )
+    add(
+        "--proxy-protocol-from",
+        type=values.networks,
+        default="",
+        metavar="NETWORKS",
+        help="addresses or networks of the load balancers whose PROXY headers are believed, separated by"
+        " commas, for instance 10.0.0.7,10.1.0.0/16",
     )
     add(
         "--log-level",

@@ -3,6 +3,7 @@
 Each function that reads a text raises ArgumentTypeError for a bad one.
 """
 
+import ipaddress
 import os
 import re
 from argparse import ArgumentTypeError
@@ -43,6 +44,14 @@ def endpoints(text: str) -> tuple[str, ...]:
         ):
             raise ArgumentTypeError(f"{endpoint!r} is not an etcd endpoint such as http://127.0.0.1:2379")
     return endpoints
+
+
+def networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
+    """Addresses and networks such as 10.0.0.0/8, separated by commas; "" for none."""
+    try:
+        return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if text)
+    except ValueError as error:
+        raise ArgumentTypeError(f"{text!r}: {error}") from error
 
 
 def prefix(text: str) -> str:

@@ -149,7 +149,9 @@ class Server:
             self.request_logs,
         )
         places = self.connections.places
-        self._ports = Ports(lambda: Connection(host, loop), places, tls, loop, self._tasks)
+        self._ports = Ports(
+            lambda: Connection(host, loop), places, tls, config.proxy_protocol, loop, self._tasks
+        )
 
     def _request_logs(self, config: Config, writes: frozenset[int]) -> RequestLogs | None:
         if not config.audit_log and not config.slow_request:

@@ -4,6 +4,8 @@ import re
 import xml.etree.ElementTree as ElementTree
 from pathlib import Path
 
+import yaml
+
 REPOSITORY = Path(__file__).resolve().parents[1]
 
 
@@ -48,5 +50,7 @@ def test_prometheus_asks_the_admin_port_of_each_proxy() -> None:
     proxies = re.findall(r"^  (zketcd\d):\n((?:    .*\n)+)", compose, re.MULTILINE)
     assert len(proxies) == 2
     assert all(f':{port[0]}"' in settings for _, settings in proxies)
-    scraped = (REPOSITORY / "deploy" / "monitoring" / "prometheus.yml").read_text()
-    assert re.findall(r'"(\w+:\d+)"', scraped) == [f"{name}:{port[0]}" for name, _ in proxies]
+    scraped = yaml.safe_load((REPOSITORY / "deploy" / "monitoring" / "prometheus.yml").read_text())
+    targets = {job["job_name"]: job["static_configs"][0]["targets"] for job in scraped["scrape_configs"]}
+    assert targets["zketcd"] == [f"{name}:{port[0]}" for name, _ in proxies]
+    assert targets["etcd"] == re.findall(r"ETCD_ADVERTISE_CLIENT_URLS: http://(\S+)", compose)

@@ -134,6 +134,12 @@ def test_each_test_file_mirrors_a_source_module() -> None:
     assert strays == []
 
 
+def test_there_is_one_text_of_the_license() -> None:
+    """`reuse lint` looks for it in LICENSES, everybody else in LICENSE."""
+    text = (REPOSITORY / "LICENSE").read_text()
+    assert [file.read_text() for file in (REPOSITORY / "LICENSES").iterdir()] == [text]
+
+
 # Names of package registries' hosts, in pieces: this file is checked as well.
 _FORBIDDEN = {
     "the host of a package registry": re.compile(

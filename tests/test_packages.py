@@ -118,7 +118,7 @@ def test_the_debian_package_is_clean(packages: Packages) -> None:
         assert owner == "root/root", line
         assert mode[0] == "l" or mode[5] == mode[8] == "-", line
         files[name.removeprefix(".")] = mode
-    assert "/usr/share/doc/zketcd/copyright" in files
+    assert {"/usr/share/doc/zketcd/copyright", "/usr/share/man/man1/zketcd.1.gz"} <= set(files)
     assert files["/usr/bin/zketcd"] == "-rwxr-xr-x"
     tops = {"/".join(name.split("/")[:3]) for name in files if name.count("/") > 2}
     assert tops == {"/etc/zketcd", "/opt/zketcd", "/usr/bin", "/usr/lib", "/usr/share"}
@@ -138,6 +138,7 @@ def test_the_unit_starts_what_the_package_holds() -> None:
     assert service["Type"] == "notify"
     assert service["User"] == "zketcd"
     assert service["KillMode"] == "mixed"
+    assert int(service["WatchdogSec"]) > 10
 
 
 @pytest.fixture

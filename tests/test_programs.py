@@ -30,7 +30,12 @@ ESSENTIAL = {"apt-get", "bash", "dpkg", "dpkg-deb", "ldconfig", "setpriv", "sh",
 # Folders that are searched for a program that has a name of its own.
 SEARCHED = {"/usr/bin", "/usr/sbin", "/usr/share", "/usr/share/java"}
 # What our own package brings.
-PACKAGED = {"/usr/bin/zketcd", "/usr/share/doc/zketcd/copyright"}
+PACKAGED = {
+    "/usr/bin/zketcd",
+    "/usr/share/doc/zketcd/copyright",
+    "/usr/share/doc/zketcd/operating.md",
+    "/usr/share/man/man1/zketcd.1.gz",
+}
 
 # First words of commands that are no programs: `python -m pipeline import`.
 OUR_OWN = {"import"}

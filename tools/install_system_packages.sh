@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install the programs that zketcd and its tests run, from Debian's packages.
 #
-#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client openssl venv
+#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client haproxy mandoc openssl venv
 #   tools/install_system_packages.sh --programs etcdctl java    # only print the programs that these names stand for
 #
 # Programs that are there already are left alone. apt is used only by root on a system that has apt. Otherwise the
@@ -23,6 +23,8 @@ programs_of() {
     jattach) echo jattach ;;
     clickhouse) echo clickhouse-server clickhouse-client ;;
     c-client) echo libzookeeper_mt.so.2 /usr/lib/zookeeper/bin/cli_mt ;;
+    haproxy) echo haproxy ;;
+    mandoc) echo mandoc ;;
     openssl) echo openssl ;;
     venv) echo ;; # a module of Python: see present
     *) echo "unknown program: $1" >&2 && exit 2 ;;
@@ -37,6 +39,8 @@ packages_of() {
     jattach) echo jattach ;; # what a JDK's jcmd does, for the bench; a JRE has none
     clickhouse) echo clickhouse-server clickhouse-client ;;
     c-client) echo zookeeper-bin ;; # which depends on libzookeeper-mt2
+    haproxy) echo haproxy ;;
+    mandoc) echo mandoc ;;
     openssl) echo openssl ;;
     venv) echo python3-venv ;;
     esac
@@ -78,6 +82,7 @@ service_of() {
     case $1 in
     etcd-server) echo etcd ;;
     clickhouse-server) echo clickhouse-server ;;
+    haproxy) echo haproxy ;;
     esac
 }
 

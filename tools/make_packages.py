@@ -11,6 +11,7 @@ is in neither (docs/install.md says how to add it).
 import argparse
 import base64
 import compileall
+import gzip
 import hashlib
 import os
 import platform
@@ -114,6 +115,19 @@ def _make_completions(folder: Path, site: Path) -> None:
     )
 
 
+def _make_man_page(place: Path, site: Path) -> None:
+    """Write the compressed man page, of the commands that the package has."""
+    place.parent.mkdir(parents=True)
+    page = place.with_suffix("")
+    subprocess.run(
+        [sys.executable, "-P", _ROOT / "tools" / "make_man_page.py", page],
+        check=True,
+        env={**os.environ, "PYTHONPATH": str(site), "PYTHONDONTWRITEBYTECODE": "1"},
+    )
+    place.write_bytes(gzip.compress(page.read_bytes(), mtime=0))
+    page.unlink()
+
+
 def make_bill(target: Path) -> Path:
     """Write which libraries are inside, as CycloneDX."""
     bill = target / f"zketcd-{VERSION}.cdx.json"
@@ -195,6 +209,7 @@ def _fill(tree: Path, site: Path, bill: Path) -> None:
     for shell, place in _COMPLETIONS.items():
         _copy(site / "zketcd" / "completions" / f"zketcd.{shell}", tree / place, 0o644)
     _copy(bill, tree / "usr/share/doc/zketcd/sbom.cdx.json", 0o644)
+    _make_man_page(tree / "usr/share/man/man1/zketcd.1.gz", site)
     # Compiled here, since the service may not write there.
     compileall.compile_dir(
         libraries,

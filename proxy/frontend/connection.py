@@ -19,6 +19,7 @@ from codec.packets import ConnectRequest, decode_connect, encode_connect_respons
 from proxy.frontend.host import Host
 from proxy.frontend.order import Order
 from proxy.frontend.outbound import Outbound
+from proxy.frontend.proxy_protocol import Source
 from proxy.frontend.sessions import PASSWORD_BYTES, Session
 from proxy.frontend.wire import NARROW, WIDE
 from proxy.state.acl import permits
@@ -56,6 +57,7 @@ class Connection(asyncio.Protocol):
         self.session_id = 0  # 0 while there is no session
         self.address = ""
         self.port = 0
+        self.source: Source | None = None  # the client, where the listener knows it: from a PROXY header, say
         self.admitted = False  # whether it was counted by the limits on connections
         self._peer = Peer("")
         self.identities: Identities = ()
@@ -84,7 +86,9 @@ class Connection(asyncio.Protocol):
         # uvloop's transports are asyncio.Transport in all but their base class
         self._outbound.transport = cast(asyncio.Transport, transport)
         peer = transport.get_extra_info("peername")
-        if peer is not None:
+        if self.source is not None:
+            self.address, self.port = self.source
+        elif peer is not None:
             self.address, self.port = java_address(peer[0]), peer[1]
         try:
             self._peer = Peer(self.address, _subject(transport))

@@ -3,6 +3,8 @@
 As ZooKeeper's port unification does it (NettyServerCnxnFactory.DualModeSslHandler): a TLS connection begins
 with a handshake record, 0x16, with which no ZooKeeper client and no four-letter word begins. Only the first
 byte is looked at here; a plain connection is then handled as on a server without TLS.
+
+Before that byte a load balancer may send a header that names the client (`proxy_protocol`). It is read here.
 """
 
 import asyncio
@@ -11,8 +13,11 @@ import logging
 import socket
 import ssl
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Protocol
 
+from proxy.frontend import proxy_protocol
+from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
 from proxy.support.repeated import Repeated
 from proxy.support.tasks import Tasks
@@ -21,8 +26,10 @@ log = logging.getLogger(__name__)
 
 _HANDSHAKE = b"\x16"
 _ACCEPTED_AT_ONCE = 100
-#: Seconds until a client must have sent something, and have finished its TLS handshake.
+#: Seconds until a client must have sent its PROXY header, if any, and something more, and have finished its
+#: TLS handshake.
 PATIENCE = 10.0
+_PEEK = 4096  # bytes looked at for a PROXY header: no more are taken than belong to it
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 1.0  # seconds until the next try when the process has no descriptor left
 
@@ -36,33 +43,52 @@ class Host(Protocol):
     def release(self, address: str) -> None:
         """Take back the place of a client that was not let in."""
 
-    def connection(self, admitted: bool) -> asyncio.Protocol:
+    def connection(self, admitted: bool, source: Source | None = None) -> asyncio.Protocol:
         """A protocol for a client that is let in; with its place, which it will give back itself."""
 
 
+@dataclass(slots=True)
+class _Waiting:
+    """A client that is not let in yet."""
+
+    timer: asyncio.TimerHandle  # closes it
+    source: Source
+    #: What has come of a PROXY header; None if there is none to come (any more).
+    header: bytes | None
+    admitted: bool = False  # whether it has its place; it gets one once it is known who it is
+
+
 class ClientListener:
-    """Accepts on one socket. A client takes a place at once, so that the limits hold for waiting ones too."""
+    """Accepts on one socket. A client takes a place at once, so that the limits hold for waiting ones too.
+
+    One behind a load balancer takes its place when its header is here: before, nobody knows whose it is.
+    """
 
     def __init__(
         self,
         host: Host,
         loop: asyncio.AbstractEventLoop,
         tasks: Tasks,
-        tls: Callable[[], ssl.SSLContext],
+        tls: Callable[[], ssl.SSLContext] | None,
         *,
         plain: bool,
+        headers: ProxyProtocol,
     ) -> None:
-        """`tls`: the context to use now. `plain`: whether clients without TLS are let in too."""
+        """`tls`: the context to use now; None for no TLS. `plain`: whether clients without it are let in.
+
+        `headers`: whose PROXY headers are believed.
+        """
         self._host = host
         self._loop = loop
         self._tasks = tasks
         self._tls = tls
         self._plain = plain
+        self._headers = headers
         self._listener: socket.socket | None = None
         self._closed = False
-        # Clients that have sent nothing yet: when each is closed, and its address.
-        self._silent: dict[socket.socket, tuple[asyncio.TimerHandle, str]] = {}
+        self._waiting: dict[socket.socket, _Waiting] = {}
         self._trouble = Repeated(log)
+        self._bad_header = Repeated(log)
 
     def open(self, listener: socket.socket) -> None:
         """Listen on a bound socket, which belongs to this listener from now on."""
@@ -77,7 +103,7 @@ class ClientListener:
         if self._listener is not None:
             self._loop.remove_reader(self._listener.fileno())
             self._listener.close()
-        for client in list(self._silent):
+        for client in list(self._waiting):
             self._close_client(client)
 
     def _accept(self, listener: socket.socket) -> None:
@@ -93,56 +119,99 @@ class ClientListener:
                 self._loop.remove_reader(listener.fileno())
                 self._loop.call_later(_PAUSE, self._accept_again, listener)
                 return
-            self._accepted(client, java_address(peer[0]))
+            self._accepted(client, (java_address(peer[0]), peer[1]))
 
     def _accept_again(self, listener: socket.socket) -> None:
         if not self._closed:
             self._loop.add_reader(listener.fileno(), self._accept, listener)
 
-    def _accepted(self, client: socket.socket, address: str) -> None:
-        if not self._host.admit(address):
+    def _accepted(self, client: socket.socket, source: Source) -> None:
+        address = source[0]
+        is_balancer = self._headers.trusts(address)
+        if self._headers.mode == proxy_protocol.REQUIRE and not is_balancer:
+            self._bad_header.warn("closing %s: it is none of --proxy-protocol-from", address)
+            client.close()
+            return
+        # A balancer's address is that of many clients: no limit for one address may count it.
+        if not is_balancer and not self._host.admit(address):
             client.close()
             return
         client.setblocking(False)
         client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
         timer = self._loop.call_later(PATIENCE, self._give_up, client)
-        self._silent[client] = timer, address
+        self._waiting[client] = _Waiting(timer, source, b"" if is_balancer else None, not is_balancer)
         self._loop.add_reader(client.fileno(), self._look, client)
 
     def _give_up(self, client: socket.socket) -> None:
-        log.info("closing %s: it has sent nothing in %d s", self._silent[client][1], PATIENCE)
+        waiting = self._waiting[client]
+        missing = "has sent nothing" if not waiting.header else "has not finished its PROXY header"
+        log.info("closing %s: it %s in %d s", waiting.source[0], missing, PATIENCE)
         self._close_client(client)
 
     def _close_client(self, client: socket.socket) -> None:
-        self._host.release(self._forget(client)[1])
+        waiting = self._forget(client)
+        if waiting.admitted:
+            self._host.release(waiting.source[0])
         client.close()
 
     def _look(self, client: socket.socket) -> None:
+        waiting = self._waiting[client]
         try:
+            if waiting.header is not None and not self._read_header(client, waiting, waiting.header):
+                return
             first = client.recv(1, socket.MSG_PEEK)
         except (BlockingIOError, InterruptedError):
             return
+        except BadHeader as error:
+            self._bad_header.warn("closing %s: its PROXY header: %s", waiting.source[0], error)
+            first = b""
         except OSError:
             first = b""
-        is_tls = first == _HANDSHAKE
-        if first and not is_tls and not self._plain:
-            self._trouble.warn("closing %s: it does not use TLS", self._silent[client][1])
-        if not first or not (is_tls or self._plain):
+        tls = self._tls if first == _HANDSHAKE else None
+        if first and tls is None and not self._plain:
+            self._trouble.warn("closing %s: it does not use TLS", waiting.source[0])
+        if not first or (tls is None and not self._plain):
             self._close_client(client)
             return
-        timer, address = self._forget(client)
-        left = timer.when() - self._loop.time()
+        self._forget(client)
+        left = waiting.timer.when() - self._loop.time()
         self._tasks.start(
-            self._let_in(client, address, self._tls() if is_tls else None, left), "let a client in"
+            self._let_in(client, waiting.source, None if tls is None else tls(), left), "let a client in"
         )
 
+    def _read_header(self, client: socket.socket, waiting: _Waiting, begun: bytes) -> bool:
+        """Take what has come of a PROXY header, no byte more; whether the client is known and may go on.
+
+        Raises BadHeader, and OSError as `recv`.
+        """
+        come = client.recv(_PEEK, socket.MSG_PEEK)
+        if not come and not begun:  # a health check that only connects
+            self._close_client(client)
+            return False
+        if not come:
+            raise BadHeader(f"the connection ends after {len(begun)} bytes of it")
+        if begun or proxy_protocol.may_begin(come[:1]):
+            header = proxy_protocol.parse(begun + come)
+            client.recv(len(come) if header is None else header.length - len(begun))
+            if header is None:
+                waiting.header = begun + come
+                return False
+            waiting.source = header.source or waiting.source
+        elif self._headers.mode == proxy_protocol.REQUIRE:
+            raise BadHeader(f"there is none, the connection begins with {come[:16]!r}")
+        waiting.header = None
+        waiting.admitted = self._host.admit(waiting.source[0])
+        if not waiting.admitted:
+            self._close_client(client)
+        return waiting.admitted
+
     async def _let_in(
-        self, client: socket.socket, address: str, context: ssl.SSLContext | None, patience: float
+        self, client: socket.socket, source: Source, context: ssl.SSLContext | None, patience: float
     ) -> None:
         let_in = False
         try:
             await self._loop.connect_accepted_socket(
-                lambda: self._host.connection(True),
+                lambda: self._host.connection(True, source),
                 client,
                 ssl=context,
                 ssl_handshake_timeout=None if context is None else max(patience, 0.001),
@@ -150,14 +219,14 @@ class ClientListener:
             let_in = True
         except OSError as error:
             reason = getattr(error, "reason", None) or error.strerror or str(error) or type(error).__name__
-            self._trouble.warn("cannot let %s in: %s", address, reason)
+            self._trouble.warn("cannot let %s in: %s", source[0], reason)
         finally:
             if not let_in:
                 client.close()
-                self._host.release(address)
+                self._host.release(source[0])
 
-    def _forget(self, client: socket.socket) -> tuple[asyncio.TimerHandle, str]:
+    def _forget(self, client: socket.socket) -> _Waiting:
         self._loop.remove_reader(client.fileno())
-        timer, address = self._silent.pop(client)
-        timer.cancel()
-        return timer, address
+        waiting = self._waiting.pop(client)
+        waiting.timer.cancel()
+        return waiting

@@ -1,4 +1,4 @@
-"""The ports that clients connect to: with TLS, without, or both on one."""
+"""The ports that clients connect to: with TLS, without, or both on one; behind a load balancer or not."""
 
 import asyncio
 import socket
@@ -8,6 +8,7 @@ from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
 from proxy.frontend.connections import Places
 from proxy.frontend.listener import ClientListener
+from proxy.frontend.proxy_protocol import OFF, ProxyProtocol, Source
 from proxy.support.tasks import Tasks
 
 _BACKLOG = 1024
@@ -46,13 +47,15 @@ class Ports:
         make: Callable[[], Connection],
         places: Places,
         tls: TlsContext | None,
+        headers: ProxyProtocol,
         loop: asyncio.AbstractEventLoop,
         tasks: Tasks,
     ) -> None:
-        """`make` gives a connection for a client that is let in."""
+        """`make` gives a connection for a client that is let in; `headers`: whose PROXY headers count."""
         self._make = make
         self._places = places
         self._tls = tls
+        self._headers = headers
         self._loop = loop
         self._tasks = tasks
         self._listening: list[asyncio.Server | ClientListener] = []
@@ -73,21 +76,29 @@ class Ports:
             # By ourselves: uvloop's create_server hides it if another process listens there already.
             _start_listening(bound)
         self.number = listener.getsockname()[1]
-        if self._tls is None or listen == "off":
+        tls = None if listen == "off" else self._tls
+        if tls is None and self._headers.mode == OFF:
             self._listening.append(
                 await self._loop.create_server(
                     lambda: self.connection(admitted=False), sock=listener, backlog=_BACKLOG
                 )
             )
         else:
-            self._listen(self._tls, listener, plain=listen == "detect")
+            self._listen(tls, listener, plain=tls is None or listen == "detect")
         if self._tls is not None:
             self._tasks.start(self._tls.follow(), "follow the certificates")
             if secure is not None:
                 self._listen(self._tls, secure, plain=False)
 
-    def _listen(self, tls: TlsContext, listener: socket.socket, *, plain: bool) -> None:
-        listening = ClientListener(self, self._loop, self._tasks, lambda: tls.current, plain=plain)
+    def _listen(self, tls: TlsContext | None, listener: socket.socket, *, plain: bool) -> None:
+        listening = ClientListener(
+            self,
+            self._loop,
+            self._tasks,
+            None if tls is None else lambda: tls.current,
+            plain=plain,
+            headers=self._headers,
+        )
         listening.open(listener)
         self._listening.append(listening)
 
@@ -98,10 +109,14 @@ class Ports:
 
     # -- for listeners -------------------------------------------------------------------------------------
 
-    def connection(self, admitted: bool) -> Connection:
-        """A connection for a client that is let in; `admitted`: it has its place already."""
+    def connection(self, admitted: bool, source: Source | None = None) -> Connection:
+        """A connection for a client that is let in; `admitted`: it has its place already.
+
+        `source`: the client's address and port, where they are known.
+        """
         connection = self._make()
         connection.admitted = admitted
+        connection.source = source
         return connection
 
     def admit(self, address: str) -> bool:

@@ -1,14 +1,16 @@
-"""Reports to systemd that the service is ready or stops: sd_notify's protocol, for units of Type=notify.
+"""Reports to systemd that the service is ready, lives, or stops: sd_notify's protocol, for Type=notify.
 
 One datagram to the socket that NOTIFY_SOCKET names (sd_notify(3)). Without that variable nothing is sent.
 """
 
+import asyncio
 import os
 import socket
 from collections.abc import Mapping
 
 READY = "READY=1"
 STOPPING = "STOPPING=1"
+_ALIVE = "WATCHDOG=1"
 
 
 def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
@@ -25,3 +27,22 @@ def notify(state: str, environment: Mapping[str, str] = os.environ) -> bool:
         except OSError:
             return False
     return True
+
+
+def watchdog_interval(environment: Mapping[str, str] = os.environ) -> float | None:
+    """Seconds between two signs of life that systemd wants (WatchdogSec=); None if it wants none.
+
+    Half of what it waits for one, as sd_watchdog_enabled(3) recommends.
+    """
+    wanted = environment.get("WATCHDOG_USEC", "")
+    process = environment.get("WATCHDOG_PID", "")
+    if not wanted.isdecimal() or int(wanted) == 0 or process not in ("", str(os.getpid())):
+        return None
+    return int(wanted) / 1e6 / 2
+
+
+async def report_alive(interval: float) -> None:
+    """Send signs of life until cancelled. They stop when the event loop does; systemd then restarts us."""
+    while True:
+        notify(_ALIVE)
+        await asyncio.sleep(interval)

@@ -4,6 +4,7 @@ import os
 import re
 from collections.abc import Iterator
 from dataclasses import fields
+from ipaddress import ip_network
 from operator import attrgetter
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from unittest import mock
 import pytest
 
 from proxy.config import Config, parse
+from proxy.frontend.proxy_protocol import ProxyProtocol
 from proxy.tls_options import ClientTls
 
 _SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
@@ -43,6 +45,12 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "availability-zone": ("availability_zone", "zone-1", "zone-1"),
     "read-only-mode": ("read_only_mode", "on", True),
     "log-level": ("log_level", "debug", "DEBUG"),
+    "proxy-protocol": ("proxy_protocol.mode", "require", "require"),
+    "proxy-protocol-from": (
+        "proxy_protocol.balancers",
+        "10.0.0.7, 10.1.0.0/16,2001:db8::/32",
+        tuple(map(ip_network, ("10.0.0.7/32", "10.1.0.0/16", "2001:db8::/32"))),
+    ),
     "audit-log": ("audit_log", "-", "-"),
     "log-format": ("log_format", "json", "json"),
     "slow-request-ms": ("slow_request", "250", 250),
@@ -76,6 +84,8 @@ _PARTNERS = {
     "etcd-key": ("etcd-cert",),
     "etcd-user": ("etcd-password",),
     "etcd-password": ("etcd-user",),
+    "proxy-protocol": ("proxy-protocol-from",),
+    "proxy-protocol-from": ("proxy-protocol",),
     **dict.fromkeys(_TLS, _TLS),
     **dict.fromkeys(
         ("tls-key-password", "tls-ciphers", "listen-tls", "secure-listen", "x509-super-user"), _TLS
@@ -106,7 +116,8 @@ def _found(config: Config, option: str) -> Any:
 def test_every_setting_has_its_option() -> None:
     named = {name for option in _OPTIONS.values() for name in option[0].split()}
     nested = {f"tls.{name}" for name in ClientTls._fields}
-    assert named == {field.name for field in fields(Config)} - {"tls"} | nested
+    nested |= {f"proxy_protocol.{name}" for name in ProxyProtocol._fields}
+    assert named == {field.name for field in fields(Config)} - {"tls", "proxy_protocol"} | nested
 
 
 def test_defaults() -> None:
@@ -205,6 +216,10 @@ _WRONG = [
     ("listen-tls", "yes"),
     ("secure-listen", "2281"),
     ("x509-super-user", "admin"),
+    ("proxy-protocol", "perhaps"),
+    ("proxy-protocol-from", "10.0.0.1/8"),
+    ("proxy-protocol-from", "balancer.example.org"),
+    ("proxy-protocol-from", "10.0.0.256"),
     ("max-frame", "0"),
     ("max-frame", "1M"),
     ("extended-types-enabled", "perhaps"),

@@ -11,6 +11,7 @@ from codec.jute import Acl, pack_acls, pack_string
 from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection
 from proxy.state.auth.digest import digest_identity
+from proxy.state.auth.scheme import Identity
 from tests.proxy import packets
 from tests.proxy.frontend.paper import (
     MAX_FRAME,
@@ -130,6 +131,17 @@ def test_a_client_that_is_gone_before_it_is_looked_at_is_closed() -> None:
     assert transport.is_closed()
     connection.connection_lost(None)
     assert client.host.connections == 1
+
+
+@pytest.mark.parametrize("peer", [("10.0.0.7", 4711), None])
+def test_a_client_that_the_listener_knows_is_not_looked_up(peer: tuple[str, int] | None) -> None:
+    """Else it gave back the place of another: of a load balancer, or of nobody if the client is gone."""
+    client = Client()
+    connection = Connection(client.host.host(), cast(asyncio.AbstractEventLoop, client.loop))
+    connection.source = ("192.0.2.7", 52000)
+    connection.connection_made(PaperTransport(peer))
+    assert (connection.address, connection.port) == ("192.0.2.7", 52000)
+    assert connection.identities == (Identity("ip", "192.0.2.7"),)
 
 
 def test_frames_may_be_cut_at_every_byte() -> None:

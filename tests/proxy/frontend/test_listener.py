@@ -1,7 +1,8 @@
-"""The listener: clients with TLS and without, silent ones, and one too many."""
+"""The listener: clients with TLS and without, silent ones, one too many, and those behind a load balancer."""
 
 import asyncio
 import contextlib
+import ipaddress
 import logging
 import socket
 import ssl
@@ -13,15 +14,24 @@ import pytest
 
 from proxy.frontend import listener as module
 from proxy.frontend.listener import ClientListener
+from proxy.frontend.proxy_protocol import ACCEPT, OFF, REQUIRE, ProxyProtocol, Source
 from proxy.support.tasks import Tasks
 from tests.harness.tls import Authority, Pair
+from tests.proxy.frontend.proxy_headers import binary, line
+
+# Of a client behind a load balancer, and the balancers.
+_CLIENT = ("192.0.2.7", 52000)
+_HERE = (ipaddress.ip_network("127.0.0.0/8"),)
+_NO_HEADERS = ProxyProtocol(OFF)
+_ELSEWHERE = (ipaddress.ip_network("10.0.0.0/8"),)
 
 
 class Echo(asyncio.Protocol):
     """What came in tells its first words."""
 
-    def __init__(self, host: "PaperHost") -> None:
+    def __init__(self, host: "PaperHost", source: Source) -> None:
         self._host = host
+        self._source = source
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         assert isinstance(transport, asyncio.Transport)
@@ -31,27 +41,31 @@ class Echo(asyncio.Protocol):
         self._transport.write(b"you said " + data)
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._host.release("127.0.0.1")
+        self._host.release(self._source[0])
 
 
 class PaperHost:
-    """A server with so many places."""
+    """A server with so many places for one client's address."""
 
-    def __init__(self, places: int = 100) -> None:
+    def __init__(self, places: int = 100, address: str = "127.0.0.1") -> None:
         self.places = places
+        self.address = address
+        self.sources: list[Source] = []
 
     def admit(self, address: str) -> bool:
-        assert address == "127.0.0.1"
+        assert address == self.address
         self.places -= self.places > 0
         return self.places > 0
 
     def release(self, address: str) -> None:
-        assert address == "127.0.0.1"
+        assert address == self.address
         self.places += 1
 
-    def connection(self, admitted: bool) -> Echo:
+    def connection(self, admitted: bool, source: Source | None = None) -> Echo:
         assert admitted
-        return Echo(self)
+        assert source is not None
+        self.sources.append(source)
+        return Echo(self, source)
 
     async def has(self, places: int) -> None:
         async with asyncio.timeout(20):
@@ -86,10 +100,17 @@ def _little_patience() -> Iterator[None]:
 
 
 @asynccontextmanager
-async def opened(host: PaperHost, context: ssl.SSLContext, *, plain: bool = True) -> AsyncIterator[int]:
+async def opened(
+    host: PaperHost,
+    context: ssl.SSLContext | None,
+    *,
+    plain: bool = True,
+    headers: ProxyProtocol = _NO_HEADERS,
+) -> AsyncIterator[int]:
     """A listener's port."""
     tasks = Tasks()
-    clients = ClientListener(host, asyncio.get_running_loop(), tasks, lambda: context, plain=plain)
+    tls = None if context is None else lambda: context
+    clients = ClientListener(host, asyncio.get_running_loop(), tasks, tls, plain=plain, headers=headers)
     listener = socket.create_server(("127.0.0.1", 0))
     clients.open(listener)
     try:
@@ -218,7 +239,9 @@ async def test_without_descriptors_it_waits_for_some(context: ssl.SSLContext) ->
     tasks = Tasks()
     listener = mock.Mock(wraps=socket.create_server(("127.0.0.1", 0)))
     listener.accept = mock.Mock(side_effect=OSError(24, "Too many open files"))
-    clients = ClientListener(host, asyncio.get_running_loop(), tasks, lambda: context, plain=True)
+    clients = ClientListener(
+        host, asyncio.get_running_loop(), tasks, lambda: context, plain=True, headers=_NO_HEADERS
+    )
     with mock.patch.object(module, "_PAUSE", 0.01):
         clients.open(listener)
         sock = socket.create_connection(("127.0.0.1", listener.getsockname()[1]))
@@ -228,3 +251,164 @@ async def test_without_descriptors_it_waits_for_some(context: ssl.SSLContext) ->
     clients.close()
     sock.close()
     await tasks.close()
+
+
+# -- behind a load balancer --------------------------------------------------------------------------------
+
+_HEADERS = [line(_CLIENT), binary(_CLIENT), binary(_CLIENT, tlvs=b"\x04\x01\x00" + bytes(256))]
+
+
+@pytest.mark.parametrize("header", _HEADERS)
+@pytest.mark.parametrize("mode", [ACCEPT, REQUIRE])
+async def test_a_header_names_the_client(
+    authority: Authority, context: ssl.SSLContext, header: bytes, mode: str
+) -> None:
+    host = PaperHost(address=_CLIENT[0])
+    async with opened(host, context, headers=ProxyProtocol(mode, _HERE)) as port:
+        assert await _asked(port, header + b"ruok") == b"you said ruok"
+        assert await _asked_over_tls(port, header, authority) == b"you said ruok"
+        await host.has(100)
+    assert host.sources == [_CLIENT, _CLIENT]
+
+
+async def _asked_over_tls(port: int, header: bytes, authority: Authority) -> bytes:
+    async with asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(header)
+        await writer.start_tls(authority.client_context(), server_hostname="127.0.0.1")
+        writer.write(b"ruok")
+        answer = await reader.read(100)
+        writer.close()
+        await writer.wait_closed()
+        return answer
+
+
+@pytest.mark.parametrize("header", _HEADERS[:2])
+async def test_a_header_that_comes_byte_by_byte_is_read_whole(header: bytes) -> None:
+    host = PaperHost(address=_CLIENT[0])
+    async with opened(host, None, headers=ProxyProtocol(REQUIRE, _HERE)) as port, asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        for byte in header + b"r":
+            writer.write(bytes([byte]))
+            await writer.drain()
+            await asyncio.sleep(0)
+        assert (await reader.readexactly(10)) == b"you said r"
+        writer.close()
+        await host.has(100)
+
+
+@pytest.mark.parametrize("header", [b"PROXY UNKNOWN\r\n", binary(None, command=0), binary(None)])
+async def test_a_balancer_that_speaks_for_itself_is_the_client(header: bytes) -> None:
+    host = PaperHost()
+    async with opened(host, None, headers=ProxyProtocol(REQUIRE, _HERE)) as port:
+        assert await _asked(port, header + b"ruok") == b"you said ruok"
+        await host.has(100)
+
+
+@pytest.mark.parametrize("begin", [b"", binary(None, command=0), line(_CLIENT)])
+async def test_a_health_check_that_only_connects_leaves_no_line(
+    begin: bytes, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    host = PaperHost(address=_CLIENT[0] if begin == line(_CLIENT) else "127.0.0.1")
+    async with opened(host, None, headers=ProxyProtocol(REQUIRE, _HERE)) as port:
+        for linger in (b"\0" * 8, b"\1" + b"\0" * 7):  # it closes, or resets
+            with socket.create_connection(("127.0.0.1", port)) as sock:
+                sock.sendall(begin)
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+        later = line((host.address, 1)) + b"ruok"
+        assert await _asked(port, later) == b"you said ruok"  # after these
+        await host.has(100)
+    assert caplog.messages == []
+
+
+@pytest.mark.parametrize(
+    ("words", "reason"),
+    [
+        (b"ruok", "there is none, the connection begins with b'ruok'"),
+        (b"\x16\x03\x01", "there is none"),
+        (b"PROXY TCP4 1.2.3.4", "the connection ends after 18 bytes"),
+        (b"PROXY TCP4 1.2.3.4 1.2.3.4 1 x\r\n", "no valid addresses and ports"),
+        (b"PROXY " + b"x" * 500, "more than 107 bytes"),
+        (binary(_CLIENT)[:20], "the connection ends after 20 bytes"),
+        (binary(_CLIENT, tlvs=bytes(5000)), "it has 5028 bytes, more than 4096"),
+        (b"\r\n\r\nwhat", "it begins with"),
+    ],
+)
+async def test_without_a_good_header_the_connection_is_closed_with_one_line(
+    words: bytes, reason: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    host = PaperHost()
+    async with opened(host, None, headers=ProxyProtocol(REQUIRE, _HERE)) as port, asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(words)
+        writer.write_eof()
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+        await host.has(100)
+    assert [reason in message for message in caplog.messages] == [True]
+    assert "closing 127.0.0.1: its PROXY header: " in caplog.text
+
+
+@pytest.mark.usefixtures("_little_patience")
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (b"", "it has sent nothing in"),
+        (b"PROXY", "it has not finished its PROXY header in"),
+        (binary(_CLIENT)[:-1], "it has not finished its PROXY header in"),
+    ],
+)
+async def test_who_is_late_with_its_header_is_closed_and_takes_no_place(
+    words: bytes, said: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    host = PaperHost()
+    async with opened(host, None, headers=ProxyProtocol(ACCEPT, _HERE)) as port, asyncio.timeout(20):
+        reader, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(words)
+        with contextlib.suppress(ConnectionResetError):
+            assert await reader.read() == b""
+        writer.close()
+    assert host.places == 100
+    assert [said in message for message in caplog.messages] == [True]
+
+
+async def test_with_accept_a_balancer_may_leave_the_header_out() -> None:
+    host = PaperHost()
+    async with opened(host, None, headers=ProxyProtocol(ACCEPT, _HERE)) as port:
+        assert await _asked(port, b"ruok") == b"you said ruok"
+        await host.has(100)
+
+
+@pytest.mark.parametrize("header", _HEADERS[:2])
+async def test_a_header_from_anybody_else_forges_nothing(header: bytes) -> None:
+    """It is data of the client itself: no packet that the server would understand."""
+    host = PaperHost()
+    async with opened(host, None, headers=ProxyProtocol(ACCEPT, _ELSEWHERE)) as port:
+        assert await _asked(port, header) == b"you said " + header
+        await host.has(100)
+    assert [address for address, _ in host.sources] == ["127.0.0.1"]
+
+
+async def test_with_require_nobody_else_is_let_in(caplog: pytest.LogCaptureFixture) -> None:
+    host = PaperHost()
+    async with opened(host, None, headers=ProxyProtocol(REQUIRE, _ELSEWHERE)) as port:
+        with contextlib.suppress(ConnectionResetError):
+            assert await _asked(port, line(_CLIENT) + b"ruok") == b""
+    assert host.places == 100
+    assert "closing 127.0.0.1: it is none of --proxy-protocol-from" in caplog.text
+
+
+async def test_places_are_those_of_the_clients_behind_the_balancer() -> None:
+    host = PaperHost(places=2, address=_CLIENT[0])
+    async with opened(host, None, headers=ProxyProtocol(REQUIRE, _HERE)) as port, asyncio.timeout(20):
+        first, writer = await asyncio.open_connection("127.0.0.1", port)
+        writer.write(line(_CLIENT) + b"r")
+        await first.readexactly(10)
+        with contextlib.suppress(ConnectionResetError):
+            assert await _asked(port, line(_CLIENT) + b"ruok") == b""
+        writer.close()
+        await host.has(1)  # of two: the refused one is not given back

@@ -1,11 +1,14 @@
 """What is sent to systemd, and that nothing else happens without it."""
 
+import os
+import signal
 import socket
 from pathlib import Path
 
 import pytest
 
-from proxy.support.readiness import READY, notify
+from proxy.support.readiness import READY, notify, watchdog_interval
+from tests.harness import EtcdServer, ZketcdServer
 
 
 @pytest.mark.parametrize("abstract", [False, True])
@@ -25,3 +28,36 @@ def test_where_nobody_listens_nothing_is_sent(address: str) -> None:
 
 def test_without_the_variable_nothing_is_sent() -> None:
     assert not notify(READY, {})
+
+
+@pytest.mark.parametrize(
+    ("variables", "seconds"),
+    [
+        ({}, None),
+        ({"WATCHDOG_USEC": "60000000"}, 30.0),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": str(os.getpid())}, 30.0),
+        ({"WATCHDOG_USEC": "60000000", "WATCHDOG_PID": "1"}, None),
+        ({"WATCHDOG_USEC": "0"}, None),
+        ({"WATCHDOG_USEC": "soon"}, None),
+        ({"WATCHDOG_USEC": "-5"}, None),
+    ],
+)
+def test_signs_of_life_are_sent_twice_as_often_as_wanted(
+    variables: dict[str, str], seconds: float | None
+) -> None:
+    assert watchdog_interval(variables) == seconds
+
+
+def test_a_server_shows_life_while_its_loop_turns(
+    etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
+) -> None:
+    name = str(tmp_path / "notify")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as receiver:
+        receiver.bind(name)
+        receiver.settimeout(60)
+        variables = {"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "100000"}
+        with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, variables=variables) as server:
+            assert [receiver.recv(100) for _ in range(4)] == [b"READY=1", *[b"WATCHDOG=1"] * 3]
+            os.kill(server.pid, signal.SIGTERM)
+            # Still while it drains.
+            assert b"STOPPING=1" in iter(lambda: receiver.recv(100), b"")

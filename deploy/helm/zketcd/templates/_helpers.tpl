@@ -1,0 +1,75 @@
+{{/* Name of all resources. */}}
+{{- define "zketcd.fullname" -}}
+{{- if .Values.fullnameOverride -}}
+{{- .Values.fullnameOverride | trunc 50 | trimSuffix "-" -}}
+{{- else if contains .Chart.Name .Release.Name -}}
+{{- .Release.Name | trunc 50 | trimSuffix "-" -}}
+{{- else -}}
+{{- printf "%s-%s" .Release.Name .Chart.Name | trunc 50 | trimSuffix "-" -}}
+{{- end -}}
+{{- end -}}
+
+{{/* Labels by which a resource selects the proxies: never change them, a Deployment's selector is immutable. */}}
+{{- define "zketcd.selector" -}}
+app.kubernetes.io/name: {{ .Chart.Name }}
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end -}}
+
+{{- define "zketcd.labels" -}}
+{{ include "zketcd.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end -}}
+
+{{- define "zketcd.serviceAccount" -}}
+{{- if .Values.serviceAccount.create -}}
+{{- include "zketcd.fullname" . -}}
+{{- else -}}
+{{- default "default" .Values.serviceAccount.name -}}
+{{- end -}}
+{{- end -}}
+
+{{/* The command line of the proxy. Addresses: docs/kubernetes.md names the ports. */}}
+{{- define "zketcd.args" -}}
+{{- if not .Values.etcd.endpoints -}}
+{{- fail "etcd.endpoints is empty: name the client URLs of etcd's members" -}}
+{{- end -}}
+- --listen=0.0.0.0:2181
+- --admin-listen=0.0.0.0:8080
+- --etcd={{ join "," .Values.etcd.endpoints }}
+- --prefix={{ .Values.etcd.prefix }}
+{{- with .Values.etcd.tls }}
+{{- if .secretName }}
+- --etcd-ca=/etc/zketcd/etcd/ca.crt
+{{- if .clientCertificate }}
+- --etcd-cert=/etc/zketcd/etcd/tls.crt
+- --etcd-key=/etc/zketcd/etcd/tls.key
+{{- end }}
+{{- end }}
+{{- end }}
+{{- with .Values.tls }}
+{{- if .secretName }}
+- --tls-cert=/etc/zketcd/tls/tls.crt
+- --tls-key=/etc/zketcd/tls/tls.key
+{{- if ne .clientAuth "none" }}
+- --tls-ca=/etc/zketcd/tls/ca.crt
+{{- end }}
+- --tls-client-auth={{ .clientAuth }}
+- --tls-min-version={{ .minVersion }}
+- --listen-tls={{ .listen }}
+{{- end }}
+{{- end }}
+{{- if ne .Values.proxyProtocol.mode "off" }}
+{{- if not .Values.proxyProtocol.from }}
+{{- fail "proxyProtocol.from is empty: name the addresses of the load balancers" }}
+{{- end }}
+- --proxy-protocol={{ .Values.proxyProtocol.mode }}
+- --proxy-protocol-from={{ join "," .Values.proxyProtocol.from }}
+{{- end }}
+{{- range $option, $value := .Values.options }}
+{{- /* A whole number comes as a float: 2e+06 otherwise. */}}
+{{- if kindIs "float64" $value }}
+{{- $value = int64 $value }}
+{{- end }}
+- {{ printf "--%s=%v" $option $value | quote }}
+{{- end }}
+{{- end -}}

@@ -1,0 +1,77 @@
+"""What holds for every container of zketcd in a manifest."""
+
+import re
+from pathlib import Path
+from typing import Any
+from unittest import mock
+
+from proxy import server
+from proxy.admin.commands import Commands
+from proxy.admin.facts import Facts
+from proxy.admin.http import AdminServer
+from proxy.config import Config, parse
+from proxy.state.auth.schemes import Offer
+from tests.harness.manifests import Manifest
+from tests.proxy.admin.subjects import Subject
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+# Both ports of the image, by the names of the manifests.
+PORTS = {"client": 2181, "admin": 8080}
+
+
+def configuration(container: Manifest) -> Config:
+    """What the server makes of its arguments. Files count as readable: they come from secrets."""
+    with mock.patch("os.access", return_value=True):
+        return parse(container["args"])
+
+
+def check_ports(container: Manifest) -> Config:
+    """The ports that are named are those that the server listens on, and those of the image."""
+    config = configuration(container)
+    named = {port["name"]: port["containerPort"] for port in container["ports"]}
+    assert config.admin == ("0.0.0.0", named["admin"])  # the kubelet asks from outside of the pod
+    assert config.port == named.get("client", config.port)
+    assert {"client": config.port, "admin": named["admin"]} == PORTS
+    return config
+
+
+def check_probes(container: Manifest, paths: dict[str, str]) -> None:
+    """The probes ask these paths, which the server has, at the admin port."""
+    routes = _routes()
+    assert {name: probe["httpGet"]["path"] for name, probe in _probes(container).items()} == paths
+    for probe in _probes(container).values():
+        assert probe["httpGet"]["port"] == "admin"
+        assert probe["httpGet"]["path"] in routes
+        assert probe["timeoutSeconds"] >= 3
+
+
+def _probes(container: Manifest) -> dict[str, Any]:
+    return {name: value for name, value in container.items() if name.endswith("Probe")}
+
+
+def _routes() -> set[str]:
+    facts = Facts(Subject())
+    admin = AdminServer(facts, Commands(facts, Offer()))
+    return {resource.canonical for resource in admin._runner.app.router.resources()}
+
+
+def check_security(pod: Manifest, container: Manifest) -> None:
+    """The container is nobody, may nothing, and writes nowhere: as the image is made."""
+    user = re.findall(r"^USER (\d+):(\d+)$", (REPOSITORY / "Dockerfile").read_text(), re.MULTILINE)[-1]
+    context = {**pod["securityContext"], **container["securityContext"]}
+    assert (str(context["runAsUser"]), str(context["runAsGroup"])) == user
+    assert context["runAsNonRoot"] is True
+    assert context["readOnlyRootFilesystem"] is True
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert pod["automountServiceAccountToken"] is False
+    # Variables of a Service called zketcd begin like those of the options.
+    assert pod["enableServiceLinks"] is False
+    assert set(container["resources"]) == {"requests", "limits"}
+
+
+def check_grace(pod: Manifest, before: int) -> None:
+    """Kubernetes does not kill what still drains; `before`: seconds until the drain begins."""
+    drain = server._DRAIN_TIMEOUT + server._CLOSE_TIMEOUT
+    assert pod["terminationGracePeriodSeconds"] >= before + drain + 5  # the process ends, too

@@ -1,0 +1,283 @@
+"""The Helm chart: helm's own checks, Kubernetes' schemas, and that it says what the server understands."""
+
+import ipaddress
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import jsonschema
+import pytest
+import yaml
+
+from proxy.version import VERSION
+from tests.deploy.proxies import check_grace, check_ports, check_probes, check_security, configuration
+from tests.harness.manifests import CHART, CUSTOM, Manifest, check, helm, load, of_kind, pod, template
+
+pytestmark = pytest.mark.real
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+MONITORING = REPOSITORY / "deploy" / "monitoring"
+_ETCD = "etcd.endpoints={https://etcd-0:2379,https://etcd-1:2379}"
+# Oldest and newest version of Kubernetes that the chart is checked for.
+_VERSIONS = ("1.25", "1.37")
+_VALUES: dict[str, tuple[str, ...]] = {
+    "plain": (_ETCD,),
+    "everything": (
+        _ETCD,
+        "etcd.tls.secretName=etcd",
+        "etcd.auth.secretName=user",
+        "tls.secretName=clients",
+        "tls.listen=only",
+        "proxyProtocol.mode=require",
+        "proxyProtocol.from={10.0.0.0/24,10.0.1.7}",
+        "options.tick-time=3000",
+        "options.snapshot-log-bytes=67108864",
+        "options.enforce-quota=true",
+        "options.audit-log=-",
+        "extraEnv[0].name=ZKETCD_SUPER_DIGEST,extraEnv[0].value=super:D/InIHSb7yEEbrWz8b9l71RjZJU=",
+        "service.type=LoadBalancer",
+        "service.externalTrafficPolicy=Local",
+        "service.loadBalancerSourceRanges={10.0.0.0/8}",
+        "clickhouse.configMap=true",
+        "networkPolicy.enabled=true",
+        "networkPolicy.clients[0].podSelector.matchLabels.app=clickhouse",
+        "imagePullSecrets[0].name=registry",
+        "podLabels.team=data",
+        "podAnnotations.note=text",
+        "nodeSelector.disk=fast",
+        "tolerations[0].key=dedicated",
+        "priorityClassName=high",
+        "monitoring.serviceMonitor.enabled=true",
+        "monitoring.prometheusRule.enabled=true",
+        "monitoring.dashboard.enabled=true",
+    ),
+    "little": (
+        _ETCD,
+        "etcd.tls.secretName=etcd",
+        "etcd.tls.clientCertificate=false",
+        "tls.secretName=clients",
+        "tls.clientAuth=none",
+        "podDisruptionBudget.maxUnavailable=",
+        "serviceAccount.create=false",
+        "topologyKeys=null",
+        "fullnameOverride=zk",
+    ),
+}
+
+
+def _rendered(name: str) -> list[Manifest]:
+    made = template(*_VALUES[name])
+    assert made.returncode == 0, made.stderr
+    return load(made.stdout)
+
+
+@pytest.fixture(scope="module", params=_VALUES)
+def manifests(request: pytest.FixtureRequest) -> list[Manifest]:
+    """The chart with each set of values."""
+    return _rendered(request.param)
+
+
+@pytest.fixture(scope="module")
+def everything() -> list[Manifest]:
+    """The chart with all that it can make."""
+    return _rendered("everything")
+
+
+@pytest.mark.parametrize("values", _VALUES.values(), ids=_VALUES)
+def test_helm_finds_nothing_to_complain_of(values: tuple[str, ...]) -> None:
+    options = [word for value in values for word in ("--set", value)]
+    linted = helm("lint", "--strict", str(CHART), *options)
+    assert linted.returncode == 0, linted.stdout
+    assert "[ERROR]" not in linted.stdout
+    assert "[WARNING]" not in linted.stdout
+
+
+@pytest.mark.parametrize("version", _VERSIONS)
+def test_every_resource_fits_the_schemas_of_kubernetes(manifests: list[Manifest], version: str) -> None:
+    checked = [manifest for manifest in manifests if manifest["kind"] not in CUSTOM]
+    assert {"Deployment", "Service"} <= {manifest["kind"] for manifest in checked}
+    for manifest in checked:
+        check(manifest, version)
+
+
+def test_the_schemas_refuse_what_kubernetes_does_not_know(everything: list[Manifest]) -> None:
+    spec = pod(everything, "Deployment")
+    spec["containers"][0]["readynessProbe"] = spec["containers"][0].pop("readinessProbe")
+    try:
+        with pytest.raises(jsonschema.ValidationError, match="readynessProbe"):
+            check(of_kind(everything, "Deployment")[0], _VERSIONS[-1])
+    finally:
+        spec["containers"][0]["readinessProbe"] = spec["containers"][0].pop("readynessProbe")
+
+
+def test_the_proxy_is_started_as_it_understands(manifests: list[Manifest]) -> None:
+    spec = pod(manifests, "Deployment")
+    (container,) = spec["containers"]
+    config = check_ports(container)
+    assert config.etcd == ("https://etcd-0:2379", "https://etcd-1:2379")
+    check_probes(container, {"startupProbe": "/live", "livenessProbe": "/live", "readinessProbe": "/ready"})
+    check_security(spec, container)
+    command, seconds = container["lifecycle"]["preStop"]["exec"]["command"]
+    assert command == "sleep"
+    check_grace(spec, int(seconds))
+
+
+def test_values_become_options(everything: list[Manifest]) -> None:
+    container = pod(everything, "Deployment")["containers"][0]
+    config = configuration(container)
+    assert (config.tick_time, config.snapshot_log_bytes) == (3000, 64 << 20)
+    assert (config.enforce_quota, config.audit_log) == (True, "-")
+    assert config.tls.listen == "only"
+    assert config.proxy_protocol.mode == "require"
+    assert config.proxy_protocol.balancers == tuple(map(ipaddress.ip_network, ("10.0.0.0/24", "10.0.1.7/32")))
+    assert [variable["name"] for variable in container["env"]] == [
+        "ZKETCD_ETCD_USER",
+        "ZKETCD_ETCD_PASSWORD",
+        "ZKETCD_SUPER_DIGEST",
+    ]
+
+
+def test_files_of_tls_lie_in_secrets_that_are_mounted(manifests: list[Manifest]) -> None:
+    spec = pod(manifests, "Deployment")
+    (container,) = spec["containers"]
+    config = configuration(container)
+    files = [config.etcd_ca, config.etcd_cert, config.etcd_key, *config.tls.files]
+    mounted = {mount["mountPath"]: mount["name"] for mount in container.get("volumeMounts", [])}
+    volumes = {volume["name"]: volume["secret"]["secretName"] for volume in spec.get("volumes", [])}
+    assert set(mounted.values()) == set(volumes)
+    assert {str(Path(file).parent) for file in files if file} == set(mounted)
+    assert {Path(file).name for file in files if file} <= {"ca.crt", "tls.crt", "tls.key"}
+    # A renewed secret is not seen through subPath.
+    assert not [mount for mount in container.get("volumeMounts", []) if "subPath" in mount]
+
+
+def test_everything_selects_the_proxies(everything: list[Manifest]) -> None:
+    deployment = of_kind(everything, "Deployment")[0]["spec"]
+    labels = deployment["template"]["metadata"]["labels"]
+    selectors = [
+        deployment["selector"]["matchLabels"],
+        of_kind(everything, "PodDisruptionBudget")[0]["spec"]["selector"]["matchLabels"],
+        of_kind(everything, "NetworkPolicy")[0]["spec"]["podSelector"]["matchLabels"],
+        *(service["spec"]["selector"] for service in of_kind(everything, "Service")),
+        *(
+            spread["labelSelector"]["matchLabels"]
+            for spread in deployment["template"]["spec"]["topologySpreadConstraints"]
+        ),
+    ]
+    assert len(selectors) == 7
+    for selector in selectors:
+        assert selector
+        assert selector.items() <= labels.items()
+    names = {port["name"] for port in deployment["template"]["spec"]["containers"][0]["ports"]}
+    for service in of_kind(everything, "Service"):
+        assert {port["targetPort"] for port in service["spec"]["ports"]} <= names
+    ports = of_kind(everything, "NetworkPolicy")[0]["spec"]["ingress"]
+    assert {rule["ports"][0]["port"] for rule in ports} == names
+
+
+def test_only_clients_come_by_the_load_balancer(everything: list[Manifest]) -> None:
+    services = {service["metadata"]["name"]: service["spec"] for service in of_kind(everything, "Service")}
+    assert services["release-zketcd"]["type"] == "LoadBalancer"
+    assert [port["name"] for port in services["release-zketcd"]["ports"]] == ["client"]
+    assert services["release-zketcd-admin"]["clusterIP"] == "None"
+
+
+def _file(manifests: list[Manifest], name: str) -> str:
+    """A file in one of the ConfigMaps."""
+    (content,) = [made["data"][name] for made in of_kind(manifests, "ConfigMap") if name in made["data"]]
+    assert isinstance(content, str)
+    return content
+
+
+def test_prometheus_and_grafana_get_what_lies_in_monitoring(everything: list[Manifest]) -> None:
+    rules = of_kind(everything, "PrometheusRule")[0]["spec"]
+    assert rules == yaml.safe_load((MONITORING / "alerts.yml").read_text())
+    assert json.loads(_file(everything, "zketcd.json")) == json.loads(
+        (MONITORING / "dashboard.json").read_text()
+    )
+    monitor = of_kind(everything, "ServiceMonitor")[0]["spec"]
+    wanted = monitor["selector"]["matchLabels"]
+    chosen = [
+        service
+        for service in of_kind(everything, "Service")
+        if wanted.items() <= service["metadata"]["labels"].items()
+    ]
+    assert [service["metadata"]["name"] for service in chosen] == ["release-zketcd-admin"]
+    (endpoint,) = monitor["endpoints"]
+    assert endpoint["port"] == chosen[0]["spec"]["ports"][0]["name"]
+    # alerts.yml expects this job.
+    assert chosen[0]["metadata"]["labels"][monitor["jobLabel"]] == "zketcd"
+
+
+def test_clickhouse_is_sent_to_the_service(everything: list[Manifest]) -> None:
+    text = _file(everything, "zketcd.xml")
+    assert "<host>release-zketcd.release.svc</host>" in text
+    assert "<secure>1</secure>" in text  # the port takes only TLS
+
+
+@pytest.mark.parametrize(
+    ("values", "said"),
+    [
+        ((), "etcd.endpoints is empty"),
+        ((_ETCD, "proxyProtocol.mode=accept"), "proxyProtocol.from is empty"),
+        ((_ETCD, "proxyProtocol.mode=always"), "/proxyProtocol/mode"),
+        ((_ETCD, "replicas=two"), "/replicas"),
+        ((_ETCD, "replica=2"), "'replica' not allowed"),
+        ((_ETCD, "etcd.endpoint=http://etcd:2379"), "'endpoint' not allowed"),
+        (("etcd.endpoints={http://etcd:2379/path}",), "/etcd/endpoints/0"),
+        ((_ETCD, "etcd.prefix=tree"), "/etcd/prefix"),
+        ((_ETCD, "options.listen=0.0.0.0:1"), "'listen'"),
+        ((_ETCD, "options.Tick=1"), "'Tick'"),
+        ((_ETCD, "tls.clientAuth=maybe"), "/tls/clientAuth"),
+    ],
+)
+def test_wrong_values_are_refused_by_their_name(values: tuple[str, ...], said: str) -> None:
+    made = template(*values)
+    assert made.returncode != 0
+    assert said in made.stderr
+    assert made.stdout == ""
+
+
+def _paths(schema: Any, values: Any, path: str = "") -> tuple[set[str], set[str]]:
+    """The names in the schema and in the values, with what they are in."""
+    if schema.get("additionalProperties") is not False:
+        return set(), set()
+    named = {f"{path}{name}" for name in schema["properties"]}
+    given = {f"{path}{name}" for name in values}
+    for name in set(schema["properties"]) & set(values):
+        inner = _paths(schema["properties"][name], values[name], f"{path}{name}.")
+        named |= inner[0]
+        given |= inner[1]
+    return named, given
+
+
+def test_values_and_their_schema_have_the_same_names() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    values = yaml.safe_load((CHART / "values.yaml").read_text())
+    named, given = _paths(schema, values)
+    assert len(given) > 50
+    assert named - {"global"} == given
+
+
+def test_options_of_the_chart_itself_cannot_be_given_again() -> None:
+    schema = json.loads((CHART / "values.schema.json").read_text())
+    reserved = set(schema["properties"]["options"]["propertyNames"]["not"]["enum"])
+    helpers = (CHART / "templates" / "_helpers.tpl").read_text()
+    args = {line.partition("=")[0][4:] for line in helpers.splitlines() if line.startswith("- --")}
+    assert reserved == args | {"etcd-user", "etcd-password"}
+
+
+def test_the_chart_is_for_this_release() -> None:
+    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
+    assert chart["appVersion"] == VERSION
+
+
+def test_what_is_made_of_other_files_is_up_to_date(tmp_path: Path) -> None:
+    template()  # so that a missing helm is reported
+    subprocess.run([sys.executable, "tools/make_manifests.py", str(tmp_path)], cwd=REPOSITORY, check=True)
+    made = [path.relative_to(tmp_path) for path in tmp_path.rglob("*") if path.is_file()]
+    assert len(made) == 4
+    for path in made:
+        assert (REPOSITORY / path).read_text() == (tmp_path / path).read_text(), "run: make manifests"
