@@ -1,4 +1,4 @@
-"""Settings of the site of the documents (`make docs`): Sphinx reads Markdown; nothing is loaded from other hosts."""
+"""Settings of the site of the documents (`make docs`). The site loads nothing from other hosts."""
 
 project = "zketcd"
 copyright = "the authors of zketcd, Apache-2.0"
