@@ -12,6 +12,7 @@ from typing import NamedTuple
 
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.requests import RETRY, TIMEOUT, LoadRefused, commit, count, insist, no_space
+from pipeline.etcd.seen import last_zxid
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
     Compare,
@@ -68,6 +69,7 @@ class Load(NamedTuple):
     cluster_id: int  # etcd's
     position: int
     writer: str  # names this load, as an incarnation names a proxy
+    zxid: int = 0  # that clients may have seen of the tree that was here before
 
     @property
     def name(self) -> str:
@@ -132,14 +134,16 @@ async def begin(
             assert target.record is not None
             assert target.record.current is not None
             position = target.record.current.position
-            load = Load(target.record_mod, target.record.cluster_id, position, writer)
+            before = target.record.current.zxid
+            load = Load(target.record_mod, target.record.cluster_id, position, writer, before)
             await _clear(etcd, keys, load, progress)
             return load
         reason = refusal(target, keys, overwrite=overwrite)
         if reason is not None:
             raise LoadRefused(reason)
         cluster_id = (await insist(lambda: etcd.status(TIMEOUT))).cluster_id
-        load = Load(0, cluster_id, target.revision, writer)
+        seen = await last_zxid(etcd, keys, target.record)
+        load = Load(0, cluster_id, target.revision, writer, seen)
         guards = (Compare(keys.tree, target.record_mod), _no_proxies(keys))
         try:
             taken = await etcd.txn(Txn(guards, (Put(keys.tree, _incomplete(load)),)), TIMEOUT)
@@ -288,8 +292,11 @@ async def keys_of(etcd: Etcd, start: bytes, end: bytes) -> AsyncIterator[list[by
 
 
 def _incomplete(load: Load) -> bytes:
-    """The record of a tree that is being loaded. Its snapshot, without pages, names the load."""
-    nothing = SnapshotRef(load.name, load.position, load.writer, 0, 0, 0, 0, 0, 0, 0)
+    """The record of a tree that is being loaded. Its snapshot, without pages, names the load.
+
+    It keeps the zxid of the tree that was here before, for whoever takes over a load that was not finished.
+    """
+    nothing = SnapshotRef(load.name, load.position, load.writer, 0, 0, 0, 0, 0, load.zxid, 0)
     return encode_record(TreeRecord(False, load.cluster_id, NEWEST, nothing, None))
 
 

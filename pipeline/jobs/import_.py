@@ -85,7 +85,7 @@ def run(arguments: argparse.Namespace) -> int:
         last_zxid = max(found.last_zxid, counted.max_zxid)
         if counted.roots != 1:
             raise Failure(f"the source has {counted.roots} rows for /, not one: it is not a complete tree")
-        zxid = load.first_zxid(last_zxid)  # refuses where there is none, while the target is still as it was
+        load.first_zxid(last_zxid)  # refuses where there is none, while the target is still as it was
         if _refused(found, counted, arguments):
             return 1
         if counted.fault is not None:
@@ -95,6 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
             say("dry run: nothing was written")
             return 1 if refusal else 0
         begun = asyncio.run(_begin(connection, reporter, overwrite=arguments.overwrite))
+        zxid = load.first_zxid(max(last_zxid, begun.zxid))
         parts = _load(runner, connection, limits, found.znodes, begun, Ending(kept, zxid))
     nodes = counted.nodes - len(kept.dropped_paths)
     written = sum(part.nodes for part in parts)

@@ -99,7 +99,7 @@ class ZketcdWriter:
     async def _publish(self, parts: Sequence[Part]) -> None:
         async with self._connection.client() as etcd:
             keys = self._connection.keys
-            zxid = load.first_zxid(max([self._zxid, *(part.max_zxid for part in parts)]))
+            zxid = load.first_zxid(max([self._zxid, self._begun.zxid, *(part.max_zxid for part in parts)]))
             await publish(etcd, keys, self._begun, parts, zxid, (), self._limits)
 
     def abort(self) -> None:

@@ -12,6 +12,7 @@ from proxy.etcd.model import Get, Put, Txn
 from proxy.log import start
 from proxy.log.record import TreeNotServable
 from proxy.state.machine import Machine
+from schema.entry import EntryWriter, Kind, encode_epoch
 from schema.fixed import fixed_nodes
 from schema.keys import Keyspace
 from schema.record import SnapshotRef
@@ -69,6 +70,30 @@ async def test_a_tree_that_is_there_stays(etcd: FakeEtcdClient) -> None:
     assert etcd.store.snapshot() == before
     await begin(etcd, KEYS, overwrite=True)
     assert keys_in(etcd) == [KEYS.tree]
+
+
+async def test_zxids_go_on_above_those_of_the_tree_that_goes(etcd: FakeEtcdClient) -> None:
+    """A client refuses a server whose zxid lies below the last one that it saw, for good."""
+    old = await begin(etcd, KEYS)
+    part = await load_part(etcd, KEYS, old, ROWS)
+    await publish(etcd, KEYS, old, [part], first_zxid(0x3_0000_0007), [], Limits())
+    requests = EntryWriter()
+    requests.add(Kind.EPOCH, 0, 0, (), encode_epoch(77, 0x6_0000_0000))
+    requests.add(Kind.CLOSE, 1, 0, (), b"")
+    await etcd.txn(Txn((), (Put(KEYS.entry("a" * 16, 1), requests.finish(1, 0, 0, 0)),)), 1)
+    new = await begin(etcd, KEYS, overwrite=True)
+    assert new.zxid >= 0x7_0000_0001
+    assert first_zxid(new.zxid) == 0x8_0000_0000
+    # The log is gone now: who takes the load over learns it from the record, also after the seal.
+    assert (await begin(etcd, KEYS)).zxid == new.zxid
+    sealed = await seal(etcd, KEYS, await begin(etcd, KEYS))
+    assert sealed.zxid == (await begin(etcd, KEYS)).zxid == new.zxid
+
+
+async def test_a_damaged_entry_counts_as_an_epoch(etcd: FakeEtcdClient) -> None:
+    await served(etcd)
+    await etcd.txn(Txn((), (Put(KEYS.entry("a" * 16, 1), b"damaged"),)), 1)
+    assert (await begin(etcd, KEYS, overwrite=True)).zxid == 1 << 32
 
 
 async def test_a_tree_of_schema_version_1_goes_on_request(etcd: FakeEtcdClient) -> None:

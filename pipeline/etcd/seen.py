@@ -1,0 +1,49 @@
+"""How high the zxids are that clients of a tree may have seen, for a tree that takes its place.
+
+ZooKeeper's clients refuse a server whose zxid lies below the last one that they saw, for good.
+"""
+
+from pipeline.etcd.requests import TIMEOUT, insist
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Get
+from schema.entry import Kind, decode_entry, decode_epoch
+from schema.errors import BadValue
+from schema.keys import Keyspace
+from schema.record import TreeRecord
+
+_TOGETHER = 16  # entries in one request: one may have more than a MiB
+
+
+async def last_zxid(etcd: Etcd, keys: Keyspace, record: TreeRecord | None) -> int:
+    """At least the highest zxid that a client of the tree under these keys has seen; 0 without a tree.
+
+    Counted from the snapshot and the log, without loading the tree. Raises EtcdError.
+    """
+    zxid = 0 if record is None or record.current is None else record.current.zxid
+    if record is None or not record.complete:
+        return zxid
+    start, more = keys.log, True
+    while more:
+        get = Get(start, keys.log_end, limit=_TOGETHER)
+        page = await insist(lambda get=get: etcd.range(get, TIMEOUT))  # type: ignore[misc]
+        more = page.more
+        for pair in page.kvs:
+            zxid = _after(zxid, pair.value)
+            start = pair.key + b"\0"
+    return zxid
+
+
+def _after(zxid: int, entry: bytes) -> int:
+    """At least the tree's zxid after an entry, whether the entry took effect or not."""
+    try:
+        requests = decode_entry(entry).requests
+    except BadValue:
+        return _next_epoch(zxid)
+    for request in requests:
+        if request.kind == Kind.EPOCH:
+            zxid = _next_epoch(max(zxid, decode_epoch(request.body).zxid_at_least))
+    return zxid + len(requests)
+
+
+def _next_epoch(zxid: int) -> int:
+    return (zxid >> 32) + 1 << 32
