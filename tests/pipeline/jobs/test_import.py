@@ -77,9 +77,17 @@ def test_what_is_there_or_served_stays(
         server.start()
         assert "/mine" in view(server.port)
         server.stop()
-    assert main(["import", str(origin.files), *options, "--overwrite"]) == 0
+    capsys.readouterr()
+    first, second = (_first_zxid(origin, options, capsys) for _ in range(2))
+    assert second == first + (1 << 32), "above what clients of the tree before have seen"
     with zketcd(etcd_server.endpoint, etcd_prefix) as server:
         assert view(server.port).keys() == origin.after.keys()
+
+
+def _first_zxid(origin: Origin, options: list[str], capsys: pytest.CaptureFixture[str]) -> int:
+    """Import over what is there; the zxid that the tree has then."""
+    assert main(["import", str(origin.files), *options, "--overwrite"]) == 0
+    return int(capsys.readouterr().out.split("zxids continue at ")[1], 16)
 
 
 def test_a_running_ensemble(
