@@ -21,6 +21,8 @@ from proxy.frontend.certificates import TlsContext
 from proxy.frontend.ports import bound_socket
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshots import Access
+from proxy.sasl.gssapi_server import Missing
+from proxy.sasl.login import Login
 from proxy.server import Server
 from proxy.support import logs
 from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
@@ -47,18 +49,19 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     try:
         tls = TlsContext(config.tls) if config.tls.cert else None
         etcd_tls = Tls(config.etcd_ca, config.etcd_cert, config.etcd_key)
-    except (OSError, ValueError) as error:
+        login = Login(config.sasl) if config.sasl.is_on else None
+    except (OSError, ValueError, Missing) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 2
     try:
         with logs.audit_to(config.audit_log, config.log_format):
-            return _serve(config, tls, etcd_tls)
+            return _serve(config, tls, login, etcd_tls)
     except OSError as error:
         print(f"zketcd: --audit-log {config.audit_log}: {error.strerror}", file=sys.stderr)
         return 2
 
 
-def _serve(config: Config, tls: TlsContext | None, etcd_tls: Tls) -> int:
+def _serve(config: Config, tls: TlsContext | None, login: Login | None, etcd_tls: Tls) -> int:
     try:
         # First of all: without the port there is no need to start an etcd and load a tree.
         with (
@@ -67,7 +70,7 @@ def _serve(config: Config, tls: TlsContext | None, etcd_tls: Tls) -> int:
             _admin_socket(config) as admin,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            return runner.run(_run(config, tls, etcd_tls, listener, secure, admin))
+            return runner.run(_run(config, tls, login, etcd_tls, listener, secure, admin))
     except (EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, OSError, ValueError) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 1
@@ -96,6 +99,7 @@ def _admin_socket(config: Config) -> Iterator[socket.socket | None]:
 async def _run(
     config: Config,
     tls: TlsContext | None,
+    login: Login | None,
     etcd_tls: Tls,
     listener: socket.socket,
     secure: socket.socket | None,
@@ -128,7 +132,7 @@ async def _run(
             config.etcd_password,
             config.etcd_transport,
         )
-        server = Server(config, etcd, access, tls)
+        server = Server(config, etcd, access, tls, login)
         if admin_listener is not None:
             admin = AdminServer(server.facts, Commands(server.facts, server.auth))
             await admin.start(admin_listener)

@@ -16,6 +16,7 @@ from proxy.admin import words
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 from proxy.frontend import proxy_protocol
 from proxy.frontend.proxy_protocol import ProxyProtocol
+from proxy.sasl import options as sasl_options
 from proxy.support import logs
 
 _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etcd. Without --etcd it starts a
@@ -70,6 +71,7 @@ class Config:
     super_digest: str
     tls: tls_options.ClientTls
     proxy_protocol: ProxyProtocol
+    sasl: sasl_options.SaslSettings
     audit_log: str  # a file, "-" for the messages' own place, "" for none
     zoo_cfg: str  # the path of ZooKeeper's file; "" for none
     zoo_cfg_ignored: tuple[str, ...]  # its settings that have no meaning here
@@ -104,6 +106,7 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         made.error("--etcd-user and --etcd-password must be given together")
     try:
         tls = tls_options.read(given)
+        sasl = sasl_options.read(given, has_x509=bool(tls.cert) and tls.client_auth != "none")
     except ValueError as error:
         made.error(str(error))
         raise
@@ -161,6 +164,7 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         super_digest=given.super_digest,
         tls=tls,
         proxy_protocol=ProxyProtocol(given.proxy_protocol, given.proxy_protocol_from),
+        sasl=sasl,
         audit_log=given.audit_log,
         zoo_cfg=given.zoo_cfg,
         zoo_cfg_ignored=ignored,
@@ -461,6 +465,7 @@ def parser(command: str = "") -> Any:
         " (zookeeper.DigestAuthenticationProvider.superDigest)",
     )
     tls_options.add_options(add, values.file, values.address)
+    sasl_options.add_options(add, values.file, values.truth)
     return made
 
 

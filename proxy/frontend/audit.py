@@ -99,6 +99,21 @@ def of_session_end(user: str, session_id: int, paths: Sequence[str]) -> Iterator
         )
 
 
+def of_refusal(session_id: int, name: str, address: str, scheme: str) -> str:
+    """The line of an authentication that failed, which ZooKeeper's log does not have.
+
+    `name`: whom the client claims to be, as far as is known.
+    """
+    return _line(
+        ("session", session_text(session_id)),
+        ("user", name),
+        ("ip", address),
+        ("operation", "authenticate"),
+        ("scheme", scheme),
+        ("result", _FAILURE),
+    )
+
+
 def of_server(user: str, operation: str) -> str:
     """The line of this server's start or stop."""
     return _line(("user", user), ("operation", operation), ("result", _SUCCESS))

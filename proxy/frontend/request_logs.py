@@ -72,6 +72,11 @@ class RequestLogs:
             for line in audit.of_session_end(self._user, session_id, self._ended()):
                 self._write_audit(line)
 
+    def refused(self, client: Client, scheme: str, name: str) -> None:
+        """A client has not proved who it is. `name`: whom it claims to be, as far as is known."""
+        if self._write_audit is not None:
+            self._write_audit(audit.of_refusal(client.session_id, name, client.address, scheme))
+
     def outcome(self, client: Client, write: Write, err: int, body: bytes) -> None:
         """A write of a client was applied, just now."""
         if self._write_audit is not None:

@@ -84,3 +84,11 @@ class Single(NamedTuple):
     opcode: int
     packet: bytes
     received: int
+
+
+class SaslAnswer(NamedTuple):
+    """The answer to one token of SASL. With an error it is the last packet of the connection."""
+
+    err: int
+    token: bytes | None
+    is_sent: bool = True  # False: the connection ends without it
