@@ -163,7 +163,7 @@ proto: setup-dev ## Generate proxy/etcd/rpc_pb2.py from rpc.proto
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" ../$(VENV)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 lock: setup-dev ## Write the lock files again from requirements/*.in (ARGS=--upgrade for newer versions)
-	cd requirements && for name in runtime grpcio pipeline pipeline-small dev etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
+	cd requirements && for name in runtime grpcio gssapi pipeline pipeline-small dev gssapi-tests etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
 
 .PHONY: clean
 clean: ## Remove .venv and caches (not ./data)

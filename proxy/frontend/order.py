@@ -270,7 +270,9 @@ class Order:
             else:
                 log.info("closing %s: it has to authenticate first", self._owner.address)
                 self.out.append(self._frame(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH))
-                self._drop()
+                self.ended = True
+        if self.ended:
+            self._drop()
 
     def _enqueue(self, frames: list[bytes], place: int, received: int) -> None:
         """Take the requests from that place on: writes, and what has to wait."""

@@ -11,9 +11,9 @@ from collections.abc import Callable, Mapping
 
 from proxy.sasl.exchange import Failed, Malformed, Step
 
-#: What ZooKeeper's servers and clients agree upon (ZooKeeperSaslServer): the realm, and the service.
+#: What ZooKeeper's servers and clients agree upon in place of a host's name (ZooKeeperSaslServer).
 REALM = "zk-sasl-md5"
-_URI = f"zookeeper/{REALM}"
+_SERVICE = "zookeeper"
 # DigestMD5Base.MAX_RESPONSE_LENGTH.
 _LONGEST = 4096
 # At most once each; others are ignored.
@@ -32,9 +32,9 @@ _DIRECTIVE = re.compile(
 _ESCAPED = re.compile(rb"\\(.)", re.DOTALL)
 
 
-def secret(name: str, password: str) -> bytes:
+def secret(name: str, password: str, realm: str = REALM) -> bytes:
     """What is kept of a password: the 16 bytes of H(name:realm:password), which RFC 2831 starts from."""
-    return _md5(b":".join(map(_latin, (name, REALM, password))))
+    return _md5(b":".join(map(_latin, (name, realm, password))))
 
 
 class DigestMd5:
@@ -42,8 +42,17 @@ class DigestMd5:
 
     blocks = False
 
-    def __init__(self, secrets: Mapping[str, bytes], nonce: str, name_of: Callable[[str], str]) -> None:
+    def __init__(
+        self,
+        secrets: Mapping[str, bytes],
+        nonce: str,
+        name_of: Callable[[str], str],
+        realm: str = REALM,
+        service: str = _SERVICE,
+    ) -> None:
         """`secrets`: those of the users. `nonce`: never used before. `name_of`: a user's name in ACLs."""
+        self._realm = realm
+        self._uri = f"{service}/{realm}".lower()
         self._secrets = secrets
         self._nonce = nonce.encode()
         self._name_of = name_of
@@ -56,7 +65,9 @@ class DigestMd5:
             self._steps = 2
             raise Failed(f"a token of {len(token)} bytes")
         if self._steps == 1:
-            challenge = f'realm="{REALM}",nonce="{self._nonce.decode()}",charset=utf-8,algorithm=md5-sess'
+            challenge = (
+                f'realm="{self._realm}",nonce="{self._nonce.decode()}",charset=utf-8,algorithm=md5-sess'
+            )
             return Step(challenge.encode())
         if self._steps > 2:
             raise Failed("a token after the end of the exchange")
@@ -69,7 +80,7 @@ class DigestMd5:
             raise Malformed(f"maxbuf is {found[b'maxbuf']!r}", name)
         for key, expected in (
             (b"charset", (b"utf-8", None)),
-            (b"realm", (REALM.encode(),)),
+            (b"realm", (self._realm.encode(),)),
             (b"nonce", (self._nonce,)),
             (b"qop", (b"auth", None)),
         ):
@@ -79,7 +90,7 @@ class DigestMd5:
             if key not in found:
                 raise Failed(f"no {key.decode()}", name)
         uri = found.get(b"digest-uri", b"")
-        if uri.decode("utf-8", "replace").lower() != _URI:
+        if uri.decode("utf-8", "replace").lower() != self._uri:
             raise Failed(f"digest-uri is {uri!r}", name)
         if not name:
             raise Malformed("the user has no name")

@@ -68,6 +68,8 @@ def _sections(text: str) -> dict[str, list[tuple[str, dict[str, str]]]]:
                 raise ValueError(f"section {name}: {flag!r} is none of {', '.join(sorted(_FLAGS))}")
             options: dict[str, str] = {}
             while (key := _next(tokens)) != ";":
+                if key in ("{", "}", "="):
+                    raise ValueError(f"{key!r} is where an option or ';' belongs")
                 _expect(tokens, "=")
                 options[key] = _next(tokens)
             modules.append((module, options))

@@ -14,6 +14,8 @@ import pytest
 
 from proxy.config import Config, parse
 from proxy.frontend.proxy_protocol import ProxyProtocol
+from proxy.sasl.digest_md5 import secret
+from proxy.sasl.options import SaslSettings
 from proxy.tls_options import ClientTls
 
 _SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
@@ -76,6 +78,15 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "listen-tls": ("tls.listen", "only", "only"),
     "secure-listen": ("tls.secure", "[::]:2281", ("::", 2281)),
     "x509-super-user": ("tls.super_user", "CN=admin,O=Example", "CN=admin,O=Example"),
+    # Those that name files of users are in tests/proxy/sasl/test_options.py.
+    "sasl-user": ("sasl.users", "bob:a:b", {"bob": secret("bob", "a:b")}),
+    "sasl-keytab": ("sasl.keytab", __file__, __file__),
+    "sasl-principal": ("sasl.principal", "zookeeper/h@R", "zookeeper/h@R"),
+    "sasl-super-users": ("sasl.super_users", "a,b/c@R", {"a", "b/c@R"}),
+    "kerberos-remove-host": ("sasl.naming.remove_host", "true", True),
+    "kerberos-remove-realm": ("sasl.naming.remove_realm", "true", True),
+    "allow-sasl-failed-clients": ("sasl.allow_failed", "true", True),
+    "enforce-auth-schemes": ("sasl.enforced", "digest,ip", ("digest", "ip")),
 }
 # Options that are refused one without the other.
 _TLS = ("tls-cert", "tls-key", "tls-ca")
@@ -86,6 +97,9 @@ _PARTNERS = {
     "etcd-password": ("etcd-user",),
     "proxy-protocol": ("proxy-protocol-from",),
     "proxy-protocol-from": ("proxy-protocol",),
+    "sasl-keytab": ("sasl-principal",),
+    "sasl-principal": ("sasl-keytab",),
+    "sasl-super-users": ("sasl-user",),
     **dict.fromkeys(_TLS, _TLS),
     **dict.fromkeys(
         ("tls-key-password", "tls-ciphers", "listen-tls", "secure-listen", "x509-super-user"), _TLS
@@ -118,6 +132,9 @@ def test_every_setting_has_its_option() -> None:
     nested = {f"tls.{name}" for name in ClientTls._fields}
     nested |= {f"proxy_protocol.{name}" for name in ProxyProtocol._fields}
     assert named == {field.name for field in fields(Config)} - {"tls", "proxy_protocol"} | nested
+    named = {".".join(name.split(".")[:2]) for option in _OPTIONS.values() for name in option[0].split()}
+    nested = {f"tls.{name}" for name in ClientTls._fields} | {f"sasl.{name}" for name in SaslSettings._fields}
+    assert named == {field.name for field in fields(Config)} - {"tls", "sasl"} | nested
 
 
 def test_defaults() -> None:
