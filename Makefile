@@ -43,6 +43,17 @@ $(STAMPS)/grpcio: requirements/grpcio.txt $(STAMPS)/runtime
 	@$(PIP) -r requirements/grpcio.txt
 	@touch $@
 
+$(STAMPS)/gssapi: requirements/gssapi.txt $(STAMPS)/runtime
+	@tools/install_system_packages.sh kerberos-build
+	@echo "compiling python-gssapi into .venv"
+	@$(PIP) -r requirements/gssapi.txt
+	@touch $@
+
+$(STAMPS)/gssapi-tests: requirements/gssapi-tests.txt $(STAMPS)/gssapi $(STAMPS)/dev
+	@echo "compiling what the tests of Kerberos need into .venv"
+	@$(PIP) -r requirements/gssapi-tests.txt
+	@touch $@
+
 $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@echo "installing the locked development dependencies into .venv (about 1 GB, with Spark and a ClickHouse)"
 	@$(PIP) -r requirements/dev.txt
@@ -59,10 +70,13 @@ $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@touch $@
 
 .PHONY: setup setup-grpcio setup-pipeline setup-pipeline-small setup-dev setup-test
+.PHONY: setup setup-grpcio setup-gssapi setup-pipeline setup-pipeline-small setup-dev setup-test
 setup: $(STAMPS)/runtime ## Install what `make run` needs: .venv, locked dependencies, an etcd
 	@tools/setup_etcd.sh
 
 setup-grpcio: $(STAMPS)/grpcio ## Install what `--etcd-transport grpcio` needs: grpcio
+
+setup-gssapi: $(STAMPS)/gssapi ## Install what `--sasl-keytab` needs: python-gssapi, compiled with Debian's libkrb5-dev
 
 setup-pipeline-small: $(STAMPS)/pipeline-small ## Install what `python -m pipeline` needs for up to a million znodes: no Spark, no Java
 
@@ -73,6 +87,8 @@ setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
 setup-test: setup setup-dev .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, HAProxy, helm, kazoo's suite
 	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client haproxy mandoc openssl
+setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, Kerberos, kazoo's suite
+	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client openssl kdc
 	@tools/fetch_debian_zookeeper.sh
 
 # Use
