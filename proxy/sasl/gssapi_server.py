@@ -8,9 +8,11 @@ import struct
 from collections.abc import Callable
 from typing import Any
 
-from proxy.sasl.exchange import Failed, Step
+from proxy.sasl.exchange import Failed, Malformed, Step
 
 _NO_LAYER = 1
+# What the JDK's server says it would take, had it a layer: 64 KiB.
+_BUFFER = 1 << 16
 _SIZE_AND_LAYERS = struct.Struct(">I")
 # Of a ticket with a large authorization, as Windows limits it (MaxTokenSize). Above it is no ticket.
 _LONGEST = 1 << 16
@@ -83,15 +85,17 @@ class Gssapi:
         return Step(answer)
 
     def _offer(self, token: bytes) -> Step:
-        """The context stands: offer no security layer, and so no buffer."""
+        """The context stands: offer no security layer, as ZooKeeper."""
         if token:
             raise Failed("a token where none belongs", self._principal)
         self._next = self._choose
-        return Step(self._context.wrap(_SIZE_AND_LAYERS.pack(_NO_LAYER << 24), False).message)
+        return Step(self._context.wrap(_SIZE_AND_LAYERS.pack(_NO_LAYER << 24 | _BUFFER), False).message)
 
     def _choose(self, token: bytes) -> Step:
         chosen = self._context.unwrap(token).message
-        if len(chosen) < _SIZE_AND_LAYERS.size or not chosen[0] & _NO_LAYER:
+        if len(chosen) < _SIZE_AND_LAYERS.size:
+            raise Malformed("the choice of a layer is cut short", self._principal)
+        if not chosen[0] & _NO_LAYER:
             raise Failed("the client wants a security layer", self._principal)
         # What follows is for whom the client would like to act, which ZooKeeper ignores too.
         return Step(None, self._name_of(self._principal))
