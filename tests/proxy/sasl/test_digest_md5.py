@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from proxy.sasl.digest_md5 import REALM, DigestMd5, directives, secret
 from proxy.sasl.exchange import Failed, Step
+from proxy.sasl.principal import Naming
 from tests.harness.digest_md5 import respond
 
 NONCE = "OA6MG9tEQGm2hh"
@@ -37,6 +38,13 @@ def test_a_user_is_named_as_acls_name_it(name: str, password: str) -> None:
     server = exchange()
     challenge = server.step(b"").token or b""
     assert server.step(respond(challenge, name, password)).name == f"<{name}>"
+
+
+def test_a_client_cannot_choose_its_name() -> None:
+    """ZooKeeper 3.9.5 takes the authzid for the name of a user whose realm is not its own (decision 0025)."""
+    server = DigestMd5({"bob@X": secret("bob@X", "word")}, NONCE, Naming("HERE").name_of)
+    challenge = server.step(b"").token or b""
+    assert server.step(respond(challenge, "bob@X", "word", {"authzid": "amy"})).name == "bob@X"
 
 
 @pytest.mark.parametrize("name", ["bob", "nobody"])
