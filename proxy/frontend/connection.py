@@ -397,8 +397,9 @@ class Connection(asyncio.Protocol):
         return self._negotiation.step(token)
 
     def _negotiated(self, answer: SaslAnswer) -> None:
-        self._order.negotiated(answer)
-        self.settle()
+        if not self._outbound.ended:
+            self._order.negotiated(answer)
+            self.settle()
 
     def _authenticated(self, name: str) -> None:
         """The client has proved by SASL who it is."""

@@ -46,4 +46,4 @@ class Login:
     def close(self) -> None:
         """Take no more clients."""
         if self.threads is not None:
-            self.threads.shutdown(wait=False)
+            self.threads.shutdown(wait=False, cancel_futures=True)
