@@ -69,7 +69,6 @@ $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@mkdir -p .cache && tools/fetch_helm.sh
 	@touch $@
 
-.PHONY: setup setup-grpcio setup-pipeline setup-pipeline-small setup-dev setup-test
 .PHONY: setup setup-grpcio setup-gssapi setup-pipeline setup-pipeline-small setup-dev setup-test
 setup: $(STAMPS)/runtime ## Install what `make run` needs: .venv, locked dependencies, an etcd
 	@tools/setup_etcd.sh
@@ -85,10 +84,8 @@ setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs fo
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
-setup-test: setup setup-dev .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, HAProxy, helm, kazoo's suite
-	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client haproxy mandoc openssl
-setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, Kerberos, kazoo's suite
-	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client openssl kdc
+setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, HAProxy, helm, Kerberos, kazoo's suite
+	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client haproxy mandoc openssl kdc
 	@tools/fetch_debian_zookeeper.sh
 
 # Use

@@ -1,8 +1,7 @@
 #!/usr/bin/env bash
 # Install the programs that zketcd and its tests run, from Debian's packages.
 #
-#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client haproxy mandoc openssl venv
-#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client openssl kdc kerberos-build venv
+#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client haproxy mandoc openssl kdc
 #   tools/install_system_packages.sh --programs etcdctl java    # only print the programs that these names stand for
 #
 # Programs that are there already are left alone. apt is used only by root on a system that has apt. Otherwise the

@@ -231,10 +231,6 @@ class ServerProcess:
 def find_program(name: str, advice: str) -> str:
     """The path of a program. Raises BinaryMissing with `advice` (how to get it) if it is not there."""
     # Debian keeps servers in /usr/sbin, which is not on every user's PATH.
-    """The path of a program. Raises BinaryMissing with `advice` (how to get it) if it is not on PATH.
-
-    Debian keeps servers in /usr/sbin, which is not on every user's PATH.
-    """
     path = shutil.which(name, path=os.pathsep.join([os.environ.get("PATH", os.defpath), "/usr/sbin"]))
     if path is None:
         raise BinaryMissing(f"{name} is not installed: {advice}")
