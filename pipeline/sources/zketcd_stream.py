@@ -20,9 +20,12 @@ from pyspark.sql.streaming.datasource import (
 
 from pipeline.etcd import log as etcd_log
 from pipeline.etcd.log import DataLost, Mark
+from pipeline.etcd.replayed import KeptState
 from pipeline.sources.zketcd_log import EARLIEST, TABLE, LogOptions, batches_of, partitions_of
 
 _log = logging.getLogger(__name__)
+# Spark gives the batches of a stream to the same few Python workers, as long as these are busy once a minute.
+_kept = KeptState()
 
 
 class TrafficStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -73,7 +76,7 @@ class TrafficStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """One partition's rows. Raises DataLost, TreeNotServable, BadValue, EtcdError."""
         # Where there is no partition Spark reads a None.
-        return iter(()) if partition.value is None else batches_of(self._options(), partition.value)
+        return iter(()) if partition.value is None else batches_of(self._options(), partition.value, _kept)
 
 
 async def _initial(options: LogOptions) -> Mark:
