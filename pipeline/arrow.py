@@ -16,9 +16,10 @@ class _WithoutPandas:
 
 
 def leave_pandas_out() -> None:
-    """Let pyarrow look for pandas now, and not find it. It still imports pandas if it is asked for a DataFrame.
+    """Let pyarrow look for pandas now, and not find it.
 
-    Without effect if it has looked already. Raises ModuleNotFoundError where pyarrow is not installed.
+    It still imports pandas if it is asked for a DataFrame. Without effect if it has looked
+    already. Raises ModuleNotFoundError where pyarrow is not installed.
     """
     finder = _WithoutPandas()
     sys.meta_path.insert(0, finder)
