@@ -14,6 +14,11 @@ import uvloop
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
 from proxy.config import Config, parse, parser
+from proxy.console import passwords
+from proxy.console.api import Api
+from proxy.console.assets import read_assets
+from proxy.console.http import Console, ConsoleSettings
+from proxy.console.local_session import maker
 from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
 from proxy.etcd.model import EtcdError
@@ -31,6 +36,8 @@ __all__ = ["main", "parser"]
 
 log = logging.getLogger("zketcd")
 
+_ENVELOPE = 16 << 10  # bytes of a request to the console around a znode's data
+
 
 def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     """Run until a signal; the exit code of the process: 0 after a drain, 1 for a failure, 2 for bad usage.
@@ -47,18 +54,41 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     try:
         tls = TlsContext(config.tls) if config.tls.cert else None
         etcd_tls = Tls(config.etcd_ca, config.etcd_cert, config.etcd_key)
+        console = console_settings(config) if config.console else None
     except (OSError, ValueError) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 2
     try:
         with logs.audit_to(config.audit_log, config.log_format):
-            return _serve(config, tls, etcd_tls)
+            return _serve(config, tls, etcd_tls, console)
     except OSError as error:
         print(f"zketcd: --audit-log {config.audit_log}: {error.strerror}", file=sys.stderr)
         return 2
 
 
-def _serve(config: Config, tls: TlsContext | None, etcd_tls: Tls) -> int:
+def console_settings(config: Config) -> ConsoleSettings:
+    """What the console is given. Raises ValueError for a bad file of users; blocks."""
+    return ConsoleSettings(
+        users=passwords.read(config.console_users) if config.console_users else {},
+        write=config.console_write,
+        assets=read_assets(),
+        most_bytes=config.max_frame * 4 // 3 + _ENVELOPE,  # base64, and JSON around it
+    )
+
+
+def console_of(server: Server, settings: ConsoleSettings) -> Console:
+    """The console of a server."""
+    api = Api(
+        server.facts,
+        server.auth,
+        maker(server.connection),
+        users=bool(settings.users),
+        write=settings.write,
+    )
+    return Console(api, settings)
+
+
+def _serve(config: Config, tls: TlsContext | None, etcd_tls: Tls, console: ConsoleSettings | None) -> int:
     try:
         # First of all: without the port there is no need to start an etcd and load a tree.
         with (
@@ -67,7 +97,7 @@ def _serve(config: Config, tls: TlsContext | None, etcd_tls: Tls) -> int:
             _admin_socket(config) as admin,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            return runner.run(_run(config, tls, etcd_tls, listener, secure, admin))
+            return runner.run(_run(config, tls, etcd_tls, listener, secure, admin, console))
     except (EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, OSError, ValueError) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 1
@@ -100,6 +130,7 @@ async def _run(
     listener: socket.socket,
     secure: socket.socket | None,
     admin_listener: socket.socket | None,
+    console: ConsoleSettings | None,
 ) -> int:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -130,7 +161,11 @@ async def _run(
         )
         server = Server(config, etcd, access, tls)
         if admin_listener is not None:
-            admin = AdminServer(server.facts, Commands(server.facts, server.auth))
+            admin = AdminServer(
+                server.facts,
+                Commands(server.facts, server.auth),
+                console_of(server, console).application if console is not None else None,
+            )
             await admin.start(admin_listener)
             # It ends last: it reports that this proxy is not ready while it drains.
             stack.push_async_callback(admin.stop)

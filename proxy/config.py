@@ -13,6 +13,7 @@ from codec.framing import DEFAULT_MAX_FRAME
 from proxy import option_values as values
 from proxy import tls_options, zoo_cfg
 from proxy.admin import words
+from proxy.console.guard import is_loopback
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 from proxy.frontend import proxy_protocol
 from proxy.frontend.proxy_protocol import ProxyProtocol
@@ -70,6 +71,9 @@ class Config:
     super_digest: str
     tls: tls_options.ClientTls
     proxy_protocol: ProxyProtocol
+    console: bool
+    console_users: str  # a file; "" for no logins
+    console_write: bool
     audit_log: str  # a file, "-" for the messages' own place, "" for none
     zoo_cfg: str  # the path of ZooKeeper's file; "" for none
     zoo_cfg_ignored: tuple[str, ...]  # its settings that have no meaning here
@@ -161,11 +165,30 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         super_digest=given.super_digest,
         tls=tls,
         proxy_protocol=ProxyProtocol(given.proxy_protocol, given.proxy_protocol_from),
+        console=_console(made, given, admin),
+        console_users=given.console_users,
+        console_write=given.console_write == "on",
         audit_log=given.audit_log,
         zoo_cfg=given.zoo_cfg,
         zoo_cfg_ignored=ignored,
         zoo_cfg_unknown=unknown,
     )
+
+
+def _console(parser: Any, given: Any, admin: tuple[str, int] | None) -> bool:
+    """Whether there is a console."""
+    is_local = admin is not None and is_loopback(admin[0])
+    wanted = given.console == "on" or bool(given.console_users) or given.console_write == "on"
+    if given.console == "off" and (given.console_users or given.console_write == "on"):
+        parser.error("--console off excludes --console-users and --console-write")
+    if wanted and admin is None:
+        parser.error("the console needs --admin-listen")
+    if wanted and not is_local and not given.console_users:
+        parser.error(
+            "--console-users is missing: without it there is a console only where --admin-listen is on the"
+            " loopback interface"
+        )
+    return given.console != "off" and (wanted or is_local)
 
 
 def _take_zoo_cfg(parser: Any, given: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -413,6 +436,29 @@ def parser(command: str = "") -> Any:
         metavar="FILE",
         help="file to which a line is appended for each change that a client asks for, as ZooKeeper's audit"
         " log; - for the messages on stderr (audit.enable)",
+    )
+    add(
+        "--console",
+        choices=("auto", *_SWITCH),
+        default="auto",
+        help="whether the admin server has a console at /console; auto: if --admin-listen is on the loopback"
+        " interface, or --console-users is given",
+    )
+    add(
+        "--console-users",
+        type=values.file,
+        default="",
+        metavar="FILE",
+        help="users who may log in to the console, a line for each as `zketcd console-user NAME` prints it."
+        " Without users everybody who reaches the loopback interface can use it",
+    )
+    add(
+        "--console-write",
+        choices=_SWITCH,
+        nargs="?",
+        const="on",
+        default="off",
+        help="whether the console's users may create, change and delete znodes",
     )
     values.add_etcd_access(add)
     add(

@@ -1,0 +1,54 @@
+"""Who may ask the console, as far as headers tell; and the headers of all its answers. Pure.
+
+A page of another site must neither read nor change anything with the browser of an operator:
+
+- Addresses below api/ want the header `X-Zketcd-Console`, which another site's page cannot send.
+- A request that names another origin is refused.
+- Without logins only names of the loopback interface are answered, so that no name of an attacker's that
+  points to 127.0.0.1 (DNS rebinding) makes a page of theirs the same origin.
+"""
+
+import ipaddress
+from collections.abc import Mapping
+
+HEADER = "X-Zketcd-Console"
+
+HEADERS: Mapping[str, str] = {
+    "Content-Security-Policy": "default-src 'self'; base-uri 'none'; form-action 'self'; frame-ancestors"
+    " 'none'; object-src 'none'",
+    "X-Content-Type-Options": "nosniff",
+    "X-Frame-Options": "DENY",
+    "Referrer-Policy": "no-referrer",
+    "Cross-Origin-Opener-Policy": "same-origin",
+    "Cross-Origin-Resource-Policy": "same-origin",
+}
+
+
+def is_loopback(host: str) -> bool:
+    """Whether a host's name or address is of the loopback interface."""
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host.lower() == "localhost"
+
+
+def host_of(header: str) -> str:
+    """The host in a Host header, without port and brackets."""
+    if header.startswith("["):
+        return header[1:].partition("]")[0]
+    return header.partition(":")[0]
+
+
+def refusal(headers: Mapping[str, str], *, api: bool, needs_login: bool) -> str:
+    """Why a request is refused; "" if it is not. `headers` by any case, as aiohttp has them."""
+    host = headers.get("Host", "")
+    if not needs_login and not is_loopback(host_of(host)):
+        return f"this console answers only on localhost, not as {host!r}: give it --console-users"
+    if headers.get("Sec-Fetch-Site", "none") not in ("same-origin", "none"):
+        return "a page of another site may not use the console"
+    origin = headers.get("Origin")
+    if origin is not None and origin.partition("://")[2] != host:
+        return "a page of another origin may not use the console"
+    if api and HEADER not in headers:
+        return f"the header {HEADER} is missing"
+    return ""
