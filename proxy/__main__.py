@@ -5,9 +5,11 @@ import gc
 import logging
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, nullcontext
+from typing import NamedTuple
 
 import uvloop
 
@@ -54,16 +56,35 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     try:
         tls = TlsContext(config.tls) if config.tls.cert else None
         etcd_tls = Tls(config.etcd_ca, config.etcd_cert, config.etcd_key)
-        console = console_settings(config) if config.console else None
+        admin = _admin_settings(config)
     except (OSError, ValueError) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 2
     try:
         with logs.audit_to(config.audit_log, config.log_format):
-            return _serve(config, tls, etcd_tls, console)
+            return _serve(config, tls, etcd_tls, admin)
     except OSError as error:
         print(f"zketcd: --audit-log {config.audit_log}: {error.strerror}", file=sys.stderr)
         return 2
+
+
+class _AdminSettings(NamedTuple):
+    """What the admin server is given, read before the loop runs."""
+
+    console: ConsoleSettings | None
+    files: TlsContext | None  # of TLS, which may change; None without TLS
+    tls: ssl.SSLContext | None
+
+
+def _admin_settings(config: Config) -> _AdminSettings:
+    """Raises ValueError for bad files; blocks."""
+    files = None
+    if config.admin_tls:
+        # Probes have no certificates: who needs one is the console's to say.
+        asked = "none" if config.tls.client_auth == "none" else "want"
+        files = TlsContext(config.tls._replace(client_auth=asked))
+    console = console_settings(config) if config.console else None
+    return _AdminSettings(console, files, files.lasting() if files else None)
 
 
 def console_settings(config: Config) -> ConsoleSettings:
@@ -71,6 +92,7 @@ def console_settings(config: Config) -> ConsoleSettings:
     return ConsoleSettings(
         users=passwords.read(config.console_users) if config.console_users else {},
         write=config.console_write,
+        certificates=config.admin_tls and config.tls.client_auth != "none",
         assets=read_assets(),
         most_bytes=config.max_frame * 4 // 3 + _ENVELOPE,  # base64, and JSON around it
     )
@@ -82,13 +104,13 @@ def console_of(server: Server, settings: ConsoleSettings) -> Console:
         server.facts,
         server.auth,
         maker(server.connection),
-        users=bool(settings.users),
+        users=settings.needs_login,
         write=settings.write,
     )
     return Console(api, settings)
 
 
-def _serve(config: Config, tls: TlsContext | None, etcd_tls: Tls, console: ConsoleSettings | None) -> int:
+def _serve(config: Config, tls: TlsContext | None, etcd_tls: Tls, settings: _AdminSettings) -> int:
     try:
         # First of all: without the port there is no need to start an etcd and load a tree.
         with (
@@ -97,7 +119,7 @@ def _serve(config: Config, tls: TlsContext | None, etcd_tls: Tls, console: Conso
             _admin_socket(config) as admin,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            return runner.run(_run(config, tls, etcd_tls, listener, secure, admin, console))
+            return runner.run(_run(config, tls, etcd_tls, listener, secure, admin, settings))
     except (EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, OSError, ValueError) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 1
@@ -130,7 +152,7 @@ async def _run(
     listener: socket.socket,
     secure: socket.socket | None,
     admin_listener: socket.socket | None,
-    console: ConsoleSettings | None,
+    settings: _AdminSettings,
 ) -> int:
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
@@ -164,9 +186,12 @@ async def _run(
             admin = AdminServer(
                 server.facts,
                 Commands(server.facts, server.auth),
-                console_of(server, console).application if console is not None else None,
+                console_of(server, settings.console).application if settings.console is not None else None,
             )
-            await admin.start(admin_listener)
+            await admin.start(admin_listener, settings.tls)
+            if settings.files is not None:
+                following = loop.create_task(settings.files.follow())
+                stack.callback(following.cancel)
             # It ends last: it reports that this proxy is not ready while it drains.
             stack.push_async_callback(admin.stop)
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time

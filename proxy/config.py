@@ -36,6 +36,7 @@ class Config:
     port: int
     admin: tuple[str, int] | None  # the admin HTTP server's address; None for none
     admin_is_wished: bool  # the user named the address, so the server does not run without it
+    admin_tls: bool
     etcd: tuple[str, ...]  # empty: embedded
     data_dir: str
     prefix: str
@@ -130,6 +131,7 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         port=port,
         admin=admin,
         admin_is_wished=given.admin_listen is not None,
+        admin_tls=given.admin_tls == "on",
         etcd=given.etcd,
         data_dir=given.data_dir,
         prefix=given.prefix,
@@ -165,7 +167,7 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         super_digest=given.super_digest,
         tls=tls,
         proxy_protocol=ProxyProtocol(given.proxy_protocol, given.proxy_protocol_from),
-        console=_console(made, given, admin),
+        console=_console(made, given, admin, tls),
         console_users=given.console_users,
         console_write=given.console_write == "on",
         audit_log=given.audit_log,
@@ -175,18 +177,21 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
     )
 
 
-def _console(parser: Any, given: Any, admin: tuple[str, int] | None) -> bool:
+def _console(parser: Any, given: Any, admin: tuple[str, int] | None, tls: tls_options.ClientTls) -> bool:
     """Whether there is a console."""
+    if given.admin_tls == "on" and not tls.cert:
+        parser.error("--admin-tls on needs --tls-cert and --tls-key")
     is_local = admin is not None and is_loopback(admin[0])
     wanted = given.console == "on" or bool(given.console_users) or given.console_write == "on"
     if given.console == "off" and (given.console_users or given.console_write == "on"):
         parser.error("--console off excludes --console-users and --console-write")
     if wanted and admin is None:
         parser.error("the console needs --admin-listen")
-    if wanted and not is_local and not given.console_users:
+    has_logins = bool(given.console_users) or (given.admin_tls == "on" and tls.client_auth != "none")
+    if wanted and not is_local and not has_logins:
         parser.error(
-            "--console-users is missing: without it there is a console only where --admin-listen is on the"
-            " loopback interface"
+            "--console-users is missing: without it, and without --admin-tls on and certificates of clients,"
+            " there is a console only where --admin-listen is on the loopback interface"
         )
     return given.console != "off" and (wanted or is_local)
 
@@ -257,6 +262,14 @@ def parser(command: str = "") -> Any:
         metavar="HOST:PORT",
         help="address of the admin HTTP server (/commands, /ready, /live, /metrics), or 'none'. The default"
         f" is {_DEFAULT_ADMIN[0]}:{_DEFAULT_ADMIN[1]} if that port is free, else none (admin.serverPort)",
+    )
+    add(
+        "--admin-tls",
+        choices=_SWITCH,
+        default="off",
+        help="whether the admin HTTP server takes only TLS, with the certificate of --tls-cert. Clients that"
+        " show a certificate signed by --tls-ca are logged in to the console; others, such as probes, need"
+        " none",
     )
     add(
         "--etcd",

@@ -7,6 +7,7 @@ file has only routes, statuses and JSON. The console (`proxy.console`) is an app
 import json
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
@@ -59,10 +60,10 @@ class AdminServer:
             logger=_QUIET,
         )
 
-    async def start(self, listener: socket.socket) -> None:
+    async def start(self, listener: socket.socket, tls: ssl.SSLContext | None = None) -> None:
         """Answer on a socket that listens already."""
         await self._runner.setup()
-        await web.SockSite(self._runner, listener).start()
+        await web.SockSite(self._runner, listener, ssl_context=tls).start()
 
     async def stop(self) -> None:
         """Answer the requests that are here, then close."""

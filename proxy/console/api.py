@@ -19,6 +19,7 @@ from proxy.console.local_session import Connection
 from proxy.console.logins import Login
 from proxy.console.pacing import Pace, paced
 from proxy.console.traffic import traffic
+from proxy.state.auth.ip import IP
 from proxy.state.auth.scheme import Identities, Peer
 from proxy.state.auth.schemes import Offer
 from proxy.state.sessions import session_text
@@ -85,6 +86,11 @@ class Api:
             "startedMs": int(subject.started * 1000),
             "nowMs": int(time.time() * 1000),
         }
+
+    def identities_of(self, subject: str) -> Identities:
+        """Those that a certificate proves, as at the clients' port."""
+        proven = self._auth.identities(Peer("", subject))
+        return tuple(identity for identity in proven if identity.scheme != IP.name)
 
     async def add_identity(self, call: Call) -> Body:
         """As the client's addauth: `credentials` are NAME:PASSWORD of the scheme digest."""

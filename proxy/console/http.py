@@ -18,6 +18,8 @@ from proxy.console.local_session import NoAnswer
 from proxy.console.logins import Login, Logins
 from proxy.console.passwords import LONGEST, Secret, is_right
 from proxy.console.throttle import Throttle
+from proxy.state.auth.scheme import Identities
+from proxy.state.auth.x509 import subject_name
 
 log = logging.getLogger(__name__)
 
@@ -31,10 +33,16 @@ _Handler = Callable[[Call], Awaitable[Body]]
 class ConsoleSettings(NamedTuple):
     """What the configuration says."""
 
-    users: Mapping[str, Secret]  # none: no login is needed
+    users: Mapping[str, Secret]
+    certificates: bool  # of clients are logins
     write: bool
     assets: Mapping[str, Asset]
     most_bytes: int  # of a request's body
+
+    @property
+    def needs_login(self) -> bool:
+        """Whether it answers only those who have logged in."""
+        return bool(self.users) or self.certificates
 
 
 class Console:
@@ -108,7 +116,7 @@ class Console:
     ) -> web.StreamResponse:
         name = request.path.removeprefix("/console")
         api = name.startswith("/api/") and name != f"{_API}/data"
-        refused = guard.refusal(request.headers, api=api, needs_login=bool(self._settings.users))
+        refused = guard.refusal(request.headers, api=api, needs_login=self._settings.needs_login)
         if refused:
             return _error(HTTPStatus.FORBIDDEN, refused)
         try:
@@ -128,9 +136,9 @@ class Console:
     async def _call(self, request: web.Request) -> Call:
         login = self._find(request)
         if login is None:
-            if self._settings.users:
-                raise Refused(HTTPStatus.UNAUTHORIZED, "log in first")
-            login = Login("", "", time.monotonic())  # without the page, say curl: nobody in particular
+            # Without the page and its cookie, say curl.
+            login = Login("", self._unasked(request), time.monotonic())
+            login.identities = self._own(login.user)
         return Call(login, dict(request.query), await self._document(request), request.remote or "")
 
     async def _document(self, request: web.Request) -> Mapping[str, object]:
@@ -156,16 +164,32 @@ class Console:
 
     async def _session(self, request: web.Request) -> web.Response:
         login = self._find(request)
-        if login is not None or self._settings.users:
+        if login is not None:
             return _json(self._api.session(login))
-        return self._begun(request, "")
+        try:
+            return self._begun(request, self._unasked(request))
+        except Refused:
+            return _json(self._api.session(None))
+
+    def _unasked(self, request: web.Request) -> str:
+        """The user who needs no password: of a certificate, or "" where none is needed. Raises Refused."""
+        if not self._settings.needs_login:
+            return ""
+        subject = _subject(request) if self._settings.certificates else None
+        if subject is None:
+            raise Refused(HTTPStatus.UNAUTHORIZED, "log in first")
+        return subject
+
+    def _own(self, user: str) -> Identities:
+        """The identities of a user from the start: those of a certificate."""
+        return self._api.identities_of(user) if user and user not in self._settings.users else ()
 
     async def _login(self, request: web.Request) -> web.Response:
         values = await self._document(request)
         user = arguments.word(values, "user")
         password = arguments.word(values, "password")
         if not self._settings.users:
-            raise Refused(HTTPStatus.BAD_REQUEST, "this console has no users")
+            raise Refused(HTTPStatus.BAD_REQUEST, "this console has no users with passwords")
         address = request.remote or ""
         now = time.monotonic()
         wait = self._throttle.wait(address, now)
@@ -189,6 +213,7 @@ class Console:
 
     def _begun(self, request: web.Request, user: str) -> web.Response:
         login = self._logins.begin(user, time.monotonic())
+        login.identities = self._own(user)
         response = _json(self._api.session(login))
         response.set_cookie(
             _cookie(request),
@@ -235,6 +260,17 @@ class Console:
             content_type="application/octet-stream",
             headers={"Content-Disposition": 'attachment; filename="znode.bin"'},
         )
+
+
+def _subject(request: web.Request) -> str | None:
+    """The subject of the certificate that the browser has shown; None without one."""
+    tls = None if request.transport is None else request.transport.get_extra_info("ssl_object")
+    certificate = None if tls is None else tls.getpeercert(binary_form=True)
+    try:
+        return None if certificate is None else subject_name(certificate)
+    except ValueError as error:
+        log.warning("console: the certificate from %s: %s", request.remote, error)
+        return None
 
 
 def _cookie(request: web.Request) -> str:

@@ -30,7 +30,7 @@ def traffic(facts: Facts) -> dict[str, Any]:
         "connections": len(subject.connections),
         "sessions": subject.session_count,
         "outstanding": subject.log.outstanding,
-        "watches": subject.watches.total(),
+        "watches": subject.watches.held(),
         "notifications": subject.counters.notifications,
         "entriesApplied": subject.log.stats.applied_entries,
         "requestsApplied": subject.log.stats.applied_requests,

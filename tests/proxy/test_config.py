@@ -26,6 +26,7 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
         ("http://one:2379", "https://two:2379", "[::1]:2379"),
     ),
     "admin-listen": ("admin admin_is_wished", "0.0.0.0:8081", (("0.0.0.0", 8081), True)),
+    "admin-tls": ("admin_tls", "on", True),
     "data-dir": ("data_dir", "elsewhere", "elsewhere"),
     "prefix": ("prefix", "/other/tree", "/other/tree"),
     "tick-time": ("tick_time", "500", 500),
@@ -91,7 +92,8 @@ _PARTNERS = {
     "proxy-protocol-from": ("proxy-protocol",),
     **dict.fromkeys(_TLS, _TLS),
     **dict.fromkeys(
-        ("tls-key-password", "tls-ciphers", "listen-tls", "secure-listen", "x509-super-user"), _TLS
+        ("tls-key-password", "tls-ciphers", "listen-tls", "secure-listen", "x509-super-user", "admin-tls"),
+        _TLS,
     ),
 }
 
@@ -458,6 +460,7 @@ def test_there_is_a_console_where_nobody_else_reaches_it_or_its_users_log_in(
         (["--admin-listen", "0.0.0.0:8081", "--console-write", "on"], "--console-users is missing"),
         (["--admin-listen", "none", "--console", "on"], "the console needs --admin-listen"),
         (["--admin-listen", "none", "--console-users", __file__], "the console needs --admin-listen"),
+        (["--admin-tls", "on"], "--admin-tls on needs --tls-cert"),
         (["--console", "off", "--console-write"], "--console off excludes"),
         (["--console-users", "no such file"], "no such file"),
         (["--console", "maybe"], "maybe"),

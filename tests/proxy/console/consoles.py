@@ -3,6 +3,7 @@
 import base64
 import functools
 import json
+import ssl
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
@@ -78,16 +79,22 @@ class Place:
 
 
 @asynccontextmanager
-async def place(*users: str, write: bool = False, **settings: Any) -> AsyncIterator[Place]:
-    """A server and its console, for these users (none: without logins)."""
+async def place(
+    *users: str,
+    write: bool = False,
+    certificates: bool = False,
+    tls: ssl.SSLContext | None = None,
+    **settings: Any,
+) -> AsyncIterator[Place]:
+    """A server and its console, for these users (none: without logins), and for those with certificates."""
     listener = bound_socket("127.0.0.1", 0)
     listener.listen()
     port = listener.getsockname()[1]
     async with serving(FakeEtcd(), max_session_timeout=LONG_SESSION, **settings) as server:
         known = dict.fromkeys(users, _secret()) if users else {}
-        console = console_of(server, ConsoleSettings(known, write, ASSETS, 2 << 20))
+        console = console_of(server, ConsoleSettings(known, certificates, write, ASSETS, 2 << 20))
         admin = AdminServer(server.facts, Commands(server.facts, server.auth), console.application)
-        await admin.start(listener)
+        await admin.start(listener, tls)
         try:
             yield Place(server, console, port)
         finally:

@@ -3,15 +3,21 @@
 import asyncio
 import hashlib
 import io
-from typing import Any
+import ssl
+from pathlib import Path
+from typing import Any, NamedTuple
 from unittest import mock
 
+import aiohttp
 import pytest
 
 from codec.jute import Acl
+from proxy.config import parse
 from proxy.console import api
+from proxy.frontend.certificates import TlsContext
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identities
+from tests.harness.tls import Authority
 from tests.proxy import packets
 from tests.proxy.console.consoles import ASSETS, LONG_SESSION, PASSWORD, Operator, alone, place, text
 from tests.proxy.test_server import Client
@@ -582,3 +588,41 @@ def test_the_page_is_ours_alone() -> None:
         assert "innerHTML" not in words, name
         assert " style=" not in words, name
         assert hashlib.sha256(asset.content).hexdigest().startswith(asset.tag.strip('"'))
+
+
+class _Certificates(NamedTuple):
+    server: ssl.SSLContext
+    plain: ssl.SSLContext  # of a client without a certificate
+    amy: ssl.SSLContext
+
+
+@pytest.fixture
+def certificates(tmp_path: Path) -> _Certificates:
+    authority = Authority(tmp_path)
+    server, amy = authority.issue("server", "127.0.0.1"), authority.issue("amy", common_name="amy")
+    settings = parse(
+        ["--tls-cert", str(server.cert), "--tls-key", str(server.key), "--tls-ca", str(authority.ca)]
+    ).tls
+    plain, named = (ssl.create_default_context(cafile=str(authority.ca)) for _ in range(2))
+    named.load_cert_chain(amy.cert, amy.key)
+    return _Certificates(TlsContext(settings._replace(client_auth="want")).lasting(), plain, named)
+
+
+async def test_a_certificate_is_a_login(certificates: _Certificates) -> None:
+    async with place(certificates=True, write=True, tls=certificates.server) as where:
+        for context in (certificates.plain, certificates.amy):
+            shown = context is certificates.amy
+            connector = aiohttp.TCPConnector(ssl=context)
+            jar = aiohttp.CookieJar(unsafe=True)
+            async with aiohttp.ClientSession(connector=connector, cookie_jar=jar) as session:
+                operator = Operator(session, where.port)
+                operator.url = operator.url.replace("http:", "https:")
+                assert (await operator.ask("node"))[0] == (200 if shown else 401)
+                found = await operator.got("session")
+                assert found["login"] is not shown
+                if shown:
+                    assert found["user"].startswith("CN=amy")
+                    await operator.got("create", {"path": "/a"})
+                else:
+                    assert (await operator.ask("login", {"user": "a", "password": "b"}))[0] == 400
+    assert "/a" in where.server.machine.tree.nodes
