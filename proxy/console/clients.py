@@ -137,7 +137,7 @@ async def pending(subject: Subject, pace: Pace) -> dict[str, Any]:
                         {
                             "operation": operation_name(each.opcode),
                             "path": each.path,
-                            "waitsFor": "log" if each.in_log else "the request before it",
+                            "waitsFor": "the log" if each.in_log else "the request before it",
                             "ms": max(0, now - each.received) // MILLISECOND,
                         }
                         for each in connection.waiting(_MOST_REQUESTS)

@@ -180,4 +180,4 @@ def _words(err: int) -> tuple[int, str]:
 
 def _log(editor: Editor, what: str, path: str, outcome: str) -> None:
     users = ", ".join(user or "local" for user in editor.users)
-    log.info("console: %s from %s: %s %r: %s", users, editor.address, what, path, outcome)
+    log.info("console: %r from %s: %s %r: %s", users, editor.address, what, path, outcome)

@@ -115,8 +115,10 @@ class Console:
         self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
     ) -> web.StreamResponse:
         name = request.path.removeprefix("/console")
-        api = name.startswith("/api/") and name != f"{_API}/data"
-        refused = guard.refusal(request.headers, api=api, needs_login=self._settings.needs_login)
+        kind = guard.Kind.API if name.startswith("/api/") else guard.Kind.PAGE
+        if name == f"{_API}/data":
+            kind = guard.Kind.DATA
+        refused = guard.refusal(request.headers, kind, needs_login=self._settings.needs_login)
         if refused:
             return _error(HTTPStatus.FORBIDDEN, refused)
         try:

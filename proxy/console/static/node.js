@@ -100,5 +100,5 @@ function data(node) {
   show();
   return card("Data", [body, note],
     h("div", { class: "segmented", role: "group", "aria-label": "Show data as" }, buttons),
-    node.stat.dataLength ? h("a", { href: dataAddress(node.path), download: `${node.path.split("/").pop() || "root"}.bin` }, "Download") : null);
+    node.stat.dataLength ? h("a", { href: dataAddress(node.path), download: true }, "Download") : null);
 }

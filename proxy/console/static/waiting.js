@@ -29,7 +29,7 @@ export function waiting(app) {
         ["Client", (row) => row.client],
         ["Waiting", (row) => count(row.outstanding), "n"],
         ["First requests", (row) => row.requests.map((each) =>
-          h("div", null, `${each.operation} `, each.path ? open(each.path) : "", ` for ${each.waitsFor}, since ${span(each.ms)}`))],
+          h("div", null, `${each.operation} `, each.path ? open(each.path) : "", ` waits for ${each.waitsFor}, ${span(each.ms)} so far`))],
       ], now.rows, "No client waits.")),
     ]));
   };

@@ -36,7 +36,7 @@ async def test_requests_without_an_answer_are_told_with_what_they_wait_for() -> 
     (row,) = found["rows"]
     assert (found["clients"], row["session"], row["outstanding"]) == (1, "0x1f", 2)
     first, second = row["requests"][:2]
-    assert (first["operation"], first["path"], first["waitsFor"]) == ("SETD", "/a", "log")
+    assert (first["operation"], first["path"], first["waitsFor"]) == ("SETD", "/a", "the log")
     assert first["ms"] >= 5000
     assert (second["operation"], second["path"], second["waitsFor"]) == (
         "GETD",

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.console.guard import HEADER, host_of, is_loopback, refusal
+from proxy.console.guard import HEADER, Kind, host_of, is_loopback, refusal
 
 _OWN = {"Host": "localhost:8080", HEADER: "1"}
 
@@ -26,19 +26,28 @@ _OWN = {"Host": "localhost:8080", HEADER: "1"}
     ],
 )
 def test_what_another_site_may_not(more: dict[str, str], words: str) -> None:
-    found = refusal({**_OWN, **more}, api=True, needs_login=False)
+    found = refusal({**_OWN, **more}, Kind.API, needs_login=False)
     assert words in found
     assert bool(found) is bool(words)
 
 
 def test_a_request_to_the_api_has_the_header() -> None:
-    assert HEADER in refusal({"Host": "localhost"}, api=True, needs_login=False)
-    assert not refusal({"Host": "localhost"}, api=False, needs_login=False)
+    bare = {"Host": "localhost"}
+    assert HEADER in refusal(bare, Kind.API, needs_login=False)
+    assert not refusal(bare, Kind.DATA, needs_login=False)
+    assert not refusal(bare, Kind.PAGE, needs_login=False)
+
+
+def test_the_page_may_be_linked_to_but_not_its_data() -> None:
+    linked = {**_OWN, "Sec-Fetch-Site": "cross-site"}
+    assert not refusal(linked, Kind.PAGE, needs_login=False)
+    assert refusal(linked, Kind.DATA, needs_login=False)
+    assert refusal({**linked, "Host": "evil.example"}, Kind.PAGE, needs_login=False)
 
 
 def test_with_logins_any_name_may_be_the_proxys() -> None:
     named = {**_OWN, "Host": "zketcd.example", "Origin": "https://zketcd.example"}
-    assert not refusal(named, api=True, needs_login=True)
+    assert not refusal(named, Kind.API, needs_login=True)
 
 
 def test_hosts() -> None:

@@ -3,6 +3,7 @@
 import asyncio
 import hashlib
 import io
+import json
 import ssl
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -626,3 +627,10 @@ async def test_a_certificate_is_a_login(certificates: _Certificates) -> None:
                 else:
                     assert (await operator.ask("login", {"user": "a", "password": "b"}))[0] == 400
     assert "/a" in where.server.machine.tree.nodes
+
+
+async def test_the_documents_example_is_what_a_new_tree_answers() -> None:
+    page = (Path(__file__).parents[3] / "docs" / "console.md").read_text()
+    (shown,) = (line.strip() for line in page.splitlines() if line.startswith('    {"path"'))
+    async with alone() as (_, operator):
+        assert await operator.got("children", path="/", limit=1) == json.loads(shown)
