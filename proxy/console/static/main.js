@@ -172,7 +172,7 @@ function start(session) {
       h("button", { type: "button", onclick: () => identities(session, () => { head(); reset(); }) },
         session.identities.length ? `Identities: ${session.identities.length}` : "Add identity"),
       themeButton(),
-      ...(session.users ? [h("button", { type: "button", onclick: async () => { await post("logout"); leave(); } }, `Log out ${session.user}`)] : []));
+      ...(session.users ? [h("button", { type: "button", class: "user", title: session.user, onclick: async () => { await post("logout"); leave(); } }, `Log out ${session.user}`)] : []));
   };
   // What may be read has changed: show the view anew.
   const reset = () => {
