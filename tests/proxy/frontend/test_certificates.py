@@ -146,9 +146,9 @@ def _shown_by(server: ssl.SSLContext, trusts: Authority) -> bytes:
 
 def test_a_context_that_a_listener_keeps_shows_the_current_certificate(authority: Authority) -> None:
     first, second = (authority.issue(name, "localhost") for name in ("first", "second"))
-    files = TlsContext(_settings(authority, first))
+    files = TlsContext(_settings(authority, first, client_auth="none"))
     kept = files.lasting()
     before = _shown_by(kept, authority)
-    files.current = context_of(_settings(authority, second))
+    files.current = context_of(_settings(authority, second, client_auth="none"))
     after = _shown_by(kept, authority)
     assert [ssl.PEM_cert_to_DER_cert(pair.cert.read_text()) for pair in (first, second)] == [before, after]
