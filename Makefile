@@ -84,8 +84,8 @@ setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs fo
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
-setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, HAProxy, helm, Kerberos, kazoo's suite
-	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client haproxy mandoc openssl kdc
+setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, Chromium, HAProxy, helm, Kerberos, kazoo's suite
+	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client chromium haproxy mandoc openssl kdc
 	@tools/fetch_debian_zookeeper.sh
 
 # Use

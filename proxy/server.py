@@ -234,7 +234,7 @@ class Server:
         await self._tasks.close()
 
     def connection(self) -> Connection:
-        """A connection that comes by another way than a port: a test's."""
+        """A connection that comes by another way than a port: the console's, a test's."""
         return self._ports.connection(admitted=False)
 
     # -- for the log ---------------------------------------------------------------------------------------

@@ -193,8 +193,8 @@ KEYS: Mapping[str, Use | Refuse | Combined | Nothing] = {
     "ssl.context.supplier.class": Refuse(_always("zketcd cannot load Java classes")),
     "ssl.clientHostnameVerification": Refuse(_if_true("zketcd does not check the host names of clients")),
     # The admin server's own limits.
-    "admin.forceHttps": Refuse(_if_true("zketcd's admin server has no TLS: use --admin-listen none")),
-    "admin.needClientAuth": Refuse(_if_true("zketcd's admin server has no TLS: use --admin-listen none")),
+    "admin.forceHttps": Refuse(_if_true("give --admin-tls on in its place, or --admin-listen none")),
+    "admin.needClientAuth": Refuse(_if_true("zketcd's admin server demands none: use --admin-listen none")),
     # Without a meaning.
     **dict.fromkeys(
         (

@@ -15,6 +15,8 @@ from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.sessions import session_text
 
+#: The scheme of an identity that names a user of the console. No ACL can have it, so it permits nothing.
+CONSOLE = "console"
 _SUCCESS, _FAILURE = "success", "failure"
 # This proxy has loaded a state that contains the request, and so does not know what became of it.
 _UNKNOWN = "unknown"
@@ -145,6 +147,8 @@ def _escaped(found: re.Match[str]) -> str:
 def _users(identities: Iterable[Identity]) -> Iterator[str]:
     """The names of a client's users (AuthUtil.getUsers)."""
     for identity in identities:
+        if identity.scheme == CONSOLE:
+            yield f"{CONSOLE}:{identity.id}"
         scheme = SCHEMES.get(identity.scheme)
         if scheme is not None:
             yield scheme.user_name(identity.id)

@@ -22,7 +22,7 @@ from proxy.frontend.order import Order
 from proxy.frontend.outbound import Outbound
 from proxy.frontend.proxy_protocol import Source
 from proxy.frontend.sessions import PASSWORD_BYTES, Session
-from proxy.frontend.waiting import SaslAnswer
+from proxy.frontend.waiting import SaslAnswer, Waiting
 from proxy.frontend.wire import NARROW, WIDE
 from proxy.state.acl import permits
 from proxy.state.auth.ip import java_address
@@ -347,6 +347,10 @@ class Connection(asyncio.Protocol):
     def outstanding(self) -> int:
         """Requests without an answer so far."""
         return self._order.count
+
+    def waiting(self, most: int) -> list[Waiting]:
+        """The first of the requests without an answer, for operators."""
+        return self._order.waiting(most)
 
     def farewell(self) -> None:
         """The client has closed a session that is this server's own."""

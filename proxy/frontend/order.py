@@ -12,13 +12,24 @@ between the two writes around it. While no request waits, reads are answered at 
 import logging
 from collections import deque
 from collections.abc import Callable
+from itertools import islice
 from typing import Any, Protocol
 
 from codec.constants import ErrorCode, KeeperOpCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
 from proxy.frontend.answered import Answered
-from proxy.frontend.waiting import UNKNOWN, Held, Reads, Refused, SaslAnswer, Single, Write
+from proxy.frontend.waiting import (
+    UNKNOWN,
+    Held,
+    Reads,
+    Refused,
+    SaslAnswer,
+    Single,
+    Waiting,
+    Write,
+    path_of,
+)
 from proxy.frontend.wire import NARROW, Wire
 from proxy.state.operation import Client, Operations, Reading, ReadOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
@@ -171,6 +182,16 @@ class Order:
     def has_room(self) -> bool:
         """Whether a client that was not read from because of `wants_pause` may be read from again."""
         return self.count <= _MAX_QUEUE // 2 and self.size < _MAX_QUEUED_BYTES
+
+    def waiting(self, most: int) -> list[Waiting]:
+        """The first requests of the queue, for operators; a run of reads counts as one."""
+        found = []
+        for item in islice(self._queue, most):
+            if type(item) is Write:
+                found.append(Waiting(item.opcode, path_of(item.fields), item.zxid == UNKNOWN, item.received))
+            elif not isinstance(item, Refused):
+                found.append(Waiting(item.opcode, None, False, item.received))
+        return found
 
     # -- taking requests -----------------------------------------------------------------------------------
 

@@ -28,6 +28,7 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
         ("http://one:2379", "https://two:2379", "[::1]:2379"),
     ),
     "admin-listen": ("admin admin_is_wished", "0.0.0.0:8081", (("0.0.0.0", 8081), True)),
+    "admin-tls": ("admin_tls", "on", True),
     "data-dir": ("data_dir", "elsewhere", "elsewhere"),
     "prefix": ("prefix", "/other/tree", "/other/tree"),
     "tick-time": ("tick_time", "500", 500),
@@ -57,6 +58,9 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "log-format": ("log_format", "json", "json"),
     "slow-request-ms": ("slow_request", "250", 250),
     "zoo-cfg": ("zoo_cfg zoo_cfg_ignored zoo_cfg_unknown", os.devnull, (os.devnull, (), ())),
+    "console": ("console", "off", False),
+    "console-users": ("console_users", __file__, __file__),
+    "console-write": ("console_write", "on", True),
     "etcd-ca": ("etcd_ca", __file__, __file__),
     "etcd-cert": ("etcd_cert", __file__, __file__),
     "etcd-key": ("etcd_key", __file__, __file__),
@@ -102,7 +106,8 @@ _PARTNERS = {
     "sasl-super-users": ("sasl-user",),
     **dict.fromkeys(_TLS, _TLS),
     **dict.fromkeys(
-        ("tls-key-password", "tls-ciphers", "listen-tls", "secure-listen", "x509-super-user"), _TLS
+        ("tls-key-password", "tls-ciphers", "listen-tls", "secure-listen", "x509-super-user", "admin-tls"),
+        _TLS,
     ),
 }
 
@@ -438,3 +443,47 @@ def test_a_bad_zoo_cfg_is_one_line(
 
 def test_a_missing_zoo_cfg(capsys: pytest.CaptureFixture[str]) -> None:
     assert "'/no/zoo.cfg' is not a readable file" in _refusal(capsys, "--zoo-cfg", "/no/zoo.cfg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "console"),
+    [
+        ([], True),
+        (["--admin-listen", "127.0.0.1:8081"], True),
+        (["--admin-listen", "[::1]:8081"], True),
+        (["--admin-listen", "localhost:8081"], True),
+        (["--admin-listen", "0.0.0.0:8081"], False),
+        (["--admin-listen", ":8081"], False),
+        (["--admin-listen", "none"], False),
+        (["--admin-listen", "0.0.0.0:8081", "--console-users", __file__], True),
+        (["--admin-listen", "0.0.0.0:8081", "--console", "on", "--console-users", __file__], True),
+        (["--console", "off"], False),
+        (["--console-write"], True),
+    ],
+)
+def test_there_is_a_console_where_nobody_else_reaches_it_or_its_users_log_in(
+    arguments: list[str], console: bool
+) -> None:
+    assert parse(arguments).console is console
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--admin-listen", "0.0.0.0:8081", "--console", "on"], "--console-users is missing"),
+        (["--admin-listen", "0.0.0.0:8081", "--console-write", "on"], "--console-users is missing"),
+        (["--admin-listen", "none", "--console", "on"], "the console needs --admin-listen"),
+        (["--admin-listen", "none", "--console-users", __file__], "the console needs --admin-listen"),
+        (["--admin-tls", "on"], "--admin-tls on needs --tls-cert"),
+        (["--console", "off", "--console-write"], "--console off excludes"),
+        (["--console-users", "no such file"], "no such file"),
+        (["--console", "maybe"], "maybe"),
+    ],
+)
+def test_a_console_that_anybody_could_use_is_refused(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(arguments)
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err

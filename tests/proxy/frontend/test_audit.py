@@ -97,3 +97,9 @@ def test_the_server_and_ended_sessions() -> None:
         f"\tznode={path}\tresult=success"
         for path in ("/a", "/b")
     ]
+
+
+def test_a_user_of_the_console_is_named() -> None:
+    users = (Identity("digest", "joe:hash="), Identity(audit.CONSOLE, "amy"))
+    (line,) = audit.of_request(1, users, "10.0.0.1", OpCode.DELETE, ("/x", -1), 0, b"")
+    assert "user=joe,console:amy\t" in line

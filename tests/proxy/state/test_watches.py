@@ -362,3 +362,13 @@ def test_the_table_agrees_with_zookeepers_two_managers(steps: list[tuple[str, st
         assert table.counts() == (len({name for name, _ in data}), len({path for _, path in data}), len(data))
         assert table.total() == len(data) + len(children)
         assert bool(table) is bool(data or children)
+
+
+def test_what_is_held_counts_each_kind(room: Room) -> None:
+    assert room.table.held() == 0
+    room.table.data.add("/a", room.a)
+    room.table.children.add("/a", room.a)
+    room.table.add_lasting("/a", room.b, recursive=True)
+    assert (room.table.held(), room.table.total()) == (3, 3)
+    room.table.add_lasting("/a", room.a, recursive=False)
+    assert (room.table.held(), room.table.total()) == (4, 3)
