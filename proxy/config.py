@@ -1,5 +1,6 @@
 """Configuration: command line, environment (`ZKETCD_...`), TOML file, zoo.cfg, in order of precedence."""
 
+import argparse
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -227,6 +228,15 @@ def _take_zoo_cfg(parser: Any, given: Any) -> tuple[tuple[str, ...], tuple[str, 
     return found.ignored, found.unknown
 
 
+class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Tells defaults, where there are any."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default in (None, ""):
+            return action.help
+        return super()._get_help_string(action)
+
+
 def parser(command: str = "") -> Any:
     """The parser of `python -m proxy`; with a name, of that command of `zketcd`."""
     made = configargparse.ArgumentParser(
@@ -234,7 +244,7 @@ def parser(command: str = "") -> Any:
         description=_DESCRIPTION,
         auto_env_var_prefix="ZKETCD_",
         config_file_parser_class=configargparse.TomlConfigParser([_TABLE]),
-        formatter_class=configargparse.ArgumentDefaultsHelpFormatter,
+        formatter_class=_HelpFormatter,
         allow_abbrev=False,
     )
     add = made.add_argument
