@@ -158,7 +158,7 @@ class Session(asyncio.Protocol):
             raise SessionExpired(f"{address} refuses session {last[1]:#x}")
         session.id, session.password, session.timeout_ms = granted
         session.zxid = last[0]
-        session.meter.sessions += 1
+        session.meter.opened()
         session._check_in(loop.time())
         return session
 
@@ -260,7 +260,7 @@ class Session(asyncio.Protocol):
             self._watches.setdefault((of_children, request.path), []).append(watch)
 
     def _notify(self, event: zk.Event) -> None:
-        self.meter.events += 1
+        self.meter.notified()
         for of_children, ends in ((False, zk.ENDS_DATA_WATCH), (True, zk.ENDS_CHILD_WATCH)):
             if event.type in ends:
                 for watch in self._watches.pop((of_children, event.path), ()):

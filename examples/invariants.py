@@ -7,3 +7,13 @@ class Violation(Exception):
     def __init__(self, invariant: str, message: str) -> None:
         super().__init__(f"{invariant}: {message}")
         self.invariant = invariant
+
+
+def first_violation(errors: BaseExceptionGroup[BaseException]) -> Violation | None:
+    """The first violation among what the tasks of a TaskGroup raised, None if there is none."""
+    for error in errors.exceptions:
+        if isinstance(error, Violation):
+            return error
+        if isinstance(error, BaseExceptionGroup) and (inner := first_violation(error)) is not None:
+            return inner
+    return None

@@ -15,16 +15,33 @@ class Meter:
         self.restart()
 
     def restart(self) -> None:
-        """Forget everything: what is measured begins now."""
+        """Forget everything: the timed part begins."""
+        self._counting = True
         self.requests: Counter[str] = Counter()  # sent, by the name of their type; a multi is one
         self.latencies: Latencies = Counter()  # of answered requests
         self.events = 0  # watch events that came
         self.sessions = 0  # opened
 
+    def stop(self) -> None:
+        """The timed part is over: what comes now does not count."""
+        self._counting = False
+
     def sent(self, opcode: OpCode) -> None:
         """A request leaves."""
-        self.requests[opcode.name] += 1
+        if self._counting:
+            self.requests[opcode.name] += 1
 
     def answered(self, nanoseconds: int) -> None:
         """A request that took so long was answered, be it by an error."""
-        self.latencies[nanoseconds // 1000] += 1
+        if self._counting:
+            self.latencies[nanoseconds // 1000] += 1
+
+    def notified(self) -> None:
+        """A watch event came."""
+        if self._counting:
+            self.events += 1
+
+    def opened(self) -> None:
+        """A session was opened."""
+        if self._counting:
+            self.sessions += 1

@@ -136,6 +136,16 @@ def multi(parts: Sequence[Request[object]]) -> Request[list[object]]:
     return Request(OpCode.MULTI, b"".join(packed) + _END_OF_PARTS, read)
 
 
+def stamped(request: Request[T]) -> Request[tuple[T, int]]:
+    """The same, with the zxid of the reply's header behind the answer: for a write, the write's own."""
+
+    def read(reader: Reader) -> tuple[T, int]:
+        zxid = header(reader.data).zxid
+        return request.read(reader), zxid
+
+    return Request(request.opcode, request.body, read, request.path)
+
+
 def multi_errors(reader: Reader) -> list[int]:
     """The codes of a failed multi's parts: 0 before the one that failed, RUNTIME_INCONSISTENCY behind it."""
     codes: list[int] = []

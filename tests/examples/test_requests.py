@@ -84,6 +84,12 @@ def test_a_stat_that_is_cut_is_malformed() -> None:
         zk.header(bytes(15))
 
 
+def test_an_answer_with_its_zxid() -> None:
+    header = records.encode(records.ReplyHeader, {"xid": 1, "zxid": 77, "err": 0})
+    frame = header + records.encode(records.CreateResponse, {"path": "/a"})
+    assert zk.stamped(zk.create("/a")).read(zk.body(frame)) == ("/a", 77)
+
+
 def _multi_reply(*parts: tuple[OpCode, Mapping[str, object]]) -> Reader:
     operations: list[dict[str, object]] = [
         {"header": {"type": opcode, "done": False, "err": body.get("err", 0)}, "body": body}
