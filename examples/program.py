@@ -107,11 +107,8 @@ def _node(value: str) -> str:
     raise argparse.ArgumentTypeError(f"{value!r} isn't the path of a node")
 
 
-def parser(workload: Workload) -> argparse.ArgumentParser:
-    """The command line of a workload."""
-    made = argparse.ArgumentParser(
-        prog=f"python -m examples.{workload.name}", description=workload.summary, allow_abbrev=False
-    )
+def add_servers(made: argparse.ArgumentParser) -> None:
+    """The options that say where a program runs."""
     made.add_argument(
         "server",
         nargs="?",
@@ -129,6 +126,34 @@ def parser(workload: Workload) -> argparse.ArgumentParser:
         "--proxies", type=count, default=1, help="with --start: zketcd's proxies (default: %(default)s)"
     )
     made.add_argument(
+        "--below", type=_node, default="/", metavar="PATH", help="where the run makes its node (default: /)"
+    )
+
+
+def check_servers(command: argparse.ArgumentParser, options: argparse.Namespace) -> None:
+    """End the process with 2 where the options of `add_servers` contradict each other."""
+    if options.start == (options.server is not None):
+        command.error("give a server's address or --start, and not both")
+    if options.start and options.beside:
+        command.error("--start compares with a ZooKeeper that it starts: leave --beside out")
+    if options.beside and options.beside.label == options.server.label:
+        command.error(f"both servers have the label {options.server.label}")
+
+
+def servers_of(stack: ExitStack, options: argparse.Namespace) -> list[Server]:
+    """Those that the options name, or that are started for as long as the stack lives."""
+    if options.start:
+        return stack.enter_context(started(options.proxies))
+    return [options.server, *([options.beside] if options.beside else [])]
+
+
+def parser(workload: Workload) -> argparse.ArgumentParser:
+    """The command line of a workload."""
+    made = argparse.ArgumentParser(
+        prog=f"python -m examples.{workload.name}", description=workload.summary, allow_abbrev=False
+    )
+    add_servers(made)
+    made.add_argument(
         "--seconds", type=seconds, default=10.0, help="length of the timed part (default: %(default)g)"
     )
     made.add_argument(
@@ -139,9 +164,6 @@ def parser(workload: Workload) -> argparse.ArgumentParser:
         type=count,
         default=1,
         help="run so often on each server in turn and give medians (default: 1)",
-    )
-    made.add_argument(
-        "--below", type=_node, default="/", metavar="PATH", help="where the run makes its node (default: /)"
     )
     made.add_argument(
         "--keep", action="store_true", help="leave the run's node there; one with a violation always stays"
@@ -155,21 +177,13 @@ def main(workload: Workload, arguments: Sequence[str] | None = None) -> int:
     """Run a workload's command; its exit code. Wrong usage exits with 2."""
     command = parser(workload)
     options = command.parse_args(arguments)
-    if options.start == (options.server is not None):
-        command.error("give a server's address or --start, and not both")
-    if options.start and options.beside:
-        command.error("--start compares with a ZooKeeper that it starts: leave --beside out")
+    check_servers(command, options)
     if options.json and not options.json.parent.is_dir():
         command.error(f"{options.json}: there is no folder {options.json.parent}")
     facts = machine()
     try:
         with ExitStack() as stack:
-            if options.start:
-                servers = stack.enter_context(started(options.proxies))
-            else:
-                servers = [options.server, *([options.beside] if options.beside else [])]
-            if len({each.label for each in servers}) < len(servers):
-                command.error(f"both servers have the label {servers[0].label}")
+            servers = servers_of(stack, options)
             found = _rounds(workload, servers, options)
     except _Violated as violated:
         print(f"{workload.name}: VIOLATED {violated}", file=sys.stderr)
