@@ -164,11 +164,12 @@ class _Director:
         await self._until(lambda: all(replica.idle for replica in replicas), "the last proposals")
         deadline = time.monotonic() + self._patience_s
         while True:
+            # As of before the tree is read: who catches up while it is read is not in it.
+            reached = {each.name: each.pointer if each.level.is_set() else -1 for each in replicas}
             async with connected(self._settings.addresses) as session:
                 end = await read_end(session, self._settings.layout, replicas)
-            behind = [
-                r.name for r in replicas if not (r.level.is_set() and r.pointer >= max(end.log, default=0))
-            ]
+            last = max(end.log, default=0)
+            behind = [name for name, pointer in reached.items() if pointer < last]
             busy = [n for n, entry in end.log.items() if "try" in entry.children or entry.active]
             if not (behind or busy or end.locked or end.counters):
                 return end
