@@ -77,4 +77,4 @@ async def test_database_replicated(start: Start) -> None:
         async with connected(addresses) as session:
             await session.call(create("/database"))
         found = await run(Surroundings(addresses, "/database", Meter()), options, meanwhile=fail)
-        assert found.facts["sessions begun again, after the timed part"] > 0
+        assert found.facts["sessions begun again, after the timed part"] > 0, "the faults were felt"

@@ -13,6 +13,7 @@ from codec.jute import Reader
 from examples.client import Address, Session, Watch, connected
 from examples.database_replicated.__main__ import WORKLOAD
 from examples.database_replicated.layout import Layout, number_of
+from examples.database_replicated.ledger import Ledger
 from examples.database_replicated.replica import Replica, Settings
 from examples.database_replicated.run import run
 from examples.invariants import Violation
@@ -21,6 +22,7 @@ from examples.program import Findings, Surroundings, main, parser
 from examples.requests import Children, Request, children, create, delete, sync
 from examples.tree import delete_tree
 from tests.harness import ZketcdServer, ZooKeeperServer
+from tests.harness.waiting import eventually
 
 Kind = Callable[[int, Settings], Replica]
 
@@ -32,11 +34,20 @@ def _options(**given: object) -> argparse.Namespace:
     return options
 
 
+async def _enough(ledger: Ledger) -> None:
+    """However slow the machine is, so many entries are there before a run ends."""
+
+    async def there() -> bool:
+        return ledger.last > 40
+
+    await eventually(there, "40 entries", 120.0)
+
+
 async def _run(addresses: Sequence[Address], options: argparse.Namespace, **how: Any) -> Findings:
     async with connected(addresses) as session:
         root = await session.call(create("/database-", mode=CreateMode.PERSISTENT_SEQUENTIAL))
         try:
-            return await run(Surroundings(addresses, root, Meter()), options, **how)
+            return await run(Surroundings(addresses, root, Meter()), options, meanwhile=_enough, **how)
         finally:
             await delete_tree(session, root)
 
@@ -51,19 +62,24 @@ async def test_a_run_on_two_proxies_with_all_kinds_of_losses(
 ) -> None:
     addresses = [Address("127.0.0.1", server.port) for server in zketcd_pair]
     found = await _run(addresses, _options(losses=4, session_timeout=2.0, logs_to_keep=8))
-    assert found.steps > 0
     assert found.facts["replicas lost"] == 4
-    assert found.facts["recoveries, after the timed part"] >= 2
-    assert found.facts["entries deleted, after the timed part"] > 0
+    assert _total(found, "recoveries") >= 2
+    assert _total(found, "entries deleted") > 0
+
+
+def _total(found: Findings, what: str) -> float:
+    """In the timed part, and after it."""
+    return sum(number for name, number in found.facts.items() if name.startswith(what))
 
 
 async def test_initiators_that_are_cancelled(zookeeper: list[Address]) -> None:
     found = await _run(zookeeper, _options(), cancel_after_s=0.0005)
-    assert found.facts["entries rolled back"] > 0
+    assert _total(found, "entries rolled back") > 0
 
 
 async def test_a_single_replica(zookeeper: list[Address]) -> None:
-    assert (await _run(zookeeper, _options(replicas=1, losses=4, session_timeout=1.5))).steps > 0
+    found = await _run(zookeeper, _options(replicas=1, losses=4, session_timeout=1.5))
+    assert found.facts["replicas lost"] == 3, "nobody would append entries while it stays away"
 
 
 def test_the_command(zookeeper_server: ZooKeeperServer, capsys: pytest.CaptureFixture[str]) -> None:
@@ -71,7 +87,6 @@ def test_the_command(zookeeper_server: ZooKeeperServer, capsys: pytest.CaptureFi
     assert main(WORKLOAD, arguments) == 0
     printed = capsys.readouterr().out
     assert "| requests a DDL entry |" in printed
-    assert "| proposed to committed, p99, ms |" in printed
     assert printed.endswith("all invariants held\n")
 
 
@@ -155,7 +170,7 @@ async def test_a_wrong_replica_is_found(
         return wrong(number, settings) if number == 1 else Replica(number, settings)
 
     with pytest.raises(Violation) as found:
-        await _run(zookeeper, _options(seconds=1.0), kind=kind, patience_s=20.0)
+        await _run(zookeeper, _options(), kind=kind, patience_s=60.0)
     assert found.value.invariant in invariants, found.value
 
 
