@@ -153,6 +153,9 @@ class Session(asyncio.Protocol):
         except TimeoutError:
             session.drop()
             raise ConnectionLost(f"{address} did not answer in {operation_timeout_s:g} s") from None
+        except asyncio.CancelledError:
+            session.drop()
+            raise
         if granted.session == 0:
             session.drop()
             raise SessionExpired(f"{address} refuses session {last[1]:#x}")
@@ -298,6 +301,7 @@ class Session(asyncio.Protocol):
             self._transport.abort()
         if not self._greeting.done():
             self._greeting.set_exception(ConnectionLost(reason))
+            self._greeting.exception()  # nobody waits for it where the opening was given up
         for waiting in self._waiting:
             if not waiting.future.done():
                 waiting.future.set_exception(ConnectionLost(reason))

@@ -9,11 +9,9 @@ class Violation(Exception):
         self.invariant = invariant
 
 
-def first_violation(errors: BaseExceptionGroup[BaseException]) -> Violation | None:
-    """The first violation among what the tasks of a TaskGroup raised, None if there is none."""
-    for error in errors.exceptions:
-        if isinstance(error, Violation):
-            return error
-        if isinstance(error, BaseExceptionGroup) and (inner := first_violation(error)) is not None:
-            return inner
-    return None
+def leading(errors: BaseExceptionGroup[BaseException]) -> BaseException:
+    """Of what the tasks of a TaskGroup raised: the first violation, or else the first error."""
+    leaves = [
+        leading(error) if isinstance(error, BaseExceptionGroup) else error for error in errors.exceptions
+    ]
+    return next((leaf for leaf in leaves if isinstance(leaf, Violation)), leaves[0])

@@ -170,10 +170,6 @@ class Ledger:
         if len(others) == len(self.replicas) and number in self.committed:
             self._count(self.spread, now - self.committed[number])
 
-    def skipped(self, replica: str, number: int) -> None:
-        """A replica saw that an entry was not committed. That nobody applied it is judged at the end."""
-        self.note("entries skipped")
-
     def recovered(self, replica: str, number: int, digest: str) -> None:
         """A replica took the snapshot as of an entry."""
         history = self._history[replica]

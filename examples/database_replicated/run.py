@@ -11,7 +11,7 @@ from examples.client import OPERATION_TIMEOUT_S, Session, connected
 from examples.database_replicated.layout import Layout, number_of
 from examples.database_replicated.ledger import End, LastEntry, LastReplica, Ledger
 from examples.database_replicated.replica import Fate, Replica, Settings
-from examples.invariants import Violation, first_violation
+from examples.invariants import Violation, leading
 from examples.program import Findings, Surroundings, count, seconds
 from examples.requests import children, exists, get, maybe, sync
 
@@ -53,7 +53,7 @@ async def run(
     patience_s: float = PATIENCE_S,
     meanwhile: Callable[[Ledger], Awaitable[None]] | None = None,
 ) -> Findings:
-    """Run once. Raises Violation.
+    """Run once. Raises Violation, and ConnectionLost if the servers stay away.
 
     `meanwhile` is called after the timed part, while the replicas go on: tests inject faults there.
     """
@@ -81,10 +81,7 @@ async def run(
             for task in tasks:
                 task.cancel()
     except BaseExceptionGroup as errors:
-        violation = first_violation(errors)
-        if violation is None:
-            raise
-        raise violation from errors
+        raise leading(errors) from errors
     return findings
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from codec.constants import CreateMode, OpCode
 from codec.jute import Reader
-from examples.client import Address, Session, Watch, connected
+from examples.client import Address, ConnectionLost, Session, Watch, connected
 from examples.database_replicated.__main__ import WORKLOAD
 from examples.database_replicated.layout import Layout, number_of
 from examples.database_replicated.ledger import Ledger
@@ -88,6 +88,17 @@ def test_the_command(zookeeper_server: ZooKeeperServer, capsys: pytest.CaptureFi
     printed = capsys.readouterr().out
     assert "| requests a DDL entry |" in printed
     assert printed.endswith("all invariants held\n")
+
+
+def test_servers_that_stay_away_in_the_middle(
+    zookeeper_server: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    async def connect(*_: object, **__: object) -> Session:
+        raise ConnectionLost("no session")
+
+    monkeypatch.setattr("examples.database_replicated.replica.connect", connect)
+    assert main(WORKLOAD, [zookeeper_server.address, "--replicas", "2"]) == 2
+    assert capsys.readouterr().err.splitlines()[-1] == "database_replicated: no session"
 
 
 class _SkipsAnEntry(Replica):
