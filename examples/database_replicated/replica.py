@@ -218,7 +218,7 @@ class Replica:
             after = session.send(get(places.max_log_ptr))
             found = dict(zip(names, [await answer for answer in asked], strict=True))
             number = int((await after).data)
-            if self._accepts_snapshot(before, number):
+            if number == before:
                 break
             before = number
         tables = {name: node.data.decode() for name, node in found.items() if node is not None}
@@ -226,9 +226,8 @@ class Replica:
         await session.multi(*places.recover(self._fence, number, self.name, digest))
         self.tables, self.pointer = tables, number
         self._ledger.recovered(self.name, number, digest)
-
-    def _accepts_snapshot(self, before: int, after: int) -> bool:
-        return before == after
+        for own in [own for own in self._own if own <= number]:
+            self._own.pop(own).done.set()  # cancelled long ago: the worker does not look at it any more
 
     async def _max_log_ptr(self) -> int:
         return int((await self.session.call(get(self._places.max_log_ptr))).data)
@@ -240,7 +239,7 @@ class Replica:
             listing, changed = await self.session.watched(children(self._places.log))
             pending = sorted(n for n in map(number_of, listing.names) if n > self.pointer)
             if pending and pending[0] > self.pointer + 1:
-                await self._recover_if_lost(pending[0])
+                await self._recover_if_lost()
             for number in pending:
                 if number > self.pointer:
                     await self._look_at(number)
@@ -253,8 +252,8 @@ class Replica:
             if self.session.lost.is_set():
                 raise ConnectionLost("the connection was lost")
 
-    async def _recover_if_lost(self, number: int) -> bool:
-        """Entries before `number` are missing: if they may have been deleted, the tables are of no use."""
+    async def _recover_if_lost(self) -> bool:
+        """The next entries, or their marks, are missing: if they may have been deleted, take the snapshot."""
         if await self._max_log_ptr() - self.pointer <= self._keep:
             return False
         await self._recover()
@@ -268,7 +267,7 @@ class Replica:
             return
         await self._wait_for_initiator(f"{node}/try")
         if not await self._is_committed(number):
-            if not await self._recover_if_lost(number):
+            if not await self._recover_if_lost():
                 self._ledger.note("entries skipped")  # if somebody applied it, `judge` finds it lost here
                 self.pointer = number
             return
