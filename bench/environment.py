@@ -7,12 +7,16 @@ from datetime import UTC, datetime
 from tests.harness import zookeeper_jar_version
 
 
-def here_and_now() -> dict[str, object]:
-    """The time, cores, versions, and how busy the machine is."""
+def machine() -> dict[str, object]:
+    """The time, cores, and how busy the machine is."""
     return {
         "time": datetime.now(UTC).isoformat(timespec="seconds"),
         "cores": os.cpu_count(),
         "python": platform.python_version(),
-        "zookeeper": zookeeper_jar_version(),
         "load average at start": os.getloadavg()[0],
     }
+
+
+def here_and_now() -> dict[str, object]:
+    """The machine, and the version of the ZooKeeper that the harness starts. Raises BinaryMissing."""
+    return {**machine(), "zookeeper": zookeeper_jar_version()}

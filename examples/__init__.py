@@ -1,0 +1,13 @@
+"""Programs that do to ZooKeeper what real users do, and check that nothing of it was lost.
+
+Each workload is a package with a command: `python -m examples.NAME HOST:PORT`. It runs against any ZooKeeper,
+Keeper or zketcd, checks its invariants while it runs and at its end, and prints throughput, latency and
+requests for each step. README.md lists the workloads; docs/workloads.md has their invariants and figures.
+
+* `requests` is what a client can ask, and how replies are read. Pure.
+* `client` is one session on one connection: requests, replies, watches, pings.
+* `meter` counts requests and keeps their latencies.
+* `invariants` says what is wrong when an invariant is violated.
+* `program` is what the commands have in common: options, comparison of two servers, tables, JSON, exit codes.
+* `servers` starts real ZooKeeper and zketcd for `--start`.
+"""

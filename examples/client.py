@@ -1,0 +1,369 @@
+"""A ZooKeeper client for workloads with many simulated hosts in one process: one session on one connection.
+
+Here: bytes from and to one socket, requests in flight, watches, pings. It does what ClickHouse's client does
+when anything goes wrong: the connection is over, all that waits for an answer gets `ConnectionLost`, and the
+host opens another session. Whoever wants to keep the session opens the next connection with `resume`.
+Nothing is sent twice by itself.
+"""
+
+import asyncio
+import time
+from collections import deque
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
+from typing import Any, NamedTuple, Self, TypeVar, cast
+
+from codec.constants import ErrorCode, OpCode, Xid
+from codec.errors import MalformedPacket
+from codec.framing import Framer
+from codec.jute import Reader
+from codec.packets import read_multi_header
+from examples import requests as zk
+from examples.meter import Meter
+
+T = TypeVar("T")
+
+#: A connection over which nothing has come for so long, although something was asked, is over: ClickHouse's
+#: operation_timeout_ms.
+OPERATION_TIMEOUT_S = 10.0
+SESSION_TIMEOUT_MS = 30_000
+#: How long `connect` tries.
+PATIENCE_S = 60.0
+_MAX_FRAME = 1 << 26
+_PAUSE_S = 0.1
+
+
+class ZooKeeperError(Exception):
+    """The server answered a request with an error."""
+
+    def __init__(self, code: int, what: str) -> None:
+        super().__init__(f"{what}: {zk.name_of(code)}")
+        self.code = code
+
+
+class MultiFailed(ZooKeeperError):
+    """A multi was refused. `failed` is the number of the first part that failed, `code` its error."""
+
+    def __init__(self, codes: Sequence[int], what: str) -> None:
+        self.failed = next((number for number, code in enumerate(codes) if code), 0)
+        super().__init__(codes[self.failed], f"part {self.failed} of a {what}")
+        self.codes = codes
+
+
+class ConnectionLost(Exception):
+    """The connection is over. A request that waited may or may not have been applied."""
+
+
+class SessionExpired(ConnectionLost):
+    """The server does not know the session that was to be resumed."""
+
+
+class Address(NamedTuple):
+    """Where a server listens."""
+
+    host: str
+    port: int
+
+    def __str__(self) -> str:
+        return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
+
+
+class Watch:
+    """A one-shot watch, from the moment at which ZooKeeper set it."""
+
+    def __init__(self) -> None:
+        self.event: zk.Event | None = None
+        """What happened; None before that, and if the connection was lost."""
+        self._fired = asyncio.Event()
+
+    @property
+    def fired(self) -> bool:
+        """Whether the event came, or can no longer come because the connection is over."""
+        return self._fired.is_set()
+
+    def fire(self, event: zk.Event | None) -> None:
+        """Wake who waits."""
+        self.event = event
+        self._fired.set()
+
+    async def wait(self, timeout_s: float | None = None) -> bool:
+        """Whether it has fired, at the latest after the timeout."""
+        try:
+            async with asyncio.timeout(timeout_s):
+                await self._fired.wait()
+        except TimeoutError:
+            return False
+        return True
+
+
+class _Waiting(NamedTuple):
+    xid: int
+    request: zk.Request[Any]
+    future: asyncio.Future[Any]
+    watch: Watch | None
+    since: int
+
+
+class Session(asyncio.Protocol):
+    """One session on one connection. Make it with `Session.open` or `connect`."""
+
+    def __init__(self, address: Address, meter: Meter, operation_timeout_s: float) -> None:
+        self.address = address
+        self.id = 0
+        self.password = bytes(16)
+        self.timeout_ms = 0
+        self.zxid = 0
+        """The highest zxid that a reply has had."""
+        self.meter = meter
+        self.lost = asyncio.Event()
+        """Set when the connection is over."""
+        self._operation_timeout_s = operation_timeout_s
+        self._reason = "closed"
+        self._transport: asyncio.Transport | None = None
+        self._framer = Framer(_MAX_FRAME)
+        self._greeting: asyncio.Future[zk.Connected] = asyncio.get_running_loop().create_future()
+        self._waiting: deque[_Waiting] = deque()
+        self._watches: dict[tuple[bool, str], list[Watch]] = {}  # by (of children, path)
+        self._xid = 0
+        self._heard = 0.0
+        self._timer: asyncio.TimerHandle | None = None
+
+    @classmethod
+    async def open(
+        cls,
+        address: Address,
+        *,
+        timeout_ms: int = SESSION_TIMEOUT_MS,
+        operation_timeout_s: float = OPERATION_TIMEOUT_S,
+        meter: Meter | None = None,
+        resume: "Session | None" = None,
+    ) -> Self:
+        """Open a session, or go on with that of `resume`.
+
+        Raises SessionExpired, ConnectionLost or OSError.
+        """
+        loop = asyncio.get_running_loop()
+        session = cls(address, meter or Meter(), operation_timeout_s)
+        try:
+            async with asyncio.timeout(operation_timeout_s):
+                await loop.create_connection(lambda: session, address.host, address.port)
+                last = (resume.zxid, resume.id, resume.password) if resume else (0, 0, bytes(16))
+                session._write(zk.connect(timeout_ms, *last))
+                granted = await session._greeting
+        except TimeoutError:
+            session.drop()
+            raise ConnectionLost(f"{address} did not answer in {operation_timeout_s:g} s") from None
+        except asyncio.CancelledError:
+            session.drop()
+            raise
+        if granted.session == 0:
+            session.drop()
+            raise SessionExpired(f"{address} refuses session {last[1]:#x}")
+        session.id, session.password, session.timeout_ms = granted
+        session.zxid = last[0]
+        session.meter.opened()
+        session._check_in(loop.time())
+        return session
+
+    async def call(self, request: zk.Request[T]) -> T:
+        """The answer to a request. Raises ZooKeeperError (a multi: MultiFailed) or ConnectionLost."""
+        return await self.send(request)
+
+    async def watched(self, request: zk.Request[T]) -> tuple[T, Watch]:
+        """The answer to exists, get or children, and the watch that it has set.
+
+        If the node is missing only exists sets a watch; that of another request has fired from the beginning.
+        """
+        watch = Watch()
+        return await self.send(request, watch), watch
+
+    async def multi(self, *parts: zk.Request[Any]) -> list[Any]:
+        """The answers of all parts. Raises MultiFailed or ConnectionLost: see `call`."""
+        return await self.send(zk.multi(parts))
+
+    def send(self, request: zk.Request[T], watch: Watch | None = None) -> asyncio.Future[T]:
+        """Send a request without waiting; the future has what `call` returns or raises.
+
+        Requests of one session are applied and answered in the order in which they were sent.
+        """
+        future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
+        if self.lost.is_set():
+            future.set_exception(ConnectionLost(self._reason))
+            future.exception()  # whoever awaits it gets it; who does not has been told by `lost`
+            return future
+        self._xid += 1
+        self.meter.sent(request.opcode)
+        self._waiting.append(_Waiting(self._xid, request, future, watch, time.perf_counter_ns()))
+        self._write(zk.packet(self._xid, request, watch=watch is not None))
+        return future
+
+    async def close(self) -> None:
+        """End the session, and with it its ephemeral nodes."""
+        try:
+            await self.call(zk.close())
+        except ConnectionLost:
+            pass
+        finally:
+            self.drop()
+
+    def drop(self) -> None:
+        """Close the connection without a word: the session lives on until its timeout."""
+        self._end("dropped")
+
+    # What asyncio calls.
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """See asyncio."""
+        self._transport = cast(asyncio.Transport, transport)  # uvloop's is no subclass
+
+    def data_received(self, data: bytes) -> None:
+        """See asyncio."""
+        self._heard = asyncio.get_running_loop().time()
+        try:
+            for frame in self._framer.feed(data):
+                if self._greeting.done():
+                    self._take(frame)
+                else:
+                    self._greeting.set_result(zk.connected(frame))
+        except MalformedPacket as error:
+            self._end(f"the server sent a malformed packet: {error}")
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """See asyncio."""
+        self._end(f"the connection was lost: {error}" if error else "the server closed the connection")
+
+    def _take(self, frame: bytes) -> None:
+        header, body = zk.header(frame), zk.body(frame)
+        if header.xid == Xid.NOTIFICATION:
+            self._notify(zk.event(body))
+            return
+        if header.xid == Xid.PING:
+            return
+        if not self._waiting or self._waiting[0].xid != header.xid:
+            raise MalformedPacket(f"a reply with xid {header.xid} answers nothing")
+        waiting = self._waiting[0]
+        answer = _answer_of(waiting.request, header.error, body)  # may raise: then it waits until the end
+        self._waiting.popleft()
+        self.zxid = max(self.zxid, header.zxid)
+        self.meter.answered(time.perf_counter_ns() - waiting.since)
+        if waiting.watch is not None:
+            self._register(waiting.watch, waiting.request, header.error)
+        if waiting.future.cancelled():
+            return
+        if isinstance(answer, ZooKeeperError):
+            waiting.future.set_exception(answer)
+        else:
+            waiting.future.set_result(answer)
+
+    def _register(self, watch: Watch, request: zk.Request[Any], error: int) -> None:
+        of_children = request.opcode == OpCode.GET_CHILDREN2
+        if error and not (error == ErrorCode.NO_NODE and request.opcode == OpCode.EXISTS):
+            watch.fire(None)
+        else:
+            self._watches.setdefault((of_children, request.path), []).append(watch)
+
+    def _notify(self, event: zk.Event) -> None:
+        self.meter.notified()
+        for of_children, ends in ((False, zk.ENDS_DATA_WATCH), (True, zk.ENDS_CHILD_WATCH)):
+            if event.type in ends:
+                for watch in self._watches.pop((of_children, event.path), ()):
+                    watch.fire(event)
+
+    def _check_in(self, sent: float) -> None:
+        """Ping at a third of the timeout, and give a silent server up."""
+        loop = asyncio.get_running_loop()
+        now = loop.time()
+        waited = self._waiting and (time.perf_counter_ns() - self._waiting[0].since) / 1e9
+        if waited and min(waited, now - self._heard) > self._operation_timeout_s:
+            self._end(f"{self.address} did not answer in {self._operation_timeout_s:g} s")
+            return
+        if now - self._heard > self.timeout_ms / 1000:
+            self._end(f"{self.address} was silent for a session's timeout")
+            return
+        if now - sent >= self.timeout_ms / 3000:
+            self._write(zk.PING)
+            sent = now
+        pause = min(self.timeout_ms / 6000, self._operation_timeout_s / 4)
+        self._timer = loop.call_later(pause, self._check_in, sent)
+
+    def _write(self, data: bytes) -> None:
+        assert self._transport is not None
+        self._transport.write(data)
+
+    def _end(self, reason: str) -> None:
+        if self.lost.is_set():
+            return
+        self._reason = reason
+        self.lost.set()
+        if self._timer is not None:
+            self._timer.cancel()
+        if self._transport is not None:
+            self._transport.abort()
+        if not self._greeting.done():
+            self._greeting.set_exception(ConnectionLost(reason))
+            self._greeting.exception()  # nobody waits for it where the opening was given up
+        for waiting in self._waiting:
+            if not waiting.future.done():
+                waiting.future.set_exception(ConnectionLost(reason))
+                waiting.future.exception()
+        self._waiting.clear()
+        for watches in self._watches.values():
+            for watch in watches:
+                watch.fire(None)
+        self._watches.clear()
+
+
+def _answer_of(request: zk.Request[Any], error: int, body: Reader) -> Any:
+    """What a reply says: an answer, or a ZooKeeperError. Raises MalformedPacket."""
+    what = f"{request.opcode.name} {request.path}".rstrip()
+    if error == ErrorCode.NO_NODE and request.none_if_missing:
+        return None
+    if request.opcode == OpCode.MULTI and body.remaining:
+        # Its header has no error: the parts have, all of them if one failed.
+        first = Reader(body.data, body.position)
+        opcode, done, _ = read_multi_header(first)
+        if opcode == OpCode.ERROR and not done:
+            return MultiFailed(zk.multi_errors(body), what)
+    return ZooKeeperError(error, what) if error else request.read(body)
+
+
+async def connect(
+    addresses: Sequence[Address],
+    first: int = 0,
+    *,
+    timeout_ms: int = SESSION_TIMEOUT_MS,
+    operation_timeout_s: float = OPERATION_TIMEOUT_S,
+    patience_s: float = PATIENCE_S,
+    meter: Meter | None = None,
+) -> Session:
+    """A new session at the first of the servers that takes one, beginning with number `first`.
+
+    Tries them in turn for `patience_s`, then raises ConnectionLost with the last reason.
+    """
+    deadline = time.monotonic() + patience_s
+    number = first
+    while True:
+        try:
+            return await Session.open(
+                addresses[number % len(addresses)],
+                timeout_ms=timeout_ms,
+                operation_timeout_s=operation_timeout_s,
+                meter=meter,
+            )
+        except (ConnectionLost, OSError) as error:
+            if time.monotonic() > deadline:
+                tried = ", ".join(map(str, addresses))
+                raise ConnectionLost(f"no session at {tried} in {patience_s:g} s: {error}") from error
+        number += 1
+        if (number - first) % len(addresses) == 0:
+            await asyncio.sleep(_PAUSE_S)
+
+
+@asynccontextmanager
+async def connected(addresses: Sequence[Address], patience_s: float = PATIENCE_S) -> AsyncIterator[Session]:
+    """`connect`, and close the session at the end."""
+    session = await connect(addresses, patience_s=patience_s)
+    try:
+        yield session
+    finally:
+        await session.close()

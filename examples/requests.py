@@ -1,0 +1,238 @@
+"""What a client can ask of ZooKeeper, and how the replies are read. Pure.
+
+A request knows its own reply: `Session.call(get("/a"))` returns what `get` says. Paths are absolute. All
+nodes are created with an open ACL. Readers raise codec's MalformedPacket.
+"""
+
+from collections.abc import Callable, Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from bench.wire import Stat
+from codec import packets, records
+from codec.constants import CreateMode, ErrorCode, EventType, OpCode, Xid
+from codec.errors import MalformedPacket
+from codec.jute import INT, OPEN_ACLS, Reader, pack_buffer, pack_string
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+
+_END_OF_PARTS = packets.MULTI_HEADER.pack(-1, True, -1)
+
+
+class Request(NamedTuple, Generic[T_co]):
+    """One request."""
+
+    opcode: OpCode
+    body: bytes
+    read: Callable[[Reader], T_co]
+    """Reads the body of a successful reply."""
+    path: str = ""
+    none_if_missing: bool = False
+    """The answer is None where ZooKeeper says NO_NODE; else that is an error."""
+
+
+class Data(NamedTuple):
+    """The answer to `get`."""
+
+    data: bytes
+    stat: Stat
+
+
+class Children(NamedTuple):
+    """The answer to `children`: names in the server's order."""
+
+    names: list[str]
+    stat: Stat
+
+
+class Event(NamedTuple):
+    """A watch event; `type` is a number of codec's EventType."""
+
+    type: int
+    path: str
+
+
+class Connected(NamedTuple):
+    """The answer to a connect request. Session 0: the server refuses the session."""
+
+    session: int
+    password: bytes
+    timeout_ms: int
+
+
+class Header(NamedTuple):
+    """The header of a reply."""
+
+    xid: int
+    zxid: int
+    error: int
+
+
+def create(path: str, data: bytes = b"", mode: CreateMode = CreateMode.PERSISTENT) -> Request[str]:
+    """A new node; the answer is its path, with its number if it is sequential."""
+    body = pack_string(path) + pack_buffer(data) + OPEN_ACLS + INT.pack(mode)
+    return Request(OpCode.CREATE, body, Reader.text, path)
+
+
+def delete(path: str, version: int = -1) -> Request[None]:
+    """Delete a node without children."""
+    return Request(OpCode.DELETE, pack_string(path) + INT.pack(version), _nothing, path)
+
+
+def set_data(path: str, data: bytes, version: int = -1) -> Request[Stat]:
+    """New data of a node."""
+    body = pack_string(path) + pack_buffer(data) + INT.pack(version)
+    return Request(OpCode.SET_DATA, body, _stat, path)
+
+
+def check(path: str, version: int = -1) -> Request[None]:
+    """A part of a multi: the node is there, with this version (-1: any)."""
+    return Request(OpCode.CHECK, pack_string(path) + INT.pack(version), _nothing, path)
+
+
+def exists(path: str) -> Request[Stat | None]:
+    """The Stat of a node, None if there is no such node."""
+    return Request(OpCode.EXISTS, pack_string(path) + b"\0", _stat, path, none_if_missing=True)
+
+
+def get(path: str) -> Request[Data]:
+    """Data and Stat of a node."""
+    return Request(OpCode.GET_DATA, pack_string(path) + b"\0", _data, path)
+
+
+def children(path: str) -> Request[Children]:
+    """The names of a node's children, and its Stat."""
+    return Request(OpCode.GET_CHILDREN2, pack_string(path) + b"\0", _children, path)
+
+
+def sync(path: str) -> Request[str]:
+    """Answered when the server has applied all that was committed before."""
+    return Request(OpCode.SYNC, pack_string(path), Reader.text, path)
+
+
+def close() -> Request[None]:
+    """The end of the session."""
+    return Request(OpCode.CLOSE_SESSION, b"", _nothing)
+
+
+def maybe(request: Request[T]) -> Request[T | None]:
+    """The same, with the answer None where there is no such node."""
+    return request._replace(none_if_missing=True)
+
+
+def multi(parts: Sequence[Request[object]]) -> Request[list[object]]:
+    """All of these or none. The answer has each part's; Session.call raises MultiFailed where one fails."""
+    packed = [packets.MULTI_HEADER.pack(part.opcode, False, -1) + part.body for part in parts]
+
+    def read(reader: Reader) -> list[object]:
+        results: list[object] = []
+        for part in parts:
+            opcode, _, _ = packets.read_multi_header(reader)
+            if opcode != part.opcode:
+                raise MalformedPacket(f"a multi's part of type {opcode} answers one of type {part.opcode}")
+            results.append(part.read(reader))
+        return results
+
+    return Request(OpCode.MULTI, b"".join(packed) + _END_OF_PARTS, read)
+
+
+def stamped(request: Request[T]) -> Request[tuple[T, int]]:
+    """The same, with the zxid of the reply's header behind the answer: for a write, the write's own."""
+
+    def read(reader: Reader) -> tuple[T, int]:
+        zxid = header(reader.data).zxid
+        return request.read(reader), zxid
+
+    return Request(request.opcode, request.body, read, request.path)
+
+
+def multi_errors(reader: Reader) -> list[int]:
+    """The codes of a failed multi's parts: 0 before the one that failed, RUNTIME_INCONSISTENCY behind it."""
+    codes: list[int] = []
+    while True:
+        opcode, done, code = packets.read_multi_header(reader)
+        if done:
+            return codes
+        if opcode != OpCode.ERROR:
+            raise MalformedPacket(f"a failed multi has a part of type {opcode}")
+        codes.append(reader.int() or code)
+
+
+def packet(xid: int, request: Request[object], *, watch: bool = False) -> bytes:
+    """A request as it is sent. `watch` sets the flag with which exists, get and children end."""
+    body = request.body[:-1] + b"\1" if watch else request.body
+    return pack_buffer(packets.REQUEST_HEADER.pack(xid, request.opcode) + body)
+
+
+def connect(timeout_ms: int, last_zxid: int, session: int, password: bytes) -> bytes:
+    """A connect request: for a new session (0), or to go on with one."""
+    fields = {
+        "protocolVersion": 0,
+        "lastZxidSeen": last_zxid,
+        "timeOut": timeout_ms,
+        "sessionId": session,
+        "passwd": password,
+        "readOnly": False,
+    }
+    return pack_buffer(records.encode(records.ConnectRequest, fields))
+
+
+def connected(frame: bytes) -> Connected:
+    """The answer to a connect request."""
+    fields = records.decode(records.ConnectResponse, frame)
+    return Connected(int(fields.sessionId), bytes(fields.passwd or b""), int(fields.timeOut))
+
+
+def header(frame: bytes) -> Header:
+    """The header of a reply or an event."""
+    if len(frame) < packets.REPLY_HEADER.size:
+        raise MalformedPacket(f"a reply of {len(frame)} bytes")
+    return Header(*packets.REPLY_HEADER.unpack_from(frame))
+
+
+def body(frame: bytes) -> Reader:
+    """What follows the header."""
+    return Reader(frame, packets.REPLY_HEADER.size)
+
+
+def event(reader: Reader) -> Event:
+    """A watch event's body."""
+    kind, _state = reader.int(), reader.int()
+    return Event(kind, reader.text())
+
+
+PING = pack_buffer(packets.REQUEST_HEADER.pack(Xid.PING, OpCode.PING))
+# The events that end a watch, by the request that set it.
+ENDS_DATA_WATCH = frozenset(
+    {EventType.NODE_CREATED, EventType.NODE_DELETED, EventType.NODE_DATA_CHANGED},
+)
+ENDS_CHILD_WATCH = frozenset({EventType.NODE_DELETED, EventType.NODE_CHILDREN_CHANGED})
+
+
+def name_of(code: int) -> str:
+    """What an error code is called."""
+    try:
+        return ErrorCode(code).name
+    except ValueError:
+        return str(code)
+
+
+def _nothing(_: Reader) -> None:
+    return None
+
+
+def _stat(reader: Reader) -> Stat:
+    if reader.remaining < packets.STAT.size:
+        raise MalformedPacket("a reply ends within a Stat")
+    stat = Stat._make(packets.STAT.unpack_from(reader.data, reader.position))
+    reader.position += packets.STAT.size
+    return stat
+
+
+def _data(reader: Reader) -> Data:
+    return Data(reader.buffer() or b"", _stat(reader))
+
+
+def _children(reader: Reader) -> Children:
+    names = [name or "" for name in reader.strings() or ()]
+    return Children(names, _stat(reader))

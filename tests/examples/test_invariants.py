@@ -1,0 +1,37 @@
+"""Violations, and that docs/workloads.md names what is checked."""
+
+import re
+from pathlib import Path
+
+from examples.database_replicated import ledger
+from examples.invariants import Violation, leading
+from examples.offkv.checking import requests_of
+from examples.offkv.conformance import LINES
+
+REPOSITORY = Path(__file__).resolve().parents[2]
+_PAGE = (REPOSITORY / "docs" / "workloads.md").read_text()
+
+
+def test_the_first_violation_of_many_errors() -> None:
+    one, two = Violation("one", "is broken"), Violation("two", "is broken too")
+    assert str(one) == "one: is broken"
+    assert leading(ExceptionGroup("", [OSError(), ExceptionGroup("", [OSError(), one]), two])) is one
+    other = OSError()
+    assert leading(ExceptionGroup("", [ExceptionGroup("", [other]), OSError()])) is other
+
+
+def test_every_line_of_the_contract_is_in_the_page() -> None:
+    rows = [f"| {line.operation} | {line.promise} | {requests_of(line)} |" for line in LINES]
+    assert [row for row in rows if row not in _PAGE] == []
+
+
+def test_every_invariant_is_in_the_page() -> None:
+    names = set(re.findall(r"^\* `([a-z]+)`", str(ledger.__doc__), re.MULTILINE))
+    assert len(names) == 11
+    assert [name for name in names if f"| `{name}` |" not in _PAGE] == []
+
+
+def test_every_program_is_in_the_list() -> None:
+    listed = (REPOSITORY / "examples" / "README.md").read_text()
+    programs = [path.parent.name for path in (REPOSITORY / "examples").glob("*/__main__.py")]
+    assert [name for name in programs if f"| `{name}` |" not in listed] == []

@@ -1,0 +1,135 @@
+"""Requests as ZooKeeper's declarations read them, and replies as they write them."""
+
+from collections.abc import Mapping
+
+import pytest
+
+from bench.wire import Stat
+from codec import records
+from codec.constants import CreateMode, ErrorCode, OpCode, Xid
+from codec.errors import MalformedPacket
+from codec.jute import Reader
+from examples import requests as zk
+
+_STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
+_STAT_FIELDS = {
+    "czxid": 1,
+    "mzxid": 2,
+    "ctime": 3,
+    "mtime": 4,
+    "version": 5,
+    "cversion": 6,
+    "aversion": 7,
+    "ephemeralOwner": 8,
+    "dataLength": 9,
+    "numChildren": 10,
+    "pzxid": 11,
+}
+_REQUESTS: list[tuple[zk.Request[object], dict[str, object]]] = [
+    (zk.create("/a", b"x", CreateMode.EPHEMERAL), {"path": "/a", "data": b"x", "flags": 1}),
+    (zk.delete("/a", 7), {"path": "/a", "version": 7}),
+    (zk.set_data("/a", b"x", 7), {"path": "/a", "data": b"x", "version": 7}),
+    (zk.check("/a", 7), {"path": "/a", "version": 7}),
+    (zk.exists("/a"), {"path": "/a", "watch": False}),
+    (zk.get("/a"), {"path": "/a", "watch": False}),
+    (zk.children("/a"), {"path": "/a", "watch": False}),
+    (zk.sync("/a"), {"path": "/a"}),
+    (zk.close(), {}),
+]
+
+
+@pytest.mark.parametrize(("request_", "fields"), _REQUESTS, ids=[each.opcode.name for each, _ in _REQUESTS])
+def test_a_request_is_what_zookeeper_declares(
+    request_: zk.Request[object], fields: dict[str, object]
+) -> None:
+    packet = zk.packet(9, request_)
+    assert int.from_bytes(packet[:4]) == len(packet) - 4
+    header = records.decode(records.RequestHeader, packet, 4)
+    assert (header.xid, header.type) == (9, request_.opcode)
+    found = records.decode(records.REQUESTS[request_.opcode], packet, 12)
+    assert {name: found[name] for name in fields} == fields
+
+
+@pytest.mark.parametrize("request_", [zk.exists("/a"), zk.get("/a"), zk.children("/a")])
+def test_a_watch_is_the_flag_of_a_read(request_: zk.Request[object]) -> None:
+    found = records.decode(records.REQUESTS[request_.opcode], zk.packet(9, request_, watch=True), 12)
+    assert (found.path, found.watch) == ("/a", True)
+
+
+def test_a_multi_is_what_zookeeper_declares() -> None:
+    parts = [zk.create("/a", b"x"), zk.set_data("/a", b"y"), zk.check("/a", 1), zk.delete("/a")]
+    found = records.decode(records.MultiOperationRecord, zk.packet(9, zk.multi(parts)), 12).operations
+    assert [each.header.type for each in found] == [*(part.opcode for part in parts), -1]
+    assert [each.body.path for each in found[:-1]] == ["/a"] * 4
+
+
+def _encoded(opcode: OpCode, **fields: object) -> Reader:
+    return Reader(records.encode(records.RESPONSES[opcode], fields))
+
+
+def test_a_reply_is_read_as_zookeeper_declares_it() -> None:
+    assert zk.create("/a").read(_encoded(OpCode.CREATE, path="/a7")) == "/a7"
+    assert zk.exists("/a").read(_encoded(OpCode.EXISTS, stat=_STAT_FIELDS)) == _STAT
+    assert zk.set_data("/a", b"").read(_encoded(OpCode.SET_DATA, stat=_STAT_FIELDS)) == _STAT
+    assert zk.get("/a").read(_encoded(OpCode.GET_DATA, data=b"x", stat=_STAT_FIELDS)) == (b"x", _STAT)
+    assert zk.get("/a").read(_encoded(OpCode.GET_DATA, data=None, stat=_STAT_FIELDS)) == (b"", _STAT)
+    listed = _encoded(OpCode.GET_CHILDREN2, children=["b", "c"], stat=_STAT_FIELDS)
+    assert zk.children("/a").read(listed) == (["b", "c"], _STAT)
+
+
+def test_a_stat_that_is_cut_is_malformed() -> None:
+    with pytest.raises(MalformedPacket, match="within a Stat"):
+        zk.exists("/a").read(Reader(bytes(67)))
+    with pytest.raises(MalformedPacket, match="a reply of 15 bytes"):
+        zk.header(bytes(15))
+
+
+def test_an_answer_with_its_zxid() -> None:
+    header = records.encode(records.ReplyHeader, {"xid": 1, "zxid": 77, "err": 0})
+    frame = header + records.encode(records.CreateResponse, {"path": "/a"})
+    assert zk.stamped(zk.create("/a")).read(zk.body(frame)) == ("/a", 77)
+
+
+def _multi_reply(*parts: tuple[OpCode, Mapping[str, object]]) -> Reader:
+    operations: list[dict[str, object]] = [
+        {"header": {"type": opcode, "done": False, "err": body.get("err", 0)}, "body": body}
+        for opcode, body in parts
+    ]
+    end = {"header": {"type": -1, "done": True, "err": -1}, "body": None}
+    return Reader(records.encode(records.MultiResponse, {"operations": [*operations, end]}))
+
+
+def test_the_reply_of_a_multi() -> None:
+    request = zk.multi([zk.create("/a"), zk.check("/b"), zk.set_data("/b", b"")])
+    reply = _multi_reply(
+        (OpCode.CREATE, {"path": "/a"}), (OpCode.CHECK, {}), (OpCode.SET_DATA, {"stat": _STAT_FIELDS})
+    )
+    assert request.read(reply) == ["/a", None, _STAT]
+    with pytest.raises(MalformedPacket, match="part of type 13 answers one of type 1"):
+        request.read(_multi_reply((OpCode.CHECK, {})))
+
+
+def test_the_reply_of_a_multi_that_failed() -> None:
+    failed = _multi_reply(*((OpCode.ERROR, {"err": code}) for code in (0, -110, -2)))
+    assert zk.multi_errors(failed) == [0, ErrorCode.NODE_EXISTS, ErrorCode.RUNTIME_INCONSISTENCY]
+    with pytest.raises(MalformedPacket, match="a failed multi has a part of type 13"):
+        zk.multi_errors(_multi_reply((OpCode.CHECK, {})))
+
+
+def test_the_handshake() -> None:
+    found = records.decode(records.ConnectRequest, zk.connect(4000, 5, 6, b"secret"), 4)
+    assert (found.timeOut, found.lastZxidSeen, found.sessionId, found.passwd) == (4000, 5, 6, b"secret")
+    answer = {"protocolVersion": 0, "timeOut": 3, "sessionId": 6, "passwd": b"secret", "readOnly": False}
+    assert zk.connected(records.encode(records.ConnectResponse, answer)) == (6, b"secret", 3)
+
+
+def test_an_event_and_a_ping() -> None:
+    event = records.encode(records.WatcherEvent, {"type": 3, "state": 3, "path": "/a"})
+    assert zk.event(Reader(event)) == (3, "/a")
+    ping = records.decode(records.RequestHeader, zk.PING, 4)
+    assert (ping.xid, ping.type) == (Xid.PING, OpCode.PING)
+
+
+def test_errors_have_names() -> None:
+    assert zk.name_of(-101) == "NO_NODE"
+    assert zk.name_of(-4711) == "-4711"
