@@ -251,7 +251,7 @@ def _zxid_skipped(replace: _Replace) -> None:
 
 
 def _ephemerals_stay(replace: _Replace) -> None:
-    replace(Transaction, "delete_ephemerals", lambda self, session_id: None)
+    replace(Transaction, "delete_ephemerals", lambda self, session_id: iter(()))
 
 
 def _no_rollback(replace: _Replace) -> None:

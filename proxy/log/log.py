@@ -137,6 +137,9 @@ class Log:
         self.on_disagreement: Callable[[Disagreement], None] | None = None
         #: Takes a request for the log.
         self.submit: Callable[[Pending], None] = self._appender.submit
+        #: The state stays as it is from `hold` to `release`.
+        self.hold: Callable[[], None] = self._applier.hold
+        self.release: Callable[[], None] = self._applier.release
 
     # -- what others ask -----------------------------------------------------------------------------------
 
