@@ -5,6 +5,7 @@ measured: its CPU time, as far as it is the proxy's. Another client reads a smal
 """
 
 import asyncio
+import dataclasses
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -19,6 +20,7 @@ from bench.stages.cases import CONFIG, collecting_rarely, serving
 from bench.stages.clients import Asker, Client, until
 from bench.stages.loop import MeteredLoop
 from bench.stages.meter import OUTSIDE, Meter
+from proxy.admin.words import KNOWN
 from proxy.server import Server
 from proxy.state.tree import Node
 from schema.znode import OPEN_ACL
@@ -26,6 +28,7 @@ from schema.znode import OPEN_ACL
 _ROOT = b"/t"
 _PROBED = b"/probed"
 _EPHEMERAL = 1
+_CONFIG = dataclasses.replace(CONFIG, four_letter_words=KNOWN)
 _SET_WATCHES2 = 105
 _GET_EPHEMERALS = 103
 _GET_ALL_CHILDREN_NUMBER = 104
@@ -307,7 +310,7 @@ def found(name: str, scale: float = 1.0) -> Found:
 async def _measured(work: Work, size: int, meter: Meter) -> Found:
     loop = asyncio.get_running_loop()
     assert isinstance(loop, TurnLoop)
-    async with serving(meter, CONFIG, metered=False) as (server, _etcd):
+    async with serving(meter, _CONFIG, metered=False) as (server, _etcd):
         stage = Stage(server, meter)
         await stage.busy.connected()
         await stage.probe.connected()

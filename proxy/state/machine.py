@@ -103,6 +103,7 @@ class Machine:
         self.warnings: list[tuple[str, str]] = self._tx.warnings
         self._writes: Mapping[int, WriteOperation] = PLAIN.writes
         self._next_zxid = 0  # where a request that is applied in pieces takes `zxid`
+        self._changing: Collection[str] = ()
         self._incarnation = ""  # whose entry is being applied
         self._number = 0
 
@@ -137,7 +138,7 @@ class Machine:
     @property
     def changing(self) -> Collection[str]:
         """While `midway`: the paths of at least all nodes that the request has changed."""
-        return self.digest.touched
+        return self._changing
 
     def compute_digest(self) -> int:
         """The digest from scratch."""
@@ -282,8 +283,11 @@ class Machine:
     def arrive(self) -> None:
         """A request is applied that was `Unfinished`, and its events are told: now its zxid may be seen."""
         self.zxid = self._next_zxid
+        self._changing = ()
 
     def _at_length(self, work: Work[Outcome]) -> Outcome:
+        self.digest.settle(self.tree.nodes)  # what earlier requests have touched is none of this one's
+        self._changing = self.digest.touched
         if self.in_pieces:
             raise Unfinished(work)
         outcome = whole(work)
@@ -352,6 +356,7 @@ class Machine:
 
     def _settling(self) -> Work[None]:
         if len(self.digest.touched) > PIECE:
+            self._changing = frozenset(self.digest.touched)
             yield from self.digest.settling(self.tree.nodes)
 
     def _stumbled(self, request: Request, error: Exception) -> Outcome:

@@ -27,28 +27,27 @@ def subtree(nodes: Mapping[str, Kind], path: str) -> Iterator[list[tuple[str, Ki
 
     `nodes` must not change meanwhile.
     """
-    top = nodes.get(path)
-    if top is None:
+    if path not in nodes:
         return
-    found = [(path, top)]
-    most = len(nodes) // _WALK_COSTS
-    if path != ROOT:
-        walked = 0
-        for above, node in found:
-            if node.children:
-                found += [(below := f"{above}/{name}", nodes[below]) for name in node.children]
-            walked += 1
-            if walked % _WALKED == 0:
-                if len(found) > max(most, _WALKED):
-                    break
+    found = [path]
+    most = max(len(nodes) // _WALK_COSTS, _WALKED)
+    seen = 0
+    for above in found:
+        names = list(nodes[above].children or ())
+        if path == ROOT or len(found) + len(names) > most:
+            break
+        for start in range(0, len(names), _WALKED):
+            found += [f"{above}/{name}" for name in names[start : start + _WALKED]]
+            if len(found) - seen >= _WALKED:
+                seen = len(found)
                 yield []
-        else:
-            for start in range(0, len(found), _SCANNED):
-                yield found[start : start + _SCANNED]
-            return
-    # Most of the tree lies below: to look at all of it is faster.
+    else:
+        for start in range(0, len(found), _WALKED):
+            yield [(below, nodes[below]) for below in found[start : start + _WALKED]]
+        return
+    # Much of the tree lies below: to look at all of it is faster.
     prefix = path if path == ROOT else f"{path}/"
-    yield [(path, top)]
+    yield [(path, nodes[path])]
     items = iter(nodes.items())
-    while some := list(islice(items, _SCANNED)):
-        yield [item for item in some if item[0].startswith(prefix) and item[0] != path]
+    while batch := list(islice(items, _SCANNED)):
+        yield [item for item in batch if item[0].startswith(prefix) and item[0] != path]

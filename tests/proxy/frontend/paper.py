@@ -6,8 +6,10 @@ from typing import Any, cast
 
 from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection
+from proxy.frontend.gate import Gate
 from proxy.frontend.host import Host
 from proxy.frontend.load import Load
+from proxy.frontend.long_reads import LongReads
 from proxy.frontend.sessions import Session
 from proxy.frontend.touched import Touched
 from proxy.log.pending import Pending
@@ -130,6 +132,11 @@ class PaperHost:
         self.counters = Counters()
         self.load = Load(100_000)
         self.touched = Touched(cast(asyncio.AbstractEventLoop, loop))
+        self.gate = Gate(self.machine, cast(asyncio.AbstractEventLoop, loop))
+        self.holds = 0
+        self.long_reads = LongReads(
+            self.machine, cast(asyncio.AbstractEventLoop, loop), self.hold, self.release, slice_seconds=0
+        )
         self.pending: list[Pending] = []
         self.attached: list[ConnectRequest] = []
         self.changes: list[tuple[int, str, str | None]] = []
@@ -153,12 +160,20 @@ class PaperHost:
             self.counters,
             self.load,
             self.touched,
+            self.gate,
+            self.long_reads,
             self.submit,
             lambda _connection, request: self.attached.append(request),
-            lambda word, rest: b"imok" + rest if word == b"ruok" else None,
+            lambda word, rest: iter(("imok", rest.decode())) if word == b"ruok" else None,
             self.opened,
             self.gone,
         )
+
+    def hold(self) -> None:
+        self.holds += 1
+
+    def release(self) -> None:
+        self.holds -= 1
 
     def submit(self, pending: Pending) -> None:
         self.pending.append(pending)

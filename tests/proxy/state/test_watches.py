@@ -236,8 +236,8 @@ def test_what_administrators_are_told_is_of_data_watches(room: Room) -> None:
     table.data.add("/q", room.b)
     assert table.counts() == (2, 2, 3)
     assert table.total() == 5
-    assert table.paths_by_watcher() == {room.a: {"/p", "/q"}, room.b: {"/q"}}
-    assert {path: set(watchers) for path, watchers in table.watchers_by_path().items()} == {
+    assert dict(table.paths_by_watcher()) == {room.a: {"/p", "/q"}, room.b: {"/q"}}
+    assert {path: set(watchers) for path, watchers in table.watchers_by_path()} == {
         "/p": {room.a},
         "/q": {room.a, room.b},
     }
