@@ -6,6 +6,7 @@ wait that could see a part of it.
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol
 
@@ -30,28 +31,31 @@ class Waiting(Protocol):
 class Gate:
     """The connections of one proxy that wait for the state to be whole."""
 
-    def __init__(self, state: State, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self, state: State, loop: asyncio.AbstractEventLoop, when_whole: Callable[[Callable[[], None]], None]
+    ) -> None:
+        """`when_whole` has a function called when the state is not midway any more."""
         self._state = state
         self._loop = loop
+        self._when_whole = when_whole
         self._waiting: deque[Waiting] = deque()
 
     def wait(self, connection: Waiting) -> None:
         """Call the connection when the state is whole."""
         if not self._waiting:
-            self._loop.call_soon(self._look)
+            self._when_whole(self._look)
         self._waiting.append(connection)
 
     def _look(self) -> None:
-        # Meanwhile the loop is busy with the write: to look once a turn costs nothing.
+        if self._state.midway:
+            self._when_whole(self._look)  # with the next one already
+            return
         deadline = perf_counter() + _SLICE
-        waiting, self._waiting = self._waiting, deque()
         try:
-            while waiting and not self._state.midway:
-                waiting.popleft().state_is_whole()
+            while self._waiting:
+                self._waiting.popleft().state_is_whole()
                 if perf_counter() >= deadline:
                     break
         finally:
-            late, self._waiting = self._waiting, waiting
-            self._waiting.extend(late)
-            if self._waiting and not late:
+            if self._waiting:
                 self._loop.call_soon(self._look)

@@ -31,8 +31,8 @@ class Machine(Protocol):
         """Whether a write is applied in part."""
 
     @property
-    def changing(self) -> Collection[str]:
-        """While `midway`: the paths of at least all nodes that the write has changed."""
+    def changing(self) -> Collection[str] | None:
+        """While `midway`: the paths of at least all nodes that the write has changed; None for everything."""
 
 
 @dataclass(frozen=True, slots=True)

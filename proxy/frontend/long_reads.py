@@ -40,13 +40,18 @@ class LongReads:
         loop: asyncio.AbstractEventLoop,
         hold: Callable[[], None],
         release: Callable[[], None],
+        when_whole: Callable[[Callable[[], None]], None],
         slice_seconds: float = _SLICE,
     ) -> None:
-        """`hold` and `release` let the state stay as it is from one to the other."""
+        """`hold` and `release` let the state stay as it is from one to the other.
+
+        `when_whole` has a function called when the state is not midway any more.
+        """
         self._state = state
         self._loop = loop
         self._hold = hold
         self._release = release
+        self._when_whole = when_whole
         self._slice = slice_seconds
         self._deadline = 0.0
         self._waiting: deque[Reader] = deque()
@@ -71,7 +76,11 @@ class LongReads:
     def _go_on(self) -> None:
         """One slice."""
         self._scheduled = False
-        if self._current is None and not self._state.midway:
+        if self._state.midway:
+            self._scheduled = True
+            self._when_whole(self._go_on)
+            return
+        if self._current is None:
             if self._urgent:
                 self._current = self._urgent.popleft()
             elif self._waiting:

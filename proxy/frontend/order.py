@@ -663,10 +663,15 @@ class Order:
             self.advance()
         return True
 
-    def goes_on_beside(self, frames: list[bytes], changing: Collection[str]) -> bool:
-        """Whether these requests can be taken while a write is applied in part that changes these nodes."""
+    def goes_on_beside(self, frames: list[bytes], changing: Collection[str] | None) -> bool:
+        """Whether these requests can be taken while a write is applied in part that changes these nodes.
+
+        None for everything: nothing can be answered.
+        """
         if self._queue:
             return self._in_log > 0  # they wait for their turn, which comes when a write is applied
+        if changing is None:
+            return False
         for packet in frames:
             if len(packet) < self._body:
                 return False

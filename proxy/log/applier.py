@@ -10,7 +10,7 @@ meanwhile the machine is `midway`, and clients are served only what the request 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from time import perf_counter, time_ns
 from typing import Protocol
 
@@ -83,6 +83,7 @@ class Applier:
         self._began = self._deadline = 0.0
         self._scheduled = False  # the next slice is on its way
         self._holds = 0  # whoever wants the state to stay as it is
+        self._when_whole: list[Callable[[], None]] = []
         self._drained: list[asyncio.Future[None]] = []
         #: Our own incarnation: whose entries have requests that wait for their answers.
         self.own = ""
@@ -131,6 +132,10 @@ class Applier:
         self._holds -= 1
         if not self._holds and self._work is not None:
             self._schedule()
+
+    def when_whole(self, callback: Callable[[], None]) -> None:
+        """While the machine is `midway`: call back, in a turn of the loop, when it is not any more."""
+        self._when_whole.append(callback)
 
     async def drained(self) -> None:
         """Wait until all that was fed is applied."""
@@ -316,6 +321,9 @@ class Applier:
             if perf_counter() >= self._deadline:
                 yield
         events = machine.events
+        if events:
+            # Whoever is told of one must not be answered as of before it.
+            machine.tell()
         for start in range(0, len(events), _FIRED):
             self._fire(events[start : start + _FIRED], machine.next_zxid)
             if perf_counter() >= self._deadline:
@@ -324,6 +332,9 @@ class Applier:
         machine.arrive()
         machine.midway = False
         self._deadline = 0.0
+        waiting, self._when_whole = self._when_whole, []
+        for callback in waiting:
+            asyncio.get_running_loop().call_soon(callback)
         return outcome
 
     def _strange(self, item: Apply, sent: Sent) -> Iterator[None]:

@@ -140,6 +140,8 @@ class Log:
         #: The state stays as it is from `hold` to `release`.
         self.hold: Callable[[], None] = self._applier.hold
         self.release: Callable[[], None] = self._applier.release
+        #: Calls back when a write that is applied in part (`Machine.midway`) is applied.
+        self.when_whole: Callable[[Callable[[], None]], None] = self._applier.when_whole
 
     # -- what others ask -----------------------------------------------------------------------------------
 

@@ -103,7 +103,7 @@ class Machine:
         self.warnings: list[tuple[str, str]] = self._tx.warnings
         self._writes: Mapping[int, WriteOperation] = PLAIN.writes
         self._next_zxid = 0  # where a request that is applied in pieces takes `zxid`
-        self._changing: Collection[str] = ()
+        self._changing: Collection[str] | None = ()
         self._incarnation = ""  # whose entry is being applied
         self._number = 0
 
@@ -136,8 +136,8 @@ class Machine:
         return self._next_zxid
 
     @property
-    def changing(self) -> Collection[str]:
-        """While `midway`: the paths of at least all nodes that the request has changed."""
+    def changing(self) -> Collection[str] | None:
+        """While `midway`: the paths of at least all nodes that the request has changed; None for everything."""
         return self._changing
 
     def compute_digest(self) -> int:
@@ -280,8 +280,12 @@ class Machine:
 
     # -- requests that take long -----------------------------------------------------------------------------
 
+    def tell(self) -> None:
+        """A request is applied that was `Unfinished`, and its events are told from now on, with its zxid."""
+        self._changing = None
+
     def arrive(self) -> None:
-        """A request is applied that was `Unfinished`, and its events are told: now its zxid may be seen."""
+        """And they are told: now its zxid may be seen."""
         self.zxid = self._next_zxid
         self._changing = ()
 

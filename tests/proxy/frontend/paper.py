@@ -132,10 +132,12 @@ class PaperHost:
         self.counters = Counters()
         self.load = Load(100_000)
         self.touched = Touched(cast(asyncio.AbstractEventLoop, loop))
-        self.gate = Gate(self.machine, cast(asyncio.AbstractEventLoop, loop))
+        self.when_whole: list[Callable[[], None]] = []  # to be called when the machine is not midway any more
         self.holds = 0
+        of_loop = cast(asyncio.AbstractEventLoop, loop)
+        self.gate = Gate(self.machine, of_loop, self.when_whole.append)
         self.long_reads = LongReads(
-            self.machine, cast(asyncio.AbstractEventLoop, loop), self.hold, self.release, slice_seconds=0
+            self.machine, of_loop, self.hold, self.release, self.when_whole.append, slice_seconds=0
         )
         self.pending: list[Pending] = []
         self.attached: list[ConnectRequest] = []
