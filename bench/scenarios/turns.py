@@ -39,13 +39,13 @@ _CHUNK = 512  # requests that prepare, at a time
 
 
 class TurnLoop(MeteredLoop):
-    """Notes the longest turn, in CPU time of the proxy."""
+    """Notes the longest turn: of the proxy, its CPU time in nanoseconds, or by `counting` its calls."""
 
-    def __init__(self, meter: Meter) -> None:
+    def __init__(self, meter: Meter, *, counting: bool = False) -> None:
         super().__init__(meter)
-        self.longest = 0  # nanoseconds
-        self.turns = 0
+        self.longest = self.turns = 0
         self._spent = 0
+        self._counts = (meter.python_calls, meter.c_calls) if counting else (meter.nanos,)
 
     @override
     def _run_once(self) -> None:
@@ -65,7 +65,9 @@ class TurnLoop(MeteredLoop):
 
     def _proxys(self) -> int:
         self._meter.enter(self._meter.stage)
-        return sum(nanos for stage, nanos in self._meter.nanos.items() if stage != OUTSIDE)
+        return sum(
+            count for counts in self._counts for stage, count in counts.items() if stage != OUTSIDE
+        )
 
 
 class _Caller(Client):
@@ -123,7 +125,7 @@ def _is_reply(frame: bytes) -> bool:
 class Found(NamedTuple):
     """What a request did to the loop, and to the other client."""
 
-    longest: float  # seconds of the proxy's CPU time in one turn
+    longest: int  # of the proxy in one turn: nanoseconds of CPU time, or calls of functions
     turns: int
     latencies: list[float]  # seconds from the other client's read to its answer
 
@@ -299,11 +301,11 @@ WORKS: dict[str, tuple[str, int, Work]] = {
 """By a short name: what is asked, how large it is, and how it is prepared."""
 
 
-def found(name: str, scale: float = 1.0) -> Found:
-    """Measure one of `WORKS`, at a share of its size."""
+def found(name: str, scale: float = 1.0, *, counting: bool = False) -> Found:
+    """Measure one of `WORKS`, at a share of its size. `counting`: calls of functions instead of time."""
     _, size, work = WORKS[name]
-    meter = Meter()
-    with asyncio.Runner(loop_factory=lambda: TurnLoop(meter)) as runner:
+    meter = Meter(counting=counting)
+    with asyncio.Runner(loop_factory=lambda: TurnLoop(meter, counting=counting)) as runner:
         return runner.run(_measured(work, max(1, round(size * scale)), meter))
 
 
@@ -325,7 +327,7 @@ async def _measured(work: Work, size: int, meter: Meter) -> Found:
                 for _ in range(_AFTERMATH):
                     await asyncio.sleep(0)
             probing.cancel()
-        return Found(loop.longest / 1e9, loop.turns, latencies)
+        return Found(loop.longest, loop.turns, latencies)
 
 
 async def _probed(client: Asker, latencies: list[float]) -> None:
@@ -348,7 +350,7 @@ def run(scale: float) -> Table:
         latencies.sort()
         p99 = latencies[int(0.99 * len(latencies))] if latencies else 0.0
         worst = latencies[-1] if latencies else 0.0
-        rows.append([text, 1000 * longest, turns, 1000 * p99, 1000 * worst])
+        rows.append([text, longest / 1e6, turns, 1000 * p99, 1000 * worst])
     return Table(
         "Single requests that are a lot of work, and another client that reads meanwhile"
         + ("" if scale == 1 else f" (at {scale:g} of the sizes)"),

@@ -108,7 +108,9 @@ class Asker(Client):
     def _take(self, data: bytes) -> None:
         data = self._rest + data
         start = 0
-        while len(data) >= start + 4 and len(data) >= (end := start + 4 + wire.INT.unpack_from(data, start)[0]):
+        while len(data) >= start + 4 and len(data) >= (
+            end := start + 4 + wire.INT.unpack_from(data, start)[0]
+        ):
             self.frames.append(data[start:end])
             start = end
         self._rest = data[start:]

@@ -28,6 +28,8 @@ def get_all_children_number(reading: Reading, client: Client, frame: bytes, posi
 def counting_children(reading: Reading, client: Client, frame: bytes, position: int) -> Work[bytes]:
     """As get_all_children_number, in pieces."""
     path = decode_path(frame, position)
+    if path in ("", ROOT):
+        return get_all_children_number(reading, client, frame, position)
     demand(find(reading, path).acl, Perms.READ, client.identities)
     number = -1  # the node itself is none of those below it
     for some in subtree(reading.tree.nodes, path):
