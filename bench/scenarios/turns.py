@@ -47,7 +47,6 @@ class TurnLoop(MeteredLoop):
         self._spent = 0
         self._counts = (meter.python_calls, meter.c_calls) if counting else (meter.nanos,)
 
-    @override
     def _run_once(self) -> None:
         super()._run_once()  # type: ignore[misc]
         spent = self._proxys()
@@ -65,9 +64,7 @@ class TurnLoop(MeteredLoop):
 
     def _proxys(self) -> int:
         self._meter.enter(self._meter.stage)
-        return sum(
-            count for counts in self._counts for stage, count in counts.items() if stage != OUTSIDE
-        )
+        return sum(count for counts in self._counts for stage, count in counts.items() if stage != OUTSIDE)
 
 
 class _Caller(Client):
@@ -320,13 +317,14 @@ async def _measured(work: Work, size: int, meter: Meter) -> Found:
         act = await work(stage, size)  # type: ignore[misc]
         latencies: list[float] = []
         with collecting_rarely():
-            probing = asyncio.ensure_future(_probed(stage.probe, latencies))
-            with loop.watched():
-                await asyncio.sleep(0)
-                await act()
-                for _ in range(_AFTERMATH):
+            async with asyncio.TaskGroup() as group:
+                probing = group.create_task(_probed(stage.probe, latencies))
+                with loop.watched():
                     await asyncio.sleep(0)
-            probing.cancel()
+                    await act()
+                    for _ in range(_AFTERMATH):
+                        await asyncio.sleep(0)
+                probing.cancel()
         return Found(loop.longest, loop.turns, latencies)
 
 
@@ -336,8 +334,7 @@ async def _probed(client: Asker, latencies: list[float]) -> None:
         client.frames.clear()
         began = time.perf_counter()
         client.ask((wire.GET_DATA, wire.text(_PROBED) + b"\0"))
-        while not any(map(_is_reply, client.frames)):
-            await asyncio.sleep(0)
+        await until(lambda: any(map(_is_reply, client.frames)))
         await asyncio.sleep(0)
         latencies.append(time.perf_counter() - began)
 

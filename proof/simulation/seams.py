@@ -224,7 +224,7 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
         return changes
 
     def schedule(self: Applier | LongReads) -> None:
-        """The next slice, after the time that this one has taken; a long one, while a request is half done."""
+        """The next slice, after the time that this one has taken; longer while a request is half done."""
         if not self._scheduled:
             self._scheduled = True
             half_done = isinstance(self, LongReads) or self._machine.midway

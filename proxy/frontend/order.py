@@ -494,7 +494,7 @@ class Order:
                 self.count -= 1
                 self.size -= len(item.packet)
                 self._answer_single(item.xid, item.opcode, item.packet, item.received)
-                if self._reads_long:
+                if self._is_reading_long():
                     return
                 if self.ended:  # what follows a failed auth or an unknown request is not heard
                     self._drop()
@@ -625,6 +625,9 @@ class Order:
             self._ahead = _BLOCKED
         self._begin_long_read(self._in_log > 0)
 
+    def _is_reading_long(self) -> bool:
+        return self._reads_long
+
     def read_on(self, is_over: Callable[[], bool]) -> bool:
         """Go on with the long read until it is over; whether that is answered, or not wanted any more."""
         if not self._reads_long:
@@ -632,6 +635,7 @@ class Order:
         item = self._queue[0]
         assert type(item) is Single
         xid, opcode, packet, received = item
+        reply = b""
         if self._work is None:
             self._answered.note(self._machine.zxid)
             self._work = self._long[opcode](self._reading, self._owner, packet, self._body)

@@ -22,7 +22,7 @@ from proxy.log.record import TreeNotServable
 from proxy.log.stats import Stats
 from proxy.log.translator import Sent, Translator
 from proxy.state.machine import Disagreement, Machine
-from proxy.state.outcome import Outcome, SessionChange
+from proxy.state.outcome import DONE, Outcome, SessionChange
 from proxy.state.pieces import Unfinished, Work
 from proxy.state.watches import TreeEvent, WatchTable
 from schema.entry import Entry, Request, decode_entry
@@ -312,11 +312,12 @@ class Applier:
         """A request that takes long, and its events. The slice ends with it: others have waited."""
         machine = self._machine
         machine.midway = True
+        outcome: Outcome = DONE
         while True:
             try:
                 next(work)
             except StopIteration as end:
-                outcome: Outcome = end.value
+                outcome = Outcome(*end.value)
                 break
             if perf_counter() >= self._deadline:
                 yield

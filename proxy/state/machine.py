@@ -137,7 +137,7 @@ class Machine:
 
     @property
     def changing(self) -> Collection[str] | None:
-        """While `midway`: the paths of at least all nodes that the request has changed; None for everything."""
+        """While `midway`: the paths of at least all nodes that the request has changed; None for all."""
         return self._changing
 
     def compute_digest(self) -> int:

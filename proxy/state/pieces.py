@@ -6,7 +6,7 @@ turns, `whole` does all of it at once.
 """
 
 from collections.abc import Generator
-from typing import TypeVar
+from typing import Any, TypeVar
 
 Result = TypeVar("Result")
 
@@ -28,7 +28,7 @@ class Laborious(Exception):
 class Unfinished(Exception):
     """A request takes long: what was begun of it is taken back, and `work` does all of it, in pieces."""
 
-    def __init__(self, work: Work[object]) -> None:
+    def __init__(self, work: Work[Any]) -> None:
         super().__init__("a request takes long")
         self.work = work
 

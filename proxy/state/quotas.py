@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 from codec.constants import ErrorCode
 from proxy.state.refusal import Refusal
 from proxy.state.subtree import subtree
+from schema.paths import ZOOKEEPER
 
 QUOTA_PATHS = "/zookeeper/quota/"
 _LIMITS = "zookeeper_limits"
@@ -142,7 +143,10 @@ class Quotas(dict[str, Quota]):
         quota.count = quota.bytes = 0
         for some in subtree(self._nodes, path):
             quota.count += len(some)
-            quota.bytes += sum([_size(below, node.data) for below, node in some if node.data])
+            if path.startswith(ZOOKEEPER):
+                quota.bytes += sum([_size(below, node.data) for below, node in some if node.data])
+            else:
+                quota.bytes += sum([len(node.data) for _, node in some if node.data])
             yield
         quota.counted = True
 

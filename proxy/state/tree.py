@@ -10,10 +10,9 @@ from schema.errors import BadValue
 from schema.paths import QUOTA, ROOT
 from schema.znode import Znode, pack_stat, session_of
 
-
-# Names of children that are packed at a stretch, and in one piece of more: a tenth of a microsecond each.
+# Names of children that are packed at a stretch, and in one piece of more: half a microsecond each.
 _PACKED_AT_ONCE = 16_384
-_PACKED = 4096
+_PACKED = 1024
 
 
 class Node(Znode):

@@ -1,13 +1,16 @@
 """getAllChildrenNumber: how many nodes lie below one, at any depth (DataTree.getAllChildrenNumber)."""
 
+from collections.abc import Mapping
+
 from codec.constants import Perms
 from codec.jute import INT
 from codec.packets import decode_path
 from proxy.state.acl import demand
 from proxy.state.operation import Client, Reading
-from proxy.state.pieces import AT_ONCE, Laborious, Work
 from proxy.state.ops.reads import find
+from proxy.state.pieces import AT_ONCE, Laborious, Work
 from proxy.state.subtree import subtree
+from proxy.state.tree import Node
 from schema.paths import ROOT
 
 
@@ -40,7 +43,7 @@ def counting_children(reading: Reading, client: Client, frame: bytes, position: 
 
 def _below(reading: Reading, path: str) -> int:
     """Raises Laborious for very many."""
-    nodes = reading.tree.nodes
+    nodes: Mapping[str, Node] = reading.tree.nodes
     if path not in nodes:
         nodes = reading.system
     number = 0

@@ -16,7 +16,6 @@ from proxy.state.tree import Node, packing
 from schema.paths import ROOT
 from schema.znode import session_of
 
-
 # Children that are listed at a stretch: so many names, or so many nodes that are looked at, or sent.
 _NAMED = 16_384
 _LOOKED_AT = 4096

@@ -13,12 +13,12 @@ from codec.errors import MalformedPacket
 from codec.jute import INT
 from codec.packets import MULTI_HEADER, present
 from proxy.state.operation import WriteOperation
-from proxy.state.pieces import PIECE, Laborious, Work
 from proxy.state.ops.check import CHECK
 from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL, TTL_MODES
 from proxy.state.ops.delete import DELETE
 from proxy.state.ops.set_data import SET_DATA
 from proxy.state.ops.unreadable import NullAcl
+from proxy.state.pieces import PIECE, Laborious, Work
 from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
 
@@ -120,7 +120,7 @@ def decoding(frame: bytes, position: int, kinds: Kinds = KINDS) -> Work[tuple[li
 
 
 def _decode_some(
-    frame: bytes, position: int, kinds: Kinds, parts: list[Part], steps: Iterable[None]
+    frame: bytes, position: int, kinds: Kinds, parts: list[Part], steps: Iterable[object]
 ) -> tuple[int, bool]:
     """Append parts, one a step; the position behind the last one, and whether that was the end."""
     for _ in steps:

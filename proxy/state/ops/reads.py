@@ -8,8 +8,8 @@ from codec.jute import INT, NULL, pack_acls
 from codec.packets import decode_path, decode_path_watch
 from proxy.state.acl import demand, masked, permits
 from proxy.state.operation import Client, Reading
-from proxy.state.pieces import Work
 from proxy.state.ops.features import TELLING
+from proxy.state.pieces import Work
 from proxy.state.refusal import Refusal
 from proxy.state.tree import Node
 from schema.paths import ROOT

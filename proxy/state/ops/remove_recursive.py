@@ -5,8 +5,8 @@ from codec.keeper import read_path_limit
 from codec.packets import decoder
 from proxy.state.acl import demand
 from proxy.state.operation import WriteOperation, nothing
-from proxy.state.pieces import AT_ONCE, PIECE, Laborious, Work
 from proxy.state.ops.missing import missing
+from proxy.state.pieces import AT_ONCE, PIECE, Laborious, Work
 from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
 from schema.paths import ROOT, SPECIAL_PATHS, parent_of

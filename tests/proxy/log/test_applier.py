@@ -15,8 +15,8 @@ from proxy.log.record import TreeNotServable
 from proxy.log.stats import Stats
 from proxy.log.translator import Header, Sent, Translator
 from proxy.state import capture
-from proxy.state.level import UnknownLevel
 from proxy.state.digest import Digest
+from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement
 from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.outcome import SessionChange
@@ -221,19 +221,23 @@ async def test_a_long_request_is_applied_in_slices_and_shown_at_its_end() -> Non
     machine = world.machine
     called: list[tuple[int, bool]] = []
     seen: list[tuple[int, int]] = []
-    everything = False
-    while not machine.midway:
-        await asyncio.sleep(0)
+    told_all: list[bool] = []
+    await asyncio.sleep(0)
+
+    def is_midway() -> bool:
+        return machine.midway
+
+    assert is_midway()
     world.applier.when_whole(lambda: called.append((machine.zxid, machine.midway)))
-    while machine.midway:
+    while is_midway():
         assert "reply 2 0" not in world.told
         if machine.changing is None:
-            everything = True  # its events are being told
+            told_all.append(True)  # its events are being told
         else:
             assert "NODE_CREATED /x5 2" not in world.told
             seen.append((machine.zxid, sum(path in machine.changing for path in _MANY)))
         await asyncio.sleep(0)
-    assert everything
+    assert told_all
     assert {zxid for zxid, _ in seen} == {1}
     assert len({count for _, count in seen}) >= 3, "it was done at a stretch"
     await world.applier.drained()

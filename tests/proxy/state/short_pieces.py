@@ -7,7 +7,7 @@ from unittest import mock
 
 from proof.simulation.seams import LENGTHS
 from proxy.state.machine import Machine
-from proxy.state.outcome import Outcome
+from proxy.state.outcome import DONE, Outcome
 from proxy.state.pieces import Unfinished
 from schema.entry import Request
 
@@ -35,11 +35,12 @@ def executed(machine: Machine, request: Request, own: bool = True) -> tuple[Outc
     except Unfinished as long:
         work = long.work
     pieces = 0
+    outcome = DONE
     while True:
         try:
             next(work)
         except StopIteration as end:
-            outcome: Outcome = end.value
+            outcome = end.value
             break
         pieces += 1
         assert machine.zxid == zxid

@@ -14,8 +14,9 @@ from proxy.state.pieces import AT_ONCE, AT_ONCE_BYTES, Laborious, Unfinished, wh
 from proxy.state.tree import packing
 from tests.proxy.state import naive
 from tests.proxy.state.short_pieces import executed, short_pieces
-from tests.proxy.state.test_machine_histories import _OPENED, RULES, entries
+from tests.proxy.state.test_machine_histories import _OPENED, entries
 from tests.proxy.state.world import (
+    RULES,
     Ask,
     Expire,
     Said,
@@ -267,7 +268,7 @@ def test_a_read_in_pieces_answers_as_one_at_a_stretch(opcode: int, keeper: bool,
             EXTENDED.reads[opcode](second.reading, Reader(knows_keeper=keeper), b"head" + body, 4)
         except Laborious:
             assert _watched(second) == before
-        except Exception:  # noqa: BLE001, S110 - so does what follows
+        except Exception:  # noqa: BLE001 - so does what follows
             pass
         second.watches.__init__()  # type: ignore[misc]
         try:
