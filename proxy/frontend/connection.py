@@ -130,9 +130,19 @@ class Connection(asyncio.Protocol):
             self._kept.append((frames, broken, received))
             outbound.pause()
             self._wait_at_gate()
-        else:
+            return
+        order = self._order
+        if session is None or broken is not None:
             self._take(frames, broken, received)
-            self._push()
+        else:
+            # As `_take`, without a call.
+            self.received += len(frames)
+            order.receive(frames, received)
+            if order.count:
+                self._weigh()
+                if order.wants_pause or self._load.is_too_much:
+                    outbound.pause()
+        self._push()
 
     def _take(self, frames: list[bytes], broken: FrameTooLong | None, received: int) -> None:
         """Handle the packets of a chunk that came at `received`; something may be wrong behind them."""

@@ -26,36 +26,38 @@ class Touched:
         self._loop = loop
         self._slice = slice_seconds
         self._waiting: deque[Settled] = deque()
+        self._scheduled = False
 
     def add(self, connection: Settled) -> None:
         """Settle a connection at the end of this turn. It is not added again before that."""
-        if not self._waiting:
-            self._loop.call_soon(self._settle)
         self._waiting.append(connection)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._settle)
 
     def _settle(self) -> None:
-        waiting, self._waiting = self._waiting, deque()
+        """Those that wait now; what they add waits for the next turn."""
+        waiting = self._waiting
         left = len(waiting)
-        if left <= _SOME:
-            # Without the clock: mostly there are few.
-            self._settle_some(waiting, left)
-            return
-        deadline = perf_counter() + self._slice
-        while waiting:
-            self._settle_some(waiting, min(len(waiting), _SOME))
-            if perf_counter() >= deadline:
-                break
-        self._add_all(waiting)
-
-    def _settle_some(self, waiting: deque[Settled], count: int) -> None:
         try:
-            for _ in range(count):
-                waiting.popleft().settle()
-        except BaseException:
+            if left <= _SOME:
+                # Without the clock: mostly there are few.
+                self._settle_some(left)
+                return
+            deadline = perf_counter() + self._slice
+            while left:
+                some = min(left, _SOME)
+                self._settle_some(some)
+                left -= some
+                if perf_counter() >= deadline:
+                    return
+        finally:
             # One that fails must not leave the others without their replies.
-            self._add_all(waiting)
-            raise
+            self._scheduled = bool(waiting)
+            if waiting:
+                self._loop.call_soon(self._settle)
 
-    def _add_all(self, waiting: deque[Settled]) -> None:
-        for connection in waiting:
-            self.add(connection)
+    def _settle_some(self, count: int) -> None:
+        waiting = self._waiting
+        for _ in range(count):
+            waiting.popleft().settle()
