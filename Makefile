@@ -43,6 +43,17 @@ $(STAMPS)/grpcio: requirements/grpcio.txt $(STAMPS)/runtime
 	@$(PIP) -r requirements/grpcio.txt
 	@touch $@
 
+$(STAMPS)/gssapi: requirements/gssapi.txt $(STAMPS)/runtime
+	@tools/install_system_packages.sh kerberos-build
+	@echo "compiling python-gssapi into .venv"
+	@$(PIP) -r requirements/gssapi.txt
+	@touch $@
+
+$(STAMPS)/gssapi-tests: requirements/gssapi-tests.txt $(STAMPS)/gssapi $(STAMPS)/dev
+	@echo "compiling what the tests of Kerberos need into .venv"
+	@$(PIP) -r requirements/gssapi-tests.txt
+	@touch $@
+
 $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@echo "installing the locked development dependencies into .venv (about 1 GB, with Spark and a ClickHouse)"
 	@$(PIP) -r requirements/dev.txt
@@ -58,11 +69,13 @@ $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@mkdir -p .cache && tools/fetch_helm.sh
 	@touch $@
 
-.PHONY: setup setup-grpcio setup-pipeline setup-pipeline-small setup-dev setup-test
+.PHONY: setup setup-grpcio setup-gssapi setup-pipeline setup-pipeline-small setup-dev setup-test
 setup: $(STAMPS)/runtime ## Install what `make run` needs: .venv, locked dependencies, an etcd
 	@tools/setup_etcd.sh
 
 setup-grpcio: $(STAMPS)/grpcio ## Install what `--etcd-transport grpcio` needs: grpcio
+
+setup-gssapi: $(STAMPS)/gssapi ## Install what `--sasl-keytab` needs: python-gssapi, compiled with Debian's libkrb5-dev
 
 setup-pipeline-small: $(STAMPS)/pipeline-small ## Install what `python -m pipeline` needs for up to a million znodes: no Spark, no Java
 
@@ -71,8 +84,8 @@ setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs fo
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
-setup-test: setup setup-dev .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, HAProxy, helm, kazoo's suite
-	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client haproxy mandoc openssl
+setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, Chromium, HAProxy, helm, Kerberos, kazoo's suite
+	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client chromium haproxy mandoc openssl kdc
 	@tools/fetch_debian_zookeeper.sh
 
 # Use
@@ -163,7 +176,7 @@ proto: setup-dev ## Generate proxy/etcd/rpc_pb2.py from rpc.proto
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" ../$(VENV)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 lock: setup-dev ## Write the lock files again from requirements/*.in (ARGS=--upgrade for newer versions)
-	cd requirements && for name in runtime grpcio pipeline pipeline-small dev etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
+	cd requirements && for name in runtime grpcio gssapi pipeline pipeline-small dev gssapi-tests etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
 
 .PHONY: clean
 clean: ## Remove .venv and caches (not ./data)

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Sequence
 from types import ModuleType
 
+from pipeline.arrow import leave_pandas_out
 from pipeline.commands import COMMANDS
 from pipeline.errors import MissingPackage
 from pipeline.jobs.failure import is_expected, reason_of
@@ -76,6 +77,7 @@ def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
 
 def _imported(name: str) -> ModuleType:
     try:
+        leave_pandas_out()
         return importlib.import_module(name)
     except ModuleNotFoundError as error:
         if error.name not in _PACKAGES:

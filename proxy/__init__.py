@@ -42,7 +42,9 @@ The packages, each above those that it imports:
 
 server             puts the parts together
 admin              four-letter words, HTTP commands, metrics
+console            the page for operators on the admin port
 frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions
+sasl               users and Kerberos: how clients prove who they are
 ctl                a command that reads etcd without a proxy
 log                requests into entries, entries into etcd, the watch stream into the machine; snapshots
 state              the state machine. Pure

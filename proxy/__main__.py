@@ -5,15 +5,22 @@ import gc
 import logging
 import signal
 import socket
+import ssl
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, nullcontext
+from typing import NamedTuple
 
 import uvloop
 
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
 from proxy.config import Config, parse, parser
+from proxy.console import passwords
+from proxy.console.api import Api
+from proxy.console.assets import read_assets
+from proxy.console.http import Console, ConsoleSettings
+from proxy.console.local_session import maker
 from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
 from proxy.etcd.model import EtcdError
@@ -21,6 +28,8 @@ from proxy.frontend.certificates import TlsContext
 from proxy.frontend.ports import bound_socket
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshots import Access
+from proxy.sasl.gssapi_server import Missing
+from proxy.sasl.login import Login
 from proxy.server import Server
 from proxy.support import logs
 from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
@@ -30,6 +39,8 @@ from schema.errors import BadValue
 __all__ = ["main", "parser"]
 
 log = logging.getLogger("zketcd")
+
+_ENVELOPE = 16 << 10  # bytes of a request to the console around a znode's data
 
 
 def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
@@ -45,20 +56,75 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     if config.zoo_cfg_unknown:
         log.warning("%s: unknown settings, ignored: %s", config.zoo_cfg, ", ".join(config.zoo_cfg_unknown))
     try:
-        tls = TlsContext(config.tls) if config.tls.cert else None
-        etcd_tls = Tls(config.etcd_ca, config.etcd_cert, config.etcd_key)
-    except (OSError, ValueError) as error:
+        read = _Read(
+            TlsContext(config.tls) if config.tls.cert else None,
+            Login(config.sasl) if config.sasl.is_on else None,
+            Tls(config.etcd_ca, config.etcd_cert, config.etcd_key),
+            _admin_settings(config),
+        )
+    except (OSError, ValueError, Missing) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 2
     try:
         with logs.audit_to(config.audit_log, config.log_format):
-            return _serve(config, tls, etcd_tls)
+            return _serve(config, read)
     except OSError as error:
         print(f"zketcd: --audit-log {config.audit_log}: {error.strerror}", file=sys.stderr)
         return 2
 
 
-def _serve(config: Config, tls: TlsContext | None, etcd_tls: Tls) -> int:
+class _AdminSettings(NamedTuple):
+    """What the admin server is given, read before the loop runs."""
+
+    console: ConsoleSettings | None
+    files: TlsContext | None  # of TLS, which may change; None without TLS
+    tls: ssl.SSLContext | None
+
+
+class _Read(NamedTuple):
+    """What was read from files that the options name, before the loop runs."""
+
+    tls: TlsContext | None
+    login: Login | None  # by SASL
+    etcd_tls: Tls
+    admin: _AdminSettings
+
+
+def _admin_settings(config: Config) -> _AdminSettings:
+    """Raises ValueError for bad files; blocks."""
+    files = None
+    if config.admin_tls:
+        # Probes have no certificates: who needs one is the console's to say.
+        asked = "none" if config.tls.client_auth == "none" else "want"
+        files = TlsContext(config.tls._replace(client_auth=asked))
+    console = console_settings(config) if config.console else None
+    return _AdminSettings(console, files, files.lasting() if files else None)
+
+
+def console_settings(config: Config) -> ConsoleSettings:
+    """What the console is given. Raises ValueError for a bad file of users; blocks."""
+    return ConsoleSettings(
+        users=passwords.read(config.console_users) if config.console_users else {},
+        write=config.console_write,
+        certificates=config.admin_tls and config.tls.client_auth != "none",
+        assets=read_assets(),
+        most_bytes=config.max_frame * 4 // 3 + _ENVELOPE,  # base64, and JSON around it
+    )
+
+
+def console_of(server: Server, settings: ConsoleSettings) -> Console:
+    """The console of a server."""
+    api = Api(
+        server.facts,
+        server.auth,
+        maker(server.connection),
+        users=settings.needs_login,
+        write=settings.write,
+    )
+    return Console(api, settings)
+
+
+def _serve(config: Config, read: _Read) -> int:
     try:
         # First of all: without the port there is no need to start an etcd and load a tree.
         with (
@@ -67,7 +133,7 @@ def _serve(config: Config, tls: TlsContext | None, etcd_tls: Tls) -> int:
             _admin_socket(config) as admin,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            return runner.run(_run(config, tls, etcd_tls, listener, secure, admin))
+            return runner.run(_run(config, read, listener, secure, admin))
     except (EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, OSError, ValueError) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 1
@@ -95,12 +161,12 @@ def _admin_socket(config: Config) -> Iterator[socket.socket | None]:
 
 async def _run(
     config: Config,
-    tls: TlsContext | None,
-    etcd_tls: Tls,
+    read: _Read,
     listener: socket.socket,
     secure: socket.socket | None,
     admin_listener: socket.socket | None,
 ) -> int:
+    settings = read.admin
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
@@ -113,7 +179,7 @@ async def _run(
             endpoints = [embedded.endpoint]
         etcd = EtcdClient(
             endpoints,
-            tls=etcd_tls,
+            tls=read.etcd_tls,
             user=config.etcd_user,
             password=config.etcd_password,
             transport=config.etcd_transport,
@@ -128,10 +194,17 @@ async def _run(
             config.etcd_password,
             config.etcd_transport,
         )
-        server = Server(config, etcd, access, tls)
+        server = Server(config, etcd, access, read.tls, read.login)
         if admin_listener is not None:
-            admin = AdminServer(server.facts, Commands(server.facts, server.auth))
-            await admin.start(admin_listener)
+            admin = AdminServer(
+                server.facts,
+                Commands(server.facts, server.auth),
+                console_of(server, settings.console).application if settings.console is not None else None,
+            )
+            await admin.start(admin_listener, settings.tls)
+            if settings.files is not None:
+                following = loop.create_task(settings.files.follow())
+                stack.callback(following.cancel)
             # It ends last: it reports that this proxy is not ready while it drains.
             stack.push_async_callback(admin.stop)
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time

@@ -13,9 +13,11 @@ from codec.framing import DEFAULT_MAX_FRAME
 from proxy import option_values as values
 from proxy import tls_options, zoo_cfg
 from proxy.admin import words
+from proxy.console.guard import is_loopback
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 from proxy.frontend import proxy_protocol
 from proxy.frontend.proxy_protocol import ProxyProtocol
+from proxy.sasl import options as sasl_options
 from proxy.support import logs
 
 _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etcd. Without --etcd it starts a
@@ -35,6 +37,7 @@ class Config:
     port: int
     admin: tuple[str, int] | None  # the admin HTTP server's address; None for none
     admin_is_wished: bool  # the user named the address, so the server does not run without it
+    admin_tls: bool
     etcd: tuple[str, ...]  # empty: embedded
     data_dir: str
     prefix: str
@@ -70,6 +73,10 @@ class Config:
     super_digest: str
     tls: tls_options.ClientTls
     proxy_protocol: ProxyProtocol
+    sasl: sasl_options.SaslSettings
+    console: bool
+    console_users: str  # a file; "" for no logins
+    console_write: bool
     audit_log: str  # a file, "-" for the messages' own place, "" for none
     zoo_cfg: str  # the path of ZooKeeper's file; "" for none
     zoo_cfg_ignored: tuple[str, ...]  # its settings that have no meaning here
@@ -104,6 +111,7 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         made.error("--etcd-user and --etcd-password must be given together")
     try:
         tls = tls_options.read(given)
+        sasl = sasl_options.read(given, has_x509=bool(tls.cert) and tls.client_auth != "none")
     except ValueError as error:
         made.error(str(error))
         raise
@@ -126,6 +134,7 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         port=port,
         admin=admin,
         admin_is_wished=given.admin_listen is not None,
+        admin_tls=given.admin_tls == "on",
         etcd=given.etcd,
         data_dir=given.data_dir,
         prefix=given.prefix,
@@ -161,11 +170,34 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         super_digest=given.super_digest,
         tls=tls,
         proxy_protocol=ProxyProtocol(given.proxy_protocol, given.proxy_protocol_from),
+        sasl=sasl,
+        console=_console(made, given, admin, tls),
+        console_users=given.console_users,
+        console_write=given.console_write == "on",
         audit_log=given.audit_log,
         zoo_cfg=given.zoo_cfg,
         zoo_cfg_ignored=ignored,
         zoo_cfg_unknown=unknown,
     )
+
+
+def _console(parser: Any, given: Any, admin: tuple[str, int] | None, tls: tls_options.ClientTls) -> bool:
+    """Whether there is a console."""
+    if given.admin_tls == "on" and not tls.cert:
+        parser.error("--admin-tls on needs --tls-cert and --tls-key")
+    is_local = admin is not None and is_loopback(admin[0])
+    wanted = given.console == "on" or bool(given.console_users) or given.console_write == "on"
+    if given.console == "off" and (given.console_users or given.console_write == "on"):
+        parser.error("--console off excludes --console-users and --console-write")
+    if wanted and admin is None:
+        parser.error("the console needs --admin-listen")
+    has_logins = bool(given.console_users) or (given.admin_tls == "on" and tls.client_auth != "none")
+    if wanted and not is_local and not has_logins:
+        parser.error(
+            "--console-users is missing: without it, and without --admin-tls on and certificates of clients,"
+            " there is a console only where --admin-listen is on the loopback interface"
+        )
+    return given.console != "off" and (wanted or is_local)
 
 
 def _take_zoo_cfg(parser: Any, given: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -234,6 +266,14 @@ def parser(command: str = "") -> Any:
         metavar="HOST:PORT",
         help="address of the admin HTTP server (/commands, /ready, /live, /metrics), or 'none'. The default"
         f" is {_DEFAULT_ADMIN[0]}:{_DEFAULT_ADMIN[1]} if that port is free, else none (admin.serverPort)",
+    )
+    add(
+        "--admin-tls",
+        choices=_SWITCH,
+        default="off",
+        help="whether the admin HTTP server takes only TLS, with the certificate of --tls-cert. Clients that"
+        " show a certificate signed by --tls-ca are logged in to the console; others, such as probes, need"
+        " none",
     )
     add(
         "--etcd",
@@ -414,6 +454,29 @@ def parser(command: str = "") -> Any:
         help="file to which a line is appended for each change that a client asks for, as ZooKeeper's audit"
         " log; - for the messages on stderr (audit.enable)",
     )
+    add(
+        "--console",
+        choices=("auto", *_SWITCH),
+        default="auto",
+        help="whether the admin server has a console at /console; auto: if --admin-listen is on the loopback"
+        " interface, or --console-users is given",
+    )
+    add(
+        "--console-users",
+        type=values.file,
+        default="",
+        metavar="FILE",
+        help="users who may log in to the console, a line for each as `zketcd console-user NAME` prints it."
+        " Without users everybody who reaches the loopback interface can use it",
+    )
+    add(
+        "--console-write",
+        choices=_SWITCH,
+        nargs="?",
+        const="on",
+        default="off",
+        help="whether the console's users may create, change and delete znodes",
+    )
     values.add_etcd_access(add)
     add(
         "--etcd-transport",
@@ -461,6 +524,7 @@ def parser(command: str = "") -> Any:
         " (zookeeper.DigestAuthenticationProvider.superDigest)",
     )
     tls_options.add_options(add, values.file, values.address)
+    sasl_options.add_options(add, values.file, values.truth)
     return made
 
 

@@ -38,9 +38,9 @@ from proxy.frontend.touched import Touched
 from proxy.log.log import Log, LogSettings
 from proxy.log.node_expiry import NodeExpiry, Pace
 from proxy.log.snapshots import Access, Snapshots
+from proxy.sasl.login import Login
 from proxy.state.auth import scheme
-from proxy.state.auth.schemes import offer
-from proxy.state.auth.x509 import X509
+from proxy.state.auth.schemes import Offer, offered
 from proxy.state.expiry import Expiry
 from proxy.state.machine import Disagreement, Machine, SessionChange
 from proxy.state.operation import Reading
@@ -63,9 +63,17 @@ _CLOSE_TIMEOUT = 1.0  # seconds for clients to take their last replies
 class Server:
     """One proxy."""
 
-    def __init__(self, config: Config, etcd: Etcd, access: Access, tls: TlsContext | None = None) -> None:
-        """`access`: how the writer of snapshots reaches etcd. `tls`: for clients, if there is any."""
+    def __init__(
+        self,
+        config: Config,
+        etcd: Etcd,
+        access: Access,
+        tls: TlsContext | None = None,
+        login: Login | None = None,
+    ) -> None:
+        """`access`: how the writer of snapshots reaches etcd. `tls`, `login`: for clients, if any."""
         self._config = config
+        self._login = login
         self._etcd = etcd
         self._tasks = Tasks()
         loop = asyncio.get_running_loop()
@@ -75,13 +83,14 @@ class Server:
         operations = EXTENDED if config.keeper_extensions else PLAIN
         self.features: Collection[KeeperFeature] = FEATURES if operations.extended else ()
         self.latency = Latency((*operations.reads, *operations.writes))
-        self.auth = offer(
-            () if tls is None else (X509.name,),
+        self.auth = Offer(
+            offered(x509=tls is not None, sasl=login is not None),
             scheme.Settings(config.super_digest or None, config.tls.super_user or None),
         )
         self.watches = WatchTable()
         keys = Keyspace(config.prefix)
-        self.log = Log(etcd, keys, self._tasks, self, self.watches, _log_settings(config, tls is not None))
+        log_settings = _log_settings(config, has_tls=tls is not None, has_sasl=login is not None)
+        self.log = Log(etcd, keys, self._tasks, self, self.watches, log_settings)
         self.machine: Machine = self.log.machine
         self.snapshots = Snapshots(
             self.log,
@@ -151,6 +160,8 @@ class Server:
             self.connections.opened,
             self.connections.gone,
             self.request_logs,
+            login,
+            frozenset(config.sasl.enforced),
         )
         places = self.connections.places
         self._ports = Ports(
@@ -221,11 +232,13 @@ class Server:
         await self.connections.close(_CLOSE_TIMEOUT)
         for task in self._running:
             task.cancel()
+        if self._login is not None:
+            self._login.close()
         await self.log.stop()
         await self._tasks.close()
 
     def connection(self) -> Connection:
-        """A connection that comes by another way than a port: a test's."""
+        """A connection that comes by another way than a port: the console's, a test's."""
         return self._ports.connection(admitted=False)
 
     # -- for the log ---------------------------------------------------------------------------------------
@@ -324,13 +337,14 @@ def _settings(config: Config) -> Settings:
     )
 
 
-def _log_settings(config: Config, has_tls: bool) -> LogSettings:
+def _log_settings(config: Config, *, has_tls: bool, has_sasl: bool) -> LogSettings:
     rules = Rules(0)
     for rule, wanted in (
         (Rules.EXTENDED_TYPES, config.extended_types),
         (Rules.ENFORCE_QUOTA, config.enforce_quota),
         (Rules.KEEPER, config.keeper_extensions),
         (Rules.X509, has_tls),
+        (Rules.SASL, has_sasl),
     ):
         if wanted:
             rules |= rule

@@ -9,6 +9,7 @@ from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
+from proxy.sasl.options import SOURCES, is_source_given
 from proxy.zoo_cfg_keys import Combined, Refuse, Use, meaning
 
 # Java's wildcard address.
@@ -55,7 +56,8 @@ def read(text: str, is_given: Callable[[str], bool]) -> Found:
                 unknown.append(key)
             case _:
                 ignored.append(key)
-    for option, (key, value) in {**_addresses(settings, is_given), **_stores(settings, is_given)}.items():
+    combined = (_addresses(settings, is_given), _stores(settings, is_given), _identities(settings, is_given))
+    for option, (key, value) in (pair for part in combined for pair in part.items()):
         options[option] = value
         origin[option] = key
     return Found(options, origin, tuple(ignored), tuple(unknown))
@@ -155,4 +157,39 @@ def _stores(settings: Mapping[str, str], is_given: Callable[[str], bool]) -> dic
             )
         for option in options:
             made[option] = (key, path)
+    return made
+
+
+def _identities(settings: Mapping[str, str], is_given: Callable[[str], bool]) -> dict[str, tuple[str, str]]:
+    """Which clients are served, and which SASL users may do everything (AuthenticationHelper)."""
+    made: dict[str, tuple[str, str]] = {}
+    for key, value in settings.items():
+        if (
+            key.startswith("authProvider.")
+            and value.endswith(".SASLAuthenticationProvider")
+            and not is_source_given(is_given)
+        ):
+            raise ValueError(f"{key}={value}: nobody could authenticate by SASL: give {SOURCES}")
+    schemes = settings.get("enforce.auth.schemes", "")
+    enforced = ""
+    if settings.get("sessionRequireClientSASLAuth", "").lower() == "true":
+        enforced = "sasl"
+        made["enforce_auth_schemes"] = ("sessionRequireClientSASLAuth", enforced)
+    elif settings.get("enforce.auth.enabled", "").lower() == "true":
+        if not schemes:
+            raise ValueError("enforce.auth.enabled=true: enforce.auth.schemes does not say by what")
+        enforced = schemes
+        made["enforce_auth_schemes"] = ("enforce.auth.schemes", enforced)
+    wanted = settings.get("requireClientAuthScheme", "")
+    if wanted and wanted not in enforced.split(",") and not is_given("enforce_auth_schemes"):
+        raise ValueError(
+            f"requireClientAuthScheme={wanted}: ZooKeeper 3.9 does not read this setting, and serves clients"
+            f" without {wanted} too. Say what is meant: --enforce-auth-schemes {wanted} refuses them,"
+            " --enforce-auth-schemes none serves them"
+        )
+    super_users = [
+        value for key, value in settings.items() if key == "superUser" or key.startswith("superUser.")
+    ]
+    if super_users:
+        made["sasl_super_users"] = ("superUser", ",".join(super_users))
     return made

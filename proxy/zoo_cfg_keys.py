@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import NamedTuple
 
 _PROVIDERS = frozenset(
-    f"org.apache.zookeeper.server.auth.{name}AuthenticationProvider" for name in ("Digest", "IP", "X509")
+    f"org.apache.zookeeper.server.auth.{name}AuthenticationProvider"
+    for name in ("Digest", "IP", "SASL", "X509")
 )
 _TLS_VERSIONS = {"TLSv1.2": "1.2", "TLSv1.3": "1.3"}
 
@@ -86,7 +87,7 @@ def _if_other_than(expected: str, reason: str) -> Callable[[str], str]:
 def _provider(value: str) -> str:
     if value in _PROVIDERS:
         return ""
-    return "zketcd has providers for digest, ip and x509 only: identities of this one would get no rights"
+    return "zketcd has only digest, ip, sasl and x509: identities of this provider would get no rights"
 
 
 def _store_type(value: str) -> str:
@@ -141,12 +142,28 @@ KEYS: Mapping[str, Use | Refuse | Combined | Nothing] = {
     "DigestAuthenticationProvider.enabled": Refuse(_if_false("zketcd cannot turn the scheme digest off")),
     "X509AuthenticationProvider.superUser": Use("x509_super_user"),
     "ssl.authProvider": Refuse(_if_other_than("X509", "zketcd has no provider but x509")),
-    "requireClientAuthScheme": Refuse(_always("clients without SASL would be served")),
-    "sessionRequireClientSASLAuth": Refuse(_if_true("clients without SASL would be served")),
-    "enforce.auth.enabled": Refuse(
-        _if_true(
-            "clients without authentication would be served. Use --tls-client-auth need and --listen-tls only"
-        )
+    **dict.fromkeys(
+        (
+            "requireClientAuthScheme",
+            "sessionRequireClientSASLAuth",
+            "enforce.auth.enabled",
+            "enforce.auth.schemes",
+            "superUser",
+        ),
+        _COMBINED,
+    ),
+    "allowSaslFailedClients": Use("allow_sasl_failed_clients"),
+    "kerberos.removeHostFromPrincipal": Use("kerberos_remove_host"),
+    "kerberos.removeRealmFromPrincipal": Use("kerberos_remove_realm"),
+    "sasl.serverconfig": Use("jaas_section"),
+    "security.auth_to_local": Refuse(
+        _if_other_than("DEFAULT", "zketcd has no rules for principals: users would get other names in ACLs")
+    ),
+    "letAnySaslUserDoX": Refuse(
+        _always("zketcd has no such entry of ACLs: clients would get NOAUTH where they had access")
+    ),
+    "SASLAuthenticationProvider.superPassword": Refuse(
+        _always("give the user super this password where the users are, and remove the setting")
     ),
     "skipACL": Refuse(_if_true("zketcd always checks ACLs: clients would get NOAUTH where they had access")),
     # The audit log goes where all messages go, as in ZooKeeper.
@@ -176,8 +193,8 @@ KEYS: Mapping[str, Use | Refuse | Combined | Nothing] = {
     "ssl.context.supplier.class": Refuse(_always("zketcd cannot load Java classes")),
     "ssl.clientHostnameVerification": Refuse(_if_true("zketcd does not check the host names of clients")),
     # The admin server's own limits.
-    "admin.forceHttps": Refuse(_if_true("zketcd's admin server has no TLS: use --admin-listen none")),
-    "admin.needClientAuth": Refuse(_if_true("zketcd's admin server has no TLS: use --admin-listen none")),
+    "admin.forceHttps": Refuse(_if_true("give --admin-tls on in its place, or --admin-listen none")),
+    "admin.needClientAuth": Refuse(_if_true("zketcd's admin server demands none: use --admin-listen none")),
     # Without a meaning.
     **dict.fromkeys(
         (
@@ -265,23 +282,19 @@ KEYS: Mapping[str, Use | Refuse | Combined | Nothing] = {
             "admin.rateLimiterIntervalInMS",
             "admin.restore.enabled",
             "admin.snapshot.enabled",
-            # Identities that nobody can have without SASL or an ensemble's provider, which stop the start.
+            # What an ensemble's own providers need.
             "IPAuthenticationProvider.usexforwardedfor",
-            "SASLAuthenticationProvider.superPassword",
-            "allowSaslFailedClients",
-            "enforce.auth.schemes",
             "ensembleAuthName",
             "kinit",
-            "letAnySaslUserDoX",
             "requireKerberosConfig",
-            "superUser",
         ),
         _NOTHING,
     ),
 }
 
-PREFIXES: Mapping[str, Refuse | Nothing] = {
+PREFIXES: Mapping[str, Refuse | Combined | Nothing] = {
     "authProvider.": Refuse(_provider),
+    "superUser.": _COMBINED,
     **dict.fromkeys(
         (
             "autopurge.",

@@ -40,6 +40,7 @@ class Rules(enum.IntFlag):
     ENFORCE_QUOTA = 2  # hard quotas refuse requests
     KEEPER = 4  # ClickHouse Keeper's extensions: /keeper is reserved
     X509 = 8  # the sender offers the scheme x509
+    SASL = 16  # the sender offers the scheme sasl
 
 
 class Identity(NamedTuple):

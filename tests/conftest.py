@@ -14,7 +14,7 @@ import hypothesis
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
-from tests.harness import BinaryMissing, EtcdServer, ZketcdServer, ZooKeeperServer
+from tests.harness import BinaryMissing, EtcdServer, Kdc, ZketcdServer, ZooKeeperServer
 from tests.harness.process import closed_logs, recent_logs
 
 REAL_FIXTURES = {
@@ -23,6 +23,7 @@ REAL_FIXTURES = {
     "spark",
     "etcd_server",
     "own_etcd_server",
+    "kdc",
     "zookeeper_server",
     "zketcd_server",
     "zketcd_pair",
@@ -66,6 +67,13 @@ def etcd_server() -> Iterator[EtcdServer]:
 def own_etcd_server() -> Iterator[EtcdServer]:
     """An etcd of the test's own, that it may stop, kill, pause or fill."""
     with EtcdServer() as server:
+        yield server
+
+
+@pytest.fixture(scope="session")
+def kdc() -> Iterator[Kdc]:
+    """A Kerberos realm shared by all tests: add principals of your own, do not stop it."""
+    with Kdc() as server:
         yield server
 
 

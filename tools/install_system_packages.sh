@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install the programs that zketcd and its tests run, from Debian's packages.
 #
-#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client haproxy mandoc openssl venv
+#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client chromium haproxy mandoc openssl kdc kerberos-build venv
 #   tools/install_system_packages.sh --programs etcdctl java    # only print the programs that these names stand for
 #
 # Programs that are there already are left alone. apt is used only by root on a system that has apt. Otherwise the
@@ -26,6 +26,9 @@ programs_of() {
     haproxy) echo haproxy ;;
     mandoc) echo mandoc ;;
     openssl) echo openssl ;;
+    kdc) echo krb5kdc kdb5_util kadmin.local kinit ;;
+    kerberos-build) echo krb5-config gcc ;;
+    chromium) echo chromium ;;
     venv) echo ;; # a module of Python: see present
     *) echo "unknown program: $1" >&2 && exit 2 ;;
     esac
@@ -42,6 +45,9 @@ packages_of() {
     haproxy) echo haproxy ;;
     mandoc) echo mandoc ;;
     openssl) echo openssl ;;
+    kdc) echo krb5-kdc krb5-admin-server krb5-user ;;
+    kerberos-build) echo libkrb5-dev gcc libc6-dev python3-dev ;;
+    chromium) echo chromium fonts-dejavu-core ;; # without a font pages have no text
     venv) echo python3-venv ;;
     esac
 }
@@ -83,6 +89,8 @@ service_of() {
     etcd-server) echo etcd ;;
     clickhouse-server) echo clickhouse-server ;;
     haproxy) echo haproxy ;;
+    krb5-kdc) echo krb5-kdc ;;
+    krb5-admin-server) echo krb5-admin-server ;;
     esac
 }
 

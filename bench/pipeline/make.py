@@ -1,49 +1,61 @@
 """`python -m bench.pipeline.make NODES DIRECTORY`: so many znodes in a snapshot, and a log behind it."""
 
 import argparse
-import json
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import NamedTuple
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
 
 from bench.pipeline import tree
 from pipeline.batches import ROWS, batch_of
 from pipeline.formats import log, transactions
-from pipeline.sources.spark import struct_of
-from pipeline.spark import session
+from pipeline.jobs.summary import add_progress_argument
+from pipeline.running import runner as running
+from pipeline.running.runner import Runner
+from pipeline.running.table import Table
+from pipeline.sources.zookeeper_sink import SinkOptions, ZooKeeperWriter, folder_of
 from pipeline.table import ZNODES
 
 _TABLES_A_TASK = 50
 _PADDING = 1 << 16
 
 
-def frame(spark: SparkSession, nodes: int) -> DataFrame:
-    """The tree as a table of znodes, made on the workers."""
-    tables = tree.tables_of(nodes)
+class TreeReader(NamedTuple):
+    """The tree as a table of znodes, made where it is read."""
 
-    def make(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-        for batch in batches:
-            for number in batch.column("id").to_pylist():
-                rows = list(tree.trunk(nodes) if number < 0 else tree.table(number))
-                for start in range(0, len(rows), ROWS):
-                    yield batch_of(rows[start : start + ROWS])
+    nodes: int
 
-    numbers = spark.range(-1, tables, 1, max(1, tables // _TABLES_A_TASK))
-    return numbers.mapInArrow(make, struct_of(ZNODES))
+    def partitions(self) -> list[range]:
+        """Numbers of tables; -1 is what is above them."""
+        tables = tree.tables_of(self.nodes)
+        return [
+            range(start, min(start + _TABLES_A_TASK, tables)) for start in range(-1, tables, _TABLES_A_TASK)
+        ]
+
+    def read(self, partition: range) -> Iterator[pa.RecordBatch]:
+        """Their rows."""
+        for number in partition:
+            rows = list(tree.trunk(self.nodes) if number < 0 else tree.table(number))
+            for start in range(0, len(rows), ROWS):
+                yield batch_of(rows[start : start + ROWS])
 
 
-def snapshot(spark: SparkSession, nodes: int, folder: str) -> None:
+def table(nodes: int) -> Table:
+    """The tree, for a runner."""
+    return Table(TreeReader(nodes), nodes)
+
+
+def snapshot(runner: Runner, nodes: int, folder: str) -> None:
     """Write the tree into a data directory, with the digest that ZooKeeper would have written."""
-    options = {
-        "zxid": str(tree.last_zxid(nodes)),
-        "sessions": json.dumps([list(row) for row in tree.sessions()]),
-        "trailer": "full",
-    }
-    frame(spark, nodes).write.format("zookeeper").options(**options).mode("append").save(folder)
+    options = SinkOptions(folder_of(folder), tree.last_zxid(nodes), tree.sessions(), "full", "", False)
+    writer = ZooKeeperWriter(options, ZNODES.names)
+    try:
+        writer.commit(runner.each("make", table(nodes), writer.write))
+    finally:
+        writer.abort()
 
 
 def write_log(nodes: int, inserts: int, folder: str) -> None:
@@ -64,9 +76,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument("nodes", type=int)
     parser.add_argument("folder")
     parser.add_argument("--inserts", type=int, default=0, help="transactions of a log behind the snapshot")
+    running.add_arguments(parser)
+    add_progress_argument(parser)
     given = parser.parse_args(arguments)
-    spark = session("zketcd bench")
-    snapshot(spark, given.nodes, given.folder)
+    snapshot(running.runner_for(given, "zketcd bench", [table(given.nodes)]), given.nodes, given.folder)
     write_log(given.nodes, given.inserts, given.folder)
     return 0
 

@@ -1,27 +1,55 @@
 """Replays zketcd's log between two marks, from the newest state before the first one."""
 
 import gc
+from collections.abc import Callable
 
 from pipeline.etcd.log import DataLost, Mark
 from pipeline.etcd.read import NotReadable, record_of
+from pipeline.etcd.requests import TIMEOUT, insist
 from pipeline.traffic.outcomes import Recorder
 from pipeline.traffic.table import TrafficRow
 from proxy.etcd.interface import Etcd
+from proxy.log.catch_up import Truncated, catch_up
 from proxy.log.record import TreeNotServable
-from proxy.log.replay import Execute
+from proxy.log.replay import Execute, Replay
 from proxy.log.start import NotInLog, Wanted, load
+from proxy.state.machine import Machine
 from schema.keys import Keyspace
 
 _PATIENCE = 60.0  # seconds for an etcd that does not answer
 
 
+class KeptState:
+    """The tree as the last replay has left it, for one that goes on from there: one tree at a time."""
+
+    def __init__(self) -> None:
+        self._at: tuple[bytes, int, Mark] | None = None  # prefix, etcd's cluster, and how far
+        self._machine: Machine | None = None
+
+    def take(self, keys: Keyspace, cluster_id: int, mark: Mark) -> Machine | None:
+        """The state at `mark`, if that is the one that is kept. It is kept no longer."""
+        machine, self._machine = self._machine, None
+        return machine if self._at == (keys.prefix, cluster_id, mark) else None
+
+    def put(self, keys: Keyspace, cluster_id: int, mark: Mark, machine: Machine) -> None:
+        """Keep the state at `mark` instead of the one before."""
+        self._at, self._machine = (keys.prefix, cluster_id, mark), machine
+
+
 async def replayed(
-    etcd: Etcd, keys: Keyspace, start: Mark, end: Mark, *, lossy: bool = False
+    etcd: Etcd,
+    keys: Keyspace,
+    start: Mark,
+    end: Mark,
+    *,
+    lossy: bool = False,
+    kept: KeptState | None = None,
 ) -> list[TrafficRow]:
     """The rows of the requests behind `start`, up to `end`, with what came of them.
 
-    The tree and all rows are in memory meanwhile. `lossy`: begin with what the log still holds, if that is
-    later. Raises DataLost, NotReadable, EtcdError.
+    The tree and all rows are in memory meanwhile, and the tree also afterwards if there is `kept`: a replay
+    that begins where the last one ended needs no load. `lossy`: begin with what the log still holds, if that
+    is later. Raises DataLost, NotReadable, EtcdError.
     """
     rows: list[TrafficRow] = []
 
@@ -32,24 +60,52 @@ async def replayed(
     # What is loaded stays until the end: to look through it again and again takes a third of the time.
     gc.disable()
     try:
-        # A log from its beginning has no snapshot before it.
-        wanted = Wanted(upto=end.revision, since=start.revision or 1)
-        try:
-            await load(etcd, keys, make=False, wanted=wanted, patience=_PATIENCE, executes=again)
-        except NotInLog as error:
-            _, record = await record_of(etcd, keys)
-            imported = not start.revision and record.previous is None
-            if not imported and not lossy:
-                raise DataLost(
-                    f"{error}, behind position {start.revision}, where the stream stood. Set"
-                    " failOnDataLoss=false to go on without what is lost, or begin with a new checkpoint"
-                ) from error
-            oldest = record.previous or record.current
-            assert oldest is not None  # else the log is whole
-            wanted = Wanted(upto=end.revision, since=oldest.position)
-            await load(etcd, keys, make=False, wanted=wanted, patience=_PATIENCE, executes=again)
+        if kept is None:
+            await _loaded(etcd, keys, start, end, lossy, again)
+            return rows
+        cluster_id = (await insist(lambda: etcd.status(TIMEOUT))).cluster_id
+        machine = kept.take(keys, cluster_id, start)
+        if machine is None or not await _went_on(etcd, keys, machine, start, end, again()):
+            machine = await _loaded(etcd, keys, start, end, lossy, again)
+            gc.freeze()  # nor afterwards
+        kept.put(keys, cluster_id, end, machine)
     except TreeNotServable as error:
         raise NotReadable(str(error)) from error
     finally:
         gc.enable()
     return rows
+
+
+async def _loaded(
+    etcd: Etcd, keys: Keyspace, start: Mark, end: Mark, lossy: bool, executes: Callable[[], Execute]
+) -> Machine:
+    """The state at `end`, from a snapshot that is not behind `start`. Raises as `replayed`."""
+    # A log from its beginning has no snapshot before it.
+    wanted = Wanted(upto=end.revision, since=start.revision or 1)
+    try:
+        found = await load(etcd, keys, make=False, wanted=wanted, patience=_PATIENCE, executes=executes)
+    except NotInLog as error:
+        _, record = await record_of(etcd, keys)
+        imported = not start.revision and record.previous is None
+        if not imported and not lossy:
+            raise DataLost(
+                f"{error}, behind position {start.revision}, where the stream stood. Set"
+                " failOnDataLoss=false to go on without what is lost, or begin with a new checkpoint"
+            ) from error
+        oldest = record.previous or record.current
+        assert oldest is not None  # else the log is whole
+        wanted = Wanted(upto=end.revision, since=oldest.position)
+        found = await load(etcd, keys, make=False, wanted=wanted, patience=_PATIENCE, executes=executes)
+    return found.machine
+
+
+async def _went_on(
+    etcd: Etcd, keys: Keyspace, machine: Machine, start: Mark, end: Mark, execute: Execute
+) -> bool:
+    """Bring a state from `start` to `end`; False, the state as it was, if entries between were truncated."""
+    try:
+        caught = await insist(lambda: catch_up(etcd, keys, machine.applied, start.revision))
+    except Truncated:
+        return False
+    await Replay(keys, machine, caught, lambda _count: None, execute).run(end.revision)
+    return True

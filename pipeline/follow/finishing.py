@@ -5,6 +5,7 @@ nobody answers, the command follows by itself.
 """
 
 import asyncio
+import contextlib
 import time
 from typing import NamedTuple
 
@@ -19,6 +20,7 @@ from schema.keys import Keyspace
 _POLL = 0.1  # seconds
 _ANSWER_WITHIN = 10.0  # it may write a checkpoint meanwhile
 _ANSWERED_EVERY = 1.0
+_WITHDRAW_WITHIN = 10.0
 
 
 class Asked(NamedTuple):
@@ -72,7 +74,9 @@ async def ask(etcd: Etcd, keys: Keyspace, request: Asked) -> bool:
     try:
         return await _finished(etcd, keys)
     except asyncio.CancelledError:
-        await commit(etcd, Txn((Compare(keys.tree, there.record_mod),), (Delete(keys.finish),)))
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(_WITHDRAW_WITHIN):  # etcd may be out of reach
+                await commit(etcd, Txn((Compare(keys.tree, there.record_mod),), (Delete(keys.finish),)))
         raise
 
 

@@ -12,7 +12,7 @@ from pipeline.follow import target
 from pipeline.follow.base import Same, compare_digest, load_base
 from pipeline.follow.changes import Changes
 from pipeline.follow.finishing import Answering, Asked, ask
-from pipeline.follow.patience import patiently
+from pipeline.follow.patience import patient
 from pipeline.follow.tail import Found, Tail, Unsettled
 from pipeline.follow.target import Position, Target, position_of
 from pipeline.follow.telling import Status, tell
@@ -49,11 +49,14 @@ class Options(NamedTuple):
 
 
 async def follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
-    """Follow until told to stop; the exit code. Raises Failure, EtcdError, OSError."""
+    """Follow until told to stop, and wait for an etcd that is out of reach; the exit code.
+
+    Raises Failure, EtcdError, OSError.
+    """
     limit = asyncio.timeout(options.timeout)
     try:
         async with limit:
-            return await _follow(etcd, keys, options)
+            return await _follow(patient(etcd), keys, options)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -158,7 +161,7 @@ class _Following:
         """The zxid from which on to finish; None: not yet."""
         if self._options.finish:
             return self._options.zxid
-        request = await patiently(self._answering.wanted)
+        request = await self._answering.wanted()
         if request is None:
             return None
         self._keep_sessions = request.keep_sessions

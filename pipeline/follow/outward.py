@@ -6,7 +6,7 @@ from typing import NamedTuple
 from pipeline.errors import Failure
 from pipeline.follow.base import digest_of
 from pipeline.follow.files import Files, Owner
-from pipeline.follow.patience import RETRY, patiently
+from pipeline.follow.patience import RETRY, patient
 from pipeline.follow.recording import Recorder, is_jump
 from pipeline.follow.telling import Status, tell
 from pipeline.table import TransactionRow
@@ -35,11 +35,14 @@ class Options(NamedTuple):
 
 
 async def mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
-    """Keep the directory level until told to stop; the exit code. Raises Failure, EtcdError, OSError."""
+    """Keep the directory level until told to stop, and wait for an etcd that is out of reach; the exit code.
+
+    Raises Failure, EtcdError, OSError.
+    """
     limit = asyncio.timeout(options.timeout)
     try:
         async with limit:
-            return await _mirror(etcd, keys, options)
+            return await _mirror(patient(etcd), keys, options)
     except TimeoutError:
         if not limit.expired():
             raise
@@ -50,7 +53,7 @@ async def mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
 
 
 async def _mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
-    cluster_id = (await patiently(lambda: etcd.status(_TIMEOUT))).cluster_id
+    cluster_id = (await etcd.status(_TIMEOUT)).cluster_id
     files = Files(options.target, Owner(keys.prefix.decode(), cluster_id))
     try:
         return await _Mirroring(etcd, keys, options, files).run()
@@ -86,7 +89,7 @@ class _Mirroring:
         await self._load()
         while True:
             try:
-                found = await patiently(self._step)
+                found = await self._step()
             except Truncated as error:
                 tell(f"the log was truncated before it was read ({error}): going on from a newer snapshot")
                 await self._load()
@@ -103,7 +106,7 @@ class _Mirroring:
     async def _load(self) -> None:
         """A snapshot of zketcd's from which the log leads to the directory's last zxid; else a new start."""
         try:
-            base = await patiently(self._base)
+            base = await self._base()
         except Truncated:
             await asyncio.sleep(RETRY)
             return await self._load()
@@ -115,7 +118,7 @@ class _Mirroring:
         self._recorder = Recorder(self._machine)
         if self._zxid is None:
             try:
-                await patiently(self._step)
+                await self._step()
             except Truncated:
                 return await self._load()
             self._files.write_snapshot(self._machine)

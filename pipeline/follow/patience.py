@@ -1,22 +1,69 @@
-"""Waiting for etcd to come back, however long that takes."""
+"""An etcd whose requests wait for as long as it is out of reach: for commands that go on until stopped."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
-from typing import TypeVar
+from typing import Any, TypeVar, cast
 
 from pipeline.follow.telling import tell
-from proxy.etcd.model import EtcdUnknown
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import EtcdUnknown, Get, RangeResult, Status, Txn, TxnResult
 
 T = TypeVar("T")
 
-RETRY = 0.5  # seconds
+RETRY = 0.5  # seconds between two tries of one request
+_TELL_EVERY = 10.0  # seconds
 
 
-async def patiently(request: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a request that does no harm twice for as long as etcd is out of reach."""
-    while True:
-        try:
-            return await request()
-        except EtcdUnknown as error:
-            tell(f"etcd is out of reach, trying again: {error}")
-            await asyncio.sleep(RETRY)
+def patient(etcd: Etcd) -> Etcd:
+    """The same etcd, which never leaves a read or Txn undecided: it is sent again until etcd answers.
+
+    So each Txn must be one that does no harm twice, or whose second outcome says what the first one was.
+    """
+    return cast("Etcd", _Patient(etcd))
+
+
+class _Patient:
+    """Reads, Txns and the status wait; whatever else an Etcd has is the other one's."""
+
+    def __init__(self, etcd: Etcd) -> None:
+        self._etcd = etcd
+        self._since: float | None = None  # when the outage was noticed
+        self._told = 0.0
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._etcd, name)
+
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
+        """As Etcd.txn, without EtcdUnknown."""
+        return await self._answered(lambda: self._etcd.txn(txn, timeout))
+
+    async def range(self, get: Get, timeout: float) -> RangeResult:
+        """As Etcd.range, without EtcdUnknown."""
+        return await self._answered(lambda: self._etcd.range(get, timeout))
+
+    async def status(self, timeout: float) -> Status:
+        """As Etcd.status, without EtcdUnknown."""
+        return await self._answered(lambda: self._etcd.status(timeout))
+
+    async def _answered(self, request: Callable[[], Awaitable[T]]) -> T:
+        while True:
+            try:
+                answer = await request()
+            except EtcdUnknown as error:
+                self._tell(error)
+                await asyncio.sleep(RETRY)
+                continue
+            if self._since is not None:
+                tell(f"etcd answers again, after {time.monotonic() - self._since:.0f} s")
+                self._since = None
+            return answer
+
+    def _tell(self, error: EtcdUnknown) -> None:
+        now = time.monotonic()
+        if self._since is None:
+            self._since = now
+        elif now - self._told < _TELL_EVERY:
+            return
+        self._told = now
+        tell(f"etcd is out of reach, trying again: {error}")

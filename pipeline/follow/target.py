@@ -15,7 +15,6 @@ from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load, guarded, keys_of, look
 from pipeline.etcd.requests import TIMEOUT, LoadRefused, commit, insist
-from pipeline.follow.patience import patiently
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, Op, Put, RangeResult, Txn
 from proxy.log.catch_up import Caught, entries_after
@@ -229,7 +228,7 @@ class Follow:
         key = self._keys.entry(self._load.writer, number)
         guard = self._load.guard(self._keys)
         txn = Txn((guard, Compare(key, 0)), (Put(key, value), *rest), (Get(key, keys_only=True),))
-        done = await patiently(lambda: commit(self._etcd, txn))
+        done = await commit(self._etcd, txn)
         if not done.succeeded:
             # The answer to an earlier try may have been lost. Only we use this number.
             entry = done.responses[0]

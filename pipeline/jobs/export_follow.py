@@ -2,11 +2,14 @@
 
 import argparse
 import asyncio
+from pathlib import Path
 
 from pipeline.errors import Failure
 from pipeline.etcd.options import Connection
+from pipeline.etcd.reach import reached
 from pipeline.follow.outward import Options, mirror
 from pipeline.jobs.arguments import seconds
+from pipeline.sources.folders import check_writable
 
 _PARQUET = "parquet:"
 # Options that belong to a single snapshot, and what they are without being given.
@@ -41,11 +44,15 @@ def follow(connection: Connection, arguments: argparse.Namespace) -> int:
     for name in _OF_A_SNAPSHOT:
         if getattr(arguments, name):
             raise Failure(f"--{name.replace('_', '-')} does not go with --follow")
+    try:
+        check_writable(Path(arguments.target))
+    except ValueError as error:
+        raise Failure(str(error)) from error
     return asyncio.run(
         _follow(connection, Options(arguments.target, arguments.until_level, arguments.timeout))
     )
 
 
 async def _follow(connection: Connection, options: Options) -> int:
-    async with connection.client() as etcd:
+    async with reached(connection) as etcd:
         return await mirror(etcd, connection.keys, options)

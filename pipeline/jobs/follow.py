@@ -8,6 +8,7 @@ from pipeline.errors import Failure
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
 from pipeline.etcd.options import add_arguments as add_etcd_arguments
+from pipeline.etcd.reach import reached
 from pipeline.follow.inward import STUCK, Options, follow
 from pipeline.follow.tail import Unsettled
 from pipeline.follow.telling import tell
@@ -105,5 +106,5 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 async def _follow(connection: Connection, options: Options) -> int:
-    async with connection.client() as etcd:
+    async with reached(connection) as etcd:
         return await follow(etcd, connection.keys, options)

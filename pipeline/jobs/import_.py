@@ -91,9 +91,11 @@ def run(arguments: argparse.Namespace) -> int:
         if counted.fault is not None:
             raise Failure(counted.fault)
         if arguments.dry_run:
-            say(f"target: {refusal or 'free'}")
             say("dry run: nothing was written")
-            return 1 if refusal else 0
+            if refusal:
+                raise Failure(refusal)
+            say("target: free")
+            return 0
         begun = asyncio.run(_begin(connection, reporter, overwrite=arguments.overwrite))
         zxid = load.first_zxid(max(last_zxid, begun.zxid))
         parts = _load(runner, connection, limits, found.znodes, begun, Ending(kept, zxid))

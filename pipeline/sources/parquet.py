@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 import pyarrow as pa
 
 from pipeline.errors import Failure
+from pipeline.sources.folders import check_writable
 from pipeline.table import ZNODES
 
 if TYPE_CHECKING:
@@ -141,9 +142,10 @@ def check_target(path: str) -> None:
     folder = Path(path).absolute()
     if folder.exists():
         raise Failure(f"{folder} is there already: name a new directory for the table")
-    there = next(parent for parent in folder.parents if parent.exists())
-    if not there.is_dir():
-        raise Failure(f"{there} is not a directory")
+    try:
+        check_writable(folder)
+    except ValueError as error:
+        raise Failure(str(error)) from error
 
 
 def check_columns(path: str, kinds: dict[str, str]) -> None:
@@ -173,8 +175,10 @@ def files_of(path: str, what: str) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise Failure(f"{path} is not there" if not folder.exists() else f"{path} is not a directory")
-    # As Spark and others have it, what begins with _ or . is no part of a table.
-    found = sorted(file for file in folder.glob("*.parquet") if file.name[0] not in "_." and file.is_file())
+    # As Spark and others have it, what begins with _ or . is no part of a table. Not by glob(), to which a
+    # directory without the right to read is an empty one.
+    named = (file for file in folder.iterdir() if file.suffix == ".parquet" and file.name[0] not in "_.")
+    found = sorted(file for file in named if file.is_file())
     if not found:
         raise Failure(f"{path} is no table of {what}: it has no Parquet files")
     return found

@@ -24,7 +24,7 @@ import pyarrow
 from pipeline.etcd import log as etcd_log
 from pipeline.etcd.log import Mark, Share
 from pipeline.etcd.options import Connection
-from pipeline.etcd.replayed import replayed
+from pipeline.etcd.replayed import KeptState, replayed
 from pipeline.traffic.requests import row
 from pipeline.traffic.table import TrafficRow, batches
 from proxy.log.replay import Place
@@ -124,10 +124,15 @@ def partitions_of(options: LogOptions, start: Mark, end: Mark) -> list[Partition
     return [Sent(share) for share in shares]
 
 
-def batches_of(options: LogOptions, partition: Partition) -> Iterator[pyarrow.RecordBatch]:
-    """One partition's rows. Raises DataLost, TreeNotServable, BadValue, EtcdError."""
+def batches_of(
+    options: LogOptions, partition: Partition, kept: KeptState | None = None
+) -> Iterator[pyarrow.RecordBatch]:
+    """One partition's rows; a replay goes on from `kept` if it can.
+
+    Raises DataLost, NotReadable, BadValue, EtcdError.
+    """
     if isinstance(partition, Applied):
-        yield from batches(asyncio.run(_applied(options, partition)))
+        yield from batches(asyncio.run(_applied(options, partition, kept)))
     else:
         with asyncio.Runner() as runner:
             entries = _sent(options, partition.shares)
@@ -148,7 +153,7 @@ async def _sent(options: LogOptions, shares: Sequence[Share]) -> AsyncIterator[l
                 ]
 
 
-async def _applied(options: LogOptions, wanted: Applied) -> list[TrafficRow]:
+async def _applied(options: LogOptions, wanted: Applied, kept: KeptState | None) -> list[TrafficRow]:
     async with options.connection.client() as etcd:
         keys = options.connection.keys
-        return await replayed(etcd, keys, wanted.start, wanted.end, lossy=options.lossy)
+        return await replayed(etcd, keys, wanted.start, wanted.end, lossy=options.lossy, kept=kept)

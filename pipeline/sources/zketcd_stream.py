@@ -20,9 +20,13 @@ from pyspark.sql.streaming.datasource import (
 
 from pipeline.etcd import log as etcd_log
 from pipeline.etcd.log import DataLost, Mark
+from pipeline.etcd.replayed import KeptState
+from pipeline.etcd.requests import insist
 from pipeline.sources.zketcd_log import EARLIEST, TABLE, LogOptions, batches_of, partitions_of
 
 _log = logging.getLogger(__name__)
+# Spark gives the batches of a stream to the same few Python workers, as long as these are busy once a minute.
+_kept = KeptState()
 
 
 class TrafficStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -73,25 +77,30 @@ class TrafficStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """One partition's rows. Raises DataLost, TreeNotServable, BadValue, EtcdError."""
         # Where there is no partition Spark reads a None.
-        return iter(()) if partition.value is None else batches_of(self._options(), partition.value)
+        return iter(()) if partition.value is None else batches_of(self._options(), partition.value, _kept)
 
 
 async def _initial(options: LogOptions) -> Mark:
-    async with options.connection.client() as etcd:
-        keys = options.connection.keys
+    keys = options.connection.keys
+
+    async def initial() -> Mark:
         start = await etcd_log.earliest(etcd, keys)
         return start if options.starting == EARLIEST else await etcd_log.latest(etcd, keys, start)
+
+    async with options.connection.client() as etcd:
+        return await insist(initial)
 
 
 async def _newest(options: LogOptions) -> int:
     async with options.connection.client() as etcd:
-        _, end = await etcd_log.whole(etcd, options.connection.keys)
+        _, end = await insist(lambda: etcd_log.whole(etcd, options.connection.keys))
         return end.entries
 
 
 async def _latest(options: LogOptions, start: Mark, most: int | None) -> Mark:
-    async with options.connection.client() as etcd:
-        keys = options.connection.keys
+    keys = options.connection.keys
+
+    async def latest() -> Mark:
         try:
             return await etcd_log.latest(etcd, keys, start, most)
         except DataLost as lost:
@@ -99,3 +108,6 @@ async def _latest(options: LogOptions, start: Mark, most: int | None) -> Mark:
                 raise
             _log.warning("going on without what is lost: %s", lost)
             return await etcd_log.latest(etcd, keys, await etcd_log.earliest(etcd, keys), most)
+
+    async with options.connection.client() as etcd:
+        return await insist(latest)

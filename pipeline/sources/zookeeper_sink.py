@@ -34,6 +34,7 @@ from codec.jute import INT, NULL
 from pipeline.formats import digest, log, snapshot
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor
 from pipeline.formats.seal import adler32_combine, sealed_tail
+from pipeline.sources.folders import check_writable
 from pipeline.table import ZNODES, AclRow, SessionRow
 
 TRAILERS = ("seal", "digest", "full")
@@ -82,10 +83,10 @@ def folder_of(directory: str) -> Path:
 
 
 def check_folder(folder: Path, name: str | None = None, *, overwrite: bool = False) -> None:
-    """Raises ValueError if a server would not take a file `name` (None: any) there as the tree."""
-    there = next(path for path in (folder, *folder.absolute().parents) if path.exists())
-    if not there.is_dir():
-        raise ValueError(f"{there} is not a directory")
+    """Raises ValueError if a server would not take a file `name` (None: any) there as the tree, or if no file
+    can be written there.
+    """
+    check_writable(folder)
     for file in sorted(folder.iterdir()) if folder.is_dir() else ():
         is_snapshot = snapshot.zxid_of(file.name) is not None
         if not is_snapshot and log.zxid_of(file.name) is None:

@@ -209,8 +209,8 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
     settings_of = proxy.server._log_settings
     opening = proxy.state.machine._PROXYS[Kind.OPEN]
 
-    def settings(*arguments: Any) -> LogSettings:
-        return settings_of(*arguments)._replace(levels=_host().levels)
+    def settings(*arguments: Any, **options: Any) -> LogSettings:
+        return settings_of(*arguments, **options)._replace(levels=_host().levels)
 
     async def child(self: Snapshots, what: dict[str, Any]) -> Any:
         said = await run_child(_host(), {"prefix": self._keys.prefix.decode(), "pace": self._pace, **what})

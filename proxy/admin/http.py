@@ -1,12 +1,13 @@
 """The admin HTTP server: ZooKeeper's /commands, /ready and /live for orchestrators, /metrics for Prometheus.
 
 Runs in the proxy's event loop, on its own port. `commands` and `prometheus` decide what is answered; this
-file has only routes, statuses and JSON.
+file has only routes, statuses and JSON. The console (`proxy.console`) is an application of its own.
 """
 
 import json
 import logging
 import socket
+import ssl
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 
@@ -28,7 +29,8 @@ _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 class AdminServer:
     """One HTTP server about one proxy."""
 
-    def __init__(self, facts: Facts, commands: Commands) -> None:
+    def __init__(self, facts: Facts, commands: Commands, console: web.Application | None = None) -> None:
+        """`console` answers what is below /console; None for no console."""
         self._facts = facts
         self._commands = commands
         self._exposition = Exposition(facts)
@@ -46,6 +48,10 @@ class AdminServer:
                 web.get("/metrics", self._metrics),
             ]
         )
+        self._pages = ["commands", "live", "metrics", "ready"]
+        if console is not None:
+            application.add_subapp("/console", console)
+            self._pages.insert(1, "console")
         self._runner = web.AppRunner(
             application,
             access_log=None,
@@ -54,17 +60,17 @@ class AdminServer:
             logger=_QUIET,
         )
 
-    async def start(self, listener: socket.socket) -> None:
+    async def start(self, listener: socket.socket, tls: ssl.SSLContext | None = None) -> None:
         """Answer on a socket that listens already."""
         await self._runner.setup()
-        await web.SockSite(self._runner, listener).start()
+        await web.SockSite(self._runner, listener, ssl_context=tls).start()
 
     async def stop(self) -> None:
         """Answer the requests that are here, then close."""
         await self._runner.cleanup()
 
     async def _index(self, _: web.Request) -> web.Response:
-        return _html(("commands", "live", "metrics", "ready"), "")
+        return _html(self._pages, "")
 
     async def _links(self, _: web.Request) -> web.Response:
         """JettyAdminServer's answer where no command is named."""
@@ -129,6 +135,6 @@ def _json(response: Response) -> web.Response:
     return web.Response(status=response.status, text=text, content_type=_JSON)
 
 
-def _html(names: tuple[str, ...] | list[str], folder: str) -> web.Response:
+def _html(names: list[str], folder: str) -> web.Response:
     lines = (f'<a href="/{folder}{name}">{name}</a>\n<br/>\n' for name in names)
     return web.Response(text="".join(lines), content_type="text/html")

@@ -53,7 +53,7 @@ _GAUGES = {
     "open_file_descriptor_count": "open files",
     "max_file_descriptor_count": "open files that the process may have",
     "connection_drop_probability": "always 0",
-    "auth_failed_count": "addauth requests that failed",
+    "auth_failed_count": "authentications that failed, by addauth or SASL",
 }
 # Counters of ServerMetrics: ZooKeeper's provider gives them no suffix either.
 _COUNTERS = {

@@ -4,15 +4,17 @@ The server implements `Subject`; a test can do so with a few lines. All values a
 request, and reading one never walks the tree.
 """
 
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import NamedTuple, Protocol
 
 from codec.constants import KeeperFeature
 from proxy.etcd.calls import Calls
 from proxy.etcd.model import Status
+from proxy.log.lag import Lags
 from proxy.log.members import Members
 from proxy.log.snapshots import SnapshotStats
 from proxy.log.stats import Stats
+from proxy.state.auth.scheme import Identities
 from proxy.state.machine import Machine
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
@@ -31,6 +33,26 @@ class Settings(NamedTuple):
     max_session_timeout: int
     secure_port: int  # the port that takes only TLS; -1 without one
     read_only_mode: bool
+
+
+class WaitingRequest(Protocol):
+    """A request that waits for its answer."""
+
+    @property
+    def opcode(self) -> int:
+        """What it asks for."""
+
+    @property
+    def path(self) -> str | None:
+        """The znode; None where it has none, or where it is not decoded yet."""
+
+    @property
+    def in_log(self) -> bool:
+        """Whether it waits for the log, not for another request of its connection."""
+
+    @property
+    def received(self) -> int:
+        """When it came: nanoseconds of time.perf_counter_ns."""
 
 
 class SessionFacts(Protocol):
@@ -60,8 +82,15 @@ class ClientConnection(Protocol):
         """Its session, once there is one."""
 
     @property
+    def identities(self) -> Identities:
+        """Who the client has shown to be."""
+
+    @property
     def outstanding(self) -> int:
         """Requests without an answer so far."""
+
+    def waiting(self, most: int) -> Sequence[WaitingRequest]:
+        """The first of the requests without an answer."""
 
     @property
     def is_closed(self) -> bool:
@@ -91,6 +120,18 @@ class LogFacts(Protocol):
 
     stats: Stats
     members: Members
+
+    @property
+    def incarnation(self) -> str:
+        """The name under which this proxy appends."""
+
+    @property
+    def lags(self) -> Lags:
+        """How far the other proxies had come at their last entries."""
+
+    @property
+    def backlog(self) -> int:
+        """Entries that came and are not applied yet."""
 
     @property
     def record(self) -> TreeRecord | None:

@@ -15,6 +15,8 @@ from proxy.state.auth.scheme import Identity
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.sessions import session_text
 
+#: The scheme of an identity that names a user of the console. No ACL can have it, so it permits nothing.
+CONSOLE = "console"
 _SUCCESS, _FAILURE = "success", "failure"
 # This proxy has loaded a state that contains the request, and so does not know what became of it.
 _UNKNOWN = "unknown"
@@ -99,6 +101,21 @@ def of_session_end(user: str, session_id: int, paths: Sequence[str]) -> Iterator
         )
 
 
+def of_refusal(session_id: int, name: str, address: str, scheme: str) -> str:
+    """The line of an authentication that failed, which ZooKeeper's log does not have.
+
+    `name`: whom the client claims to be, as far as is known.
+    """
+    return _line(
+        ("session", session_text(session_id)),
+        ("user", name),
+        ("ip", address),
+        ("operation", "authenticate"),
+        ("scheme", scheme),
+        ("result", _FAILURE),
+    )
+
+
 def of_server(user: str, operation: str) -> str:
     """The line of this server's start or stop."""
     return _line(("user", user), ("operation", operation), ("result", _SUCCESS))
@@ -130,6 +147,8 @@ def _escaped(found: re.Match[str]) -> str:
 def _users(identities: Iterable[Identity]) -> Iterator[str]:
     """The names of a client's users (AuthUtil.getUsers)."""
     for identity in identities:
+        if identity.scheme == CONSOLE:
+            yield f"{CONSOLE}:{identity.id}"
         scheme = SCHEMES.get(identity.scheme)
         if scheme is not None:
             yield scheme.user_name(identity.id)

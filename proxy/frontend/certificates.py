@@ -65,6 +65,19 @@ class TlsContext:
         self._changes = Changes(settings.files)
         self.current = context_of(settings)
 
+    def lasting(self) -> ssl.SSLContext:
+        """A context for a listener that keeps it: it shows the certificate that is current by then.
+
+        Which clients it trusts stays as it is now. Blocks.
+        """
+        made = context_of(self.settings)
+
+        def show_current(connection: ssl.SSLObject, _name: str | None, _context: ssl.SSLContext) -> None:
+            connection.context = self.current
+
+        made.sni_callback = show_current
+        return made
+
     async def follow(self) -> None:
         """Read the files again whenever they change; bad ones are logged, and those from before kept."""
         await self._changes.follow(self._read, "the certificate for clients")

@@ -12,20 +12,23 @@ from itertools import islice
 from time import perf_counter_ns, time
 from typing import cast
 
-from codec.constants import KeeperState, OpCode, Perms, ProtocolVersion
+from codec.constants import ErrorCode, KeeperState, OpCode, Perms, ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
 from codec.jute import INT, OPEN_TO_ALL, Acl, Reader
 from codec.keeper import OpeningFramer, decode_wide_connect
 from codec.packets import ConnectRequest, decode_connect, encode_connect_response
 from proxy.frontend.host import Host
+from proxy.frontend.negotiation import Negotiation
 from proxy.frontend.order import Order
 from proxy.frontend.outbound import Outbound
 from proxy.frontend.proxy_protocol import Source
 from proxy.frontend.sessions import PASSWORD_BYTES, Session
+from proxy.frontend.waiting import SaslAnswer, Waiting
 from proxy.frontend.wire import NARROW, WIDE
 from proxy.state.acl import permits
 from proxy.state.auth.ip import java_address
+from proxy.state.auth.sasl import sasl_identities
 from proxy.state.auth.scheme import Identities, Peer
 from proxy.state.auth.x509 import subject_name
 from proxy.state.ops import reads_alone
@@ -89,6 +92,9 @@ class Connection(asyncio.Protocol):
         # What came while a write was applied in part: frames, what is wrong behind them, and when they came.
         self._kept: deque[tuple[list[bytes], FrameTooLong | None, int]] = deque()
         self._waits_at_gate = False
+        self._negotiation: Negotiation | None = None
+        if host.enforced_schemes:
+            self._order.bar(self._is_authenticated)
 
     # -- asyncio's side ------------------------------------------------------------------------------------
 
@@ -413,6 +419,10 @@ class Connection(asyncio.Protocol):
         """Requests without an answer so far."""
         return self._order.count
 
+    def waiting(self, most: int) -> list[Waiting]:
+        """The first of the requests without an answer, for operators."""
+        return self._order.waiting(most)
+
     def farewell(self) -> None:
         """The client has closed a session that is this server's own."""
         self._order.ended = True
@@ -438,17 +448,69 @@ class Connection(asyncio.Protocol):
             self._host.counters.auth_failed += 1
             return None
         if not proven:
-            self._host.counters.auth_failed += 1
-            log.warning(
-                "session %s: authentication of %s:%d refused, scheme %r",
-                session_text(self.session_id),
-                self.address,
-                self.port,
-                scheme,
-            )
+            self._refused(scheme or "", "", "")
             return False
-        self.identities = tuple(dict.fromkeys((*self.identities, *proven)))
+        self._add(proven)
         return True
+
+    def negotiate(self, token: bytes) -> SaslAnswer | None:
+        """Answer a token of SASL; None if the answer comes later.
+
+        Without a login as ZooKeeper without one: success and no token (ZooKeeperServer.processSasl).
+        """
+        login = self._host.login
+        if login is None:
+            return SaslAnswer(ErrorCode.OK, None)
+        if self._negotiation is None:
+            self._negotiation = Negotiation(
+                login,
+                self._loop,
+                self._authenticated,
+                partial(self._refused, "sasl"),
+                self._negotiated,
+            )
+        return self._negotiation.step(token)
+
+    def _negotiated(self, answer: SaslAnswer) -> None:
+        if not self._outbound.ended:
+            self._order.negotiated(answer)
+            self.settle()
+
+    def _authenticated(self, name: str) -> None:
+        """The client has proved by SASL who it is."""
+        login = self._host.login
+        assert login is not None
+        log.info(
+            "session %s: %s:%d is SASL user %r",
+            session_text(self.session_id),
+            self.address,
+            self.port,
+            name,
+        )
+        self._add(sasl_identities(name, is_super=name in login.super_users))
+
+    def _refused(self, scheme: str, name: str, reason: str) -> None:
+        """The client has not proved who it is. `name`: whom it claims to be, as far as is known."""
+        self._host.counters.auth_failed += 1
+        log.warning(
+            "session %s: authentication of %s:%d refused, scheme %r%s%s",
+            session_text(self.session_id),
+            self.address,
+            self.port,
+            scheme,
+            f", user {name!r}" if name else "",
+            f": {reason}" if reason else "",
+        )
+        if self._host.request_logs is not None:
+            self._host.request_logs.refused(self, scheme, name)
+
+    def _add(self, proven: Identities) -> None:
+        self.identities = tuple(dict.fromkeys((*self.identities, *proven)))
+
+    def _is_authenticated(self) -> bool:
+        """Whether the client has an identity of a scheme that is enforced."""
+        enforced = self._host.enforced_schemes
+        return any(identity.scheme in enforced for identity in self.identities)
 
     # -- the connect request ---------------------------------------------------------------------------------
 

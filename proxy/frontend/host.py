@@ -11,6 +11,7 @@ from proxy.frontend.long_reads import LongReads
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.touched import Touched
 from proxy.log.pending import Pending
+from proxy.sasl.login import Login
 from proxy.state.auth.schemes import Offer
 from proxy.state.operation import Operations, Reading
 from proxy.support.counters import Counters
@@ -62,3 +63,7 @@ class Host(Generic[Connection]):
     gone: Callable[[Connection], None]
     #: What is written down of requests; None for nothing.
     request_logs: RequestLogs | None = None
+    #: Whom clients can prove to be by SASL; None if by none.
+    login: Login | None = None
+    #: Clients are served only with an identity of one of these schemes; none: all are.
+    enforced_schemes: frozenset[str] = frozenset()

@@ -12,14 +12,25 @@ between the two writes around it. While no request waits, reads are answered at 
 import logging
 from collections import deque
 from collections.abc import Callable, Collection
+from itertools import islice
 from typing import Any, Protocol
 
 from codec.constants import ErrorCode, KeeperOpCode, OpCode, Xid
 from codec.errors import MalformedPacket
-from codec.jute import NULL, Reader
+from codec.jute import Reader, pack_buffer
 from codec.packets import decode_path_watch
 from proxy.frontend.answered import Answered
-from proxy.frontend.waiting import UNKNOWN, Held, Reads, Refused, Single, Write
+from proxy.frontend.waiting import (
+    UNKNOWN,
+    Held,
+    Reads,
+    Refused,
+    SaslAnswer,
+    Single,
+    Waiting,
+    Write,
+    path_of,
+)
 from proxy.frontend.wire import NARROW, Wire
 from proxy.state.operation import Client, Operations, Reading, ReadOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
@@ -86,6 +97,9 @@ class Owner(Client, Protocol):
     def prove(self, packet: bytes) -> bool | None:
         """Take the identities that an auth packet proves; False if it proves none, None if cut short."""
 
+    def negotiate(self, token: bytes) -> SaslAnswer | None:
+        """Answer a token of SASL; None if `Order.negotiated` gets the answer later."""
+
 
 class Machine(Protocol):
     """What is needed of the state machine."""
@@ -140,6 +154,11 @@ class Order:
         # What the reads behind the last write of the queue weigh, for the next write.
         self._ahead = 0
         self._collected = 0  # bytes of large replies that are not sent, as far as is known
+        # The xid of a token whose answer comes later. Until then nothing is answered.
+        self._negotiating: int | None = None
+        # Whether the client may be served, and what it has sent while it may not.
+        self._admits: Callable[[], bool] | None = None
+        self._kept: deque[bytes] = deque()
         self._answered = Answered(latency, clock)
         self._done: Any = self.applied if outcome is None else self._telling(outcome)  # made once
         self.talk(NARROW)
@@ -158,6 +177,14 @@ class Order:
         self._long = operations.long_reads
         self._light = {opcode: read for opcode, read in self._reads.items() if opcode not in _ALONE}
 
+    def bar(self, admits: Callable[[], bool]) -> None:
+        """Hear nothing but proofs of identity until `admits` says that the client may be served."""
+        self._admits = admits
+
+    @property
+    def _is_negotiating(self) -> bool:
+        return self._negotiating is not None
+
     @property
     def wants_pause(self) -> bool:
         """Whether too much waits here to read more from the client."""
@@ -168,11 +195,24 @@ class Order:
         """Whether a client that was not read from because of `wants_pause` may be read from again."""
         return self.count <= _MAX_QUEUE // 2 and self.size < _MAX_QUEUED_BYTES
 
+    def waiting(self, most: int) -> list[Waiting]:
+        """The first requests of the queue, for operators; a run of reads counts as one."""
+        found = []
+        for item in islice(self._queue, most):
+            if type(item) is Write:
+                found.append(Waiting(item.opcode, path_of(item.fields), item.zxid == UNKNOWN, item.received))
+            elif not isinstance(item, Refused):
+                found.append(Waiting(item.opcode, None, False, item.received))
+        return found
+
     # -- taking requests -----------------------------------------------------------------------------------
 
     def receive(self, frames: list[bytes], received: int) -> None:
         """Take the requests of a chunk that came at `received`; reads that need not wait are answered."""
-        if self._queue or self.deaf:
+        if self._admits is not None:
+            self._receive_barred(frames, received)
+            return
+        if self._queue or self.deaf or self._negotiating is not None:
             self._enqueue(frames, 0, received)
             return
         out = self.out
@@ -246,6 +286,34 @@ class Order:
         elif runs:
             self._answered.note_runs(runs, received, zxid)
 
+    def _receive_barred(self, frames: list[bytes], received: int) -> None:
+        """Take what a client sends that has yet to prove who it is (AuthenticationHelper)."""
+        kept = self._kept
+        kept += frames
+        self.count += len(frames)
+        self.size += sum(map(len, frames))
+        while kept and not (self._queue or self.more or self.ended or self._negotiating is not None):
+            if self._admits is not None and self._admits():
+                self._admits = None
+                rest = list(kept)
+                kept.clear()
+                self.count -= len(rest)
+                self.size -= sum(map(len, rest))
+                self.receive(rest, received)
+                return
+            packet = kept.popleft()
+            self.count -= 1
+            self.size -= len(packet)
+            xid, opcode = self._header(packet) if len(packet) >= self._body else (0, 0)
+            if len(packet) < self._body or opcode in (OpCode.AUTH, OpCode.SASL):
+                self._enqueue([packet], 0, received)
+            else:
+                log.info("closing %s: it has to authenticate first", self._owner.address)
+                self.out.append(self._frame(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH))
+                self.ended = True
+        if self.ended:
+            self._drop()
+
     def _enqueue(self, frames: list[bytes], place: int, received: int) -> None:
         """Take the requests from that place on: writes, and what has to wait."""
         header = self._header
@@ -293,8 +361,14 @@ class Order:
     def _take_single(self, xid: int, opcode: int, packet: bytes, received: int) -> bool:
         """Take a laborious read or what concerns the connection; whether it has to wait."""
         queue = self._queue
-        if queue or self.deaf or self.more or self._clock() - received > _AT_A_STRETCH:
-            if not queue and not self.deaf:
+        if (
+            queue
+            or self.deaf
+            or self.more
+            or self._negotiating is not None
+            or self._clock() - received > _AT_A_STRETCH
+        ):
+            if not queue and not self.deaf and self._negotiating is None:
                 self.more = True
             item = Single(xid, opcode, packet, received)
             queue.append(item)
@@ -303,7 +377,7 @@ class Order:
             self.size += len(packet)
             return True
         self._answer_single(xid, opcode, packet, received)
-        return self._reads_long
+        return self._reads_long or self._negotiating is not None
 
     def _weight(self, item: Single) -> int:
         """What a single request weighs for a write behind it."""
@@ -367,6 +441,8 @@ class Order:
         their watches.
         """
         left = [item for item in self._queue if type(item) is Held or type(item) is Single]
+        if self._negotiating is not None:
+            left.clear()  # who asks is not known
         self._drop()
         for item in left:
             if type(item) is Held:
@@ -375,7 +451,9 @@ class Order:
                 if not self._owner.prove(item.packet):
                     break  # what follows a failed auth is not heard
             elif item.opcode == OpCode.SASL:
-                if sasl_token(item.packet, self._body) is None:
+                token = sasl_token(item.packet, self._body)
+                answer = None if token is None else self._owner.negotiate(token)
+                if answer is None or answer.err:
                     break
             elif item.opcode not in self._reads and item.opcode != _PING:
                 break  # nor what follows an unknown request
@@ -387,7 +465,9 @@ class Order:
         self.more = False
         self._reads_long = False
         self._work = None
+        self._negotiating = None
         self._queue.clear()
+        self._kept.clear()
         self._in_log = self.count = self.size = 0
 
     # -- answering -----------------------------------------------------------------------------------------
@@ -458,6 +538,8 @@ class Order:
         self.more = False
         if self._reads_long:
             return  # `read_on` calls again
+        if self._negotiating is not None:
+            return
         queue = self._queue
         if not self.out and not self.deaf:
             self._collected = 0
@@ -498,10 +580,14 @@ class Order:
                     return
                 if self.ended:  # what follows a failed auth or an unknown request is not heard
                     self._drop()
+                elif self._is_negotiating:
+                    return
                 elif self._in_log and self._collected > _MAX_FORCED:
                     self._give_up()
         if not queue:
             self._ahead = 0
+            if self._kept:
+                self._receive_barred([], self._clock())
         elif not self._in_log:
             self._ahead = _BLOCKED
 
@@ -707,15 +793,38 @@ class Order:
                 self.out.append(self._frame(xid, 0, ErrorCode.OK if proven else ErrorCode.AUTH_FAILED))
             self.ended = self.ended or not proven
         elif opcode == OpCode.SASL:
-            # As ZooKeeper without a SASL login: success and no token (ZooKeeperServer.processSasl).
-            if sasl_token(packet, self._body) is None:
+            token = sasl_token(packet, self._body)
+            answer = None if token is None else self._owner.negotiate(token)
+            if answer is not None:
+                self._answer_sasl(xid, answer)
+            elif token is None:
                 self.ended = True
             else:
-                self.out.append(self._frame(xid, 0, ErrorCode.OK, NULL))
+                self._negotiating = xid
+                self._ahead = _BLOCKED
+                self.count += 1
         else:
             self.ended = True
             # ZooKeeper's request has no zxid yet.
             self.out.append(self._frame(xid, -1, ErrorCode.UNIMPLEMENTED))
+
+    def negotiated(self, answer: SaslAnswer) -> None:
+        """The answer to a token is here: send it, and go on with what has come meanwhile."""
+        xid, self._negotiating = self._negotiating, None
+        if xid is None or self.ended:
+            return
+        self.count -= 1
+        self._answer_sasl(xid, answer)
+        if answer.err:
+            self._drop()
+        else:
+            self.advance()
+
+    def _answer_sasl(self, xid: int, answer: SaslAnswer) -> None:
+        """As ZooKeeperServer.processSasl does, which ends the connection after a failure."""
+        if answer.is_sent:
+            self.out.append(self._frame(xid, 0, answer.err, pack_buffer(answer.token)))
+        self.ended = self.ended or bool(answer.err)
 
     def _refusal(self, xid: int, error: Refusal | MalformedPacket) -> bytes:
         zxid = self._machine.zxid

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple, Protocol
 
 from codec.constants import KeeperOpCode, OpCode
 from proxy.frontend import audit
-from proxy.frontend.waiting import Write
+from proxy.frontend.waiting import Write, path_of
 from proxy.state.auth.scheme import Identities
 from proxy.state.sessions import session_text
 from proxy.support.latency import OF_SESSIONS, ConnectionLatency, Latency
@@ -71,6 +71,11 @@ class RequestLogs:
         if self._write_audit is not None:
             for line in audit.of_session_end(self._user, session_id, self._ended()):
                 self._write_audit(line)
+
+    def refused(self, client: Client, scheme: str, name: str) -> None:
+        """A client has not proved who it is. `name`: whom it claims to be, as far as is known."""
+        if self._write_audit is not None:
+            self._write_audit(audit.of_refusal(client.session_id, name, client.address, scheme))
 
     def outcome(self, client: Client, write: Write, err: int, body: bytes) -> None:
         """A write of a client was applied, just now."""
@@ -142,8 +147,8 @@ def _described(opcode: int, fields: Any) -> str:
     name = _name(opcode)
     if opcode == OpCode.MULTI and fields is not None:
         return f"{name} of {len(fields)}"
-    path = fields if isinstance(fields, str) else fields[0] if isinstance(fields, tuple) and fields else None
-    return f"{name} {path!r}" if isinstance(path, str) else name
+    path = path_of(fields)
+    return name if path is None else f"{name} {path!r}"
 
 
 def _name(opcode: int) -> str:

@@ -77,6 +77,21 @@ class Held(NamedTuple):
     received: int
 
 
+class Waiting(NamedTuple):
+    """What operators are shown of something in the queue."""
+
+    opcode: int
+    path: str | None  # None where it has none, or where it is not decoded yet
+    in_log: bool  # it waits for the log, not for what stands before it
+    received: int  # nanoseconds
+
+
+def path_of(fields: Any) -> str | None:
+    """The path in a write's decoded fields; None where it has none."""
+    path = fields if isinstance(fields, str) else fields[0] if isinstance(fields, tuple) and fields else None
+    return path if isinstance(path, str) else None
+
+
 class Single(NamedTuple):
     """A laborious read, or a request that concerns the connection alone, that waits for its turn."""
 
@@ -84,3 +99,11 @@ class Single(NamedTuple):
     opcode: int
     packet: bytes
     received: int
+
+
+class SaslAnswer(NamedTuple):
+    """The answer to one token of SASL. With an error it is the last packet of the connection."""
+
+    err: int
+    token: bytes | None
+    is_sent: bool = True  # False: the connection ends without it

@@ -17,6 +17,7 @@ from typing import Protocol
 from codec.constants import ErrorCode
 from proxy.log.clock_skew import ClockSkew
 from proxy.log.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
+from proxy.log.lag import Lags
 from proxy.log.pending import Pending
 from proxy.log.record import TreeNotServable
 from proxy.log.stats import Stats
@@ -89,6 +90,8 @@ class Applier:
         self.own = ""
         #: How far other hosts' clocks are from ours.
         self.skew = ClockSkew()
+        #: How far the others had come.
+        self.lags = Lags()
         #: The position of the last entry applied.
         self.position = 0
         #: The clock of the last entry applied, milliseconds since 1970.
@@ -245,7 +248,9 @@ class Applier:
         clock, rules, checkpoint, digest, requests = self._decode(item)
         self._begin(item, clock, rules, checkpoint, digest)
         if item.incarnation != self.own:
-            self.skew.note(item.incarnation, clock, time_ns() // 1_000_000)
+            now = time_ns() // 1_000_000
+            self.skew.note(item.incarnation, clock, now)
+            self.lags.note(item.incarnation, checkpoint, machine.entries, now)
         machine.watched = bool(self._watches)
         execute = machine.execute
         events, changes, warnings = machine.events, machine.session_changes, machine.warnings

@@ -16,6 +16,7 @@ from proxy.log.appender import Appender
 from proxy.log.applier import Applier
 from proxy.log.applier import Membership as MembershipItem
 from proxy.log.follower import Follower, Item, ProxyCame, ProxyGone
+from proxy.log.lag import Lags
 from proxy.log.members import Member, Members
 from proxy.log.membership import Membership
 from proxy.log.pending import Pending
@@ -230,6 +231,11 @@ class Log:
         return self._applier.skew.worst
 
     @property
+    def lags(self) -> Lags:
+        """How far the other proxies had come at their last entries."""
+        return self._applier.lags
+
+    @property
     def replayed(self) -> tuple[int, int]:
         """Bytes and requests of the log that the last load replayed, on top of its snapshot."""
         return self._stream.replayed
@@ -431,6 +437,7 @@ class Log:
         elif isinstance(item, ProxyGone):
             self.members.gone(item.incarnation)
             self._applier.skew.forget(item.incarnation)
+            self._applier.lags.forget(item.incarnation)
             self._gone_names.add(item.incarnation)
             if item.incarnation == self._membership.incarnation:
                 self._gone.set()

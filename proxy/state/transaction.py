@@ -11,7 +11,7 @@ from codec.constants import EventType
 from codec.jute import Acl
 from proxy.state.acl import expand
 from proxy.state.auth.scheme import Identities
-from proxy.state.auth.schemes import ALWAYS, WITH_X509
+from proxy.state.auth.schemes import offered
 from proxy.state.digest import Digest
 from proxy.state.pieces import AT_ONCE, PIECE, Laborious, Work, whole
 from proxy.state.quotas import QUOTA_PATHS, check
@@ -30,6 +30,7 @@ _EXTENDED_TYPES = int(Rules.EXTENDED_TYPES)
 _ENFORCE_QUOTA = int(Rules.ENFORCE_QUOTA)
 _KEEPER = int(Rules.KEEPER)
 _X509 = int(Rules.X509)
+_SASL = int(Rules.SASL)
 
 # Nodes that are counted for a new quota in one go: 2 ms.
 _COUNTED_AT_ONCE = 2048
@@ -98,7 +99,7 @@ class Transaction:
         self.extended_types = bool(rules & _EXTENDED_TYPES)
         self.enforces_quota = bool(rules & _ENFORCE_QUOTA)
         self.keeper = bool(rules & _KEEPER)
-        self.schemes = WITH_X509 if rules & _X509 else ALWAYS
+        self.schemes = offered(x509=bool(rules & _X509), sasl=bool(rules & _SASL))
 
     # -- what operations ask ---------------------------------------------------------------------------------
 

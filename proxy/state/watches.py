@@ -206,6 +206,10 @@ class WatchTable:
         """How many watches there are, of data and of children, as `mntr` tells it."""
         return _pairs(self._data_modes()) + _pairs((self.children, self.persistent))
 
+    def held(self) -> int:
+        """How many watches there are, each kind by itself: quicker than `total`."""
+        return sum([sum(map(len, table.by_watcher.values())) for table in self._all])
+
     def paths_by_watcher(self) -> Iterator[tuple[Watcher, set[str]]]:
         """The paths that each connection watches, as `wchc` lists them; watches may come and go meanwhile."""
         modes = self._data_modes()

@@ -5,6 +5,7 @@ well), protocol code, assertions about the servers' behaviour.
 """
 
 from tests.harness.etcd import EtcdServer
+from tests.harness.kerberos import Kdc
 from tests.harness.ports import free_port
 from tests.harness.process import BinaryMissing, ServerProcess, StartFailed
 from tests.harness.waiting import eventually, wait_until
@@ -19,6 +20,7 @@ from tests.harness.zookeeper import (
 __all__ = [
     "BinaryMissing",
     "EtcdServer",
+    "Kdc",
     "ServerProcess",
     "StartFailed",
     "ZketcdServer",

@@ -1,5 +1,9 @@
-"""Import and export on clusters of Spark, whose executors are processes of their own."""
+"""Import and export on clusters of Spark, whose executors are processes of their own.
 
+JVMs take most of the time, so each cluster is started once, and has one application for both commands.
+"""
+
+import json
 import os
 import subprocess
 import sys
@@ -17,17 +21,38 @@ from tests.pipeline.trees import SAMPLES, read, seen, without_stats
 
 pytestmark = pytest.mark.real
 
-_TIMEOUT = 400  # seconds for one command, on a machine that has other things to do
+_TIMEOUT = 400  # seconds for one application, on a machine that has other things to do
 _SOURCE = SAMPLES / "zk39-plain"
-# Small JVMs: Spark takes no less memory.
-_SMALL = {
-    "spark.executor.memory": "512m",
-    "spark.executor.cores": "1",
+_MAIN = REPOSITORY / "pipeline" / "__main__.py"
+_JAVA_OPTIONS = "-XX:+UseSerialGC -XX:TieredStopAtLevel=1"  # JVMs that live for seconds
+_DEFAULTS = {
+    "spark.driver.extraJavaOptions": _JAVA_OPTIONS,
+    "spark.executor.extraJavaOptions": _JAVA_OPTIONS,
     "spark.driver.host": "127.0.0.1",
     "spark.ui.enabled": "false",
     "spark.log.level": "ERROR",
     "spark.sql.shuffle.partitions": "2",
 }
+# Small executors for the workers of the standalone cluster: Spark takes no less memory.
+_SMALL = ("--conf", "spark.executor.memory=512m", "--conf", "spark.executor.cores=1")
+# Runs one command after another as `python __main__.py ...` would, in one application. It says on how many
+# executors, besides the driver.
+_PROGRAM = """
+import json, os, runpy, sys
+from pyspark import SparkContext
+
+path, lines = sys.argv[1], json.loads(sys.argv[2])
+sys.path[0] = os.path.dirname(path)
+for line in lines:
+    sys.argv = [path, *line]
+    try:
+        runpy.run_path(path, run_name="__main__")
+    except SystemExit as end:
+        if end.code:
+            raise
+context = SparkContext._active_spark_context
+print("executors:", len(context._jsc.sc().statusTracker().getExecutorInfos()) - 1)
+"""
 
 Run = Callable[..., str]
 
@@ -35,12 +60,27 @@ Run = Callable[..., str]
 def _run(command: list[str], folder: Path, **variables: str) -> str:
     """Run a command where none of our modules can be found by chance; its output."""
     kept = {name: value for name, value in os.environ.items() if not name.startswith(("SPARK", "PYTHON"))}
-    environment = {**kept, "SPARK_LOCAL_IP": "127.0.0.1", "PYSPARK_PYTHON": sys.executable, **variables}
+    (folder / "spark-defaults.conf").write_text(
+        "".join(f"{name} {value}\n" for name, value in _DEFAULTS.items())
+    )
+    ours = {"SPARK_LOCAL_IP": "127.0.0.1", "SPARK_CONF_DIR": str(folder), "PYSPARK_PYTHON": sys.executable}
     done = subprocess.run(
-        command, cwd=folder, env=environment, capture_output=True, text=True, timeout=_TIMEOUT, check=False
+        command,
+        cwd=folder,
+        env={**kept, **ours, **variables},
+        capture_output=True,
+        text=True,
+        timeout=_TIMEOUT,
+        check=False,
     )
     assert done.returncode == 0, f"{done.stdout}\n{done.stderr}"
     return done.stdout
+
+
+def _program(folder: Path, lines: list[list[str]]) -> list[str]:
+    program = folder / "commands.py"
+    program.write_text(_PROGRAM)
+    return [str(program), str(_MAIN), json.dumps(lines)]
 
 
 @pytest.fixture
@@ -51,8 +91,10 @@ def standalone(tmp_path: Path) -> Iterator[Run]:
     with ExitStack() as servers:
         master = servers.enter_context(SparkMaster())
         url = f"spark://127.0.0.1:{master.port}"
-        for _ in range(2):
-            servers.enter_context(SparkWorker(url))
+        workers = [SparkWorker(url), SparkWorker(url)]
+        for worker in workers:
+            servers.callback(worker.close)
+            worker.launch()  # side by side
         wait_until(
             lambda: [state for _, state in master.known("workers")] == ["ALIVE"] * 2,
             "two workers",
@@ -60,10 +102,9 @@ def standalone(tmp_path: Path) -> Iterator[Run]:
         )
         submit = str(jar_folder().parent / "bin" / "spark-submit")
 
-        def run(*arguments: str) -> str:
-            settings = [word for name, value in _SMALL.items() for word in ("--conf", f"{name}={value}")]
-            command = [submit, "--master", url, *settings, "--py-files", str(archive)]
-            return _run([*command, str(REPOSITORY / "pipeline" / "__main__.py"), *arguments], tmp_path)
+        def run(*lines: list[str]) -> str:
+            command = [submit, "--master", url, *_SMALL, "--py-files", str(archive)]
+            return _run([*command, *_program(tmp_path, list(lines))], tmp_path)
 
         yield run
 
@@ -73,10 +114,9 @@ def local_cluster(tmp_path: Path) -> Run:
     """Two executors that Spark itself starts, each in a process of its own."""
     java_program()  # BinaryMissing is a skip
 
-    def run(*arguments: str) -> str:
-        command = [sys.executable, "-m", "pipeline", *arguments]
+    def run(*lines: list[str]) -> str:
         return _run(
-            command,
+            [sys.executable, *_program(tmp_path, list(lines))],
             tmp_path,
             MASTER="local-cluster[2,1,1024]",
             PYTHONPATH=str(REPOSITORY),
@@ -86,14 +126,17 @@ def local_cluster(tmp_path: Path) -> Run:
     return run
 
 
-@pytest.mark.timeout(3 * _TIMEOUT)  # eight JVMs, one after the other
+@pytest.mark.timeout(3 * _TIMEOUT)
+@pytest.mark.parametrize("cluster", ["standalone", "local_cluster"])
 def test_import_and_export(
-    standalone: Run, local_cluster: Run, etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
+    cluster: str, request: pytest.FixtureRequest, etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
 ) -> None:
-    target = ("--etcd", etcd_server.endpoint, "--prefix", etcd_prefix)
+    run: Run = request.getfixturevalue(cluster)
+    options = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix, "--keep-sessions", "--spark"]
+    output = run(["import", str(_SOURCE), *options], ["export", str(tmp_path / "exported"), *options])
     _, there = read(_SOURCE)
-    output = standalone("import", str(_SOURCE), *target, "--keep-sessions", "--spark")
     assert f"imported: {len(there)} znodes" in output
-    local_cluster("export", str(tmp_path / "exported"), *target, "--keep-sessions", "--spark")
+    assert f"exported: {len(there)} znodes" in output
+    assert "executors: 2" in output
     _, exported = read(tmp_path / "exported")
     assert without_stats(seen(exported)) == without_stats(seen(there))

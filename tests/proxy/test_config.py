@@ -14,6 +14,8 @@ import pytest
 
 from proxy.config import Config, parse
 from proxy.frontend.proxy_protocol import ProxyProtocol
+from proxy.sasl.digest_md5 import secret
+from proxy.sasl.options import SaslSettings
 from proxy.tls_options import ClientTls
 
 _SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
@@ -26,6 +28,7 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
         ("http://one:2379", "https://two:2379", "[::1]:2379"),
     ),
     "admin-listen": ("admin admin_is_wished", "0.0.0.0:8081", (("0.0.0.0", 8081), True)),
+    "admin-tls": ("admin_tls", "on", True),
     "data-dir": ("data_dir", "elsewhere", "elsewhere"),
     "prefix": ("prefix", "/other/tree", "/other/tree"),
     "tick-time": ("tick_time", "500", 500),
@@ -55,6 +58,9 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "log-format": ("log_format", "json", "json"),
     "slow-request-ms": ("slow_request", "250", 250),
     "zoo-cfg": ("zoo_cfg zoo_cfg_ignored zoo_cfg_unknown", os.devnull, (os.devnull, (), ())),
+    "console": ("console", "off", False),
+    "console-users": ("console_users", __file__, __file__),
+    "console-write": ("console_write", "on", True),
     "etcd-ca": ("etcd_ca", __file__, __file__),
     "etcd-cert": ("etcd_cert", __file__, __file__),
     "etcd-key": ("etcd_key", __file__, __file__),
@@ -76,6 +82,15 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "listen-tls": ("tls.listen", "only", "only"),
     "secure-listen": ("tls.secure", "[::]:2281", ("::", 2281)),
     "x509-super-user": ("tls.super_user", "CN=admin,O=Example", "CN=admin,O=Example"),
+    # Those that name files of users are in tests/proxy/sasl/test_options.py.
+    "sasl-user": ("sasl.users", "bob:a:b", {"bob": secret("bob", "a:b")}),
+    "sasl-keytab": ("sasl.keytab", __file__, __file__),
+    "sasl-principal": ("sasl.principal", "zookeeper/h@R", "zookeeper/h@R"),
+    "sasl-super-users": ("sasl.super_users", "a,b/c@R", {"a", "b/c@R"}),
+    "kerberos-remove-host": ("sasl.naming.remove_host", "true", True),
+    "kerberos-remove-realm": ("sasl.naming.remove_realm", "true", True),
+    "allow-sasl-failed-clients": ("sasl.allow_failed", "true", True),
+    "enforce-auth-schemes": ("sasl.enforced", "digest,ip", ("digest", "ip")),
 }
 # Options that are refused one without the other.
 _TLS = ("tls-cert", "tls-key", "tls-ca")
@@ -86,9 +101,13 @@ _PARTNERS = {
     "etcd-password": ("etcd-user",),
     "proxy-protocol": ("proxy-protocol-from",),
     "proxy-protocol-from": ("proxy-protocol",),
+    "sasl-keytab": ("sasl-principal",),
+    "sasl-principal": ("sasl-keytab",),
+    "sasl-super-users": ("sasl-user",),
     **dict.fromkeys(_TLS, _TLS),
     **dict.fromkeys(
-        ("tls-key-password", "tls-ciphers", "listen-tls", "secure-listen", "x509-super-user"), _TLS
+        ("tls-key-password", "tls-ciphers", "listen-tls", "secure-listen", "x509-super-user", "admin-tls"),
+        _TLS,
     ),
 }
 
@@ -114,10 +133,10 @@ def _found(config: Config, option: str) -> Any:
 
 
 def test_every_setting_has_its_option() -> None:
-    named = {name for option in _OPTIONS.values() for name in option[0].split()}
-    nested = {f"tls.{name}" for name in ClientTls._fields}
-    nested |= {f"proxy_protocol.{name}" for name in ProxyProtocol._fields}
-    assert named == {field.name for field in fields(Config)} - {"tls", "proxy_protocol"} | nested
+    named = {".".join(name.split(".")[:2]) for option in _OPTIONS.values() for name in option[0].split()}
+    parts = {"tls": ClientTls._fields, "proxy_protocol": ProxyProtocol._fields, "sasl": SaslSettings._fields}
+    nested = {f"{part}.{name}" for part, names in parts.items() for name in names}
+    assert named == {field.name for field in fields(Config)} - set(parts) | nested
 
 
 def test_defaults() -> None:
@@ -424,3 +443,47 @@ def test_a_bad_zoo_cfg_is_one_line(
 
 def test_a_missing_zoo_cfg(capsys: pytest.CaptureFixture[str]) -> None:
     assert "'/no/zoo.cfg' is not a readable file" in _refusal(capsys, "--zoo-cfg", "/no/zoo.cfg")
+
+
+@pytest.mark.parametrize(
+    ("arguments", "console"),
+    [
+        ([], True),
+        (["--admin-listen", "127.0.0.1:8081"], True),
+        (["--admin-listen", "[::1]:8081"], True),
+        (["--admin-listen", "localhost:8081"], True),
+        (["--admin-listen", "0.0.0.0:8081"], False),
+        (["--admin-listen", ":8081"], False),
+        (["--admin-listen", "none"], False),
+        (["--admin-listen", "0.0.0.0:8081", "--console-users", __file__], True),
+        (["--admin-listen", "0.0.0.0:8081", "--console", "on", "--console-users", __file__], True),
+        (["--console", "off"], False),
+        (["--console-write"], True),
+    ],
+)
+def test_there_is_a_console_where_nobody_else_reaches_it_or_its_users_log_in(
+    arguments: list[str], console: bool
+) -> None:
+    assert parse(arguments).console is console
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--admin-listen", "0.0.0.0:8081", "--console", "on"], "--console-users is missing"),
+        (["--admin-listen", "0.0.0.0:8081", "--console-write", "on"], "--console-users is missing"),
+        (["--admin-listen", "none", "--console", "on"], "the console needs --admin-listen"),
+        (["--admin-listen", "none", "--console-users", __file__], "the console needs --admin-listen"),
+        (["--admin-tls", "on"], "--admin-tls on needs --tls-cert"),
+        (["--console", "off", "--console-write"], "--console off excludes"),
+        (["--console-users", "no such file"], "no such file"),
+        (["--console", "maybe"], "maybe"),
+    ],
+)
+def test_a_console_that_anybody_could_use_is_refused(
+    arguments: list[str], words: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        parse(arguments)
+    assert ended.value.code == 2
+    assert words in capsys.readouterr().err

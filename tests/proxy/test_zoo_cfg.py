@@ -68,14 +68,16 @@ def test_what_means_the_same_is_used(text: str, options: dict[str, str]) -> None
 @pytest.mark.parametrize(
     ("text", "reason"),
     [
-        ("authProvider.1=org.example.Mine", "authProvider.1=org.example.Mine: zketcd has providers for"),
+        ("authProvider.1=org.example.Mine", "authProvider.1=org.example.Mine: zketcd has only digest"),
         (
             "authProvider.sasl=org.apache.zookeeper.server.auth.SASLAuthenticationProvider",
             "authProvider.sasl=",
         ),
-        ("requireClientAuthScheme=sasl", "clients without SASL would be served"),
-        ("sessionRequireClientSASLAuth=true", "clients without SASL would be served"),
-        ("enforce.auth.enabled=true", "--tls-client-auth need"),
+        ("requireClientAuthScheme=sasl", "serves clients without sasl too"),
+        ("enforce.auth.enabled=true", "enforce.auth.schemes does not say by what"),
+        ("security.auth_to_local=RULE:[1:$1]", "zketcd has no rules for principals"),
+        ("letAnySaslUserDoX=x", "NOAUTH where they had access"),
+        ("SASLAuthenticationProvider.superPassword=x", "the user super"),
         ("skipACL=yes", "zketcd always checks ACLs"),
         ("DigestAuthenticationProvider.digestAlg=SHA3-256", "SHA1"),
         ("DigestAuthenticationProvider.enabled=false", "digest"),

@@ -168,7 +168,7 @@ _ONE = _encode(Entry(1, 1, 0, 0, [Request(Kind.CLIENT, 5, 1, _IP, b"body")]))
 @pytest.mark.parametrize(
     ("place", "new", "message"),
     [
-        (8, b"\0\0\0\x10", "rules 0x10; this release knows 0xf"),
+        (8, b"\0\0\0\x20", "rules 0x20; this release knows 0x1f"),
         (8, b"\x80\0\0\0", "rules 0x80000000"),
         (28, b"\0\0\0\x09", "an entry of 9 requests has only"),
         (28, b"\xff\xff\xff\xff", "an entry of 4294967295 requests has only"),

@@ -1,18 +1,27 @@
 """The table of authentication schemes, and those that a server offers (ProviderRegistry)."""
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
 from proxy.state.auth.digest import DIGEST
 from proxy.state.auth.ip import IP
+from proxy.state.auth.sasl import SASL
 from proxy.state.auth.scheme import Identities, Peer, Scheme, Settings
 from proxy.state.auth.x509 import X509
 
-SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in (DIGEST, IP, X509)}
+SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in (DIGEST, IP, SASL, X509)}
 #: What every server offers; ACLs of other schemes are INVALIDACL there.
 ALWAYS = frozenset((DIGEST.name, IP.name))
-#: The same of a server that takes certificates of clients.
-WITH_X509 = ALWAYS | {X509.name}
+# What servers offer that take certificates of clients, or SASL, or both.
+_OFFERS = {
+    (has_x509, has_sasl): ALWAYS | frozenset((X509.name,) * has_x509 + (SASL.name,) * has_sasl)
+    for has_x509 in (False, True)
+    for has_sasl in (False, True)
+}
+
+
+def offered(*, x509: bool, sasl: bool) -> frozenset[str]:
+    """The schemes of a server that takes certificates of clients, and SASL; others are INVALIDACL there."""
+    return _OFFERS[x509, sasl]
 
 
 class Offer(NamedTuple):
@@ -35,8 +44,3 @@ class Offer(NamedTuple):
         if name is None or name not in self.names:
             return ()
         return SCHEMES[name].authenticate(credentials, peer, self.settings)
-
-
-def offer(extra: Iterable[str], settings: Settings) -> Offer:
-    """The schemes that every server has, and the `extra` ones that this one is configured for."""
-    return Offer(ALWAYS | frozenset(extra), settings)

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.pipeline import __main__ as bench
 from bench.pipeline.__main__ import main
 
 
@@ -14,6 +15,7 @@ def test_the_bench_runs(
 ) -> None:
     # A small tree is over before better code than this would pay.
     monkeypatch.setenv("JAVA_TOOL_OPTIONS", "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC")
+    monkeypatch.setattr(bench, "_LIMIT_TABLES", 1)
     figures = tmp_path / "figures.json"
     given = ["--nodes", "1050", "--cores", "1", "--commands", "import", "--no-tools", "--json", str(figures)]
     assert main([*given, "--work-dir", str(tmp_path)]) == 0

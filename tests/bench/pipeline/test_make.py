@@ -3,7 +3,6 @@
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
 
 from bench.pipeline import make, tree
 from tests.pipeline.trees import digest_of, read
@@ -11,8 +10,8 @@ from tests.pipeline.trees import digest_of, read
 NODES = 2050
 
 
-def test_a_made_tree_reads_back(spark: SparkSession, tmp_path: Path) -> None:
-    make.snapshot(spark, NODES, str(tmp_path))
+def test_a_made_tree_reads_back(tmp_path: Path) -> None:
+    assert make.main([str(NODES), str(tmp_path), "--no-spark"]) == 0
     found, rows = read(tmp_path)
     made = [*tree.trunk(NODES), *tree.table(0), *tree.table(1)]
     assert sorted(rows) == sorted(made)

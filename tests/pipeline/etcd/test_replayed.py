@@ -1,14 +1,17 @@
 """Rows of a replay between two marks, wherever the nearest snapshot is."""
 
+from typing import Any
 from unittest import mock
 
 import pytest
 
+from pipeline.etcd import replayed as replays
 from pipeline.etcd.log import DataLost, earliest, latest, whole
 from pipeline.etcd.read import NotReadable
-from pipeline.etcd.replayed import replayed
+from pipeline.etcd.replayed import KeptState, replayed
 from proxy.etcd.model import Put, Txn
 from proxy.log import truncation
+from proxy.log.start import Loaded, load
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.pipeline.etcd.rows import FIXED, load_tree, row
 from tests.proxy.log.trees import Ran, Tree
@@ -97,3 +100,57 @@ async def test_an_entry_that_nobody_can_read(tree: Tree) -> None:
     start, end = await whole(tree.etcd, tree.keys)
     with pytest.raises(NotReadable, match="entry 2 of a cannot be read"):
         await replayed(tree.etcd, tree.keys, start, end)
+
+
+async def test_a_replay_that_goes_on_loads_nothing(tree: Tree, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Rows are those of a replay from a snapshot, whoever wrote and whatever was truncated meanwhile."""
+    assert isinstance(tree.etcd, FakeEtcdClient)
+    loads = 0
+
+    async def counted(*arguments: Any, **options: Any) -> Loaded:
+        nonlocal loads
+        loads += 1
+        return await load(*arguments, **options)
+
+    monkeypatch.setattr(replays, "load", counted)
+    kept = KeptState()
+    start = await earliest(tree.etcd, tree.keys)
+    expected = []
+    for number in range(6):
+        await tree.fill("ab"[number % 2], f"n{number}", 3)
+        if number in (2, 4):
+            await tree.snapshot("b")
+        if number == 3:
+            await tree.come("c")
+        end = await latest(tree.etcd, tree.keys, start)
+        expected.append(await replayed(tree.etcd, tree.keys, start, end))
+        before = loads
+        assert await replayed(tree.etcd, tree.keys, start, end, kept=kept) == expected[-1]
+        assert loads - before == (number == 0)
+        start = end
+    assert [len(rows) for rows in expected] == [6, 4, 4, 5, 4, 4]
+
+
+async def test_a_replay_that_cannot_go_on_loads(tree: Tree) -> None:
+    """A batch that is repeated, part of one, another etcd, and a log that was truncated."""
+    assert isinstance(tree.etcd, FakeEtcdClient)
+    start = await earliest(tree.etcd, tree.keys)
+    await tree.create("a", "/one", "/two")
+    await tree.create("a", "/three")
+    middle = await latest(tree.etcd, tree.keys, start, 3)
+    end = await latest(tree.etcd, tree.keys, middle)
+    kept = KeptState()
+    for since, upto in ((start, end), (start, middle), (middle, end), (middle, end), (start, end)):
+        found = await replayed(tree.etcd, tree.keys, since, upto, kept=kept)
+        assert found == await replayed(tree.etcd, tree.keys, since, upto)
+        assert found[-1].path == ("/three" if upto is end else "/two")
+    tree.etcd.store.cluster_id += 1
+    assert kept.take(tree.keys, tree.etcd.store.cluster_id, end) is None
+    tree.etcd.store.cluster_id -= 1
+    await replayed(tree.etcd, tree.keys, start, end, kept=kept)
+    for path in ("/x", "/y", "/z"):
+        await tree.create("a", path)
+        await tree.snapshot("b")
+    now = await latest(tree.etcd, tree.keys, await earliest(tree.etcd, tree.keys))
+    with pytest.raises(DataLost):
+        await replayed(tree.etcd, tree.keys, end, now, kept=kept)

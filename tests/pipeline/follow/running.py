@@ -1,8 +1,18 @@
-"""A command of the pipeline that goes on until it is told to stop, as a process of its own."""
+"""What runs during a follow: a command of the pipeline as a process of its own, and clients that write."""
 
+import asyncio
 import sys
+import threading
 from collections.abc import Sequence
+from typing import Self
 
+from kazoo.client import KazooClient
+from kazoo.retry import KazooRetry
+
+from pipeline.follow.target import position_of
+from proxy.etcd.client import EtcdClient
+from schema.keys import Keyspace
+from tests.harness import EtcdServer
 from tests.harness.process import ServerProcess
 from tests.harness.waiting import wait_until
 
@@ -27,3 +37,64 @@ class PipelineCommand(ServerProcess):
     def wait_until_level(self) -> None:
         """Wait until it says so."""
         wait_until(lambda: "level at zxid" in self.log_text(), f"{self.name} is level", 60)
+
+
+class Comer:
+    """A client that writes all the time, in a thread, and comes again after each lost connection."""
+
+    def __init__(self, *ports: int) -> None:
+        """`ports` are of one ensemble's members."""
+        retry = KazooRetry(max_tries=-1, delay=0.05, backoff=1)
+        # A server that starts may take a connection and never answer: within the timeout it is tried again.
+        self._client = KazooClient(
+            ",".join(f"127.0.0.1:{port}" for port in ports),
+            timeout=3.0,
+            connection_retry=retry,
+            command_retry=retry.copy(),
+        )
+        #: The zxid of the last write that was acknowledged.
+        self.last_zxid = 0
+        self._stop = threading.Event()
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def __enter__(self) -> Self:
+        self._client.start(60)
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+        self._client.stop()
+        self._client.close()
+
+    def stop(self) -> None:
+        """Write no more."""
+        self._stop.set()
+        self._thread.join(60)
+        assert not self._thread.is_alive()
+
+    def _run(self) -> None:
+        ephemeral = False
+        while not self._stop.wait(0.005):
+            ephemeral = not ephemeral
+            self._client.retry(self._client.create, "/n-", b"x", ephemeral=ephemeral, sequence=True)
+            self.last_zxid = self._client.last_zxid
+
+    def go_on(self) -> int:
+        """Wait until some more was written; the zxid of what was."""
+        enough = self.last_zxid + 50
+        return wait_until(lambda: self.last_zxid > enough and self.last_zxid, "clients write on", 60)
+
+
+def wait_for_zxid(etcd_server: EtcdServer, keys: Keyspace, zxid: int) -> None:
+    """Wait until what the tree in etcd has followed includes a transaction."""
+
+    async def followed() -> int:
+        client = EtcdClient([etcd_server.endpoint])
+        try:
+            position = await position_of(client, keys)
+        finally:
+            await client.close()
+        return 0 if position is None else position.zxid
+
+    wait_until(lambda: asyncio.run(followed()) >= zxid, f"zxid {zxid:#x} is in etcd", 60, interval=0.1)

@@ -7,12 +7,10 @@ import shutil
 import threading
 from contextlib import closing
 from pathlib import Path
-from typing import Any, Self
+from typing import Any
 from unittest import mock
 
 import pytest
-from kazoo.client import KazooClient
-from kazoo.retry import KazooRetry
 
 from codec.constants import OpCode
 from pipeline.__main__ import main
@@ -25,7 +23,6 @@ from pipeline.follow.tail import Unsettled
 from pipeline.follow.target import Follow, position_of, resume
 from pipeline.formats import snapshot
 from pipeline.table import SessionRow
-from proxy.etcd.client import EtcdClient
 from proxy.log import start
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
@@ -33,10 +30,10 @@ from tests.compat import script
 from tests.compat.wire import Session
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.harness import EtcdServer, debian_zookeeper_classpath
-from tests.harness.waiting import eventually, wait_until
+from tests.harness.waiting import eventually
 from tests.pipeline.ensembles import Client, ephemerals, populate, view, zketcd, zookeeper
 from tests.pipeline.follow.histories import creates
-from tests.pipeline.follow.running import PipelineCommand
+from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid
 from tests.pipeline.trees import node, transaction, write_log, write_snapshot
 
 KEYS = Keyspace("/t")
@@ -323,60 +320,17 @@ def test_a_move_amid_writes_and_back(
         assert not view(older.port).keys() & set(paths)
 
 
-class Comer:
-    """A client that writes all the time, in a thread, and comes again after each lost connection."""
-
-    def __init__(self, port: int) -> None:
-        retry = KazooRetry(max_tries=-1, delay=0.05, backoff=1)
-        # A server that starts may take a connection and never answer: within the timeout it is tried again.
-        self._client = KazooClient(
-            f"127.0.0.1:{port}", timeout=3.0, connection_retry=retry, command_retry=retry.copy()
-        )
-        #: The zxid of the last write that was acknowledged.
-        self.last_zxid = 0
-        self._stop = threading.Event()
-        self._thread = threading.Thread(target=self._run, daemon=True)
-
-    def __enter__(self) -> Self:
-        self._client.start(60)
-        self._thread.start()
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.stop()
-        self._client.stop()
-        self._client.close()
-
-    def stop(self) -> None:
-        """Write no more."""
-        self._stop.set()
-        self._thread.join(60)
-        assert not self._thread.is_alive()
-
-    def _run(self) -> None:
-        ephemeral = False
-        while not self._stop.wait(0.005):
-            ephemeral = not ephemeral
-            self._client.retry(self._client.create, "/n-", b"x", ephemeral=ephemeral, sequence=True)
-            self.last_zxid = self._client.last_zxid
-
-    def go_on(self) -> int:
-        """Wait until some more was written; the zxid of what was."""
-        enough = self.last_zxid + 50
-        return wait_until(lambda: self.last_zxid > enough and self.last_zxid, "clients write on", 60)
-
-
 def test_zookeeper_and_etcd_are_killed_amid_a_follow(own_etcd_server: EtcdServer) -> None:
     with zookeeper() as old:
         to_etcd = ["--etcd", own_etcd_server.endpoint, "--prefix", KEYS.prefix.decode()]
         with PipelineCommand("follow", str(old.data_dir), *to_etcd) as following, Comer(old.port) as writing:
             for server in (old, own_etcd_server):
-                wait_for_zxid(own_etcd_server, writing.go_on())
+                wait_for_zxid(own_etcd_server, KEYS, writing.go_on())
                 server.kill()
                 if server is own_etcd_server:
                     writing.go_on()
                 server.start()
-                wait_for_zxid(own_etcd_server, writing.go_on())
+                wait_for_zxid(own_etcd_server, KEYS, writing.go_on())
             writing.stop()
             old.kill()
             finish = ["--finish", "--keep-sessions", "--zxid", hex(writing.last_zxid)]
@@ -384,17 +338,3 @@ def test_zookeeper_and_etcd_are_killed_amid_a_follow(own_etcd_server: EtcdServer
             assert following.wait(60) == 0
         where = f"etcd://{own_etcd_server.address}{KEYS.prefix.decode()}"
         assert main(["verify", str(old.data_dir), where]) == 0
-
-
-def wait_for_zxid(etcd_server: EtcdServer, zxid: int) -> None:
-    """Wait until what the tree in etcd has followed includes a transaction."""
-
-    async def followed() -> int:
-        client = EtcdClient([etcd_server.endpoint])
-        try:
-            position = await position_of(client, KEYS)
-        finally:
-            await client.close()
-        return 0 if position is None else position.zxid
-
-    wait_until(lambda: asyncio.run(followed()) >= zxid, f"zxid {zxid:#x} is in etcd", 60, interval=0.1)

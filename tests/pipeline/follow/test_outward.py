@@ -15,6 +15,7 @@ from proxy.state.machine import Machine
 from schema.entry import Kind, Request, encode_epoch
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.pipeline.follow.histories import node_pages
+from tests.pipeline.follow.outages import Failing
 from tests.proxy.log.trees import Tree
 
 
@@ -179,19 +180,17 @@ async def test_level_amid_writes(world: World, capsys: pytest.CaptureFixture[str
 
 
 async def test_etcd_is_away_for_a_while(world: World, capsys: pytest.CaptureFixture[str]) -> None:
-    away = [True, True]
-    client = world.client
-    step = outward._Mirroring._step
-
-    async def sometimes(self: outward._Mirroring) -> int:
-        client.unreachable = bool(away and away.pop())
-        try:
-            return await step(self)
-        finally:
-            client.unreachable = False
-
-    with mock.patch.object(outward._Mirroring, "_step", sometimes), mock.patch.object(patience, "RETRY", 0):
-        await world.write()
-        await world.mirror()
+    """Whichever request meets the outage first."""
+    store = world.client.store
+    await world.write()
+    await world.mirror()
+    world.client = counting = Failing(store, 0)
+    await world.write()
+    await world.mirror()
+    with mock.patch.object(patience, "RETRY", 0):
+        for at in range(1, counting.requests + 1):
+            await world.write()
+            world.client = Failing(store, at)
+            await world.mirror()
+            assert "etcd is out of reach, trying again: nobody answers" in capsys.readouterr().err
     await world.check()
-    assert "etcd is out of reach, trying again" in capsys.readouterr().err

@@ -95,6 +95,8 @@ LINES = [
     (["import", "zk://127.0.0.1:1", *ETCD, "--data-log-dir", "x"], "--data-log-dir is for data directories"),
     (["export", "{files}/new"], "the option etcd is missing"),
     (["export", "{files}/new", *ETCD], "etcd at http://127.0.0.1:1 cannot be reached"),
+    (["export", "{files}/new", *ETCD, "--follow"], "etcd at http://127.0.0.1:1 cannot be reached"),
+    (["follow", "{files}/empty", *ETCD], "etcd at http://127.0.0.1:1 cannot be reached"),
     (["export", "", *ETCD], "'' is neither a directory nor parquet:DIRECTORY"),
     (["export", "zk://host:1", *ETCD], "'zk://host:1' is neither"),
     (["export", "{files}/file", *ETCD], "file is not a directory"),
@@ -149,7 +151,10 @@ def test_one_clear_line(
     check([word.replace("{files}", str(files)).replace("{etcd}", etcd) for word in words], reason, capsys)
 
 
-def test_an_etcd_without_tls(etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_etcd_without_tls(
+    etcd_server: EtcdServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(reach, "PATIENCE", 1.0)
     check(["inspect", f"etcds://{etcd_server.address}/a"], "does this port speak TLS?", capsys)
 
 

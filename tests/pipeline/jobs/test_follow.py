@@ -58,7 +58,7 @@ def test_a_log_that_does_not_go_on_has_an_exit_code(
     async def stuck(*_arguments: object) -> int:
         raise Unsettled("stopped at zxid 0x5: words")
 
-    monkeypatch.setattr(job, "follow", stuck)
+    monkeypatch.setattr(job, "_follow", stuck)
     assert main(["follow", str(tmp_path), *nobody]) == 1
     assert capsys.readouterr().err == "python -m pipeline: stopped at zxid 0x5: words\n"
 

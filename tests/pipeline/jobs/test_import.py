@@ -72,8 +72,9 @@ def test_what_is_there_or_served_stays(
         assert main(["import", str(origin.files), *options, "--overwrite"]) == 2
         assert "is served by 1 zketcd" in capsys.readouterr().err
         server.stop()
-        assert main(["import", str(origin.files), *options]) == 2
-        assert "--overwrite" in capsys.readouterr().err
+        for flags in ([], ["--dry-run"]):
+            assert main(["import", str(origin.files), *options, *flags]) == 2
+            assert "--overwrite" in capsys.readouterr().err
         server.start()
         assert "/mine" in view(server.port)
         server.stop()

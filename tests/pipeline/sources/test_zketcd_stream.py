@@ -9,8 +9,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from pipeline.etcd import log as etcd_log
 from pipeline.etcd.options import Connection
 from pipeline.sources.zketcd_stream import TrafficStream
+from proxy.etcd.model import EtcdUnknown
 from tests.harness import EtcdServer
 from tests.pipeline.sources.proxies import World
 from tests.pipeline.streams import run_to_end
@@ -132,6 +134,28 @@ def test_what_is_truncated_before_it_is_read(world: World) -> None:
         source.latestOffset(start, ReadAllAvailable())
     lossy = stream(world, failOnDataLoss="false")
     assert paths(lossy, start, lossy.latestOffset(start, ReadAllAvailable())) == ["/c"]
+
+
+@pytest.mark.real
+@pytest.mark.parametrize("method", ["earliest", "latest", "whole"])
+def test_etcd_is_away_for_a_moment(world: World, method: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A query is not ended by it."""
+    world.create("/a")
+    asked = getattr(etcd_log, method)
+    away = [True]
+
+    async def sometimes(*arguments: Any) -> Any:
+        if away:
+            away.pop()
+            raise EtcdUnknown("nobody answers")
+        return await asked(*arguments)
+
+    monkeypatch.setattr(etcd_log, method, sometimes)
+    source = stream(world)
+    source.prepareForTriggerAvailableNow()
+    start = source.initialOffset()
+    assert paths(source, start, source.latestOffset(start, ReadAllAvailable())) == ["/a"]
+    assert not away
 
 
 @pytest.mark.parametrize(

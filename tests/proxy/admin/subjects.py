@@ -1,15 +1,17 @@
 """A subject for the admin side without a server: every fact is a plain value that a test can set."""
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass, field
 
 from codec.constants import KeeperFeature
-from proxy.admin.subject import Settings
+from proxy.admin.subject import Settings, WaitingRequest
 from proxy.etcd.calls import Calls
 from proxy.etcd.model import Status
+from proxy.log.lag import Lags
 from proxy.log.members import Members
 from proxy.log.snapshots import SnapshotStats
 from proxy.log.stats import Stats
+from proxy.state.auth.scheme import Identities
 from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
 from proxy.state.ops import EXTENDED
@@ -27,6 +29,9 @@ class LogFacts:
 
     stats: Stats = field(default_factory=Stats)
     members: Members = field(default_factory=Members)
+    incarnation: str = "a1"
+    lags: Lags = field(default_factory=Lags)
+    backlog: int = 0
     record: TreeRecord | None = None
     outstanding: int = 0
     in_flight: int = 0
@@ -76,6 +81,10 @@ class Connection:
     outstanding: int = 0
     is_closed: bool = False
     due: float = 100.0
+    identities: Identities = ()
+
+    def waiting(self, most: int) -> Sequence[WaitingRequest]:
+        return ()
 
 
 @dataclass

@@ -13,6 +13,7 @@ from proxy.frontend.long_reads import LongReads
 from proxy.frontend.sessions import Session
 from proxy.frontend.touched import Touched
 from proxy.log.pending import Pending
+from proxy.sasl.login import Login
 from proxy.state.auth.schemes import Offer
 from proxy.state.capture import new_machine
 from proxy.state.operation import Operations, Reading
@@ -144,6 +145,8 @@ class PaperHost:
         self.changes: list[tuple[int, str, str | None]] = []
         self.full = False
         self.connections = 0
+        self.login: Login | None = None
+        self.enforced_schemes: frozenset[str] = frozenset()
         self._entries = 0
         for session_id in sessions:
             body = encode_open(4000, hash_of(PASSWORD))
@@ -169,6 +172,8 @@ class PaperHost:
             lambda word, rest: iter(("imok", rest.decode())) if word == b"ruok" else None,
             self.opened,
             self.gone,
+            login=self.login,
+            enforced_schemes=self.enforced_schemes,
         )
 
     def hold(self) -> None:

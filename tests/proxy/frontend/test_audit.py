@@ -84,6 +84,12 @@ def test_a_multi_that_failed_is_one_line() -> None:
     assert lines(OpCode.MULTI, None, ErrorCode.MARSHALLING_ERROR) == failed
 
 
+def test_an_authentication_that_failed() -> None:
+    line = audit.of_refusal(5, "bob\nuser=root", "10.0.0.7", "sasl")
+    head = "session=0x5\tuser=bob\\u000auser=root\tip=10.0.0.7"
+    assert line == f"{head}\toperation=authenticate\tscheme=sasl\tresult=failure"
+
+
 def test_the_server_and_ended_sessions() -> None:
     assert audit.of_server("zketcd", "serverStop") == "user=zketcd\toperation=serverStop\tresult=success"
     assert list(audit.of_session_end("zketcd", -1, ["/a", "/b"])) == [
@@ -91,3 +97,9 @@ def test_the_server_and_ended_sessions() -> None:
         f"\tznode={path}\tresult=success"
         for path in ("/a", "/b")
     ]
+
+
+def test_a_user_of_the_console_is_named() -> None:
+    users = (Identity("digest", "joe:hash="), Identity(audit.CONSOLE, "amy"))
+    (line,) = audit.of_request(1, users, "10.0.0.1", OpCode.DELETE, ("/x", -1), 0, b"")
+    assert "user=joe,console:amy\t" in line

@@ -12,8 +12,12 @@ from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import Acl, pack_acls, pack_string
 from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection
+from proxy.sasl.digest_md5 import secret
+from proxy.sasl.login import Login
+from proxy.sasl.options import SaslSettings
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
+from tests.harness.digest_md5 import respond
 from tests.proxy import packets
 from tests.proxy.frontend.paper import (
     MAX_FRAME,
@@ -305,3 +309,54 @@ def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPat
     gone.connection.data_received(b"dump")
     gone.lose()
     assert gone.transport.writes == []
+
+
+def _with_users(enforced: str = "") -> Client:
+    """A client with a session, of a server with the user bob, who may do everything."""
+    loop = PaperLoop()
+    host = PaperHost(loop)
+    host.login = Login(SaslSettings({"bob": secret("bob", "word")}, super_users=frozenset(["bob"])))
+    host.enforced_schemes = frozenset(filter(None, [enforced]))
+    client = Client(host=host)
+    client.send(packets.connect())
+    client.establish()
+    client.received()
+    return client
+
+
+def _token(client: Client, token: bytes) -> bytes:
+    client.send(packets.sasl(token))
+    (reply,) = client.replies()
+    assert (reply.xid, reply.zxid, reply.err) == (7, 0, 0)
+    return reply.body[4:]
+
+
+def test_a_sasl_user_has_the_identity_of_its_name() -> None:
+    client = _with_users()
+    _token(client, respond(_token(client, b""), "bob", "word"))
+    bob = Identity("sasl", "bob")
+    assert client.connection.identities == (Identity("ip", "10.0.0.7"), bob, Identity("super", ""))
+    client.send(packets.put(1, "/a", b""))
+    assert bob in client.host.pending[-1].identities
+
+
+def test_a_failed_sasl_ends_the_connection_and_is_counted(caplog: pytest.LogCaptureFixture) -> None:
+    client = _with_users()
+    client.send(packets.sasl(respond(_token(client, b""), "bob", "wrong")) + packets.put(1, "/a", b""))
+    (reply,) = client.replies()
+    assert (reply.err, reply.body) == (ErrorCode.AUTH_FAILED, b"\xff\xff\xff\xff")
+    assert client.transport.is_closed()
+    assert client.host.counters.auth_failed == 1
+    assert "scheme 'sasl', user 'bob': the password is wrong" in caplog.text
+    assert client.host.pending == []
+
+
+def test_who_must_authenticate_is_heard_once_it_has() -> None:
+    client = _with_users("sasl")
+    _token(client, respond(_token(client, b""), "bob", "word"))
+    client.send(packets.ping())
+    assert [reply.xid for reply in client.replies()] == [-2]
+    other = _with_users("sasl")
+    other.send(packets.ping())
+    assert [(reply.xid, reply.err) for reply in other.replies()] == [(-2, -124)]
+    assert other.transport.is_closed()

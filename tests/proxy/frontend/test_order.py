@@ -556,3 +556,20 @@ def test_large_replies_are_sent_before_more_of_them_are_made(client: Client) -> 
     client.loop.run()
     assert [reply.xid for reply in client.replies()] == list(range(10))
     assert max(map(len, client.transport.writes)) < 100_000
+
+
+def test_operators_see_what_waits_for_what(client: Client) -> None:
+    connection = client.connection
+    assert connection.waiting(5) == []
+    client.send(
+        packets.put(1, "/a", b"1") + packets.get(2, "/b") + packets.ping() + packets.put(4, "/b", b"2")
+    )
+    waiting = connection.waiting(5)
+    assert [(each.opcode, each.path, each.in_log) for each in waiting[:2]] == [
+        (OpCode.SET_DATA, "/a", True),
+        (OpCode.GET_DATA, None, False),
+    ]
+    assert len(waiting) == 4
+    assert len(connection.waiting(1)) == 1
+    client.commit()
+    assert connection.waiting(5) == []

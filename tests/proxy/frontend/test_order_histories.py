@@ -20,7 +20,7 @@ from codec.framing import Framer
 from codec.jute import Acl, pack_buffer
 from codec.packets import frame
 from proxy.frontend.order import Order
-from proxy.frontend.waiting import Write
+from proxy.frontend.waiting import SaslAnswer, Write
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
 from proxy.state.refusal import Refusal
 from proxy.support.latency import ConnectionLatency, Latency
@@ -102,6 +102,10 @@ _SPECIAL = st.sampled_from(
         Asked(OpCode.AUTH, b"bad"),
         Asked(OpCode.AUTH, b"cut"),
         Asked(OpCode.SASL, pack_buffer(b"token")),
+        Asked(OpCode.SASL, pack_buffer(b"later")),
+        Asked(OpCode.SASL, pack_buffer(b"later")),
+        Asked(OpCode.SASL, pack_buffer(b"bad")),
+        Asked(OpCode.SASL, pack_buffer(b"bad later")),
         Asked(OpCode.SASL, b"\xff\xff\xff\xff"),
         Asked(77, b""),
         Asked(OpCode.CLOSE_SESSION, b""),
@@ -113,13 +117,14 @@ _BURST = st.integers(2, 6).map(
     lambda count: [Asked(OpCode.CREATE, FINE)] + [Asked(OpCode.GET_DATA, _size(60))] * count
 )
 SCRIPTS = st.lists(st.one_of(_ONE, _ONE, _ONE, _BURST), max_size=15).map(lambda parts: list(chain(*parts)))
-# So many bytes come, so many outcomes; the client stops reading or goes on; a turn of the loop.
+# So many bytes come, so many outcomes; the client stops reading or goes on; a turn of the loop; the answer to
+# a token that takes time.
 STEPS = st.lists(
     st.one_of(
         st.tuples(st.just("bytes"), st.sampled_from([1, 7, 30, 60, 200, 2000])),
         st.tuples(st.just("frames"), st.integers(1, 8)),
         st.tuples(st.just("outcomes"), st.integers(1, 2)),
-        st.tuples(st.sampled_from(["deaf", "hear", "turn"]), st.just(0)),
+        st.tuples(st.sampled_from(["deaf", "hear", "turn", "answer"]), st.just(0)),
     ),
     max_size=40,
 )
@@ -132,13 +137,22 @@ class Expected(NamedTuple):
     writes: list[tuple[int, int, bytes, Identities]]  # xid, opcode, body, identities
 
 
-def model(script: Sequence[Asked]) -> Expected:
-    """One request after the other."""
+_PROVES = (OpCode.AUTH, OpCode.SASL)
+
+
+def model(script: Sequence[Asked], *, later: int | None = None, barred: bool = False) -> Expected:
+    """One request after the other. `later`: so many answers that take time came; None: all of them.
+
+    `barred`: until it has an identity the client may do nothing but prove one.
+    """
     replies: list[bytes] = []
     writes = []
     zxid = 100
     identities: Identities = ()
     for xid, (opcode, body) in enumerate(script):
+        if barred and not identities and opcode not in _PROVES:
+            replies.append(frame(xid, 0, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH))
+            break
         if opcode in (OpCode.CREATE, OpCode.SET_DATA, OpCode.CLOSE_SESSION):
             if body == b"malformed":
                 replies.append(frame(xid, zxid, ErrorCode.MARSHALLING_ERROR))
@@ -164,7 +178,15 @@ def model(script: Sequence[Asked]) -> Expected:
         elif opcode == OpCode.SASL:
             if body == b"\xff\xff\xff\xff":
                 break
-            replies.append(frame(xid, 0, 0, b"\xff\xff\xff\xff"))
+            if b"later" in body and later is not None:
+                later -= 1
+                if later < 0:
+                    break
+            if b"bad" in body:
+                replies.append(frame(xid, 0, ErrorCode.AUTH_FAILED, b"\xff\xff\xff\xff"))
+                break
+            replies.append(frame(xid, 0, 0, body))
+            identities = (*identities, Identity("proven", str(len(identities))))
         elif opcode == 77:
             replies.append(frame(xid, -1, ErrorCode.UNIMPLEMENTED))
             break
@@ -182,7 +204,7 @@ class World:
     address = "10.0.0.7"
     knows_keeper = False
 
-    def __init__(self, script: Sequence[Asked]) -> None:
+    def __init__(self, script: Sequence[Asked], *, barred: bool = False) -> None:
         self.script = script
         self.identities: Identities = ()
         self.machine = Machine()
@@ -193,6 +215,10 @@ class World:
         self.order = Order(
             self, self.machine, reading, operations, latency, self.clock, self.touch, self.never
         )
+        if barred:
+            self.order.bar(lambda: bool(self.identities))
+        self.late: bytes | None = None  # a token whose answer takes time
+        self.came = 0  # such answers
         self.latency = latency
         self.framer = Framer()
         whole = [packets.request(xid, opcode, body) for xid, (opcode, body) in enumerate(script)]
@@ -220,6 +246,27 @@ class World:
         if body == b"good":
             self.identities = (*self.identities, Identity("proven", str(len(self.identities))))
         return None if body == b"cut" else body == b"good"
+
+    def negotiate(self, token: bytes) -> SaslAnswer | None:
+        assert self.late is None, "the last token is not answered yet"
+        if b"later" in token:
+            self.late = token
+            return None
+        return self._judged(token)
+
+    def _judged(self, token: bytes) -> SaslAnswer:
+        if b"bad" in token:
+            return SaslAnswer(ErrorCode.AUTH_FAILED, None)
+        self.identities = (*self.identities, Identity("proven", str(len(self.identities))))
+        return SaslAnswer(0, token)
+
+    def answer(self) -> None:
+        """The answer that takes time comes."""
+        if self.late is not None:
+            token, self.late = self.late, None
+            self.came += 1
+            self.order.negotiated(self._judged(token))
+            self.collect()
 
     def farewell(self) -> None:
         raise AssertionError("no read-only session here")
@@ -281,6 +328,8 @@ class World:
             self.collect()
         elif what == "turn":
             self.turn()
+        elif what == "answer":
+            self.answer()
 
     def finish(self) -> None:
         """Everything comes, everything is applied, the client reads."""
@@ -292,6 +341,8 @@ class World:
                 self.apply(1)
             elif self.order.more and not self.order.ended:
                 self.turn()
+            elif self.late is not None:
+                self.answer()
             else:
                 break
         self.order.settled()
@@ -336,8 +387,10 @@ def test_the_client_gets_what_it_would_get_one_by_one(
         assert _starts(world.got, expected.replies)
         assert world.writes == expected.writes[: len(world.writes)]
         if was_deaf and world.order.deaf and len(world.got) > before and what != "outcomes":
-            # Only the outcomes of writes, and malformed writes, make answers for a client that does not read.
-            assert all(struct.unpack_from(">i", one, 16)[0] for one in world.got[before:])
+            # For a client that does not read, only the outcomes of writes, malformed writes and answers that
+            # took time are made.
+            late = what == "answer"
+            assert all(late or struct.unpack_from(">i", one, 16)[0] for one in world.got[before:])
     world.finish()
     assert world.got == expected.replies
     assert world.writes == expected.writes
@@ -361,15 +414,35 @@ def test_writes_of_a_connection_that_is_lost_go_on(script: list[Asked], steps: l
     for what, count in steps:
         world.step(what, count)
     was_ended = world.order.ended
+    came = world.came
     world.order.stop()
     got = len(world.got)
     world.collect()
-    expected = model(script[: world.heard])
+    world.answer()
+    expected = model(script[: world.heard], later=came)
     if not was_ended:
         assert world.writes == expected.writes
     world.apply(len(world.log))
     assert len(world.got) == got
     assert world.order.ended
+    assert world.order.count == world.order.size == 0
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(_SPECIAL, max_size=4), SCRIPTS, STEPS)
+def test_who_has_to_authenticate_first(
+    first: list[Asked], script: list[Asked], steps: list[tuple[str, int]]
+) -> None:
+    script = first + script
+    expected = model(script, barred=True)
+    world = World(script, barred=True)
+    for what, count in steps:
+        world.step(what, count)
+        assert _starts(world.got, expected.replies)
+        assert world.writes == expected.writes[: len(world.writes)]
+    world.finish()
+    assert world.got == expected.replies
+    assert world.writes == expected.writes
     assert world.order.count == world.order.size == 0
 
 

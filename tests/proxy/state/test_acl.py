@@ -11,7 +11,7 @@ from codec.jute import Acl
 from proxy.state.acl import demand, expand, masked, permits
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
-from proxy.state.auth.schemes import ALWAYS, WITH_X509
+from proxy.state.auth.schemes import ALWAYS, offered
 from proxy.state.refusal import Refusal
 from schema.znode import OPEN_ACL
 
@@ -124,9 +124,9 @@ def test_equal_acls_are_one_tuple_within_bounds(monkeypatch: pytest.MonkeyPatch)
 def test_a_scheme_counts_where_the_senders_server_offers_it() -> None:
     acl, who = [Acl(1, "x509", "CN=amy")], Identity("x509", "CN=amy")
     _refused(acl, (who,))
-    assert _expanded(acl, schemes=WITH_X509) == tuple(acl)
+    assert _expanded(acl, schemes=offered(x509=True, sasl=False)) == tuple(acl)
     _refused([Acl(1, "auth", "")], (who,))
-    assert _expanded([Acl(1, "auth", "")], who, schemes=WITH_X509) == tuple(acl)
+    assert _expanded([Acl(1, "auth", "")], who, schemes=offered(x509=True, sasl=False)) == tuple(acl)
 
 
 def test_only_digests_are_masked() -> None:

@@ -379,3 +379,13 @@ def test_watches_of_a_connection_are_dropped_some_at_a_time(room: Room) -> None:
     assert len(left) == 4
     assert left == sorted(left, reverse=True)
     assert dict(table.watchers_by_path()) == {"/d0": {room.b: None}}
+
+
+def test_what_is_held_counts_each_kind(room: Room) -> None:
+    assert room.table.held() == 0
+    room.table.data.add("/a", room.a)
+    room.table.children.add("/a", room.a)
+    room.table.add_lasting("/a", room.b, recursive=True)
+    assert (room.table.held(), room.table.total()) == (3, 3)
+    room.table.add_lasting("/a", room.a, recursive=False)
+    assert (room.table.held(), room.table.total()) == (4, 3)

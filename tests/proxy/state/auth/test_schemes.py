@@ -5,7 +5,7 @@ from codec.jute import Acl
 from proxy.state.acl import permits
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity, Peer, Settings
-from proxy.state.auth.schemes import SCHEMES, Offer, offer
+from proxy.state.auth.schemes import ALWAYS, SCHEMES, Offer, offered
 
 PLAIN = Peer("10.0.0.7")
 SECURE = Peer("10.0.0.7", "CN=amy")
@@ -30,11 +30,18 @@ def test_what_no_scheme_proves_fails() -> None:
 def test_a_scheme_that_is_not_offered_proves_nothing() -> None:
     assert Offer().identities(SECURE) == (ADDRESS,)
     assert Offer().authenticate("x509", None, SECURE) == ()
-    assert offer(["x509"], Settings()).identities(SECURE) == (ADDRESS, Identity("x509", "CN=amy"))
+    secure = Offer(offered(x509=True, sasl=False))
+    assert secure.identities(SECURE) == (ADDRESS, Identity("x509", "CN=amy"))
+
+
+def test_what_is_offered() -> None:
+    assert offered(x509=False, sasl=False) == ALWAYS == {"digest", "ip"}
+    assert offered(x509=False, sasl=True) == {"digest", "ip", "sasl"}
+    assert offered(x509=True, sasl=True) == set(SCHEMES)
 
 
 def test_the_identities_of_every_scheme_match_their_own_entries() -> None:
-    everything = offer(SCHEMES, Settings(super_subject="CN=root"))
+    everything = Offer(frozenset(SCHEMES), Settings(super_subject="CN=root"))
     for identity in (*everything.identities(SECURE), *everything.authenticate("digest", b"a:b", SECURE)):
         assert permits((Acl(31, identity.scheme, identity.id),), Perms.READ, (identity,))
         assert SCHEMES[identity.scheme].is_valid(identity.id)

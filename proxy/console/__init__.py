@@ -1,0 +1,12 @@
+"""The console: a page for operators on the admin port, and the JSON that it shows.
+
+    http             routes, statuses, cookies, headers        assets     the files of the page
+    api              what each address answers                  guard      who may ask, by headers
+    listing          order and paging (pure)                    pacing     slices of work in the loop
+    znodes clients   facts as JSON (pure)                       traffic cluster   the same
+    passwords logins throttle                                   who the operators are
+    editing approvals local_session                             changes, by an ordinary session
+
+`docs/console.md` says how to use it and what its addresses answer. Nothing here changes a tree: a change is a
+request of a session, as any client's.
+"""

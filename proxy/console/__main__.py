@@ -1,0 +1,47 @@
+"""`zketcd console-user NAME` (`python -m proxy.console`): prints the line of a user for --console-users."""
+
+import getpass
+import sys
+from argparse import ArgumentParser
+from collections.abc import Sequence
+
+from proxy.console.passwords import SHORTEST, line, make
+from proxy.support.stdout import guarded
+
+_DESCRIPTION = f"""Print the line of a user for the file that --console-users names. The password has at
+least {SHORTEST} characters. It is asked for on the terminal, or is the first line of the standard input."""
+
+
+def parser(command: str = "") -> ArgumentParser:
+    """The parser; with a name, of that command of `zketcd`."""
+    made = ArgumentParser(
+        prog=f"zketcd {command}" if command else "python -m proxy.console",
+        description=_DESCRIPTION,
+        allow_abbrev=False,
+    )
+    made.add_argument("name", metavar="NAME", help="the user's name: letters, digits, and . _ @ -")
+    return made
+
+
+def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
+    """Print one line; the exit code: 2 for a name or password that cannot be used."""
+    program = parser(command)
+    name = program.parse_args(arguments).name
+    try:
+        print(line(name, make(_password())))
+    except ValueError as error:
+        program.error(str(error))
+    return 0
+
+
+def _password() -> str:
+    if not sys.stdin.isatty():
+        return sys.stdin.readline().rstrip("\r\n")
+    password = getpass.getpass("Password: ")
+    if getpass.getpass("Again: ") != password:
+        raise ValueError("the two passwords differ")
+    return password
+
+
+if __name__ == "__main__":
+    sys.exit(guarded(main, "zketcd console-user"))

@@ -1,0 +1,189 @@
+"""Sessions, watches and waiting requests as JSON. Reads the clock of requests, nothing else.
+
+Sessions are all of the tree; connections, watches and requests are those of this proxy.
+"""
+
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from itertools import chain
+from time import perf_counter_ns
+from typing import Any
+
+from proxy.admin.clients import operation_name
+from proxy.admin.subject import ClientConnection, Subject
+from proxy.console.listing import ordered
+from proxy.console.pacing import Pace, paced
+from proxy.state.auth.schemes import SCHEMES
+from proxy.state.sessions import Session, session_text
+from proxy.state.watches import Watcher
+from proxy.support.latency import MILLISECOND
+
+_MOST_WATCHERS = 50  # of one path that are named
+_MOST_WAITING = 200  # connections that are named
+_MOST_REQUESTS = 5  # of one connection that are named
+
+_Page = tuple[list[dict[str, Any]], str | None]
+
+
+async def sessions(subject: Subject, after: int, limit: int, pace: Pace) -> _Page:
+    """Sessions in the order of their ids, and the cursor of the next page, None on the last one."""
+    known = subject.machine.sessions
+    ids = paced(ordered(lambda: known, lambda session_id: session_id > after), pace)
+    found = [session_id async for session_id in _first(ids, limit + 1)]
+    wanted = set(found[:limit])
+    connections = {each.session_id: each for each in subject.connections if each.session_id in wanted}
+    rows = [
+        _session(subject, known[session_id], connections.get(session_id))
+        for session_id in found[:limit]
+        if session_id in known
+    ]
+    return rows, session_text(found[limit - 1]) if len(found) > limit else None
+
+
+def _session(subject: Subject, session: Session, connection: ClientConnection | None) -> dict[str, Any]:
+    ephemerals = subject.machine.tree.ephemerals.get(session.id)
+    return {
+        "id": session_text(session.id),
+        "timeoutMs": session.timeout_ms,
+        "proxy": session.incarnation,
+        "here": session.incarnation == subject.log.incarnation,
+        "ephemerals": len(ephemerals) if ephemerals else 0,
+        "watches": sum(map(len, _watched(subject, connection).values())) if connection else None,
+        "client": f"{connection.address}:{connection.port}" if connection else None,
+        "outstanding": connection.outstanding if connection else None,
+    }
+
+
+async def session(subject: Subject, session_id: int, limit: int, pace: Pace) -> dict[str, Any] | None:
+    """One session with the first of its ephemerals and watches; None if there is no such session."""
+    known = subject.machine.sessions.get(session_id)
+    if known is None:
+        return None
+    connection = next((each for each in subject.connections if each.session_id == session_id), None)
+    ephemerals = subject.machine.tree.ephemerals.get(session_id, set())
+    paths = [path async for path in _first(paced(ordered(lambda: ephemerals, _any), pace), limit)]
+    found = _session(subject, known, connection) | {"paths": paths, "watched": [], "users": []}
+    if connection is None:
+        return found
+    watched = _watched(subject, connection)
+    paths_of = paced(ordered(lambda: chain.from_iterable(watched.values()), _any), pace)
+    found["watched"] = [
+        {"path": path, "kinds": [kind for kind, paths in watched.items() if path in paths]}
+        async for path in _first(paths_of, limit)
+    ]
+    found["users"] = [
+        f"{identity.scheme}:{SCHEMES[identity.scheme].user_name(identity.id)}"
+        for identity in connection.identities
+        if identity.scheme in SCHEMES
+    ]
+    opcode, zxid, nanos, _ = connection.latency.last
+    found |= {
+        "sinceMs": int(connection.since * 1000),
+        "received": connection.received,
+        "sent": connection.sent,
+        "lastOperation": operation_name(opcode),
+        "lastZxid": session_text(zxid) if zxid >= 0 else None,
+        "lastLatencyMs": nanos / MILLISECOND,
+    }
+    return found
+
+
+async def watches(subject: Subject, prefix: str, after: str, limit: int, pace: Pace) -> _Page:
+    """Watched paths in order, with the sessions that watch each, and the cursor of the next page."""
+    table = subject.watches
+    tables: Mapping[str, Mapping[str, Collection[Watcher]]] = {
+        "data": table.data.by_path,
+        "children": table.children.by_path,
+        "persistent": table.persistent.by_path,
+        "recursive": table.recursive.by_path,
+    }
+    paths = paced(
+        ordered(
+            lambda: chain.from_iterable(tables.values()),
+            lambda path: path > after and path.startswith(prefix),
+        ),
+        pace,
+    )
+    found = [path async for path in _first(paths, limit + 1)]
+    rows = []
+    for path in found[:limit]:
+        watchers = [(kind, by_path[path]) for kind, by_path in tables.items() if path in by_path]
+        named = [
+            {"session": session_text(watcher.session_id), "kind": kind}
+            for kind, each in watchers
+            for watcher in _some(each, _MOST_WATCHERS)
+        ]
+        rows.append({"path": path, "total": sum(len(each) for _, each in watchers), "watchers": named})
+        await pace.rest()
+    return rows, found[limit - 1] if len(found) > limit else None
+
+
+async def pending(subject: Subject, pace: Pace) -> dict[str, Any]:
+    """Clients with requests that have no answer yet, and what each of them waits for."""
+    rows: list[dict[str, Any]] = []
+    clients = 0
+    now = perf_counter_ns()
+    for connection in subject.connections:
+        await pace.rest()
+        if not connection.outstanding:
+            continue
+        clients += 1
+        if len(rows) < _MOST_WAITING:
+            rows.append(
+                {
+                    "session": session_text(connection.session_id),
+                    "client": f"{connection.address}:{connection.port}",
+                    "outstanding": connection.outstanding,
+                    "requests": [
+                        {
+                            "operation": operation_name(each.opcode),
+                            "path": each.path,
+                            "waitsFor": "the log" if each.in_log else "the request before it",
+                            "ms": max(0, now - each.received) // MILLISECOND,
+                        }
+                        for each in connection.waiting(_MOST_REQUESTS)
+                    ],
+                }
+            )
+    return {
+        "clients": clients,
+        "rows": rows,
+        "log": {"outstanding": subject.log.outstanding, "inFlight": subject.log.in_flight},
+        "inTouch": subject.in_touch,
+        "silenceMs": int(subject.silence * 1000),
+    }
+
+
+def _watched(subject: Subject, connection: ClientConnection | None) -> dict[str, Collection[str]]:
+    """The paths that a connection watches, by kind."""
+    table = subject.watches
+    kinds = {
+        "data": table.data.by_watcher,
+        "children": table.children.by_watcher,
+        "persistent": table.persistent.by_watcher,
+        "recursive": table.recursive.by_watcher,
+    }
+    found: dict[str, Collection[str]] = {}
+    for kind, by_watcher in kinds.items():
+        paths = by_watcher.get(connection)  # type: ignore[call-overload]
+        if paths:
+            found[kind] = paths
+    return found
+
+
+def _any(_name: object) -> bool:
+    return True
+
+
+def _some(watchers: Iterable[Watcher], most: int) -> list[Watcher]:
+    return [watcher for watcher, _ in zip(watchers, range(most), strict=False)]
+
+
+async def _first(names: AsyncIterator[Any], most: int) -> AsyncIterator[Any]:
+    """At most so many of them."""
+    if most <= 0:
+        return
+    async for name in names:
+        yield name
+        most -= 1
+        if not most:
+            return

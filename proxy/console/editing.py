@@ -1,0 +1,183 @@
+"""Changes that the console's users make, each by a session of its own with the user's identities.
+
+`local_session` carries the requests. Here: their bytes, and what is said of their outcomes.
+"""
+
+import logging
+from collections.abc import Callable, Iterator, Sequence
+from typing import NamedTuple
+
+from codec.constants import CreateMode, ErrorCode, OpCode
+from codec.jute import INT, LONG, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string
+from codec.packets import MULTI_HEADER
+from proxy.console.local_session import Answer, Connection, LocalSession, NoAnswer
+from proxy.frontend.audit import CONSOLE
+from proxy.state.auth.scheme import Identities, Identity
+from schema.znode import MAX_TTL
+
+log = logging.getLogger(__name__)
+
+#: The kinds of nodes that can be created: one whose session ends at once would be gone with it.
+MODES = {
+    "persistent": CreateMode.PERSISTENT,
+    "sequential": CreateMode.PERSISTENT_SEQUENTIAL,
+    "container": CreateMode.CONTAINER,
+    "ttl": CreateMode.PERSISTENT_WITH_TTL,
+}
+#: The ACLs that a new node can get: for everybody, or for those that its creator has proven to be.
+ACLS: dict[str, Sequence[Acl]] = {"world": OPEN_TO_ALL, "creator": (Acl(31, "auth", ""),)}
+# Deletions in one multi, and their bytes: well below jute.maxbuffer, and applied in some milliseconds.
+_MOST_TOGETHER = 500
+_MOST_BYTES = 256 << 10
+_ANY_VERSION = -1
+
+_WORDS: dict[int, tuple[int, str]] = {
+    ErrorCode.NO_NODE: (404, "there is no such znode"),
+    ErrorCode.NO_AUTH: (403, "the ACL does not permit it to the identities of this login"),
+    ErrorCode.BAD_VERSION: (409, "the znode has another version: somebody has changed it meanwhile"),
+    ErrorCode.NO_CHILDREN_FOR_EPHEMERALS: (409, "an ephemeral znode cannot have children"),
+    ErrorCode.NODE_EXISTS: (409, "there is a znode with this path already"),
+    ErrorCode.NOT_EMPTY: (409, "the znode has children"),
+    ErrorCode.INVALID_ACL: (400, "this login has no identity that can own the znode: add one first"),
+    ErrorCode.BAD_ARGUMENTS: (400, "the path, the data or the mode is not allowed"),
+    ErrorCode.UNIMPLEMENTED: (400, "this proxy does not offer it (--extended-types-enabled)"),
+    ErrorCode.QUOTA_EXCEEDED: (409, "a quota does not allow it"),
+    ErrorCode.SYSTEM_ERROR: (503, "etcd has no space, or the request failed: see the log of this proxy"),
+}
+
+
+class Refused(Exception):
+    """The change was not made; `status` is that of HTTP."""
+
+    def __init__(self, status: int, text: str) -> None:
+        super().__init__(text)
+        self.status = status
+
+
+class Editor(NamedTuple):
+    """On whose behalf changes are made, and from where."""
+
+    make: Callable[[], Connection]
+    address: str
+    users: tuple[str, ...]  # of the console; "" where it needs no login
+    identities: Identities
+
+    def session(self) -> LocalSession:
+        """A session that has the users' identities, and names them in the audit log."""
+        named = tuple(Identity(CONSOLE, user or "local") for user in self.users)
+        return LocalSession(self.make, (self.address, 0), (*self.identities, *named))
+
+
+async def create(editor: Editor, path: str, data: bytes, mode: str, ttl: int, acl: str) -> str:
+    """Create a znode; returns its path. Raises Refused, NoAnswer."""
+    if mode not in MODES or acl not in ACLS:
+        raise Refused(400, f"mode is one of {', '.join(MODES)}; acl one of {', '.join(ACLS)}")
+    if mode == "ttl" and not 1 <= ttl <= MAX_TTL:
+        raise Refused(400, f"ttl is in milliseconds, from 1 to {MAX_TTL}")
+    flags = MODES[mode]
+    body = pack_string(path) + pack_buffer(data) + pack_acls(ACLS[acl]) + INT.pack(flags)
+    opcode = OpCode.CREATE
+    if mode == "container":
+        opcode = OpCode.CREATE_CONTAINER
+    elif mode == "ttl":
+        opcode = OpCode.CREATE_TTL
+        body += LONG.pack(ttl)
+    answer = await _one(editor, "create", path, opcode, body)
+    return Reader(answer.body, 0).string() or path
+
+
+async def set_data(editor: Editor, path: str, data: bytes, version: int) -> None:
+    """Replace a znode's data if it has this version (-1: any). Raises Refused, NoAnswer."""
+    body = pack_string(path) + pack_buffer(data) + INT.pack(version)
+    await _one(editor, "set", path, OpCode.SET_DATA, body)
+
+
+async def delete(editor: Editor, path: str, version: int) -> None:
+    """Delete a znode without children if it has this version (-1: any). Raises Refused, NoAnswer."""
+    await _one(editor, "delete", path, OpCode.DELETE, pack_string(path) + INT.pack(version))
+
+
+async def delete_all(editor: Editor, paths: Sequence[str]) -> int:
+    """Delete znodes in this order, some hundreds in each transaction; how many were deleted.
+
+    Raises Refused, which says how many went before, and NoAnswer.
+    """
+    gone = 0
+    async with editor.session() as session:
+        for together in _batches(paths):
+            parts = [
+                MULTI_HEADER.pack(OpCode.DELETE, False, -1) + pack_string(path) + INT.pack(_ANY_VERSION)
+                for path in together
+            ]
+            body = b"".join((*parts, MULTI_HEADER.pack(-1, True, -1)))
+            answer = await session.ask(OpCode.MULTI, body)
+            err, place = _failure(answer)
+            if err:
+                status, words = _words(err)
+                raise Refused(
+                    status,
+                    f"{together[min(place, len(together) - 1)]}: {words}. {gone} of {len(paths)} znodes were"
+                    " deleted",
+                )
+            gone += len(together)
+    _log(editor, "delete recursively", f"{paths[-1]} ({gone} znodes)", "done")
+    return gone
+
+
+def _batches(paths: Sequence[str]) -> Iterator[list[str]]:
+    batch: list[str] = []
+    size = 0
+    for path in paths:
+        if batch and (len(batch) >= _MOST_TOGETHER or size + len(path) * 3 > _MOST_BYTES):
+            yield batch
+            batch, size = [], 0
+        batch.append(path)
+        size += len(path) * 3 + 20
+    if batch:
+        yield batch
+
+
+def _failure(answer: Answer) -> tuple[int, int]:
+    """The first error of a multi, and the place of the operation that failed; (0, 0) if none did."""
+    if answer.err:
+        return answer.err, 0
+    position = place = 0
+    while True:
+        opcode, done, _err = MULTI_HEADER.unpack_from(answer.body, position)
+        position += MULTI_HEADER.size
+        if done:
+            return 0, 0
+        if opcode == OpCode.ERROR:
+            (err,) = INT.unpack_from(answer.body, position)
+            position += INT.size
+            if err:
+                return err, place
+        place += 1
+
+
+async def _one(editor: Editor, what: str, path: str, opcode: int, body: bytes) -> Answer:
+    try:
+        async with editor.session() as session:
+            answer = await session.ask(opcode, body)
+    except NoAnswer as error:
+        _log(editor, what, path, str(error))
+        raise
+    if answer.err:
+        status, words = _words(answer.err)
+        _log(editor, what, path, words)
+        raise Refused(status, f"{path}: {words}")
+    _log(editor, what, path, "done")
+    return answer
+
+
+def _words(err: int) -> tuple[int, str]:
+    known = _WORDS.get(err)
+    if known is not None:
+        return known
+    name = ErrorCode(err).name if err in ErrorCode._value2member_map_ else str(err)
+    return 409, f"refused with {name}"
+
+
+def _log(editor: Editor, what: str, path: str, outcome: str) -> None:
+    users = ", ".join(user or "local" for user in editor.users)
+    log.info("console: %r from %s: %s %r: %s", users, editor.address, what, path, outcome)

@@ -1,0 +1,289 @@
+"""The console on the admin port: routes, logins, statuses, headers. What is answered is decided in `api`."""
+
+import asyncio
+import json
+import logging
+import time
+from collections.abc import Awaitable, Callable, Mapping
+from http import HTTPStatus
+from typing import NamedTuple
+
+from aiohttp import web
+
+from proxy.console import arguments, guard
+from proxy.console.api import Api, Body, Call
+from proxy.console.assets import Asset
+from proxy.console.editing import Refused
+from proxy.console.local_session import NoAnswer
+from proxy.console.logins import Login, Logins
+from proxy.console.passwords import LONGEST, Secret, is_right
+from proxy.console.throttle import Throttle
+from proxy.state.auth.scheme import Identities
+from proxy.state.auth.x509 import subject_name
+
+log = logging.getLogger(__name__)
+
+_API = "/api/v1"
+_HASHES = 2  # passwords that are checked at a time: 16 MiB each
+_COOKIE = "zketcd-console"
+
+_Handler = Callable[[Call], Awaitable[Body]]
+
+
+class ConsoleSettings(NamedTuple):
+    """What the configuration says."""
+
+    users: Mapping[str, Secret]
+    certificates: bool  # of clients are logins
+    write: bool
+    assets: Mapping[str, Asset]
+    most_bytes: int  # of a request's body
+
+    @property
+    def needs_login(self) -> bool:
+        """Whether it answers only those who have logged in."""
+        return bool(self.users) or self.certificates
+
+
+class Console:
+    """The console of one proxy, as an application below /console."""
+
+    def __init__(self, api: Api, settings: ConsoleSettings) -> None:
+        self._api = api
+        self._settings = settings
+        self._logins = Logins()
+        self._throttle = Throttle()
+        self._hashes = asyncio.Semaphore(_HASHES)
+        self.application = web.Application(middlewares=[self._guarded])
+        self.application.add_routes(
+            [
+                web.get("", self._enter),
+                web.get("/", self._page),
+                web.get("/{name:[a-z]+[.][a-z]+}", self._asset),
+                web.get(f"{_API}/session", self._session),
+                web.post(f"{_API}/login", self._login),
+                web.post(f"{_API}/logout", self._logout),
+                web.get(f"{_API}/data", self._data),
+            ]
+        )
+        for name, handler in (
+            ("node", api.node),
+            ("children", api.children),
+            ("search", api.search),
+            ("sessions", api.sessions),
+            ("sessions/one", api.one_session),
+            ("watches", api.watches),
+            ("pending", api.pending),
+            ("traffic", api.traffic),
+            ("log", api.log),
+            ("proxies", api.proxies),
+            ("deletions", api.deletions),
+        ):
+            self._add("GET", name, handler)
+        for name, handler in (
+            ("identities", api.add_identity),
+            ("identities/forget", api.forget_identities),
+            ("create", api.create),
+            ("set", api.set_data),
+            ("delete", api.delete),
+            ("deletions", api.ask_deletion),
+            ("deletions/confirm", api.confirm_deletion),
+            ("deletions/withdraw", api.withdraw_deletion),
+        ):
+            self._add("POST", name, handler)
+
+    def _add(self, method: str, name: str, handler: _Handler) -> None:
+        async def answer(request: web.Request) -> web.Response:
+            return _json(await handler(await self._call(request)))
+
+        self.application.router.add_route(method, f"{_API}/{name}", answer)
+
+    # -- all requests ----------------------------------------------------------------------------------------
+
+    @web.middleware
+    async def _guarded(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        """Refuse what no browser of an operator sends; give all answers the same headers."""
+        response = await self._answered(request, handler)
+        response.headers.update(guard.HEADERS)
+        if "Cache-Control" not in response.headers:
+            response.headers["Cache-Control"] = "no-store"
+        return response
+
+    async def _answered(
+        self, request: web.Request, handler: Callable[[web.Request], Awaitable[web.StreamResponse]]
+    ) -> web.StreamResponse:
+        name = request.path.removeprefix("/console")
+        kind = guard.Kind.API if name.startswith("/api/") else guard.Kind.PAGE
+        if name == f"{_API}/data":
+            kind = guard.Kind.DATA
+        refused = guard.refusal(request.headers, kind, needs_login=self._settings.needs_login)
+        if refused:
+            return _error(HTTPStatus.FORBIDDEN, refused)
+        try:
+            return await handler(request)
+        except Refused as error:
+            return _error(error.status, str(error))
+        except NoAnswer as error:
+            return _error(
+                HTTPStatus.GATEWAY_TIMEOUT, f"{error}: whether the change was made is not known, look again"
+            )
+        except web.HTTPException as error:
+            return _error(error.status, error.reason)
+        except Exception:
+            log.exception("%s %s could not be answered", request.method, request.path)
+            return _error(HTTPStatus.INTERNAL_SERVER_ERROR, "an error of the server: see its log")
+
+    async def _call(self, request: web.Request) -> Call:
+        login = self._find(request)
+        if login is None:
+            # Without the page and its cookie, say curl.
+            login = Login("", self._unasked(request), time.monotonic())
+            login.identities = self._own(login.user)
+        return Call(login, dict(request.query), await self._document(request), request.remote or "")
+
+    async def _document(self, request: web.Request) -> Mapping[str, object]:
+        """The JSON of a POST."""
+        if request.method != "POST":
+            return {}
+        if request.content_type != "application/json":
+            raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body has to be application/json")
+        body = bytearray()
+        async for chunk in request.content.iter_any():
+            body += chunk
+            if len(body) > self._settings.most_bytes:
+                raise Refused(
+                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                    f"the request has more than {self._settings.most_bytes} bytes (--max-frame)",
+                )
+        return arguments.document(bytes(body))
+
+    # -- logins ----------------------------------------------------------------------------------------------
+
+    def _find(self, request: web.Request) -> Login | None:
+        return self._logins.find(request.cookies.get(_cookie(request)), time.monotonic())
+
+    async def _session(self, request: web.Request) -> web.Response:
+        login = self._find(request)
+        if login is not None:
+            return _json(self._api.session(login))
+        try:
+            return self._begun(request, self._unasked(request))
+        except Refused:
+            return _json(self._api.session(None))
+
+    def _unasked(self, request: web.Request) -> str:
+        """The user who needs no password: of a certificate, or "" where none is needed. Raises Refused."""
+        if not self._settings.needs_login:
+            return ""
+        subject = _subject(request) if self._settings.certificates else None
+        if subject is None:
+            raise Refused(HTTPStatus.UNAUTHORIZED, "log in first")
+        return subject
+
+    def _own(self, user: str) -> Identities:
+        """The identities of a user from the start: those of a certificate."""
+        return self._api.identities_of(user) if user and user not in self._settings.users else ()
+
+    async def _login(self, request: web.Request) -> web.Response:
+        values = await self._document(request)
+        user = arguments.word(values, "user")
+        password = arguments.word(values, "password")
+        if not self._settings.users:
+            raise Refused(HTTPStatus.BAD_REQUEST, "this console has no users with passwords")
+        address = request.remote or ""
+        now = time.monotonic()
+        wait = self._throttle.wait(address, now)
+        if wait:
+            raise Refused(
+                HTTPStatus.TOO_MANY_REQUESTS, f"too many wrong passwords: try again in {wait:.0f} s"
+            )
+        self._throttle.tried(address, now)
+        secret = self._settings.users.get(user)
+        async with self._hashes:
+            right = len(password) <= LONGEST and await asyncio.to_thread(is_right, password, secret)
+        if not right:
+            log.warning("console: login of %r from %s refused", user[:64], address)
+            raise Refused(HTTPStatus.UNAUTHORIZED, "the name or the password is wrong")
+        self._throttle.was_right(address)
+        log.info("console: %s logged in from %s", user, address)
+        former = self._find(request)
+        if former is not None:
+            self._logins.end(former)
+        return self._begun(request, user)
+
+    def _begun(self, request: web.Request, user: str) -> web.Response:
+        login = self._logins.begin(user, time.monotonic())
+        login.identities = self._own(user)
+        response = _json(self._api.session(login))
+        response.set_cookie(
+            _cookie(request),
+            login.token,
+            path="/console",
+            httponly=True,
+            samesite="Strict",
+            secure=request.secure,
+        )
+        return response
+
+    async def _logout(self, request: web.Request) -> web.Response:
+        login = self._find(request)
+        if login is not None:
+            self._logins.end(login)
+        response = _json({})
+        response.del_cookie(_cookie(request), path="/console")
+        return response
+
+    # -- files -----------------------------------------------------------------------------------------------
+
+    async def _enter(self, _request: web.Request) -> web.Response:
+        return web.Response(status=HTTPStatus.FOUND, headers={"Location": "console/"})
+
+    async def _page(self, request: web.Request) -> web.Response:
+        return self._file(request, "index.html")
+
+    async def _asset(self, request: web.Request) -> web.Response:
+        return self._file(request, request.match_info["name"])
+
+    def _file(self, request: web.Request, name: str) -> web.Response:
+        asset = self._settings.assets.get(name)
+        if asset is None:
+            return _error(HTTPStatus.NOT_FOUND, "there is no such file")
+        headers = {"ETag": asset.tag, "Cache-Control": "no-cache"}
+        if request.headers.get("If-None-Match") == asset.tag:
+            return web.Response(status=HTTPStatus.NOT_MODIFIED, headers=headers)
+        return web.Response(body=asset.content, content_type=asset.type, charset="utf-8", headers=headers)
+
+    async def _data(self, request: web.Request) -> web.Response:
+        """A znode's data as a file: never shown by the browser, whatever they are."""
+        return web.Response(
+            body=self._api.data(await self._call(request)),
+            content_type="application/octet-stream",
+            headers={"Content-Disposition": 'attachment; filename="znode.bin"'},
+        )
+
+
+def _subject(request: web.Request) -> str | None:
+    """The subject of the certificate that the browser has shown; None without one."""
+    tls = None if request.transport is None else request.transport.get_extra_info("ssl_object")
+    certificate = None if tls is None else tls.getpeercert(binary_form=True)
+    try:
+        return None if certificate is None else subject_name(certificate)
+    except ValueError as error:
+        log.warning("console: the certificate from %s: %s", request.remote, error)
+        return None
+
+
+def _cookie(request: web.Request) -> str:
+    """A name of its own for each port: browsers send a host's cookies to all of its ports."""
+    port = request.host.rpartition(":")[2]
+    return f"{_COOKIE}-{port if port.isdigit() else 0}"
+
+
+def _json(body: Body) -> web.Response:
+    return web.Response(text=json.dumps(body, separators=(",", ":")), content_type="application/json")
+
+
+def _error(status: int, text: str) -> web.Response:
+    return web.Response(status=status, text=json.dumps({"error": text}), content_type="application/json")

@@ -1,0 +1,118 @@
+"""Names in order, a page at a time, and walks through a tree in order. Pure.
+
+A directory may have 100,000 children and a tree a million znodes, and to sort them takes longer than the loop
+may be held. So these are generators that yield None wherever their caller may pause; `pacing` drives them.
+The tree may change in a pause. A page then shows each name that was there all the time exactly once.
+"""
+
+import heapq
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from typing import Any, TypeVar
+
+from codec.constants import Perms
+from proxy.state.acl import permits
+from proxy.state.auth.scheme import Identities
+from proxy.state.tree import Node
+from schema.paths import ROOT, join
+
+_CHUNK = 2048  # names that are looked at and sorted between two pauses: about a millisecond
+_TRIES = 3
+
+Name = TypeVar("Name", str, int)
+
+
+def ordered(source: Callable[[], Iterable[Name]], wanted: Callable[[Name], bool]) -> Iterator[Name | None]:
+    """The wanted names of a collection that may change in the pauses, in order, each once.
+
+    `source` gives the collection itself: it is not copied unless it changes too often.
+    """
+    last = None
+    for name in heapq.merge(*(yield from _chunks(source, wanted))):
+        if name != last:
+            yield name
+        last = name
+
+
+def _chunks(source: Callable[[], Iterable[Name]], wanted: Callable[[Name], bool]) -> Any:
+    """Generator that pauses; returns the wanted names as sorted lists."""
+    for tries in range(_TRIES):
+        found: list[list[Name]] = []
+        chunk: list[Name] = []
+        names = source() if tries < _TRIES - 1 else list(source())
+        try:
+            for place, name in enumerate(names, 1):
+                if wanted(name):
+                    chunk.append(name)
+                if place % _CHUNK == 0:
+                    if chunk:
+                        chunk.sort()
+                        found.append(chunk)
+                        chunk = []
+                    yield None
+        except RuntimeError:  # the collection has changed in a pause
+            continue
+        chunk.sort()
+        return [*found, chunk]
+    raise AssertionError("a copy has changed")
+
+
+def children_of(node: Node) -> Collection[str]:
+    """The names of a node's children."""
+    return node.children or ()
+
+
+def may_read(node: Node, identities: Identities) -> bool:
+    """Whether the ACL lets them read the node."""
+    return permits(node.acl, Perms.READ, identities)
+
+
+def walk(
+    nodes: Mapping[str, Node],
+    identities: Identities,
+    top: str,
+    after: str | None = None,
+    hidden: Callable[[str], object] | None = None,
+) -> Iterator[str | None]:
+    """The paths of a subtree in order, parents first, as far as the ACLs let `identities` list it.
+
+    `after`: begin behind this path, whether or not it is still there. `hidden` is called with each node that
+    has children which may not be listed.
+    """
+    if top not in nodes:
+        return
+    open_: list[tuple[str, Iterator[str | None]]] = []
+
+    def enter(path: str, above: str) -> None:
+        node = nodes.get(path)
+        if node is None or not node.children:
+            return
+        if may_read(node, identities):
+            open_.append((path, ordered(lambda: children_of(node), lambda name: name > above)))
+        elif hidden is not None:
+            hidden(path)
+
+    if after is None:
+        yield top
+        enter(top, "")
+    else:
+        path = top
+        for name in _steps(top, after):
+            enter(path, name)
+            path = join(path, name)
+        enter(path, "")
+    while open_:
+        path, names = open_[-1]
+        below = next(names, "")
+        if below is None:
+            yield None
+        elif below:
+            yield join(path, below)
+            enter(join(path, below), "")
+        else:
+            open_.pop()
+
+
+def _steps(top: str, path: str) -> list[str]:
+    """The names between a node and one below it; none if it is not below it."""
+    start = top if top == ROOT else top + "/"
+    return path[len(start) :].split("/") if path.startswith(start) and path != start else []

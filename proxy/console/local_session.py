@@ -1,0 +1,167 @@
+"""A session of the console's own: a client's connection without a socket.
+
+Its requests take the way of any client's, through the connection, the log and the state machine. So ACLs,
+quotas, limits, the audit log and watches treat them as any client's.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable
+from types import TracebackType
+from typing import Any, NamedTuple, Protocol, Self, cast
+
+from codec.constants import OpCode
+from codec.framing import Framer
+from codec.jute import INT
+from codec.packets import REPLY_HEADER, REQUEST_HEADER
+from codec.records import ConnectRequest, encode
+from proxy.state.auth.scheme import Identities
+
+_PATIENCE = 30.0  # seconds until the answer to a request is given up
+_SESSION_TIMEOUT = 30_000  # ms that are asked for
+_MOST_REPLY = 64 << 20
+
+
+class NoAnswer(Exception):
+    """The connection was closed, or no answer came in time: whether the request took effect is not known."""
+
+
+class Answer(NamedTuple):
+    """A reply."""
+
+    err: int
+    body: bytes
+
+
+class Connection(Protocol):
+    """A connection of the frontend, as its transport sees it."""
+
+    identities: Identities
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """It begins."""
+
+    def data_received(self, data: bytes) -> None:
+        """The client has sent something."""
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """It is over."""
+
+
+class _Transport(asyncio.Transport):
+    """Hands what the server writes to the session."""
+
+    def __init__(self, session: "LocalSession", peer: tuple[str, int]) -> None:
+        super().__init__({"peername": peer})
+        self._session = session
+        self._closing = False
+
+    def write(self, data: Any) -> None:
+        self._session.received(bytes(data))
+
+    def close(self) -> None:
+        if not self._closing:
+            self._closing = True
+            asyncio.get_running_loop().call_soon(self._session.closed)
+
+    def abort(self) -> None:
+        self.close()
+
+    def is_closing(self) -> bool:
+        return self._closing
+
+    def pause_reading(self) -> None:
+        """There is no other end to be held up: a request waits for the answer to the one before it."""
+
+    def resume_reading(self) -> None:
+        """As above."""
+
+
+class LocalSession:
+    """One session: opened by `async with`, closed at its end. Requests one after the other."""
+
+    def __init__(self, make: Callable[[], Connection], peer: tuple[str, int], identities: Identities) -> None:
+        """`make` gives a connection of the server. `peer`: whose requests these are, for the logs."""
+        self._connection = make()
+        self._peer = peer
+        self._identities = identities
+        self._framer = Framer(_MOST_REPLY)
+        self._answers: deque[asyncio.Future[bytes]] = deque()
+        self._xid = 0
+        self._is_over = False
+
+    async def __aenter__(self) -> Self:
+        self._connection.connection_made(_Transport(self, self._peer))
+        # In place of those that the address would have: what a browser's user may is said by its login.
+        self._connection.identities = self._identities
+        request = encode(
+            ConnectRequest,
+            {
+                "protocolVersion": 0,
+                "lastZxidSeen": 0,
+                "timeOut": _SESSION_TIMEOUT,
+                "sessionId": 0,
+                "passwd": bytes(16),
+                "readOnly": False,
+            },
+        )
+        try:
+            await self._send(request)
+        except BaseException:
+            self._end()
+            raise
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if not self._is_over and kind is None:
+            try:
+                await self.ask(OpCode.CLOSE_SESSION, b"")
+            except NoAnswer:
+                return
+        self._end()
+
+    async def ask(self, opcode: int, body: bytes) -> Answer:
+        """Send a request and wait for its reply. Raises NoAnswer."""
+        self._xid += 1
+        reply = await self._send(REQUEST_HEADER.pack(self._xid, opcode) + body)
+        _xid, _zxid, err = REPLY_HEADER.unpack_from(reply)
+        return Answer(err, reply[REPLY_HEADER.size :])
+
+    async def _send(self, packet: bytes) -> bytes:
+        if self._is_over:
+            raise NoAnswer("this proxy has closed the console's session")
+        answer: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
+        self._answers.append(answer)
+        self._connection.data_received(INT.pack(len(packet)) + packet)
+        try:
+            return await asyncio.wait_for(answer, _PATIENCE)
+        except TimeoutError:
+            raise NoAnswer(f"no answer within {_PATIENCE:.0f} s") from None
+
+    def received(self, data: bytes) -> None:
+        """The server has written something."""
+        for frame in self._framer.feed(data):
+            if self._answers:
+                answer = self._answers.popleft()
+                if not answer.done():
+                    answer.set_result(frame)
+
+    def closed(self) -> None:
+        """The server has closed the connection."""
+        self._end()
+        while self._answers:
+            answer = self._answers.popleft()
+            if not answer.done():
+                answer.set_exception(NoAnswer("this proxy has closed the console's session"))
+
+    def _end(self) -> None:
+        if not self._is_over:
+            self._is_over = True
+            self._connection.connection_lost(None)
+
+
+def maker(make: Callable[[], object]) -> Callable[[], Connection]:
+    """What makes connections, as this module sees them: mypy cannot see that an attribute may be set."""
+    return cast(Callable[[], Connection], make)

@@ -1,0 +1,82 @@
+"""Who is logged in, and which identities each has added. Kept in memory only."""
+
+import secrets
+
+from proxy.state.auth.scheme import Identities, Identity
+
+_IDLE = 3600.0  # seconds without a request after which a login is over
+_LONGEST = 12 * 3600.0
+_MOST = 200  # logins; the one that is idle for longest gives way
+_MOST_IDENTITIES = 20
+_TOKEN_BYTES = 32
+
+
+class Login:
+    """One browser of one user. The user is "" where the console needs no login."""
+
+    __slots__ = ("began", "identities", "seen", "token", "user")
+
+    def __init__(self, token: str, user: str, now: float) -> None:
+        self.token = token
+        self.user = user
+        self.began = self.seen = now
+        self.identities: Identities = ()
+
+    def add(self, identities: Identities) -> None:
+        """Be these as well, as by the client's addauth. Raises ValueError if they are too many."""
+        together = tuple(dict.fromkeys((*self.identities, *identities)))
+        if len(together) > _MOST_IDENTITIES:
+            raise ValueError(f"a login has {_MOST_IDENTITIES} identities at most")
+        self.identities = together
+
+    @property
+    def names(self) -> list[str]:
+        """The identities without what proves them."""
+        return [_name(identity) for identity in self.identities]
+
+
+def _name(identity: Identity) -> str:
+    return (
+        identity.scheme
+        if identity.scheme == "super"
+        else f"{identity.scheme}:{identity.id.partition(':')[0]}"
+    )
+
+
+class Logins:
+    """All of one console. Times are seconds of a monotonic clock."""
+
+    def __init__(self) -> None:
+        self._by_token: dict[str, Login] = {}
+
+    def begin(self, user: str, now: float) -> Login:
+        """A user has logged in."""
+        self._forget(now)
+        if len(self._by_token) >= _MOST:
+            self.end(min(self._by_token.values(), key=lambda login: login.seen))
+        login = Login(secrets.token_urlsafe(_TOKEN_BYTES), user, now)
+        self._by_token[login.token] = login
+        return login
+
+    def find(self, token: str | None, now: float) -> Login | None:
+        """The login of a cookie; None if it is over, or never was."""
+        login = self._by_token.get(token or "")
+        if login is None:
+            return None
+        if _is_over(login, now):
+            self.end(login)
+            return None
+        login.seen = now
+        return login
+
+    def end(self, login: Login) -> None:
+        """Somebody has logged out."""
+        self._by_token.pop(login.token, None)
+
+    def _forget(self, now: float) -> None:
+        for login in [each for each in self._by_token.values() if _is_over(each, now)]:
+            self.end(login)
+
+
+def _is_over(login: Login, now: float) -> bool:
+    return now - login.seen > _IDLE or now - login.began > _LONGEST

@@ -1,0 +1,38 @@
+"""What this proxy has answered, as counters that only grow: the page computes rates and quantiles. Pure."""
+
+from typing import Any
+
+from codec.constants import KeeperOpCode, OpCode
+from proxy.admin.facts import Facts
+from proxy.support.latency import NOT_UPDATES
+
+_NAMES = {int(opcode): opcode.name.lower() for opcodes in (OpCode, KeeperOpCode) for opcode in opcodes}
+
+
+def traffic(facts: Facts) -> dict[str, Any]:
+    """Counters by operation; bucket n of a latency holds what took less than 2 ** n nanoseconds."""
+    subject = facts.subject
+    received, sent = facts.packets()
+    operations = {
+        _NAMES[opcode]: {
+            "update": opcode not in NOT_UPDATES,
+            "count": histogram.count,
+            "nanos": histogram.nanos,
+            "buckets": [[place, count] for place, count in enumerate(histogram.buckets) if count],
+        }
+        for opcode, histogram in subject.latency.by_opcode.items()
+        if histogram.count
+    }
+    return {
+        "operations": operations,
+        "packetsReceived": received,
+        "packetsSent": sent,
+        "connections": len(subject.connections),
+        "sessions": subject.session_count,
+        "outstanding": subject.log.outstanding,
+        "watches": subject.watches.held(),
+        "notifications": subject.counters.notifications,
+        "entriesApplied": subject.log.stats.applied_entries,
+        "requestsApplied": subject.log.stats.applied_requests,
+        "bytesApplied": subject.log.stats.applied_bytes,
+    }

@@ -1,0 +1,34 @@
+"""Scheme `sasl`: a user who has proved itself by SASL (SASLAuthenticationProvider).
+
+The proof is an exchange of several packets of their own (`proxy.frontend.negotiation`), never an addauth.
+"""
+
+import re
+
+from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings
+
+# A Kerberos name of at most two components (KerberosName.nameParser).
+_PRINCIPAL = re.compile(r"[^/@]*(?:/[^/@]*)?@[^/@]*")
+# Whom every entry of scheme sasl means, whatever zookeeper.superUser says.
+_SUPER = "super"
+
+
+def sasl_identities(name: str, *, is_super: bool) -> Identities:
+    """Who a client is that has proved to be this user (ZooKeeperServer.processSasl)."""
+    identity = Identity("sasl", name)
+    return (identity, Identity("super", "")) if is_super else (identity,)
+
+
+def _authenticate(credentials: bytes | None, peer: Peer, settings: Settings) -> Identities:
+    return ()
+
+
+def _matches(identity: str, pattern: str) -> bool:
+    return identity in (_SUPER, pattern)
+
+
+def _is_valid(name: str) -> bool:
+    return "@" not in name or _PRINCIPAL.fullmatch(name) is not None
+
+
+SASL = Scheme("sasl", _authenticate, _matches, _is_valid)

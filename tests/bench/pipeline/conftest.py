@@ -1,3 +1,0 @@
-"""The pipeline's small Spark serves here as well."""
-
-from tests.pipeline.conftest import spark as spark

@@ -1,0 +1,94 @@
+"""Following one member of a real ensemble of three, while its leader and that member are killed."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+
+import pytest
+
+from pipeline.__main__ import main
+from schema.keys import Keyspace
+from tests.harness import EtcdServer, ZooKeeperServer, free_port, wait_until
+from tests.harness.four_letter import four_letter_word
+from tests.pipeline.ensembles import zketcd
+from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid
+
+_WAITS = "waiting for `python -m pipeline follow"  # what a zketcd says that stands by
+
+
+@pytest.fixture
+def members() -> Iterator[list[ZooKeeperServer]]:
+    """Three ZooKeepers that serve together."""
+    ports = {number: (free_port(), free_port()) for number in (1, 2, 3)}
+    settings = {f"server.{number}": f"127.0.0.1:{one}:{two}" for number, (one, two) in ports.items()}
+    # In ticks, which have seconds: a busy machine must not cost the quorum.
+    settings |= {"initLimit": "30", "syncLimit": "15", "standaloneEnabled": "false"}
+    with ExitStack() as stack:
+        made = []
+        for number in ports:
+            member = ZooKeeperServer(
+                settings=settings,
+                tick_time=1000,
+                max_client_connections=0,
+                java_options=("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+                system_properties={
+                    "zookeeper.forceSync": "no",
+                    "org.apache.logging.log4j.level": "ERROR",
+                    # A member that comes back gets what it has missed as transactions, not as a snapshot.
+                    "zookeeper.commitLogCount": "100000",
+                },
+            )
+            stack.callback(member.close)
+            member.data_dir.mkdir(exist_ok=True)
+            (member.data_dir / "myid").write_text(str(number))
+            member.launch()
+            made.append(member)
+        for member in made:
+            member.wait_until_serving()
+        yield made
+
+
+def leads(member: ZooKeeperServer) -> bool:
+    try:
+        return "Mode: leader" in four_letter_word(member.port, "srvr", timeout=5.0)
+    except OSError:
+        return False
+
+
+@pytest.mark.timeout(400)
+def test_the_leader_and_the_followed_member_are_killed(
+    members: list[ZooKeeperServer], etcd_server: EtcdServer, etcd_prefix: str
+) -> None:
+    """The tree is level afterwards; a zketcd that waits for the cut-over may be killed as well."""
+    keys = Keyspace(etcd_prefix)
+    to_etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+    leader = next(member for member in members if leads(member))
+    followed, other = (member for member in members if member is not leader)
+    follow = ["follow", str(followed.data_dir), *to_etcd]
+    new = zketcd(etcd_server.endpoint, etcd_prefix)
+    with (
+        ExitStack() as stack,
+        PipelineCommand(*follow, "--patience", "60") as following,
+        Comer(*(member.port for member in members)) as writing,
+    ):
+        stack.callback(new.close)
+        new.launch()
+        wait_for_zxid(etcd_server, keys, writing.go_on())
+        for killed in (leader, followed):
+            killed.kill()
+            writing.go_on()  # the other two have elected a leader
+            if killed is leader:
+                wait_for_zxid(etcd_server, keys, writing.go_on())
+            killed.start()
+            wait_for_zxid(etcd_server, keys, writing.go_on())
+            wait_until(lambda: _WAITS in new.log_text(), "zketcd waits", 60)
+            new.kill()
+            new.launch()
+        writing.stop()
+        finish = ["--finish", "--zxid", hex(writing.last_zxid)]
+        assert main([*follow, *finish]) == 0
+        assert following.wait(60) == 0
+        for member in (followed, leader, other):
+            member.kill()
+        new.wait_until_serving()
+        there = f"etcd://{etcd_server.address}{etcd_prefix}"
+        assert main(["verify", str(followed.data_dir), there, "--without-ephemerals"]) == 0

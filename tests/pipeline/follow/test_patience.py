@@ -1,0 +1,70 @@
+"""Followers wait for an etcd that is out of reach, also in a checkpoint, and longer than a load would."""
+
+import asyncio
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from pipeline.etcd import requests
+from pipeline.follow import inward, patience
+from pipeline.follow.inward import DONE, Options, follow
+from pipeline.follow.target import Follow, position_of
+from proxy.etcd.model import Get
+from schema.keys import Keyspace
+from tests.fakes.etcd import FakeEtcd
+from tests.pipeline.follow.histories import creates
+from tests.pipeline.follow.outages import Failing
+from tests.pipeline.trees import node, write_log, write_snapshot
+
+KEYS = Keyspace("/t")
+TREE = [
+    node("/", 0),
+    node("/zookeeper", 0),
+    node("/zookeeper/config", 0, aversion=-1),
+    node("/zookeeper/quota", 0),
+]
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write_snapshot(tmp_path / "version-2", 0, TREE)
+    write_log(tmp_path / "version-2", *creates(1, 5))
+    return tmp_path
+
+
+async def followed(folder: Path, at: int) -> Failing:
+    """Follow with an outage from the request `at` on, and a checkpoint at the end."""
+    etcd = Failing(FakeEtcd(), at)
+    options = Options(str(folder), until_level=True, patience=0.0, interval=0.001)
+    with (
+        mock.patch.object(requests, "_PATIENCE", 0.0),
+        mock.patch.object(patience, "RETRY", 0.0),
+        mock.patch.object(inward, "_CHECKPOINT_BYTES", -1),
+        mock.patch.object(Follow, "snapshot_bytes", 0),
+    ):
+        assert await follow(etcd, KEYS, options) == DONE
+    return etcd
+
+
+async def test_an_outage_at_every_request(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Wherever it begins, and however long it lasts, the tree is the same afterwards."""
+    most = (await followed(folder, 0)).requests
+    assert "out of reach" not in capsys.readouterr().err
+    for at in range(1, most + 1):
+        etcd = await followed(folder, at)
+        told = capsys.readouterr()
+        assert told.err.count("etcd is out of reach, trying again: nobody answers") == 1
+        assert told.err.count("etcd answers again") == 1
+        assert "level at zxid 0x5 (0 behind)" in told.out
+        position = await position_of(etcd, KEYS)
+        assert position is not None
+        assert position.zxid == 5
+        assert not (await etcd.range(Get(KEYS.log, KEYS.log_end), 1.0)).kvs  # the checkpoint holds it all
+
+
+async def test_a_limit_ends_it_during_an_outage(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    etcd = Failing(FakeEtcd(), 10, length=1 << 30)
+    options = Options(str(folder), until_level=True, timeout=0.05)
+    assert await asyncio.wait_for(follow(etcd, KEYS, options), 60) == inward.NOT_LEVEL
+    assert "not level within 0.05 s" in capsys.readouterr().err

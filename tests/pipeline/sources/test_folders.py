@@ -1,0 +1,65 @@
+"""Folders that cannot be written to or read are refused at once, with a reason."""
+
+import os
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipeline.__main__ import main
+from pipeline.sources.folders import check_writable
+from tests.harness import free_port
+from tests.pipeline.trees import node, write_parquet
+
+_SHUT = "/proc"  # tests may run as root, which may write everywhere but in such file systems
+
+
+def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    """The one line of a command that fails."""
+    assert main(words) == 2
+    said = capsys.readouterr()
+    assert said.out == ""
+    assert said.err.count("\n") == 1
+    return said.err
+
+
+@pytest.mark.parametrize(
+    ("target", "flags"),
+    [
+        (f"{_SHUT}/new/data", []),
+        (f"{_SHUT}/new/data", ["--dry-run"]),
+        (f"{_SHUT}/new/data", ["--follow"]),
+        (f"parquet:{_SHUT}/new", []),
+        (f"parquet:{_SHUT}/new", ["--dry-run"]),
+    ],
+)
+def test_a_target_that_cannot_be_written_to(
+    target: str, flags: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Refused before etcd is asked, where nobody listens."""
+    said = told(capsys, "export", target, "--etcd", f"http://127.0.0.1:{free_port()}", *flags)
+    assert f"{_SHUT} cannot be written to: " in said
+
+
+def test_a_table_that_cannot_be_read(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    table = write_parquet(tmp_path / "shut", node("/", 0))
+
+    def refused(path: Any = ".") -> Any:
+        raise PermissionError(13, "Permission denied", str(path))
+
+    monkeypatch.setattr(os, "listdir", refused)
+    monkeypatch.setattr(os, "scandir", refused)
+    for words in (["inspect", table], ["inspect", table, "--traffic", "--spark"]):
+        assert f"{tmp_path / 'shut'}: Permission denied" in told(capsys, *words)
+
+
+def test_nothing_stays(tmp_path: Path) -> None:
+    check_writable(tmp_path / "a" / "b")
+    assert list(tmp_path.iterdir()) == []
+    (tmp_path / "file").touch()
+    with pytest.raises(ValueError, match="file is not a directory"):
+        check_writable(tmp_path / "file" / "a")
+    with pytest.raises(ValueError, match=f"{_SHUT} cannot be written to"):
+        check_writable(Path(_SHUT) / "new" / "data")

@@ -1,0 +1,114 @@
+"""A whole server on the fake etcd with a console on a real socket, and those who ask it."""
+
+import base64
+import functools
+import json
+import ssl
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+import aiohttp
+
+from proxy.__main__ import console_of
+from proxy.admin.commands import Commands
+from proxy.admin.http import AdminServer
+from proxy.console.assets import read_assets
+from proxy.console.guard import HEADER
+from proxy.console.http import Console, ConsoleSettings
+from proxy.console.passwords import Secret, make
+from proxy.frontend.ports import bound_socket
+from proxy.server import Server
+from tests.fakes.etcd import FakeEtcd
+from tests.proxy.test_server import serving
+
+ASSETS = read_assets()  # here, not in a test's loop, which reading would block
+PASSWORD = "correct horse"
+LONG_SESSION = 600_000  # ms: no client here sends pings
+
+
+@functools.cache
+def _secret() -> Secret:
+    return make(PASSWORD)
+
+
+class Operator:
+    """A browser's requests, with its cookies."""
+
+    def __init__(self, session: aiohttp.ClientSession, port: int) -> None:
+        self.session = session
+        self.url = f"http://127.0.0.1:{port}/console/"
+        self.headers: dict[str, str] = {HEADER: "1"}
+
+    async def ask(
+        self, name: str, values: Mapping[str, Any] | None = None, **query: str | int
+    ) -> tuple[int, dict[str, Any]]:
+        """(status, JSON) of an address below api/v1/: a POST if there are values."""
+        method = "GET" if values is None else "POST"
+        url = f"{self.url}api/v1/{name}"
+        async with self.session.request(
+            method, url, params=query, json=values, headers=self.headers
+        ) as answer:
+            return answer.status, json.loads(await answer.text())
+
+    async def got(self, name: str, values: Mapping[str, Any] | None = None, **query: str | int) -> Any:
+        """The JSON of a request that has to succeed."""
+        status, body = await self.ask(name, values, **query)
+        assert status == 200, body
+        return body
+
+    async def log_in(self, user: str, password: str = PASSWORD) -> int:
+        """The status of a login."""
+        return (await self.ask("login", {"user": user, "password": password}))[0]
+
+
+class Place:
+    """A server and its console."""
+
+    def __init__(self, server: Server, console: Console, port: int) -> None:
+        self.server = server
+        self.console = console
+        self.port = port
+
+    @asynccontextmanager
+    async def operator(self) -> AsyncIterator[Operator]:
+        """Another browser."""
+        jar = aiohttp.CookieJar(unsafe=True)  # cookies of an address, not of a name
+        async with aiohttp.ClientSession(cookie_jar=jar) as session:
+            yield Operator(session, self.port)
+
+
+@asynccontextmanager
+async def place(
+    *users: str,
+    write: bool = False,
+    certificates: bool = False,
+    tls: ssl.SSLContext | None = None,
+    **settings: Any,
+) -> AsyncIterator[Place]:
+    """A server and its console, for these users (none: without logins), and for those with certificates."""
+    listener = bound_socket("127.0.0.1", 0)
+    listener.listen()
+    port = listener.getsockname()[1]
+    async with serving(FakeEtcd(), max_session_timeout=LONG_SESSION, **settings) as server:
+        known = dict.fromkeys(users, _secret()) if users else {}
+        console = console_of(server, ConsoleSettings(known, certificates, write, ASSETS, 2 << 20))
+        admin = AdminServer(server.facts, Commands(server.facts, server.auth), console.application)
+        await admin.start(listener, tls)
+        try:
+            yield Place(server, console, port)
+        finally:
+            await admin.stop()
+
+
+@asynccontextmanager
+async def alone(*, write: bool = False, **settings: Any) -> AsyncIterator[tuple[Place, Operator]]:
+    """A console without logins, and somebody who has opened its page."""
+    async with place(write=write, **settings) as where, where.operator() as operator:
+        await operator.got("session")
+        yield where, operator
+
+
+def text(data: bytes | str) -> str:
+    """Data as the console takes and gives them."""
+    return base64.b64encode(data.encode() if isinstance(data, str) else data).decode()

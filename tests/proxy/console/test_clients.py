@@ -1,0 +1,54 @@
+"""Who waits for what, of clients that are made up."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from time import perf_counter_ns
+
+from codec.constants import OpCode
+from proxy.admin.subject import WaitingRequest
+from proxy.console.clients import pending
+from proxy.console.pacing import Pace
+from proxy.frontend.waiting import Waiting
+from proxy.support.latency import ConnectionLatency, Latency
+from tests.proxy.admin import subjects
+
+
+@dataclass
+class _Client(subjects.Connection):
+    requests: list[Waiting] = field(default_factory=list)
+
+    def waiting(self, most: int) -> Sequence[WaitingRequest]:
+        return self.requests[:most]
+
+
+async def test_requests_without_an_answer_are_told_with_what_they_wait_for() -> None:
+    now = perf_counter_ns()
+    requests = [
+        Waiting(OpCode.SET_DATA, "/a", True, now - 5_000_000_000),
+        Waiting(OpCode.GET_DATA, None, False, now),
+    ]
+    latency = Latency(())
+    subject = subjects.Subject()
+    subject.log.outstanding = 1
+    busy = _Client(ConnectionLatency(latency), session_id=0x1F, outstanding=2, requests=requests * 20)
+    subject.connections += [_Client(ConnectionLatency(latency)), busy]
+    found = await pending(subject, Pace())
+    (row,) = found["rows"]
+    assert (found["clients"], row["session"], row["outstanding"]) == (1, "0x1f", 2)
+    first, second = row["requests"][:2]
+    assert (first["operation"], first["path"], first["waitsFor"]) == ("SETD", "/a", "the log")
+    assert first["ms"] >= 5000
+    assert (second["operation"], second["path"], second["waitsFor"]) == (
+        "GETD",
+        None,
+        "the request before it",
+    )
+    assert len(row["requests"]) == 5
+
+
+async def test_of_very_many_clients_some_are_told_and_all_counted() -> None:
+    subject = subjects.Subject()
+    latency = ConnectionLatency(Latency(()))
+    subject.connections += [_Client(latency, session_id=number, outstanding=1) for number in range(1000)]
+    found = await pending(subject, Pace())
+    assert (found["clients"], len(found["rows"])) == (1000, 200)

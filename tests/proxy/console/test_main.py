@@ -1,0 +1,42 @@
+"""`zketcd console-user`."""
+
+import io
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from proxy.console.__main__ import main
+from proxy.console.passwords import is_right, read
+
+
+def _typed(*passwords: str) -> int:
+    with (
+        mock.patch("sys.stdin") as terminal,
+        mock.patch("getpass.getpass", side_effect=passwords),
+    ):
+        terminal.isatty.return_value = True
+        return main(["amy"], "console-user")
+
+
+def test_the_printed_line_is_what_the_server_reads(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with mock.patch("sys.stdin", io.StringIO("correct horse\nsecond line\n")):
+        assert main(["amy"]) == 0
+    assert _typed("other horse", "other horse") == 0
+    file = tmp_path / "users"
+    piped, typed = capsys.readouterr().out.splitlines()
+    for line, password in ((piped, "correct horse"), (typed, "other horse")):
+        file.write_text(line)
+        assert is_right(password, read(str(file))["amy"])
+
+
+def test_what_cannot_be_used_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
+    for passwords in (("short", "short"), ("one password", "another one")):
+        with pytest.raises(SystemExit) as ended:
+            _typed(*passwords)
+        assert ended.value.code == 2
+        assert "zketcd console-user: error: " in capsys.readouterr().err.splitlines()[-1]
+    with mock.patch("sys.stdin", io.StringIO("")), pytest.raises(SystemExit):
+        main(["amy"])

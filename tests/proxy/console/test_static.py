@@ -1,0 +1,358 @@
+"""The page in a real browser: keyboard, roles, dark and light, small windows, hostile names, its policy.
+
+One browser for all tests, and one server that only they use: each test works below a znode of its own.
+"""
+
+import json
+import zlib
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+
+from proxy.server import Server
+from tests.harness.browser import Browser, Page, browsing
+from tests.proxy import packets
+from tests.proxy.console.consoles import LONG_SESSION, PASSWORD, Place, place
+from tests.proxy.test_server import Client
+
+pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
+
+_HOSTILE = "<img src=x onerror=document.title='hit'>"
+_SCRIPT = b"<script>document.title='hit'</script>"
+
+
+class Stage:
+    """The browser, a console without logins, and one with two users."""
+
+    def __init__(self, browser: Browser, console: Place, client: Client, guarded: Place) -> None:
+        self.browser = browser
+        self.console = console
+        self.client = client
+        self.guarded = guarded
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.console.port}/console/"
+
+    async def page(self, fragment: str = "") -> Page:
+        """A tab that shows the console."""
+        page = await self.browser.page()
+        await page.open(self.url + fragment)
+        await page.until("document.querySelector('[role=tab][aria-selected=true]')")
+        return page
+
+
+async def fill(client: Client, *nodes: tuple[str, bytes], flags: int = 0) -> None:
+    client.send(*(packets.create(xid, path, data, flags) for xid, (path, data) in enumerate(nodes, 1)))
+    for _ in nodes:
+        assert (await client.reply()).err == 0
+
+
+async def connected(server: Server) -> Client:
+    """A client that no test's end closes."""
+    client = await Client.connected(server, timeout_ms=LONG_SESSION)
+    Client.opened.remove(client)
+    return client
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def stage() -> AsyncIterator[Stage]:
+    async with (
+        browsing() as browser,
+        place(write=True) as console,
+        place("amy", "ben", write=True) as guarded,
+    ):
+        client = await connected(console.server)
+        await fill(
+            client,
+            ("/app", b'{"replicas": ["r1", "r2"]}'),
+            ("/app/alpha", b"first"),
+            ("/app/beta", b"\xff\x00\x01"),
+            ("/app/beta/deep", b""),
+            (f"/{_HOSTILE}", _SCRIPT),
+            ("/many", b""),
+            *((f"/many/{number:04d}", b"") for number in range(450)),
+        )
+        yield Stage(browser, console, client, guarded)
+        await client.close()
+
+
+async def _quiet(page: Page, stage: Stage) -> None:
+    """The page has reported nothing, and has asked nobody but its own proxy."""
+    assert page.complaints == []
+    strangers = [url for url in page.requested if not url.startswith((stage.url, "about:", "data:"))]
+    assert strangers == []
+    assert await page.run("document.title") != "hit"
+
+
+_FOCUSED = "document.activeElement.getAttribute('aria-label')"
+
+
+async def test_the_tree_is_moved_in_by_keys(stage: Stage) -> None:
+    page = await stage.page()
+    await page.until("document.querySelectorAll('[role=treeitem]').length > 4")
+    await page.run("document.querySelector('[role=treeitem]').focus()")
+    seen = [await page.run(_FOCUSED)]
+    for key, words in (
+        ("ArrowRight", _HOSTILE),
+        ("a", "app, 2 children"),
+        ("ArrowRight", "app, 2 children"),
+    ):
+        await page.press(key)
+        await page.until(f"{_FOCUSED} === {json.dumps(words)}")
+        seen.append(words)
+    await page.until("document.activeElement.getAttribute('aria-expanded') === 'true'")
+    await page.until("document.activeElement.querySelectorAll('[role=treeitem]').length === 2")
+    for key, words in (
+        ("ArrowRight", "alpha"),
+        ("ArrowDown", "beta, 1 children"),
+        ("ArrowUp", "alpha"),
+        ("ArrowLeft", "app, 2 children"),
+        ("End", "zookeeper, 2 children"),
+        ("Home", "/, root"),
+    ):
+        await page.press(key)
+        await page.until(f"{_FOCUSED} === {json.dumps(words)}")
+    await page.press("a", "ArrowDown", "Enter")
+    await page.text("/app/alpha")
+    await page.until("document.querySelector('pre.data')?.textContent === 'first'")
+    assert await page.run("document.querySelectorAll('[role=treeitem][tabindex=\"0\"]').length") == 1
+    await _quiet(page, stage)
+
+
+async def test_a_large_directory_pages(stage: Stage) -> None:
+    page = await stage.page("#tree:%2Fmany%2F0000")
+    more = "document.querySelector('[role=treeitem].more')"
+    for left in (250, 50):
+        await page.until(f"{more}?.innerText.includes('{left} left')")
+        await page.run(f"{more}.focus()")
+        await page.press("Enter")
+    await page.until(f"!{more} && document.querySelectorAll('[aria-level=\"3\"]').length === 450")
+    await _quiet(page, stage)
+
+
+async def test_a_screen_reader_finds_its_way(stage: Stage) -> None:
+    page = await stage.page("#tree:%2Fapp")
+    await page.text("replicas")
+    await page.until("document.querySelector('[role=treeitem][aria-selected=true]')")
+    roles = await page.roles()
+    assert {
+        ("tablist", "Views"),
+        ("tab", "Tree"),
+        ("tab", "Proxies"),
+        ("tabpanel", "Tree"),
+        ("tree", "Znodes"),
+        ("treeitem", "app, 2 children"),
+        ("heading", "/app"),
+        ("heading", "Stat"),
+        ("table", "ACL"),
+        ("columnheader", "Permissions"),
+        ("status", ""),
+    } <= set(roles)
+    assert {role for role, _ in roles} >= {"banner", "main", "navigation", "search"} - {"navigation"}
+    unnamed = [
+        role for role, name in roles if role in ("button", "textbox", "combobox", "link", "tab") and not name
+    ]
+    assert unnamed == []
+    await _quiet(page, stage)
+
+
+async def test_tabs_are_moved_in_by_keys_and_each_view_shows_its_facts(stage: Stage) -> None:
+    await fill(stage.client, ("/lock", b""), flags=1)
+    stage.client.send(packets.get(2, "/app", watch=True))
+    await stage.client.reply()
+    page = await stage.page()
+    session = f"0x{stage.client.session.session_id:x}"
+    await page.run("document.querySelector('[role=tab]').focus()")
+    for title, words in (
+        ("Sessions", session),
+        ("Waiting", "/app"),
+        ("Traffic", "get_data"),
+        ("Log", "Entries since the tree began"),
+        ("Proxies", "this one"),
+        ("Deletions", "None waits."),
+        ("Tree", "zookeeper"),
+    ):
+        await page.press("ArrowRight")
+        await page.until(f"document.activeElement.innerText.trim() === {json.dumps(title)}")
+        await page.until("document.activeElement.getAttribute('aria-selected') === 'true'")
+        await page.text(words)
+    await page.run("location.hash = '#sessions'")
+    await page.click(session)
+    await page.text("/lock")
+    await page.click("/lock")
+    await page.text("ephemeral")
+    await page.run("location.hash = '#traffic'")
+    await page.until("document.querySelectorAll('svg polyline[points*=\",\"]').length > 0")
+    await _quiet(page, stage)
+
+
+async def test_hostile_names_and_data_are_text(stage: Stage) -> None:
+    page = await stage.page()
+    await page.until("document.querySelectorAll('[role=treeitem]').length > 4")
+    await page.press("Tab")
+    item = f"[role=treeitem][aria-label={json.dumps(_HOSTILE)}]"
+    await page.run(f"document.querySelector({json.dumps(item)}).querySelector('.row').click()")
+    await page.until(f"document.querySelector('.node h2')?.textContent === {json.dumps('/' + _HOSTILE)}")
+    await page.until(f"document.querySelector('pre.data')?.textContent === {json.dumps(_SCRIPT.decode())}")
+    assert await page.run("document.querySelectorAll('main img, main script').length") == 0
+    await _quiet(page, stage)
+
+
+async def test_data_as_text_json_and_hex(stage: Stage) -> None:
+    page = await stage.page("#tree:%2Fapp")
+    shown = "document.querySelector('pre.data')?.textContent"
+    await page.until(f"{shown} === {json.dumps(json.dumps({'replicas': ['r1', 'r2']}, indent=2))}")
+    await page.click("Text")
+    await page.until(f"{shown} === {json.dumps(json.dumps({'replicas': ['r1', 'r2']}))}")
+    await page.click("Hex")
+    await page.until(f"{shown}.startsWith('00000000  7b 22 72')")
+    await page.type("input[name=path]", "/app/beta")
+    await page.press("Enter")
+    await page.until(f"{shown}?.startsWith('00000000  ff 00 01')")
+    disabled = "[...document.querySelectorAll('[data-form]')].filter((each) => each.disabled).length"
+    assert await page.run(disabled) == 2
+    await page.type("input[name=path]", "/none")
+    await page.press("Enter")
+    await page.text("there is no znode '/none'")
+    # The browser's own report of the 404 that was shown is all there is.
+    assert [text for text in page.complaints if "404" not in text] == []
+
+
+async def test_completion_and_search(stage: Stage) -> None:
+    page = await stage.page()
+    await page.type("input[name=path]", "/app/b")
+    await page.until("document.querySelector('#completions option')?.value === '/app/beta'")
+    await page.type("input[name=path]", "/app")
+    await page.type("input[name=text]", "deep")
+    await page.press("Enter")
+    await page.click("/app/beta/deep", ".results")
+    await page.until("document.querySelector('.node h2')?.textContent === '/app/beta/deep'")
+    await page.text("1 found in 4 znodes below /app")
+    await _quiet(page, stage)
+
+
+async def test_dark_light_and_the_switch(stage: Stage) -> None:
+    page = await stage.page("#tree:%2Fapp")
+    await page.text("replicas")
+    ground = "getComputedStyle(document.body).backgroundColor"
+    light, seen = await page.run(ground), [_pixels(await page.screenshot())]
+    await page.look(dark=True)
+    await page.until(f"{ground} !== {json.dumps(light)}")
+    dark = await page.run(ground)
+    seen.append(_pixels(await page.screenshot()))
+    assert seen[0] > 200 > 60 > seen[1]
+    for words, colour in (("Theme: system", light), ("Theme: light", dark)):
+        await page.click(words)
+        await page.until(f"{ground} === {json.dumps(colour)}")
+    await page.open("about:blank")
+    await page.open(stage.url)
+    await page.text("Theme: dark")
+    await _quiet(page, stage)
+
+
+async def test_a_small_window_needs_no_sideways_scrolling(stage: Stage) -> None:
+    page = await stage.page("#tree:%2Fapp")
+    await page.look(width=375, height=700)
+    for view in ("tree", "sessions", "waiting", "traffic", "log", "proxies", "deletions"):
+        await page.run(f"location.hash = '#{view}'")
+        await page.until(f"document.querySelector('#tab-{view}').getAttribute('aria-selected') === 'true'")
+        await page.until("document.querySelector('#panel section')")
+        await page.until("document.documentElement.scrollWidth <= 375")
+        assert await page.run("document.querySelector('main').scrollWidth <= 375"), view
+    await _quiet(page, stage)
+
+
+async def test_znodes_are_created_changed_and_deleted(stage: Stage) -> None:
+    page = await stage.page("#tree:%2F")
+    await page.click("Create child…")
+    await page.type("dialog input[name=name]", "made")
+    await page.type("dialog textarea", "<b>1</b>")
+    await page.click("Create", "dialog")
+    await page.until("document.querySelector('.node h2')?.textContent === '/made'")
+    await page.click("Set data…")
+    await page.type("dialog textarea", "zwei \u2713")
+    await page.click("Set", "dialog")
+    await page.until("document.querySelector('pre.data')?.textContent === 'zwei \u2713'")
+    node = stage.console.server.machine.tree.nodes["/made"]
+    assert (node.data, node.version) == ("zwei \u2713".encode(), 1)
+    await page.click("Create child…")
+    await page.type("dialog input[name=name]", "a/b/c")
+    await page.click("Create", "dialog")
+    await page.text("there is no such znode")
+    await page.click("Cancel", "dialog")
+    await fill(stage.client, ("/made/1", b""), ("/made/2", b""))
+    await page.click("Reload")
+    await page.click("Delete all below…")
+    await page.click("Ask for the deletion", "dialog")
+    await page.click("Confirm…")
+    await page.type("dialog input[name=path]", "/made/1")
+    await page.click("Delete 3 znodes", "dialog")
+    await page.text("is not that of the request")
+    await page.type("dialog input[name=path]", "/made")
+    await page.click("Delete 3 znodes", "dialog")
+    await page.text("None waits.")
+    assert "/made" not in stage.console.server.machine.tree.nodes
+    assert [text for text in page.complaints if "404" not in text and "403" not in text] == []
+
+
+async def test_a_login_an_identity_and_a_second_user(stage: Stage) -> None:
+    url = f"http://127.0.0.1:{stage.guarded.port}/console/"
+    pages = {}
+    for user in ("amy", "ben"):
+        page = pages[user] = await stage.browser.page()
+        await page.open(url)
+        await page.type("input[name=user]", user)
+        await page.type("input[name=password]", PASSWORD)
+        await page.press("Enter")
+        await page.text(f"Log out {user}")
+    amy, ben = pages["amy"], pages["ben"]
+    await amy.click("Add identity")
+    await amy.type("dialog input[name=credentials]", "joe:secret")
+    await amy.click("Save", "dialog")
+    await amy.text("Identities: 1")
+    await amy.click("Create child…")
+    await amy.type("dialog input[name=name]", "joes")
+    await amy.run("document.querySelector('dialog select[name=acl]').value = 'creator'")
+    await amy.click("Create", "dialog")
+    await amy.until("document.querySelector('.node h2')?.textContent === '/joes'")
+    await ben.run("location.hash = '#tree:%2Fjoes'")
+    await ben.text("does not let this login read it")
+    client = await connected(stage.guarded.server)
+    await fill(client, ("/d", b""), ("/d/x", b""))
+    await amy.run("location.hash = '#tree:%2Fd'")
+    await amy.click("Delete all below…")
+    await amy.click("Ask for the deletion", "dialog")
+    await amy.text("another user has to confirm")
+    await ben.run("location.hash = '#deletions'")
+    await ben.click("Confirm…")
+    await ben.type("dialog input[name=path]", "/d")
+    await ben.click("Delete 2 znodes", "dialog")
+    await ben.text("None waits.")
+    assert "/d" not in stage.guarded.server.machine.tree.nodes
+    await ben.click("Log out ben")
+    await ben.text("Log in")
+    await client.close()
+
+
+def _pixels(png: bytes) -> float:
+    """The mean brightness of a screenshot, 0 to 255, by the first byte of each unfiltered pixel row."""
+    position, content, width, channels = 8, b"", 0, 3
+    while position < len(png):
+        size = int.from_bytes(png[position : position + 4])
+        name, chunk = png[position + 4 : position + 8], png[position + 8 : position + 8 + size]
+        if name == b"IHDR":
+            width, channels = int.from_bytes(chunk[:4]), {2: 3, 6: 4}[chunk[9]]
+        elif name == b"IDAT":
+            content += chunk
+        position += 12 + size
+    raw = zlib.decompress(content)
+    stride = width * channels + 1
+    # The first pixel of a row is as it is, or the difference to the one above it (filters 0 and 1; 2, 3, 4).
+    above, seen = 0, []
+    for start in range(0, len(raw), stride):
+        kind, value = raw[start], raw[start + 1]
+        above = (value + (above if kind in (2, 4) else above // 2 if kind == 3 else 0)) & 255
+        seen.append(above)
+    return sum(seen) / len(seen)

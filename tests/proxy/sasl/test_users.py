@@ -1,0 +1,51 @@
+"""Users in options and files."""
+
+import pytest
+
+from proxy.sasl.digest_md5 import secret
+from proxy.sasl.users import add, lines, user
+
+BOB = secret("bob", "word")
+
+
+@pytest.mark.parametrize("text", ["bob:word", "bob:{ha1}" + BOB.hex(), "bob:{ha1}" + BOB.hex().upper()])
+def test_a_user(text: str) -> None:
+    assert user(text) == ("bob", BOB)
+
+
+def test_a_password_may_hold_colons() -> None:
+    assert user("bob:a:b ") == ("bob", secret("bob", "a:b "))
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("secret", "NAME:PASSWORD"),
+        (":secret", "NAME:PASSWORD"),
+        ("bob:", "'bob' has no password"),
+        ("bob:{ha1}secret", "32 hex digits"),
+        ("b@b@b:secret", "at most one @"),
+    ],
+)
+def test_what_is_no_user_is_told_without_the_password(text: str, said: str) -> None:
+    with pytest.raises(ValueError, match=said) as refused:
+        user(text)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_file() -> None:
+    assert lines("# users\n\nbob:word\r\namy:other\n") == {"bob": BOB, "amy": secret("amy", "other")}
+
+
+def test_a_bad_line_is_told_by_its_number() -> None:
+    with pytest.raises(ValueError, match=r"^line 2: "):
+        lines("bob:word\nbob")
+
+
+def test_one_name_has_one_password() -> None:
+    users = {"bob": BOB}
+    add(users, "bob", BOB)
+    with pytest.raises(ValueError, match="given twice"):
+        add(users, "bob", bytes(16))
+    with pytest.raises(ValueError, match=r"line 2: .*given twice"):
+        lines("bob:word\nbob:other")
