@@ -24,9 +24,11 @@ from proxy.etcd.pulse import Pulse
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
 from proxy.frontend.connections import Connections, Places
+from proxy.frontend.gate import Gate
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.host import Host
 from proxy.frontend.load import Load
+from proxy.frontend.long_reads import LongReads
 from proxy.frontend.ports import Ports, bound_socket
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.request_logs import RequestLogs, Stages
@@ -150,6 +152,8 @@ class Server:
             self.counters,
             Load(config.global_outstanding_limit),
             Touched(loop),
+            Gate(self.machine, loop, self.log.when_whole),
+            LongReads(self.machine, loop, self.log.hold, self.log.release, self.log.when_whole),
             self.log.submit,
             handshake.attach,
             self.words.answer,

@@ -28,6 +28,7 @@ from bench.scenarios import (
     session_mix,
     sidecars,
     snapshots,
+    turns,
     watched,
 )
 from proxy.support.stdout import guarded
@@ -46,6 +47,7 @@ SCENARIOS: dict[str, Callable[[float], Table]] = {
     "delay": delay.run,
     "overload": overload.run,
     "move": move.run,
+    "turns": turns.run,
 }
 
 

@@ -89,11 +89,13 @@ def run(
 
 
 @asynccontextmanager
-async def serving(meter: Meter, config: Config = CONFIG) -> AsyncIterator[tuple[Server, CountingEtcd]]:
-    """A server, and the etcd that it has for itself."""
+async def serving(
+    meter: Meter, config: Config = CONFIG, *, metered: bool = True
+) -> AsyncIterator[tuple[Server, CountingEtcd]]:
+    """A server, and the etcd that it has for itself. `metered`: whether its parts tell the meter."""
     etcd = CountingEtcd(meter)
     client = client_of(etcd)
-    with told(meter):
+    with told(meter) if metered else nullcontext():
         server = Server(config, client, Access((etcd.address,)))
         await server.start(lambda _count: None)
         try:
@@ -104,7 +106,7 @@ async def serving(meter: Meter, config: Config = CONFIG) -> AsyncIterator[tuple[
 
 
 @contextmanager
-def _collecting_rarely() -> Iterator[None]:
+def collecting_rarely() -> Iterator[None]:
     """The garbage collector as a proxy sets it; afterwards as it was."""
     thresholds = gc.get_threshold()
     gc.collect()
@@ -130,7 +132,7 @@ async def _load(case: Case, each: int, warm_up: int, meter: Meter) -> Figures:
         ]
         for loader in loaders:
             await loader.connected()
-        with _collecting_rarely():
+        with collecting_rarely():
             await drive(loaders, warm_up)
             before = etcd.counts.copy()
             with meter.running():
@@ -173,7 +175,7 @@ async def _fanout(case: Case, each: int, warm_up: int, meter: Meter) -> Figures:
         for watcher in watchers:
             await watcher.connected()
         counts = Counts()
-        with _collecting_rarely():
+        with collecting_rarely():
             for number in range(warm_up + each):
                 for watcher in watchers:
                     watcher.frames.clear()

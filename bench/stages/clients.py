@@ -28,17 +28,19 @@ _PATIENCE = 100_000  # turns of the event loop
 class Client(asyncio.Transport):
     """One connection with its session."""
 
-    def __init__(self, server: Server, meter: Meter, timeout_ms: int = TIMEOUT_MS) -> None:
-        """Connects, and asks for a session."""
+    def __init__(
+        self, server: Server, meter: Meter, timeout_ms: int = TIMEOUT_MS, hello: bytes = b""
+    ) -> None:
+        """Connects, and asks for a session, or says `hello` instead."""
         super().__init__()
         self._meter = meter
         self._paused = False
         self._is_connected = False  # with a session
-        self._is_closed = False
+        self.is_closed = False
         self.failure: BenchError | None = None  # what is wrong with the replies
         self._connection = server.connection()
         self._connection.connection_made(self)
-        self.give(wire.connect_packet(timeout_ms))
+        self.give(hello or wire.connect_packet(timeout_ms))
 
     @abstractmethod
     def _take(self, data: bytes) -> None:
@@ -83,8 +85,8 @@ class Client(asyncio.Transport):
 
     @override
     def close(self) -> None:
-        if not self._is_closed:
-            self._is_closed = True
+        if not self.is_closed:
+            self.is_closed = True
             asyncio.get_running_loop().call_soon(self._connection.connection_lost, None)
 
     @override
@@ -105,10 +107,13 @@ class Asker(Client):
     @override
     def _take(self, data: bytes) -> None:
         data = self._rest + data
-        while len(data) >= 4 and len(data) >= (end := 4 + wire.INT.unpack_from(data)[0]):
-            self.frames.append(data[:end])
-            data = data[end:]
-        self._rest = data
+        start = 0
+        while len(data) >= start + 4 and len(data) >= (
+            end := start + 4 + wire.INT.unpack_from(data, start)[0]
+        ):
+            self.frames.append(data[start:end])
+            start = end
+        self._rest = data[start:]
 
     def ask(self, *requests: tuple[int, bytes]) -> None:
         """Send (opcode, body) requests in one chunk, though the server should not wish to read."""

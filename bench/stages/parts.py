@@ -9,6 +9,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
+import proxy.frontend.touched
 import proxy.log.applier
 from bench.stages.meter import DIGEST, MACHINE, REPLY, TRANSLATOR, WATCHES, Meter
 from proxy.frontend.order import Order
@@ -41,7 +42,11 @@ def told(meter: Meter) -> Iterator[None]:
     replaced: list[tuple[Any, str, Any]] = [
         (kind, name, _telling(kind.__dict__[name], stage, meter)) for kind, name, stage in METHODS
     ]
-    replaced += [(proxy.log.applier, "perf_counter", float), (Appender, "window", _WINDOW)]
+    replaced += [
+        (proxy.log.applier, "perf_counter", float),
+        (proxy.frontend.touched, "perf_counter", float),
+        (Appender, "window", _WINDOW),
+    ]
     originals = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]
     for owner, name, replacement in replaced:
         setattr(owner, name, replacement)

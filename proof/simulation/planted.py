@@ -15,6 +15,7 @@ import proxy.state.ops as ops
 from codec.constants import OpCode
 from proof.simulation.oracle import is_oracle
 from proxy.etcd.model import Compare, Txn
+from proxy.frontend.order import Order
 from proxy.frontend.sessions import Contact, Session, Sessions
 from proxy.log.applier import Applier
 from proxy.log.follower import Apply, Follower, Item
@@ -251,7 +252,7 @@ def _zxid_skipped(replace: _Replace) -> None:
 
 
 def _ephemerals_stay(replace: _Replace) -> None:
-    replace(Transaction, "delete_ephemerals", lambda self, session_id: None)
+    replace(Transaction, "delete_ephemerals", lambda self, session_id: iter(()))
 
 
 def _no_rollback(replace: _Replace) -> None:
@@ -365,6 +366,18 @@ def _level_unchecked(replace: _Replace) -> None:
 
     replace(levels, "_check", lambda incarnation, value, level: None)
     replace(levels, "Txn", unguarded)
+
+
+# -- long requests -------------------------------------------------------------------------------------------
+
+
+def _gate_open(replace: _Replace) -> None:
+    replace(Order, "goes_on_beside", lambda self, frames, changing: True)
+
+
+def _nothing_held(replace: _Replace) -> None:
+    replace(Applier, "hold", lambda self: None)
+    replace(Applier, "release", lambda self: None)
 
 
 PLANTED: tuple[Planted, ...] = (
@@ -533,6 +546,18 @@ PLANTED: tuple[Planted, ...] = (
         "the level is raised while a proxy lives that does not know it",
         _level_unchecked,
         ("want snapshots",),
+    ),
+    Planted(
+        "half a write is seen",
+        "clients read what a long write has changed so far",
+        _gate_open,
+        ("lag", "slow network"),
+    ),
+    Planted(
+        "a long read is not one moment",
+        "the log is applied while a long read goes on",
+        _nothing_held,
+        ("lag", "slow network"),
     ),
 )
 """All of them."""

@@ -7,6 +7,8 @@ clocks        `time` in each module that imports it: the host's own, simulated c
 chance        `secrets` likewise: drawn from the seed
 child         `Snapshots._child` starts the snapshot writer as a host of its own, in this process
 levels        which levels a release knows: that of the host, so that two releases can run side by side
+lengths       in every other world, all that can be done in pieces is, in pieces as short as can be
+slices        between two of them a proxy's clock goes on, as it does where they take time
 log           messages of `proxy` go into the trace; one with a traceback is a violation
 """
 
@@ -26,7 +28,9 @@ from typing_extensions import override
 import proxy.server
 import proxy.state.machine
 from proof.simulation.world import Host, World
+from proxy.frontend.long_reads import LongReads
 from proxy.log import start
+from proxy.log.applier import Applier
 from proxy.log.log import LogSettings
 from proxy.log.snapshots import Snapshots
 from proxy.state import capture
@@ -56,6 +60,9 @@ CLOCK_FUNCTIONS = (
     ("proxy.log.applier", "time_ns"),
     ("proxy.frontend.connection", "perf_counter_ns"),
     ("proxy.frontend.connection", "time"),
+    ("proxy.frontend.gate", "perf_counter"),
+    ("proxy.frontend.long_reads", "perf_counter"),
+    ("proxy.frontend.touched", "perf_counter"),
 )
 """Modules that import functions of `time` by name."""
 CHANCE = (
@@ -65,6 +72,34 @@ CHANCE = (
     "proxy.log.visitor",
 )
 """Modules that import `secrets`."""
+
+_LONG = 25  # times as long as other slices take those of long requests
+LENGTHS = (
+    ("proxy.frontend.order", "AT_ONCE_BYTES"),
+    ("proxy.state.machine", "AT_ONCE_BYTES"),
+    ("proxy.state.ops.keeper_multi_read", "AT_ONCE_BYTES"),
+    ("proxy.state.ops.multi_read", "AT_ONCE_BYTES"),
+    ("proxy.state.ops.set_watches", "AT_ONCE_BYTES"),
+    ("proxy.state.ops.get_all_children_number", "AT_ONCE"),
+    ("proxy.state.ops.get_ephemerals", "AT_ONCE"),
+    ("proxy.state.ops.remove_recursive", "AT_ONCE"),
+    ("proxy.state.transaction", "AT_ONCE"),
+    ("proxy.state.transaction", "_COUNTED_AT_ONCE"),
+    ("proxy.state.tree", "_PACKED_AT_ONCE"),
+    ("proxy.state.digest", "PIECE"),
+    ("proxy.state.machine", "PIECE"),
+    ("proxy.state.ops.keeper_lists", "PIECE"),
+    ("proxy.state.ops.keeper_multi_read", "PIECE"),
+    ("proxy.state.ops.multi", "PIECE"),
+    ("proxy.state.ops.multi_read", "PIECE"),
+    ("proxy.state.ops.remove_recursive", "PIECE"),
+    ("proxy.state.ops.set_watches", "PIECE"),
+    ("proxy.state.transaction", "PIECE"),
+    ("proxy.state.subtree", "_WALKED"),
+    ("proxy.state.tree", "_PACKED"),
+    ("proxy.log.applier", "_FIRED"),
+)
+"""From which length on something is done in pieces, and how long a piece is."""
 
 #: The level that a simulated next release knows besides today's.
 NEXT_LEVEL = 2
@@ -188,6 +223,13 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
             machine.zxid += 1
         return changes
 
+    def schedule(self: Applier | LongReads) -> None:
+        """The next slice, after the time that this one has taken; longer while a request is half done."""
+        if not self._scheduled:
+            self._scheduled = True
+            half_done = isinstance(self, LongReads) or self._machine.midway
+            _host().call_later(_host().burn * (_LONG if half_done else 1), self._go_on)
+
     replaced: list[tuple[Any, str, Any]] = [
         *((importlib.import_module(name), "time", _Time) for name in CLOCKS),
         *(
@@ -195,8 +237,11 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
             for name, function in CLOCK_FUNCTIONS
         ),
         *((importlib.import_module(name), "secrets", _Secrets) for name in CHANCE),
+        *((importlib.import_module(name), length, 1) for name, length in LENGTHS if world.seed % 2),
         (proxy.server, "_log_settings", settings),
         (Snapshots, "_child", child),
+        (Applier, "_schedule", schedule),
+        (LongReads, "_schedule", schedule),
         (capture.load, "__defaults__", (None, levels)),
         (start.load, "__kwdefaults__", {**(start.load.__kwdefaults__ or {}), "levels": levels}),
         (

@@ -1,11 +1,13 @@
 """Facts about clients for operators, as plain values: connections, sessions, ephemeral nodes, watches."""
 
+from collections.abc import Collection, Iterator
 from typing import Any
 
 from codec.constants import OpCode
 from proxy.admin.subject import ClientConnection, Subject
 from proxy.support.latency import MILLISECOND
 
+_SORTED = 8192  # paths that are sorted: 4 ms
 # FinalRequestProcessor's names for what a client asked last.
 _OPERATIONS: dict[int, str] = {
     OpCode.PING: "PING",
@@ -80,24 +82,35 @@ class Clients:
         tick = self._subject.settings.tick_time
         return (int(seconds * 1000) // tick + 1) * tick
 
-    def ephemerals(self) -> dict[int, list[str]]:
+    @property
+    def owners(self) -> int:
+        """How many sessions of the tree own ephemeral nodes."""
+        return len(self._subject.machine.tree.ephemerals)
+
+    def ephemerals(self) -> Iterator[tuple[int, list[str]]]:
         """The ephemeral nodes of every session of the tree, also of other proxies' sessions."""
         ephemerals = self._subject.machine.tree.ephemerals
-        return {session: sorted(ephemerals[session]) for session in sorted(ephemerals)}
+        for session in sorted(ephemerals):
+            yield session, _in_order(ephemerals.get(session, ()))
 
     def watch_summary(self) -> tuple[int, int, int]:
         """(connections, paths, watches), of data watches only, as ZooKeeper's words have it."""
         return self._subject.watches.counts()
 
-    def watches_by_session(self) -> dict[int, list[str]]:
+    def watches_by_session(self) -> Iterator[tuple[int, list[str]]]:
         """The paths that each session has data watches on."""
-        held = self._subject.watches.paths_by_watcher()
-        return {watcher.session_id: sorted(paths) for watcher, paths in held.items()}
+        for watcher, paths in self._subject.watches.paths_by_watcher():
+            yield watcher.session_id, _in_order(paths)
 
-    def watches_by_path(self) -> dict[str, list[int]]:
+    def watches_by_path(self) -> Iterator[tuple[str, list[int]]]:
         """The sessions with data watches on each path."""
-        held = self._subject.watches.watchers_by_path()
-        return {path: [watcher.session_id for watcher in watchers] for path, watchers in held.items()}
+        for path, watchers in self._subject.watches.watchers_by_path():
+            yield path, [watcher.session_id for watcher in watchers]
+
+
+def _in_order(paths: Collection[str]) -> list[str]:
+    """Sorted for people, but not where that takes long: nobody reads so many."""
+    return sorted(paths) if len(paths) <= _SORTED else list(paths)
 
 
 def operation_name(opcode: int | None) -> str:

@@ -88,11 +88,11 @@ class Commands:
             _Command(("watch_summary", "wchs"), self._watch_summary),
             _Command(
                 ("watches", "wchc"),
-                lambda _: {"session_id_to_watched_paths": clients.watches_by_session()},
+                lambda _: {"session_id_to_watched_paths": dict(clients.watches_by_session())},
             ),
             _Command(
                 ("watches_by_path", "wchp"),
-                lambda _: {"path_to_session_ids": clients.watches_by_path()},
+                lambda _: {"path_to_session_ids": dict(clients.watches_by_path())},
             ),
             _Command(("zabstate",), lambda _: {"voting": False, "zabstate": ""}, needs_server=False),
         )
@@ -156,7 +156,7 @@ class Commands:
     def _dump(self, _: Arguments) -> Body:
         return {
             "expiry_time_to_session_ids": self._facts.clients.session_expiry(),
-            "session_id_to_ephemeral_paths": self._facts.clients.ephemerals(),
+            "session_id_to_ephemeral_paths": dict(self._facts.clients.ephemerals()),
         }
 
     def _statistics(self) -> Body:

@@ -48,20 +48,23 @@ class FourLetterWords:
             **KeeperWords(facts).words,
         }
 
-    def answer(self, word: bytes, rest: bytes = b"") -> bytes | None:
-        """The answer to a word and what came with it; None if no server has such a word."""
+    def answer(self, word: bytes, rest: bytes = b"") -> Iterator[str] | None:
+        """The answer to a word and what came with it, line by line; None if no server has such a word.
+
+        Clients may come and go between two lines.
+        """
         if word == _TELNET_CLOSE:
             if self._allowed == KNOWN:
                 return None
-            return b"telnet close is not executed because it is not in the whitelist.\n"
+            return iter(("telnet close is not executed because it is not in the whitelist.\n",))
         name = word.decode("latin-1")
         if name not in KNOWN:
             return None
         if name not in self._allowed:
-            return f"{name} is not executed because it is not in the whitelist.\n".encode()
+            return iter((f"{name} is not executed because it is not in the whitelist.\n",))
         if name == "stmk":
             return self._stmk(rest)
-        return "".join(self._words[name]()).encode()
+        return self._words[name]()
 
     # -- health --------------------------------------------------------------------------------------------
 
@@ -139,12 +142,11 @@ class FourLetterWords:
     def _gtmk(self) -> Iterator[str]:
         yield str(self._facts.trace_mask)
 
-    def _stmk(self, rest: bytes) -> bytes:
+    def _stmk(self, rest: bytes) -> Iterator[str]:
         """The eight bytes after the word are the new mask; without them ZooKeeper sends an empty answer."""
-        if len(rest) < 8:
-            return b""
-        self._facts.trace_mask = int.from_bytes(rest[:8], "big", signed=True)
-        return str(self._facts.trace_mask).encode()
+        if len(rest) >= 8:
+            self._facts.trace_mask = int.from_bytes(rest[:8], "big", signed=True)
+            yield str(self._facts.trace_mask)
 
     def _hash(self) -> Iterator[str]:
         """No line, as from a ZooKeeper that has not reached its first digest."""
@@ -162,9 +164,8 @@ class FourLetterWords:
         yield "SessionTracker dump:\n"
         sessions = {due: list(map(session_text, found)) for due, found in clients.session_expiry().items()}
         yield from _sets("Session", sessions)
-        ephemerals = clients.ephemerals()
-        yield f"ephemeral nodes dump:\nSessions with Ephemerals ({len(ephemerals)}):\n"
-        for session, paths in ephemerals.items():
+        yield f"ephemeral nodes dump:\nSessions with Ephemerals ({clients.owners}):\n"
+        for session, paths in clients.ephemerals():
             yield f"{session_text(session)}:\n"
             yield from (f"\t{path}\n" for path in paths)
         yield "Connections dump:\n"
@@ -179,13 +180,13 @@ class FourLetterWords:
         yield f"{connections} connections watching {paths} paths\nTotal watches:{watches}\n"
 
     def _wchc(self) -> Iterator[str]:
-        for session, paths in self._facts.clients.watches_by_session().items():
+        for session, paths in self._facts.clients.watches_by_session():
             yield f"{session_text(session)}\n"
             yield from (f"\t{path}\n" for path in paths)
         yield "\n"
 
     def _wchp(self) -> Iterator[str]:
-        for path, sessions in self._facts.clients.watches_by_path().items():
+        for path, sessions in self._facts.clients.watches_by_path():
             yield f"{path}\n"
             yield from (f"\t{session_text(session)}\n" for session in sessions)
         yield "\n"

@@ -5,8 +5,10 @@ Its parts are in files of their own: `order` keeps the order of requests and rep
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections import deque
+from collections.abc import Iterator, Sequence
 from functools import partial
+from itertools import islice
 from time import perf_counter_ns, time
 from typing import cast
 
@@ -35,6 +37,10 @@ from proxy.support.latency import ConnectionLatency
 
 log = logging.getLogger(__name__)
 
+# Watches of a connection that is gone, which are removed in one turn of the loop: some milliseconds.
+_DROPPED = 8192
+_SLICE = 10_000_000  # nanoseconds that an answer to a four-letter word may hold the loop
+_LINES = 256  # of such an answer between two looks at the clock
 # Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
 _SESSIONLESS_TIMEOUT = 10
 # Versions of the handshake that ask for another form of packets than ZooKeeper's.
@@ -77,10 +83,15 @@ class Connection(asyncio.Protocol):
             self.latency,
             perf_counter_ns,
             partial(host.touched.add, self),
+            self._begin_long_read,
             None if logs is None else partial(logs.outcome, self),
         )
         self._outbound = Outbound(loop, self._order.out)
         self._advance_scheduled = False
+        self._is_told = False  # the answer to a four-letter word is being made
+        # What came while a write was applied in part: frames, what is wrong behind them, and when they came.
+        self._kept: deque[tuple[list[bytes], FrameTooLong | None, int]] = deque()
+        self._waits_at_gate = False
         self._negotiation: Negotiation | None = None
         if host.enforced_schemes:
             self._order.bar(self._is_authenticated)
@@ -120,32 +131,81 @@ class Connection(asyncio.Protocol):
             broken = None
         except FrameTooLong as error:
             frames, broken = error.frames, error
+        received = perf_counter_ns()
+        if self._kept or (self._host.machine.midway and not self._goes_on_beside(frames)):
+            self._kept.append((frames, broken, received))
+            outbound.pause()
+            self._wait_at_gate()
+            return
         order = self._order
-        if session is not None:
+        if session is None or broken is not None:
+            self._take(frames, broken, received)
+        else:
+            # As `_take`, without a call.
             self.received += len(frames)
-            order.receive(frames, perf_counter_ns())
+            order.receive(frames, received)
+            if order.count:
+                self._weigh()
+                if order.wants_pause or self._load.is_too_much:
+                    outbound.pause()
+        self._push()
+
+    def _take(self, frames: list[bytes], broken: FrameTooLong | None, received: int) -> None:
+        """Handle the packets of a chunk that came at `received`; something may be wrong behind them."""
+        order = self._order
+        if self.session is not None:
+            self.received += len(frames)
+            order.receive(frames, received)
         else:
             self._receive_early(frames, broken)
-        if broken is not None and not order.ended:
+        if broken is not None and not order.ended and not self._is_told:
             log.info("closing %s: %s", self.address, broken)
             order.ended = True
         if order.count:
             self._weigh()
             if order.wants_pause or self._load.is_too_much:
-                outbound.pause()  # until all is answered, or less waits in all
-        self._push()
+                self._outbound.pause()  # until all is answered, or less waits in all
+
+    def _goes_on_beside(self, frames: list[bytes]) -> bool:
+        changing = self._host.machine.changing
+        return self.session is not None and self._order.goes_on_beside(frames, changing)
+
+    def _wait_at_gate(self) -> None:
+        if not self._waits_at_gate:
+            self._waits_at_gate = True
+            self._host.gate.wait(self)
+
+    def state_is_whole(self) -> None:
+        """The write is applied that this connection has waited for."""
+        self._waits_at_gate = False
+        if self._outbound.ended:
+            self._kept.clear()
+            return
+        if self._order.deaf and not self._outbound.deaf:
+            self._order.heard_again()
+        while self._kept and not self._outbound.ended:
+            self._take(*self._kept.popleft())
+        self._advance()
+
+    def _begin_long_read(self, now: bool) -> None:
+        self._host.long_reads.begin(self._order, now=now)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; writes that ZooKeeper would have in its pipeline go on."""
         self._outbound.lost()
         self._patience.cancel()
+        self._kept.clear()
         self._order.stop()
         self._append()
-        self._host.reading.watches.drop(self)
+        self._drop_watches()
         if self.session is not None and self.session.connection is self:
             self.session.connection = None
         self._weigh()
         self._host.gone(self)
+
+    def _drop_watches(self) -> None:
+        if not self._host.reading.watches.drop(self, _DROPPED):
+            self._loop.call_soon(self._drop_watches)
 
     def pause_writing(self) -> None:
         """The client does not read: do not read from it either."""
@@ -156,6 +216,9 @@ class Connection(asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client reads again."""
         self._outbound.deaf = False
+        if self._host.machine.midway:
+            self._wait_at_gate()
+            return
         self._order.heard_again()
         self._weigh()
         self._resume()
@@ -187,6 +250,9 @@ class Connection(asyncio.Protocol):
     def _advance(self) -> None:
         """Go on with what has taken too long at a stretch, or was too much to send at once."""
         self._advance_scheduled = False
+        if self._host.machine.midway:
+            self._wait_at_gate()
+            return
         self._order.advance()
         self.settle()
 
@@ -198,13 +264,15 @@ class Connection(asyncio.Protocol):
         self._weigh()
         if outbound.paused and order.has_room:
             self._resume()
-        if outbound.draining and not order.count:
+        if outbound.draining and not order.count and not self._kept:
             order.ended = True
         self._push()
 
     def _resume(self) -> None:
         """Read from the client again, unless too much waits."""
         order = self._order
+        if self._kept:
+            return
         if not order.wants_pause and not (order.count and self._load.is_too_much):
             self._outbound.resume()
 
@@ -261,8 +329,11 @@ class Connection(asyncio.Protocol):
             )
         )
         early, self._early = self._early, []
-        self.received += len(early)
-        order.receive(early, perf_counter_ns())
+        if early and self._host.machine.midway:
+            self._kept.append((early, None, perf_counter_ns()))
+            self._wait_at_gate()
+        else:
+            self._take(early, None, perf_counter_ns())
         self._weigh()
         self._push()
 
@@ -303,7 +374,7 @@ class Connection(asyncio.Protocol):
         """The server stops: take no more requests, but answer those that are here."""
         self._outbound.pause()
         self._outbound.draining = True
-        if not self._order.count:
+        if not self._order.count and not self._kept:
             self.close()
 
     @property
@@ -451,8 +522,7 @@ class Connection(asyncio.Protocol):
                     self.received += 1  # before the answer, which may tell of this very connection
                     answer = self._host.four_letter_word(INT.pack(broken.length), broken.rest)
                     if answer is not None:
-                        self._order.out.append(answer)
-                        self._order.ended = True
+                        self._say(answer, [])
                 return
             if isinstance(self._framer, OpeningFramer):
                 self._framer = self._framer.rest
@@ -475,6 +545,22 @@ class Connection(asyncio.Protocol):
             self._host.attach(self, request)
         else:
             self._early += frames
+
+    def _say(self, lines: Iterator[str], said: list[str]) -> None:
+        """Send the answer to a four-letter word and close. A long one is made in slices."""
+        deadline = perf_counter_ns() + _SLICE
+        while not self._outbound.ended:
+            some = list(islice(lines, _LINES))
+            if not some:
+                self._order.out.append("".join(said).encode())
+                self._end()
+                return
+            said += some
+            if perf_counter_ns() >= deadline:
+                self._is_told = True
+                self._outbound.pause()
+                self._loop.call_soon(partial(self._say, lines, said))
+                return
 
     def _understand(self, packet: bytes) -> tuple[ConnectRequest, bool]:
         """Read the connect request, and say whether the form of packets that it asks for is offered.

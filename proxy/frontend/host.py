@@ -1,11 +1,13 @@
 """What a connection needs of the server."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from codec.packets import ConnectRequest
+from proxy.frontend.gate import Gate
 from proxy.frontend.load import Load
+from proxy.frontend.long_reads import LongReads
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.touched import Touched
 from proxy.log.pending import Pending
@@ -25,6 +27,14 @@ class Machine(Protocol):
     def zxid(self) -> int:
         """The zxid that it has reached."""
 
+    @property
+    def midway(self) -> bool:
+        """Whether a write is applied in part."""
+
+    @property
+    def changing(self) -> Collection[str] | None:
+        """While `midway`: the paths of at least all nodes that the write has changed; None for everything."""
+
 
 @dataclass(frozen=True, slots=True)
 class Host(Generic[Connection]):
@@ -39,12 +49,14 @@ class Host(Generic[Connection]):
     counters: Counters
     load: Load
     touched: Touched
+    gate: Gate
+    long_reads: LongReads
     #: Gives a request to the log.
     submit: Callable[[Pending], None]
     #: Finds or makes the session of a connection, then calls its `established`, `refuse` or `close`.
     attach: Callable[[Connection, ConnectRequest], None]
-    #: The answer to a four-letter word and what came with it, None if it is none.
-    four_letter_word: Callable[[bytes, bytes], bytes | None]
+    #: The answer to a four-letter word and what came with it, line by line; None if it is none.
+    four_letter_word: Callable[[bytes, bytes], Iterator[str] | None]
     #: A connection has come; False if there are too many from its address.
     opened: Callable[[Connection], bool]
     #: A connection has ended.

@@ -11,13 +11,14 @@ between the two writes around it. While no request waits, reads are answered at 
 
 import logging
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from itertools import islice
 from typing import Any, Protocol
 
 from codec.constants import ErrorCode, KeeperOpCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader, pack_buffer
+from codec.packets import decode_path_watch
 from proxy.frontend.answered import Answered
 from proxy.frontend.waiting import (
     UNKNOWN,
@@ -33,8 +34,10 @@ from proxy.frontend.waiting import (
 from proxy.frontend.wire import NARROW, Wire
 from proxy.state.operation import Client, Operations, Reading, ReadOperation
 from proxy.state.ops.unreadable import code_of, spends_zxid
+from proxy.state.pieces import AT_ONCE_BYTES, Laborious, Work
 from proxy.state.refusal import Refusal
 from proxy.support.latency import ConnectionLatency
+from schema.paths import ZOOKEEPER
 
 log = logging.getLogger(__name__)
 
@@ -65,6 +68,8 @@ _LABORIOUS = frozenset(
         KeeperOpCode.LIST_RECURSIVE,
     )
 )
+# Reads that look at nothing but one node and its watches.
+_OF_ONE_NODE = frozenset((OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2))
 # Never part of a run of reads. To a session that may only read, closeSession is a read.
 _ALONE = _LABORIOUS | {OpCode.CLOSE_SESSION}
 # Reads between two writes are answered in one go, once the second write is in the log. So a write waits for
@@ -116,11 +121,14 @@ class Order:
         latency: ConnectionLatency,
         clock: Callable[[], int],
         touch: Callable[[], None],
+        long_read: Callable[[bool], None],
         outcome: Callable[[Write, int, bytes], None] | None = None,
     ) -> None:
         """`clock` gives nanoseconds. `outcome(write, err, body)` is called behind each write, for logs.
 
         `touch` is called at the first outcome after each `settled`: the connection has something to do.
+        `long_read` has `read_on` called later, until that says that it is done; with true, nothing may be
+        applied meanwhile.
         """
         self.out: list[bytes] = []  # packets to send; always the same list, which the connection clears
         self.to_append: list[Write] = []  # requests for the log; always the same list
@@ -136,6 +144,9 @@ class Order:
         self._latency = latency
         self._clock = clock
         self._touch = touch
+        self._begin_long_read = long_read
+        self._reads_long = False  # the head of the queue is a read that takes long: `read_on` answers it
+        self._work: Work[bytes] | None = None  # that read, once it has begun
         self._queue: deque[Write | Reads | Refused | Held | Single] = deque()
         # Writes of the queue that are in the log. If there is one, the first in the queue is one: what is
         # behind it, up to the last one, has to be answered as these are applied.
@@ -163,6 +174,7 @@ class Order:
         """Set what may be asked for, before the first request comes."""
         self._reads = operations.reads
         self._writes = operations.writes
+        self._long = operations.long_reads
         self._light = {opcode: read for opcode, read in self._reads.items() if opcode not in _ALONE}
 
     def bar(self, admits: Callable[[], bool]) -> None:
@@ -236,6 +248,13 @@ class Order:
                     reply = frame_of(xid, zxid, 0, operation(reading, owner, packet, body))
                 except (Refusal, MalformedPacket) as error:
                     reply = self._refusal(xid, error)
+                except Laborious:
+                    if place > first:
+                        runs.append((run, place - first))
+                    first = len(frames)
+                    self._read_long(xid, opcode, packet, received)
+                    self._enqueue(frames, place + 1, received)
+                    break
                 out.append(reply)
                 if len(reply) > _LARGE_REPLY:
                     self._collected += len(reply)
@@ -358,7 +377,7 @@ class Order:
             self.size += len(packet)
             return True
         self._answer_single(xid, opcode, packet, received)
-        return self._negotiating is not None
+        return self._reads_long or self._negotiating is not None
 
     def _weight(self, item: Single) -> int:
         """What a single request weighs for a write behind it."""
@@ -371,12 +390,16 @@ class Order:
 
     def _write(self, xid: int, opcode: int, packet: bytes, received: int) -> Write | Refused:
         """Send a write to the log, unless it cannot be read."""
+        operation = self._writes[opcode]
+        fields = None
         try:
-            fields, _ = self._writes[opcode].decode(packet, self._body)
+            # A very long one is decoded only when it is applied, in pieces.
+            if operation.decoding is None or len(packet) <= AT_ONCE_BYTES:
+                fields, _ = operation.decode(packet, self._body)
         except MalformedPacket as error:
             if not spends_zxid(opcode, error):
                 return Refused(xid, code_of(opcode, error), len(packet))
-            fields = None  # the state machine finds the same error
+            # Otherwise the state machine finds the same error.
         owner = self._owner
         write = Write(
             owner.session_id,
@@ -440,6 +463,8 @@ class Order:
         """Answer nothing more, hear nothing more."""
         self.ended = True
         self.more = False
+        self._reads_long = False
+        self._work = None
         self._negotiating = None
         self._queue.clear()
         self._kept.clear()
@@ -511,6 +536,8 @@ class Order:
     def advance(self) -> None:
         """Answer from the head of the queue as far as the client reads; send the next writes to the log."""
         self.more = False
+        if self._reads_long:
+            return  # `read_on` calls again
         if self._negotiating is not None:
             return
         queue = self._queue
@@ -549,6 +576,8 @@ class Order:
                 self.count -= 1
                 self.size -= len(item.packet)
                 self._answer_single(item.xid, item.opcode, item.packet, item.received)
+                if self._is_reading_long():
+                    return
                 if self.ended:  # what follows a failed auth or an unknown request is not heard
                     self._drop()
                 elif self._is_negotiating:
@@ -582,12 +611,17 @@ class Order:
         owner = self._owner
         calls = run.calls
         answered = len(calls)
+        laborious: bytes | None = None
         xid = 0
         for xid, packet in calls:
             try:
                 reply = frame(xid, zxid, 0, operation(reading, owner, packet, body))
             except (Refusal, MalformedPacket) as error:
                 reply = self._refusal(xid, error)
+            except Laborious:
+                answered = next(place for place, call in enumerate(calls) if call[1] is packet)
+                laborious = packet
+                break
             out.append(reply)
             if len(reply) > _LARGE_REPLY:
                 self._collected += len(reply)
@@ -606,6 +640,14 @@ class Order:
         if not self.touched:
             self.touched = True
             self._touch()
+        if laborious is not None:
+            del calls[: answered + 1]
+            if not calls:
+                self._queue.popleft()
+            self.count -= 1
+            self.size -= len(laborious)
+            self._read_long(xid, opcode, laborious, run.received)
+            return False
         if self._in_log and self._collected > limit:
             self._give_up()
             return False
@@ -648,10 +690,95 @@ class Order:
             reply = self._frame(xid, zxid, 0, operation(self._reading, self._owner, packet, self._body))
         except (Refusal, MalformedPacket) as error:
             reply = self._refusal(xid, error)
-        self._latency.note(opcode, 1, xid, zxid, received, self._clock())
+        except Laborious:
+            self._read_long(xid, opcode, packet, received)
+            return
+        self._answered_read(xid, opcode, received, reply)
+
+    def _answered_read(self, xid: int, opcode: int, received: int, reply: bytes) -> None:
+        self._latency.note(opcode, 1, xid, self._machine.zxid, received, self._clock())
         self.out.append(reply)
         if len(reply) > _LARGE_REPLY:
             self._collected += len(reply)
+
+    def _read_long(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
+        """A read whose turn it is takes long: let it be answered in pieces, with all else behind it."""
+        self._queue.appendleft(Single(xid, opcode, packet, received))
+        self.count += 1
+        self.size += len(packet)
+        self._reads_long = True
+        if not self._in_log:
+            self._ahead = _BLOCKED
+        self._begin_long_read(self._in_log > 0)
+
+    def _is_reading_long(self) -> bool:
+        return self._reads_long
+
+    def read_on(self, is_over: Callable[[], bool]) -> bool:
+        """Go on with the long read until it is over; whether that is answered, or not wanted any more."""
+        if not self._reads_long:
+            return True
+        item = self._queue[0]
+        assert type(item) is Single
+        xid, opcode, packet, received = item
+        reply = b""
+        if self._work is None:
+            self._answered.note(self._machine.zxid)
+            self._work = self._long[opcode](self._reading, self._owner, packet, self._body)
+        try:
+            while True:
+                next(self._work)
+                if is_over():
+                    return False
+        except StopIteration as end:
+            reply = self._frame(xid, self._machine.zxid, 0, end.value)
+        except (Refusal, MalformedPacket) as error:
+            reply = self._refusal(xid, error)
+        except Exception:
+            self._drop()
+            self._touch()
+            raise
+        self._reads_long = False
+        self._work = None
+        self._queue.popleft()
+        self.count -= 1
+        self.size -= len(packet)
+        self._answered_read(xid, opcode, received, reply)
+        if not self.touched:
+            self.touched = True
+            self._touch()
+        if self._in_log and self._collected > _MAX_FORCED:
+            self._give_up()
+        else:
+            self.advance()
+        return True
+
+    def goes_on_beside(self, frames: list[bytes], changing: Collection[str] | None) -> bool:
+        """Whether these requests can be taken while a write is applied in part that changes these nodes.
+
+        None for everything: nothing can be answered.
+        """
+        if self._queue:
+            return self._in_log > 0  # they wait for their turn, which comes when a write is applied
+        if changing is None:
+            return False
+        for packet in frames:
+            if len(packet) < self._body:
+                return False
+            _, opcode = self._header(packet)
+            if opcode in self._writes:
+                return True  # what is behind it waits for it
+            if opcode == _PING:
+                continue
+            if opcode not in _OF_ONE_NODE or opcode not in self._light:
+                return False
+            try:
+                path, _ = decode_path_watch(packet, self._body)
+            except MalformedPacket:
+                return False
+            if path in changing or not path or path.startswith(ZOOKEEPER):
+                return False  # the nodes of quotas change without being named
+        return True
 
     def _answer_of_connection(self, xid: int, opcode: int, packet: bytes) -> None:
         """Answer a request that concerns the connection alone."""

@@ -1,8 +1,15 @@
-"""Connections that have to send something because of other clients: flushed once a turn of the loop."""
+"""Connections that have to send something because of other clients: flushed once a turn of the loop.
+
+If there are very many of them, some are flushed only in the next turns.
+"""
 
 import asyncio
 from collections import deque
+from time import perf_counter
 from typing import Protocol
+
+_SLICE = 0.01  # seconds that flushing may hold the loop
+_SOME = 64  # connections between two looks at the clock
 
 
 class Settled(Protocol):
@@ -15,22 +22,42 @@ class Settled(Protocol):
 class Touched:
     """Connections that wait for the end of this turn of the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, slice_seconds: float = _SLICE) -> None:
         self._loop = loop
+        self._slice = slice_seconds
         self._waiting: deque[Settled] = deque()
+        self._scheduled = False
 
     def add(self, connection: Settled) -> None:
         """Settle a connection at the end of this turn. It is not added again before that."""
-        if not self._waiting:
-            self._loop.call_soon(self._settle)
         self._waiting.append(connection)
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._settle)
 
     def _settle(self) -> None:
-        waiting, self._waiting = self._waiting, deque()
+        """Those that wait now; what they add waits for the next turn."""
+        waiting = self._waiting
+        left = len(waiting)
         try:
-            while waiting:
-                waiting.popleft().settle()
+            if left <= _SOME:
+                # Without the clock: mostly there are few.
+                self._settle_some(left)
+                return
+            deadline = perf_counter() + self._slice
+            while left:
+                some = min(left, _SOME)
+                self._settle_some(some)
+                left -= some
+                if perf_counter() >= deadline:
+                    return
         finally:
             # One that fails must not leave the others without their replies.
-            for connection in waiting:
-                self.add(connection)
+            self._scheduled = bool(waiting)
+            if waiting:
+                self._loop.call_soon(self._settle)
+
+    def _settle_some(self, count: int) -> None:
+        waiting = self._waiting
+        for _ in range(count):
+            waiting.popleft().settle()

@@ -3,13 +3,14 @@
 Part of the shell: it reads the clock, for the length of a slice, and uses the event loop to continue. For
 each request, in this order: the state changes, watch events are sent, the request's own proxy answers it, and
 the module that manages sessions gets the changes of sessions. Between two slices clients are served; they
-read the state between two requests.
+read the state between two requests. A request that takes long by itself is applied in several slices:
+meanwhile the machine is `midway`, and clients are served only what the request does not change.
 """
 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from time import perf_counter, time_ns
 from typing import Protocol
 
@@ -22,14 +23,16 @@ from proxy.log.record import TreeNotServable
 from proxy.log.stats import Stats
 from proxy.log.translator import Sent, Translator
 from proxy.state.machine import Disagreement, Machine
-from proxy.state.outcome import SessionChange
-from proxy.state.watches import WatchTable
+from proxy.state.outcome import DONE, Outcome, SessionChange
+from proxy.state.pieces import Unfinished, Work
+from proxy.state.watches import TreeEvent, WatchTable
 from schema.entry import Entry, Request, decode_entry
 from schema.errors import BadValue
 
 log = logging.getLogger(__name__)
 
 _SLICE = 0.01  # seconds that applying may hold the loop
+_FIRED = 64  # events of one request between two looks at the clock
 
 Membership = ProxyCame | ProxyGone | RecordChanged
 _new = tuple.__new__
@@ -70,6 +73,7 @@ class Applier:
         slice_seconds: float = _SLICE,
     ) -> None:
         self._machine = machine
+        machine.in_pieces = True
         self._watches = watches
         self._translator = translator
         self._effects = effects
@@ -77,7 +81,10 @@ class Applier:
         self._slice = slice_seconds
         self._backlog: deque[Item] = deque()
         self._work: Iterator[None] | None = None
-        self._deadline = 0.0
+        self._began = self._deadline = 0.0
+        self._scheduled = False  # the next slice is on its way
+        self._holds = 0  # whoever wants the state to stay as it is
+        self._when_whole: list[Callable[[], None]] = []
         self._drained: list[asyncio.Future[None]] = []
         #: Our own incarnation: whose entries have requests that wait for their answers.
         self.own = ""
@@ -107,7 +114,7 @@ class Applier:
     @property
     def slice_began(self) -> float:
         """When the current slice of applying began, by time.perf_counter."""
-        return self._deadline - self._slice
+        return self._began
 
     def feed(self, items: Sequence[Item]) -> None:
         """Apply items: a first slice at once, the rest as the loop gets to it."""
@@ -117,6 +124,21 @@ class Applier:
         if self._work is None and self._backlog:
             self._work = self._run()
             self._go_on()
+
+    def hold(self) -> None:
+        """Apply nothing more, until `release`: the request that is being applied is the last."""
+        self._holds += 1
+        self._deadline = 0.0
+
+    def release(self) -> None:
+        """Go on, in another turn of the loop, unless there are other holds."""
+        self._holds -= 1
+        if not self._holds and self._work is not None:
+            self._schedule()
+
+    def when_whole(self, callback: Callable[[], None]) -> None:
+        """While the machine is `midway`: call back, in a turn of the loop, when it is not any more."""
+        self._when_whole.append(callback)
 
     async def drained(self) -> None:
         """Wait until all that was fed is applied."""
@@ -149,18 +171,29 @@ class Applier:
 
     # -- how -----------------------------------------------------------------------------------------------
 
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
     def _go_on(self) -> None:
         """One slice."""
+        self._scheduled = False
         work = self._work
+        if self._holds:
+            return  # `release` comes back to this
         assert work is not None
-        self._deadline = perf_counter() + self._slice
+        self._began = perf_counter()
+        self._deadline = self._began + self._slice
         try:
             for _ in work:
-                asyncio.get_running_loop().call_soon(self._go_on)
+                if not self._holds:
+                    self._schedule()
                 return
         except Exception as error:
             log.exception("the log cannot be applied any further")
             self.broken = True
+            self._machine.midway = False
             self._backlog.clear()
             self._effects.failed_to_apply(error)
         self._work = None
@@ -222,7 +255,10 @@ class Applier:
         execute = machine.execute
         events, changes, warnings = machine.events, machine.session_changes, machine.warnings
         for request in requests:
-            execute(request)
+            try:
+                execute(request)
+            except Unfinished as long:
+                yield from self._at_length(long.work)
             if events or changes or warnings:
                 self._tell(machine.zxid)
             if perf_counter() >= self._deadline:
@@ -258,10 +294,14 @@ class Applier:
             machine.watched = bool(data or children or persistent or recursive)
             fields = pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
             # `Request(*fields)` goes through a function written in Python, this does not.
-            error, body = execute(_new(Request, fields), pending.fields, True)
+            try:
+                error, body = execute(_new(Request, fields), pending.fields, True)
+            except Unfinished as long:
+                error, body = yield from self._at_length(long.work)
             zxid = machine.zxid
             if events:
-                self._fire(zxid)
+                self._fire(events, zxid)
+                events.clear()
             try:
                 pending.done(pending, zxid, error, body)
             except Exception:
@@ -272,6 +312,36 @@ class Applier:
                 yield
         self._end(item, len(sent.requests) if kept is None else sum(kept))
         self._settle(item.number)
+
+    def _at_length(self, work: Work[Outcome]) -> Generator[None, None, Outcome]:
+        """A request that takes long, and its events. The slice ends with it: others have waited."""
+        machine = self._machine
+        machine.midway = True
+        outcome: Outcome = DONE
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                outcome = Outcome(*end.value)
+                break
+            if perf_counter() >= self._deadline:
+                yield
+        events = machine.events
+        if events:
+            # Whoever is told of one must not be answered as of before it.
+            machine.tell()
+        for start in range(0, len(events), _FIRED):
+            self._fire(events[start : start + _FIRED], machine.next_zxid)
+            if perf_counter() >= self._deadline:
+                yield
+        events.clear()
+        machine.arrive()
+        machine.midway = False
+        self._deadline = 0.0
+        waiting, self._when_whole = self._when_whole, []
+        for callback in waiting:
+            asyncio.get_running_loop().call_soon(callback)
+        return outcome
 
     def _strange(self, item: Apply, sent: Sent) -> Iterator[None]:
         """What is in the log under our number is nothing that we sent: somebody else wrote there."""
@@ -293,8 +363,10 @@ class Applier:
 
     def _tell(self, zxid: int) -> None:
         """Watch events, then changes of sessions, and quotas that are exceeded."""
-        if self._machine.events:
-            self._fire(zxid)
+        events = self._machine.events
+        if events:
+            self._fire(events, zxid)
+            events.clear()
         warnings = self._machine.warnings
         if warnings:
             for path, what in warnings:
@@ -310,12 +382,10 @@ class Applier:
                 except Exception:
                     log.exception("cannot process a change of session 0x%x", change.session_id)
 
-    def _fire(self, zxid: int) -> None:
-        events = self._machine.events
+    def _fire(self, events: Sequence[TreeEvent], zxid: int) -> None:
         fire = self._watches.fire
         for event in events:
             try:
                 fire(event, zxid)
             except Exception:
                 log.exception("watches of %s could not be fired", event.path)
-        events.clear()

@@ -138,6 +138,11 @@ class Log:
         self.on_disagreement: Callable[[Disagreement], None] | None = None
         #: Takes a request for the log.
         self.submit: Callable[[Pending], None] = self._appender.submit
+        #: The state stays as it is from `hold` to `release`.
+        self.hold: Callable[[], None] = self._applier.hold
+        self.release: Callable[[], None] = self._applier.release
+        #: Calls back when a write that is applied in part (`Machine.midway`) is applied.
+        self.when_whole: Callable[[Callable[[], None]], None] = self._applier.when_whole
 
     # -- what others ask -----------------------------------------------------------------------------------
 

@@ -14,6 +14,7 @@ from proxy.log.follower import Apply, Follower
 from proxy.log.record import TreeNotServable, unknown_level, unreadable
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
+from proxy.state.pieces import Unfinished
 from schema.entry import Entry, Request, decode_entry
 from schema.errors import BadValue, ForeignKey
 from schema.keys import Keyspace
@@ -67,12 +68,16 @@ class Replay:
         """
         items = self._follower.catch_up(upto, self._caught.entries, self._caught.proxies, None)
         deadline = time.monotonic() + _SLICE
-        for item in items:
-            if not isinstance(item, Apply):
-                continue
-            if entries and self._machine.entries >= entries:
-                return
-            deadline = await self._apply(item, deadline)
+        self._machine.in_pieces = self._execute is None
+        try:
+            for item in items:
+                if not isinstance(item, Apply):
+                    continue
+                if entries and self._machine.entries >= entries:
+                    return
+                deadline = await self._apply(item, deadline)
+        finally:
+            self._machine.in_pieces = False
 
     async def _apply(self, item: Apply, deadline: float) -> float:
         machine = self._machine
@@ -93,6 +98,12 @@ class Replay:
                 else:
                     place = Place(item.position, item.incarnation, item.number, index)
                     self._execute(machine, entry, request, place)
+            except Unfinished as long:
+                for _ in long.work:
+                    if time.monotonic() > deadline:
+                        await asyncio.sleep(0)
+                        deadline = time.monotonic() + _SLICE
+                machine.arrive()
             except UnknownLevel as error:
                 raise TreeNotServable(
                     f"{where}: {unknown_level(self._keys.prefix.decode(), error.level, KNOWN)}"

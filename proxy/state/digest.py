@@ -7,9 +7,11 @@ directory in which a thousand nodes are created is hashed once.
 """
 
 import zlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import islice
 from struct import Struct
 
+from proxy.state.pieces import PIECE, Work
 from proxy.state.sessions import Session
 from schema.pages import NodeColumns
 from schema.paths import ROOT, ZOOKEEPER
@@ -111,14 +113,31 @@ class Digest:
 
     def settle(self, nodes: Mapping[str, Znode]) -> int:
         """The digest as of now."""
-        total = self._total
-        for path in self.touched:
-            node = nodes.get(path)
-            if node is not None:
-                total += node_hash(path, node)
-        self.touched.clear()
-        self._total = total & _MASK
+        self._settled(_hashes(self.touched, nodes))
         return self._total
+
+    def settling(self, nodes: Mapping[str, Znode]) -> Work[None]:
+        """As `settle`, in pieces; nothing may change meanwhile, and `touched` stays until the end."""
+        more = 0
+        paths = iter(self.touched)
+        while some := list(islice(paths, PIECE)):
+            more += _hashes(some, nodes)
+            yield
+        self._settled(more)
+
+    def _settled(self, more: int) -> None:
+        self.touched.clear()
+        self._total = (self._total + more) & _MASK
+
+
+def _hashes(paths: Iterable[str], nodes: Mapping[str, Znode]) -> int:
+    """The sum of the hashes of those that there are."""
+    total = 0
+    for path in paths:
+        node = nodes.get(path)
+        if node is not None:
+            total += node_hash(path, node)
+    return total
 
 
 def whole(nodes: Mapping[str, Znode], sessions: Mapping[int, Session]) -> int:

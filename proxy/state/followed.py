@@ -3,6 +3,7 @@
 from collections.abc import Iterable
 
 from proxy.state.outcome import SessionChange
+from proxy.state.pieces import whole
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
 from schema.followed import Followed
@@ -41,7 +42,7 @@ def _assign(tx: Transaction, nodes: Iterable[tuple[str, Znode]]) -> None:
 def _sessions(tx: Transaction, changes: Followed) -> list[SessionChange]:
     ended = [tx.session_named(session_id) for session_id in changes.closed]
     for session in ended:
-        tx.close_session(session)
+        whole(tx.closing_session(session))
     for value in changes.opened:
         tx.open_session(session_of(value))
     return [

@@ -6,13 +6,14 @@ to the tree is in `ops`; the requests of the proxies themselves (sessions, due n
 
 import logging
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from proxy.state import level
 from proxy.state.difference import moved_sessions, tree_events
-from proxy.state.digest import Digest, whole
+from proxy.state.digest import Digest
+from proxy.state.digest import whole as whole_digest
 from proxy.state.followed import apply_followed
 from proxy.state.level import UnknownLevel
 from proxy.state.operation import WriteOperation
@@ -23,6 +24,7 @@ from proxy.state.outcome import DONE as DONE
 from proxy.state.outcome import Disagreement as Disagreement
 from proxy.state.outcome import Outcome as Outcome
 from proxy.state.outcome import SessionChange as SessionChange
+from proxy.state.pieces import AT_ONCE_BYTES, PIECE, Laborious, Unfinished, Work, whole
 from proxy.state.refusal import Refusal
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
@@ -91,11 +93,17 @@ class Machine:
         self._tx = Transaction(self.tree, self.sessions, self.digest)
         #: Whether changes of the tree are collected in `events`.
         self.watched = False
+        #: Whether the caller of `execute` takes `Unfinished`.
+        self.in_pieces = False
+        #: Whether a request is applied in part: the tree shows neither what was before it nor what it leaves.
+        self.midway = False
         #: What the last request changed, in ZooKeeper's order; always the same list.
         self.events: list[TreeEvent] = self._tx.events
         #: Quotas that the last request exceeds: path, and what of it; always the same list.
         self.warnings: list[tuple[str, str]] = self._tx.warnings
         self._writes: Mapping[int, WriteOperation] = PLAIN.writes
+        self._next_zxid = 0  # where a request that is applied in pieces takes `zxid`
+        self._changing: Collection[str] | None = ()
         self._incarnation = ""  # whose entry is being applied
         self._number = 0
 
@@ -122,9 +130,19 @@ class Machine:
         """The ephemerals of the session that ended last, for who writes down what went with it."""
         return self._tx.ended
 
+    @property
+    def next_zxid(self) -> int:
+        """The zxid of a request that is `Unfinished`."""
+        return self._next_zxid
+
+    @property
+    def changing(self) -> Collection[str] | None:
+        """While `midway`: the paths of at least all nodes that the request has changed; None for all."""
+        return self._changing
+
     def compute_digest(self) -> int:
         """The digest from scratch."""
-        return whole(self.tree.nodes, self.sessions)
+        return whole_digest(self.tree.nodes, self.sessions)
 
     # -- taking over a state ---------------------------------------------------------------------------------
 
@@ -192,7 +210,10 @@ class Machine:
         return None
 
     def execute(self, request: Request, fields: object | None = None, own: bool = False) -> Outcome:
-        """Evaluate one request. `own`: its reply is wanted; `fields`: what its body was decoded to before."""
+        """Evaluate one request. `own`: its reply is wanted; `fields`: what its body was decoded to before.
+
+        Raises Unfinished, with `in_pieces`: its work is to be done, then comes `arrive`.
+        """
         tx = self._tx
         if self.events:
             self.events.clear()
@@ -221,8 +242,10 @@ class Machine:
         tx.identities = identities
         tx.own = own
         try:
-            decode, apply, reply = operation
+            decode, apply, reply, decoding, _ = operation
             if fields is None:
+                if decoding is not None and len(body) > AT_ONCE_BYTES:
+                    raise Laborious
                 fields, _ = decode(body, 0)
             result = apply(tx, fields)
             # `Outcome(...)` would go through a function written in Python.
@@ -235,6 +258,10 @@ class Machine:
             if opcode != _SYNC and not spends_zxid(opcode, error):
                 self.zxid -= 1
             return Outcome(code_of(opcode, error), b"")
+        except Laborious:
+            tx.rollback()
+            self.zxid -= 1
+            return self._at_length(self._executing(request, operation, own))
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - one request must not stop all servers for ever
@@ -250,6 +277,91 @@ class Machine:
         self.entries += 1
         if self.entries % CHECKPOINT_EVERY == 0:
             self.checkpoints.append((self.entries, self.digest.settle(self.tree.nodes)))
+
+    # -- requests that take long -----------------------------------------------------------------------------
+
+    def tell(self) -> None:
+        """A request is applied that was `Unfinished`, and its events are told from now on, with its zxid."""
+        self._changing = None
+
+    def arrive(self) -> None:
+        """And they are told: now its zxid may be seen."""
+        self.zxid = self._next_zxid
+        self._changing = ()
+
+    def _at_length(self, work: Work[Outcome]) -> Outcome:
+        self.digest.settle(self.tree.nodes)  # what earlier requests have touched is none of this one's
+        self._changing = self.digest.touched
+        if self.in_pieces:
+            raise Unfinished(work)
+        outcome = whole(work)
+        self.arrive()
+        return outcome
+
+    def _executing(self, request: Request, operation: WriteOperation, own: bool) -> Work[Outcome]:
+        """As `execute` from where it begins to decode, in pieces. `zxid` stays as it is."""
+        tx = self._tx
+        opcode = request.opcode
+        self._next_zxid = tx.zxid
+        tx.watched = True  # watches may be set meanwhile
+        _, apply, reply, decoding, applying = operation
+        try:
+            if decoding is None:
+                fields, _ = operation.decode(request.body, 0)
+            else:
+                fields, _ = yield from decoding(request.body, 0)
+            result = apply(tx, fields) if applying is None else (yield from applying(tx, fields))
+            yield
+            body = reply(result) if own else b""
+            yield from tx.committing()
+        except Refusal as refusal:
+            yield from tx.rolling_back()
+            return Outcome(refusal.code, refusal.body)
+        except MalformedPacket as error:
+            if not spends_zxid(opcode, error):
+                self._next_zxid = self.zxid
+            return Outcome(code_of(opcode, error), b"")
+        except MemoryError:
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            return self._stumbled(request, error)
+        if opcode == _CLOSE_SESSION:
+            session_id = request.session_id
+            self.session_changes.append(SessionChange(session_id, self._incarnation, None))
+        yield from self._settling()
+        return Outcome(0, body)
+
+    def _executing_proxys(self, request: Request) -> Work[Outcome]:
+        """As `_execute_proxys`, in pieces."""
+        tx = self._tx
+        zxid = self._next_zxid = self.zxid
+        tx.watched = True
+        try:
+            if request.kind == Kind.CLOSE:
+                session = self._closed(request)
+                yield from tx.closing_session(session)
+                self._next_zxid += 1
+                changes: Iterable[SessionChange] = [SessionChange(session.id, session.incarnation, None)]
+            else:
+                changes = _PROXYS[request.kind](self, request)
+                self.zxid, self._next_zxid = zxid, self.zxid
+            yield from tx.committing()
+        except Refusal as refusal:
+            yield from tx.rolling_back()
+            return Outcome(refusal.code, refusal.body)
+        except (MemoryError, UnknownLevel):
+            raise
+        except Exception as error:  # noqa: BLE001 - as above
+            self.zxid = self._next_zxid = zxid
+            return self._stumbled(request, error)
+        self.session_changes += changes
+        yield from self._settling()
+        return DONE
+
+    def _settling(self) -> Work[None]:
+        if len(self.digest.touched) > PIECE:
+            self._changing = frozenset(self.digest.touched)
+            yield from self.digest.settling(self.tree.nodes)
 
     def _stumbled(self, request: Request, error: Exception) -> Outcome:
         """An error of ours: the request has never been, here as on every other server."""
@@ -277,6 +389,10 @@ class Machine:
         except Refusal as refusal:
             tx.rollback()
             return Outcome(refusal.code, refusal.body)
+        except Laborious:
+            tx.rollback()
+            self.zxid = zxid
+            return self._at_length(self._executing_proxys(request))
         except (MemoryError, UnknownLevel):
             raise
         except Exception as error:  # noqa: BLE001 - as above
@@ -307,15 +423,20 @@ class Machine:
 
     def _close(self, request: Request) -> Iterable[SessionChange]:
         """A session has been silent for too long, or an administrator ends it."""
+        session = self._closed(request)
+        self._tx.close_session(session)
+        self.zxid += 1
+        return [SessionChange(session.id, session.incarnation, None)]
+
+    def _closed(self, request: Request) -> Session:
+        """The session that is to be ended. Raises SESSIONEXPIRED, SESSIONMOVED."""
         session = self.sessions.get(request.session_id)
         if session is None:
             raise Refusal(ErrorCode.SESSION_EXPIRED)
         holder = decode_close(request.body).holder
         if holder and session.incarnation != holder:
             raise Refusal(ErrorCode.SESSION_MOVED)
-        self._tx.close_session(session)
-        self.zxid += 1
-        return [SessionChange(session.id, session.incarnation, None)]
+        return session
 
     def _carry_over(self, request: Request) -> Iterable[SessionChange]:
         """The sender goes on as another incarnation, with all sessions that are still its own."""

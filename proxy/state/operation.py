@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from proxy.state.auth.scheme import Identities
+from proxy.state.pieces import Work
 from proxy.state.transaction import Transaction
 from proxy.state.tree import Node, Tree
 from proxy.state.watches import Watcher, WatchTable
@@ -35,8 +36,11 @@ class Reading(NamedTuple):
     system: Mapping[str, Node]
 
 
-# (what it reads, who asks, frame, position of the body) -> the reply's body. Raises Refusal, MalformedPacket.
+# (what it reads, who asks, frame, position of the body) -> the reply's body. Raises Refusal, MalformedPacket,
+# and Laborious, before it has set a watch, if there is a form in pieces.
 ReadOperation = Callable[[Reading, Client, bytes, int], bytes]
+# The same in pieces, on a state that stays as it is meanwhile.
+LongRead = Callable[[Reading, Client, bytes, int], Work[bytes]]
 
 
 class WriteOperation(NamedTuple):
@@ -45,10 +49,14 @@ class WriteOperation(NamedTuple):
     # The request's fields, from a frame and the position where they begin, and the position behind them, for
     # they may be those of a part of a multi. Raises MalformedPacket.
     decode: Callable[[bytes, int], tuple[Any, int]]
-    # Evaluates the fields; the result is what `reply` needs. Raises Refusal.
+    # Evaluates the fields; the result is what `reply` needs. Raises Refusal, and Laborious.
     apply: Callable[[Transaction, Any], Any]
     # The body of the reply, called at once, before anything else changes, and only where a reply is wanted.
     reply: Callable[[Any], bytes]
+    # `decode` and `apply` in pieces, where they can take long. Where there is the first, long requests are
+    # decoded only when they are applied.
+    decoding: Callable[[bytes, int], Work[tuple[Any, int]]] | None = None
+    applying: Callable[[Transaction, Any], Work[Any]] | None = None
 
 
 class Operations(NamedTuple):
@@ -56,6 +64,7 @@ class Operations(NamedTuple):
 
     reads: dict[int, ReadOperation]
     writes: dict[int, WriteOperation]
+    long_reads: Mapping[int, LongRead]
     extended: bool  # with Keeper's handshake and operations
 
 

@@ -6,11 +6,13 @@ in the log. While there is no quota, a request costs no more than a look at an e
 """
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, Protocol
 
 from codec.constants import ErrorCode
 from proxy.state.refusal import Refusal
+from proxy.state.subtree import subtree
+from schema.paths import ZOOKEEPER
 
 QUOTA_PATHS = "/zookeeper/quota/"
 _LIMITS = "zookeeper_limits"
@@ -81,7 +83,8 @@ class Quotas(dict[str, Quota]):
             if quota is None:
                 continue
             if not quota.counted:
-                self._count(path, quota)
+                for _ in self._count(path, quota):
+                    pass
             if quota.has_stats:
                 node = self._nodes[f"{QUOTA_PATHS}{path[1:]}/{_STATS}"]
                 data = b"count=%d,bytes=%d" % (quota.count, quota.bytes)
@@ -90,6 +93,13 @@ class Quotas(dict[str, Quota]):
                 node.changed()
         self.stale.clear()
         return growth
+
+    def counting(self) -> Iterator[None]:
+        """Count what has not been counted, in pieces; `settle` is still to come."""
+        for path in sorted(self.stale):
+            quota = self.get(path)
+            if quota is not None and not quota.counted:
+                yield from self._count(path, quota)
 
     def limited(self, path: str) -> str | None:
         """The nearest path with limits that a path lies below, or is (DataTree.getMaxPrefixWithQuota)."""
@@ -129,17 +139,16 @@ class Quotas(dict[str, Quota]):
         else:
             del self[of]
 
-    def _count(self, path: str, quota: Quota) -> None:
+    def _count(self, path: str, quota: Quota) -> Iterator[None]:
         quota.count = quota.bytes = 0
+        for some in subtree(self._nodes, path):
+            quota.count += len(some)
+            if path.startswith(ZOOKEEPER):
+                quota.bytes += sum([_size(below, node.data) for below, node in some if node.data])
+            else:
+                quota.bytes += sum([len(node.data) for _, node in some if node.data])
+            yield
         quota.counted = True
-        waiting = [path]
-        while waiting:
-            above = waiting.pop()
-            node = self._nodes.get(above)
-            if node is not None:
-                quota.count += 1
-                quota.bytes += _size(above, node.data)
-                waiting += [f"{above}/{name}" for name in node.children or ()]
 
 
 def _size(path: str, data: bytes | None) -> int:

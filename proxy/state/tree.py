@@ -1,13 +1,18 @@
 """The tree of znodes in memory: DataTree's fields and indexes. What changes it is `transaction`."""
 
 from collections import OrderedDict
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from codec.jute import Acl, pack_strings
+from codec.jute import INT, Acl, pack_strings
+from proxy.state.pieces import Laborious, Work
 from proxy.state.quotas import Quotas
 from schema.errors import BadValue
 from schema.paths import QUOTA, ROOT
 from schema.znode import Znode, pack_stat, session_of
+
+# Names of children that are packed at a stretch, and in one piece of more: half a microsecond each.
+_PACKED_AT_ONCE = 16_384
+_PACKED = 1024
 
 
 class Node(Znode):
@@ -60,11 +65,29 @@ class Node(Znode):
         return packed
 
     def names(self) -> bytes:
-        """The names of its children, packed, kept for the next read."""
+        """The names of its children, packed, kept for the next read. Raises Laborious for very many."""
         packed = self._names
         if packed is None:
-            packed = self._names = pack_strings(self.children or ())
+            children = self.children or ()
+            if len(children) > _PACKED_AT_ONCE:
+                raise Laborious
+            packed = self._names = pack_strings(children)
         return packed
+
+    def naming(self) -> Work[bytes]:
+        """As `names`, in pieces."""
+        if self._names is None:
+            self._names = yield from packing(list(self.children or ()))
+        return self.names()
+
+
+def packing(strings: Sequence[str]) -> Work[bytes]:
+    """A vector of strings, packed in pieces."""
+    packed = [INT.pack(len(strings))]
+    for start in range(0, len(strings), _PACKED):
+        packed.append(pack_strings(strings[start : start + _PACKED])[INT.size :])
+        yield
+    return b"".join(packed)
 
 
 class Tree:

@@ -11,12 +11,14 @@ one in that of data alone.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple, Protocol
 
 from codec.constants import EventType, WatcherType
 from codec.jute import Acl
 from schema.paths import ROOT, parent_of
 
+_ALL = 1 << 62  # more watches than there can be
 # The key of a null path, which ZooKeeper's tables hold like any other; no node has it, so it never fires.
 _NULL = "null"
 
@@ -80,12 +82,21 @@ class _Table:
             del self.by_watcher[watcher]
         return True
 
-    def drop(self, watcher: Watcher) -> None:
-        for path in self.by_watcher.pop(watcher, ()):
+    def drop(self, watcher: Watcher, most: int) -> int:
+        """Take away so many watches of a connection; how many more might have been taken."""
+        paths = self.by_watcher.get(watcher)
+        if paths is None:
+            return most
+        while paths and most:
+            path = paths.pop()
             watchers = self.by_path[path]
             del watchers[watcher]
             if not watchers:
                 del self.by_path[path]
+            most -= 1
+        if not paths:
+            del self.by_watcher[watcher]
+        return most
 
 
 class WatchTable:
@@ -129,11 +140,12 @@ class WatchTable:
         self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
         return any(removed)
 
-    def drop(self, watcher: Watcher) -> None:
-        """Forget all watches of a connection that is gone."""
+    def drop(self, watcher: Watcher, most: int = _ALL) -> bool:
+        """Forget the watches of a connection that is gone, at most so many; whether these were all."""
         for table in self._all:
-            table.drop(watcher)
+            most = table.drop(watcher, most)
         self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
+        return most > 0
 
     def fire(self, event: TreeEvent, zxid: int) -> None:
         """Notify whoever watches the change, in ZooKeeper's order (DataTree.createNode, deleteNode, setData).
@@ -198,21 +210,21 @@ class WatchTable:
         """How many watches there are, each kind by itself: quicker than `total`."""
         return sum([sum(map(len, table.by_watcher.values())) for table in self._all])
 
-    def paths_by_watcher(self) -> dict[Watcher, set[str]]:
-        """The paths that each connection watches, as `wchc` lists them."""
-        found: dict[Watcher, set[str]] = {}
-        for table in self._data_modes():
-            for watcher, paths in table.by_watcher.items():
-                found.setdefault(watcher, set()).update(paths)
-        return found
+    def paths_by_watcher(self) -> Iterator[tuple[Watcher, set[str]]]:
+        """The paths that each connection watches, as `wchc` lists them; watches may come and go meanwhile."""
+        modes = self._data_modes()
+        for watcher in dict.fromkeys(chain.from_iterable([table.by_watcher for table in modes])):
+            paths = set[str]().union(*(table.by_watcher.get(watcher, ()) for table in modes))
+            if paths:
+                yield watcher, paths
 
-    def watchers_by_path(self) -> dict[str, dict[Watcher, None]]:
-        """The connections that watch each path, as `wchp` lists them."""
-        found: dict[str, dict[Watcher, None]] = {}
-        for table in self._data_modes():
-            for path, watchers in table.by_path.items():
-                found.setdefault(path, {}).update(watchers)
-        return found
+    def watchers_by_path(self) -> Iterator[tuple[str, Collection[Watcher]]]:
+        """The connections that watch each path, as `wchp` lists them; watches may come and go meanwhile."""
+        modes = self._data_modes()
+        for path in dict.fromkeys(chain.from_iterable([table.by_path for table in modes])):
+            watchers = dict.fromkeys(chain.from_iterable([table.by_path.get(path, ()) for table in modes]))
+            if watchers:
+                yield path, watchers
 
     def _data_modes(self) -> tuple[_Table, ...]:
         """The tables that are parts of ZooKeeper's `dataWatches`."""

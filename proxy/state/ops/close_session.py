@@ -1,6 +1,7 @@
 """closeSession: the client's own end of its session (PrepRequestProcessor, case closeSession)."""
 
 from proxy.state.operation import WriteOperation, nothing
+from proxy.state.pieces import Work
 from proxy.state.transaction import Transaction
 
 
@@ -14,4 +15,9 @@ def apply(tx: Transaction, _fields: None) -> None:
     tx.close_session(tx.session())
 
 
-CLOSE_SESSION = WriteOperation(decode, apply, nothing)
+def applying(tx: Transaction, _fields: None) -> Work[None]:
+    """As `apply`, in pieces."""
+    yield from tx.closing_session(tx.session())
+
+
+CLOSE_SESSION = WriteOperation(decode, apply, nothing, applying=applying)

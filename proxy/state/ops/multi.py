@@ -3,7 +3,8 @@
 Each part is the single operation itself, applied one after another in the same transaction.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from itertools import repeat
 from struct import error as StructError
 from typing import Any, NamedTuple, TypeAlias
 
@@ -17,6 +18,7 @@ from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL
 from proxy.state.ops.delete import DELETE
 from proxy.state.ops.set_data import SET_DATA
 from proxy.state.ops.unreadable import NullAcl
+from proxy.state.pieces import PIECE, Laborious, Work
 from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
 
@@ -44,6 +46,8 @@ _USUAL_MODES = frozenset(
 )
 END_OF_PARTS = MULTI_HEADER.pack(-1, True, -1)
 
+_ALL = repeat(None)
+_SOME = range(PIECE)
 _HEADER_SIZE = MULTI_HEADER.size
 _header_at = MULTI_HEADER.unpack_from
 
@@ -101,14 +105,32 @@ def decode(frame: bytes, position: int, kinds: Kinds = KINDS) -> tuple[list[Part
     `kinds`: those that there may be. Raises MalformedPacket for other ones, as ZooKeeper does.
     """
     parts: list[Part] = []
-    while True:
+    end, _ = _decode_some(frame, position, kinds, parts, _ALL)
+    return parts, end
+
+
+def decoding(frame: bytes, position: int, kinds: Kinds = KINDS) -> Work[tuple[list[Part], int]]:
+    """As `decode`, in pieces."""
+    parts: list[Part] = []
+    is_whole = False
+    while not is_whole:
+        position, is_whole = _decode_some(frame, position, kinds, parts, _SOME)
+        yield
+    return parts, position
+
+
+def _decode_some(
+    frame: bytes, position: int, kinds: Kinds, parts: list[Part], steps: Iterable[object]
+) -> tuple[int, bool]:
+    """Append parts, one a step; the position behind the last one, and whether that was the end."""
+    for _ in steps:
         try:
             opcode, done, _err = _header_at(frame, position)
         except StructError:
             raise MalformedPacket("cut within a multi header") from None
         position += _HEADER_SIZE
         if done:
-            return parts, position
+            return position, True
         # As decode_part does, at a call less for each part.
         kind = kinds.get(opcode)
         if kind is None:
@@ -119,6 +141,7 @@ def decode(frame: bytes, position: int, kinds: Kinds = KINDS) -> tuple[list[Part
             parts.append((kind, fields))
         else:
             parts.append(_looked_at(kind, fields, position))
+    return position, False
 
 
 def decode_part(frame: bytes, position: int, opcode: int) -> tuple[Part, int]:
@@ -164,12 +187,40 @@ def apply(tx: Transaction, parts: list[Part]) -> Outcome:
     return answers
 
 
+def applying(tx: Transaction, parts: list[Part]) -> Work[Outcome]:
+    """As `apply`, in pieces."""
+    answers: list[bytes] = []
+    own = tx.own
+    done = 0
+    try:
+        for kind, fields in parts:
+            try:
+                result = kind.apply(tx, fields)
+            except Laborious:
+                assert kind.operation.applying is not None
+                result = yield from kind.operation.applying(tx, fields)
+            if own:
+                answers.append(kind.header + kind.reply(result))
+            done += 1
+            if done % PIECE == 0:
+                yield
+    except Refusal as refusal:
+        yield from tx.rolling_back()
+        if refusal.code == ErrorCode.MARSHALLING_ERROR:
+            raise
+        return Failure(len(parts), done, refusal.code)
+    return answers
+
+
 def reply(outcome: Outcome) -> bytes:
     """Each part's answer; after a failure OK before it, its code, and RUNTIMEINCONSISTENCY behind it."""
     if isinstance(outcome, Failure):
         size, position, code = outcome
-        codes = [ErrorCode.OK] * position + [code] + [ErrorCode.RUNTIME_INCONSISTENCY] * (size - position - 1)
-        outcome = [MULTI_HEADER.pack(OpCode.ERROR, False, err) + INT.pack(err) for err in codes]
+        before, failed, behind = (
+            MULTI_HEADER.pack(OpCode.ERROR, False, err) + INT.pack(err)
+            for err in (ErrorCode.OK, code, ErrorCode.RUNTIME_INCONSISTENCY)
+        )
+        outcome = [before * position, failed, behind * (size - position - 1)]
     return b"".join(outcome) + END_OF_PARTS
 
 
@@ -180,7 +231,10 @@ def multi_of(operations: Mapping[int, WriteOperation]) -> WriteOperation:
     def decode_parts(frame: bytes, position: int) -> tuple[list[Part], int]:
         return decode(frame, position, kinds)
 
-    return WriteOperation(decode_parts, apply, reply)
+    def decoding_parts(frame: bytes, position: int) -> Work[tuple[list[Part], int]]:
+        return decoding(frame, position, kinds)
+
+    return WriteOperation(decode_parts, apply, reply, decoding_parts, applying)
 
 
-MULTI = WriteOperation(decode, apply, reply)
+MULTI = WriteOperation(decode, apply, reply, decoding, applying)

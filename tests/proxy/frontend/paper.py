@@ -6,8 +6,10 @@ from typing import Any, cast
 
 from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection
+from proxy.frontend.gate import Gate
 from proxy.frontend.host import Host
 from proxy.frontend.load import Load
+from proxy.frontend.long_reads import LongReads
 from proxy.frontend.sessions import Session
 from proxy.frontend.touched import Touched
 from proxy.log.pending import Pending
@@ -131,6 +133,13 @@ class PaperHost:
         self.counters = Counters()
         self.load = Load(100_000)
         self.touched = Touched(cast(asyncio.AbstractEventLoop, loop))
+        self.when_whole: list[Callable[[], None]] = []  # to be called when the machine is not midway any more
+        self.holds = 0
+        of_loop = cast(asyncio.AbstractEventLoop, loop)
+        self.gate = Gate(self.machine, of_loop, self.when_whole.append)
+        self.long_reads = LongReads(
+            self.machine, of_loop, self.hold, self.release, self.when_whole.append, slice_seconds=0
+        )
         self.pending: list[Pending] = []
         self.attached: list[ConnectRequest] = []
         self.changes: list[tuple[int, str, str | None]] = []
@@ -156,14 +165,22 @@ class PaperHost:
             self.counters,
             self.load,
             self.touched,
+            self.gate,
+            self.long_reads,
             self.submit,
             lambda _connection, request: self.attached.append(request),
-            lambda word, rest: b"imok" + rest if word == b"ruok" else None,
+            lambda word, rest: iter(("imok", rest.decode())) if word == b"ruok" else None,
             self.opened,
             self.gone,
             login=self.login,
             enforced_schemes=self.enforced_schemes,
         )
+
+    def hold(self) -> None:
+        self.holds += 1
+
+    def release(self) -> None:
+        self.holds -= 1
 
     def submit(self, pending: Pending) -> None:
         self.pending.append(pending)

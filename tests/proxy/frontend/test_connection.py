@@ -1,11 +1,13 @@
 """One connection: the handshake, the session, how it ends."""
 
 import asyncio
+import dataclasses
 import struct
 from typing import cast
 
 import pytest
 
+import proxy.frontend.connection as connection_module
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import Acl, pack_acls, pack_string
 from codec.packets import ConnectRequest
@@ -285,6 +287,28 @@ def test_acls_are_sent_as_they_are_to_those_who_may_see_them(client: Client) -> 
     client.send(packets.request(1, OpCode.GET_ACL, pack_string("/a")))
     (reply,) = client.replies()
     assert reply.body.startswith(pack_acls([Acl(31, "world", "anyone")]))
+
+
+def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection_module, "_SLICE", 0)
+    lines = [f"line {number}\n" for number in range(1000)]
+    client = Client()
+    client.connection._host = dataclasses.replace(
+        client.connection._host, four_letter_word=lambda _word, _rest: iter(lines)
+    )
+    client.connection.data_received(b"dump")
+    turns = 0
+    while not client.transport.is_closed():
+        assert client.transport.writes == []
+        client.loop.turn()
+        turns += 1
+    assert turns >= 3
+    assert client.transport.writes == ["".join(lines).encode()]
+    gone = Client()
+    gone.connection._host = client.connection._host
+    gone.connection.data_received(b"dump")
+    gone.lose()
+    assert gone.transport.writes == []
 
 
 def _with_users(enforced: str = "") -> Client:

@@ -66,7 +66,7 @@ def _operations(machine: Machine) -> Operations:
     none: Any = None
     write = WriteOperation(_decode, none, none)
     writes = dict.fromkeys(map(int, (OpCode.CREATE, OpCode.SET_DATA, OpCode.CLOSE_SESSION)), write)
-    return Operations(reads, writes, extended=False)
+    return Operations(reads, writes, {}, extended=False)
 
 
 class Asked(NamedTuple):
@@ -212,7 +212,9 @@ class World:
         latency = ConnectionLatency(Latency((*operations.reads, *operations.writes)))
         reading: Any = None
         self.touched = 0
-        self.order = Order(self, self.machine, reading, operations, latency, self.clock, self.touch)
+        self.order = Order(
+            self, self.machine, reading, operations, latency, self.clock, self.touch, self.never
+        )
         if barred:
             self.order.bar(lambda: bool(self.identities))
         self.late: bytes | None = None  # a token whose answer takes time
@@ -235,6 +237,9 @@ class World:
 
     def touch(self) -> None:
         self.touched += 1
+
+    def never(self, now: bool) -> None:
+        raise AssertionError("nothing takes long here")
 
     def prove(self, packet: bytes) -> bool | None:
         body = packet[8:]

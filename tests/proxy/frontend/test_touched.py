@@ -71,3 +71,19 @@ def test_one_that_fails_does_not_keep_the_others_from_being_settled() -> None:
         world.loop.turn()
     world.loop.run()
     assert world.settled == ["bad", "good"]
+
+
+def test_very_many_are_settled_in_slices() -> None:
+    world = World()
+    world.touched = Touched(cast(asyncio.AbstractEventLoop, world.loop), slice_seconds=0)
+    names = [str(number) for number in range(200)]
+    for name in names:
+        world.touched.add(world.connection(name))
+    turns = 0
+    while len(world.settled) < len(names):
+        before = len(world.settled)
+        world.loop.turn()
+        assert 0 < len(world.settled) - before <= 64
+        turns += 1
+    assert turns == 4
+    assert world.settled == names

@@ -7,6 +7,7 @@ import pytest
 
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import Acl, pack_string
+from codec.packets import MULTI_HEADER
 from proxy.log.applier import Applier, Membership
 from proxy.log.follower import Apply, ProxyCame, ProxyGone
 from proxy.log.pending import Pending
@@ -14,8 +15,10 @@ from proxy.log.record import TreeNotServable
 from proxy.log.stats import Stats
 from proxy.log.translator import Header, Sent, Translator
 from proxy.state import capture
+from proxy.state.digest import Digest
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement
+from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.outcome import SessionChange
 from proxy.state.watches import WatchTable
 from schema.entry import EntryWriter, Kind, Request, encode_level, encode_open
@@ -195,6 +198,104 @@ async def test_long_entries_are_applied_in_slices_each_a_true_state() -> None:
     assert seen == sorted(seen)
     await world.applier.drained()
     assert world.applier.backlog == 0
+
+
+def _multi(*paths: str) -> Request:
+    head = MULTI_HEADER.pack(OpCode.CREATE, False, -1)
+    body = b"".join([head + create_body(path) for path in paths]) + END_OF_PARTS
+    return Request(Kind.CLIENT, 1, OpCode.MULTI, (), body)
+
+
+_MANY = [f"/x{number}" for number in range(2000)]
+
+
+async def test_a_long_request_is_applied_in_slices_and_shown_at_its_end() -> None:
+    world = World(slice_seconds=0.0)
+    for path in ("/x5", "/x1999"):
+        world.watches.data.add(path, world)
+    world.submit(OPEN)
+    world.submit(_multi(*_MANY))
+    world.submit(creation("/y"))
+    _, item = world.cut()
+    world.applier.feed([item])
+    machine = world.machine
+    called: list[tuple[int, bool]] = []
+    seen: list[tuple[int, int]] = []
+    told_all: list[bool] = []
+    await asyncio.sleep(0)
+
+    def is_midway() -> bool:
+        return machine.midway
+
+    assert is_midway()
+    world.applier.when_whole(lambda: called.append((machine.zxid, machine.midway)))
+    while is_midway():
+        assert "reply 2 0" not in world.told
+        if machine.changing is None:
+            told_all.append(True)  # its events are being told
+        else:
+            assert "NODE_CREATED /x5 2" not in world.told
+            seen.append((machine.zxid, sum(path in machine.changing for path in _MANY)))
+        await asyncio.sleep(0)
+    assert told_all
+    assert {zxid for zxid, _ in seen} == {1}
+    assert len({count for _, count in seen}) >= 3, "it was done at a stretch"
+    await world.applier.drained()
+    assert called == [(2, False)], "whoever waits has its turn before the next request"
+    assert world.told == [
+        "reply 1 0",
+        "session 1 me",
+        "NODE_CREATED /x5 2",
+        "NODE_CREATED /x1999 2",
+        "reply 2 0",
+        "reply 3 0",
+        "appended",
+    ]
+
+
+async def test_a_long_request_of_another_proxy(world: World) -> None:
+    world.applier.feed([world.foreign(1, OPEN, _multi(*_MANY), creation("/y"))])
+    assert world.machine.zxid == 2
+    await world.applier.drained()
+    assert world.machine.zxid == 3
+    assert not world.machine.midway
+    assert world.stats.applied_requests == 3
+
+
+async def test_nothing_is_applied_while_somebody_holds_the_state(world: World) -> None:
+    world.submit(OPEN)
+    first = world.submit(creation("/x"))
+    world.submit(creation("/y"))
+    done = first.done
+
+    def hold(*arguments: object) -> None:
+        done(*arguments)  # type: ignore[arg-type]
+        world.applier.hold()
+
+    first.done = hold
+    world.applier.feed([world.cut()[1]])
+    world.applier.hold()
+    world.applier.release()
+    for _ in range(5):
+        await asyncio.sleep(0)
+        world.applier.feed([world.foreign(1 + world.applier.backlog, OPEN)])
+    assert world.machine.zxid == 2
+    world.applier.release()
+    assert world.machine.zxid == 2, "not in the same turn"
+    await world.applier.drained()
+    assert world.machine.zxid == 3
+    world.applier.hold()
+    world.applier.release()
+    await world.applier.drained()
+
+
+async def test_a_long_request_that_cannot_be_applied_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World(slice_seconds=0.0)
+    world.applier.feed([world.foreign(1, OPEN, _multi(*_MANY))])
+    await until(lambda: world.machine.midway)
+    monkeypatch.setattr(Digest, "settling", None)
+    await until(lambda: bool(world.failures))
+    assert not world.machine.midway
 
 
 async def test_what_is_fed_meanwhile_waits_its_turn() -> None:

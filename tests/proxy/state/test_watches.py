@@ -236,8 +236,8 @@ def test_what_administrators_are_told_is_of_data_watches(room: Room) -> None:
     table.data.add("/q", room.b)
     assert table.counts() == (2, 2, 3)
     assert table.total() == 5
-    assert table.paths_by_watcher() == {room.a: {"/p", "/q"}, room.b: {"/q"}}
-    assert {path: set(watchers) for path, watchers in table.watchers_by_path().items()} == {
+    assert dict(table.paths_by_watcher()) == {room.a: {"/p", "/q"}, room.b: {"/q"}}
+    assert {path: set(watchers) for path, watchers in table.watchers_by_path()} == {
         "/p": {room.a},
         "/q": {room.a, room.b},
     }
@@ -362,6 +362,23 @@ def test_the_table_agrees_with_zookeepers_two_managers(steps: list[tuple[str, st
         assert table.counts() == (len({name for name, _ in data}), len({path for _, path in data}), len(data))
         assert table.total() == len(data) + len(children)
         assert bool(table) is bool(data or children)
+
+
+def test_watches_of_a_connection_are_dropped_some_at_a_time(room: Room) -> None:
+    table = room.table
+    for number in range(5):
+        table.data.add(f"/d{number}", room.a)
+        table.add_lasting(f"/p{number}", room.a, recursive=False)
+    table.data.add("/d0", room.b)
+    left = [table.total()]
+    while not table.drop(room.a, 3):
+        left.append(table.total())
+        watched = dict(table.watchers_by_path())
+        for path in ("/d0", "/d1", "/p0"):
+            assert table.holds(path, room.a, WatcherType.ANY) is (room.a in watched.get(path, ()))
+    assert len(left) == 4
+    assert left == sorted(left, reverse=True)
+    assert dict(table.watchers_by_path()) == {"/d0": {room.b: None}}
 
 
 def test_what_is_held_counts_each_kind(room: Room) -> None:

@@ -1,0 +1,356 @@
+"""Single requests that are a lot of work: for how long at a stretch, and what another client notices of it.
+
+Proxy, etcd and clients are in one process (see `bench.stages`), so that each turn of the event loop can be
+measured: its CPU time, as far as it is the proxy's. Another client reads a small node in every turn.
+"""
+
+import asyncio
+import dataclasses
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import NamedTuple
+
+from typing_extensions import override
+
+from bench import wire
+from bench.errors import BadReply
+from bench.scenarios import Table
+from bench.stages.cases import CONFIG, collecting_rarely, serving
+from bench.stages.clients import Asker, Client, until
+from bench.stages.loop import MeteredLoop
+from bench.stages.meter import OUTSIDE, Meter
+from proxy.admin.words import KNOWN
+from proxy.server import Server
+from proxy.state.tree import Node
+from schema.znode import OPEN_ACL
+
+_ROOT = b"/t"
+_PROBED = b"/probed"
+_EPHEMERAL = 1
+_CONFIG = dataclasses.replace(CONFIG, four_letter_words=KNOWN)
+_SET_WATCHES2 = 105
+_GET_EPHEMERALS = 103
+_GET_ALL_CHILDREN_NUMBER = 104
+_MULTI_READ = 22
+_SET_WATCHES_XID = -8
+_AFTERMATH = 10  # turns that are watched as well after the answer
+_CHUNK = 512  # requests that prepare, at a time
+
+
+class TurnLoop(MeteredLoop):
+    """Notes the longest turn: of the proxy, its CPU time in nanoseconds, or by `counting` its calls."""
+
+    def __init__(self, meter: Meter, *, counting: bool = False) -> None:
+        super().__init__(meter)
+        self.longest = self.turns = 0
+        self._spent = 0
+        self._counts = (meter.python_calls, meter.c_calls) if counting else (meter.nanos,)
+
+    def _run_once(self) -> None:
+        super()._run_once()  # type: ignore[misc]
+        spent = self._proxys()
+        self.longest = max(self.longest, spent - self._spent)
+        self.turns += 1
+        self._spent = spent
+
+    @contextmanager
+    def watched(self) -> Iterator[None]:
+        """Begin anew; what is found stands in `longest` and `turns`."""
+        with self._meter.running():
+            self._spent = self._proxys()
+            self.longest = self.turns = 0
+            yield
+
+    def _proxys(self) -> int:
+        self._meter.enter(self._meter.stage)
+        return sum(count for counts in self._counts for stage, count in counts.items() if stage != OUTSIDE)
+
+
+class _Caller(Client):
+    """Asks for a four-letter word."""
+
+    def __init__(self, server: Server, meter: Meter, word: bytes) -> None:
+        super().__init__(server, meter, hello=word)
+
+    @override
+    def write(self, data: bytes | bytearray | memoryview) -> None:
+        """Nobody reads the answer."""
+
+    @override
+    def _take(self, data: bytes) -> None:
+        raise AssertionError("this client has no session")
+
+
+class Stage:
+    """A proxy, a client that asks much, and one that asks little."""
+
+    def __init__(self, server: Server, meter: Meter) -> None:
+        self.server = server
+        self.meter = meter
+        self.busy = Asker(server, meter)
+        self.probe = Asker(server, meter)
+
+    async def prepared(self, nodes: list[bytes], *, flags: int = 0) -> None:
+        """Create these nodes by the busy client."""
+        await self.busy.call_many((wire.CREATE, wire.create_body(path, b"", flags)) for path in nodes)
+
+    def grown(self, below: bytes, count: int) -> None:
+        """Let there be so many nodes below one, as if they had been loaded."""
+        tree = self.server.machine.tree
+        for number in range(count):
+            node = Node(b"data", OPEN_ACL, 0, 1, 1, 1, 0, 0, 0, 0, 0)
+            tree.attach(f"{below.decode()}/n-{number:010d}", node)
+
+    async def answered(self, opcode: int, body: bytes, *, xid: int | None = None) -> None:
+        """Ask for something and wait for the reply, which has to be a success."""
+        self.busy.frames.clear()
+        if xid is None:
+            self.busy.ask((opcode, body))
+        else:
+            self.busy.give(wire.packet(xid, opcode, body))
+        await until(lambda: bool(self.busy.frames) and _is_reply(self.busy.frames[-1]))
+        _, _, _, error = wire.REPLY.unpack_from(self.busy.frames[-1])
+        if error:
+            raise BadReply(f"error {error}")
+
+
+def _is_reply(frame: bytes) -> bool:
+    return bool(wire.REPLY.unpack_from(frame)[1] != -1)
+
+
+class Found(NamedTuple):
+    """What a request did to the loop, and to the other client."""
+
+    longest: int  # of the proxy in one turn: nanoseconds of CPU time, or calls of functions
+    turns: int
+    latencies: list[float]  # seconds from the other client's read to its answer
+
+
+#: Prepares a stage at a size, and returns what is measured.
+Work = Callable[[Stage, int], object]
+
+
+def _names(count: int, below: bytes = _ROOT) -> list[bytes]:
+    return [b"%s/%d" % (below, number) for number in range(count)]
+
+
+def _multi(opcode: int, bodies: list[bytes]) -> bytes:
+    head = wire.MULTI_HEADER.pack(opcode, False, -1)
+    return b"".join([head + body for body in bodies]) + wire.MULTI_END
+
+
+async def _checks(stage: Stage, count: int) -> Callable[[], object]:
+    part = wire.text(_ROOT) + wire.INT.pack(-1)
+    return lambda: stage.answered(wire.MULTI, _multi(wire.CHECK, [part] * count))
+
+
+async def _creates(stage: Stage, count: int) -> Callable[[], object]:
+    return lambda: stage.answered(
+        wire.MULTI, _multi(wire.CREATE, [wire.create_body(name, b"") for name in _names(count)])
+    )
+
+
+async def _failing(stage: Stage, count: int) -> Callable[[], object]:
+    names = _names(count - 1)
+    parts = [wire.create_body(name, b"") for name in (*names, names[0])]
+
+    async def refused() -> None:
+        stage.busy.frames.clear()
+        stage.busy.ask((wire.MULTI, _multi(wire.CREATE, parts)))
+        await until(lambda: bool(stage.busy.frames))
+
+    return refused
+
+
+async def _deletes(stage: Stage, count: int) -> Callable[[], object]:
+    await stage.prepared(_names(count))
+    parts = [wire.text(name) + wire.INT.pack(-1) for name in _names(count)]
+    return lambda: stage.answered(wire.MULTI, _multi(wire.DELETE, parts))
+
+
+async def _sets(stage: Stage, count: int) -> Callable[[], object]:
+    await stage.prepared(_names(count))
+    parts = [wire.set_body(name, b"") for name in _names(count)]
+    return lambda: stage.answered(wire.MULTI, _multi(wire.SET_DATA, parts))
+
+
+async def _fired(stage: Stage, count: int) -> Callable[[], object]:
+    await _watching(stage, stage.probe, _names(count))
+    await stage.prepared([])
+    return await _creates(stage, count)
+
+
+async def _watching(stage: Stage, watcher: Asker, paths: list[bytes]) -> None:
+    for start in range(0, len(paths), _CHUNK):
+        chunk = paths[start : start + _CHUNK]
+        watcher.ask(*((wire.EXISTS, wire.text(path) + b"\1") for path in chunk))
+        await until(lambda: len(watcher.frames) >= len(chunk))  # noqa: B023
+        watcher.frames.clear()
+
+
+async def _multi_read(stage: Stage, count: int) -> Callable[[], object]:
+    part = wire.text(_ROOT) + b"\0"
+    return lambda: stage.answered(_MULTI_READ, _multi(wire.GET_DATA, [part] * count))
+
+
+async def _set_watches(stage: Stage, count: int) -> Callable[[], object]:
+    paths = b"".join(map(wire.text, _names(count)))
+    none = wire.INT.pack(0)
+    body = bytes(8) + none + wire.INT.pack(count) + paths + none * 3
+    return lambda: stage.answered(_SET_WATCHES2, body, xid=_SET_WATCHES_XID)
+
+
+async def _closed_watcher(stage: Stage, count: int) -> Callable[[], object]:
+    watcher = Asker(stage.server, stage.meter)
+    await watcher.connected()
+    await _watching(stage, watcher, _names(count))
+
+    async def closed() -> None:
+        watcher.close()
+        await until(lambda: not stage.server.watches)
+
+    return closed
+
+
+async def _children(stage: Stage, count: int) -> Callable[[], object]:
+    stage.grown(_ROOT, count)
+    return lambda: stage.answered(wire.GET_CHILDREN, wire.text(_ROOT) + b"\0")
+
+
+async def _all_children(stage: Stage, count: int) -> Callable[[], object]:
+    for number in range(10):
+        await stage.prepared([b"%s/%d" % (_ROOT, number)])
+        stage.grown(b"%s/%d" % (_ROOT, number), count // 10)
+    return lambda: stage.answered(_GET_ALL_CHILDREN_NUMBER, wire.text(_ROOT))
+
+
+async def _quota(stage: Stage, count: int) -> Callable[[], object]:
+    await _all_children(stage, count)
+    quota = b"/zookeeper/quota" + _ROOT
+    await stage.prepared([quota])
+    parts = [
+        wire.create_body(quota + b"/zookeeper_limits", b"count=-1,bytes=-1"),
+        wire.create_body(quota + b"/zookeeper_stats", b""),
+    ]
+    return lambda: stage.answered(wire.MULTI, _multi(wire.CREATE, parts))
+
+
+async def _ephemerals(stage: Stage, count: int) -> Callable[[], object]:
+    await stage.prepared(_names(count), flags=_EPHEMERAL)
+    return lambda: stage.answered(_GET_EPHEMERALS, wire.text(b""))
+
+
+async def _session_end(stage: Stage, count: int) -> Callable[[], object]:
+    await stage.prepared(_names(count), flags=_EPHEMERAL)
+    return lambda: stage.answered(wire.CLOSE_SESSION, b"")
+
+
+async def _fan_out(stage: Stage, count: int) -> Callable[[], object]:
+    watchers = []
+    for _ in range(count):
+        watcher = Asker(stage.server, stage.meter)
+        await watcher.connected()
+        watcher.ask((wire.EXISTS, wire.text(_ROOT) + b"\1"))
+        watcher.frames.clear()
+        watchers.append(watcher)
+
+    async def told() -> None:
+        await stage.answered(wire.SET_DATA, wire.set_body(_ROOT, b"x"))
+        await until(lambda: all(watcher.frames for watcher in watchers))
+
+    return told
+
+
+def _word(word: bytes) -> Callable[[Stage, int], object]:
+    async def prepare(stage: Stage, count: int) -> Callable[[], object]:
+        await stage.prepared(_names(count), flags=_EPHEMERAL)
+        await _watching(stage, stage.busy, _names(count))
+
+        async def asked() -> None:
+            asker = _Caller(stage.server, stage.meter, word)
+            await until(lambda: asker.is_closed)
+
+        return asked
+
+    return prepare
+
+
+WORKS: dict[str, tuple[str, int, Work]] = {
+    "checks": ("multi of 50,000 checks", 50_000, _checks),
+    "creates": ("multi of 18,000 creates", 18_000, _creates),
+    "failing": ("multi of 18,000 creates, of which the last one fails", 18_000, _failing),
+    "sets": ("multi of 35,000 setData", 35_000, _sets),
+    "deletes": ("multi of 40,000 deletes", 40_000, _deletes),
+    "fired": ("multi of 18,000 creates, each of them watched", 18_000, _fired),
+    "multi-read": ("multiRead of 60,000 nodes", 60_000, _multi_read),
+    "set-watches": ("setWatches2 with 80,000 paths", 80_000, _set_watches),
+    "closed": ("end of a connection with 100,000 watches", 100_000, _closed_watcher),
+    "children": ("getChildren of 100,000 children", 100_000, _children),
+    "all-children": ("getAllChildrenNumber of a million nodes", 1_000_000, _all_children),
+    "quota": ("new quota over a million nodes", 1_000_000, _quota),
+    "ephemerals": ("getEphemerals of 50,000", 50_000, _ephemerals),
+    "session-end": ("end of a session with 50,000 ephemerals", 50_000, _session_end),
+    "fan-out": ("setData of a node that 5,000 clients watch", 5_000, _fan_out),
+    "dump": ("dump with 50,000 ephemerals", 50_000, _word(b"dump")),
+    "wchp": ("wchp with 50,000 watches", 50_000, _word(b"wchp")),
+}
+"""By a short name: what is asked, how large it is, and how it is prepared."""
+
+
+def found(name: str, scale: float = 1.0, *, counting: bool = False) -> Found:
+    """Measure one of `WORKS`, at a share of its size. `counting`: calls of functions instead of time."""
+    _, size, work = WORKS[name]
+    meter = Meter(counting=counting)
+    with asyncio.Runner(loop_factory=lambda: TurnLoop(meter, counting=counting)) as runner:
+        return runner.run(_measured(work, max(1, round(size * scale)), meter))
+
+
+async def _measured(work: Work, size: int, meter: Meter) -> Found:
+    loop = asyncio.get_running_loop()
+    assert isinstance(loop, TurnLoop)
+    async with serving(meter, _CONFIG, metered=False) as (server, _etcd):
+        stage = Stage(server, meter)
+        await stage.busy.connected()
+        await stage.probe.connected()
+        await stage.prepared([_ROOT, _PROBED])
+        act = await work(stage, size)  # type: ignore[misc]
+        latencies: list[float] = []
+        with collecting_rarely():
+            async with asyncio.TaskGroup() as group:
+                probing = group.create_task(_probed(stage.probe, latencies))
+                with loop.watched():
+                    await asyncio.sleep(0)
+                    await act()
+                    for _ in range(_AFTERMATH):
+                        await asyncio.sleep(0)
+                probing.cancel()
+        return Found(loop.longest, loop.turns, latencies)
+
+
+async def _probed(client: Asker, latencies: list[float]) -> None:
+    """Read a small node in every turn, one read at a time."""
+    while True:
+        client.frames.clear()
+        began = time.perf_counter()
+        client.ask((wire.GET_DATA, wire.text(_PROBED) + b"\0"))
+        await until(lambda: any(map(_is_reply, client.frames)))
+        await asyncio.sleep(0)
+        latencies.append(time.perf_counter() - began)
+
+
+def run(scale: float) -> Table:
+    """All of them, at a share of their sizes."""
+    rows: list[list[float | str | int]] = []
+    for name, (text, _size, _work) in WORKS.items():
+        longest, turns, latencies = found(name, scale)
+        latencies.sort()
+        p99 = latencies[int(0.99 * len(latencies))] if latencies else 0.0
+        worst = latencies[-1] if latencies else 0.0
+        rows.append([text, longest / 1e6, turns, 1000 * p99, 1000 * worst])
+    return Table(
+        "Single requests that are a lot of work, and another client that reads meanwhile"
+        + ("" if scale == 1 else f" (at {scale:g} of the sizes)"),
+        ["request", "longest turn, ms of CPU", "turns", "other client's p99, ms", "its longest, ms"],
+        rows,
+    )

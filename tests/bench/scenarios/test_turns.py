@@ -1,0 +1,70 @@
+"""No single request holds the loop for long: the longest turn, in calls of functions.
+
+A clock that goes on by 3 ms at each look stands in for the real one, so that a slice of 10 ms ends at the
+fourth look, however fast the machine is. So the figures depend on nothing but the code.
+"""
+
+import importlib
+
+import pytest
+
+from bench.scenarios import turns
+from bench.scenarios.turns import WORKS
+from proof.simulation.seams import LENGTHS
+
+_CLOCKS = (
+    ("proxy.log.applier", "perf_counter", 1e-9),
+    ("proxy.frontend.gate", "perf_counter", 1e-9),
+    ("proxy.frontend.long_reads", "perf_counter", 1e-9),
+    ("proxy.frontend.touched", "perf_counter", 1e-9),
+    ("proxy.frontend.connection", "perf_counter_ns", 1),
+)
+_LOOK = 3_000_000  # nanoseconds
+# Calls in one turn: four pieces of 512 parts, nodes or watches, or of 4,096 paths, with some calls for each.
+_MOST = 70_000
+_SIZES = {
+    "checks": 25_000,
+    "multi-read": 20_000,
+    "set-watches": 20_000,
+    "children": 50_000,
+    "all-children": 50_000,
+    "quota": 50_000,
+    "fan-out": 500,
+}
+_PREPARED = 6_000  # of whatever takes long to prepare
+
+
+@pytest.fixture(autouse=True)
+def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = 0
+
+    def look() -> int:
+        nonlocal now
+        now += _LOOK
+        return now
+
+    for module, name, unit in _CLOCKS:
+        clock = look if unit == 1 else lambda unit=unit: look() * unit
+        monkeypatch.setattr(importlib.import_module(module), name, clock)
+
+
+def _longest(name: str) -> int:
+    size = _SIZES.get(name, _PREPARED)
+    return turns.found(name, size / WORKS[name][1], counting=True).longest
+
+
+@pytest.mark.parametrize("name", WORKS)
+def test_no_turn_is_long(name: str) -> None:
+    assert 0 < _longest(name) <= _MOST
+
+
+@pytest.fixture
+def _all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    for module, name in LENGTHS:
+        monkeypatch.setattr(importlib.import_module(module), name, 1 << 40)
+
+
+@pytest.mark.usefixtures("_all_at_once")
+@pytest.mark.parametrize("name", ["checks", "set-watches", "quota"])
+def test_that_is_seen_where_nothing_is_done_in_pieces(name: str) -> None:
+    assert _longest(name) > 2 * _MOST

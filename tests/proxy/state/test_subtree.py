@@ -1,0 +1,52 @@
+"""All nodes of a subtree, by way of their parents or by way of all paths."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.state import subtree as module
+from proxy.state.subtree import subtree
+from proxy.state.tree import Node, Tree
+from schema.paths import ROOT, parent_of
+from schema.znode import OPEN_ACL
+
+_names = st.sampled_from(["a", "ab", "b"])
+_paths = st.lists(_names, min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))
+
+
+def _tree(paths: list[str]) -> Tree:
+    tree = Tree()
+    wanted = {ROOT}
+    for path in paths:
+        while path != ROOT:
+            wanted.add(path)
+            path = parent_of(path)
+    for path in sorted(wanted):
+        tree.attach(path, Node(None, OPEN_ACL, 0, 0, 0, 0, 0, 0, 0, 0, 0))
+    return tree
+
+
+@pytest.mark.parametrize("walked", [1, 1000])
+@given(st.lists(_paths, max_size=12), _paths)
+def test_all_that_is_below_a_node(walked: int, paths: list[str], top: str) -> None:
+    nodes = _tree(paths).nodes
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(module, "_WALKED", walked)
+        patch.setattr(module, "_SCANNED", 2)
+        for path in (ROOT, top):
+            found = [item for some in subtree(nodes, path) for item in some]
+            prefix = path if path == ROOT else f"{path}/"
+            expected = {below for below in nodes if below == path or below.startswith(prefix)}
+            assert sorted(below for below, _ in found) == sorted(expected)
+            assert all(nodes[below] is node for below, node in found)
+
+
+def test_a_large_directory_comes_in_pieces() -> None:
+    nodes = _tree(
+        [f"/a/{number}" for number in range(5000)] + [f"/b/{number}" for number in range(50_000)]
+    ).nodes
+    for path, count in (("/a", 5001), ("/b", 50_001)):
+        sizes = [len(some) for some in subtree(nodes, path)]
+        assert sum(sizes) == count
+        assert max(sizes) <= 8192
+        assert len(sizes) > 5
