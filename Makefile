@@ -84,8 +84,8 @@ setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs fo
 
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
-setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, Chromium, HAProxy, helm, Kerberos, kazoo's suite
-	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client chromium haproxy mandoc openssl kdc
+setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, Chromium, faketime, HAProxy, helm, Kerberos, kazoo's suite
+	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client chromium haproxy mandoc openssl kdc faketime
 	@tools/fetch_debian_zookeeper.sh
 
 # Use
@@ -138,6 +138,10 @@ simulate: setup-dev ## Simulate the whole system on seeds, under faults; ARGS=--
 .PHONY: docs
 docs: setup-dev ## Build the site of the documents in build/site; fails if a link leads nowhere
 	@$(VENV)/python tools/make_docs.py build && echo build/site/README.html
+
+.PHONY: torture
+torture: setup-test ## Run real etcd, proxies and clients under faults, and judge what clients saw; ARGS="--minutes 60 --seed 7"
+	@exec $(VENV)/python -m proof.torture $(ARGS)
 
 # Checks
 

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install the programs that zketcd and its tests run, from Debian's packages.
 #
-#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client chromium haproxy mandoc openssl kdc kerberos-build venv
+#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client chromium haproxy mandoc openssl kdc kerberos-build faketime venv
 #   tools/install_system_packages.sh --programs etcdctl java    # only print the programs that these names stand for
 #
 # Programs that are there already are left alone. apt is used only by root on a system that has apt. Otherwise the
@@ -29,6 +29,7 @@ programs_of() {
     kdc) echo krb5kdc kdb5_util kadmin.local kinit ;;
     kerberos-build) echo krb5-config gcc ;;
     chromium) echo chromium ;;
+    faketime) echo faketime ;;
     venv) echo ;; # a module of Python: see present
     *) echo "unknown program: $1" >&2 && exit 2 ;;
     esac
@@ -48,6 +49,7 @@ packages_of() {
     kdc) echo krb5-kdc krb5-admin-server krb5-user ;;
     kerberos-build) echo libkrb5-dev gcc libc6-dev python3-dev ;;
     chromium) echo chromium fonts-dejavu-core ;; # without a font pages have no text
+    faketime) echo faketime ;; # which depends on libfaketime
     venv) echo python3-venv ;;
     esac
 }

@@ -8,6 +8,7 @@ import argparse
 import sys
 import time
 
+from proof.arguments import positive
 from proof.simulation.campaign import TRIES, WORLD_HOURS, Found, find, report, tail, totals, worlds
 from proof.simulation.planted import PLANTED
 from proof.simulation.simulation import Outcome, simulate
@@ -88,14 +89,12 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--hours",
-        type=_positive,
+        type=positive,
         default=1.0,
         metavar="H",
         help=f"simulated hours in all, in worlds of {WORLD_HOURS} (default: 1)",
     )
-    add(
-        "--minutes", type=_positive, metavar="M", help="go on for so long in real time, whatever --hours says"
-    )
+    add("--minutes", type=positive, metavar="M", help="go on for so long in real time, whatever --hours says")
     add("--trace", action="store_true", help="one world of --hours, and the end of its trace")
     add(
         "--planted",
@@ -112,17 +111,6 @@ def _parser() -> argparse.ArgumentParser:
         help=f"seeds for each planted fault (default: {TRIES})",
     )
     return parser
-
-
-def _positive(value: str) -> float:
-    """An argparse type: a number above 0."""
-    try:
-        number = float(value)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e6:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a number above 0")
-    return number
 
 
 if __name__ == "__main__":

@@ -1,13 +1,16 @@
-"""A client of the simulation: a session that roams between proxies, watches, and what it asks for.
+"""A client: a session that roams between proxies, watches, and what it asks for.
 
 It does what ZooKeeper's own client does: replies in order, pings, another server after silence or a lost
 connection, the watches set again there, a new session after an expired one. All that it sees goes into the
-history, and every message into the trace.
+history, and every message into the trace. `proof.torture` uses it on real processes: what differs is behind
+the protocols below.
 """
 
 import asyncio
+import random
 from collections import deque
 from collections.abc import Callable, Sequence
+from typing import Any, Protocol
 
 from proof.history import (
     AddWatch,
@@ -27,8 +30,6 @@ from proof.history import (
 )
 from proof.history.records import CHANGED, CHILDREN, CREATED, DELETED, NO_NODE, NODE_EXISTS, Request
 from proof.simulation import packets
-from proof.simulation.proxies import Proxy, Transport
-from proof.simulation.world import Host, World
 
 REGISTERS, QUEUES, LOCKS = "/r", "/q", "/l"
 _ROOTS = (REGISTERS, QUEUES, LOCKS)
@@ -38,15 +39,57 @@ _URGED = 1.0  # seconds between two bursts of requests of a client that is urged
 _BURST = 5  # requests at most that are sent together
 
 
+class Clock(Protocol):
+    """Time and chance, simulated or real."""
+
+    on_error: Callable[[str], None]
+
+    @property
+    def now(self) -> float:
+        """Seconds since some moment; never goes back."""
+
+    def random(self, name: str) -> random.Random:
+        """The seed's randomness for one purpose."""
+
+    def trace(self, who: str, what: str) -> None:
+        """Note what happened."""
+
+
+class Timers(Protocol):
+    """The client's event loop."""
+
+    def call_later(self, delay: float, callback: Callable[..., object], /) -> asyncio.TimerHandle:
+        """Call after so many seconds."""
+
+
+class Line(Protocol):
+    """A client's connection to a proxy."""
+
+    def give(self, data: bytes) -> None:
+        """Send something."""
+
+    def hang_up(self, *, silently: bool = False) -> None:
+        """Close it; `silently`: without a word to the other side."""
+
+
+class Address(Protocol):
+    """Where a client may connect to."""
+
+    name: str
+
+    def accept(self, client: str, target: Any, came: Callable[[bytes | None], None]) -> Line | None:
+        """Connect. `came` gets what is sent to the client, and None at the end. None: nobody listens."""
+
+
 class Client:
     """One client, through all of its sessions."""
 
     def __init__(
         self,
-        world: World,
-        host: Host,
+        world: Clock,
+        host: Timers,
         name: str,
-        proxies: Sequence[Proxy],
+        proxies: Sequence[Address],
         history: History,
         timeout_ms: int,
         *,
@@ -61,6 +104,8 @@ class Client:
         self.think = 1.0
         #: Times of the world.
         self.connected_at = 0.0
+        #: When the last ping was sent that was answered.
+        self.alive_at = 0.0
         #: When it last did what it is there for: a write, or a read if it reads only.
         self.worked_at = -1.0
         self.reads_only = reads_only
@@ -70,6 +115,7 @@ class Client:
         self.sessions = 0
         self.expiries = 0
         self.stopped = False
+        self._retires = False
         #: Whether the process is gone: it neither sends nor reads.
         self.dead = False
         self.timeout = timeout_ms / 1000
@@ -82,12 +128,13 @@ class Client:
         self._password = bytes(16)
         self._zxid = 0
         self._xid = 0
-        self._transport: Transport | None = None
+        self._transport: Line | None = None
         self._rest = b""
         self._waiting: deque[tuple[int, int, Request]] = deque()  # xid, call, request
         self._set_watches: tuple[int, SetWatches] | None = None
         self._heard = 0.0
         self._sent = 0.0
+        self._pinged = 0.0
         self._woken: asyncio.Event | None = None
         self._greeting: bytes | None = None
         self._data: dict[str, None] = {}
@@ -108,11 +155,15 @@ class Client:
     async def run(self) -> None:
         """Work until stopped."""
         self._woken = asyncio.Event()
-        while not self.stopped:
+        while not self.stopped and not self._is_done:
             if await self._connect():
                 await self._work()
                 self._disconnect()
             await asyncio.sleep(0.05 + self._random.random() * 0.5)
+
+    def retire(self) -> None:
+        """Close the session after what is wished, and stop."""
+        self._retires = True
 
     def wish(self, request: Request) -> None:
         """Send this request with the next ones."""
@@ -124,6 +175,10 @@ class Client:
         self._due = min(self._due, self.world.now + self._random.random() * _URGED)
         if self._woken is not None:
             self._woken.set()
+
+    @property
+    def _is_done(self) -> bool:
+        return self._retires and self.sessions > 0 and self.session == 0
 
     @property
     def _is_urged(self) -> bool:
@@ -179,7 +234,7 @@ class Client:
             self._note(f"opens session {session:#x} at {proxy.name}")
         self.session, self._password = session, password
         self.timeout = timeout_ms / 1000
-        self._heard = self._sent = self.connected_at = self.world.now
+        self._heard = self._sent = self._pinged = self.connected_at = self.world.now
         return True
 
     def _forget_session(self) -> None:
@@ -216,7 +271,7 @@ class Client:
 
     # -- what comes ------------------------------------------------------------------------------------------
 
-    def _came(self, transport: Transport | None, data: bytes | None) -> None:
+    def _came(self, transport: Line | None, data: bytes | None) -> None:
         if transport is not self._transport or self.dead:
             return
         assert self._woken is not None
@@ -237,6 +292,7 @@ class Client:
     def _take(self, frame: bytes) -> None:
         xid, zxid, error = packets.header(frame)
         if xid == packets.PING_XID:
+            self.alive_at = self._pinged
             return
         if xid == packets.EVENT_XID:
             kind, path = packets.event(frame)
@@ -312,7 +368,7 @@ class Client:
                 self._note("hears nothing")
                 return
             if now - self._sent >= self.timeout / 3:
-                self._sent = now
+                self._sent = self._pinged = now
                 transport.give(packets.PING_PACKET)
             if now >= self._due and len(self._waiting) < 2 * _BURST:
                 self._due = now + self._pause()
@@ -325,7 +381,7 @@ class Client:
             wake = min(self._due, self._heard + self.timeout * 2 / 3 + 0.001, self._sent + self.timeout / 3)
             await self._wait(max(0.001, wake - self.world.now))
 
-    async def _closed(self, transport: Transport) -> None:
+    async def _closed(self, transport: Line) -> None:
         """Wait for the end of a session that was closed."""
         deadline = self.world.now + self.timeout
         while self._waiting and self._transport is transport and self.world.now < deadline:
@@ -364,7 +420,7 @@ class Client:
         if self._wishes:
             wishes, self._wishes = self._wishes, []
             return wishes
-        if rng.random() < 0.01:
+        if self._retires or rng.random() < 0.01:
             return [CloseSession()]
         if self._is_urged and not self.reads_only:
             self._value += 1

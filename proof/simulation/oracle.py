@@ -3,7 +3,7 @@
 The oracle sees each commit of the simulated etcd at the moment when it is made. It finds the effective order
 by a few lines of its own, not by `proxy.log.follower`, and runs one machine. Whatever any machine in any
 proxy, loading proxy or snapshot writer does is compared with it, entry by entry: which entry comes next, the
-zxid and the digest after it.
+zxid and the digest after it. `proof.torture` gives it the commits of a real etcd.
 """
 
 import bisect
@@ -11,10 +11,10 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from codec.constants import OpCode
+from proof.simulation.clients import Clock
 from proof.simulation.exactly_once import Logged
 from proof.simulation.proxies import PREFIX
 from proof.simulation.seams import NEXT_LEVEL
-from proof.simulation.world import World
 from proxy.etcd.model import DELETE, Event
 from proxy.state import capture
 from proxy.state.machine import Machine, Outcome
@@ -53,7 +53,7 @@ def is_oracle(machine: Machine) -> bool:
 class Oracle:
     """The one right order, and the one right state."""
 
-    def __init__(self, world: World, cluster_id: int) -> None:
+    def __init__(self, world: Clock, cluster_id: int) -> None:
         self._world = world
         self._keys = Keyspace(PREFIX)
         self.machine = ReferenceMachine(cluster_id, known_levels=(1, NEXT_LEVEL))
@@ -75,7 +75,27 @@ class Oracle:
         self.on_attached: Callable[[int, str, int, bool], None] = lambda *_change: None
         self._numbers: dict[str, int] = {}
         self._early: dict[str, dict[int, bytes]] = {}
-        self._over: set[str] = set()
+        #: Incarnations whose keys are gone.
+        self.over: set[str] = set()
+
+    def begin(self, machine: Machine) -> None:
+        """Go on from a state that was loaded."""
+        self.machine.become(machine)
+        self.machine.session_changes.clear()
+        self._numbers = dict(machine.applied)
+        self._early.clear()
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The last number that took effect, by incarnation."""
+        return self._numbers
+
+    def forget(self) -> None:
+        """Drop what is kept of past requests, but for the newest zxid."""
+        self.times, self.zxids = [self._world.now], [self.machine.zxid]
+        self.steps.clear()
+        self.writes.clear()
+        self.done.clear()
 
     # -- the order -------------------------------------------------------------------------------------------
 
@@ -88,13 +108,13 @@ class Oracle:
                 continue
             if kind is KeyKind.PROXY:
                 if event.type == DELETE:
-                    self._over.add(incarnation)
+                    self.over.add(incarnation)
                     self._early.pop(incarnation, None)
             elif kind is KeyKind.ENTRY and event.type != DELETE:
                 self._entry(incarnation, number, event)
 
     def _entry(self, incarnation: str, number: int, event: Event) -> None:
-        if incarnation in self._over:
+        if incarnation in self.over:
             self._wrong(f"entry {number} of {incarnation} was appended after the end of its incarnation")
             return
         following = self._numbers.get(incarnation, 0) + 1

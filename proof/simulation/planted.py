@@ -72,6 +72,14 @@ def planted(fault: Planted) -> Iterator[None]:
         yield
 
 
+def plant(name: str) -> None:
+    """Have a fault in this process from now on. Raises KeyError."""
+    fault = {fault.name: fault for fault in PLANTED}[name]
+    # Held for the life of the process.
+    _kept.enter_context(planted(fault))
+
+
+_kept = ExitStack()
 _Replace = Callable[[Any, Any, Any], None]
 
 # -- appending ----------------------------------------------------------------------------------------------

@@ -1,0 +1,171 @@
+"""`python -m proof.torture`: real etcd, real proxies and real faults on this machine, and a verdict.
+
+Three members of etcd, several proxies, and relays between all of them and the clients. Faults come one after
+another in an order of the seed; after each one everything has to work again. What clients saw is judged by
+the history checker, the log and the trees of all proxies are compared. The seed decides which faults come
+when and what clients ask for; how long things take is the machine's, so a run is not reproduced to the byte.
+
+The exit code is 0 if no promise was broken, 1 if one was, 2 if the run was not possible. Only loopback
+addresses are used, and only processes of this run are stopped.
+"""
+
+import argparse
+import asyncio
+import json
+import signal
+import sys
+import traceback
+from collections.abc import Sequence
+from pathlib import Path
+
+from proof.arguments import positive
+from proof.simulation.planted import PLANTED
+from proof.torture.availability import summary, table
+from proof.torture.cluster import Cluster, TorturedProxy, abilities
+from proof.torture.faults import FAULTS, impossible
+from proof.torture.torture import ROUND_SECONDS, Options, Totals, torture
+from tests.harness import BinaryMissing, StartFailed
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    if given.list_faults:
+        _list()
+        return 0
+    wanted = [name for name in given.faults.split(",") if name]
+    unknown = sorted(set(wanted) - set(FAULTS))
+    if unknown:
+        parser.error(f"no such fault: {', '.join(unknown)}. --list-faults shows all")
+    if given.plant and given.plant not in {fault.name for fault in PLANTED}:
+        parser.error(f"no such planted fault: {given.plant!r}. docs/simulation.md lists them")
+    try:
+        options = Options(
+            given.seed,
+            given.minutes,
+            _possible(wanted),
+            given.proxies,
+            given.clients,
+            given.work_dir,
+            given.keep_going,
+            given.round_seconds,
+            pairs=given.pairs,
+        )
+        totals = _run(options, given.plant)
+    except (BinaryMissing, StartFailed, TimeoutError, OSError) as error:
+        print(f"proof.torture: cannot run: {error}", file=sys.stderr)
+        return 2
+    except Exception as error:  # noqa: BLE001 - whatever has broken off the run, it is no verdict
+        traceback.print_exception(error)
+        print("proof.torture: the run broke off, and its last round is not judged", file=sys.stderr)
+        return 2
+    except KeyboardInterrupt:
+        print("proof.torture: stopped; its processes have ended", file=sys.stderr)
+        return 130
+    for line in [*table(summary(totals.episodes)), *totals.lines()]:
+        print(line)
+    if given.json is not None:
+        given.json.write_text(json.dumps(totals.as_json(options), indent=1) + "\n", encoding="utf-8")
+    print(f"{len(totals.violations)} violations, seed {options.seed}")
+    return 1 if totals.violations else 0
+
+
+def _run(options: Options, planted: str) -> Totals:
+    prepare = None
+    if planted:
+
+        def prepare(proxy: TorturedProxy) -> None:
+            proxy.prelude = f"from proof.simulation.planted import plant; plant({planted!r})"
+
+    with Cluster(options.proxies, prepare, small_disks="full-disk" in options.faults) as cluster:
+        return asyncio.run(
+            torture(cluster, options, lambda _judged, lines: print(*lines, sep="\n", flush=True))
+        )
+
+
+def _possible(wanted: Sequence[str]) -> list[str]:
+    """The kinds to run: `wanted`, or all but those that cannot be made here. Raises BinaryMissing."""
+    missing = impossible(abilities())
+    for name, reason in missing.items():
+        if name in wanted:
+            raise BinaryMissing(f"{name}: {reason}")
+        if not wanted:
+            print(f"not possible here: {name}: {reason}", flush=True)
+    return list(wanted) or [name for name in FAULTS if name not in missing]
+
+
+def _list() -> None:
+    missing = impossible(abilities())
+    for name, what in FAULTS.items():
+        print(f"{name:20} {what}" + (f" (not possible here: {missing[name]})" if name in missing else ""))
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m proof.torture",
+        description=__doc__,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--minutes", type=positive, default=10.0, metavar="M", help="how long to go on (default: 10)")
+    add("--seed", type=int, default=1, metavar="N", help="decides the faults and the requests (default: 1)")
+    add("--faults", default="", metavar="A,B", help="only these kinds (default: all that are possible here)")
+    add("--list-faults", action="store_true", help="print all kinds of faults")
+    add("--proxies", type=_count, default=3, metavar="N", help="number of proxies (default: 3)")
+    add("--clients", type=_count, default=8, metavar="N", help="clients that write at a time (default: 8)")
+    add(
+        "--round-seconds",
+        type=positive,
+        default=ROUND_SECONDS,
+        metavar="S",
+        help=f"after so long a history is judged, and another one begun (default: {ROUND_SECONDS:.0f})",
+    )
+    add(
+        "--pairs",
+        type=_share,
+        default=0.25,
+        metavar="P",
+        help="how many of the episodes have two faults at once, from 0 to 1 (default: 0.25)",
+    )
+    add("--keep-going", action="store_true", help="go on after a violation")
+    add(
+        "--work-dir",
+        type=Path,
+        default=Path("build/torture"),
+        metavar="DIR",
+        help="where the history and the logs of a round with a violation are kept (default: build/torture)",
+    )
+    add("--json", type=Path, metavar="FILE", help="write the figures to a file as well")
+    add(
+        "--plant",
+        default="",
+        metavar="NAME",
+        help="plant one of the simulation's faults in the code of all proxies: it should be found",
+    )
+    return parser
+
+
+def _share(value: str) -> float:
+    """An argparse type: a number from 0 to 1."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number <= 1:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number from 0 to 1")
+    return number
+
+
+def _count(value: str) -> int:
+    """An argparse type: a number of processes or clients."""
+    if not value.isdecimal() or not 1 <= int(value) <= 100:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number from 1 to 100")
+    return int(value)
+
+
+if __name__ == "__main__":
+    # As by Ctrl-C: processes end, and what is mounted goes.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(main())

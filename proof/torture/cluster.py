@@ -1,0 +1,294 @@
+"""The processes: three members of etcd, the proxies, and relays between all of them and the clients.
+
+Hosts are called `clients`, `proxy1`..., and members by their number from 0; between members a relay knows the
+dialer by etcd's own id of it. Proxies speak TLS with etcd; whoever observes or operates etcd does so past the
+relays, without TLS.
+"""
+
+import ctypes
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import ExitStack
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import NamedTuple, Self
+
+from proof.simulation.proxies import PREFIX
+from proof.torture.relay import Relays, Way
+from tests.faults.prepared import PreparedServer
+from tests.faults.tools import etcdctl
+from tests.harness import EtcdServer, ZketcdServer, free_port
+from tests.harness.tls import Authority, Pair
+
+MEMBERS = 3
+CLIENTS = "clients"
+TICK_MS = 500
+_QUOTA = 96 << 20  # bytes
+_DISK = 512 << 20  # bytes: two segments of etcd's write-ahead log and a database of the quota, twice
+_SNAPSHOT_REQUESTS = 5_000
+_DAYS = 30  # that a certificate is good for
+_PROXIES = "proxies"  # the name of the one certificate of all proxies
+_MNT_DETACH = 2
+_ADDRESS = "127.0.0.1"
+
+
+class Member(EtcdServer):
+    """One member of etcd. Its own port is plain; the one for proxies asks for TLS."""
+
+    def __init__(self, number: int, certificate: Pair, authority: Authority) -> None:
+        super().__init__(f"--quota-backend-bytes={_QUOTA}")
+        self.host = f"member{number}"
+        self.tls_port = free_port()
+        #: The relay's port by which the others reach this member.
+        self.relayed_port = 0
+        #: All members as `--initial-cluster` has them.
+        self.everybody = ""
+        #: etcd's id of it, in hex, once the cluster is up.
+        self.id = ""
+        self._certificate = certificate
+        self._authority = authority
+
+    @property
+    def peer_url(self) -> str:
+        """Where the other members find this one."""
+        return f"http://{_ADDRESS}:{self.relayed_port}"
+
+    def command(self) -> Sequence[str]:
+        """etcd's command line."""
+        replaced = (
+            "--name=",
+            "--initial-cluster=",
+            "--initial-advertise-peer-urls=",
+            "--listen-client-urls=",
+        )
+        return [
+            *(argument for argument in super().command() if not argument.startswith(replaced)),
+            f"--name={self.host}",
+            f"--initial-cluster={self.everybody}",
+            f"--initial-advertise-peer-urls={self.peer_url}",
+            f"--listen-client-urls={self.endpoint},https://{_ADDRESS}:{self.tls_port}",
+            f"--cert-file={self._certificate.cert}",
+            f"--key-file={self._certificate.key}",
+            f"--trusted-ca-file={self._authority.ca}",
+            "--client-cert-auth",
+        ]
+
+    def is_leader(self) -> bool:
+        """Whether this member leads the cluster now; blocks for a moment."""
+        try:
+            return self.alive and self.metric("etcd_server_is_leader") == 1
+        except (OSError, http.client.HTTPException):
+            return False
+
+
+class TorturedProxy(PreparedServer):
+    """A proxy whose clock may be set while it runs, if `library` (libfaketime's) is there."""
+
+    def __init__(self, name: str, endpoints: str, authority: Authority, client: Pair, library: str) -> None:
+        super().__init__(
+            endpoints,
+            prefix=PREFIX,
+            etcd_ca=authority.ca,
+            etcd_cert=client.cert,
+            etcd_key=client.key,
+            tick_time=TICK_MS,
+            max_client_connections=0,
+            max_session_timeout=40_000,
+            snapshot_log_requests=_SNAPSHOT_REQUESTS,
+        )
+        self.host = name
+        self._library = library
+        self._clock = self.folder / "clock"
+        self.set_clock(0)
+
+    def command(self) -> Sequence[str]:
+        """`python -m proxy`, with the prelude before it if there is one."""
+        return super().command() if self.prelude else ZketcdServer.command(self)
+
+    def environment(self) -> Mapping[str, str]:
+        """The wall clock is the library's; the monotonic clock stays."""
+        if not self._library:
+            return super().environment()
+        return {
+            **super().environment(),
+            "LD_PRELOAD": self._library,
+            "FAKETIME_TIMESTAMP_FILE": str(self._clock),
+            "FAKETIME_CACHE_DURATION": "1",
+            "FAKETIME_DONT_FAKE_MONOTONIC": "1",
+            "DONT_FAKE_MONOTONIC": "1",
+        }
+
+    def ended_by_itself(self) -> int | None:
+        """The exit status, if the process has ended and nobody has ended it."""
+        return None if self._process is None else self._process.poll()
+
+    def whole_log(self) -> str:
+        """The log of all of its lives."""
+        return self.log_path.read_text(errors="replace")
+
+    def set_clock(self, seconds: int) -> None:
+        """The host's date is ahead by this, or behind; it shows within a second."""
+        fresh = self._clock.with_suffix(".new")
+        fresh.write_text(f"{seconds:+d}\n")
+        fresh.replace(self._clock)
+
+
+class Abilities(NamedTuple):
+    """What this machine can do; each "" is possible, another text says why not."""
+
+    clocks: str
+    disks: str
+
+
+class Cluster:
+    """All of it."""
+
+    def __init__(
+        self,
+        proxies: int,
+        prepare: Callable[[TorturedProxy], None] | None = None,
+        *,
+        small_disks: bool = False,
+    ) -> None:
+        """`prepare` is called with each proxy before its first start.
+
+        `small_disks`: each member of etcd has a small file system of its own, which only root may mount.
+        """
+        self._stack = ExitStack()
+        self._count = proxies
+        self._prepare = prepare
+        self.members: list[Member] = []
+        self.proxies: list[TorturedProxy] = []
+        #: Where clients reach each proxy.
+        self.ports: dict[str, int] = {}
+        self.library = faketime_library()
+        self._small_disks = small_disks
+
+    def __enter__(self) -> Self:
+        try:
+            self._start()
+        except BaseException:
+            self._stack.close()
+            raise
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    # -- start -----------------------------------------------------------------------------------------------
+
+    def _start(self) -> None:
+        stack = self._stack
+        folder = Path(stack.enter_context(tempfile.TemporaryDirectory(prefix="zketcd-torture-")))
+        self.relays = stack.enter_context(Relays())
+        self.authority = Authority(folder)
+        client = self._certificate(_PROXIES)
+        for number in range(MEMBERS):
+            member = Member(number, self._certificate(f"member{number}"), self.authority)
+            self.members.append(member)
+            stack.callback(member.close)
+            member.relayed_port = self.relays.listen(None, member.host, member.peer_port)
+            if self._small_disks:
+                self._give_disk(member)
+        for member in self.members:
+            member.everybody = ",".join(f"{peer.host}={peer.peer_url}" for peer in self.members)
+            member.launch()  # none serves before there is a quorum
+        for member in self.members:
+            member.wait_until_serving()
+        self._learn_ids()
+        for number in range(1, self._count + 1):
+            name = f"proxy{number}"
+            ports = [self.relays.listen(name, member.host, member.tls_port) for member in self.members]
+            turned = ports[number % MEMBERS :] + ports[: number % MEMBERS]
+            endpoints = ",".join(f"https://{_ADDRESS}:{port}" for port in turned)
+            proxy = TorturedProxy(name, endpoints, self.authority, client, self.library)
+            if self._prepare is not None:
+                self._prepare(proxy)
+            self.proxies.append(proxy)
+            stack.callback(proxy.close)
+            proxy.launch()
+            self.ports[name] = self.relays.listen(CLIENTS, name, proxy.port)
+        for proxy in self.proxies:
+            proxy.wait_until_serving()
+
+    def _learn_ids(self) -> None:
+        listed = json.loads(etcdctl(self.members[0], "member", "list", "--write-out=json"))
+        by_name = {each["name"]: f"{each['ID']:x}" for each in listed["members"]}
+        for member in self.members:
+            member.id = by_name[member.host]
+
+    def _give_disk(self, member: Member) -> None:
+        """A small file system of its own for a member's data."""
+        member.data_dir.mkdir(parents=True, exist_ok=True)
+        target = os.fsencode(member.data_dir)
+        libc = ctypes.CDLL(None, use_errno=True)
+        if libc.mount(b"zketcd-torture", target, b"tmpfs", 0, f"size={_DISK},mode=700".encode()):
+            raise OSError(ctypes.get_errno(), f"cannot mount on {member.data_dir}")
+        # Before the member's folder is removed.
+        self._stack.callback(lambda: libc.umount2(target, _MNT_DETACH))
+        self._stack.callback(lambda: member.kill() if member.alive else None)
+
+    # -- ways ------------------------------------------------------------------------------------------------
+
+    def between(self, proxy: TorturedProxy, members: Sequence[Member]) -> tuple[list[Way], list[Way]]:
+        """The ways from a proxy to members, and back."""
+        there = [(proxy.host, member.host) for member in members]
+        return there, [(b, a) for a, b in there]
+
+    def peers(self, member: Member, others: Sequence[Member]) -> tuple[list[Way], list[Way]]:
+        """The ways from a member to others, and back: over connections that either has opened."""
+        there = [way for other in others for way in ((member.id, other.host), (member.host, other.id))]
+        return there, [(b, a) for a, b in there]
+
+    # -- certificates ----------------------------------------------------------------------------------------
+
+    def issue(self, *, servers_end: datetime | None = None, proxies_end: datetime | None = None) -> None:
+        """New certificates for all, which each side reads for its next connection; None: for long."""
+        for number in range(MEMBERS):
+            self._certificate(f"member{number}", servers_end)
+        self._certificate(_PROXIES, proxies_end)
+
+    def _certificate(self, name: str, end: datetime | None = None) -> Pair:
+        far = datetime.now(UTC) + timedelta(days=_DAYS)
+        leaf = self.authority.authority.issue_cert(_ADDRESS, not_after=end or far)
+        chain = b"".join(pem.bytes() for pem in leaf.cert_chain_pems)
+        return self.authority.write(name, chain, leaf.private_key_pem.bytes())
+
+    # -- etcd's operator -------------------------------------------------------------------------------------
+
+    def leader(self) -> Member | None:
+        """The member that leads; blocks for a moment."""
+        return next((member for member in self.members if member.is_leader()), None)
+
+
+def abilities() -> Abilities:
+    """What this machine can do."""
+    return Abilities(
+        "" if faketime_library() else "faketime is not installed (make setup-test)",
+        "" if _may_mount() else "only root may mount a small file system",
+    )
+
+
+def faketime_library() -> str:
+    """What `faketime` preloads for programs with threads; "" if it is not installed."""
+    program = shutil.which("faketime")
+    if program is None:
+        return ""
+    command = [program, "-m", "-f", "+0", "printenv", "LD_PRELOAD"]
+    return subprocess.run(command, capture_output=True, text=True, timeout=20, check=True).stdout.strip()
+
+
+def _may_mount() -> bool:
+    """Whether this process may mount; in a container root often may not."""
+    with tempfile.TemporaryDirectory(prefix="zketcd-torture-") as folder:
+        libc = ctypes.CDLL(None, use_errno=True)
+        target = os.fsencode(folder)
+        if libc.mount(b"zketcd-torture", target, b"tmpfs", 0, b"size=65536"):
+            return False
+        libc.umount2(target, _MNT_DETACH)
+        return True

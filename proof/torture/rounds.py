@@ -1,0 +1,355 @@
+"""One round: clients on an empty tree, faults one after another, and then everything is judged.
+
+A round has a history of its own, so that memory is bounded and a mistake is found soon.
+"""
+
+import asyncio
+import random
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from proof.history import (
+    CloseSession,
+    Create,
+    Delete,
+    Exists,
+    GetChildren,
+    GetData,
+    History,
+    Multi,
+    Reply,
+    SetData,
+    Sync,
+)
+from proof.history.calls import failure
+from proof.history.records import Event, Request
+from proof.simulation.clients import LOCKS, QUEUES, REGISTERS, Client
+from proof.torture.availability import Episode, measured
+from proof.torture.cluster import Cluster, TorturedProxy
+from proof.torture.faults import Fault, Faults, mend
+from proof.torture.judge import Acknowledged, Seen, Verdict, differences, judge, questions, tree_of
+from proof.torture.observer import Observer
+from proof.torture.real import RealAddress, RealClock
+
+_WRITES = Create | Delete | SetData | Multi
+ROOTS = (REGISTERS, QUEUES, LOCKS)
+TWO = "two at once"  # what an episode of two faults is called
+RECOVERY_LIMIT = 120.0  # seconds after a fault's end until everything works again
+_SETTLE_LIMIT = 150.0  # seconds until the sessions of dead clients are over, and all proxies are level
+_AUDIT_LIMIT = 60.0
+_POLL = 0.05
+_THINK = 0.1  # seconds between two bursts of a client's requests, on average
+_TIMEOUTS_MS = (3_000, 6_000, 12_000)
+_HOLDS = (1.0, 3.0, 6.0, 12.0)  # seconds that a fault goes on
+_QUIET = (1.0, 2.0)  # seconds between a recovery and the next fault
+_STALENESS = 10.0 + 5.0  # seconds: --max-staleness, and how often that is looked at
+_DEATHS = 0.2  # of the episodes have a client die
+
+
+class Plan(NamedTuple):
+    """What a round is made of."""
+
+    number: int
+    clients: int
+    kinds: Sequence[str]
+    least: int = 1
+    """Faults that there are, however long they take."""
+    holds: Sequence[float] = _HOLDS
+
+
+class Judged(NamedTuple):
+    """What came of one round."""
+
+    episodes: list[Episode]
+    violations: list[str]
+    excused: int
+    operations: int
+    sessions: int
+    expiries: int
+    events: int
+    history: History
+    settled: bool
+
+
+class Round:
+    """One round."""
+
+    def __init__(
+        self, cluster: Cluster, clock: RealClock, observer: Observer, faults: Faults, plan: Plan
+    ) -> None:
+        self._cluster = cluster
+        self._clock = clock
+        self._observer = observer
+        self._faults = faults
+        self._plan = plan
+        self._random = clock.random(f"round {plan.number}")
+        self._history = History()
+        self._clients: list[Client] = []
+        self._everybody: list[Client] = []
+        self._answers: list[Acknowledged] = []
+        self._writes: dict[str, list[float]] = {}
+        self._reads: dict[str, list[float]] = {}
+        self._violations: list[str] = []
+        self._episodes: list[Episode] = []
+        self._addresses: list[RealAddress] = []
+        self._direct: list[RealAddress] = []
+        self._loads = _loads(cluster)
+        self._stall = 0.0
+        clock.on_error = self._violate
+        observer.on_expiry = self._expired
+
+    async def run(self, until: float, choose: Callable[[random.Random, Sequence[str]], list[str]]) -> Judged:
+        """Go on until a time of the clock; `choose` says which faults come next."""
+        self._observer.begin()
+        async with asyncio.TaskGroup() as group:
+            ports = self._cluster.ports
+            self._addresses = [RealAddress(name, port, group) for name, port in ports.items()]
+            self._direct = [RealAddress(proxy.host, proxy.port, group) for proxy in self._cluster.proxies]
+            measuring = group.create_task(self._measure_stalls())
+            for _ in range(self._plan.clients):
+                self._new_client(group)
+            self._new_client(group, reads_only=True)
+            await self._recover(self._clock.now, "the start of the round")
+            while (
+                self._clock.now < until or len(self._episodes) < self._plan.least
+            ) and not self._violations:
+                await self._episode(group, choose(self._random, self._plan.kinds))
+                await asyncio.sleep(self._random.uniform(*_QUIET))
+            await self._finish()
+            seen = await self._audit(group)
+            measuring.cancel()
+        return await self._judge(seen)
+
+    # -- clients ---------------------------------------------------------------------------------------------
+
+    def _new_client(
+        self,
+        group: asyncio.TaskGroup,
+        *,
+        reads_only: bool = False,
+        address: RealAddress | None = None,
+        wishes: Sequence[Request] = (),
+    ) -> Client:
+        name = f"round{self._plan.number}-client{len(self._everybody) + 1}"
+        client = Client(
+            self._clock,
+            asyncio.get_running_loop(),
+            name,
+            self._addresses if address is None else [address],
+            self._history,
+            self._random.choice(_TIMEOUTS_MS),
+            reads_only=reads_only,
+        )
+        client.think = _THINK
+        client.on_reply = lambda *answered: self._answered(client, *answered)
+        for wish in wishes:
+            client.wish(wish)
+        self._everybody.append(client)
+        if address is None:
+            self._clients.append(client)
+            if not reads_only:
+                self._writes[name] = []
+            self._reads[name] = []
+        group.create_task(client.run())
+        return client
+
+    def _answered(self, client: Client, session: int, request: Request, reply: Reply) -> None:
+        now = self._clock.now
+        self._answers.append(Acknowledged(now, session, request, reply, client.timeout))
+        if client.name not in self._reads:
+            return
+        if isinstance(request, GetData | GetChildren | Exists):
+            self._reads[client.name].append(now)
+        elif client.name in self._writes and isinstance(request, _WRITES) and not failure(reply):
+            self._writes[client.name].append(now)
+
+    def _kill_client(self, group: asyncio.TaskGroup) -> None:
+        client = self._random.choice(self._clients)
+        if client.is_connected:
+            client.die()
+            self._clients.remove(client)
+            self._writes.pop(client.name, None)
+            self._reads.pop(client.name, None)
+            self._new_client(group, reads_only=client.reads_only)
+
+    def _violate(self, what: str) -> None:
+        if len(self._violations) < 50:
+            self._clock.trace("VIOLATION", what)
+            self._violations.append(what)
+
+    def _expired(self, session: int) -> None:
+        """The log ends a session. A client that is not connected would tell the history late, or never.
+
+        The history has no pings, so whether the end comes too early after one is looked at here.
+        """
+        for client in self._everybody:
+            since = self._clock.now - client.alive_at
+            if client.session == session and since < client.timeout and session not in self._observer.excused:
+                self._violate(
+                    f"session {session:#x} of {client.name} ended {since:.2f} s after a ping that was"
+                    f" answered; its timeout is {client.timeout:.0f} s"
+                )
+        if any(client.session == session and not client.is_connected for client in self._everybody):
+            self._history.expired(int(self._clock.now * 1e9), session)
+
+    # -- faults ----------------------------------------------------------------------------------------------
+
+    async def _episode(self, group: asyncio.TaskGroup, kinds: Sequence[str]) -> None:
+        """One fault, or two at once."""
+        for times in (*self._writes.values(), *self._reads.values()):
+            times.clear()
+        self._stall = 0.0
+        hold = self._random.choice(self._plan.holds)
+        dies = self._random.random() < _DEATHS
+        name = kinds[0] if len(kinds) == 1 else TWO
+        began = self._clock.now
+        going: list[Fault] = []
+        for kind in kinds:
+            self._clock.trace("faults", f"{kind} begins, for {hold:.0f} s")
+            going.append(await asyncio.to_thread(self._faults.begin, kind))
+        if dies:
+            self._kill_client(group)
+        await asyncio.sleep(hold)
+        what = ", ".join(f"{kind} ({fault.what})" for kind, fault in zip(kinds, going, strict=True))
+        await self._end(what, going)
+        ended = self._clock.now
+        self._clock.trace("faults", f"{what} has ended")
+        worked = await self._recover(ended, what)
+        if worked is not None:
+            span = began, ended, worked
+            self._episodes.append(measured(name, what, span, self._writes, self._reads, self._stall))
+
+    async def _measure_stalls(self) -> None:
+        while True:
+            before = self._clock.now
+            await asyncio.sleep(_POLL)
+            self._stall = max(self._stall, self._clock.now - before - _POLL)
+
+    async def _end(self, what: str, going: Sequence[Fault]) -> None:
+        for proxy in self._cluster.proxies:
+            status = proxy.ended_by_itself()
+            if status is not None:
+                self._violate(f"{proxy.host} has ended by itself under {what}, with status {status}")
+        for fault in sorted(going, key=lambda fault: fault.last):
+            await asyncio.to_thread(fault.end)
+        await asyncio.to_thread(mend, self._cluster)
+
+    async def _recover(self, since: float, after: str) -> float | None:
+        """Wait until everything works; when that was, None if it takes too long."""
+        for client in self._clients:
+            client.urge()
+        while self._clock.now - since < RECOVERY_LIMIT:
+            lacking = self._what_lacks(since)
+            if not lacking:
+                return self._clock.now
+            await asyncio.sleep(_POLL)
+        self._violate(f"no recovery within {RECOVERY_LIMIT:.0f} s after {after}: {self._what_lacks(since)}")
+        return None
+
+    def _what_lacks(self, since: float) -> str:
+        for proxy in self._cluster.proxies:
+            if not proxy.alive or not proxy.serves():
+                return f"{proxy.host} does not serve"
+        for client in self._clients:
+            if client.worked_at < since:
+                return f"{client.name} has not {'read' if client.reads_only else 'written'}"
+        return ""
+
+    # -- the end ---------------------------------------------------------------------------------------------
+
+    async def _finish(self) -> None:
+        """Close all sessions, and wait for those of dead clients."""
+        for client in self._clients:
+            client.retire()
+        if not await self._until(lambda: not any(client.session for client in self._clients)):
+            self._violate("clients could not close their sessions")
+        for client in self._clients:
+            client.stopped = True
+        if not await self._until(lambda: not self._observer.oracle.machine.sessions):
+            left = [hex(session) for session in self._observer.oracle.machine.sessions]
+            self._violate(f"sessions of dead clients have not ended: {left}")
+        for address in self._addresses:
+            address.close()
+
+    async def _until(self, probe: Callable[[], bool], limit: float = _SETTLE_LIMIT) -> bool:
+        deadline = self._clock.now + limit
+        while not probe():
+            if self._clock.now > deadline:
+                return False
+            await asyncio.sleep(_POLL)
+        return True
+
+    async def _audit(self, group: asyncio.TaskGroup) -> dict[str, Seen]:
+        """The whole tree as each proxy has it, read by sessions that are part of the history."""
+        seen: dict[str, Seen] = {}
+        paths = sorted(tree_of(self._observer.oracle.machine, ROOTS))
+        for address in self._direct:
+            answers = seen[address.name] = Seen({}, {})
+            deadline = self._clock.now + _AUDIT_LIMIT
+            # A connection may be lost on its way: a proxy hangs up if etcd is silent for a session's timeout.
+            while len(answers.children) < len(paths):
+                if self._clock.now > deadline:
+                    self._violate(f"{address.name} does not answer the audit")
+                    break
+                wishes = [Sync(), *questions(paths), CloseSession()]
+                client = self._new_client(group, reads_only=True, address=address, wishes=wishes)
+                client.on_reply = _recorder(answers)
+                client.retire()
+                await self._until(partial(_is_through, client), _AUDIT_LIMIT)
+                client.stopped = True
+        last = max((answer.reply.zxid or 0 for answer in self._answers), default=0)
+        if not await self._until(lambda: self._observer.oracle.machine.zxid >= last):
+            self._violate(f"the log does not hold zxid {last:#x}, which clients have seen")
+        return seen
+
+    async def _judge(self, seen: dict[str, Seen]) -> Judged:
+        oracle = self._observer.oracle
+        trees = differences(tree_of(oracle.machine, ROOTS), seen) if not self._violations else []
+        verdict: Verdict = await asyncio.to_thread(
+            judge,
+            self._history,
+            oracle,
+            self._answers,
+            excused=set(self._observer.excused),
+            loads=_loads(self._cluster) != self._loads,
+            settle=not self._observer.lost,
+            max_staleness=_STALENESS,
+        )
+        return Judged(
+            self._episodes,
+            [*self._violations, *verdict.violations, *trees],
+            verdict.excused,
+            sum(client.operations for client in self._everybody),
+            sum(client.sessions for client in self._everybody),
+            sum(client.expiries for client in self._everybody),
+            sum(isinstance(record, Event) for record in self._history.records),
+            verdict.history,
+            not self._observer.lost,
+        )
+
+
+def _is_through(client: Client) -> bool:
+    """Whether a client has had a session and has closed it."""
+    return client.sessions > 0 and client.session == 0
+
+
+def _recorder(answers: Seen) -> Callable[[int, Request, Reply], None]:
+    def record(_session: int, request: Request, reply: Reply) -> None:
+        if isinstance(request, GetData):
+            answers.data[request.path] = reply
+        elif isinstance(request, GetChildren):
+            answers.children[request.path] = reply
+
+    return record
+
+
+def _loads(cluster: Cluster) -> list[int]:
+    """How often each proxy has loaded its state anew, as far as its log says."""
+    return [_reloads_of(proxy) for proxy in cluster.proxies]
+
+
+def _reloads_of(proxy: TorturedProxy) -> int:
+    return proxy.whole_log().count("loading the tree anew") + proxy.whole_log().count(
+        "the tree is loaded again"
+    )

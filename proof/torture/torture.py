@@ -1,0 +1,240 @@
+"""The whole run: rounds until the time is over, the proxies' logs, and what is kept of mistakes."""
+
+import asyncio
+import random
+import re
+import shutil
+from collections import Counter
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from proof.history.lines import to_lines
+from proof.torture.availability import Episode, summary
+from proof.torture.cluster import Cluster, TorturedProxy
+from proof.torture.faults import Faults, make_space
+from proof.torture.observer import Observer
+from proof.torture.real import RealClock
+from proof.torture.rounds import ROOTS, Judged, Plan, Round
+from tests.faults.client import NO_NODE, Client, Disconnected, Refused, delete
+from tests.harness import wait_until
+
+ROUND_SECONDS = 120.0
+_UNEXPECTED = re.compile(r"^Traceback .*|.* entries its digest was .*", re.MULTILINE)
+_SNAPSHOT = " INFO proxy.log.snapshots: snapshot: "
+_CLEANING = 120.0  # seconds
+_SHOWN = 10  # violations that are printed of a round
+
+
+class Options(NamedTuple):
+    """What a run is made of."""
+
+    seed: int
+    minutes: float
+    faults: Sequence[str]
+    proxies: int
+    clients: int
+    work_dir: Path
+    keep_going: bool
+    round_seconds: float = ROUND_SECONDS
+    holds: Sequence[float] = ()
+    least: int = 1
+    """Faults of a round, however long they take."""
+    pairs: float = 0.0
+    """How many of the episodes have two faults at once, from 0 to 1."""
+
+
+@dataclass
+class Totals:
+    """What a run came to."""
+
+    seconds: float = 0.0
+    rounds: int = 0
+    operations: int = 0
+    sessions: int = 0
+    expiries: int = 0
+    events: int = 0
+    records: int = 0
+    excused: int = 0
+    unsettled: int = 0
+    breaks: int = 0
+    snapshots: int = 0
+    episodes: list[Episode] = field(default_factory=list)
+    violations: list[str] = field(default_factory=list)
+
+    @property
+    def stall(self) -> float:
+        """How long the measuring program itself stood still at most, in seconds."""
+        return max((episode.stall for episode in self.episodes), default=0.0)
+
+    def add(self, judged: Judged) -> None:
+        """Another round."""
+        self.rounds += 1
+        self.operations += judged.operations
+        self.sessions += judged.sessions
+        self.expiries += judged.expiries
+        self.events += judged.events
+        self.records += len(judged.history)
+        self.excused += judged.excused
+        self.unsettled += not judged.settled
+        self.episodes += judged.episodes
+        self.violations += judged.violations
+
+    def as_json(self, options: Options) -> dict[str, Any]:
+        """For `--json`."""
+        return {
+            "seed": options.seed,
+            "proxies": options.proxies,
+            "clients": options.clients,
+            **{
+                name: value
+                for name, value in vars(self).items()
+                if name not in ("episodes", "violations", "seconds")
+            },
+            "seconds": round(self.seconds, 1),
+            "violations": self.violations,
+            "faults": summary(self.episodes),
+            "episodes": [episode._asdict() for episode in self.episodes],
+        }
+
+    def lines(self) -> list[str]:
+        """For people."""
+        counts = Counter(episode.fault for episode in self.episodes)
+        return [
+            f"{self.rounds} histories of {self.records} records in {self.seconds:.0f} s: {self.operations}"
+            f" answered requests, {self.events} watch events, {self.sessions} sessions of which"
+            f" {self.expiries} expired",
+            f"{self.snapshots} snapshots; the log's observer lost its watch {self.breaks} times",
+            f"this program itself stood still for up to {self.stall:.2f} s",
+            f"{sum(counts.values())} faults of {len(counts)} kinds; {self.excused} findings set aside,"
+            f" {self.unsettled} histories judged without the log",
+        ]
+
+
+class Chooser:
+    """Which faults come next: each kind once, in the seed's order, and then again; sometimes two at once."""
+
+    def __init__(self, pairs: float) -> None:
+        """`pairs`: how many of the episodes have two faults, from 0 to 1."""
+        self._pairs = pairs
+        self._left: list[str] = []
+
+    def __call__(self, chance: random.Random, kinds: Sequence[str]) -> list[str]:
+        """One or two of `kinds`."""
+        if self._pairs and len(kinds) > 1 and chance.random() < self._pairs:
+            return chance.sample(kinds, 2)
+        if not self._left:
+            self._left = list(kinds)
+            chance.shuffle(self._left)
+        return [self._left.pop()]
+
+
+async def torture(cluster: Cluster, options: Options, tell: Callable[[Judged, list[str]], None]) -> Totals:
+    """Run on a cluster that serves. `tell` gets each round, and lines for people."""
+    clock = RealClock(options.seed)
+    faults = Faults(cluster, clock.random("faults"))
+    observer = Observer(clock, [member.endpoint for member in cluster.members])
+    await observer.start()
+    following = asyncio.create_task(observer.run())  # noqa: TID251 - held until the end of this function
+    totals, chooser = Totals(), Chooser(options.pairs)
+    try:
+        while (clock.now < options.minutes * 60) and (options.keep_going or not totals.violations):
+            if totals.rounds:
+                await asyncio.to_thread(_clean, cluster)
+            plan = Plan(totals.rounds + 1, options.clients, options.faults, options.least)
+            if options.holds:
+                plan = plan._replace(holds=options.holds)
+            until = min(options.minutes * 60, clock.now + options.round_seconds)
+            already = [_unexpected(proxy) for proxy in cluster.proxies]
+            judged = await Round(cluster, clock, observer, faults, plan).run(until, chooser)
+            if following.done():
+                raise RuntimeError("the observer of the log has ended") from following.exception()
+            for proxy, before in zip(cluster.proxies, already, strict=True):
+                judged.violations.extend(
+                    f"log of {proxy.host}: {line}" for line in _unexpected(proxy)[len(before) :]
+                )
+            totals.add(judged)
+            totals.seconds, totals.breaks = clock.now, observer.breaks
+            totals.snapshots = sum(proxy.whole_log().count(_SNAPSHOT) for proxy in cluster.proxies)
+            lines = [_line(judged, totals)]
+            if judged.violations:
+                lines += keep(cluster, options, clock, judged, totals.rounds)
+            tell(judged, lines)
+    finally:
+        following.cancel()
+        await asyncio.wait([following])
+        await observer.close()
+    return totals
+
+
+def _line(judged: Judged, totals: Totals) -> str:
+    names = ", ".join(episode.fault for episode in judged.episodes)
+    return (
+        f"round {totals.rounds}, {totals.seconds:.0f} s: {judged.operations} requests,"
+        f" {judged.events} events, {judged.sessions} sessions, {len(judged.violations)} violations; {names}"
+    )
+
+
+def _unexpected(proxy: TorturedProxy) -> list[str]:
+    """Lines of a proxy's log that no fault explains."""
+    return [found.group() for found in _UNEXPECTED.finditer(proxy.whole_log())]
+
+
+def keep(cluster: Cluster, options: Options, clock: RealClock, judged: Judged, number: int) -> list[str]:
+    """Write down what shows a mistake; returns what to tell about it."""
+    folder = options.work_dir / f"seed-{options.seed}-round-{number}"
+    folder.mkdir(parents=True, exist_ok=True)
+    history = folder / "history.jsonl"
+    with history.open("w", encoding="utf-8") as file:
+        file.writelines(line + "\n" for line in to_lines(judged.history))
+    (folder / "trace").write_text("\n".join(clock.lines) + "\n", errors="surrogateescape")
+    faults = [
+        f"{episode.began:9.2f} to {episode.ended:9.2f}, all worked at {episode.worked:9.2f}: {episode.fault}"
+        f" {episode.what}"
+        for episode in judged.episodes
+    ]
+    (folder / "faults").write_text("\n".join(faults) + "\n")
+    (folder / "violations").write_text("\n".join(judged.violations) + "\n", errors="surrogateescape")
+    logs = {server.host: server.log_path for server in cluster.members}
+    logs |= {server.host: server.log_path for server in cluster.proxies}
+    for host, path in logs.items():
+        shutil.copyfile(path, folder / f"{host}.log")
+    return [
+        *(f"VIOLATION: {violation}" for violation in judged.violations[:_SHOWN]),
+        f"seed {options.seed}: {len(judged.violations)} violations. History, trace and logs are in {folder}",
+        f"check the history again: python -m proof.check {history}",
+    ]
+
+
+def _clean(cluster: Cluster) -> None:
+    """Remove the round's nodes and make space, so that each round begins with an empty tree.
+
+    Raises TimeoutError.
+    """
+    wait_until(lambda: _is_removed(cluster.proxies[0].port), "an empty tree", _CLEANING)
+    make_space(cluster)
+
+
+def _is_removed(port: int) -> bool:
+    """Remove the round's nodes; False if the connection was lost on the way."""
+    try:
+        with Client(port) as client:
+            for root in ROOTS:
+                _remove(client, root)
+            client.close()
+    except (Disconnected, Refused, OSError):
+        return False
+    return True
+
+
+def _remove(client: Client, path: str) -> None:
+    try:
+        names, _ = client.children(path)
+    except Refused as refused:
+        if refused.code == NO_NODE:
+            return
+        raise
+    for name in names:
+        _remove(client, f"{path}/{name}")
+    client.refusal(delete(path))

@@ -1,0 +1,81 @@
+"""A short run on real processes: nothing is wrong, and a mistake would be seen."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from proof import check
+from proof.history import GetData, History
+from proof.history.lines import to_lines
+from proof.history.records import Disconnected, Event, Invoked, Replied
+from proof.torture.cluster import Cluster
+from proof.torture.rounds import Judged
+from proof.torture.torture import Options, Totals, torture
+
+pytestmark = pytest.mark.real
+
+_FAULTS = ("kill-proxy", "pause-leader", "reset-connections")
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> tuple[Totals, Judged]:
+    """One round with each of the faults."""
+    rounds: list[Judged] = []
+    options = Options(
+        seed=1,
+        minutes=0.01,
+        faults=_FAULTS,
+        proxies=2,
+        clients=5,
+        work_dir=tmp_path_factory.mktemp("torture"),
+        keep_going=False,
+        least=len(_FAULTS),
+        holds=(1.0,),
+    )
+    with Cluster(options.proxies) as cluster:
+        totals = asyncio.run(torture(cluster, options, lambda judged, _lines: rounds.append(judged)))
+    (judged,) = rounds
+    return totals, judged
+
+
+def test_no_promise_is_broken(run: tuple[Totals, Judged]) -> None:
+    totals, _ = run
+    assert totals.violations == []
+    assert totals.unsettled == 0
+
+
+def test_the_faults_and_what_clients_do_really_happened(run: tuple[Totals, Judged]) -> None:
+    totals, judged = run
+    assert {episode.fault for episode in totals.episodes} == set(_FAULTS)
+    assert all(episode.worked >= episode.ended >= episode.began + 1.0 for episode in totals.episodes)
+    assert max(episode.client for episode in totals.episodes) > 0.5, "nobody had to wait"
+    assert totals.operations > 300
+    assert totals.records == len(judged.history)
+    kinds = {type(record) for record in judged.history.records}
+    assert {Disconnected, Event, Invoked, Replied} <= kinds
+    requests = {type(record.request).__name__ for record in judged.history.records if type(record) is Invoked}
+    assert {"Create", "SetData", "Multi", "Sync", "GetData", "CloseSession"} <= requests
+
+
+def test_the_kept_history_is_checked_again_by_hand_and_one_wrong_reply_is_found(
+    run: tuple[Totals, Judged], tmp_path: Path
+) -> None:
+    _, judged = run
+    path = tmp_path / "history.jsonl"
+    path.write_text("\n".join(to_lines(judged.history)), encoding="utf-8")
+    assert check.main([str(path)]) == 0
+    calls = {
+        record.call
+        for record in judged.history.records
+        if type(record) is Invoked and type(record.request) is GetData
+    }
+    records = list(judged.history.records)
+    place, wrong = next(
+        (place, record)
+        for place, record in enumerate(records)
+        if type(record) is Replied and record.call in calls and record.reply.data
+    )
+    records[place] = wrong._replace(reply=wrong.reply._replace(data=b"nobody wrote this"))
+    path.write_text("\n".join(to_lines(History(records))), encoding="utf-8")
+    assert check.main([str(path)]) == 1
