@@ -70,6 +70,7 @@ CHANCE = (
     "proxy.frontend.read_only",
     "proxy.log.membership",
     "proxy.log.visitor",
+    "proxy.sasl.login",
 )
 """Modules that import `secrets`."""
 
