@@ -33,7 +33,7 @@ class Connecting(NamedTuple):
     session_timeout_ms: int = SESSION_TIMEOUT_MS
     operation_timeout_s: float = OPERATION_TIMEOUT_S
     patience_s: float = 120.0
-    """How long a host looks for a server, and how long all may take to come to rest at the end."""
+    """How long a host looks for a server, and how long nothing may happen before all has been done."""
 
     async def session(
         self, addresses: Sequence[Address], first: int = 0, meter: Meter | None = None
@@ -157,6 +157,23 @@ class Period:
         if self._meanwhile is not None:
             await self._meanwhile()
             self._others_done = True
+
+
+class Deadline:
+    """How long hosts may do nothing that brings them nearer to the end, however much there is to do."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._last: object = None
+        self._since = time.monotonic()
+
+    def check(self, done: object, left: str) -> None:
+        """Raises Violation if `done` has been the same for too long. `left`: what is still to be done."""
+        now = time.monotonic()
+        if done != self._last:
+            self._last, self._since = done, now
+        elif now - self._since > self._patience_s:
+            raise Violation("rest", f"for {self._patience_s:g} s nothing was done, and {left}")
 
 
 M = TypeVar("M", bound=Member)

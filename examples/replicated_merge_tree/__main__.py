@@ -22,6 +22,13 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
         help="of each host's session, in seconds (default: %(default)g)",
     )
     parser.add_argument(
+        "--change-every",
+        type=seconds,
+        default=defaults.changes_s,
+        metavar="SECONDS",
+        help="time between two of these: mutation, DROP PARTITION, query on all hosts (default: %(default)g)",
+    )
+    parser.add_argument(
         "--window",
         type=count,
         default=defaults.window,
@@ -31,7 +38,7 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
 
 async def _run(surroundings: Surroundings, options: argparse.Namespace) -> Findings:
     connecting = Connecting(session_timeout_ms=round(options.session_timeout * 1000))
-    settings = Settings(connecting, window=options.window)
+    settings = Settings(connecting, changes_s=options.change_every, window=options.window)
     return await run(
         surroundings,
         hosts=options.hosts,

@@ -34,6 +34,8 @@ class Settings(NamedTuple):
     """An outdated part stays for so long."""
     pause_s: float = 0.2
     """Between two looks for something to merge or to clean up."""
+    changes_s: float = 0.5
+    """Between two mutations, drops of a partition, or DDL queries."""
     cleanup_s: float = 2.0
     """Between two clean-ups of the log, the blocks and the queue of DDL."""
     window: int = 1000

@@ -8,7 +8,7 @@ from collections.abc import Awaitable, Callable
 
 from examples.client import ConnectionLost, Session, ZooKeeperError
 from examples.invariants import Violation
-from examples.member import Period, first_of, forever
+from examples.member import Deadline, Period, first_of, forever
 from examples.program import Findings, Surroundings
 from examples.replicated_merge_tree.changes import drop_partition, mutate
 from examples.replicated_merge_tree.ddl import clean_queue, run_query, work_on_queries
@@ -35,8 +35,8 @@ _TASKS: tuple[Callable[[Host], Awaitable[None]], ...] = (
 _DUPLICATES = 0.1
 _QUORUM_INSERTS = 0.05
 _ROWS = 10
-_BETWEEN_CHANGES_S = 0.5
 _CHANGES = ("query", "mutation", "query", "drop")
+_PROGRESS = ("end of a queue entry", "drop of a range", "removal of old parts")
 
 
 class Load:
@@ -79,7 +79,7 @@ class Load:
             while not self._period.over:
                 group.create_task(self._do(_CHANGES[number % len(_CHANGES)], chance.choice(hosts)))
                 number += 1
-                await asyncio.sleep(_BETWEEN_CHANGES_S)
+                await asyncio.sleep(world.settings.changes_s)
 
     async def _do(self, change: str, host: Host) -> None:
         if change == "query":
@@ -172,8 +172,8 @@ class Observer:
 
     async def wait_for_rest(self) -> None:
         """Wait until all queues are empty and every replica has done everything. Raises Violation."""
-        patience_s = self._world.settings.connecting.patience_s
-        deadline = time.monotonic() + patience_s
+        world = self._world
+        deadline = Deadline(world.settings.connecting.patience_s)
         while True:
             try:
                 left = await self._unfinished()
@@ -181,9 +181,9 @@ class Observer:
                 left = str(error)
             if not left:
                 return
-            if time.monotonic() > deadline:
-                raise Violation("rest", f"after {patience_s:g} s {left}")
-            await asyncio.sleep(self._world.settings.pause_s)
+            copied = [host.pointer for host in world.hosts.values()]
+            deadline.check((copied, [world.steps.done[kind] for kind in _PROGRESS]), left)
+            await asyncio.sleep(world.settings.pause_s)
 
     async def _unfinished(self) -> str:
         """What is still to be done, empty if nothing is."""

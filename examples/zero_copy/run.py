@@ -6,7 +6,7 @@ from collections.abc import Awaitable, Callable
 
 from examples.client import ConnectionLost, Session, ZooKeeperError
 from examples.invariants import Violation
-from examples.member import Period, first_of, forever
+from examples.member import Deadline, Period, first_of, forever
 from examples.program import Findings, Surroundings
 from examples.requests import children, create, get, multi
 from examples.zero_copy.host import Host, Settings, World
@@ -19,6 +19,7 @@ _TASKS: tuple[Callable[[Host], Awaitable[None]], ...] = (
     Host.read,
     Host.propose,
 )
+_PROGRESS = ("unmark",)
 
 
 async def run(
@@ -113,8 +114,8 @@ class Observer:
 
     async def wait_for_rest(self) -> None:
         """Wait until every host has done the log and unmarked what it does not use. Raises Violation."""
-        settings = self._world.settings
-        deadline = time.monotonic() + settings.connecting.patience_s
+        world = self._world
+        deadline = Deadline(world.settings.connecting.patience_s)
         while True:
             try:
                 left = await self._unfinished()
@@ -122,9 +123,9 @@ class Observer:
                 left = str(error)
             if not left:
                 return
-            if time.monotonic() > deadline:
-                raise Violation("rest", f"after {settings.connecting.patience_s:g} s {left}")
-            await asyncio.sleep(settings.pause_s)
+            copied = [host.pointer for host in world.hosts.values()]
+            deadline.check((copied, [world.steps.done[kind] for kind in _PROGRESS]), left)
+            await asyncio.sleep(world.settings.pause_s)
 
     async def _log(self) -> list[Change]:
         session, log = await self._ask(), self._world.paths.log
