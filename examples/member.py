@@ -159,23 +159,6 @@ class Period:
             self._others_done = True
 
 
-class Deadline:
-    """How long hosts may do nothing that brings them nearer to the end, however much there is to do."""
-
-    def __init__(self, patience_s: float) -> None:
-        self._patience_s = patience_s
-        self._last: object = None
-        self._since = time.monotonic()
-
-    def check(self, done: object, left: str) -> None:
-        """Raises Violation if `done` has been the same for too long. `left`: what is still to be done."""
-        now = time.monotonic()
-        if done != self._last:
-            self._last, self._since = done, now
-        elif now - self._since > self._patience_s:
-            raise Violation("rest", f"for {self._patience_s:g} s nothing was done, and {left}")
-
-
 M = TypeVar("M", bound=Member)
 
 

@@ -8,7 +8,8 @@ from collections.abc import Awaitable, Callable
 
 from examples.client import ConnectionLost, Session, ZooKeeperError
 from examples.invariants import Violation
-from examples.member import Deadline, Period, first_of, forever
+from examples.member import Period, first_of, forever
+from examples.observer import Observer
 from examples.program import Findings, Surroundings
 from examples.replicated_merge_tree.changes import drop_partition, mutate
 from examples.replicated_merge_tree.ddl import clean_queue, run_query, work_on_queries
@@ -108,7 +109,7 @@ async def run(
     for number in range(hosts):
         host = Host(world, number)
         world.hosts[host.name] = host
-    observer = Observer(world)
+    observer = TableObserver(world)
     try:
         async with asyncio.TaskGroup() as group:
             await observer.make_nodes()
@@ -142,27 +143,17 @@ async def run(
     )
 
 
-class Observer:
-    """Makes the nodes before the hosts start, and looks at them in the end, with a session of its own."""
+class TableObserver(Observer):
+    """Makes the table, and looks at it."""
 
     def __init__(self, world: World) -> None:
+        super().__init__(world.addresses, world.settings.connecting, world.settings.pause_s)
         self._world = world
-        self._session: Session | None = None
-
-    async def _ask(self) -> Session:
-        if self._session is None or self._session.lost.is_set():
-            self._session = await self._world.settings.connecting.session(self._world.addresses)
-        return self._session
-
-    async def close(self) -> None:
-        """End the session, if there is one."""
-        if self._session is not None:
-            await self._session.close()
 
     async def make_nodes(self) -> None:
         """The table, its replicas, and the queue of DDL."""
         world = self._world
-        session = await self._ask()
+        session = await self.session()
         for path in (world.table.root, world.ddl):
             await make_parents(session, path)
         await session.call(create(world.ddl))
@@ -170,24 +161,15 @@ class Observer:
         for host in world.hosts.values():
             await session.call(multi([create(path, data) for path, data in host.paths.every().items()]))
 
-    async def wait_for_rest(self) -> None:
-        """Wait until all queues are empty and every replica has done everything. Raises Violation."""
+    def done(self) -> object:
+        """Entries of the log that each host has done, and other steps."""
         world = self._world
-        deadline = Deadline(world.settings.connecting.patience_s)
-        while True:
-            try:
-                left = await self._unfinished()
-            except ConnectionLost as error:
-                left = str(error)
-            if not left:
-                return
-            copied = [host.pointer for host in world.hosts.values()]
-            deadline.check((copied, [world.steps.done[kind] for kind in _PROGRESS]), left)
-            await asyncio.sleep(world.settings.pause_s)
+        copied = [host.pointer for host in world.hosts.values()]
+        return copied, [world.steps.done[kind] for kind in _PROGRESS]
 
-    async def _unfinished(self) -> str:
-        """What is still to be done, empty if nothing is."""
-        world, session = self._world, await self._ask()
+    async def unfinished(self) -> str:
+        """See Observer."""
+        world, session = self._world, await self.session()
         await session.call(exists(world.table.root))
         log = (await session.call(children(world.table.log))).names
         end = max((sequence_number(name) + 1 for name in log), default=0)
@@ -215,17 +197,9 @@ class Observer:
                 found.setdefault(partition, []).append(number)
         return found
 
-    async def judge(self) -> None:
-        """Look at everything that is in ZooKeeper. Raises Violation."""
-        while True:
-            try:
-                await self._judge()
-                return
-            except ConnectionLost:
-                continue
-
-    async def _judge(self) -> None:
-        world, judge, session = self._world, self._world.judge, await self._ask()
+    async def look(self) -> None:
+        """See Observer."""
+        world, judge, session = self._world, self._world.judge, await self.session()
         await session.call(exists(world.table.root))
         judge.ddl_at_end(world.queries, world.hosts)
         replicas: dict[str, dict[Part, Content]] = {}

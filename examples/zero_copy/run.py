@@ -4,9 +4,10 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from examples.client import ConnectionLost, Session, ZooKeeperError
+from examples.client import ConnectionLost, ZooKeeperError
 from examples.invariants import Violation
-from examples.member import Deadline, Period, first_of, forever
+from examples.member import Period, first_of, forever
+from examples.observer import Observer
 from examples.program import Findings, Surroundings
 from examples.requests import children, create, get, multi
 from examples.zero_copy.host import Host, Settings, World
@@ -39,7 +40,7 @@ async def run(
     for number in range(hosts):
         host = Host(world, number)
         world.hosts[host.name] = host
-    observer = Observer(world)
+    observer = BucketObserver(world)
     try:
         async with asyncio.TaskGroup() as group:
             await observer.make_nodes()
@@ -89,51 +90,33 @@ async def _write(host: Host, period: Period) -> None:
             await host.insert()
 
 
-class Observer:
-    """Makes the nodes before the hosts start, and looks at them in the end, with a session of its own."""
+class BucketObserver(Observer):
+    """Makes the table, and counts its marks."""
 
     def __init__(self, world: World) -> None:
+        super().__init__(world.addresses, world.settings.connecting, world.settings.pause_s)
         self._world = world
-        self._session: Session | None = None
-
-    async def _ask(self) -> Session:
-        if self._session is None or self._session.lost.is_set():
-            self._session = await self._world.settings.connecting.session(self._world.addresses)
-        return self._session
-
-    async def close(self) -> None:
-        """End the session, if there is one."""
-        if self._session is not None:
-            await self._session.close()
 
     async def make_nodes(self) -> None:
         """The table and its hosts."""
-        paths, session = self._world.paths, await self._ask()
+        paths, session = self._world.paths, await self.session()
         nodes = [*paths.every(), *(paths.host(name) for name in self._world.hosts)]
         await session.call(multi([create(path) for path in nodes]))
 
-    async def wait_for_rest(self) -> None:
-        """Wait until every host has done the log and unmarked what it does not use. Raises Violation."""
+    def done(self) -> object:
+        """Entries of the log that each host has done, and other steps."""
         world = self._world
-        deadline = Deadline(world.settings.connecting.patience_s)
-        while True:
-            try:
-                left = await self._unfinished()
-            except ConnectionLost as error:
-                left = str(error)
-            if not left:
-                return
-            copied = [host.pointer for host in world.hosts.values()]
-            deadline.check((copied, [world.steps.done[kind] for kind in _PROGRESS]), left)
-            await asyncio.sleep(world.settings.pause_s)
+        copied = [host.pointer for host in world.hosts.values()]
+        return copied, [world.steps.done[kind] for kind in _PROGRESS]
 
     async def _log(self) -> list[Change]:
-        session, log = await self._ask(), self._world.paths.log
+        session, log = await self.session(), self._world.paths.log
         names = sorted((await session.call(children(log))).names)
         return [Change.decode((await session.call(get(f"{log}/{name}"))).data) for name in names]
 
-    async def _unfinished(self) -> str:
-        session = await self._ask()
+    async def unfinished(self) -> str:
+        """See Observer."""
+        session = await self.session()
         end = len((await session.call(children(self._world.paths.log))).names)
         for host in self._world.hosts.values():
             if host.pointer < end:
@@ -142,17 +125,9 @@ class Observer:
                 return f"{host.name} has not unmarked {sorted(host.outdated)}"
         return ""
 
-    async def judge(self) -> None:
-        """Look at everything that is in ZooKeeper. Raises Violation."""
-        while True:
-            try:
-                await self._judge()
-                return
-            except ConnectionLost:
-                continue
-
-    async def _judge(self) -> None:
-        world, paths, session = self._world, self._world.paths, await self._ask()
+    async def look(self) -> None:
+        """See Observer."""
+        world, paths, session = self._world, self._world.paths, await self.session()
         table: set[str] = set()
         added: list[str] = []
         for change in await self._log():

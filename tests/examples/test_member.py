@@ -1,14 +1,12 @@
 """Hosts: a session after the other, of which only the last may change anything."""
 
 import asyncio
-import time
 
 import pytest
 
 from codec.constants import ErrorCode
 from examples.client import Address, ConnectionLost, MultiFailed, Session
-from examples.invariants import Violation
-from examples.member import Connecting, Deadline, Member, Period, first_of, forever
+from examples.member import Connecting, Member, Period, first_of, forever
 from examples.meter import Meter
 from examples.requests import create
 from examples.steps import Step, Steps
@@ -67,15 +65,6 @@ async def test_a_period_lasts_as_long_as_what_happens_meanwhile() -> None:
     event.set()
     await period.run_others()
     assert period.over
-
-
-def test_a_deadline_is_for_doing_nothing() -> None:
-    deadline = Deadline(0.0)
-    for done in range(3):
-        deadline.check(done, "more is left")
-    time.sleep(0.001)
-    with pytest.raises(Violation, match="rest: for 0 s nothing was done, and more is left"):
-        deadline.check(2, "more is left")
 
 
 def test_the_first_exception_of_groups() -> None:

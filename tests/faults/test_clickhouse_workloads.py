@@ -72,7 +72,7 @@ async def test_replicated_tables_and_zero_copy(cluster: Cluster, proxies: list[Z
         writers=1,
         seconds=1.0,
         seed=1,
-        settings=Settings(storm.CONNECTING, window=50, old_parts_s=1.0),
+        settings=Settings(storm.CONNECTING, least_to_merge=2, window=50, old_parts_s=1.0),
         meanwhile=faults,
     )
     shared = zero_copy.run(
@@ -80,7 +80,7 @@ async def test_replicated_tables_and_zero_copy(cluster: Cluster, proxies: list[Z
         hosts=3,
         seconds=1.0,
         seed=1,
-        settings=ZeroCopySettings(storm.CONNECTING),
+        settings=ZeroCopySettings(storm.CONNECTING, to_merge=2),
         meanwhile=wait,
     )
     async with asyncio.TaskGroup() as group:
