@@ -57,7 +57,7 @@ async def _process(host: Host, step: Step, name: str) -> None:
     if name not in host.executed:
         host.executed.add(name)
         host.world.judge.executed(host.name, name)
-    await step.multi(delete(active), create(f"{paths.finished}/{host.name}", b"0\n"))
+    await step.multi(delete(active), create(f"{paths.finished}/{host.name}", b"0\n"), host.fence)
 
 
 async def _make_status_nodes(step: Step, paths: QueryPaths) -> None:

@@ -17,7 +17,7 @@ from examples.replicated_merge_tree.judge import Judge
 from examples.replicated_merge_tree.parts import Content, Part, digest
 from examples.replicated_merge_tree.paths import TablePaths, sequence_number
 from examples.replicated_merge_tree.queue import Queue, Queued
-from examples.requests import Request, children, create, delete, exists, get, set_data
+from examples.requests import Request, children, create, delete, exists, get, multi, set_data
 from examples.steps import Step, Steps
 
 BATCH = 100
@@ -110,6 +110,8 @@ class Host(Member):
         self.finished_queries: set[str] = set()
         """Those of which it knows that ZooKeeper knows it."""
         self.known_partitions: set[str] = set()
+        self.postponed: dict[str, tuple[float, float]] = {}
+        """Identity of an entry whose part no replica had -> when to search again, and the last pause."""
         self.pull_lock = asyncio.Lock()
         self.work = asyncio.Event()
         """Set when the queue has something new, or something may go on."""
@@ -207,7 +209,7 @@ class Host(Member):
         self.still(step)
         self._removing_entries.update(nodes)
         try:
-            await step.all(*(delete(f"{self.paths.queue}/{node}") for node in nodes))
+            await step.all(*(multi([delete(f"{self.paths.queue}/{node}"), self.fence]) for node in nodes))
         except ZooKeeperError as error:
             raise Violation("queue", f"{self.name} lost an entry of its queue: {error}") from error
         for node in nodes:

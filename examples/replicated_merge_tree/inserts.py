@@ -1,5 +1,6 @@
 """Inserts: a block number, one multi, and maybe a wait for a quorum. ClickHouse: ReplicatedMergeTreeSink"""
 
+import asyncio
 from typing import Any, NamedTuple
 
 from codec.constants import CreateMode, ErrorCode
@@ -52,7 +53,7 @@ async def insert(host: Host, batch: Batch) -> Part | None:
 async def _store(host: Host, step: Step, batch: Batch) -> Part | None:
     """Put the block into the table; None if it is there already."""
     while True:
-        active_version = await _before_a_quorum(host, step) if batch.quorum else -1
+        active_version = await _before_a_quorum(host, step, batch.quorum) if batch.quorum else -1
         await ensure_partition(host, step, batch.partition)
         lock = await _lock(host, step, batch)
         if lock is None:
@@ -139,17 +140,20 @@ async def _commit(host: Host, step: Step, batch: Batch, part: Part, lock: str, a
     return True
 
 
-async def _before_a_quorum(host: Host, step: Step) -> int:
+async def _before_a_quorum(host: Host, step: Step, quorum: int) -> int:
     """Wait until enough replicas are active and no other insert waits for its quorum; is_active's version."""
     while True:
+        status, watch = await step.watched(exists(host.table.quorum_status))
+        if status is not None:
+            await watch.wait()
+            continue
         replicas = (await step.call(children(host.table.replicas))).names
         others = [name for name in replicas if name != host.name]
         active = await step.all(*(exists(host.table.replica(name).is_active) for name in others))
-        status, watch = await step.watched(exists(host.table.quorum_status))
         ours = await step.call(exists(host.paths.is_active))
-        if ours is not None and status is None and sum(stat is not None for stat in active) > 0:
+        if ours is not None and sum(stat is not None for stat in active) >= quorum - 1:
             return ours.version
-        await watch.wait(host.world.settings.pause_s)
+        await asyncio.sleep(host.world.settings.pause_s)
 
 
 async def _wait_for_quorum(host: Host, step: Step, part: Part) -> None:

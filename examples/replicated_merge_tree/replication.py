@@ -16,6 +16,9 @@ from examples.replicated_merge_tree.selection import missing_mutations
 from examples.requests import children, delete, exists, get, maybe, set_data
 from examples.steps import Step
 
+_LONGEST_PAUSE_S = 3.0
+"""Between two searches for a part that no replica has. A search asks for two nodes of every replica."""
+
 
 class Pulled(NamedTuple):
     """What a look at the log returns."""
@@ -104,9 +107,17 @@ async def _make(host: Host, entry: Entry) -> bool:
         with host.world.steps.step(entry.kind, await host.session()) as step:
             await _agree_and_commit(host, step, entry.part, await _made(host, step, entry))
         return True
+    before, pause = host.postponed.get(entry.identity, (0.0, 0.0))
+    if time.monotonic() < before:
+        return False
     with host.world.steps.step("fetch", await host.session()) as step:
         step.counts = await _fetch(host, step, entry)
-        return step.counts
+    if step.counts:
+        host.postponed.pop(entry.identity, None)
+    else:
+        pause = min(max(2 * pause, host.world.settings.pause_s), _LONGEST_PAUSE_S)
+        host.postponed[entry.identity] = (time.monotonic() + pause, pause)
+    return step.counts
 
 
 async def _made(host: Host, step: Step, entry: Entry) -> Content:
