@@ -1,0 +1,85 @@
+"""Makes a workload's nodes before its hosts start, and looks at them in the end, in a session of its own."""
+
+import asyncio
+import time
+from collections.abc import Sequence
+
+from examples.client import Address, ConnectionLost, Session
+from examples.invariants import Violation
+from examples.member import Connecting
+
+
+class Observer:
+    """A subclass says what is to be done, and what must hold."""
+
+    def __init__(self, addresses: Sequence[Address], connecting: Connecting, pause_s: float) -> None:
+        """`pause_s`: between two looks."""
+        self._addresses = addresses
+        self._connecting = connecting
+        self._pause_s = pause_s
+        self._session: Session | None = None
+
+    async def make_nodes(self) -> None:
+        """Create what the hosts need. Raises ConnectionLost."""
+        raise NotImplementedError
+
+    async def unfinished(self) -> str:
+        """What the hosts still have to do, empty if nothing. Raises ConnectionLost."""
+        raise NotImplementedError
+
+    def done(self) -> object:
+        """Something that changes when the hosts do what they have to."""
+        raise NotImplementedError
+
+    async def look(self) -> None:
+        """Compare what is in ZooKeeper with what the hosts know. Raises Violation or ConnectionLost."""
+        raise NotImplementedError
+
+    async def session(self) -> Session:
+        """The session, a new one if it was lost. Raises ConnectionLost."""
+        if self._session is None or self._session.lost.is_set():
+            self._session = await self._connecting.session(self._addresses)
+        return self._session
+
+    async def wait_for_rest(self) -> None:
+        """Wait until the hosts have done everything. Raises Violation."""
+        deadline = Deadline(self._connecting.patience_s)
+        while True:
+            try:
+                left = await self.unfinished()
+            except ConnectionLost as error:
+                left = str(error)
+            if not left:
+                return
+            deadline.check(self.done(), left)
+            await asyncio.sleep(self._pause_s)
+
+    async def judge(self) -> None:
+        """Look at everything. Raises Violation."""
+        while True:
+            try:
+                return await self.look()
+            except ConnectionLost:
+                await asyncio.sleep(self._pause_s)
+
+    async def close(self) -> None:
+        """End the session, if there is one."""
+        if self._session is not None:
+            await self._session.close()
+
+
+class Deadline:
+    """How long hosts may do nothing that brings them nearer to the end, however much there is to do."""
+
+    def __init__(self, patience_s: float) -> None:
+        self._patience_s = patience_s
+        self._last: object = None
+        self._since = time.monotonic()
+
+    def check(self, done: object, left: str) -> None:
+        """Raises Violation if `done` has been the same for too long. `left`: what is still to be done."""
+        now = time.monotonic()
+        if done != self._last:
+            self._last, self._since = done, now
+        elif now - self._since > self._patience_s:
+            raise Violation("rest", f"for {self._patience_s:g} s nothing was done, and {left}")

@@ -1,0 +1,25 @@
+"""Paths of tables and queries."""
+
+import pytest
+
+from examples.replicated_merge_tree.paths import QueryPaths, TablePaths, sequence_number
+
+
+def test_parents_come_first() -> None:
+    table = TablePaths("/t")
+    for paths in (table.every(), list(table.replica("r").every())):
+        assert all(path.rpartition("/")[0] in paths for path in paths[1:])
+
+
+def test_names_of_clickhouse() -> None:
+    table = TablePaths("/t")
+    assert table.block("p_1") == "/t/blocks/p_1"
+    assert table.numbers("p") == "/t/block_numbers/p"
+    assert table.replica("r").part("p_0_0_0") == "/t/replicas/r/parts/p_0_0_0"
+    assert QueryPaths("/ddl", "query-0000000001").finished == "/ddl/query-0000000001/finished"
+
+
+def test_numbers_of_sequential_nodes() -> None:
+    assert sequence_number("/t/log/log-0000000012") == 12
+    with pytest.raises(ValueError, match="invalid literal"):
+        sequence_number("/t/log/other")

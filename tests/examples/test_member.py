@@ -1,0 +1,72 @@
+"""Hosts: a session after the other, of which only the last may change anything."""
+
+import asyncio
+
+import pytest
+
+from codec.constants import ErrorCode
+from examples.client import Address, ConnectionLost, MultiFailed, Session
+from examples.member import Connecting, Member, Period, first_of, forever
+from examples.meter import Meter
+from examples.requests import create
+from examples.steps import Step, Steps
+from tests.harness import ZketcdServer
+from tests.harness.waiting import eventually
+
+
+class Settling(Member):
+    settled = 0
+
+    async def settle(self, step: Step) -> None:
+        del step
+        self.settled += 1
+
+
+async def test_a_session_fences_the_one_before_it_off(zketcd_server: ZketcdServer) -> None:
+    addresses = [Address("127.0.0.1", zketcd_server.port)]
+    session = await Session.open(addresses[0])
+    await session.call(create("/host"))
+    member = Settling("host", 0, "/host", addresses, Connecting(), Meter(), Steps())
+    async with asyncio.TaskGroup() as group:
+        holding = group.create_task(forever(member, Settling.hold))
+        first = await member.session()
+        fence = member.fence
+        await first.multi(create("/one"), fence)
+        first.drop()
+
+        async def has_another() -> bool:
+            return (await member.session()) is not first
+
+        await eventually(has_another, "another session", 60.0)
+        second = await member.session()
+        with pytest.raises(ConnectionLost):
+            member.still(Step(first))
+        member.still(Step(second))
+        with pytest.raises(MultiFailed) as failed:
+            await session.multi(create("/two"), fence)  # as if the first one's came late
+        assert (failed.value.failed, failed.value.code) == (1, ErrorCode.BAD_VERSION)
+        await second.multi(create("/two"), member.fence)
+        assert member.settled == 2
+        holding.cancel()
+    await member.close()
+    await session.close()
+
+
+async def test_a_period_lasts_as_long_as_what_happens_meanwhile() -> None:
+    event = asyncio.Event()
+
+    async def meanwhile() -> None:
+        await event.wait()
+
+    assert Period(0.0).over
+    assert not Period(3600.0).over
+    period = Period(0.0, meanwhile)
+    assert not period.over
+    event.set()
+    await period.run_others()
+    assert period.over
+
+
+def test_the_first_exception_of_groups() -> None:
+    error = ValueError("first")
+    assert first_of(BaseExceptionGroup("", [ExceptionGroup("", [error]), KeyError()])) is error

@@ -1,0 +1,35 @@
+"""Steps are counted with their requests."""
+
+import pytest
+
+from examples.client import Address, Session, ZooKeeperError
+from examples.requests import check, children, create, exists, get
+from examples.steps import Step, Steps
+from tests.harness import ZketcdServer
+
+
+async def test_a_step_counts_its_requests(zketcd_server: ZketcdServer) -> None:
+    session = await Session.open(Address("127.0.0.1", zketcd_server.port))
+    steps = Steps()
+    with steps.step("some", session) as step:
+        await step.call(create("/a"))
+        (names, _), watch = await step.watched(children("/a"))
+        await step.all(exists("/a"), exists("/b"))
+        await step.multi(create("/a/b"), check("/a"))
+        assert names == []
+        assert await watch.wait(60.0)
+    with steps.step("some", session) as step:
+        step.counts = False
+    with pytest.raises(ZooKeeperError), steps.step("some", session) as step:
+        await step.all(get("/a"), get("/missing"), get("/a"))
+    assert steps.done == {"some": 1}
+    assert sum(steps.latencies["some"].values()) == 1
+    assert steps.facts() == {"some: done": 1, "some: requests for one": 5.0}
+    await session.close()
+
+
+def test_a_step_goes_on_with_another_session() -> None:
+    first, second = object(), object()
+    step = Step(first)  # type: ignore[arg-type]
+    step.session = second  # type: ignore[assignment]
+    assert step.counts
