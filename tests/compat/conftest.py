@@ -56,28 +56,28 @@ def _doubles() -> bool:
     return os.environ.get("ZKETCD_DIFF_SUBJECT") == "zookeeper"
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def oracle() -> Iterator[Server]:
     """Real ZooKeeper."""
     with real_zookeeper() as server:
         yield Server("zookeeper", (server.port,))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def subject(etcd_server: EtcdServer) -> Iterator[Server]:
     """What is held against ZooKeeper: one zketcd."""
     with real_zookeeper() if _doubles() else zketcd_proxy(etcd_server, "/compat") as server:
         yield Server(server.kind, (server.port,))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def pair_oracle() -> Iterator[Server]:
     """The real ZooKeeper beside `pair`: the root node's Stat tells how much a server has been through."""
     with real_zookeeper() as server:
         yield Server("zookeeper", (server.port,))
 
 
-@pytest.fixture(scope="package")
+@pytest.fixture(scope="session")
 def pair(etcd_server: EtcdServer) -> Iterator[Server]:
     """Two zketcd that serve one tree."""
     if _doubles():
