@@ -9,7 +9,9 @@ import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
+from functools import partial
 from pathlib import Path
+from typing import TypeVar
 from urllib.parse import urlsplit
 
 from proxy.etcd import failures, wire
@@ -43,6 +45,8 @@ from proxy.etcd.transport import (
     TransportMissing,
 )
 from proxy.support.tasks import Tasks
+
+_Answer = TypeVar("_Answer")
 
 _TXN = "/etcdserverpb.KV/Txn"
 _RANGE = "/etcdserverpb.KV/Range"
@@ -265,7 +269,7 @@ class EtcdClient:
 
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
         """Commit `txn`."""
-        return wire.decode_txn(txn, await self._call(_TXN, wire.encode_txn(txn), timeout))
+        return await self._call(_TXN, wire.encode_txn(txn), timeout, partial(wire.decode_txn, txn))
 
     def begin_txn(self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]) -> None:
         """As `txn`, but the answer goes to a callback: no task has to be started, nor woken."""
@@ -274,9 +278,15 @@ class EtcdClient:
 
         def answered(answer: bytes | RpcError) -> None:
             if not isinstance(answer, RpcError):
+                try:
+                    result = wire.decode_txn(txn, answer)
+                except EtcdUnknown as garbled:
+                    self._garbled(member, "Txn", garbled)
+                    on_answer(garbled)
+                    return
                 self.last_contact = time.monotonic()
                 self.calls.answered("Txn", time.monotonic_ns() - asked)
-                on_answer(wire.decode_txn(txn, answer))
+                on_answer(result)
                 return
             failure = self.failure(member, answer.details)
             self.calls.failed("Txn", failure)
@@ -306,7 +316,7 @@ class EtcdClient:
 
     async def range(self, get: Get, timeout: float) -> RangeResult:
         """Read; linearizable unless a revision is given."""
-        return wire.decode_range(await self._call(_RANGE, wire.encode_get(get), timeout))
+        return await self._call(_RANGE, wire.encode_get(get), timeout, wire.decode_range)
 
     async def range_pages(
         self, start: bytes, end: bytes, revision: int, *, page_bytes: int = 4 << 20, timeout: float = 30.0
@@ -348,17 +358,20 @@ class EtcdClient:
     async def lease_grant(self, lease_id: int, ttl: int, timeout: float = 5.0) -> int:
         """Make lease `lease_id` for `ttl` seconds; returns the seconds that etcd granted."""
         request = pb.LeaseGrantRequest(ttl=ttl, id=lease_id).SerializeToString()
-        return pb.LeaseGrantResponse.FromString(await self._call(_LEASE_GRANT, request, timeout)).ttl
+        return (
+            await self._call(_LEASE_GRANT, request, timeout, partial(wire.decode, pb.LeaseGrantResponse))
+        ).ttl
 
     async def lease_revoke(self, lease_id: int, timeout: float = 5.0) -> None:
         """End a lease, deleting its keys."""
-        await self._call(_LEASE_REVOKE, pb.LeaseRevokeRequest(id=lease_id).SerializeToString(), timeout)
+        request = pb.LeaseRevokeRequest(id=lease_id).SerializeToString()
+        await self._call(_LEASE_REVOKE, request, timeout, partial(wire.decode, pb.LeaseRevokeResponse))
 
     async def lease_time_to_live(self, lease_id: int, timeout: float = 5.0) -> Lease:
         """What is left of a lease; one that is gone is no error but has `ttl` -1."""
         request = pb.LeaseTimeToLiveRequest(id=lease_id, keys=True).SerializeToString()
-        response = pb.LeaseTimeToLiveResponse.FromString(
-            await self._call(_LEASE_TIME_TO_LIVE, request, timeout)
+        response = await self._call(
+            _LEASE_TIME_TO_LIVE, request, timeout, partial(wire.decode, pb.LeaseTimeToLiveResponse)
         )
         return Lease(response.ttl, response.granted_ttl, list(response.keys))
 
@@ -370,8 +383,7 @@ class EtcdClient:
 
     async def status(self, timeout: float = 5.0) -> Status:
         """Ask the current endpoint's member, which answers even without a quorum."""
-        data = await self._call(_STATUS, b"", timeout)
-        response = pb.StatusResponse.FromString(data)
+        response = await self._call(_STATUS, b"", timeout, partial(wire.decode, pb.StatusResponse))
         header = response.header
         return Status(
             response.version,
@@ -400,7 +412,7 @@ class EtcdClient:
         joiner = wire.FragmentJoiner()
 
         def take(data: bytes) -> None:
-            response = pb.WatchResponse.FromString(data)
+            response = wire.decode(pb.WatchResponse, data)
             if response.canceled:
                 raise self._watch_error(response)
             message = joiner.feed(response)
@@ -424,19 +436,28 @@ class EtcdClient:
         for member in self._members:
             await member.channel.close()
 
-    async def _call(self, method: str, request: bytes, timeout: float) -> bytes:
+    async def _call(
+        self, method: str, request: bytes, timeout: float, decode: Callable[[bytes], _Answer]
+    ) -> _Answer:
         if self._user and not self._token:
             await self._authenticate("", timeout)
         token = self._token
         try:
-            return await self._attempt(method, request, timeout)
+            return await self._attempt(method, request, timeout, decode)
         except EtcdRefused as refusal:
             if not self._user or refusal.message not in failures.STALE_TOKEN:
                 raise
         await self._authenticate(token, timeout)
-        return await self._attempt(method, request, timeout)
+        return await self._attempt(method, request, timeout, decode)
 
-    async def _attempt(self, method: str, request: bytes, timeout: float) -> bytes:
+    def _garbled(self, member: "_Member", method: str, error: EtcdUnknown) -> None:
+        """`member` has sent an answer that is none: another one may do better."""
+        self.leave(member)
+        self.calls.failed(method, error)
+
+    async def _attempt(
+        self, method: str, request: bytes, timeout: float, decode: Callable[[bytes], _Answer]
+    ) -> _Answer:
         member = self._member
         asked = time.monotonic_ns()
         try:
@@ -445,9 +466,14 @@ class EtcdClient:
             failure = self.failure(member, error.details)
             self.calls.failed(method.rpartition("/")[2], failure)
             raise failure from None
+        try:
+            answer = decode(response)
+        except EtcdUnknown as garbled:
+            self._garbled(member, method.rpartition("/")[2], garbled)
+            raise
         self.last_contact = time.monotonic()
         self.calls.answered(method.rpartition("/")[2], time.monotonic_ns() - asked)
-        return response
+        return answer
 
     async def _authenticate(self, stale: str, timeout: float) -> None:
         async with self._authenticating:
@@ -456,8 +482,8 @@ class EtcdClient:
             request = pb.AuthenticateRequest(name=self._user, password=self._password).SerializeToString()
             try:
                 self._metadata = ()
-                response = pb.AuthenticateResponse.FromString(
-                    await self._attempt(_AUTHENTICATE, request, timeout)
+                response = await self._attempt(
+                    _AUTHENTICATE, request, timeout, partial(wire.decode, pb.AuthenticateResponse)
                 )
             except EtcdRefused as refusal:
                 if refusal.message != failures.AUTH_NOT_ENABLED:

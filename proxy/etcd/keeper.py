@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from proxy.etcd import rpc_pb2 as pb
+from proxy.etcd import wire
 from proxy.etcd.model import EtcdError, EtcdUnknown
 
 _LOG = logging.getLogger(__name__)
@@ -100,7 +101,7 @@ class LeaseKeeper:
             self._wake.clear()
 
     def _take(self, answer: bytes) -> None:
-        response = pb.LeaseKeepAliveResponse.FromString(answer)
+        response = wire.decode(pb.LeaseKeepAliveResponse, answer)
         self._delay = _FIRST_DELAY
         sent = self._sent.pop(response.id, None)
         # Of two requests for one lease the time of the first counts: too early, never too late.

@@ -6,9 +6,25 @@ prove them equal to what protobuf reads and writes. Everything else uses the gen
 """
 
 from collections.abc import Sequence
+from typing import TypeVar
+
+from google.protobuf.message import DecodeError, Message
 
 from proxy.etcd import rpc_pb2 as pb
-from proxy.etcd.model import Compare, Get, KeyValue, Op, Put, RangeResult, Txn, TxnResult, WatchMessage
+from proxy.etcd.model import (
+    Compare,
+    EtcdUnknown,
+    Get,
+    KeyValue,
+    Op,
+    Put,
+    RangeResult,
+    Txn,
+    TxnResult,
+    WatchMessage,
+)
+
+Answer = TypeVar("Answer", bound=Message)
 
 # Field tags, (number << 3 | wire type), as rpc.proto numbers them.
 _TXN_COMPARE, _TXN_SUCCESS, _TXN_FAILURE = b"\x0a", b"\x12", b"\x1a"
@@ -96,15 +112,26 @@ def _append_ops(parts: list[bytes], tag: bytes, ops: Sequence[Op]) -> None:
         parts += (tag, varint[len(kind) + len(length) + len(body)], kind, length, body)
 
 
+def decode(kind: type[Answer], answer: bytes) -> Answer:
+    """Read an answer. Raises EtcdUnknown for bytes that are no such message: the outcome is unknown."""
+    try:
+        return kind.FromString(answer)
+    except DecodeError as error:
+        raise EtcdUnknown(f"etcd's answer of {len(answer)} bytes is not understood: {error}") from None
+
+
 def decode_txn(txn: Txn, response: bytes) -> TxnResult:
-    """Read the TxnResponse to `txn`. Nested results carry the revision of the whole."""
-    message = pb.TxnResponse.FromString(response)
-    return _txn_result(txn, message, message.header.revision)
+    """Read the TxnResponse to `txn`. Nested results carry the revision of the whole. Raises EtcdUnknown."""
+    try:
+        message = pb.TxnResponse.FromString(response)  # as `decode`, at a call less for each Txn
+        return _txn_result(txn, message, message.header.revision)
+    except (DecodeError, IndexError) as error:
+        raise EtcdUnknown(f"etcd's answer of {len(response)} bytes is not understood: {error}") from None
 
 
 def decode_range(response: bytes) -> RangeResult:
-    """Read a RangeResponse."""
-    message = pb.RangeResponse.FromString(response)
+    """Read a RangeResponse. Raises EtcdUnknown."""
+    message = decode(pb.RangeResponse, response)
     return _range_result(message, message.header.revision)
 
 
@@ -127,6 +154,8 @@ def _range_result(message: pb.RangeResponse, revision: int) -> RangeResult:
         KeyValue(kv.key, kv.value, kv.create_revision, kv.mod_revision, kv.version, kv.lease)
         for kv in message.kvs
     ]
+    if message.more and not kvs:
+        raise EtcdUnknown("etcd's answer has no keys and says that there are more")
     return RangeResult(kvs, message.more, message.count, revision)
 
 
@@ -154,6 +183,8 @@ class FragmentJoiner:
             return WatchMessage(revision, events)
         events = self._held
         events.extend(response.events)
+        if not events:
+            return None
         last = events[-1].kv.mod_revision
         whole = len(events) - 1
         while whole and events[whole - 1].kv.mod_revision == last:

@@ -5,7 +5,7 @@ import contextlib
 import itertools
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
@@ -29,7 +29,7 @@ from proxy.etcd.model import (
     TxnResult,
     WatchMessage,
 )
-from proxy.etcd.transport import HTTP2, TRANSPORTS, TransportMissing
+from proxy.etcd.transport import HTTP2, TRANSPORTS, AnyCall, Metadata, RpcError, TransportMissing
 from tests.harness import EtcdServer, free_port
 from tests.harness.process import REPOSITORY, find_program
 from tests.harness.waiting import eventually
@@ -650,3 +650,51 @@ async def test_a_page_that_cannot_be_had_is_told_in_its_turn(caplog: pytest.LogC
         break
     await client.close()
     assert not caplog.records
+
+
+class _Garbled:
+    """A channel whose member answers everything with bytes that are no message."""
+
+    def __init__(self, host: str, port: int, tls: Tls | None) -> None:
+        self.address = f"{host}:{port}"
+
+    async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
+        return b"\0"
+
+    def begin(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float,
+        metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
+    ) -> bool:
+        on_answer(b"\0")
+        return True
+
+    async def stream(self, path: str, metadata: Metadata = ()) -> AnyCall:
+        raise RpcError("no streams")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+async def test_an_answer_that_is_no_message_is_an_unknown_outcome() -> None:
+    """Found by fuzzing: DecodeError came out of each of these, and `begin_txn` never called back."""
+    client = EtcdClient(["http://one:2379", "http://two:2379"], connect=_Garbled)
+    asks: list[Callable[[], Awaitable[object]]] = [
+        lambda: client.txn(put(), LONG),
+        lambda: client.range(Get(b"a"), LONG),
+        lambda: client.lease_grant(1, 5),
+        lambda: client.lease_time_to_live(1),
+        client.status,
+    ]
+    for ask in asks:
+        before = client.endpoint
+        with pytest.raises(EtcdUnknown):
+            await ask()
+        assert client.endpoint != before  # another member may do better
+    answers: list[object] = []
+    client.begin_txn(put(), LONG, answers.append)
+    assert [type(answer) for answer in answers] == [EtcdUnknown]
+    await client.close()

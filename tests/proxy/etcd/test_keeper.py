@@ -168,3 +168,18 @@ async def test_the_time_at_which_an_answered_request_was_sent() -> None:
         await stream.sent.get()
         stream.answer(1, 0)
         assert await answered.get() == (0, second)
+
+
+async def test_an_answer_that_is_no_message_breaks_the_stream_and_not_the_keeper() -> None:
+    """Found by fuzzing: the keeper ended, and with it every lease."""
+    alive: asyncio.Queue[tuple[int, int]] = asyncio.Queue()
+    played = Played(lambda lease, ttl: alive.put_nowait((lease, ttl)))
+    async with running(played) as keeper:
+        keeper.send(7)
+        broken = await played.opened.get()
+        await broken.sent.get()
+        broken.answers.put_nowait(b"\0")
+        stream = await played.opened.get()
+        assert await stream.sent.get() == 7
+        stream.answer(7, 5)
+        assert await alive.get() == (7, 5)

@@ -1,6 +1,6 @@
 """The hand-written encoding says what protobuf says, and answers are read whole."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import pytest
 from hypothesis import given
@@ -8,7 +8,19 @@ from hypothesis import strategies as st
 
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd import wire
-from proxy.etcd.model import Compare, Delete, Get, KeyValue, Op, Put, RangeResult, Txn, TxnResult, txn_size
+from proxy.etcd.model import (
+    Compare,
+    Delete,
+    EtcdUnknown,
+    Get,
+    KeyValue,
+    Op,
+    Put,
+    RangeResult,
+    Txn,
+    TxnResult,
+    txn_size,
+)
 from tests.proxy.etcd.strategies import txns
 
 NUMBERS = st.one_of(
@@ -150,3 +162,34 @@ def test_an_unfragmented_response_is_handed_through(events: tuple[int, ...]) -> 
     assert message is not None
     assert message.revision == 100
     assert list(message.events) == list(whole.events)
+
+
+# Found by fuzzing: answers that are no messages, or not those to their request, raised what nobody expected.
+
+
+@pytest.mark.parametrize("read", [wire.decode_range, lambda data: wire.decode_txn(Txn([], [], []), data)])
+def test_bytes_that_are_no_message_leave_the_outcome_unknown(read: Callable[[bytes], object]) -> None:
+    with pytest.raises(EtcdUnknown, match="etcd's answer"):
+        read(b"\0")
+
+
+@pytest.mark.parametrize("inner", [Get(b"a"), Txn([], [Get(b"a")], [])])
+def test_an_answer_with_too_few_results_leaves_the_outcome_unknown(inner: Op) -> None:
+    answer = pb.TxnResponse(succeeded=True).SerializeToString()
+    with pytest.raises(EtcdUnknown, match="etcd's answer"):
+        wire.decode_txn(Txn([], [inner], []), answer)
+
+
+def test_a_page_without_keys_that_says_there_are_more_is_no_answer() -> None:
+    with pytest.raises(EtcdUnknown, match="more"):
+        wire.decode_range(pb.RangeResponse(more=True).SerializeToString())
+
+
+def test_a_fragment_without_events_changes_nothing() -> None:
+    joiner = wire.FragmentJoiner()
+    assert joiner.feed(response(True)) is None
+    assert joiner.feed(response(True, 5)) is None
+    assert joiner.feed(response(True)) is None
+    last = joiner.feed(response(False, 5))
+    assert last is not None
+    assert [event.kv.mod_revision for event in last.events] == [5, 5]
