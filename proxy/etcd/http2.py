@@ -480,10 +480,11 @@ class Connection(asyncio.Protocol):
                     self._acks_since = self.loop.time()
                 self._acks.append(_frame(_PING, _ACK, 0, payload))
         elif kind == _RST_STREAM:
+            (code,) = _WORD.unpack(payload)  # before the call is out of reach of `_lose`
             call = self._calls.pop(stream, None)
             self._blocked.pop(stream, None)
             if call is not None:
-                call.fail(f"reset by the server, code {_WORD.unpack(payload)[0]}")
+                call.fail(f"reset by the server, code {code}")
         elif kind == _GOAWAY:
             self._take_goaway(_WORD.unpack_from(payload)[0] & _LAST_STREAM)
         # Other kinds are to be passed over (RFC 9113, 4.1).

@@ -456,6 +456,7 @@ async def test_a_stream_goes_on_before_a_call_whose_end_came_earlier() -> None:
         (b"\0\0\x01\x01\x00\0\0\0\x01\x88" + b"\0\0\0\0\0\0\0\0\x01", "headers without their end"),
         (b"\0\0\0\x09\0\0\0\0\x01", "a continuation of nothing"),
         (b"\0\0\x01\x08\0\0\0\0\x01\0", "not understood"),
+        (b"\0\0\x01\x03\0\0\0\0\x01\0", "not understood"),  # found by fuzzing: the call never ended
     ],
 )
 async def test_garbage_ends_the_connection(frames: bytes, words: str) -> None:
