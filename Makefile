@@ -135,6 +135,10 @@ stages: setup-dev ## Measure the proxy alone: CPU time or function calls by stag
 simulate: setup-dev ## Simulate the whole system on seeds, under faults; ARGS=--planted finds the planted faults
 	@exec $(VENV)/python -m proof.simulation $(ARGS)
 
+.PHONY: fuzz
+fuzz: setup-dev ## Fuzz what takes bytes from clients, etcd and ZooKeeper's files, until it is stopped or finds something
+	@exec $(VENV)/python -m proof.fuzzing $(ARGS)
+
 .PHONY: docs
 docs: setup-dev ## Build the site of the documents in build/site; fails if a link leads nowhere
 	@$(VENV)/python tools/make_docs.py build && echo build/site/README.html

@@ -297,7 +297,7 @@ async def test_starts_while_etcd_compacts_all_the_time(etcd_server: EtcdServer, 
             revision = (await client.status()).revision
             request = pb.CompactionRequest(revision=revision).SerializeToString()
             with contextlib.suppress(EtcdRefused):
-                await client._call("/etcdserverpb.KV/Compact", request, 5)
+                await client._call("/etcdserverpb.KV/Compact", request, 5, bytes)
             await asyncio.sleep(0.1)
         await client.close()
 

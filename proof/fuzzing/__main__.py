@@ -1,0 +1,172 @@
+"""`python -m proof.fuzzing`: fuzz what takes bytes from clients, from etcd, and from a ZooKeeper's disk.
+
+The exit code is 0 if the invariant held, 1 if an input broke it, 2 for bad usage.
+"""
+
+import argparse
+import sys
+import time
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+
+from proof.fuzzing import atheris_engine, corpus, findings
+from proof.fuzzing.engine import Fuzzer, distill, until
+from proof.fuzzing.seeds import seeds_of
+from proof.fuzzing.target import Target
+from proof.fuzzing.targets import TARGETS
+
+_BUILD = Path("build/fuzzing")
+# Seconds of one target's turn, in runs that go on.
+_TURN = 30.0
+# Inputs of a target in the repository.
+_MOST_COMMITTED = 40
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run from the command line."""
+    parser = _parser()
+    given = parser.parse_args(arguments)
+    chosen = _chosen(parser, given.targets)
+    if given.list:
+        for target in chosen:
+            print(f"{target.name:16} {target.about}")
+        return 0
+    if given.repeat is not None:
+        return _repeat(parser, chosen, given.repeat)
+    if given.distill:
+        for target in chosen:
+            inputs = distill(
+                target, [*seeds_of(target.name), *_inputs(target, given.corpus)], _MOST_COMMITTED
+            )
+            corpus.commit(target.name, target.about, inputs)
+            print(f"{target.name}: {len(inputs)} inputs, {sum(map(len, inputs))} bytes")
+        return 0
+    if given.engine == "atheris" and not atheris_engine.is_installed():
+        parser.error("atheris is not installed; `make setup-dev` installs it where it has a wheel (x86-64)")
+    try:
+        return _fuzz(chosen, given)
+    except KeyboardInterrupt:
+        return 0
+
+
+def _fuzz(chosen: Sequence[Target], given: argparse.Namespace) -> int:
+    """Give each target its turn, once or for ever."""
+    signatures: set[tuple[str, str]] = set()
+    total, begun, turn = 0, time.monotonic(), 0
+    while True:
+        for target in chosen:
+            seconds = _TURN if given.seconds is None else given.seconds / len(chosen)
+            began, executions = time.monotonic(), 0
+            inputs = _inputs(target, given.corpus)
+            if given.engine == "atheris":
+                explored = atheris_engine.explore(target.name, inputs, given.seed + turn, seconds)
+                inputs += explored.inputs
+                corpus.keep(target.name, given.corpus, explored.inputs)
+                seconds, executions = 0.0, explored.executions
+            fuzzer = Fuzzer(target, inputs, given.seed + turn)
+            fuzzer.run(until(seconds))
+            corpus.keep(target.name, given.corpus, fuzzer.new)
+            executions += fuzzer.executions
+            total += executions
+            took = time.monotonic() - began
+            print(
+                f"{target.name:16} {executions:8} executions {executions / took:7.0f}/s"
+                f" {fuzzer.lines:5} of {fuzzer.total_lines} lines {len(fuzzer.new):4} new inputs"
+                f" {len(fuzzer.found)} findings",
+                flush=True,
+            )
+            for found in fuzzer.found.values():
+                if (target.name, found.finding.signature) in signatures:
+                    continue
+                signatures.add((target.name, found.finding.signature))
+                small = findings.minimised(target, found.data, found.finding.signature)
+                for line in findings.write(target, small, found.finding, given.findings):
+                    print(line, flush=True)
+        turn += 1
+        if given.seconds is not None or signatures:
+            break
+    print(f"{total} executions in {time.monotonic() - begun:.0f} s, {len(signatures)} findings")
+    return 1 if signatures else 0
+
+
+def _inputs(target: Target, grown: Path) -> list[bytes]:
+    """What a run begins with: the repository's corpus, and what former runs have found."""
+    return list(dict.fromkeys([*corpus.committed(target.name), *corpus.grown(target.name, grown)]))
+
+
+def _repeat(parser: argparse.ArgumentParser, chosen: Sequence[Target], file: Path) -> int:
+    """Judge one input again, and show how it fails."""
+    if len(chosen) != 1:
+        parser.error("--repeat needs one target: --targets NAME")
+    try:
+        data = file.read_bytes()
+    except OSError as error:
+        parser.error(f"cannot read {file}: {error.strerror}")
+    finding = findings.signature_of(chosen[0], data)
+    if finding is None:
+        print(f"{chosen[0].name}: {len(data)} bytes are decoded, or refused as documented")
+        return 0
+    print(f"{finding.what}\n  {finding.signature}")
+    return 1
+
+
+def _chosen(parser: argparse.ArgumentParser, names: Iterable[str] | None) -> list[Target]:
+    if names is None:
+        return list(TARGETS.values())
+    wanted = [name for text in names for name in text.split(",")]
+    for name in wanted:
+        if name not in TARGETS:
+            parser.error(f"no target {name!r}; there are: {', '.join(TARGETS)}")
+    return [TARGETS[name] for name in wanted]
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="python -m proof.fuzzing",
+        description=__doc__,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--targets", nargs="+", metavar="NAME", help="only these targets (default: all)")
+    add("--list", action="store_true", help="print the targets, and do nothing")
+    add(
+        "--seconds",
+        type=_positive,
+        metavar="N",
+        help="seconds in all, divided among the targets (default: go on until a finding or Ctrl-C)",
+    )
+    add("--seed", type=int, default=1, metavar="N", help="of the random changes (default: 1)")
+    add("--engine", choices=("own", "atheris"), default="own", help="what chooses the inputs (default: own)")
+    add(
+        "--corpus",
+        type=Path,
+        default=_BUILD / "corpus",
+        metavar="DIR",
+        help=f"inputs that reach new code are kept here (default: {_BUILD / 'corpus'})",
+    )
+    add(
+        "--findings",
+        type=Path,
+        default=_BUILD / "findings",
+        metavar="DIR",
+        help=f"inputs that break the invariant are written here (default: {_BUILD / 'findings'})",
+    )
+    add("--repeat", type=Path, metavar="FILE", help="judge the input in FILE, of the one target given")
+    add("--distill", action="store_true", help="write the best of all inputs into the repository's corpus")
+    return parser
+
+
+def _positive(value: str) -> float:
+    """An argparse type: a number above 0."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e9:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number above 0")
+    return number
+
+
+if __name__ == "__main__":
+    sys.exit(main())

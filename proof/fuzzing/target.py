@@ -1,0 +1,68 @@
+"""What a target is, and the judgement of one input."""
+
+import tracemalloc
+from collections.abc import Callable
+from typing import NamedTuple
+
+
+class Target(NamedTuple):
+    """One thing that takes bytes from somebody else."""
+
+    name: str
+    about: str  # what an input is, for people
+    modules: tuple[str, ...]  # modules and packages whose lines count as coverage
+    run: Callable[[bytes], object]  # decodes an input; raises one of `errors`, or Wrong
+    errors: tuple[type[Exception], ...]  # the documented ones
+    bytes_each: int = 400  # of memory that a byte of input may cost
+    fixed_bytes: int = 2 << 20  # of memory, beside: caches, tracebacks, structures of a fixed size
+
+
+class Wrong(Exception):
+    """The input was decoded, but to a wrong result: two ways to it disagree."""
+
+
+class Finding(Exception):
+    """An input that breaks the invariant. `signature` is the same for inputs with the same cause."""
+
+    def __init__(self, what: str, signature: str) -> None:
+        super().__init__(what)
+        self.what = what
+        self.signature = signature
+
+
+def judge(target: Target, data: bytes) -> str:
+    """ "value", or the name of the documented error that `data` leads to. Raises Finding."""
+    try:
+        target.run(data)
+    except target.errors as error:
+        return type(error).__name__
+    except Exception as error:
+        raise Finding(f"{type(error).__name__}: {error}", _signature(error)) from error
+    return "value"
+
+
+def judge_memory(target: Target, data: bytes) -> int:
+    """The most bytes that were allocated at once while `data` was decoded. Raises Finding above the bound."""
+    bound = target.fixed_bytes + target.bytes_each * len(data)
+    tracemalloc.start()
+    try:
+        judge(target, data)
+        _, peak = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    if peak > bound:
+        raise Finding(
+            f"{len(data)} bytes of input took {peak} bytes of memory; the bound is {bound}", "memory"
+        )
+    return peak
+
+
+def _signature(error: BaseException) -> str:
+    """The error's type and the line that raised it: for Wrong, the line that compared."""
+    step = error.__traceback__
+    place = ""
+    while step is not None:
+        if step.tb_frame.f_code.co_name != "same":
+            place = f"{step.tb_frame.f_code.co_filename}:{step.tb_lineno}"
+        step = step.tb_next
+    return f"{type(error).__name__} at {place}"

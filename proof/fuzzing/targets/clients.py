@@ -1,0 +1,235 @@
+"""What clients send: framing, the handshake, requests; and PROXY headers of balancers."""
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from construct import Construct
+
+from codec import records
+from codec.constants import KeeperOpCode, OpCode
+from codec.errors import FrameTooLong, MalformedPacket, NullId, NullString
+from codec.framing import Framer
+from codec.jute import Acl, Reader
+from codec.keeper import OpeningFramer, decode_wide_connect
+from codec.packets import decode_connect
+from proof.fuzzing.target import Target, Wrong
+from proof.fuzzing.targets.pieces import Pieces, cut, same
+from proxy.frontend import proxy_protocol
+from proxy.state.ops import EXTENDED
+from proxy.state.ops.unreadable import NullAcl
+
+
+def _frames(framer: Framer | OpeningFramer, chunks: Iterator[bytes]) -> tuple[list[bytes], int | None]:
+    """All frames, and the length that was too long."""
+    frames: list[bytes] = []
+    for chunk in chunks:
+        try:
+            frames += framer.feed(chunk)
+        except FrameTooLong as error:
+            return frames + error.frames, error.length
+    return frames, None
+
+
+def framing(data: bytes) -> None:
+    """A stream in one chunk and in many gives the same frames, and keeps no more than one frame."""
+    pieces = Pieces(data)
+    limit = pieces.byte() * 4
+    framer = Framer(limit)
+    whole = _frames(framer, iter([pieces.rest]))
+    if framer.buffered > len(pieces.rest):
+        raise Wrong(f"{framer.buffered} bytes are kept of {len(pieces.rest)}")
+    many = Framer(limit)
+    same("in one chunk and in many", whole, _frames(many, cut(pieces.rest)))
+    if whole[1] is None:
+        same("bytes kept", framer.buffered, many.buffered)
+        consumed = sum(4 + len(frame) for frame in whole[0])
+        same("bytes accounted for", consumed + framer.buffered, len(pieces.rest))
+
+
+def opening(data: bytes) -> None:
+    """The same of a connection that may begin with Keeper's long handshake."""
+    pieces = Pieces(data)
+    limit = 32 + pieces.byte() * 4
+    whole = _frames(OpeningFramer(limit), iter([pieces.rest]))
+    same("in one chunk and in many", whole, _frames(OpeningFramer(limit), cut(pieces.rest)))
+
+
+def handshake(data: bytes) -> None:
+    """The first frame in both forms: what is read and written again is read the same."""
+    for declaration, decode in (
+        (records.ConnectRequest, decode_connect),
+        (records.WideConnectRequest, decode_wide_connect),
+    ):
+        try:
+            first: Any = decode(data)
+        except MalformedPacket:
+            continue
+        again = records.encode(declaration, records.decode(declaration, data))
+        same("read again", decode(again), first)
+
+
+_OPCODES: list[tuple[int, Construct]] = sorted([*records.REQUESTS.items(), *records.KEEPER_REQUESTS.items()])
+# Writes whose fields are one of a declared record's, in its order.
+_TWINS = {
+    int(opcode): declaration
+    for opcode, declaration in _OPCODES
+    if opcode in EXTENDED.writes and opcode not in (OpCode.MULTI, OpCode.RECONFIG, KeeperOpCode.CHECK_STAT)
+}
+
+
+def opcode_at(index: int) -> tuple[int, Construct]:
+    """A request's opcode and declaration by a byte of the input."""
+    opcode, declaration = _OPCODES[index % len(_OPCODES)]
+    return int(opcode), declaration
+
+
+def index_of(opcode: int) -> int:
+    """The byte that stands for an opcode, for seeds."""
+    return [int(known) for known, _ in _OPCODES].index(opcode)
+
+
+def request(data: bytes) -> None:
+    """A request's body: the decoder by hand agrees with the declaration, which reads what it writes."""
+    opcode, declaration = opcode_at(data[0] if data else 0)
+    packet = data[1:]
+    expected = _outcome(lambda: records.decode(declaration, packet))
+    if not isinstance(expected, type):
+        written = records.encode(declaration, expected)
+        same("read again", _plain(records.decode(declaration, written)), _plain(expected))
+    operation = EXTENDED.writes.get(opcode)
+    if operation is None:
+        return
+    found = _outcome(lambda: operation.decode(packet, 0))
+    same(
+        "behind other bytes", _shifted(found, 8), _outcome(lambda: operation.decode(b"8 before" + packet, 8))
+    )
+    if opcode in _TWINS:
+        _compare(found, expected)
+
+
+def _shifted(found: Any, by: int) -> Any:
+    return found if isinstance(found, type) else (found[0], found[1] + by)
+
+
+def _outcome(decode: Callable[[], Any]) -> Any:
+    """The value, or the documented error's type."""
+    try:
+        return decode()
+    except (NullString, NullId, NullAcl) as error:
+        return type(error)
+    except MalformedPacket:
+        return MalformedPacket
+
+
+def _compare(found: Any, expected: Any) -> None:
+    """A write's fields, or its error, against what the declaration has read."""
+    if isinstance(expected, type):
+        # Behind an ACL's null id nothing is read any more: what is cut there is found out by the declaration.
+        same("an error", MalformedPacket if found is NullId else found, expected)
+        return
+    fields = [value for name, value in _plain(expected).items()]
+    nulls = [entry for entry in _acls_of(expected) if entry["id"]["id"] is None]
+    if found in (NullString, NullId):
+        if fields[0] is not None and not nulls:
+            raise Wrong(f"{found.__name__}, but nothing is null: {fields}")
+        return
+    values = found[0] if type(found[0]) is tuple else (found[0],)
+    for value, field in zip(values, fields, strict=False):
+        if isinstance(field, list) and isinstance(value, tuple):
+            field = tuple(
+                Acl(entry["perms"], entry["id"]["scheme"] or "", entry["id"]["id"] or "") for entry in field
+            )
+        same("a field", value, field)
+
+
+def _acls_of(record: Any) -> list[Any]:
+    return list(record.get("acl") or ())
+
+
+def _plain(value: Any) -> Any:
+    """A declared record as dicts and lists, without construct's own members."""
+    if isinstance(value, dict):
+        return {name: _plain(inner) for name, inner in value.items() if not name.startswith("_")}
+    if isinstance(value, list):
+        return [_plain(inner) for inner in value]
+    return value
+
+
+_REPLIES: list[tuple[int, Construct]] = sorted(
+    [*records.RESPONSES.items(), *records.KEEPER_RESPONSES.items()]
+)
+
+
+def reply(data: bytes) -> None:
+    """A reply's body: what it says, written again, is read the same."""
+    _, declaration = _REPLIES[(data[0] if data else 0) % len(_REPLIES)]
+    first = records.decode(declaration, data[1:])
+    again = records.decode(declaration, records.encode(declaration, first))
+    same("read again", _plain(again), _plain(first))
+
+
+def primitives(data: bytes) -> None:
+    """Jute's own types, in an order that the input says."""
+    pieces = Pieces(data)
+    order = pieces.piece()
+    reader = Reader(pieces.rest)
+    read = (reader.int, reader.long, reader.byte, reader.boolean, reader.buffer, reader.string)
+    more = (reader.strings, reader.acls, reader.text, reader.count)
+    methods: tuple[Callable[[], object], ...] = (*read, *more)
+    for choice in order:
+        methods[choice % len(methods)]()
+        if not 0 <= reader.position <= len(pieces.rest):
+            raise Wrong(f"the reader stands at {reader.position} of {len(pieces.rest)}")
+
+
+def header(data: bytes) -> None:
+    """A header of the PROXY protocol: its bytes alone say the same, and no part of them is one."""
+    found = proxy_protocol.parse(data)
+    if found is None:
+        return
+    if not 0 < found.length <= len(data):
+        raise Wrong(f"a header of {found.length} bytes in {len(data)}")
+    same("without what follows", proxy_protocol.parse(data[: found.length]), found)
+    for end in range(min(found.length, 64)):
+        same(f"its first {end} bytes", proxy_protocol.parse(data[:end]), None)
+
+
+_CODEC = ("codec.jute", "codec.packets", "codec.records")
+
+CLIENTS = (
+    Target("framing", "A limit, then a connection's bytes.", ("codec.framing",), framing, ()),
+    Target(
+        "opening", "A limit, then a connection's first bytes.", ("codec.keeper", "codec.framing"), opening, ()
+    ),
+    Target("handshake", "A connect request.", (*_CODEC, "codec.keeper"), handshake, ()),
+    Target(
+        "request",
+        "A request's number in the table of opcodes, then its body.",
+        (*_CODEC, "codec.keeper", "proxy.state.ops.multi", "proxy.state.ops.create"),
+        request,
+        (),
+        bytes_each=4000,
+    ),
+    Target(
+        "reply",
+        "A reply's number in the table of opcodes, then its body.",
+        _CODEC,
+        reply,
+        (MalformedPacket,),
+        4000,
+    ),
+    Target(
+        "primitives",
+        "Which types to read, then their bytes.",
+        ("codec.jute",),
+        primitives,
+        (MalformedPacket,),
+    ),
+    Target(
+        "proxy-header",
+        "What a balancer sends first.",
+        ("proxy.frontend.proxy_protocol", "proxy.state.auth.ip"),
+        header,
+        (proxy_protocol.BadHeader,),
+    ),
+)
