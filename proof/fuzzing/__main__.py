@@ -4,6 +4,7 @@ The exit code is 0 if the invariant held, 1 if an input broke it, 2 for bad usag
 """
 
 import argparse
+import logging
 import sys
 import time
 from collections.abc import Iterable, Sequence
@@ -43,10 +44,14 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if given.engine == "atheris" and not atheris_engine.is_installed():
         parser.error("atheris is not installed; `make setup-dev` installs it where it has a wheel (x86-64)")
+    # Inputs are refused by the thousand, and each would be told.
+    logging.disable(logging.WARNING)
     try:
         return _fuzz(chosen, given)
     except KeyboardInterrupt:
         return 0
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _fuzz(chosen: Sequence[Target], given: argparse.Namespace) -> int:

@@ -15,7 +15,7 @@ from codec.records import REQUESTS, RESPONSES
 from pipeline.formats import log
 from pipeline.formats.compression import BytesSource
 from proof.fuzzing.mutate import MOST_BYTES
-from proof.fuzzing.targets import machine
+from proof.fuzzing.targets import connection, machine
 from proof.fuzzing.targets.clients import index_of
 from proof.fuzzing.targets.pieces import pack_pieces
 from proof.fuzzing.targets.storage import json_seed
@@ -124,6 +124,21 @@ def _steps() -> Iterator[bytes]:
         for kind, body in _proxys()
         if kind != entry.Kind.LEVEL
     )
+
+
+def _connections() -> Iterator[bytes]:
+    for session in _recorded():
+        yield bytes([connection.OPENING]) + _framed([session[0][1]])
+        sent = [frame for is_sent, frame in session if is_sent][1:]
+        steps = [
+            bytes([index_of(opcode)]) + pack_pieces([frame[REQUEST_HEADER.size :]])
+            for frame in sent
+            if (opcode := REQUEST_HEADER.unpack_from(frame)[1]) in REQUESTS
+        ]
+        for start in range(0, len(steps), 5):
+            yield bytes([connection.REQUESTS]) + b"".join(steps[start : start + 5])
+        yield bytes([connection.NOISE]) + _framed(sent[:3])
+    yield bytes([connection.OPENING]) + b"ruok"
 
 
 def _proxys() -> Iterator[tuple[int, bytes]]:
@@ -328,6 +343,7 @@ _SEEDS: Mapping[str, Callable[[], Iterator[bytes]]] = {
     "reply": _replies,
     "primitives": lambda: (pack_pieces([bytes(range(10))]) + body for _, body in _requests()),
     "proxy-header": _headers,
+    "connection": _connections,
     "machine": _steps,
     "envelope": _envelopes,
     "entry": _entries,

@@ -18,7 +18,7 @@ class Outbound:
         """`out`: packets to be sent; always the same list."""
         self._loop = loop
         self._last_wait: asyncio.TimerHandle | None = None
-        self.transport: asyncio.Transport | None = None  # None before it is there, and after it is gone
+        self.transport: asyncio.Transport | None = None  # None before it is there, and once it is closed
         self.out = out
         self.sent = 0  # packets
         self.ended = False  # close after what is to be sent; take no more requests
@@ -29,9 +29,10 @@ class Outbound:
     def flush(self) -> None:
         """Send what is to be sent in one write; close the transport if that was the last."""
         transport = self.transport
-        if transport is None:
-            return
         out = self.out
+        if transport is None:
+            out.clear()
+            return
         if out:
             self.sent += len(out)
             packets = out[0] if len(out) == 1 else b"".join(out)
@@ -39,6 +40,7 @@ class Outbound:
             transport.write(packets)
         if self.ended:
             transport.close()
+            self.transport = None  # outcomes of writes may still come
 
     def end(self) -> None:
         """Take no more requests; the next `flush` sends what is to be sent and closes."""

@@ -185,6 +185,15 @@ def test_a_packet_without_a_header_ends_the_connection(client: Client) -> None:
     assert client.transport.is_closed()
 
 
+def test_nothing_is_written_behind_the_end(client: Client) -> None:
+    """Found by fuzzing: the outcome of a write that comes after the connection was closed."""
+    client.send(packets.put(1, "/a", b"1") + struct.pack(">i", -1))
+    assert client.transport.is_closed()
+    client.commit()
+    assert client.received() == []
+    assert client.host.machine.tree.nodes["/a"].data == b"1"
+
+
 @pytest.mark.parametrize("length", [-1, MAX_FRAME + 1, 0x7FFFFFFF, -0x80000000])
 def test_a_bad_length_ends_the_connection_behind_what_came_before(client: Client, length: int) -> None:
     client.send(packets.get(1, "/a") + struct.pack(">i", length))

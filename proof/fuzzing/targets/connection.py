@@ -1,0 +1,75 @@
+"""A client's whole connection on the tests' transport of paper: framing, order, reads, writes, replies.
+
+A stream of requests in one chunk and in many gets the same replies. What follows no rule at all ends the
+connection, and nothing else.
+"""
+
+from collections.abc import Iterable
+
+from codec.jute import INT
+from codec.packets import REQUEST_HEADER
+from proof.fuzzing.target import Target, Wrong
+from proof.fuzzing.targets.clients import opcode_at
+from proof.fuzzing.targets.pieces import Pieces, cut, same
+from tests.proxy.frontend.paper import Client, established
+
+# The first byte of an input: its other bytes come before a session is there, behind it, or are requests.
+OPENING, NOISE, REQUESTS = range(3)
+_MOST_REQUESTS = 60
+# Entries that the log may need for what a client has sent: some writes wait for what is before them.
+_MOST_ENTRIES = 2 * _MOST_REQUESTS
+
+
+def connection(data: bytes) -> None:
+    """Bytes of one of three kinds, in one chunk and in many."""
+    kind, rest = (data[0] if data else 0) % 3, data[1:]
+    if kind == OPENING:
+        same("of a new connection", _played(Client(), [rest]), _played(Client(), cut(rest)))
+    else:
+        stream = rest if kind == NOISE else _requests(rest)
+        same("replies", _played(established(), [stream]), _played(established(), cut(stream)))
+
+
+def _requests(data: bytes) -> bytes:
+    """Each a byte for the opcode and the body as a piece."""
+    pieces, stream = Pieces(data), b""
+    for xid in range(_MOST_REQUESTS):
+        if not pieces.rest:
+            break
+        opcode, _ = opcode_at(pieces.byte())
+        packet = REQUEST_HEADER.pack(xid, opcode) + pieces.piece()
+        stream += INT.pack(len(packet)) + packet
+    return stream
+
+
+def _played(client: Client, chunks: Iterable[bytes]) -> tuple[bytes, bool, int]:
+    """What the client was sent, whether it was closed, and how many asked for a session."""
+    for chunk in chunks:
+        if client.transport.is_closed():
+            break
+        client.send(chunk)
+    for _ in range(_MOST_ENTRIES):
+        if not client.host.pending:
+            break
+        client.commit()
+    else:
+        raise Wrong(f"{len(client.host.pending)} requests still come after {_MOST_ENTRIES} entries")
+    sent, closed = b"".join(client.transport.writes), client.transport.is_closed()
+    client.lose()
+    client.commit()
+    if client.host.connections:
+        raise Wrong("the connection is still counted")
+    return sent, closed, len(client.host.attached)
+
+
+CONNECTION = (
+    Target(
+        "connection",
+        "Which kind, then a connection's bytes or requests.",
+        ("proxy.frontend.connection", "proxy.frontend.order", "proxy.frontend.waiting", "proxy.state.ops"),
+        connection,
+        (),
+        bytes_each=20_000,
+        fixed_bytes=8 << 20,
+    ),
+)
