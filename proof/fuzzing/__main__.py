@@ -44,7 +44,7 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if given.engine == "atheris" and not atheris_engine.is_installed():
         parser.error("atheris is not installed; `make setup-dev` installs it where it has a wheel (x86-64)")
-    # Inputs are refused by the thousand, and each would be told.
+    # Inputs are refused by the thousand; each would be a line in the log.
     logging.disable(logging.WARNING)
     try:
         return _fuzz(chosen, given)
@@ -61,22 +61,23 @@ def _fuzz(chosen: Sequence[Target], given: argparse.Namespace) -> int:
     while True:
         for target in chosen:
             seconds = _TURN if given.seconds is None else given.seconds / len(chosen)
-            began, executions = time.monotonic(), 0
+            began, executions, new = time.monotonic(), 0, 0
             inputs = _inputs(target, given.corpus)
             if given.engine == "atheris":
                 explored = atheris_engine.explore(target.name, inputs, given.seed + turn, seconds)
                 inputs += explored.inputs
                 corpus.keep(target.name, given.corpus, explored.inputs)
-                seconds, executions = 0.0, explored.executions
+                seconds, executions, new = 0.0, explored.executions, len(explored.inputs)
             fuzzer = Fuzzer(target, inputs, given.seed + turn)
             fuzzer.run(until(seconds))
             corpus.keep(target.name, given.corpus, fuzzer.new)
             executions += fuzzer.executions
+            new += len(fuzzer.new)
             total += executions
             took = time.monotonic() - began
             print(
                 f"{target.name:16} {executions:8} executions {executions / took:7.0f}/s"
-                f" {fuzzer.lines:5} of {fuzzer.total_lines} lines {len(fuzzer.new):4} new inputs"
+                f" {fuzzer.lines:5} of {fuzzer.total_lines} lines {new:4} new inputs"
                 f" {len(fuzzer.found)} findings",
                 flush=True,
             )

@@ -12,6 +12,7 @@ from proof.fuzzing.targets import TARGETS
 #: Changed inputs for each target, beyond its corpus. The number and the seed are fixed, so that no submission
 #: fails by chance for what it has not changed; `make fuzz` goes on, with other seeds.
 EXECUTIONS = int(os.environ.get("ZKETCD_FUZZING_EXECUTIONS", "1000"))
+# How many times fewer for targets that do more with an input.
 SLOW = {"machine": 8, "connection": 4}
 
 ALL = pytest.mark.parametrize("name", TARGETS)
