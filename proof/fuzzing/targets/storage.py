@@ -123,18 +123,16 @@ def _comparable(found: followed.Followed) -> object:
     return found._replace(nodes=(), stats=()), nodes(found.nodes), nodes(found.stats)
 
 
-_KEYSPACE = keys.Keyspace("/zketcd")
-
-
 def key(data: bytes) -> None:
     """A key below the prefix: what it is parsed to makes the same key."""
+    keyspace = keys.Keyspace("/zketcd")  # a new one: it remembers senders
     name = b"/zketcd/" + data
-    found = _KEYSPACE.parse(name)
+    found = keyspace.parse(name)
     if found.kind is keys.Kind.ENTRY:
-        same("made again", _KEYSPACE.entry(found.incarnation, found.number), name)
+        same("made again", keyspace.entry(found.incarnation, found.number), name)
     elif found.kind is keys.Kind.PROXY:
-        same("made again", _KEYSPACE.proxy(found.incarnation), name)
-    same("parsed again", _KEYSPACE.parse(name), found)
+        same("made again", keyspace.proxy(found.incarnation), name)
+    same("parsed again", keyspace.parse(name), found)
 
 
 _PAGES = ("schema.pages", "schema.text", "schema.znode")
