@@ -73,6 +73,11 @@ def _path(folder: Path, prelude: str = "") -> str:
     return f"{folder}:{etcdctl.parent}:/usr/bin:/bin"
 
 
+def _wait_for_proxies(etcd: EtcdServer, number: int, prefix: str = "/zketcd") -> None:
+    """One that was killed, since its stop took too long, counts until its lease ends."""
+    wait_until(lambda: len(ctl(etcd, "proxies", prefix=prefix)) == number, f"{number} proxies", 60)
+
+
 @pytest.mark.real
 def test_back_up_and_restore(tmp_path: Path) -> None:
     with EtcdServer() as etcd, ZketcdServer(etcd.endpoint, prefix="/zketcd") as zketcd:
@@ -131,6 +136,7 @@ def test_upgrade_and_go_back(tmp_path: Path, etcd_server: EtcdServer, etcd_prefi
         def install(words: list[str]) -> None:
             host = next(hosts)
             host.stop()
+            _wait_for_proxies(etcd_server, 1, etcd_prefix)
             host.prelude = "" if "_0.1.0-" in words[-1] else NEXT_LEVEL
             host.start()
 
