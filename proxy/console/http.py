@@ -26,6 +26,7 @@ log = logging.getLogger(__name__)
 _API = "/api/v1"
 # Bytes of a login: who is not logged in yet cannot make the server read much.
 _MOST_OF_LOGIN = 16 << 10
+_PATIENCE = 30.0  # seconds until the body of a request has to be there: aiohttp has no limit for it
 _HASHES = 2  # passwords that are checked at a time: 16 MiB each
 _COOKIE = "zketcd-console"
 
@@ -155,12 +156,17 @@ class Console:
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body has to be application/json")
         body = bytearray()
         limit, reason = (most, "") if most else (self._settings.most_bytes, " (--max-frame)")
-        async for chunk in request.content.iter_any():
-            body += chunk
-            if len(body) > limit:
-                raise Refused(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"the request has more than {limit} bytes{reason}"
-                )
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                async for chunk in request.content.iter_any():
+                    body += chunk
+                    if len(body) > limit:
+                        raise Refused(
+                            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                            f"the request has more than {limit} bytes{reason}",
+                        )
+        except TimeoutError:
+            raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the request's body did not come in time") from None
         return arguments.document(bytes(body))
 
     # -- logins ----------------------------------------------------------------------------------------------

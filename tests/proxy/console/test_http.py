@@ -262,6 +262,20 @@ async def test_who_is_not_logged_in_can_send_little() -> None:
         assert (status, body) == (413, {"error": "the request has more than 16384 bytes"})
 
 
+async def test_a_body_has_to_come_in_time() -> None:
+    async with place("amy") as where:
+        reader, writer = await asyncio.open_connection("127.0.0.1", where.port)
+        with mock.patch("proxy.console.http._PATIENCE", 0.05):
+            writer.write(
+                b"POST /console/api/v1/login HTTP/1.1\r\nHost: localhost\r\nX-Zketcd-Console: 1\r\n"
+                b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+            )
+            async with asyncio.timeout(60):
+                assert b" 408 " in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+
+
 async def test_each_login_has_its_own_identities() -> None:
     async with place("amy", "ben") as where, where.operator() as amy, where.operator() as ben:
         assert [await amy.log_in("amy"), await ben.log_in("ben")] == [200, 200]
