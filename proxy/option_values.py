@@ -46,12 +46,20 @@ def endpoints(text: str) -> tuple[str, ...]:
     return endpoints
 
 
+# An IPv4 client of a socket for both kinds.
+_MAPPED = ipaddress.IPv6Network("::ffff:0:0/96")
+
+
 def networks(text: str) -> tuple[ipaddress.IPv4Network | ipaddress.IPv6Network, ...]:
     """Addresses and networks such as 10.0.0.0/8, separated by commas; "" for none."""
     try:
-        return tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if text)
+        found = tuple(ipaddress.ip_network(each.strip()) for each in text.split(",") if text)
     except ValueError as error:
         raise ArgumentTypeError(f"{text!r}: {error}") from error
+    for network in found:
+        if isinstance(network, ipaddress.IPv6Network) and network.subnet_of(_MAPPED):
+            raise ArgumentTypeError(f"{text!r}: to a port, {network} are IPv4 clients: write it as IPv4")
+    return found
 
 
 def prefix(text: str) -> str:

@@ -5,6 +5,7 @@ table of addresses.
 """
 
 import asyncio
+import hashlib
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
@@ -43,6 +44,13 @@ class Call(NamedTuple):
     address: str  # the browser's
 
 
+class _Subtree(NamedTuple):
+    """A znode and all below it, as they were found."""
+
+    paths: list[str]  # parents first
+    mark: bytes  # a hash of the paths and of when each was created
+
+
 class Api:
     """All answers about one proxy."""
 
@@ -58,6 +66,11 @@ class Api:
         self._write = write
         self._approvals = Approvals()
         self._walks = asyncio.Semaphore(_WALKS)
+        self._turn = asyncio.Lock()
+
+    def _pace(self) -> Pace:
+        """That of one request."""
+        return Pace(self._turn)
 
     # -- who asks --------------------------------------------------------------------------------------------
 
@@ -142,16 +155,22 @@ class Api:
         limit = arguments.limit(call.query)
         nodes = self._subject.machine.tree.nodes
         names: list[str] = []
+        pace = self._pace()
         wanted = ordered(lambda: children_of(node), lambda name: name > after and name.startswith(prefix))
-        async for name in paced(wanted, Pace()):
+        async for name in paced(wanted, pace):
             names.append(name)
             if len(names) > limit:
                 break
-        shown = [(name, nodes.get(join(path, name))) for name in names[:limit]]
+        rows = []
+        for name in names[:limit]:
+            child = nodes.get(join(path, name))
+            if child is not None:
+                rows.append(znodes.row(name, child, identities))  # looks through its ACL, which may be long
+                await pace.rest()
         return {
             "path": path,
             "total": len(children_of(node)),
-            "children": [znodes.row(name, child, identities) for name, child in shown if child is not None],
+            "children": rows,
             "next": names[limit - 1] if len(names) > limit else None,
         }
 
@@ -168,7 +187,7 @@ class Api:
         visited = 0
         async with self._walks:
             paths = walk(self._subject.machine.tree.nodes, call.login.identities, top, after)
-            async for path in paced(paths, Pace()):
+            async for path in paced(paths, self._pace()):
                 visited += 1
                 if text in path:
                     found.append(path)
@@ -183,13 +202,13 @@ class Api:
         """A page of the tree's sessions."""
         after = call.query.get("after")
         first = -(1 << 64) if after is None else arguments.session_id(after)
-        rows, cursor = await clients.sessions(self._subject, first, arguments.limit(call.query), Pace())
+        rows, cursor = await clients.sessions(self._subject, first, arguments.limit(call.query), self._pace())
         return {"sessions": rows, "total": len(self._subject.machine.sessions), "next": cursor}
 
     async def one_session(self, call: Call) -> Body:
         """One session with its ephemerals and watches."""
         session_id = arguments.session_id(call.query.get("id", ""))
-        found = await clients.session(self._subject, session_id, arguments.limit(call.query), Pace())
+        found = await clients.session(self._subject, session_id, arguments.limit(call.query), self._pace())
         if found is None:
             raise Refused(404, f"there is no session {session_text(session_id)}")
         return found
@@ -201,13 +220,13 @@ class Api:
             call.query.get("prefix", ""),
             call.query.get("after", ""),
             arguments.limit(call.query),
-            Pace(),
+            self._pace(),
         )
         return {"watches": rows, "next": cursor}
 
     async def pending(self, _call: Call) -> Body:
         """Clients with unanswered requests."""
-        return await clients.pending(self._subject, Pace())
+        return await clients.pending(self._subject, self._pace())
 
     # -- the proxy and the others ----------------------------------------------------------------------------
 
@@ -221,7 +240,7 @@ class Api:
 
     async def proxies(self, _call: Call) -> Body:
         """The living proxies."""
-        return await cluster.proxies(self._facts, int(time.time() * 1000), Pace())
+        return await cluster.proxies(self._facts, int(time.time() * 1000), self._pace())
 
     # -- changes ---------------------------------------------------------------------------------------------
 
@@ -273,9 +292,11 @@ class Api:
         self._demand_write()
         path = arguments.valid_path(call.values)
         identities = call.login.identities
-        count = len(await self._subtree(path, identities))
+        found = await self._subtree(path, identities)
         try:
-            asked = self._approvals.ask(path, count, call.login.user, identities, time.monotonic())
+            asked = self._approvals.ask(
+                path, len(found.paths), found.mark, call.login.user, identities, time.monotonic()
+            )
         except ValueError as error:
             raise Refused(409, str(error)) from error
         return self._deletion(asked, call.login)
@@ -294,11 +315,13 @@ class Api:
         if refused:
             raise Refused(403, refused)
         self._approvals.take(asked.number)
-        paths = await self._subtree(asked.path, asked.identities)
+        paths, mark = await self._subtree(asked.path, asked.identities)
         if len(paths) != asked.nodes:
             raise Refused(
                 409, f"{asked.path} has {len(paths)} znodes by now, not {asked.nodes}: ask for it again"
             )
+        if mark != asked.mark:
+            raise Refused(409, f"{asked.path} has other znodes by now: ask for it again")
         users = (asked.user, call.login.user) if self._users else (asked.user,)
         editor = Editor(self._make, call.address, users, asked.identities)
         return {"path": asked.path, "deleted": await delete_all(editor, paths[::-1])}
@@ -325,8 +348,8 @@ class Api:
             "mayConfirm": not refusal(asked, login.user, asked.path, asked.nodes),
         }
 
-    async def _subtree(self, path: str, identities: Identities) -> list[str]:
-        """A znode and all below it, parents first. Raises Refused if it cannot all be deleted."""
+    async def _subtree(self, path: str, identities: Identities) -> _Subtree:
+        """A znode and all below it. Raises Refused if it cannot all be deleted."""
         if path == ROOT or any(
             special == path or special.startswith(path + "/") for special in SPECIAL_PATHS
         ):
@@ -334,14 +357,19 @@ class Api:
         self._node(path, identities)
         hidden: list[str] = []
         found: list[str] = []
+        mark = hashlib.sha256()
         nodes = self._subject.machine.tree.nodes
         async with self._walks:
-            async for below in paced(walk(nodes, identities, path, hidden=hidden.append), Pace()):
+            async for below in paced(walk(nodes, identities, path, hidden=hidden.append), self._pace()):
                 found.append(below)
+                node = nodes.get(below)  # it may have gone in the pause
+                mark.update(f"{below}\0{node.czxid if node else 0}\0".encode("utf-8", "surrogatepass"))
                 if hidden:
-                    raise Refused(403, f"the ACL of {hidden[0]!r} does not let this login list its children")
+                    break
                 if len(found) > _MOST_DELETED:
                     raise Refused(
                         409, f"{path} has more than {_MOST_DELETED} znodes: delete parts of it first"
                     )
-        return found
+        if hidden:
+            raise Refused(403, f"the ACL of {hidden[0]!r} does not let this login list its children")
+        return _Subtree(found, mark.digest())

@@ -18,6 +18,7 @@ class Deletion(NamedTuple):
     number: int
     path: str
     nodes: int  # the one itself included
+    mark: bytes  # of these nodes: others in their places have another
     user: str
     identities: Identities  # the user's, as when it was asked for
     until: float
@@ -30,13 +31,15 @@ class Approvals:
         self._waiting: dict[int, Deletion] = {}
         self._last = 0
 
-    def ask(self, path: str, nodes: int, user: str, identities: Identities, now: float) -> Deletion:
+    def ask(
+        self, path: str, nodes: int, mark: bytes, user: str, identities: Identities, now: float
+    ) -> Deletion:
         """Ask for a deletion. Raises ValueError if too many wait."""
         self._forget(now)
         if len(self._waiting) >= _MOST:
             raise ValueError(f"{_MOST} deletions wait for confirmation: confirm or withdraw some first")
         self._last += 1
-        asked = Deletion(self._last, path, nodes, user, identities, now + PATIENCE)
+        asked = Deletion(self._last, path, nodes, mark, user, identities, now + PATIENCE)
         self._waiting[asked.number] = asked
         return asked
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.jute import INT, LONG, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string
 from codec.packets import MULTI_HEADER
-from proxy.console.local_session import Answer, Connection, LocalSession, NoAnswer
+from proxy.console.local_session import Answer, Connection, LocalSession, NoAnswer, NoSession
 from proxy.frontend.audit import CONSOLE
 from proxy.state.auth.scheme import Identities, Identity
 from schema.znode import MAX_TTL
@@ -42,6 +42,10 @@ _WORDS: dict[int, tuple[int, str]] = {
     ErrorCode.BAD_ARGUMENTS: (400, "the path, the data or the mode is not allowed"),
     ErrorCode.UNIMPLEMENTED: (400, "this proxy does not offer it (--extended-types-enabled)"),
     ErrorCode.QUOTA_EXCEEDED: (409, "a quota does not allow it"),
+    ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH: (
+        403,
+        "--enforce-auth-schemes demands an identity that this login does not have",
+    ),
     ErrorCode.SYSTEM_ERROR: (503, "etcd has no space, or the request failed: see the log of this proxy"),
 }
 
@@ -69,7 +73,7 @@ class Editor(NamedTuple):
 
 
 async def create(editor: Editor, path: str, data: bytes, mode: str, ttl: int, acl: str) -> str:
-    """Create a znode; returns its path. Raises Refused, NoAnswer."""
+    """Create a znode; returns its path. Raises Refused, NoAnswer, NoSession."""
     if mode not in MODES or acl not in ACLS:
         raise Refused(400, f"mode is one of {', '.join(MODES)}; acl one of {', '.join(ACLS)}")
     if mode == "ttl" and not 1 <= ttl <= MAX_TTL:
@@ -87,20 +91,23 @@ async def create(editor: Editor, path: str, data: bytes, mode: str, ttl: int, ac
 
 
 async def set_data(editor: Editor, path: str, data: bytes, version: int) -> None:
-    """Replace a znode's data if it has this version (-1: any). Raises Refused, NoAnswer."""
+    """Replace a znode's data if it has this version (-1: any). Raises Refused, NoAnswer, NoSession."""
     body = pack_string(path) + pack_buffer(data) + INT.pack(version)
     await _one(editor, "set", path, OpCode.SET_DATA, body)
 
 
 async def delete(editor: Editor, path: str, version: int) -> None:
-    """Delete a znode without children if it has this version (-1: any). Raises Refused, NoAnswer."""
+    """Delete a znode without children if it has this version (-1: any).
+
+    Raises Refused, NoAnswer, NoSession.
+    """
     await _one(editor, "delete", path, OpCode.DELETE, pack_string(path) + INT.pack(version))
 
 
 async def delete_all(editor: Editor, paths: Sequence[str]) -> int:
     """Delete znodes in this order, some hundreds in each transaction; how many were deleted.
 
-    Raises Refused, which says how many went before, and NoAnswer.
+    Raises Refused, which says how many went before, NoAnswer and NoSession.
     """
     gone = 0
     async with editor.session() as session:
@@ -159,7 +166,7 @@ async def _one(editor: Editor, what: str, path: str, opcode: int, body: bytes) -
     try:
         async with editor.session() as session:
             answer = await session.ask(opcode, body)
-    except NoAnswer as error:
+    except (NoAnswer, NoSession) as error:
         _log(editor, what, path, str(error))
         raise
     if answer.err:

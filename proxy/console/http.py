@@ -14,7 +14,7 @@ from proxy.console import arguments, guard
 from proxy.console.api import Api, Body, Call
 from proxy.console.assets import Asset
 from proxy.console.editing import Refused
-from proxy.console.local_session import NoAnswer
+from proxy.console.local_session import NoAnswer, NoSession
 from proxy.console.logins import Login, Logins
 from proxy.console.passwords import LONGEST, Secret, is_right
 from proxy.console.throttle import Throttle
@@ -24,6 +24,9 @@ from proxy.state.auth.x509 import subject_name
 log = logging.getLogger(__name__)
 
 _API = "/api/v1"
+# Bytes of a login: who is not logged in yet cannot make the server read much.
+_MOST_OF_LOGIN = 16 << 10
+_PATIENCE = 30.0  # seconds until the body of a request has to be there: aiohttp has no limit for it
 _HASHES = 2  # passwords that are checked at a time: 16 MiB each
 _COOKIE = "zketcd-console"
 
@@ -125,6 +128,8 @@ class Console:
             return await handler(request)
         except Refused as error:
             return _error(error.status, str(error))
+        except NoSession as error:
+            return _error(HTTPStatus.SERVICE_UNAVAILABLE, f"{error}: nothing was changed")
         except NoAnswer as error:
             return _error(
                 HTTPStatus.GATEWAY_TIMEOUT, f"{error}: whether the change was made is not known, look again"
@@ -143,20 +148,25 @@ class Console:
             login.identities = self._own(login.user)
         return Call(login, dict(request.query), await self._document(request), request.remote or "")
 
-    async def _document(self, request: web.Request) -> Mapping[str, object]:
-        """The JSON of a POST."""
+    async def _document(self, request: web.Request, most: int = 0) -> Mapping[str, object]:
+        """The JSON of a POST, of so many bytes at most; 0: what a change may have."""
         if request.method != "POST":
             return {}
         if request.content_type != "application/json":
             raise Refused(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, "the body has to be application/json")
         body = bytearray()
-        async for chunk in request.content.iter_any():
-            body += chunk
-            if len(body) > self._settings.most_bytes:
-                raise Refused(
-                    HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
-                    f"the request has more than {self._settings.most_bytes} bytes (--max-frame)",
-                )
+        limit, reason = (most, "") if most else (self._settings.most_bytes, " (--max-frame)")
+        try:
+            async with asyncio.timeout(_PATIENCE):
+                async for chunk in request.content.iter_any():
+                    body += chunk
+                    if len(body) > limit:
+                        raise Refused(
+                            HTTPStatus.REQUEST_ENTITY_TOO_LARGE,
+                            f"the request has more than {limit} bytes{reason}",
+                        )
+        except TimeoutError:
+            raise Refused(HTTPStatus.REQUEST_TIMEOUT, "the request's body did not come in time") from None
         return arguments.document(bytes(body))
 
     # -- logins ----------------------------------------------------------------------------------------------
@@ -187,7 +197,7 @@ class Console:
         return self._api.identities_of(user) if user and user not in self._settings.users else ()
 
     async def _login(self, request: web.Request) -> web.Response:
-        values = await self._document(request)
+        values = await self._document(request, _MOST_OF_LOGIN)
         user = arguments.word(values, "user")
         password = arguments.word(values, "password")
         if not self._settings.users:
@@ -199,14 +209,14 @@ class Console:
             raise Refused(
                 HTTPStatus.TOO_MANY_REQUESTS, f"too many wrong passwords: try again in {wait:.0f} s"
             )
-        self._throttle.tried(address, now)
+        self._throttle.tried(address, user, now)
         secret = self._settings.users.get(user)
         async with self._hashes:
             right = len(password) <= LONGEST and await asyncio.to_thread(is_right, password, secret)
         if not right:
             log.warning("console: login of %r from %s refused", user[:64], address)
             raise Refused(HTTPStatus.UNAUTHORIZED, "the name or the password is wrong")
-        self._throttle.was_right(address)
+        self._throttle.was_right(address, user)
         log.info("console: %s logged in from %s", user, address)
         former = self._find(request)
         if former is not None:
@@ -265,11 +275,12 @@ class Console:
 
 
 def _subject(request: web.Request) -> str | None:
-    """The subject of the certificate that the browser has shown; None without one."""
+    """The subject of the certificate that the browser has shown; None without one, or if it is empty."""
     tls = None if request.transport is None else request.transport.get_extra_info("ssl_object")
     certificate = None if tls is None else tls.getpeercert(binary_form=True)
     try:
-        return None if certificate is None else subject_name(certificate)
+        # A certificate without a subject names nobody: its user would be "", as where no login is needed.
+        return None if certificate is None else subject_name(certificate) or None
     except ValueError as error:
         log.warning("console: the certificate from %s: %s", request.remote, error)
         return None

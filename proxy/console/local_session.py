@@ -26,6 +26,10 @@ class NoAnswer(Exception):
     """The connection was closed, or no answer came in time: whether the request took effect is not known."""
 
 
+class NoSession(Exception):
+    """The server has not given a session, so that no request was sent."""
+
+
 class Answer(NamedTuple):
     """A reply."""
 
@@ -107,6 +111,12 @@ class LocalSession:
         )
         try:
             await self._send(request)
+        except NoAnswer:
+            self._end()
+            raise NoSession(
+                "this proxy has no place for the console's session (--max-client-connections,"
+                " --max-connections), or etcd does not answer"
+            ) from None
         except BaseException:
             self._end()
             raise

@@ -1,4 +1,4 @@
-"""Slices of long work: the loop serves clients meanwhile, and gets at least as much time as the work."""
+"""Slices of long work: the loop serves clients between them, and gets at least as much time as all work."""
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator
@@ -12,20 +12,25 @@ Item = TypeVar("Item")
 
 
 class Pace:
-    """The slices of one request."""
+    """The slices of one request. Those that share a lock have one slice at a time, with pauses between."""
 
-    def __init__(self) -> None:
-        self._end = perf_counter() + _SLICE
+    def __init__(self, turn: asyncio.Lock) -> None:
+        """`turn`: that of all requests together: else a hundred of them would hold the loop for 0.4 s."""
+        self._turn = turn
+        self._end = 0.0
 
     async def rest(self) -> None:
-        """Let others have the loop if the slice is over."""
+        """Let others have the loop if the slice is over, or has not begun."""
         if perf_counter() >= self._end:
-            await asyncio.sleep(_PAUSE)
+            # Who has had the pause runs on at once, while the next one pauses.
+            async with self._turn:
+                await asyncio.sleep(_PAUSE)
             self._end = perf_counter() + _SLICE
 
 
 async def paced(items: Iterator[Item | None], pace: Pace) -> AsyncIterator[Item]:
     """What an iterator yields besides None, with pauses."""
+    await pace.rest()
     for item in items:
         await pace.rest()
         if item is not None:

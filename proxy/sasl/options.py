@@ -178,7 +178,7 @@ def is_source_given(is_given: Callable[[str], bool]) -> bool:
 def _from(path: str, read: Callable[[str], Any]) -> Any:
     """What `read` makes of a file. Raises ValueError that names it."""
     try:
-        return read(Path(path).read_text("utf-8"))
+        return read(Path(path).read_text("utf-8-sig"))
     except UnicodeDecodeError:
         raise ValueError(f"{path}: it is not UTF-8") from None
     except (OSError, ValueError) as error:

@@ -32,15 +32,22 @@ def check_name(name: str) -> None:
 
 
 def lines(text: str) -> dict[str, bytes]:
-    """The users of a file, one a line; empty lines and comments (#) are ignored. Raises ValueError."""
+    """The users of a file, one a line; empty lines and comments (#) are ignored. Raises ValueError.
+
+    A file without users is refused: with it alone, a proxy would serve everybody without SASL.
+    """
     found: dict[str, bytes] = {}
-    for number, line in enumerate(text.splitlines(), 1):
+    # Not splitlines, which splits passwords at U+2028, form feeds and others.
+    for number, raw in enumerate(text.split("\n"), 1):
+        line = raw.removesuffix("\r")
         if not line or line.startswith("#"):
             continue
         try:
             add(found, *user(line))
         except ValueError as error:
             raise ValueError(f"line {number}: {error}") from error
+    if not found:
+        raise ValueError("it names no user")
     return found
 
 

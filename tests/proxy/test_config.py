@@ -239,6 +239,8 @@ _WRONG = [
     ("proxy-protocol-from", "10.0.0.1/8"),
     ("proxy-protocol-from", "balancer.example.org"),
     ("proxy-protocol-from", "10.0.0.256"),
+    ("proxy-protocol-from", "::ffff:10.0.0.1"),
+    ("proxy-protocol-from", "::ffff:10.0.0.0/104"),
     ("max-frame", "0"),
     ("max-frame", "1M"),
     ("extended-types-enabled", "perhaps"),

@@ -1,5 +1,6 @@
 """Who waits for what, of clients that are made up."""
 
+import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from time import perf_counter_ns
@@ -32,7 +33,7 @@ async def test_requests_without_an_answer_are_told_with_what_they_wait_for() -> 
     subject.log.outstanding = 1
     busy = _Client(ConnectionLatency(latency), session_id=0x1F, outstanding=2, requests=requests * 20)
     subject.connections += [_Client(ConnectionLatency(latency)), busy]
-    found = await pending(subject, Pace())
+    found = await pending(subject, Pace(asyncio.Lock()))
     (row,) = found["rows"]
     assert (found["clients"], row["session"], row["outstanding"]) == (1, "0x1f", 2)
     first, second = row["requests"][:2]
@@ -50,5 +51,5 @@ async def test_of_very_many_clients_some_are_told_and_all_counted() -> None:
     subject = subjects.Subject()
     latency = ConnectionLatency(Latency(()))
     subject.connections += [_Client(latency, session_id=number, outstanding=1) for number in range(1000)]
-    found = await pending(subject, Pace())
+    found = await pending(subject, Pace(asyncio.Lock()))
     assert (found["clients"], len(found["rows"])) == (1000, 200)

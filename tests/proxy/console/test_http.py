@@ -11,11 +11,13 @@ from unittest import mock
 
 import aiohttp
 import pytest
+from cryptography import x509
 
-from codec.jute import Acl
+from codec.jute import INT, Acl
 from proxy.config import parse
 from proxy.console import api
 from proxy.frontend.certificates import TlsContext
+from proxy.sasl.options import SaslSettings
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identities
 from tests.harness.tls import Authority
@@ -254,6 +256,26 @@ async def test_passwords_cannot_be_tried_without_end() -> None:
         assert await operator.log_in("amy") == 429
 
 
+async def test_who_is_not_logged_in_can_send_little() -> None:
+    async with place("amy") as where, where.operator() as operator:
+        status, body = await operator.ask("login", {"user": "amy", "password": "x" * 20_000})
+        assert (status, body) == (413, {"error": "the request has more than 16384 bytes"})
+
+
+async def test_a_body_has_to_come_in_time() -> None:
+    async with place("amy") as where:
+        reader, writer = await asyncio.open_connection("127.0.0.1", where.port)
+        with mock.patch("proxy.console.http._PATIENCE", 0.05):
+            writer.write(
+                b"POST /console/api/v1/login HTTP/1.1\r\nHost: localhost\r\nX-Zketcd-Console: 1\r\n"
+                b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
+            )
+            async with asyncio.timeout(60):
+                assert b" 408 " in await reader.readline()
+        writer.close()
+        await writer.wait_closed()
+
+
 async def test_each_login_has_its_own_identities() -> None:
     async with place("amy", "ben") as where, where.operator() as amy, where.operator() as ben:
         assert [await amy.log_in("amy"), await ben.log_in("ben")] == [200, 200]
@@ -478,6 +500,21 @@ async def test_quotas_bind_the_console() -> None:
         assert (status, "quota" in body["error"]) == (409, True)
 
 
+async def test_a_change_without_a_session_is_known_not_to_be_made() -> None:
+    async with alone(write=True, max_client_connections=1) as (where, operator):
+        await client_of(where.server)
+        status, body = await operator.ask("create", {"path": "/a"})
+        assert (status, body["error"].endswith("nothing was changed")) == (503, True)
+
+
+async def test_schemes_that_are_enforced_bind_the_console() -> None:
+    async with alone(write=True, sasl=SaslSettings(enforced=("digest",))) as (_, operator):
+        status, body = await operator.ask("create", {"path": "/a"})
+        assert (status, "--enforce-auth-schemes" in body["error"]) == (403, True)
+        await operator.got("identities", {"credentials": "amy:secret"})
+        await operator.got("create", {"path": "/a"})
+
+
 async def _subtree(operator: Operator, count: int) -> None:
     await operator.got("create", {"path": "/d"})
     for number in range(count - 1):
@@ -518,6 +555,19 @@ async def test_a_deletion_is_of_what_was_counted() -> None:
         assert len(where.server.machine.tree.nodes["/d"].children or ()) == 3
 
 
+async def test_a_deletion_is_not_of_others_with_the_same_number() -> None:
+    async with alone(write=True) as (where, operator):
+        await _subtree(operator, 3)
+        asked = await operator.got("deletions", {"path": "/d"})
+        await operator.got("delete", {"path": "/d/1"})
+        await operator.got("create", {"path": "/d/1"})
+        status, body = await operator.ask(
+            "deletions/confirm", {"number": asked["number"], "path": "/d", "count": 3}
+        )
+        assert (status, "has other znodes by now" in body["error"]) == (409, True)
+        assert "/d/1" in where.server.machine.tree.nodes
+
+
 @pytest.mark.parametrize(
     ("path", "status"), [("/", 400), ("/zookeeper", 400), ("/zookeeper/quota", 400), ("/x", 404)]
 )
@@ -545,6 +595,15 @@ async def test_a_deletion_of_what_cannot_be_listed_or_deleted_is_refused() -> No
         assert (await operator.ask("deletions", {"path": "/d"}))[0] == 403
 
 
+async def test_what_cannot_be_listed_is_found_out_in_the_last_place_too() -> None:
+    async with alone(write=True) as (where, operator):
+        client = await client_of(where.server)
+        await create(client, ("/d", b""), ("/d/hers", b""), ("/d/hers/x", b""))
+        client.send(packets.set_acl(4, "/d/hers", [Acl(31, "digest", _AMY.id)]))
+        assert (await client.reply()).err == 0
+        assert (await operator.ask("deletions", {"path": "/d"}))[0] == 403
+
+
 async def test_a_large_subtree_is_deleted_in_several_transactions() -> None:
     async with alone(write=True) as (where, operator):
         client = await client_of(where.server)
@@ -557,25 +616,33 @@ async def test_a_large_subtree_is_deleted_in_several_transactions() -> None:
         assert "/d" not in where.server.machine.tree.nodes
 
 
-async def test_a_server_that_stops_closes_the_sessions_of_changes() -> None:
+@pytest.mark.parametrize(
+    ("answers", "status", "words"), [(0, 503, "nothing was changed"), (1, 504, "not known")]
+)
+async def test_a_server_that_does_not_answer(answers: int, status: int, words: str) -> None:
     async with alone(write=True) as (where, operator):
-        with (
-            mock.patch.object(where.server.log, "submit"),
-            mock.patch("proxy.console.local_session._PATIENCE", 0.05),
-        ):
-            where.console._api._make = _Silent
-            status, body = await operator.ask("create", {"path": "/a"})
-        assert (status, "not known" in body["error"]) == (504, True)
+        with mock.patch("proxy.console.local_session._PATIENCE", 0.05):
+            where.console._api._make = lambda: _Silent(answers)
+            found, body = await operator.ask("create", {"path": "/a"})
+        assert (found, words in body["error"]) == (status, True)
 
 
 class _Silent:
-    """A connection that answers nothing."""
+    """A connection that answers the first packets alone, the first of which asks for a session."""
 
     identities: Identities = ()
 
-    def connection_made(self, transport: asyncio.BaseTransport) -> None: ...
+    def __init__(self, answers: int) -> None:
+        self._answers = answers
 
-    def data_received(self, data: bytes) -> None: ...
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        assert isinstance(transport, asyncio.Transport)
+        self._transport = transport
+
+    def data_received(self, data: bytes) -> None:
+        if self._answers:
+            self._answers -= 1
+            self._transport.write(INT.pack(len(b"session")) + b"session")
 
     def connection_lost(self, exc: Exception | None) -> None: ...
 
@@ -594,6 +661,7 @@ def test_the_page_is_ours_alone() -> None:
 class _Certificates(NamedTuple):
     server: ssl.SSLContext
     plain: ssl.SSLContext  # of a client without a certificate
+    nameless: ssl.SSLContext  # of one whose certificate has an empty subject
     amy: ssl.SSLContext
 
 
@@ -604,14 +672,18 @@ def certificates(tmp_path: Path) -> _Certificates:
     settings = parse(
         ["--tls-cert", str(server.cert), "--tls-key", str(server.key), "--tls-ca", str(authority.ca)]
     ).tls
-    plain, named = (ssl.create_default_context(cafile=str(authority.ca)) for _ in range(2))
-    named.load_cert_chain(amy.cert, amy.key)
-    return _Certificates(TlsContext(settings._replace(client_auth="want")).lasting(), plain, named)
+    nameless = authority.issue_for("nameless", x509.Name([]))
+    return _Certificates(
+        TlsContext(settings._replace(client_auth="want")).lasting(),
+        authority.client_context(),
+        authority.client_context(nameless),
+        authority.client_context(amy),
+    )
 
 
 async def test_a_certificate_is_a_login(certificates: _Certificates) -> None:
     async with place(certificates=True, write=True, tls=certificates.server) as where:
-        for context in (certificates.plain, certificates.amy):
+        for context in (certificates.plain, certificates.nameless, certificates.amy):
             shown = context is certificates.amy
             connector = aiohttp.TCPConnector(ssl=context)
             jar = aiohttp.CookieJar(unsafe=True)

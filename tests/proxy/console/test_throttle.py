@@ -7,7 +7,7 @@ def test_five_tries_a_minute_from_an_address() -> None:
     throttle = Throttle()
     for now in range(5):
         assert throttle.wait("a", now) == 0
-        throttle.tried("a", now)
+        throttle.tried("a", "amy", now)
     assert throttle.wait("a", 5.0) == 55
     assert throttle.wait("b", 5.0) == 0
     assert throttle.wait("a", 60.0) == 0
@@ -16,14 +16,25 @@ def test_five_tries_a_minute_from_an_address() -> None:
 def test_the_right_password_forgives_what_was_tried_from_there() -> None:
     throttle = Throttle()
     for _ in range(5):
-        throttle.tried("a", 0.0)
-    throttle.was_right("a")
+        throttle.tried("a", "amy", 0.0)
+    throttle.was_right("a", "amy")
     assert throttle.wait("a", 0.0) == 0
+
+
+def test_the_right_password_does_not_forgive_tries_for_somebody_else() -> None:
+    throttle = Throttle()
+    for _ in range(4):
+        throttle.tried("a", "bob", 0.0)
+    throttle.tried("a", "amy", 0.0)
+    throttle.was_right("a", "amy")
+    assert throttle.wait("a", 0.0) == 0
+    throttle.tried("a", "bob", 0.0)
+    assert throttle.wait("a", 0.0) == 60
 
 
 def test_many_addresses_together_have_a_limit_too() -> None:
     throttle = Throttle()
     for number in range(60):
-        throttle.tried(str(number), 1.0)
+        throttle.tried(str(number), "amy", 1.0)
     assert throttle.wait("another", 2.0) == 59
     assert throttle.wait("another", 61.0) == 0

@@ -36,6 +36,25 @@ def test_where_users_come_from(tmp_path: Path, source: str) -> None:
     assert parse(given).sasl.users == BOB
 
 
+@pytest.mark.parametrize("content", ["", "# bob:word\n\n"])
+def test_a_file_without_users_is_no_way_to_start_without_sasl(
+    tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    users = tmp_path / "users"
+    users.write_text(content)
+    with pytest.raises(SystemExit) as ended:
+        parse(["--sasl-users-file", str(users)])
+    assert ended.value.code == 2
+    assert f"{users}: it names no user" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("option", ["--sasl-users-file", "--jaas-file"])
+def test_a_byte_order_mark_is_no_part_of_a_name(tmp_path: Path, option: str) -> None:
+    file = tmp_path / "file"
+    file.write_text(JAAS if option == "--jaas-file" else "bob:word\n", "utf-8-sig")
+    assert parse([option, str(file)]).sasl.users == BOB
+
+
 def test_kerberos() -> None:
     settings = parse(
         [

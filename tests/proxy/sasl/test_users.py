@@ -37,6 +37,10 @@ def test_a_file() -> None:
     assert lines("# users\n\nbob:word\r\namy:other\n") == {"bob": BOB, "amy": secret("amy", "other")}
 
 
+def test_only_a_newline_ends_a_line() -> None:
+    assert lines("bob:a\u2028b\x0cc\n") == {"bob": secret("bob", "a\u2028b\x0cc")}
+
+
 def test_a_bad_line_is_told_by_its_number() -> None:
     with pytest.raises(ValueError, match=r"^line 2: "):
         lines("bob:word\nbob")
