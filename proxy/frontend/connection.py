@@ -358,6 +358,7 @@ class Connection(asyncio.Protocol):
 
     def turn_away(self) -> None:
         """Not with this server now: Keeper's clients are told to try another one, others are closed."""
+        log.info("closing %s: this server is out of touch with etcd", self.address)
         if self.is_keepers:
             response = encode_connect_response(0, 0, bytes(PASSWORD_BYTES), False, ProtocolVersion.REJECTED)
             self._order.out.append(response)
@@ -447,8 +448,8 @@ class Connection(asyncio.Protocol):
             reader.int()  # the type, always 0
             scheme = reader.string()
             proven = self._host.auth.authenticate(scheme, reader.buffer(), self._peer)
-        except MalformedPacket:
-            self._host.counters.auth_failed += 1
+        except MalformedPacket as error:
+            self._refused("", "", f"its packet is {error}")
             return None
         if not proven:
             self._refused(scheme or "", "", "")
