@@ -806,9 +806,7 @@ class Order:
                 self._ahead = _BLOCKED
                 self.count += 1
         else:
-            log.info(
-                "closing %s: it asks for operation %d, which is not offered", self._owner.address, opcode
-            )
+            log.info("closing %s: operation %d is not offered", self._owner.address, opcode)
             self.ended = True
             # ZooKeeper's request has no zxid yet.
             self.out.append(self._frame(xid, -1, ErrorCode.UNIMPLEMENTED))
