@@ -2,10 +2,10 @@
 # There is no etcd in the image: ZKETCD_ETCD must be set. Every option is a variable, see docs/operating.md.
 
 FROM python:3.11-slim-bookworm AS build
-# docker build --build-arg LOCKS="runtime grpcio" makes an image that can run with --etcd-transport grpcio.
+# docker build --build-arg LOCKS="runtime grpcio" makes an image that can run with --etcd-transport grpcio; otel is for --traces on.
 ARG LOCKS=runtime
 COPY requirements/runtime.txt /build/
-COPY requirements/grpcio.txt /build/
+COPY requirements/grpcio.txt requirements/otel.txt /build/
 RUN python -m venv /opt/zketcd \
     && for lock in $LOCKS; do \
         /opt/zketcd/bin/python -m pip install --no-cache-dir --disable-pip-version-check \

@@ -43,6 +43,11 @@ $(STAMPS)/grpcio: requirements/grpcio.txt $(STAMPS)/runtime
 	@$(PIP) -r requirements/grpcio.txt
 	@touch $@
 
+$(STAMPS)/otel: requirements/otel.txt $(STAMPS)/runtime
+	@echo "installing the OpenTelemetry SDK into .venv"
+	@$(PIP) -r requirements/otel.txt
+	@touch $@
+
 $(STAMPS)/gssapi: requirements/gssapi.txt $(STAMPS)/runtime
 	@tools/install_system_packages.sh kerberos-build
 	@echo "compiling python-gssapi into .venv"
@@ -69,11 +74,13 @@ $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@mkdir -p .cache && tools/fetch_helm.sh
 	@touch $@
 
-.PHONY: setup setup-grpcio setup-gssapi setup-pipeline setup-pipeline-small setup-dev setup-test
+.PHONY: setup setup-grpcio setup-otel setup-gssapi setup-pipeline setup-pipeline-small setup-dev setup-test
 setup: $(STAMPS)/runtime ## Install what `make run` needs: .venv, locked dependencies, an etcd
 	@tools/setup_etcd.sh
 
 setup-grpcio: $(STAMPS)/grpcio ## Install what `--etcd-transport grpcio` needs: grpcio
+
+setup-otel: $(STAMPS)/otel ## Install what `--traces on` needs: the OpenTelemetry SDK
 
 setup-gssapi: $(STAMPS)/gssapi ## Install what `--sasl-keytab` needs: python-gssapi, compiled with Debian's libkrb5-dev
 
@@ -184,7 +191,7 @@ proto: setup-dev ## Generate proxy/etcd/rpc_pb2.py from rpc.proto
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" ../$(VENV)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 lock: setup-dev ## Write the lock files again from requirements/*.in (ARGS=--upgrade for newer versions)
-	cd requirements && for name in runtime grpcio gssapi pipeline pipeline-small dev gssapi-tests etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
+	cd requirements && for name in runtime grpcio otel gssapi pipeline pipeline-small dev gssapi-tests etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
 
 .PHONY: clean
 clean: ## Remove .venv and caches (not ./data)

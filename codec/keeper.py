@@ -14,6 +14,7 @@ from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
 from codec.jute import INT, Reader, from_text
 from codec.packets import STAT, ConnectRequest, connect_request, present
+from codec.trace_context import TracedFramer
 
 WIDE_REQUEST_HEADER = Struct(">qi")  # xid, opcode
 _pack_reply = Struct(">iqqi").pack  # length, xid, zxid, err
@@ -37,7 +38,7 @@ class OpeningFramer:
     def __init__(self, max_frame: int) -> None:
         self._held: bytearray | None = bytearray()
         self._max_frame = max_frame
-        self.rest = Framer(max_frame)
+        self.rest: Framer | TracedFramer = Framer(max_frame)
 
     def feed(self, data: bytes) -> list[bytes]:
         """As Framer.feed, and with its errors."""
@@ -54,9 +55,12 @@ class OpeningFramer:
         if len(held) < end:
             return []
         if length == _HANDSHAKE_LENGTH:
-            end += _BEYOND.get(INT.unpack_from(held, INT.size)[0], 0)
+            (version,) = INT.unpack_from(held, INT.size)
+            end += _BEYOND.get(version, 0)
             if len(held) < end:
                 return []
+            if version == ProtocolVersion.TRACING:
+                self.rest = TracedFramer(self._max_frame)
         first, rest = bytes(held[INT.size : end]), bytes(held[end:])
         self._held = None
         try:
@@ -65,17 +69,24 @@ class OpeningFramer:
             raise FrameTooLong(error.length, error.limit, [first, *error.frames], error.rest) from None
 
 
-class WideConnectRequest(NamedTuple):
-    """The handshake of protocol version 11, which asks for 64-bit xids."""
+class KeeperConnectRequest(NamedTuple):
+    """The handshake of protocol version 11, which asks for 64-bit xids, or 12, which has trace contexts."""
 
     request: ConnectRequest
+    use_wide_xids: bool
     use_compression: bool
 
 
-def decode_wide_connect(frame: bytes) -> WideConnectRequest:
+def decode_wide_connect(frame: bytes) -> KeeperConnectRequest:
     """The handshake of protocol version 11, by its declaration. Raises MalformedPacket."""
     fields = records.decode(records.WideConnectRequest, frame)
-    return WideConnectRequest(connect_request(fields), fields.useCompression)
+    return KeeperConnectRequest(connect_request(fields), True, fields.useCompression)
+
+
+def decode_traced_connect(frame: bytes) -> KeeperConnectRequest:
+    """The handshake of protocol version 12, by its declaration. Raises MalformedPacket."""
+    fields = records.decode(records.TracedConnectRequest, frame)
+    return KeeperConnectRequest(connect_request(fields), fields.useWideXids, fields.useCompression)
 
 
 def wide_frame(xid: int, zxid: int, err: int, body: bytes = b"") -> bytes:

@@ -313,6 +313,17 @@ WideConnectRequest = Struct(
     "passwd" / buffer,
     "readOnly" / boolean,
 )
+# Of protocol version 12, whose frame length says two bytes less.
+TracedConnectRequest = Struct(
+    "protocolVersion" / int_,
+    "useWideXids" / boolean,
+    "useCompression" / boolean,
+    "lastZxidSeen" / long,
+    "timeOut" / int_,
+    "sessionId" / long,
+    "passwd" / buffer,
+    "readOnly" / boolean,
+)
 FilteredListRequest = Struct("path" / ustring, "watch" / boolean, "filter" / byte)
 CheckNotExistsRequest = Struct("path" / ustring, "version" / int_)
 RemoveRecursiveRequest = Struct("path" / ustring, "limit" / unsigned)

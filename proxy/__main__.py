@@ -9,11 +9,12 @@ import ssl
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, nullcontext
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 import uvloop
 
 from proxy.admin.commands import Commands
+from proxy.admin.environment import VERSION
 from proxy.admin.http import AdminServer
 from proxy.config import Config, parse, parser
 from proxy.console import passwords
@@ -35,6 +36,9 @@ from proxy.support import logs
 from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
 from proxy.support.stdout import guarded
 from schema.errors import BadValue
+
+if TYPE_CHECKING:
+    from proxy.traces.otel import OtelTracer
 
 __all__ = ["main", "parser"]
 
@@ -61,13 +65,17 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
             Login(config.sasl) if config.sasl.is_on else None,
             Tls(config.etcd_ca, config.etcd_cert, config.etcd_key),
             _admin_settings(config),
+            _tracer(config) if config.traces else None,
         )
     except (OSError, ValueError, Missing) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 2
     try:
         with logs.audit_to(config.audit_log, config.log_format):
-            return _serve(config, read)
+            code = _serve(config, read)
+        if read.tracer is not None:
+            read.tracer.shutdown()
+        return code
     except OSError as error:
         print(f"zketcd: --audit-log {config.audit_log}: {error.strerror}", file=sys.stderr)
         return 2
@@ -88,6 +96,19 @@ class _Read(NamedTuple):
     login: Login | None  # by SASL
     etcd_tls: Tls
     admin: _AdminSettings
+    tracer: "OtelTracer | None"
+
+
+def _tracer(config: Config) -> "OtelTracer | None":
+    """What sends spans. Raises ValueError if it is not installed, or for a bad variable."""
+    logging.getLogger("urllib3").setLevel(
+        logging.INFO
+    )  # else each of the SDK's requests has lines of its own
+    try:
+        from proxy.traces import otel
+    except ImportError as error:
+        raise ValueError(f"--traces on: {error}; `make setup-otel` installs what it needs") from None
+    return otel.from_environment(f"{config.host}:{config.port}", VERSION.partition(",")[0])
 
 
 def _admin_settings(config: Config) -> _AdminSettings:
@@ -194,7 +215,7 @@ async def _run(
             config.etcd_password,
             config.etcd_transport,
         )
-        server = Server(config, etcd, access, read.tls, read.login)
+        server = Server(config, etcd, access, read.tls, read.login, read.tracer)
         if admin_listener is not None:
             admin = AdminServer(
                 server.facts,

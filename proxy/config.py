@@ -61,6 +61,7 @@ class Config:
     log_level: str
     log_format: str
     slow_request: int  # 0 for no log of them
+    traces: bool
     etcd_ca: str
     etcd_cert: str
     etcd_key: str
@@ -158,6 +159,7 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         log_level=given.log_level,
         log_format=given.log_format,
         slow_request=given.slow_request_ms,
+        traces=given.traces == "on",
         etcd_ca=given.etcd_ca,
         etcd_cert=given.etcd_cert,
         etcd_key=given.etcd_key,
@@ -456,6 +458,13 @@ def parser(command: str = "") -> Any:
         default=0,
         metavar="MS",
         help="requests that take this long are logged, with where the time went; 0 for none",
+    )
+    add(
+        "--traces",
+        choices=_SWITCH,
+        default="off",
+        help="whether spans of clients' requests are sent by OTLP over HTTP, as the OTEL_* variables of the"
+        " OpenTelemetry SDK say; needs `make setup-otel`",
     )
     add(
         "--audit-log",

@@ -35,6 +35,8 @@ from proxy.frontend.request_logs import RequestLogs, Stages
 from proxy.frontend.session_timer import SessionTimer, interval_of
 from proxy.frontend.sessions import OUTAGE, Contact, Sessions
 from proxy.frontend.touched import Touched
+from proxy.frontend.traced import Facts as TracedFacts
+from proxy.frontend.traced import Traces
 from proxy.log.log import Log, LogSettings
 from proxy.log.node_expiry import NodeExpiry, Pace
 from proxy.log.snapshots import Access, Snapshots
@@ -51,6 +53,7 @@ from proxy.support import logs
 from proxy.support.counters import Counters
 from proxy.support.latency import Latency
 from proxy.support.tasks import Tasks
+from proxy.traces.span import Tracer
 from schema.entry import Rules
 from schema.keys import Keyspace
 
@@ -70,8 +73,12 @@ class Server:
         access: Access,
         tls: TlsContext | None = None,
         login: Login | None = None,
+        tracer: Tracer | None = None,
     ) -> None:
-        """`access`: how the writer of snapshots reaches etcd. `tls`, `login`: for clients, if any."""
+        """`access`: how the writer of snapshots reaches etcd. `tls`, `login`: for clients, if any.
+
+        `tracer`: takes the spans of clients' requests, if any.
+        """
         self._config = config
         self._login = login
         self._etcd = etcd
@@ -142,10 +149,11 @@ class Server:
         self.facts = Facts(self)
         self.words = FourLetterWords(self.facts, config.four_letter_words)
         system = system_nodes(FEATURES, config.max_frame, config.availability_zone)
+        traces = None if tracer is None else self._traces(tracer)
         host: Host[Connection] = Host(
             self.machine,
             Reading(self.machine.tree, self.watches, system if config.keeper_extensions else {}),
-            operations,
+            operations if traces is None else traces.operations(operations),
             self.auth,
             config.max_frame,
             self.latency,
@@ -160,6 +168,7 @@ class Server:
             self.connections.opened,
             self.connections.gone,
             self.request_logs,
+            traces,
             login,
             frozenset(config.sasl.enforced),
         )
@@ -175,11 +184,18 @@ class Server:
             getpass.getuser(),
             partial(logs.audit.info, "%s") if config.audit_log else None,
             config.slow_request,
-            lambda: Stages(*self.log.stages),
+            self._stages,
             lambda: self.machine.ended,
             time.perf_counter_ns,
             writes,
         )
+
+    def _stages(self) -> Stages:
+        return Stages(*self.log.stages)
+
+    def _traces(self, tracer: Tracer) -> Traces:
+        facts = TracedFacts(lambda: self.machine.zxid, self._stages, lambda: self.log.position)
+        return Traces(tracer, facts, time.perf_counter_ns)
 
     # -- life ----------------------------------------------------------------------------------------------
 

@@ -48,6 +48,7 @@ _FILES = {
     "requirements/pipeline.txt": ("usr/share/zketcd/pipeline.txt", 0o644),
     "requirements/pipeline-small.txt": ("usr/share/zketcd/pipeline-small.txt", 0o644),
     "requirements/grpcio.txt": ("usr/share/zketcd/grpcio.txt", 0o644),
+    "requirements/otel.txt": ("usr/share/zketcd/otel.txt", 0o644),
     "requirements/gssapi.txt": ("usr/share/zketcd/gssapi.txt", 0o644),
 }
 # Where each shell looks for completion.

@@ -16,16 +16,18 @@ from codec.constants import ErrorCode, KeeperState, OpCode, Perms, ProtocolVersi
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
 from codec.jute import INT, OPEN_TO_ALL, Acl, Reader
-from codec.keeper import OpeningFramer, decode_wide_connect
+from codec.keeper import OpeningFramer, decode_traced_connect, decode_wide_connect
 from codec.packets import ConnectRequest, decode_connect, encode_connect_response
+from codec.trace_context import TracedFramer
 from proxy.frontend.host import Host
 from proxy.frontend.negotiation import Negotiation
 from proxy.frontend.order import Order
 from proxy.frontend.outbound import Outbound
 from proxy.frontend.proxy_protocol import Source
 from proxy.frontend.sessions import PASSWORD_BYTES, Session
+from proxy.frontend.traced import SamplingFramer, TracedOrder
 from proxy.frontend.waiting import SaslAnswer, Waiting
-from proxy.frontend.wire import NARROW, WIDE
+from proxy.frontend.wire import NARROW, TRACED_NARROW, TRACED_WIDE, WIDE
 from proxy.state.acl import permits
 from proxy.state.auth.ip import java_address
 from proxy.state.auth.sasl import sasl_identities
@@ -53,7 +55,7 @@ class Connection(asyncio.Protocol):
     def __init__(self, host: "Host[Connection]", loop: asyncio.AbstractEventLoop) -> None:
         self._host = host
         self._loop = loop
-        self._framer: Framer | OpeningFramer = (
+        self._framer: Framer | OpeningFramer | TracedFramer | SamplingFramer = (
             OpeningFramer(host.max_frame) if host.operations.extended else Framer(host.max_frame)
         )
         self._wire = NARROW
@@ -75,7 +77,8 @@ class Connection(asyncio.Protocol):
         self.since = time()  # when it came, in seconds since 1970
         logs = host.request_logs
         self.latency = ConnectionLatency(host.latency) if logs is None else logs.latency(self, host.latency)
-        self._order = Order(
+        make_order = Order if host.traces is None else partial(TracedOrder, host.traces)
+        self._order = make_order(
             self,
             host.machine,
             host.reading,
@@ -355,6 +358,7 @@ class Connection(asyncio.Protocol):
 
     def turn_away(self) -> None:
         """Not with this server now: Keeper's clients are told to try another one, others are closed."""
+        log.info("closing %s: this server is out of touch with etcd", self.address)
         if self.is_keepers:
             response = encode_connect_response(0, 0, bytes(PASSWORD_BYTES), False, ProtocolVersion.REJECTED)
             self._order.out.append(response)
@@ -388,7 +392,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_keepers(self) -> bool:
         """Whether the handshake was one of Keeper's: only a ClickHouse can have sent it."""
-        return self._wire is WIDE
+        return self._wire.version != ProtocolVersion.ZOOKEEPER
 
     @property
     def is_closed(self) -> bool:
@@ -444,8 +448,8 @@ class Connection(asyncio.Protocol):
             reader.int()  # the type, always 0
             scheme = reader.string()
             proven = self._host.auth.authenticate(scheme, reader.buffer(), self._peer)
-        except MalformedPacket:
-            self._host.counters.auth_failed += 1
+        except MalformedPacket as error:
+            self._refused("", "", f"its packet is {error}")
             return None
         if not proven:
             self._refused(scheme or "", "", "")
@@ -526,6 +530,11 @@ class Connection(asyncio.Protocol):
                 return
             if isinstance(self._framer, OpeningFramer):
                 self._framer = self._framer.rest
+            early = frames[1:]
+            traces = self._host.traces
+            if traces is not None:
+                self._framer = SamplingFramer(self._framer, traces)
+                traces.sample(early)
             try:
                 request, understood = self._understand(frames[0])
             except MalformedPacket as error:
@@ -541,7 +550,7 @@ class Connection(asyncio.Protocol):
                 return
             # As ZooKeeper does, read no more until the session is there.
             self._outbound.pause()
-            self._early += frames[1:]
+            self._early += early
             self._host.attach(self, request)
         else:
             self._early += frames
@@ -570,16 +579,20 @@ class Connection(asyncio.Protocol):
         version = INT.unpack_from(packet)[0] if len(packet) >= INT.size else ProtocolVersion.ZOOKEEPER
         if version not in _FORMS_OF_KEEPER or not self._host.operations.extended:
             return decode_connect(packet), True  # ZooKeeper takes any version for its own
-        if version == ProtocolVersion.WIDE_XIDS:
-            request, compressed = decode_wide_connect(packet)
-            if not compressed:
-                self._wire = WIDE
-                self._order.talk(WIDE)
-                return request, True
+        if version == ProtocolVersion.COMPRESSION:
+            request, compressed = ConnectRequest(version, 0, 0, 0, None, read_only=False), True
         else:
-            request = ConnectRequest(version, 0, 0, 0, None, read_only=False)
-        wish = "OpenTelemetry contexts" if version == ProtocolVersion.TRACING else "compressed packets"
-        log.info("%s asks for %s (protocol version %d): not offered", self.address, wish, version)
+            traced = version == ProtocolVersion.TRACING
+            decode = decode_traced_connect if traced else decode_wide_connect
+            request, wide, compressed = decode(packet)
+            if not compressed:
+                if traced:
+                    self._wire = TRACED_WIDE if wide else TRACED_NARROW
+                else:
+                    self._wire = WIDE
+                self._order.talk(self._wire)
+                return request, True
+        log.info("%s asks for compressed packets (protocol version %d): not offered", self.address, version)
         return request, False
 
     def _give_up(self) -> None:

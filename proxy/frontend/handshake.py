@@ -15,6 +15,7 @@ from codec.packets import ConnectRequest
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Connection, Session, Sessions
 from proxy.log.pending import Pending
+from proxy.support.repeated import Repeated
 from schema.entry import Kind
 
 log = logging.getLogger(__name__)
@@ -91,6 +92,7 @@ class Handshake:
         self._in_touch = in_touch
         self._read_only = read_only
         self._clock = clock
+        self._trouble = Repeated(log)
         # Clients with a session that wait for etcd. What they want goes to the log only once etcd is back,
         # and only if they still wait: by then they may have gone to another proxy, from which the late
         # request would take the session away.
@@ -129,6 +131,7 @@ class Handshake:
 
         def give_up() -> None:
             if connection.wants_session:
+                log.info("closing %s: it got no session in its timeout", connection.address)
                 connection.close()
 
         self._clock.call_later(self._sessions.negotiate(request.timeout_ms) / 1000, give_up)
@@ -189,5 +192,9 @@ class Handshake:
         elif err == ErrorCode.SESSION_EXPIRED:
             connection.refuse()
         else:
-            log.warning("cannot open or continue a session: %s", ErrorCode(err).name)
+            self._trouble.warn(
+                "closing %s: its session cannot be opened or continued: %s",
+                connection.address,
+                ErrorCode(err).name,
+            )
             connection.close()

@@ -10,6 +10,7 @@ from proxy.frontend.load import Load
 from proxy.frontend.long_reads import LongReads
 from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.touched import Touched
+from proxy.frontend.traced import Traces
 from proxy.log.pending import Pending
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import Offer
@@ -63,6 +64,8 @@ class Host(Generic[Connection]):
     gone: Callable[[Connection], None]
     #: What is written down of requests; None for nothing.
     request_logs: RequestLogs | None = None
+    #: Traces some of the requests; None for none. `operations` tells it of reads.
+    traces: Traces | None = None
     #: Whom clients can prove to be by SASL; None if by none.
     login: Login | None = None
     #: Clients are served only with an identity of one of these schemes; none: all are.

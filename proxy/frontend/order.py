@@ -526,6 +526,7 @@ class Order:
         self.count -= 1
         self.size -= write.size
         if err in _NOT_TOLD:
+            log.info("closing %s: the outcome of its write: %s", self._owner.address, ErrorCode(err).name)
             self._drop()
             return
         self.out.append(self._frame(write.xid, zxid, err, body))
@@ -798,12 +799,14 @@ class Order:
             if answer is not None:
                 self._answer_sasl(xid, answer)
             elif token is None:
+                log.info("closing %s: a SASL packet without a token", self._owner.address)
                 self.ended = True
             else:
                 self._negotiating = xid
                 self._ahead = _BLOCKED
                 self.count += 1
         else:
+            log.info("closing %s: operation %d is not offered", self._owner.address, opcode)
             self.ended = True
             # ZooKeeper's request has no zxid yet.
             self.out.append(self._frame(xid, -1, ErrorCode.UNIMPLEMENTED))

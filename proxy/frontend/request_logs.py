@@ -33,6 +33,11 @@ class Stages(NamedTuple):
     sent: int
     applying: int
 
+    def within(self, received: int, now: int) -> "Stages":
+        """The same, for a request of that time: one that was refused without an entry has none of its own."""
+        sent = min(max(self.sent, received), now)
+        return Stages(sent, min(max(self.applying, sent), now))
+
 
 class RequestLogs:
     """Both logs of one server."""
@@ -98,10 +103,7 @@ class RequestLogs:
         return _SlowLatency(server, client, self) if self._slow else ConnectionLatency(server)
 
     def _slow_write(self, client: Client, write: Write, now: int) -> None:
-        sent, applying = self._stages()
-        # A request that was refused without an entry has no stages of its own.
-        sent = min(max(sent, write.received), now)
-        applying = min(max(applying, sent), now)
+        sent, applying = self._stages().within(write.received, now)
         log.warning(
             "slow request: session %s from %s: %s took %d ms: waiting %d, append %d, apply %d",
             session_text(write.session_id),
@@ -120,7 +122,7 @@ class RequestLogs:
                 "slow request: session %s from %s: %s (%d together) took %d ms: waiting or reading",
                 session_text(client.session_id),
                 client.address,
-                _name(opcode),
+                name_of(opcode),
                 count,
                 nanos // _MILLISECOND,
             )
@@ -144,14 +146,15 @@ class _SlowLatency(ConnectionLatency):
 
 def _described(opcode: int, fields: Any) -> str:
     """The request for people: its name, and its path or the number of its parts."""
-    name = _name(opcode)
+    name = name_of(opcode)
     if opcode == OpCode.MULTI and fields is not None:
         return f"{name} of {len(fields)}"
     path = path_of(fields)
     return name if path is None else f"{name} {path!r}"
 
 
-def _name(opcode: int) -> str:
+def name_of(opcode: int) -> str:
+    """The name of an operation, for people."""
     for known in (OpCode, KeeperOpCode):
         if opcode in known._value2member_map_:
             return str(known(opcode).name)

@@ -29,3 +29,7 @@ WIDE = Wire(
     wide_frame,
     wide_event,
 )
+
+#: The same two where the client sends a trace context with each request; that is not part of a packet.
+TRACED_NARROW = NARROW._replace(version=ProtocolVersion.TRACING)
+TRACED_WIDE = WIDE._replace(version=ProtocolVersion.TRACING)

@@ -93,7 +93,8 @@ class _Notes:
             if not self._greeted:
                 (version,) = INT.unpack_from(frame)
                 self._relay.versions.append(version)
-                if version == ProtocolVersion.WIDE_XIDS:
+                traced_wide = version == ProtocolVersion.TRACING and frame[INT.size]
+                if version == ProtocolVersion.WIDE_XIDS or traced_wide:
                     self._header = WIDE_REQUEST_HEADER
                 self._greeted = True
                 continue

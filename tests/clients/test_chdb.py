@@ -59,8 +59,14 @@ _SCRIPT = (
             "<use_xid_64>1</use_xid_64><use_compression>1</use_compression>",
             {ProtocolVersion.WIDE_XIDS},
         ),
+        (
+            "on",
+            "<use_xid_64>1</use_xid_64>"
+            "<pass_opentelemetry_tracing_context>1</pass_opentelemetry_tracing_context>",
+            {ProtocolVersion.TRACING},
+        ),
     ],
-    ids=["plain", "extended", "wide"],
+    ids=["plain", "extended", "wide", "traced"],
 )
 def test_clickhouse_keeps_its_things(
     extensions: str,

@@ -100,9 +100,28 @@ def test_decode_wide_connect(packet: bytes) -> None:
         version, compression = reader.int(), reader.boolean()
         last_zxid, timeout, session_id = reader.long(), reader.int(), reader.long()
         password, read_only = reader.buffer(), reader.boolean()
-        return (version, last_zxid, timeout, session_id, password, read_only), compression
+        return (version, last_zxid, timeout, session_id, password, read_only), True, compression
 
     assert outcome(lambda: keeper.decode_wide_connect(packet)) == outcome(by_hand)
+
+
+@given(
+    st.one_of(
+        whole_packets(records.TracedConnectRequest),
+        broken_packets(records.TracedConnectRequest),
+        st.binary(max_size=60),
+    )
+)
+@example(bytes(46))
+def test_decode_traced_connect(packet: bytes) -> None:
+    def by_hand() -> Any:
+        reader = Reader(packet)
+        version, wide, compression = reader.int(), reader.boolean(), reader.boolean()
+        last_zxid, timeout, session_id = reader.long(), reader.int(), reader.long()
+        password, read_only = reader.buffer(), reader.boolean()
+        return (version, last_zxid, timeout, session_id, password, read_only), wide, compression
+
+    assert outcome(lambda: keeper.decode_traced_connect(packet)) == outcome(by_hand)
 
 
 def handshake(version: int, beyond: int) -> bytes:
@@ -121,7 +140,8 @@ def handshake(version: int, beyond: int) -> bytes:
 )
 def test_a_handshake_cut_at_every_byte(version: int, beyond: int) -> None:
     opening = handshake(version, beyond)
-    stream = opening + pack_buffer(b"one") + pack_buffer(b"")
+    behind = b"\0" if version == ProtocolVersion.TRACING else b""
+    stream = opening + pack_buffer(b"one") + behind + pack_buffer(b"") + behind
     assert len(opening) == 49 + beyond
     for split in range(len(stream) + 1):
         framer = keeper.OpeningFramer(1000)

@@ -66,6 +66,7 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "etcd-key": ("etcd_key", __file__, __file__),
     "etcd-user": ("etcd_user", "root", "root"),
     "etcd-password": ("etcd_password", "word", "word"),
+    "traces": ("traces", "on", True),
     "etcd-transport": ("etcd_transport", "grpcio", "grpcio"),
     "proxy-lease": ("proxy_lease", "10", 10),
     "max-staleness": ("max_staleness", "4", 4),

@@ -5,6 +5,10 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
+from proxy.__main__ import main
+
 
 def test_an_audit_log_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
     """What zoo.cfg says that has no meaning is named, each setting once, in the form that was asked for."""
@@ -46,3 +50,33 @@ def test_a_bad_file_of_the_consoles_users_ends_the_start(tmp_path: Path) -> None
         " as `zketcd console-user NAME` prints it\n"
     )
     assert not (tmp_path / "data").exists()
+
+
+def test_traces_without_their_library(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.delitem(sys.modules, "proxy.traces.otel", raising=False)
+    monkeypatch.setitem(sys.modules, "opentelemetry.sdk.trace", None)
+    assert main(["--traces", "on"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert "opentelemetry" in line
+    assert "`make setup-otel`" in line
+
+
+@pytest.mark.parametrize(
+    ("variable", "value"),
+    [
+        ("OTEL_EXPORTER_OTLP_PROTOCOL", "grpc"),
+        ("OTEL_TRACES_EXPORTER", "zipkin"),
+        ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "0"),
+        ("OTEL_SPAN_ATTRIBUTE_COUNT_LIMIT", "many"),
+    ],
+)
+def test_traces_with_a_variable_that_cannot_be(
+    variable: str, value: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv(variable, value)
+    assert main(["--traces", "on"]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.startswith("zketcd: ")
+    assert "OTEL_" in line

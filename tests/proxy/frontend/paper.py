@@ -12,6 +12,7 @@ from proxy.frontend.load import Load
 from proxy.frontend.long_reads import LongReads
 from proxy.frontend.sessions import Session
 from proxy.frontend.touched import Touched
+from proxy.frontend.traced import Traces
 from proxy.log.pending import Pending
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import Offer
@@ -146,6 +147,7 @@ class PaperHost:
         self.full = False
         self.connections = 0
         self.login: Login | None = None
+        self.traces: Traces | None = None
         self.enforced_schemes: frozenset[str] = frozenset()
         self._entries = 0
         for session_id in sessions:
@@ -158,7 +160,7 @@ class PaperHost:
         return Host(
             self.machine,
             self.reading,
-            self.operations,
+            self.operations if self.traces is None else self.traces.operations(self.operations),
             self.auth,
             MAX_FRAME,
             self.latency,
@@ -172,6 +174,7 @@ class PaperHost:
             lambda word, rest: iter(("imok", rest.decode())) if word == b"ruok" else None,
             self.opened,
             self.gone,
+            traces=self.traces,
             login=self.login,
             enforced_schemes=self.enforced_schemes,
         )

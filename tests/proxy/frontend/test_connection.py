@@ -2,6 +2,7 @@
 
 import asyncio
 import dataclasses
+import logging
 import struct
 from typing import cast
 
@@ -358,6 +359,31 @@ def test_a_failed_sasl_ends_the_connection_and_is_counted(caplog: pytest.LogCapt
     assert client.host.counters.auth_failed == 1
     assert "scheme 'sasl', user 'bob': the password is wrong" in caplog.text
     assert client.host.pending == []
+
+
+@pytest.mark.parametrize(
+    ("request_", "line"),
+    [
+        (packets.request(7, 99), "closing 10.0.0.7: operation 99 is not offered"),
+        (packets.sasl(None), "closing 10.0.0.7: a SASL packet without a token"),
+        (packets.request(-4, OpCode.AUTH, b"\0"), "authentication of 10.0.0.7:4711 refused, scheme ''"),
+    ],
+)
+def test_a_request_that_ends_the_connection_is_logged(
+    request_: bytes, line: str, client: Client, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
+    client.send(request_)
+    assert client.transport.is_closed()
+    assert caplog.text.count(line) == 1
+
+
+def test_a_client_that_is_turned_away_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    client = Client()
+    client.send(packets.connect())
+    client.connection.turn_away()
+    assert "closing 10.0.0.7: this server is out of touch with etcd" in caplog.text
 
 
 def test_who_must_authenticate_is_heard_once_it_has() -> None:

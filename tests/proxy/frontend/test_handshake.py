@@ -1,5 +1,6 @@
 """Connect requests: new sessions, sessions that go on, and those that cannot."""
 
+import logging
 import struct
 
 import pytest
@@ -269,7 +270,9 @@ def test_a_client_that_has_seen_more_and_left_is_not_asked_for(proxy: Proxy) -> 
 @pytest.mark.parametrize(
     "error", [ErrorCode.SYSTEM_ERROR, ErrorCode.CONNECTION_LOSS, ErrorCode.SESSION_MOVED]
 )
-def test_where_the_log_cannot_answer_the_connection_is_closed(proxy: Proxy, error: ErrorCode) -> None:
+def test_where_the_log_cannot_answer_the_connection_is_closed(
+    proxy: Proxy, error: ErrorCode, caplog: pytest.LogCaptureFixture
+) -> None:
     first, session = proxy.established()
     again = ConnectRequest(0, 0, 5000, session.id, first.password, False)
     for request in (NEW, again):
@@ -277,14 +280,20 @@ def test_where_the_log_cannot_answer_the_connection_is_closed(proxy: Proxy, erro
         proxy.commit(error)
         assert applicant.outcome == "closed"
     assert len(proxy.sessions) == 1
+    (line,) = [record.message for record in caplog.records if record.levelno == logging.WARNING]
+    assert line.endswith(f": its session cannot be opened or continued: {error.name}")
 
 
-def test_a_client_that_gets_no_answer_in_its_timeout_is_closed(proxy: Proxy) -> None:
+def test_a_client_that_gets_no_answer_in_its_timeout_is_closed(
+    proxy: Proxy, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO)
     applicant = proxy.attach(NEW)
     proxy.loop.wait(4.9)
     assert applicant.outcome == "waits"
     proxy.loop.wait(0.1)
     assert applicant.outcome == "closed"
+    assert "it got no session in its timeout" in caplog.text
 
 
 def test_a_client_that_got_its_answer_stays(proxy: Proxy) -> None:

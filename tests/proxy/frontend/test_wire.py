@@ -26,8 +26,8 @@ class WideReply(NamedTuple):
     body: bytes
 
 
-def _handshake(version: int = 11, *, compression: bool = False) -> bytes:
-    asked = {11: bytes((compression,)), 12: bytes((0, compression))}.get(version, b"")
+def _handshake(version: int = 11, *, compression: bool = False, wide: bool = False) -> bytes:
+    asked = {11: bytes((compression,)), 12: bytes((wide, compression))}.get(version, b"")
     fields = struct.pack(">qiq", 0, 4000, 0) + pack_buffer(bytes(16)) + b"\1"
     return struct.pack(">ii", 45, version) + asked + fields
 
@@ -49,6 +49,26 @@ def _connected() -> Client:
     assert struct.unpack_from(">iiq", response) == (11, 4000, SESSION)
     assert response[20:] == PASSWORD + b"\0"
     return client
+
+
+def test_trace_contexts_do_not_disturb_the_packets() -> None:
+    for wide in (False, True):
+        client = Client()
+        client.send(_handshake(12, wide=wide))
+        client.establish()
+        (response,) = client.received()
+        assert struct.unpack_from(">iiq", response) == (12, 4000, SESSION)
+        assert client.connection.is_keepers
+        form = ">qqi" if wide else ">iqi"
+        request = packets.get(5, "/none")
+        context = b"\1" + b"0af76519-16cd-43dd-8448-eb211c80319c\n7\n\n1\n"
+        client.send((_wide(request, _HUGE) if wide else request) + context)
+        client.send((_wide(request, 6) if wide else request) + b"\0")
+        replies = [struct.unpack_from(form, raw) for raw in client.received()]
+        assert [(xid, err) for xid, _, err in replies] == [
+            (_HUGE if wide else 5, ErrorCode.NO_NODE),
+            (6 if wide else 5, ErrorCode.NO_NODE),
+        ]
 
 
 def test_the_handshake_cut_at_every_byte() -> None:
@@ -123,7 +143,9 @@ def test_an_unknown_operation() -> None:
     assert client.transport.is_closed()
 
 
-@pytest.mark.parametrize("handshake", [_handshake(10), _handshake(11, compression=True), _handshake(12)])
+@pytest.mark.parametrize(
+    "handshake", [_handshake(10), _handshake(11, compression=True), _handshake(12, compression=True)]
+)
 def test_what_is_not_offered_is_told_by_version_0(handshake: bytes) -> None:
     client = Client()
     client.send(handshake)

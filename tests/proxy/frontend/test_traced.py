@@ -1,0 +1,87 @@
+"""Which requests leave a span, and what it says. On paper: the tracer keeps them."""
+
+import struct
+from itertools import count
+
+from codec.constants import ErrorCode, OpCode
+from codec.jute import pack_string
+from codec.trace_context import TraceContext
+from proxy.frontend.request_logs import Stages
+from proxy.frontend.traced import Facts, Traces
+from proxy.traces.span import Decision, Span
+from tests.proxy import packets
+from tests.proxy.frontend.paper import Client, PaperHost, PaperLoop
+
+
+class PaperTracer:
+    """Wants every `each`-th request."""
+
+    def __init__(self, each: int) -> None:
+        self._each = each
+        self.asked = 0
+        self.spans: list[Span] = []
+
+    def decide(self, context: TraceContext | None) -> Decision | None:
+        self.asked += 1
+        return None if self.asked % self._each else Decision(self.asked, context)
+
+    def record(self, decision: Decision, span: Span) -> None:
+        self.spans.append(span)
+
+
+def _traced(each: int = 1) -> tuple[Client, PaperTracer, PaperLoop]:
+    tracer = PaperTracer(each)
+    moments = count(1)
+    loop = PaperLoop()
+    host = PaperHost(loop)
+    facts = Facts(lambda: 9, lambda: Stages(0, 0), lambda: 77)
+    host.traces = Traces(tracer, facts, lambda: next(moments))
+    client = Client(host=host)
+    client.send(packets.connect())
+    client.establish()
+    client.received()
+    return client, tracer, loop
+
+
+def test_requests_that_come_together() -> None:
+    client, tracer, loop = _traced()
+    client.send(
+        packets.create(1, "/a"),
+        packets.get(2, "/a"),  # behind a write: answered as it is applied
+        packets.get(3, "/none"),
+        packets.request(4, OpCode.CREATE, b"\0"),  # cannot be read
+        packets.ping(),
+    )
+    assert [(span.name, span.attributes["zookeeper.xid"]) for span in tracer.spans] == [("CREATE", 4)]
+    client.commit()
+    loop.run()
+    assert [reply.err for reply in client.replies()[:3]] == [0, 0, ErrorCode.NO_NODE]
+    told = {span.attributes["zookeeper.xid"]: span for span in tracer.spans}
+    assert sorted(map(str, told)) == ["1", "2", "3", "4"]
+    assert told[1].attributes["zookeeper.path"] == "/a"
+    assert told[1].attributes["zketcd.log.position"] == 77
+    assert [name for name, _ in told[1].events] == ["sent to etcd", "applying"]
+    assert told[3].attributes["error.type"] == "NO_NODE"
+    assert told[3].failed == ""
+    for span in tracer.spans:
+        moments = [span.began, *(at for _, at in span.events), span.ended]
+        assert moments == sorted(moments)
+
+
+def test_a_multi_says_how_many_parts_it_has() -> None:
+    client, tracer, loop = _traced()
+    part = struct.pack(">i?i", OpCode.CHECK, False, -1) + pack_string("/") + struct.pack(">i", -1)
+    client.send(packets.request(1, OpCode.MULTI, part * 2 + struct.pack(">i?i", -1, True, -1)))
+    client.commit()
+    loop.run()
+    (span,) = tracer.spans
+    assert (span.name, span.attributes["db.operation.batch.size"]) == ("MULTI", 2)
+    assert "zookeeper.path" not in span.attributes
+
+
+def test_only_what_the_tracer_wants_has_a_span() -> None:
+    client, tracer, _ = _traced(each=3)
+    for xid in range(1, 10):
+        client.send(packets.get(xid, "/"))
+    assert [span.attributes["zookeeper.xid"] for span in tracer.spans] == [3, 6, 9]
+    assert [reply.err for reply in client.replies()] == [0] * 9
