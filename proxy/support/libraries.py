@@ -5,7 +5,6 @@ from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[2]  # of a checkout
 _DEBIAN = "/opt/zketcd"  # where the Debian package has its environment
-_LOCKS = "/usr/share/zketcd"
 
 
 def how_to_add(name: str) -> str:
@@ -15,7 +14,7 @@ def how_to_add(name: str) -> str:
     """
     if sys.prefix == _DEBIAN:
         pip = f"python3 -m pip --python {_DEBIAN}/bin/python3 install --require-hashes"
-        return f"`{pip} -r {_LOCKS}/{name}.txt` installs it"
+        return f"`{pip} -r /usr/share/zketcd/{name}.txt` installs it"
     if (_ROOT / "requirements" / f"{name}.txt").exists():
         return f"`make setup-{name}` installs it"
     return "docs/install.md says how to install it"
