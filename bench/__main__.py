@@ -14,6 +14,7 @@ from bench.run import ON_ETCD_ALONE, Cell, Plan, measure
 from bench.servers import NAMES, targets
 from bench.workloads import WORKLOADS
 from proxy.support.stdout import guarded
+from proxy.support.usage import Parser
 from tests.harness import BinaryMissing, StartFailed
 
 RESULTS = Path(__file__).parent / "results"
@@ -63,7 +64,7 @@ def whole(value: str) -> int:
 
 def parser(command: str = "") -> argparse.ArgumentParser:
     """The command line's grammar; with a name, of that command of `zketcd`."""
-    found = argparse.ArgumentParser(
+    found = Parser(
         prog=f"zketcd {command}" if command else "python -m bench",
         description="Compare zketcd with ZooKeeper and raw etcd: tables on stdout, progress on stderr.",
         allow_abbrev=False,

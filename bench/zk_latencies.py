@@ -21,6 +21,7 @@ from kazoo.handlers.threading import KazooTimeoutError
 
 from bench.errors import BenchError, EffectsDiffer
 from proxy.support.stdout import guarded
+from proxy.support.usage import Parser
 
 NOTIFICATIONS_TIMEOUT_S = 60.0
 # kazoo's own is 10 s; a server that is just starting may take longer.
@@ -41,7 +42,7 @@ class Operation(NamedTuple):
 
 def parser() -> argparse.ArgumentParser:
     """The command line: the options of zk-latencies.py, by its names."""
-    made = argparse.ArgumentParser(prog="python -m bench.zk_latencies", description=__doc__)
+    made = Parser(prog="python -m bench.zk_latencies", description=__doc__)
     add = made.add_argument
     add(
         "--servers",

@@ -26,6 +26,7 @@ from examples.meter import Latencies, Meter
 from examples.requests import create
 from examples.servers import Server, started
 from examples.tree import delete_tree, make_parents
+from proxy.support.usage import Parser
 from tests.harness import BinaryMissing, StartFailed
 
 _SHARES = {"p50": 0.5, "p99": 0.99, "longest": 1.0}
@@ -149,7 +150,7 @@ def servers_of(stack: ExitStack, options: argparse.Namespace) -> list[Server]:
 
 def parser(workload: Workload) -> argparse.ArgumentParser:
     """The command line of a workload."""
-    made = argparse.ArgumentParser(
+    made = Parser(
         prog=f"python -m examples.{workload.name}", description=workload.summary, allow_abbrev=False
     )
     add_servers(made)

@@ -19,7 +19,9 @@ from pipeline.arrow import leave_pandas_out
 from pipeline.commands import COMMANDS
 from pipeline.errors import MissingPackage
 from pipeline.jobs.failure import is_expected, reason_of
+from proxy.support.libraries import how_to_add
 from proxy.support.stdout import guarded, has_failed
+from proxy.support.usage import Parser
 
 _INTERRUPTED = 128 + signal.SIGINT  # as a shell has it
 _FAILED = 2
@@ -51,7 +53,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
 def parser(command: str) -> argparse.ArgumentParser:
     """The parser of a command as `zketcd` has it. Raises MissingPackage."""
     summary = COMMANDS[command].summary
-    made = argparse.ArgumentParser(prog=f"zketcd {command}", description=summary, allow_abbrev=False)
+    made = Parser(prog=f"zketcd {command}", description=summary, allow_abbrev=False)
     module = _imported(COMMANDS[command].module)
     module.add_arguments(made)
     made.set_defaults(run=module.run)
@@ -60,7 +62,7 @@ def parser(command: str) -> argparse.ArgumentParser:
 
 def _parser(words: Sequence[str]) -> argparse.ArgumentParser:
     """All commands, with the options of the one that `words` names. Raises MissingPackage."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m pipeline",
         description="Copy a tree of ZooKeeper into etcd and back, and compare the copies.",
     )
@@ -82,10 +84,7 @@ def _imported(name: str) -> ModuleType:
     except ModuleNotFoundError as error:
         if error.name not in _PACKAGES:
             raise
-        raise MissingPackage(
-            f"{error.name} is not installed: `make setup-pipeline-small` installs what small trees need,"
-            " `make setup-pipeline` what all trees need"
-        ) from error
+        raise MissingPackage(f"{error.name} is not installed: {how_to_add('pipeline-small')}") from error
 
 
 if __name__ == "__main__":

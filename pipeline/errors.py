@@ -6,4 +6,4 @@ class Failure(Exception):
 
 
 class MissingPackage(Failure):
-    """A package is not installed; the message names the target of `make` that installs it."""
+    """A package is not installed; the message says how to install it."""

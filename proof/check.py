@@ -13,12 +13,13 @@ from proof.history import History, check
 from proof.history.calls import MalformedHistory
 from proof.history.checker import RULES
 from proof.history.lines import from_lines
+from proxy.support.usage import Parser
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Check the files and return the exit code."""
     rules = "".join(f"  {name}: {promise}\n" for name, promise in RULES.items())
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m proof.check",
         description="Check histories of ZooKeeper's clients (JSON lines, see proof/history/lines.py).",
         epilog=f"rules:\n{rules}",

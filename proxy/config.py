@@ -18,6 +18,7 @@ from proxy.console.guard import is_loopback
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 from proxy.frontend import proxy_protocol
 from proxy.frontend.proxy_protocol import ProxyProtocol
+from proxy.option_parser import TABLE, OptionParser
 from proxy.sasl import options as sasl_options
 from proxy.support import logs
 
@@ -27,7 +28,6 @@ _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _SWITCH = ("on", "off")
 # ZooKeeper's admin.serverPort, but only on the loopback interface.
 _DEFAULT_ADMIN = ("127.0.0.1", 8080)
-_TABLE = "zketcd"  # of the configuration file
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,14 +91,14 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
     given = made.parse_args(arguments)
     stray = _outside_the_table(given.config)
     if stray:
-        made.error(f"{given.config}: options belong into a table [{_TABLE}]: {', '.join(stray)}")
+        made.error(f"{given.config}: options belong into a table [{TABLE}]: {', '.join(stray)}")
     ignored: tuple[str, ...] = ()
     unknown: tuple[str, ...] = ()
     if given.zoo_cfg:
         try:
             ignored, unknown = _take_zoo_cfg(made, given)
-        except ValueError as error:
-            made.error(f"{given.zoo_cfg}: {error}")
+        except (OSError, ValueError) as error:
+            made.error(f"{given.zoo_cfg}: {getattr(error, 'strerror', None) or error}")
         given = made.parse_args(arguments)
     host, port = given.listen
     low = values.milliseconds(given.min_session_timeout, given.tick_time)
@@ -241,13 +241,10 @@ class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
 
 def parser(command: str = "") -> Any:
     """The parser of `python -m proxy`; with a name, of that command of `zketcd`."""
-    made = configargparse.ArgumentParser(
+    made = OptionParser(
         prog=f"zketcd {command}" if command else "python -m proxy",
         description=_DESCRIPTION,
-        auto_env_var_prefix="ZKETCD_",
-        config_file_parser_class=configargparse.TomlConfigParser([_TABLE]),
         formatter_class=_HelpFormatter,
-        allow_abbrev=False,
     )
     add = made.add_argument
     add(
@@ -502,7 +499,7 @@ def parser(command: str = "") -> Any:
         choices=TRANSPORTS,
         default=HTTP2,
         help="implementation of gRPC: http2 is built in and faster; grpcio is for gateways that http2 fails"
-        " with, and needs `make setup-grpcio`",
+        " with, and needs a library of its own (docs/install.md)",
     )
     add(
         "--proxy-lease",
@@ -553,7 +550,7 @@ def _outside_the_table(file: str | None) -> list[str]:
         return []
     with open(file, "rb") as stream:
         content = tomllib.load(stream)
-    return [name for name, value in content.items() if name != _TABLE or not isinstance(value, dict)]
+    return [name for name, value in content.items() if name != TABLE or not isinstance(value, dict)]
 
 
 def _words(text: str) -> frozenset[str]:

@@ -15,6 +15,7 @@ EMBEDDED = "embedded"
 """The value of --etcd that starts an etcd."""
 NO_ADMIN = ("", -1)
 """What `admin` returns for `none`."""
+MAX_PORT = 65535
 MAX_INT = (1 << 31) - 1  # of an int in ZooKeeper's protocol and settings
 # Below two seconds a short stall of etcd's disk ends leases. Above a minute orphaned sessions last too long.
 _PROXY_LEASE = range(2, 61)
@@ -23,7 +24,7 @@ _PROXY_LEASE = range(2, 61)
 def address(text: str) -> tuple[str, int]:
     """HOST:PORT; an IPv6 host in brackets."""
     host, colon, port = text.rpartition(":")
-    if not colon or _digits(port) > 65535:
+    if not colon or _digits(port) > MAX_PORT:
         raise ArgumentTypeError(f"{text!r} is not HOST:PORT")
     return host.strip("[]"), int(port)
 
@@ -39,9 +40,8 @@ def endpoints(text: str) -> tuple[str, ...]:
         return ()
     endpoints = tuple(endpoint.strip() for endpoint in text.split(","))
     for endpoint in endpoints:
-        if not re.fullmatch(
-            r"(https?://)?[^/\s:]+(:\d+)?|(https?://)?\[[0-9a-fA-F:]+\](:\d+)?", endpoint.rstrip("/")
-        ):
+        found = re.fullmatch(r"(?:https?://)?(?:[^/\s:]+|\[[0-9a-fA-F:]+\])(?::(\d+))?", endpoint.rstrip("/"))
+        if found is None or (found[1] and _digits(found[1]) > MAX_PORT):
             raise ArgumentTypeError(f"{endpoint!r} is not an etcd endpoint such as http://127.0.0.1:2379")
     return endpoints
 
@@ -80,7 +80,7 @@ def directory(text: str) -> str:
 
 def file(text: str) -> str:
     """A file that can be read; "" for none."""
-    if text and not os.access(text, os.R_OK):
+    if text and (os.path.isdir(text) or not os.access(text, os.R_OK)):
         raise ArgumentTypeError(f"{text!r} is not a readable file")
     return text
 

@@ -1,16 +1,19 @@
-"""The packages as an operator uses them: install on a clean root, serve, upgrade, remove, purge."""
+"""The packages as an operator uses them: install on a clean root, serve, upgrade, restore, remove."""
 
 import configparser
 import json
 import os
 import re
+import shutil
 import signal
 import socket
 import subprocess
 import sys
 import zipfile
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
+from sysconfig import get_path
 from typing import NamedTuple
 
 import pytest
@@ -19,8 +22,11 @@ from kazoo.client import KazooClient
 from proxy.version import VERSION
 from tests.harness import EtcdServer, ZketcdServer
 from tests.harness.clean_root import CleanRoot, obstacle
+from tests.harness.process import find_program
 
 REPOSITORY = Path(__file__).resolve().parents[1]
+_PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+_SERVICE_USER = ("setpriv", "--reuid=zketcd", "--regid=zketcd", "--clear-groups")
 _ENVIRONMENT = {"PATH": "/usr/sbin:/usr/bin:/sbin:/bin"}
 
 
@@ -57,11 +63,17 @@ class Packaged(ZketcdServer):
 
 
 def _serves_a_client(server: ZketcdServer) -> None:
+    with _client(server) as client:
+        assert client.create("/packaged", b"data", sequence=True) == "/packaged0000000000"
+        assert client.get("/packaged0000000000")[0] == b"data"
+
+
+@contextmanager
+def _client(server: ZketcdServer) -> Iterator[KazooClient]:
     client = KazooClient(server.address)
     client.start(timeout=60)
     try:
-        assert client.create("/packaged", b"data", sequence=True) == "/packaged0000000000"
-        assert client.get("/packaged0000000000")[0] == b"data"
+        yield client
     finally:
         client.stop()
         client.close()
@@ -164,6 +176,77 @@ def notified(root: CleanRoot) -> Iterator[socket.socket]:
         yield receiver
 
 
+def _tells_how_to_add_libraries(root: CleanRoot) -> None:
+    said = root.run("zketcd", "export", "/tmp/x", status=2)
+    found = re.fullmatch(r"zketcd export: \w+ is not installed: `(.*)` installs it\n", said)
+    assert found is not None, said
+    assert found[1] in (REPOSITORY / "docs" / "install.md").read_text()
+    root.run("test", "-f", found[1].split()[-1])
+
+
+def _refuses_what_is_wrong(root: CleanRoot) -> None:
+    """The unit's command, by its user: one line, exit code 2, and nothing is written."""
+    etc = root.path / "etc/zketcd"
+    conffile = etc / "zketcd.toml"
+    right = conffile.read_text()
+    key = etc / "server.key"
+    key.write_text("a secret of root's")
+    key.chmod(0o600)
+    for text, mode, reason in (
+        (right, 0o600, "Permission denied: '/etc/zketcd/zketcd.toml'"),
+        (right[: right.index("2379")], 0o640, "/etc/zketcd/zketcd.toml: Couldn't parse TOML file: "),
+        (
+            f'{right}tls-key = "/etc/zketcd/server.key"\n',
+            0o640,
+            "server.key' is not a readable file",
+        ),
+        (f'{right}lisden = "127.0.0.1:2181"\n', 0o640, "unrecognized arguments: --lisden="),
+    ):
+        conffile.write_text(text)
+        conffile.chmod(mode)
+        said = root.run(*_SERVICE_USER, "zketcd", "serve", "--config", "/etc/zketcd/zketcd.toml", status=2)
+        assert said.startswith("zketcd serve: error: ")
+        assert reason in said
+        assert said.count("\n") == 1
+        assert list((root.path / "var/lib/zketcd").iterdir()) == []
+    key.unlink()
+    conffile.write_text(right)
+    conffile.chmod(0o640)
+
+
+def _backed_up_destroyed_and_restored(
+    root: CleanRoot, etcd: EtcdServer, prefix: str, zketcd: Sequence[str]
+) -> None:
+    """With the libraries that install.md has pip install: a root without network takes them from here."""
+    libraries = root.path / "opt/zketcd/lib" / f"python{_PYTHON}" / "site-packages"
+    for name in ("numpy", "numpy.libs", "pyarrow"):
+        shutil.copytree(
+            Path(get_path("purelib")) / name,
+            libraries / name,
+            ignore=shutil.ignore_patterns("__pycache__", "include", "tests"),
+        )
+    tree = ("--etcd", etcd.endpoint, "--prefix", prefix)
+    with Packaged(etcd, prefix, zketcd, **_ENVIRONMENT) as server, _client(server) as client:
+        assert client.get("/packaged0000000000")[0] == b"data"  # from before the upgrade
+        client.create("/app/config", b"color=blue", makepath=True)
+        last = client.set("/app/config", b"color=red").last_modified_transaction_id
+        root.run("zketcd", "export", "/var/backups/monday", *tree)
+    etcdctl = find_program("etcdctl", "make setup-test installs it")
+    subprocess.run(
+        [etcdctl, "--endpoints", etcd.endpoint, "del", "--prefix", prefix],
+        check=True,
+        capture_output=True,
+        env={**os.environ, "ETCDCTL_API": "3"},
+    )
+    assert "there is no tree under" in root.run("zketcd", "get", "/app/config", *tree, status=1)
+    root.run("zketcd", "import", "/var/backups/monday", *tree)
+    with Packaged(etcd, prefix, zketcd, **_ENVIRONMENT) as server, _client(server) as client:
+        data, stat = client.get("/app/config")
+        assert (data, stat.version, stat.last_modified_transaction_id) == (b"color=red", 1, last)
+        assert client.get("/packaged0000000000")[0] == b"data"
+        assert client.create("/packaged", sequence=True) == "/packaged0000000002"
+
+
 @pytest.mark.real
 def test_installed_upgraded_removed_and_purged(
     packages: Packages,
@@ -179,11 +262,10 @@ def test_installed_upgraded_removed_and_purged(
     assert root.run("dpkg", "--verify", "zketcd") == ""
     assert root.run("stat", "-c", "%U:%G %a", "/etc/zketcd/zketcd.toml") == "root:zketcd 640\n"
     assert root.run("stat", "-c", "%U:%G %a", "/var/lib/zketcd") == "zketcd:zketcd 750\n"
-    lacking = root.run("zketcd", "export", "/tmp/x", status=2)
-    assert lacking.startswith("zketcd export: ")
-    assert " is not installed: " in lacking
+    _tells_how_to_add_libraries(root)
+    _refuses_what_is_wrong(root)
 
-    as_service = root.command("setpriv", "--reuid=zketcd", "--regid=zketcd", "--clear-groups", "zketcd")
+    as_service = root.command(*_SERVICE_USER, "zketcd")
     variables = {**_ENVIRONMENT, "NOTIFY_SOCKET": "/run/notify"}
     with Packaged(etcd_server, etcd_prefix, as_service, **variables) as server:
         assert notified.recv(100) == b"READY=1"
@@ -201,6 +283,7 @@ def test_installed_upgraded_removed_and_purged(
     assert (root.path / "etc/zketcd/zketcd.toml").read_text().endswith(setting)
     assert root.run("stat", "-c", "%U:%G %a", "/etc/zketcd/zketcd.toml") == "root:zketcd 640\n"
     assert (root.path / "var/lib/zketcd/data").read_text() == "kept"
+    _backed_up_destroyed_and_restored(root, etcd_server, etcd_prefix, as_service)
 
     root.run("dpkg", "--remove", "zketcd")
     assert not (root.path / "opt/zketcd").exists()

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from importlib import import_module
 from pathlib import Path
 
+from proxy.support.usage import Parser
 from zketcd.commands import available
 from zketcd.parsers import top
 
@@ -19,7 +20,7 @@ _FILES = Path(__file__).parent / "completions"
 
 def parser(command: str = "completion") -> ArgumentParser:
     """The parser of the command."""
-    made = ArgumentParser(prog=f"zketcd {command}", description=available()[command].summary)
+    made = Parser(prog=f"zketcd {command}", description=available()[command].summary)
     made.add_argument("shell", choices=SHELLS)
     return made
 

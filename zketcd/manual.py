@@ -4,13 +4,14 @@ from argparse import ArgumentParser
 from collections.abc import Sequence
 from importlib import import_module
 
+from proxy.support.usage import Parser
 from zketcd.commands import available
 from zketcd.parsers import top
 
 
 def parser(command: str = "help") -> ArgumentParser:
     """The parser of the command."""
-    made = ArgumentParser(prog=f"zketcd {command}", description=available()[command].summary)
+    made = Parser(prog=f"zketcd {command}", description=available()[command].summary)
     made.add_argument("command", nargs="?", metavar="COMMAND", choices=sorted(available()))
     return made
 

@@ -2,7 +2,9 @@
 
 from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Mapping
+from typing import Any
 
+from proxy.support.usage import Parser
 from proxy.version import VERSION
 from zketcd.commands import available
 
@@ -12,14 +14,14 @@ _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etc
 
 def top(programs: Mapping[str, ArgumentParser] | None = None) -> ArgumentParser:
     """The parser; with the programs' parsers, by command, it has their options too."""
-    made = ArgumentParser(
+    made = Parser(
         prog="zketcd",
         description=_DESCRIPTION,
         formatter_class=RawDescriptionHelpFormatter,
         allow_abbrev=False,
     )
     made.add_argument("--version", action="version", version=f"zketcd {VERSION}")
-    listed = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
+    listed: Any = made.add_subparsers(title="commands", metavar="COMMAND", required=True)
     for name, command in available().items():
         if programs is None:
             listed.add_parser(name, help=command.summary)

@@ -14,6 +14,7 @@ from bench.pipeline.measure import Measured, run
 from bench.scenarios import Cell, Table, markdown
 from bench.servers import ETCD_OPTIONS
 from proxy.support.stdout import guarded
+from proxy.support.usage import Parser
 from tests.harness import BinaryMissing, EtcdServer, StartFailed
 from tests.harness.zookeeper import java_program, zookeeper_classpath
 
@@ -27,7 +28,7 @@ _HEAD += ["MiB: JVM", "Python", "etcd", "others' CPU"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Measure, print tables, write JSON; returns 1 if something could not be run to its end."""
-    parser = argparse.ArgumentParser(prog="python -m bench.pipeline", description=__doc__, allow_abbrev=False)
+    parser = Parser(prog="python -m bench.pipeline", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
     add(
         "--nodes",

@@ -1,6 +1,5 @@
 """`python -m bench.pipeline.make NODES DIRECTORY`: so many znodes in a snapshot, and a log behind it."""
 
-import argparse
 import sys
 from collections.abc import Iterator, Sequence
 from itertools import chain
@@ -18,6 +17,7 @@ from pipeline.running.runner import Runner
 from pipeline.running.table import Table
 from pipeline.sources.zookeeper_sink import SinkOptions, ZooKeeperWriter, folder_of
 from pipeline.table import ZNODES
+from proxy.support.usage import Parser
 
 _TABLES_A_TASK = 50
 _PADDING = 1 << 16
@@ -72,7 +72,7 @@ def write_log(nodes: int, inserts: int, folder: str) -> None:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Make one tree."""
-    parser = argparse.ArgumentParser(prog="python -m bench.pipeline.make", description=__doc__)
+    parser = Parser(prog="python -m bench.pipeline.make", description=__doc__)
     parser.add_argument("nodes", type=int)
     parser.add_argument("folder")
     parser.add_argument("--inserts", type=int, default=0, help="transactions of a log behind the snapshot")

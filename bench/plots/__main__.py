@@ -1,6 +1,5 @@
 """`python -m bench.plots`: write the documents' figures and tables anew from the results, or check them."""
 
-import argparse
 import sys
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -16,6 +15,7 @@ from bench.plots.results import Found, read
 from bench.plots.style import svg
 from bench.report import all_medians
 from proxy.support.stdout import guarded
+from proxy.support.usage import Parser
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 DOCUMENTS = ("docs/performance.md", "README.md")
@@ -56,7 +56,7 @@ def outputs(found: Found, root: Path) -> dict[Path, str]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files; with --check return 1 if one isn't what the results say."""
-    parser = argparse.ArgumentParser(prog="python -m bench.plots", description=__doc__, allow_abbrev=False)
+    parser = Parser(prog="python -m bench.plots", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "--results",
         type=Path,

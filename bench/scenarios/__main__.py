@@ -32,6 +32,7 @@ from bench.scenarios import (
     watched,
 )
 from proxy.support.stdout import guarded
+from proxy.support.usage import Parser
 from tests.harness import BinaryMissing, StartFailed
 
 SCENARIOS: dict[str, Callable[[float], Table]] = {
@@ -74,9 +75,7 @@ def earlier(path: Path) -> dict[str, Any]:
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the scenarios; returns 1 if one could not be run to its end."""
-    parser = argparse.ArgumentParser(
-        prog="python -m bench.scenarios", description=__doc__, allow_abbrev=False
-    )
+    parser = Parser(prog="python -m bench.scenarios", description=__doc__, allow_abbrev=False)
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"some of {', '.join(SCENARIOS)} (default: all)"
     )

@@ -15,6 +15,7 @@ from bench.stages.costs import CASES, cost_of, table
 from bench.stages.memory import applied, loaded
 from bench.stages.meter import OF_THE_PROXY
 from proxy.support.stdout import guarded
+from proxy.support.usage import Parser
 
 _PROFILED = 40  # functions
 
@@ -88,7 +89,7 @@ def _json(figures: Figures, *, calls: bool) -> dict[str, object]:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m bench.stages", description=__doc__, allow_abbrev=False)
+    parser = Parser(prog="python -m bench.stages", description=__doc__, allow_abbrev=False)
     add = parser.add_argument
     add(
         "--workloads",

@@ -3,7 +3,6 @@
 Exit codes: 0 if every line passes, 1 if one fails, 2 for wrong usage and for a server that cannot be reached.
 """
 
-import argparse
 import asyncio
 import secrets
 import sys
@@ -17,12 +16,13 @@ from examples.offkv.checking import Verdict, check_all, requests_of
 from examples.offkv.conformance import LINES
 from examples.servers import Server
 from proxy.support.stdout import guarded
+from proxy.support.usage import Parser
 from tests.harness import BinaryMissing, StartFailed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command; its exit code. Wrong usage exits with 2."""
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m examples.offkv",
         description="Check liboffkv's contract, line by line.",
         allow_abbrev=False,

@@ -30,6 +30,7 @@ from pipeline.traffic import report
 from pipeline.traffic.database import Database
 from pipeline.traffic.report import Query, Report
 from pipeline.traffic.table import TrafficRow, check
+from proxy.support.libraries import how_to_add
 
 _LARGE = 256 << 20  # bytes of logs that Spark has to read; about a million transactions
 _HTML, _PNG = ".html", ".png"
@@ -69,9 +70,7 @@ def _writer(name: str) -> Callable[[Report], None]:
     try:
         from pipeline.traffic import plots
     except ImportError as error:
-        raise MissingPackage(
-            f"--report needs the package {error.name}: `make setup-pipeline` installs it"
-        ) from error
+        raise MissingPackage(f"--report needs the package {error.name}: {how_to_add('pipeline')}") from error
 
     def write(found: Report) -> None:
         content = plots.png(found) if kind == _PNG else report.page(found, plots.svgs(found)).encode()
@@ -173,7 +172,7 @@ def _on_spark(arguments: argparse.Namespace, in_etcd: bool) -> Iterator[Query]:
         from pipeline.spark import session
     except ModuleNotFoundError as error:
         raise MissingPackage(
-            f"{source} needs Spark, which is not installed: `make setup-pipeline` installs it"
+            f"{source} needs Spark, which is not installed: {how_to_add('pipeline')}"
         ) from error
     spark = session("zketcd traffic")
     if source.startswith(PARQUET):

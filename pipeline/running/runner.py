@@ -10,6 +10,7 @@ from pipeline.running.here import Here
 from pipeline.running.progress import Reporter
 from pipeline.running.table import Deal, Table, Work
 from pipeline.sources.parquet import RemoteParquet
+from proxy.support.libraries import how_to_add
 
 T = TypeVar("T")
 
@@ -63,9 +64,7 @@ def runner_for(arguments: argparse.Namespace, name: str, tables: Sequence[Table]
     except ModuleNotFoundError as error:
         if error.name not in _SPARK:
             raise
-        raise MissingPackage(
-            f"{reason}, and Spark is not installed: `make setup-pipeline` installs it"
-        ) from error
+        raise MissingPackage(f"{reason}, and Spark is not installed: {how_to_add('pipeline')}") from error
 
     return BySpark(reporter, name)
 

@@ -12,6 +12,7 @@ from proof.arguments import positive
 from proof.simulation.campaign import TRIES, WORLD_HOURS, Found, find, report, tail, totals, worlds
 from proof.simulation.planted import PLANTED
 from proof.simulation.simulation import Outcome, simulate
+from proxy.support.usage import Parser
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -73,7 +74,7 @@ def _planted(parser: argparse.ArgumentParser, wanted: str, seed: int, tries: int
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m proof.simulation",
         description=__doc__,
         allow_abbrev=False,

@@ -24,6 +24,7 @@ from proof.torture.availability import summary, table
 from proof.torture.cluster import Cluster, TorturedProxy, abilities
 from proof.torture.faults import FAULTS, impossible
 from proof.torture.torture import ROUND_SECONDS, Options, Totals, torture
+from proxy.support.usage import Parser
 from tests.harness import BinaryMissing, StartFailed
 
 
@@ -102,7 +103,7 @@ def _list() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m proof.torture",
         description=__doc__,
         allow_abbrev=False,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 
 from proxy.console.passwords import SHORTEST, line, make
 from proxy.support.stdout import guarded
+from proxy.support.usage import Parser
 
 _DESCRIPTION = f"""Print the line of a user for the file that --console-users names. The password has at
 least {SHORTEST} characters. It is asked for on the terminal, or is the first line of the standard input."""
@@ -14,7 +15,7 @@ least {SHORTEST} characters. It is asked for on the terminal, or is the first li
 
 def parser(command: str = "") -> ArgumentParser:
     """The parser; with a name, of that command of `zketcd`."""
-    made = ArgumentParser(
+    made = Parser(
         prog=f"zketcd {command}" if command else "python -m proxy.console",
         description=_DESCRIPTION,
         allow_abbrev=False,

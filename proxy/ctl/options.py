@@ -12,6 +12,8 @@ import configargparse
 from proxy import option_values as values
 from proxy.ctl.commands import COMMANDS
 from proxy.etcd.transport import HTTP2, TRANSPORTS
+from proxy.option_parser import OptionParser
+from proxy.support.usage import Parser
 
 _DESCRIPTION = """Read or repair a tree of zketcd in etcd. The commands read etcd directly and need no
 running proxy. Exit codes: 0 done, 1 not done, 2 wrong usage."""
@@ -19,14 +21,11 @@ running proxy. Exit codes: 0 done, 1 not done, 2 wrong usage."""
 
 def parser(command: str = "") -> Any:
     """The parser of `python -m proxy.ctl`; with a name, of the command as `zketcd` has it."""
-    made = configargparse.ArgumentParser(
+    made = OptionParser(
         prog=f"zketcd {command}" if command else "python -m proxy.ctl",
         description=_sentence(command) if command else _DESCRIPTION,
-        auto_env_var_prefix="ZKETCD_",
-        config_file_parser_class=configargparse.TomlConfigParser(["zketcd"]),
         formatter_class=configargparse.ArgumentDefaultsHelpFormatter,
         ignore_unknown_config_file_keys=True,
-        allow_abbrev=False,
     )
     _add_connection(made.add_argument)
     made.add_argument("--json", action="store_true", help="print JSON instead of text")
@@ -100,7 +99,7 @@ def _replay(parser: ArgumentParser) -> None:
     parser.add_argument(
         "--to", type=values.positive, required=True, metavar="POSITION", help="the last position to apply"
     )
-    inner = parser.add_subparsers(dest="inner", metavar="COMMAND", required=True, parser_class=ArgumentParser)
+    inner = parser.add_subparsers(dest="inner", metavar="COMMAND", required=True, parser_class=Parser)
     for name in ("ls", "get", "stat", "sessions"):
         _add(inner, name)
 

@@ -44,7 +44,9 @@ from proxy.etcd.transport import (
     RpcError,
     TransportMissing,
 )
+from proxy.support.libraries import how_to_add
 from proxy.support.tasks import Tasks
+from proxy.support.validity import fault_of
 
 _Answer = TypeVar("_Answer")
 
@@ -72,13 +74,17 @@ class Tls:
         """Without `ca_file` the system's roots are trusted. `cert_file` and `key_file` go together.
 
         `server_name` is what the server's certificate must be for, if not the endpoint's host. Blocks to read
-        the files. Raises OSError, and ValueError for a certificate without key or the reverse.
+        the files. Raises OSError, also for an expired certificate, and ValueError for a certificate without
+        key or the reverse.
         """
         if bool(cert_file) != bool(key_file):
             raise ValueError("a client certificate and its key are needed together")
         self._files = (ca_file, cert_file, key_file)
         self.server_name = server_name
         self.context()
+        fault = fault_of(cert_file, key_file) if cert_file else ""
+        if fault:
+            raise OSError(f"the certificate for etcd {cert_file}: {fault}")
 
     def context(self) -> ssl.SSLContext:
         """The files as they are now: renewed ones serve the next connections. Blocks; raises OSError."""
@@ -136,8 +142,8 @@ def _connector(transport: str) -> _Connect:
         from proxy.etcd.grpc_channel import GrpcChannel
     except ImportError as error:
         raise TransportMissing(
-            f"the transport grpcio cannot be used: {error}. Run `make setup-grpcio` to install it, or use"
-            " `--etcd-transport http2`, the default, which needs nothing."
+            f"the transport grpcio cannot be used: {error}: {how_to_add('grpcio')}."
+            " `--etcd-transport http2`, the default, needs nothing."
         ) from None
     return GrpcChannel
 

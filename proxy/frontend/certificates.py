@@ -10,6 +10,7 @@ import re
 import ssl
 from collections.abc import Callable, Sequence
 
+from proxy.support.validity import fault_of
 from proxy.tls_options import ClientTls
 
 log = logging.getLogger(__name__)
@@ -42,6 +43,9 @@ def context_of(settings: ClientTls) -> ssl.SSLContext:
         raise ValueError(
             f"the certificate {settings.cert} with the key {settings.key}: {_said(error)}"
         ) from error
+    fault = fault_of(settings.cert, settings.key, settings.key_password)
+    if fault:
+        raise ValueError(f"the certificate {settings.cert}: {fault}")
     try:
         if settings.ca:
             context.load_verify_locations(settings.ca)
@@ -139,4 +143,7 @@ def _demand(file: str, word: str) -> None:
 def _said(error: ssl.SSLError) -> str:
     """What OpenSSL has to say, without the place in its source."""
     reason = getattr(error, "reason", None)  # not every one has it
-    return str(reason).replace("_", " ").lower() if reason else str(error.args[0])
+    if reason:
+        return str(reason).replace("_", " ").lower()
+    # Half a file has neither a reason nor a text.
+    return error.args[0] if isinstance(error.args[0], str) else "the PEM is not complete"

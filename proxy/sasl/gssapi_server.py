@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 from proxy.sasl.exchange import Failed, Malformed, Step
+from proxy.support.libraries import how_to_add
 
 _NO_LAYER = 1
 # What the JDK's server says it would take, had it a layer: 64 KiB.
@@ -31,8 +32,7 @@ class Credentials:
             self._gssapi: Any = importlib.import_module("gssapi")
         except ImportError as error:
             raise Missing(
-                f"--sasl-keytab needs python-gssapi, which cannot be loaded ({error}): install it as"
-                " requirements/gssapi.txt says (make setup-gssapi)"
+                f"--sasl-keytab needs python-gssapi, which cannot be loaded ({error}): {how_to_add('gssapi')}"
             ) from None
         try:
             name = self._gssapi.Name(principal, self._gssapi.NameType.kerberos_principal)

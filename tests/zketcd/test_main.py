@@ -40,7 +40,7 @@ def test_each_command_has_a_program_and_a_help_of_its_own_name(
         ([], 0, "raise-level"),
         (["--help"], 0, "raise-level"),
         (["frob"], 2, "invalid choice: 'frob'"),
-        (["--frob"], 2, "usage: zketcd"),
+        (["--frob"], 2, "zketcd: error: "),
         (["ls"], 2, "zketcd ls: error: the following arguments are required: PATH"),
         (["serve", "--listen", "x"], 2, "zketcd serve: error: argument --listen: 'x' is not HOST:PORT"),
         (["export"], 2, "zketcd export: error: the following arguments are required: target"),
@@ -52,6 +52,7 @@ def test_usage(arguments: list[str], status: int, printed: str, capsys: pytest.C
     out, err = capsys.readouterr()
     assert ended.value.code == status
     assert printed in (err if status else out)
+    assert not status or err.count("\n") == 1
 
 
 def test_a_library_that_is_missing_is_named(

@@ -1,0 +1,137 @@
+"""What an operator may get wrong: one line, exit code 2 (1 for a port in use), and nothing changed."""
+
+import datetime
+import logging
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from proxy.__main__ import main
+from tests.harness.tls import Authority
+
+_EXPIRED = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
+_TLS = ("--tls-client-auth", "none", "--tls-cert")
+_CONSOLE = ("--admin-listen", "127.0.0.1:0", "--console-users")
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Files of every wrong kind."""
+    folder = tmp_path_factory.mktemp("bad")
+    authority = Authority(folder)
+    good = authority.issue("good")
+    authority.issue("other")
+    leaf = authority.authority.issue_cert("old.example.org", not_after=_EXPIRED)
+    chain = b"".join(pem.bytes() for pem in leaf.cert_chain_pems)
+    authority.write("old", chain, leaf.private_key_pem.bytes())
+    (folder / "half.pem").write_bytes(good.cert.read_bytes()[:200])
+    (folder / "directory").mkdir()
+    for name, content in {
+        "half.toml": '[zketcd]\nlisten = "127.0.0.1:0',
+        "half-table.toml": "[zketcd",
+        "unknown.toml": '[zketcd]\nlitsen = "127.0.0.1:0"\n',
+        "twice.toml": '[zketcd]\nprefix = "/a"\nprefix = "/b"\n',
+        "nested.toml": '[zketcd.tls]\ncert = "x"\n',
+        "value.toml": '[zketcd]\ntick-time = "soon"\n',
+        "danger.cfg": "skipACL=yes\n",
+        "half.jaas": "Server {\n  org.apache.zookeeper.server.auth.DigestLoginModule required\n  user_a=",
+        "users": "amy\n",
+    }.items():
+        (folder / name).write_text(content)
+    (folder / "binary").write_bytes(b"\xff\xfe\x00")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def logging_as_it_was() -> Iterator[None]:
+    """The program sets up its process's logging."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
+def _end_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[int, str]:
+    """The exit code of the server, and the one line that it prints."""
+    try:
+        code = main(arguments, "serve")
+    except SystemExit as ended:
+        code = int(ended.code or 0)
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    (line,) = printed.err.splitlines()
+    return code, line
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--config", "half.toml"], "half.toml: Couldn't parse TOML file: "),
+        (["--config", "half-table.toml"], "half-table.toml: Couldn't parse TOML file: "),
+        (["--config", "twice.toml"], "twice.toml: Couldn't parse TOML file: Cannot overwrite a value"),
+        (["--config", "binary"], "binary: Couldn't parse TOML file: 'utf-8' codec"),
+        (["--config", "directory"], "Is a directory: '"),
+        (["--config", "unknown.toml"], "unrecognized arguments: --litsen="),
+        (["--config", "nested.toml"], "unrecognized arguments: --tls="),
+        (["--config", "value.toml"], "argument --tick-time: 'soon' is not"),
+        (["--config", "danger.cfg"], "danger.cfg: Couldn't parse TOML file: "),
+        (["--frob"], "unrecognized arguments: --frob"),
+        (["--listen", "127.0.0.1:65536"], "'127.0.0.1:65536' is not HOST:PORT"),
+        (["--etcd", "http://127.0.0.1:65536"], "'http://127.0.0.1:65536' is not an etcd endpoint"),
+        (["--zoo-cfg", "danger.cfg"], "danger.cfg: skipACL=yes: "),
+        (["--zoo-cfg", "directory"], "directory' is not a readable file"),
+        ([*_TLS, "old.cert.pem", "--tls-key", "old.key.pem"], "old.cert.pem: it has expired"),
+        ([*_TLS, "good.cert.pem", "--tls-key", "other.key.pem"], "key values mismatch"),
+        ([*_TLS, "half.pem", "--tls-key", "good.key.pem"], "good.key.pem: the PEM is not complete"),
+        ([*_TLS, "good.key.pem", "--tls-key", "good.key.pem"], "good.key.pem holds no certificate in PEM"),
+        ([*_TLS, "directory", "--tls-key", "good.key.pem"], "directory' is not a readable file"),
+        ([*_TLS, "good.cert.pem"], "--tls-cert and --tls-key must be given together"),
+        (
+            ["--etcd-cert", "old.cert.pem", "--etcd-key", "old.key.pem"],
+            "for etcd old.cert.pem: it has expired",
+        ),
+        (["--etcd-cert", "good.cert.pem", "--etcd-key", "other.key.pem"], "key values mismatch"),
+        (["--etcd-ca", "binary"], "the CA of etcd binary: "),
+        ([*_CONSOLE, "users"], "users, line 1: it is not NAME:scrypt:"),
+        ([*_CONSOLE, "binary"], "binary: it is not UTF-8"),
+        (["--sasl-users-file", "users"], "users: line 1: a user without a name or colon"),
+        (["--sasl-users-file", "binary"], "binary: it is not UTF-8"),
+        (["--jaas-file", "half.jaas"], "half.jaas: "),
+        (["--jaas-file", "directory"], "directory' is not a readable file"),
+        (["--audit-log", "directory"], "--audit-log directory: Is a directory"),
+        (["--data-dir", "users"], "'users' is not a directory"),
+    ],
+)
+def test_wrong_input_is_one_line_and_changes_nothing(
+    arguments: list[str],
+    said: str,
+    files: Path,
+    capsys: pytest.CaptureFixture[str],
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """The embedded etcd would make a folder `data`, if it came to that."""
+    monkeypatch.chdir(files)
+    before = {path: path.stat().st_mtime_ns for path in files.rglob("*")}
+    code, line = _end_of(["--listen", "127.0.0.1:0", "--admin-listen", "none", *arguments], capsys)
+    assert code == 2
+    assert line.startswith("zketcd")
+    assert said in line
+    assert {path: path.stat().st_mtime_ns for path in files.rglob("*")} == before
+
+
+@pytest.mark.parametrize("option", ["--listen", "--admin-listen", "--secure-listen"])
+def test_a_port_in_use_is_no_wrong_usage(
+    option: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(files)
+    tls = [*_TLS, "good.cert.pem", "--tls-key", "good.key.pem"]
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        code, line = _end_of(
+            ["--listen", "127.0.0.1:0", "--admin-listen", "none", *tls, option, address], capsys
+        )
+    assert (code, line) == (1, f"zketcd: cannot listen on {address}: Address already in use")
+    assert not (files / "data").exists()
