@@ -33,6 +33,7 @@ from proxy.sasl.gssapi_server import Missing
 from proxy.sasl.login import Login
 from proxy.server import Server
 from proxy.support import logs
+from proxy.support.libraries import how_to_add
 from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
 from proxy.support.stdout import guarded
 from schema.errors import BadValue
@@ -101,13 +102,12 @@ class _Read(NamedTuple):
 
 def _tracer(config: Config) -> "OtelTracer | None":
     """What sends spans. Raises ValueError if it is not installed, or for a bad variable."""
-    logging.getLogger("urllib3").setLevel(
-        logging.INFO
-    )  # else each of the SDK's requests has lines of its own
+    # Else each of the SDK's requests has lines of its own.
+    logging.getLogger("urllib3").setLevel(logging.INFO)
     try:
         from proxy.traces import otel
     except ImportError as error:
-        raise ValueError(f"--traces on: {error}; `make setup-otel` installs what it needs") from None
+        raise ValueError(f"--traces on: {error}: {how_to_add('otel')}") from None
     return otel.from_environment(f"{config.host}:{config.port}", VERSION.partition(",")[0])
 
 

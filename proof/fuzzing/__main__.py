@@ -15,6 +15,7 @@ from proof.fuzzing.engine import Fuzzer, distill, until
 from proof.fuzzing.seeds import seeds_of
 from proof.fuzzing.target import Target
 from proof.fuzzing.targets import TARGETS
+from proxy.support.usage import Parser
 
 _BUILD = Path("build/fuzzing")
 # Seconds of one target's turn, in runs that go on.
@@ -127,7 +128,7 @@ def _chosen(parser: argparse.ArgumentParser, names: Iterable[str] | None) -> lis
 
 
 def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = Parser(
         prog="python -m proof.fuzzing",
         description=__doc__,
         allow_abbrev=False,
