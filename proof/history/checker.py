@@ -1,6 +1,6 @@
 """`check`: every rule on one history."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 
 from proof.history.calls import Call, Taken, parts_of, take_apart
 from proof.history.lifetime import check_expiry, ends_of
@@ -38,16 +38,18 @@ RULES = {
 """What `Violation.rule` may be, and the promise behind it."""
 
 
-def check(history: History) -> list[Violation]:
+def check(history: History, orphans: Collection[int] = ()) -> list[Violation]:
     """Return the broken promises, none for a right history. Raises MalformedHistory.
 
-    The history must begin with a tree that holds nothing of what it touches.
+    The history must begin with a tree that holds nothing of what it touches. `orphans` are sessions whose
+    proxy was gone when they ended. Their timeout counts from that proxy's last contact with etcd, of which
+    the history knows nothing: "lifetime" tells of an early end, but their ephemerals may go that early.
     """
     taken = take_apart(history.records)
     violations = [*check_order(taken), *check_expiry(taken)]
     steps: list[Step] = []
     explained = True
-    ends = ends_of(taken)
+    ends = ends_of(taken, orphans)
     for part in partition(taken.calls, ends):
         found = search(part)
         if found.order is None:

@@ -5,7 +5,7 @@ ephemerals is the search's: all go at one zxid, none before, none stays.
 """
 
 from bisect import bisect_left
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from itertools import accumulate
 
 from proof.history.calls import NEVER, Call, Session, Taken
@@ -14,12 +14,13 @@ from proof.history.records import SESSION_EXPIRED, SESSION_MOVED, CloseSession, 
 _MS = 1_000_000
 
 
-def ends_of(taken: Taken) -> dict[int, Call]:
+def ends_of(taken: Taken, orphans: Collection[int] = ()) -> dict[int, Call]:
     """An end for each session that did not close itself.
 
     It is a call that the session never made: with an answer if the server said that the session is over (the
     end came before that), without one else (at any time, or never). It is "invoked" when the session may end
-    at the earliest.
+    at the earliest. `orphans` may end as soon as their last acknowledged write was sent: what they read
+    later may be older than their end.
     """
     times = [record.time for record in taken.records]
     ends: dict[int, Call] = {}
@@ -27,9 +28,13 @@ def ends_of(taken: Taken) -> dict[int, Call]:
     for session in taken.sessions.values():
         if any(call.changed for call in session.calls if isinstance(call.request, CloseSession)):
             continue
-        answered = max((call.returned for call in session.calls if call.returned != NEVER), default=-1)
-        due = _due(taken, session)
-        earliest = max(answered, bisect_left(times, due[0])) if due is not None else answered
+        if session.id in orphans:
+            earliest = max((call.invoked for call in session.calls if call.changed), default=-1)
+        else:
+            earliest = max((call.returned for call in session.calls if call.returned != NEVER), default=-1)
+            due = _due(taken, session)
+            if due is not None:
+                earliest = max(earliest, bisect_left(times, due[0]))
         end = Call(-1 - session.id, session.id, CloseSession(), earliest)
         if session.expired is not None:
             end.invoked = min(earliest, session.expired)  # `check_expiry` tells if that is too early

@@ -29,7 +29,10 @@ _FOREIGN = "/zookeeper"
 
 @dataclass(slots=True)
 class Part:
-    """Calls to judge together, in the order of their invocations, and nodes that were there before."""
+    """Calls to judge together, and nodes that were there before.
+
+    The calls are in the order of their invocations, but the ends of sessions come last.
+    """
 
     calls: list[Call] = field(default_factory=list)
     assumed: set[str] = field(default_factory=set)
@@ -83,7 +86,8 @@ def partition(calls: Iterable[Call], ends: dict[int, Call]) -> Iterator[Part]:
         if name in parts:
             parts[name].calls.append(end)
     for found in parts.values():
-        found.calls.sort(key=lambda call: call.invoked)
+        # A session's end is its last call, whenever it may come.
+        found.calls.sort(key=lambda call: (call.number < 0, call.invoked))
         found.assumed = {"/", *_above(found.calls, settled)}
         found.used = used
         yield found

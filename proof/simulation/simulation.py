@@ -293,7 +293,7 @@ class Simulation:
             excused = [f"session {session:#x} " for session in self.expiry.excused]
             # What a load has skipped is told at the zxid of the loaded state, as far as that still shows it.
             at_loads = {f"{zxid:#x}" for zxid in self._loaded}
-            for violation in check(history):
+            for violation in check(history, self.expiry.excused):
                 zxids = _ZXID.findall(violation.message)
                 if violation.rule in _TOLD_BY_LOADS and not at_loads.isdisjoint(zxids):
                     continue

@@ -77,7 +77,7 @@ def judge(
         found += _stale(oracle, answers, max_staleness)
     orphans = tuple(f"session {session:#x} " for session in excused)
     aside = 0
-    for violation in check(history):
+    for violation in check(history, excused):
         if _is_excused(violation, orphans, loads=loads):
             aside += 1
         else:

@@ -383,6 +383,60 @@ def test_a_reconnected_clients_events_need_no_zxid() -> None:
     assert check(story) == []
 
 
+def _ended_early(s: Story) -> None:
+    """Session 1 ends at zxid 4, long before its timeout has passed."""
+    s.opened(s.tick(), 1, 4000)
+    s.call(2, Create("/l"), created("/l", 1))
+    s.call(1, Create("/l/e", ephemeral=True), created("/l/e", 2))
+    late = s.invoke(s.tick(), 1, Exists("/l/e"))
+    s.call(2, Create("/b"), created("/b", 3))
+    s.call(2, Create("/c"), created("/c", 5))
+    s.call(2, GetChildren("/l"), Reply(zxid=5, names=(), stat=Stat(pzxid=4)))
+    s.reply(s.tick(), late, Reply(zxid=3, stat=Stat(czxid=2)))  # its proxy had not heard of the end yet
+
+
+def test_a_session_whose_proxy_is_gone_may_end_early() -> None:
+    story = Story()
+    _ended_early(story)
+    assert rules(story) == {"linearizable"}
+    assert check(story, orphans={1}) == []
+
+
+def test_an_early_end_is_told_with_its_proxy_gone_as_well() -> None:
+    story = Story()
+    _ended_early(story)
+    story.expired(story.tick(), 1)
+    assert {violation.rule for violation in check(story, orphans={1})} == {"lifetime"}
+
+
+def _comes_again(s: Story) -> None:
+    s.call(2, Create("/d"), created("/d", 6))
+    s.call(2, Exists("/l/e"), Reply(zxid=6, stat=Stat(czxid=2)))
+
+
+def _works_on(s: Story) -> None:
+    s.call(1, SetData("/l"), Reply(zxid=7, stat=version(1)))
+
+
+def _goes_later(s: Story) -> None:
+    s.call(2, GetChildren("/l"), Reply(zxid=6, names=(), stat=Stat(pzxid=6)))
+
+
+def _an_unanswered_write_comes_behind_the_end(s: Story) -> None:
+    s.unanswered(1, SetData("/l", b"1"))
+    s.call(2, GetData("/l"), Reply(zxid=9, data=b"1"))
+
+
+@pytest.mark.parametrize(
+    "more", [_comes_again, _works_on, _goes_later, _an_unanswered_write_comes_behind_the_end]
+)
+def test_an_early_end_is_an_end(more: Wrong) -> None:
+    story = Story()
+    _ended_early(story)
+    more(story)
+    assert "linearizable" in {violation.rule for violation in check(story, orphans={1})}
+
+
 @pytest.mark.parametrize("seed", range(12))
 def test_right_histories_pass(seed: int) -> None:
     assert check(Ensemble(seed).run(1_500)) == []
