@@ -12,3 +12,10 @@ def positive(value: str) -> float:
     if not 0 < number < 1e6:
         raise argparse.ArgumentTypeError(f"{value!r} is not a number above 0")
     return number
+
+
+def at_least_one(value: str) -> int:
+    """An argparse type: a whole number above 0, of at most six digits."""
+    if not value.isascii() or not value.isdigit() or len(value) > 6 or int(value) < 1:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a whole number above 0")
+    return int(value)

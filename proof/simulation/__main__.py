@@ -6,10 +6,19 @@ The exit code is 0 if nothing was wrong (with --planted: if each planted fault w
 
 import argparse
 import sys
-import time
 
-from proof.arguments import positive
-from proof.simulation.campaign import TRIES, WORLD_HOURS, Found, find, report, tail, totals, worlds
+from proof.arguments import at_least_one, positive
+from proof.simulation.campaign import (
+    TRIES,
+    WORLD_HOURS,
+    Found,
+    cpu_seconds,
+    find,
+    report,
+    tail,
+    totals,
+    worlds,
+)
 from proof.simulation.planted import PLANTED
 from proof.simulation.simulation import Outcome, simulate
 from proxy.support.usage import Parser
@@ -19,13 +28,17 @@ def main(arguments: list[str] | None = None) -> int:
     """Run from the command line."""
     parser = _parser()
     given = parser.parse_args(arguments)
+    if given.processes > 1 and (given.trace or given.planted is not None):
+        parser.error("--processes is for many worlds, not for --trace and --planted")
     if given.planted is not None:
         return _planted(parser, given.planted, given.seed, given.tries)
-    begun = time.process_time()
+    begun = cpu_seconds()
     outcomes: list[Outcome] = []
     wrong = 0
     runs = (
-        [simulate(given.seed, given.hours)] if given.trace else worlds(given.seed, given.hours, given.minutes)
+        [simulate(given.seed, given.hours)]
+        if given.trace
+        else worlds(given.seed, given.hours, given.minutes, given.processes)
     )
     for outcome in runs:
         outcomes.append(outcome)
@@ -41,7 +54,7 @@ def main(arguments: list[str] | None = None) -> int:
             f" trace {outcome.fingerprint}",
             flush=True,
         )
-    for line in report(totals(outcomes, time.process_time() - begun)):
+    for line in report(totals(outcomes, cpu_seconds() - begun)):
         print(line)
     return 1 if wrong else 0
 
@@ -96,6 +109,13 @@ def _parser() -> argparse.ArgumentParser:
         help=f"simulated hours in all, in worlds of {WORLD_HOURS} (default: 1)",
     )
     add("--minutes", type=positive, metavar="M", help="go on for so long in real time, whatever --hours says")
+    add(
+        "--processes",
+        type=at_least_one,
+        default=1,
+        metavar="N",
+        help="so many worlds at a time, each in a process of its own (default: 1)",
+    )
     add("--trace", action="store_true", help="one world of --hours, and the end of its trace")
     add(
         "--planted",

@@ -352,6 +352,20 @@ def test_each_rule_is_tested() -> None:
     assert {rule for _, rule in WRONG} == RULES.keys() - {"undecided"}
 
 
+def test_a_message_does_not_depend_on_the_order_of_names() -> None:
+    messages = set()
+    for names in (("a", "b", "never made"), ("never made", "b", "a")):
+        story = Story()
+        story.call(1, Create("/l"), created("/l", 1))
+        story.call(1, Create("/l/a"), created("/l/a", 2))
+        story.call(1, Create("/l/b"), created("/l/b", 3))
+        story.call(1, GetChildren("/l"), Reply(zxid=3, names=names))
+        messages |= {violation.message for violation in check(story)}
+    (message,) = messages
+    assert "names=('a', 'b', 'never made')" in message
+    assert message.endswith("names=('a', 'b'))")
+
+
 def test_an_unanswered_write_may_count_or_not() -> None:
     for seen in (b"1", b"2"):
         story = Story()

@@ -3,6 +3,7 @@
 import pytest
 
 from proof.simulation.__main__ import main
+from proof.simulation.campaign import worlds
 
 
 def test_a_world_and_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
@@ -13,7 +14,28 @@ def test_a_world_and_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
     assert "simulated hours" in said
 
 
-@pytest.mark.parametrize("arguments", [["--hours", "0"], ["--hours", "x"], ["--planted", "no such fault"]])
+def test_several_processes_run_the_same_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proof.simulation.campaign.WORLD_HOURS", 0.002)
+    alone, together = (
+        [(world.seed, world.fingerprint) for world in worlds(7, 0.005, processes=processes)]
+        for processes in (1, 2)
+    )
+    assert [seed for seed, _ in alone] == [7, 8, 9]
+    assert together == alone
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["--hours", "0"],
+        ["--hours", "x"],
+        ["--planted", "no such fault"],
+        ["--processes", "0"],
+        ["--processes", "1.5"],
+        ["--processes", "2", "--trace"],
+        ["--processes", "2", "--planted"],
+    ],
+)
 def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as ended:
         main(arguments)
