@@ -1,0 +1,26 @@
+"""Faults that could make something wrong by themselves."""
+
+from types import SimpleNamespace
+
+from proof.simulation.nemesis import SPARE, Nemesis
+from proof.simulation.world import World
+from proxy.state import capture
+from proxy.state.tree import Node
+
+
+def test_no_memory_is_damaged_in_the_middle_of_a_request() -> None:
+    """While the digest takes in what a long request has changed, nothing may change (seed 143)."""
+    machine = capture.new_machine(1)
+    node = Node(b"spare", (), 0, 1, 1, 1, 0, 0, 0, 0, 0)
+    machine.tree.attach(SPARE, node)
+    proxy = SimpleNamespace(name="proxy1", alive=True, serving=True, server=SimpleNamespace(machine=machine))
+    subject = SimpleNamespace(
+        world=World(1), cluster=None, proxies=[proxy], is_tainted=lambda: False, taint=lambda _proxy: None
+    )
+    nemesis = Nemesis(subject)
+    machine.midway = True
+    assert nemesis.begin("memory") is None
+    assert node.data == b"spare"
+    machine.midway = False
+    assert nemesis.begin("memory") is not None
+    assert node.data == b"flipped"
