@@ -152,11 +152,15 @@ def _descendants(processes: Mapping[int, _Process], root: int) -> list[int]:
 
 
 def _share(pid: int) -> float:
+    """MiB that are the process's own, or its share of what several share.
+
+    Without pages of files: a snapshot is mapped, and the kernel keeps as much of it in memory as it likes.
+    """
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
     except OSError:
         return 0.0  # it has ended meanwhile
-    return sum(int(line.split()[1]) / 1024 for line in lines if line.startswith("Pss:"))
+    return sum(int(line.split()[1]) / 1024 for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
 
 
 def _busy() -> float:

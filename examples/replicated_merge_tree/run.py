@@ -128,8 +128,11 @@ async def run(
             await observer.judge()
             for task in background:
                 task.cancel()
-    except* (Violation, ConnectionLost, ZooKeeperError) as several:
-        raise first_of(several) from None
+    except BaseExceptionGroup as several:  # what is raised in an `except*` would be a group again
+        known = several.subgroup((Violation, ConnectionLost, ZooKeeperError))
+        if known is None:
+            raise
+        raise first_of(known) from None
     finally:
         for host in world.hosts.values():
             await host.close()

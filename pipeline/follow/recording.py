@@ -14,6 +14,7 @@ from pipeline.table import AclRow, TransactionRow
 from proxy.state.digest import Digest, session_hash
 from proxy.state.machine import Machine
 from proxy.state.outcome import Outcome
+from proxy.state.pieces import Work
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
 from proxy.state.tree import Node, Tree
@@ -75,11 +76,11 @@ class Recording(Transaction):
         self.sessions_digest += session_hash(session)
         self.changes.append(Change(OpCode.CREATE_SESSION, number=session.timeout_ms))
 
-    def close_session(self, session: Session) -> None:
-        """As Transaction.close_session."""
+    def closing_session(self, session: Session) -> Work[None]:
+        """As Transaction.closing_session, by which all sessions are closed."""
         self.sessions_digest -= session_hash(session)
         self.changes.append(Change(OpCode.CLOSE_SESSION))  # before the deletes that belong to it
-        super().close_session(session)
+        yield from super().closing_session(session)
 
     def attach_session(self, session: Session, incarnation: str, timeout_ms: int) -> None:
         """As Transaction.attach_session."""

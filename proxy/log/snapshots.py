@@ -341,10 +341,13 @@ class Snapshots:
         if self._checking:
             return None
         self._checking = True
+        reloads = self._subject.stats.reloads
         try:
             result = await self._child({"check_aside": disagreement.checkpoint})
         finally:
             self._checking = False
+        if self._subject.stats.reloads != reloads:
+            return None  # the state that was in question is gone
         if not result.get("ok"):
             log.error("a replay cannot settle whose digest is wrong: %s", result.get("error"))
             return None

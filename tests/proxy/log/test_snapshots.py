@@ -284,6 +284,18 @@ async def test_a_replay_settles_whose_digest_is_wrong(real: World, caplog: pytes
     assert await snapshots.judge(Disagreement("a", 1 << 40, 1, 2)) is None
 
 
+async def test_a_replay_says_nothing_of_a_state_that_was_loaded_since(real: World) -> None:
+    """Else the proxy would load its tree again and again, once for each proxy that disagreed before."""
+    wrong: list[int] = []
+    snapshots = real.of(real.tree.etcd, real.snapshots._access.etcd, on_wrong=lambda: wrong.append(1))
+    entries, digest = real.subject.machine.last_checkpoint
+    judging = asyncio.ensure_future(snapshots.judge(Disagreement("a", entries, digest, digest ^ 1)))
+    await asyncio.sleep(0)
+    real.subject.stats.reloads += 1
+    assert await judging is None
+    assert not wrong
+
+
 async def test_starts_while_etcd_compacts_all_the_time(etcd_server: EtcdServer, real: World) -> None:
     """Writers, truncation and starts side by side; every start is a true state."""
     tree = real.tree
