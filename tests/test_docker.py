@@ -11,7 +11,8 @@ REPOSITORY = Path(__file__).resolve().parents[1]
 
 def _copied() -> list[str]:
     dockerfile = (REPOSITORY / "Dockerfile").read_text()
-    return re.findall(r"^COPY (?!--from)(\S+) ", dockerfile, re.MULTILINE)
+    copied = re.findall(r"^COPY (?!--from)(.+) \S+$", dockerfile, re.MULTILINE)
+    return [source for sources in copied for source in sources.split()]
 
 
 def test_what_the_image_copies_exists_and_nothing_else_is_sent_to_the_builder() -> None:
