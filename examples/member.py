@@ -8,7 +8,8 @@ answer has either happened or never will. (ClickHouse itself fences its inserts 
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
 from codec.constants import ErrorCode
@@ -19,6 +20,7 @@ from examples.client import (
     ConnectionLost,
     MultiFailed,
     Session,
+    ZooKeeperError,
     connect,
 )
 from examples.invariants import Violation
@@ -169,6 +171,18 @@ async def forever(member: M, task: Callable[[M], Awaitable[None]]) -> None:
             await task(member)
         except ConnectionLost:
             await asyncio.sleep(0)
+
+
+@contextmanager
+def ungrouped() -> Iterator[None]:
+    """Raise by itself, instead of in a group, what made a workload's tasks fail."""
+    try:
+        yield
+    except BaseExceptionGroup as several:  # what is raised in an `except*` would be a group again
+        known = several.subgroup((Violation, ConnectionLost, ZooKeeperError))
+        if known is None:
+            raise
+        raise first_of(known) from None
 
 
 def first_of(group: BaseExceptionGroup[BaseException]) -> BaseException:

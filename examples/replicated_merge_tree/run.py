@@ -6,9 +6,9 @@ import time
 from collections import deque
 from collections.abc import Awaitable, Callable
 
-from examples.client import ConnectionLost, Session, ZooKeeperError
+from examples.client import ConnectionLost, Session
 from examples.invariants import Violation
-from examples.member import Period, first_of, forever
+from examples.member import Period, forever, ungrouped
 from examples.observer import Observer
 from examples.program import Findings, Surroundings
 from examples.replicated_merge_tree.changes import drop_partition, mutate
@@ -111,28 +111,24 @@ async def run(
         world.hosts[host.name] = host
     observer = TableObserver(world)
     try:
-        async with asyncio.TaskGroup() as group:
-            await observer.make_nodes()
-            background = [
-                group.create_task(forever(host, task)) for host in world.hosts.values() for task in _TASKS
-            ]
-            for host in world.hosts.values():
-                await host.session()
-            world.meter.restart()
-            begun = time.monotonic()
-            await Load(world, writers, Period(seconds, meanwhile)).run()
-            written = time.monotonic() - begun
-            world.resting = True
-            await observer.wait_for_rest()
-            level = time.monotonic() - begun
-            await observer.judge()
-            for task in background:
-                task.cancel()
-    except BaseExceptionGroup as several:  # what is raised in an `except*` would be a group again
-        known = several.subgroup((Violation, ConnectionLost, ZooKeeperError))
-        if known is None:
-            raise
-        raise first_of(known) from None
+        with ungrouped():
+            async with asyncio.TaskGroup() as group:
+                await observer.make_nodes()
+                background = [
+                    group.create_task(forever(host, task)) for host in world.hosts.values() for task in _TASKS
+                ]
+                for host in world.hosts.values():
+                    await host.session()
+                world.meter.restart()
+                begun = time.monotonic()
+                await Load(world, writers, Period(seconds, meanwhile)).run()
+                written = time.monotonic() - begun
+                world.resting = True
+                await observer.wait_for_rest()
+                level = time.monotonic() - begun
+                await observer.judge()
+                for task in background:
+                    task.cancel()
     finally:
         for host in world.hosts.values():
             await host.close()

@@ -4,9 +4,8 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable
 
-from examples.client import ConnectionLost, ZooKeeperError
 from examples.invariants import Violation
-from examples.member import Period, first_of, forever
+from examples.member import Period, forever, ungrouped
 from examples.observer import Observer
 from examples.program import Findings, Surroundings
 from examples.requests import children, create, get, multi
@@ -42,31 +41,27 @@ async def run(
         world.hosts[host.name] = host
     observer = BucketObserver(world)
     try:
-        async with asyncio.TaskGroup() as group:
-            await observer.make_nodes()
-            background = [
-                group.create_task(forever(host, task)) for host in world.hosts.values() for task in _TASKS
-            ]
-            for host in world.hosts.values():
-                await host.session()
-            world.meter.restart()
-            begun = time.monotonic()
-            period = Period(seconds, meanwhile)
-            async with asyncio.TaskGroup() as writers:
-                writers.create_task(period.run_others())
+        with ungrouped():
+            async with asyncio.TaskGroup() as group:
+                await observer.make_nodes()
+                background = [
+                    group.create_task(forever(host, task)) for host in world.hosts.values() for task in _TASKS
+                ]
                 for host in world.hosts.values():
-                    writers.create_task(_write(host, period))
-            world.resting = True
-            await observer.wait_for_rest()
-            passed = time.monotonic() - begun
-            await observer.judge()
-            for task in background:
-                task.cancel()
-    except BaseExceptionGroup as several:  # what is raised in an `except*` would be a group again
-        known = several.subgroup((Violation, ConnectionLost, ZooKeeperError))
-        if known is None:
-            raise
-        raise first_of(known) from None
+                    await host.session()
+                world.meter.restart()
+                begun = time.monotonic()
+                period = Period(seconds, meanwhile)
+                async with asyncio.TaskGroup() as writers:
+                    writers.create_task(period.run_others())
+                    for host in world.hosts.values():
+                        writers.create_task(_write(host, period))
+                world.resting = True
+                await observer.wait_for_rest()
+                passed = time.monotonic() - begun
+                await observer.judge()
+                for task in background:
+                    task.cancel()
     finally:
         for host in world.hosts.values():
             await host.close()
