@@ -23,6 +23,9 @@ REPLY_HEADER = Struct(">iqi")  # xid, zxid, err
 MULTI_HEADER = Struct(">i?i")  # type, done, err; as Java does, `?` takes any byte but 0 for true
 # czxid mzxid ctime mtime version cversion aversion ephemeralOwner dataLength numChildren pzxid
 STAT = Struct(">qqqqiiiqiiq")
+#: ZooKeeper's names of the fields.
+STAT_NAMES: tuple[str, ...] = ("czxid", "mzxid", "ctime", "mtime", "version", "cversion", "aversion")
+STAT_NAMES += ("ephemeralOwner", "dataLength", "numChildren", "pzxid")
 
 PathVersion: TypeAlias = tuple[str, int]
 Create: TypeAlias = tuple[str | None, bytes | None, tuple[Acl, ...] | None, int]

@@ -6,7 +6,7 @@ from typing import Any
 
 from codec.constants import Perms
 from codec.jute import Acl
-from codec.packets import STAT
+from codec.packets import STAT, STAT_NAMES
 from proxy.console.listing import may_read
 from proxy.state.acl import masked, permits
 from proxy.state.auth.scheme import Identities
@@ -48,20 +48,7 @@ def row(name: str, node: Node, identities: Identities) -> dict[str, Any]:
 
 def stat(node: Node) -> dict[str, Any]:
     """The Stat. Times are milliseconds since 1970."""
-    names = (
-        "czxid",
-        "mzxid",
-        "ctime",
-        "mtime",
-        "version",
-        "cversion",
-        "aversion",
-        "ephemeralOwner",
-        "dataLength",
-        "numChildren",
-        "pzxid",
-    )
-    found: dict[str, Any] = dict(zip(names, STAT.unpack(node.stat()), strict=True))
+    found: dict[str, Any] = dict(zip(STAT_NAMES, STAT.unpack(node.stat()), strict=True))
     for name in ("czxid", "mzxid", "pzxid", "ephemeralOwner"):
         found[name] = session_text(found[name])
     return found

@@ -3,26 +3,13 @@
 from typing import Any
 
 from codec.jute import Acl
-from codec.packets import STAT
+from codec.packets import STAT, STAT_NAMES
 from proxy.ctl.output import CommandFailed, Output, table
 from proxy.state.machine import Machine
 from proxy.state.sessions import session_text
 from proxy.state.tree import Node
 from schema.paths import ROOT
 
-_STAT_NAMES = (
-    "czxid",
-    "mzxid",
-    "ctime",
-    "mtime",
-    "version",
-    "cversion",
-    "aversion",
-    "ephemeralOwner",
-    "dataLength",
-    "numChildren",
-    "pzxid",
-)
 _IN_HEX = ("czxid", "mzxid", "pzxid", "ephemeralOwner")
 _MASK = (1 << 64) - 1
 
@@ -100,7 +87,7 @@ def _find(machine: Machine, path: str) -> Node:
 
 
 def _stat(node: Node) -> dict[str, int]:
-    return dict(zip(_STAT_NAMES, STAT.unpack(node.stat()), strict=True))
+    return dict(zip(STAT_NAMES, STAT.unpack(node.stat()), strict=True))
 
 
 def _lines(values: dict[str, int]) -> list[str]:
