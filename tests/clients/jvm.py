@@ -7,7 +7,9 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
+from unittest import mock
 
+from py4j import java_gateway, protocol
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
@@ -54,8 +56,20 @@ class Callback:
 def java_virtual_machine() -> Iterator[Jvm]:
     """A JVM with all of Spark's jars, Curator and ZooKeeper among them. Raises BinaryMissing.
 
-    A Callback may be handed to it where Java wants an object of one of its interfaces.
+    A Callback may be handed to it where Java wants an object of one of its interfaces. While it runs, what
+    Java raises comes as py4j's own exceptions, here and in a Spark session of the same process.
     """
+    # A Spark session has py4j ask Spark's JVM for the class of each exception, by a number that there means
+    # another object than in this JVM.
+    with (
+        mock.patch.object(java_gateway, "get_return_value", protocol.get_return_value),
+        _launched() as jvm,
+    ):
+        yield jvm
+
+
+@contextmanager
+def _launched() -> Iterator[Jvm]:
     port, secret, process = launch_gateway(
         port=0,
         classpath=os.pathsep.join(str(jar) for jar in sorted(jar_folder().glob("*.jar"))),
