@@ -35,8 +35,8 @@ snapshot     the state as of one position, written to etcd as pages
 truncate     to delete the part of the log that no start needs any more
 record       the key with the tree's settings and the names of its snapshots
 level        the version of the state machine's rules that a tree uses
-level with   a proxy is level with etcd when it has applied everything that was there at some moment
-staleness    for how long a proxy has not been level with etcd
+caught up    of a proxy: it has applied everything that was in etcd when it last asked
+staleness    for how long a proxy has not caught up with etcd
 
 The packages, each above those that it imports:
 

@@ -205,7 +205,7 @@ class Server:
         listener: socket.socket | None = None,
         secure: socket.socket | None = None,
     ) -> None:
-        """Load the state, follow the log until level with etcd, then listen.
+        """Load the state, follow the log until caught up with etcd, then listen.
 
         `listener`: a bound socket to listen on, in place of one for the configured address; `secure`: one
         that takes only TLS.
@@ -313,7 +313,7 @@ class Server:
     @property
     def in_touch(self) -> bool:
         """Whether etcd has answered lately and what it had is applied."""
-        return self.silence <= OUTAGE and self.log.level_with_etcd
+        return self.silence <= OUTAGE and self.log.is_caught_up
 
     @property
     def silence(self) -> float:

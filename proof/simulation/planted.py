@@ -317,7 +317,7 @@ def _always_fresh(replace: _Replace) -> None:
 
     def sure(self: Staleness) -> None:
         judge(self)
-        if self.level_at > 0 and not self.serving:
+        if self.caught_up_at > 0 and not self.serving:
             self.serving = True
             self._changed(True)
 

@@ -20,7 +20,7 @@ from proxy.support.latency import MILLISECOND, Histogram
 from schema.paths import ROOT
 
 STATE = "standalone"
-_LONG = 1e9  # seconds; before a proxy was level with etcd for the first time its age is infinite
+_LONG = 1e9  # seconds; before a proxy had caught up with etcd for the first time its age is infinite
 _QUANTILES = (("p50", 0.5), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999))
 
 

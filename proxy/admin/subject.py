@@ -151,7 +151,7 @@ class LogFacts(Protocol):
 
     @property
     def age(self) -> float:
-        """Seconds since this proxy was level with etcd."""
+        """Seconds since this proxy had caught up with etcd."""
 
     @property
     def clock_skew(self) -> float:

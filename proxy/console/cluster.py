@@ -9,7 +9,7 @@ from proxy.state.machine import CHECKPOINT_EVERY
 from proxy.state.sessions import session_text
 from schema.record import SnapshotRef
 
-_LONG = 1e9  # seconds; before a proxy was level with etcd for the first time its age is infinite
+_LONG = 1e9  # seconds; before a proxy had caught up with etcd for the first time its age is infinite
 
 
 def log_facts(facts: Facts, monotonic: float) -> dict[str, Any]:

@@ -74,7 +74,7 @@ class Listener(Protocol):
         """The state was loaded anew; the changes of sessions were told before."""
 
     def stopped_serving(self, reason: str) -> None:
-        """What we show may be old: connections have to be closed, and none let in until `level_with_etcd`."""
+        """What we show may be old: connections have to be closed, and none let in until `is_caught_up`."""
 
 
 class Log:
@@ -121,14 +121,14 @@ class Log:
             keys,
             self._follower,
             self.machine,
-            self._level_changed,
+            self._serving_changed,
             self._stream.renew,
             settings.max_staleness,
         )
         self._running: list[asyncio.Task[None]] = []
         self._failure: asyncio.Future[None] = self._loop.create_future()
         self._ready = asyncio.Event()  # registered, or etcd is too full for that
-        self._level = asyncio.Event()
+        self._caught_up = asyncio.Event()
         self._wrong = False  # the state is not what the log says, and is about to be loaded anew
         self._gone_names: set[str] = set()  # proxies that went while this one registered
         self._gone = asyncio.Event()  # our own key is gone, and nothing of the incarnation follows
@@ -162,7 +162,7 @@ class Log:
         return self._membership.keep_alive_sent
 
     @property
-    def level_with_etcd(self) -> bool:
+    def is_caught_up(self) -> bool:
         """Whether what we show is right, and what was in etcd a few seconds ago is applied."""
         return self._staleness.serving and not self._wrong
 
@@ -281,7 +281,7 @@ class Log:
             self._new_epoch(loaded.cluster_id, self.machine.zxid)
 
     async def start(self) -> None:
-        """Follow the log and register; returns when the state is level with etcd as of now."""
+        """Follow the log and register; returns when the state is caught up with etcd as of now."""
         for work, what in (
             (self._stream.run(), "follow the log"),
             (self._staleness.run(), "ask etcd what is newest"),
@@ -289,7 +289,7 @@ class Log:
             (self._live(), "be a member of the cluster"),
         ):
             self._running.append(self._tasks.start(work, what))
-        waits = [self._tasks.start(event.wait(), "wait") for event in (self._ready, self._level)]
+        waits = [self._tasks.start(event.wait(), "wait") for event in (self._ready, self._caught_up)]
         failure = self._tasks.start(self.failed(), "wait for a failure")
         try:
             while not all(wait.done() for wait in waits):
@@ -478,9 +478,9 @@ class Log:
         if not self._failure.done():
             self._failure.set_exception(error)
 
-    def _level_changed(self, level: bool) -> None:
-        if level:
-            self._level.set()
+    def _serving_changed(self, serving: bool) -> None:
+        if serving:
+            self._caught_up.set()
         else:
-            self._level.clear()
+            self._caught_up.clear()
             self._listener.stopped_serving("etcd has entries that this proxy has not applied in time")

@@ -73,13 +73,13 @@ class Staleness:
         # Since when questions have no answer, while other requests have: time.monotonic().
         self._unanswered_since: float | None = None
         #: Everything that was in etcd at this time (time.monotonic()) is applied.
-        self.level_at = -float("inf")
+        self.caught_up_at = -float("inf")
         self.serving = False
 
     @property
     def age(self) -> float:
         """How many seconds old what we show may be."""
-        return self._clock() - self.level_at
+        return self._clock() - self.caught_up_at
 
     async def run(self) -> None:
         """Ask and judge for ever."""
@@ -139,8 +139,8 @@ class Staleness:
     def judge(self) -> None:
         """Look what was applied since, and say so if it changes whether we may serve."""
         for index in range(len(self._answers) - 1, -1, -1):
-            if self._is_level(self._answers[index]):
-                self.level_at = self._answers[index].asked
+            if self._is_applied(self._answers[index]):
+                self.caught_up_at = self._answers[index].asked
                 for _ in range(index + 1):
                     self._answers.popleft()
                 break
@@ -148,13 +148,13 @@ class Staleness:
         overdue = [self._answers[0].asked] if self._answers else []
         if self._unanswered_since is not None:
             overdue.append(self._unanswered_since)
-        serving = self.level_at > 0 and all(now - asked <= self._limit for asked in overdue)
+        serving = self.caught_up_at > 0 and all(now - asked <= self._limit for asked in overdue)
         if serving != self.serving:
             self.serving = serving
             if serving:
-                log.info("level with etcd: serving")
+                log.info("caught up with etcd: serving")
             else:
-                log.error("last level with etcd %.1f s ago: no client is served until it is again", self.age)
+                log.error("not caught up with etcd for %.1f s: no client is served until it is", self.age)
             self._changed(serving)
         if self._answers:
             oldest = self._answers[0]
@@ -163,7 +163,7 @@ class Staleness:
                 self._renewed = now
                 self._hangs()
 
-    def _is_level(self, answer: _Answer) -> bool:
+    def _is_applied(self, answer: _Answer) -> bool:
         return self._has_come(answer, self._machine.applied)
 
     def _has_come(self, answer: _Answer, numbers: Mapping[str, int]) -> bool:

@@ -1,4 +1,4 @@
-"""Loads a tree that follows a ZooKeeper, and keeps the state level with it, until the tree may be served.
+"""Loads a tree that follows a ZooKeeper, and keeps the state up to date, until the tree may be served.
 
 Nothing is served and nothing written meanwhile. At the cut-over (docs/decisions/0024) only the last entries
 are left to apply, however large the tree is.

@@ -261,7 +261,7 @@ async def test_two_servers_show_the_same() -> None:
 async def test_a_server_that_is_behind_closes_its_connections_and_lets_nobody_in() -> None:
     async with serving(FakeEtcd()) as server:
         client = await Client.connected(server)
-        with mock.patch.object(Log, "level_with_etcd", new=False):
+        with mock.patch.object(Log, "is_caught_up", new=False):
             server.stopped_serving("a test")
             assert await client.rest() == b""
             assert not _is_ready(server)

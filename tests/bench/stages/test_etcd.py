@@ -14,7 +14,7 @@ _IDLE = 2000
 
 
 def test_idle_sessions_cost_etcd_nothing() -> None:
-    """However many there are: a proxy has one lease, and asks once a second whether it is level with etcd."""
+    """However many there are: a proxy has one lease, and asks etcd once a second what is new."""
     meter = Meter()
     # What the proxy does by the clock is known by its tasks.
     with asyncio.Runner(loop_factory=lambda: MeteredLoop(meter)) as runner:

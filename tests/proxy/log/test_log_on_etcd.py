@@ -135,7 +135,7 @@ async def test_etcd_pauses_for_longer_than_the_lease(own_etcd_server: EtcdServer
         await level(proxies)
         check(proxies)
         assert all(reply.error == 0 for reply in replies)
-        await until(lambda: one.log.level_with_etcd and two.log.level_with_etcd)
+        await until(lambda: one.log.is_caught_up and two.log.is_caught_up)
         assert one.log.stats.resent
 
 

@@ -1,4 +1,4 @@
-"""A proxy whose stream hangs while etcd answers all else stops serving, and goes on when it is level."""
+"""A proxy whose stream hangs while etcd answers all else stops serving, and goes on when it has caught up."""
 
 import asyncio
 from collections.abc import AsyncIterator
@@ -73,7 +73,7 @@ async def world() -> World:
     return await World().start()
 
 
-async def test_who_is_level_serves(world: World) -> None:
+async def test_a_proxy_that_has_caught_up_serves(world: World) -> None:
     assert not world.staleness.serving
     await world.staleness.probe()
     assert world.said == [True]
