@@ -20,10 +20,10 @@ from proxy.config import Config
 from proxy.etcd.calls import Calls
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Status
-from proxy.etcd.pulse import Pulse
+from proxy.etcd.status_poller import StatusPoller
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
-from proxy.frontend.connections import Connections, Places
+from proxy.frontend.connections import ConnectionLimits, Connections
 from proxy.frontend.gate import Gate
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.host import Host
@@ -140,9 +140,9 @@ class Server:
             self.log.submit,
             Pace(config.container_check_interval, config.container_max_per_minute),
         )
-        self._pulse = Pulse(etcd)
+        self._status_poller = StatusPoller(etcd)
         self.connections: Connections[Connection] = Connections(
-            Places(config.max_client_connections, config.max_connections, self.counters)
+            ConnectionLimits(config.max_client_connections, config.max_connections, self.counters)
         )
         self._running: list[asyncio.Task[None]] = []
         self._draining = False
@@ -172,9 +172,9 @@ class Server:
             login,
             frozenset(config.sasl.enforced),
         )
-        places = self.connections.places
+        limits = self.connections.limits
         self._ports = Ports(
-            lambda: Connection(host, loop), places, tls, config.proxy_protocol, loop, self._tasks
+            lambda: Connection(host, loop), limits, tls, config.proxy_protocol, loop, self._tasks
         )
 
     def _request_logs(self, config: Config, writes: frozenset[int]) -> RequestLogs | None:
@@ -219,7 +219,7 @@ class Server:
             (self.snapshots.run(), "write snapshots"),
         ):
             self._running.append(self._tasks.start(work, what))
-        self._tasks.start(self._pulse.run(), "ask etcd for its status")
+        self._tasks.start(self._status_poller.run(), "ask etcd for its status")
         listener = listener or bound_socket(self._config.host, self._config.port)
         await self._ports.open(listener, secure, self._config.tls.listen)
         if self.request_logs is not None:
@@ -328,7 +328,7 @@ class Server:
     @property
     def etcd_status(self) -> Status | None:
         """What etcd said of itself some seconds ago."""
-        return self._pulse.status
+        return self._status_poller.status
 
     @property
     def session_count(self) -> int:

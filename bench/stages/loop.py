@@ -25,7 +25,7 @@ TASKS = {
     "proxy.log.appender": APPEND,
     "proxy.log.stream": FOLLOWER,
     "proxy.etcd.keeper": BACKGROUND,
-    "proxy.etcd.pulse": BACKGROUND,
+    "proxy.etcd.status_poller": BACKGROUND,
     "proxy.frontend.session_timer": BACKGROUND,
     "proxy.log.log": BACKGROUND,
     "proxy.log.membership": BACKGROUND,

@@ -52,7 +52,7 @@ CLOCKS = (
     "proxy.log.start",
     "proxy.log.visitor",
     "proxy.server",
-    "proxy.support.repeated",
+    "proxy.support.throttled_log",
 )
 """Modules that `import time`."""
 CLOCK_FUNCTIONS = (

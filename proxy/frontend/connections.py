@@ -10,16 +10,16 @@ from collections.abc import Iterator
 from typing import Generic, Protocol, TypeVar
 
 from proxy.support.counters import Counters
-from proxy.support.repeated import Repeated
+from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
 
 
 class Admitted(Protocol):
-    """What has a place and is counted: a connection."""
+    """A connection, as far as it is counted here."""
 
     address: str
-    admitted: bool  # whether it has a place
+    admitted: bool  # whether the limits count it
     received: int
     sent: int
 
@@ -33,34 +33,34 @@ class Admitted(Protocol):
 Kind = TypeVar("Kind", bound=Admitted)
 
 
-class Places:
-    """The places for clients: so many for one address, and so many in all. A limit of 0 is none."""
+class ConnectionLimits:
+    """How many clients may be connected: from one address, and in all. 0: no limit."""
 
     def __init__(self, per_address: int, in_all: int, counters: Counters) -> None:
         self._per_address = per_address
         self._in_all = in_all
         self._counters = counters
         self._by_address: Counter[str] = Counter()
-        self._taken = 0
-        self._crowd = Repeated(log)
+        self._count = 0
+        self._throttled_log = ThrottledLog(log)
 
     def admit(self, address: str) -> bool:
-        """Give a client a place; False if there is none (maxClientCnxns, maxCnxns)."""
+        """Count a client; False, and no count, if a limit is reached (maxClientCnxns, maxCnxns)."""
         if self._per_address and self._by_address[address] >= self._per_address:
             self._counters.rejected += 1
-            self._crowd.warn("too many connections from %s: more than %d", address, self._per_address)
+            self._throttled_log.warn("too many connections from %s: more than %d", address, self._per_address)
             return False
-        if self._in_all and self._taken >= self._in_all:
+        if self._in_all and self._count >= self._in_all:
             self._counters.rejected += 1
-            self._crowd.warn("too many connections: more than %d", self._in_all)
+            self._throttled_log.warn("too many connections: more than %d", self._in_all)
             return False
         self._by_address[address] += 1
-        self._taken += 1
+        self._count += 1
         return True
 
     def release(self, address: str) -> None:
-        """Take a client's place back."""
-        self._taken -= 1
+        """Count a client no more."""
+        self._count -= 1
         self._by_address[address] -= 1
         if not self._by_address[address]:
             del self._by_address[address]
@@ -69,8 +69,8 @@ class Places:
 class Connections(Generic[Kind]):
     """The open connections of one server."""
 
-    def __init__(self, places: Places) -> None:
-        self.places = places
+    def __init__(self, limits: ConnectionLimits) -> None:
+        self.limits = limits
         self.received = 0  # packets of closed connections; each open connection counts its own
         self.sent = 0
         self._open: dict[Kind, None] = {}  # a dict keeps the order in which they came
@@ -84,16 +84,16 @@ class Connections(Generic[Kind]):
         return iter(list(self._open))
 
     def opened(self, connection: Kind) -> bool:
-        """Take in a new connection; False if it must be closed: no place is left, or the server stops."""
+        """Take in a new connection; False if it must be closed: a limit is reached, or the server stops."""
         self._open[connection] = None
-        connection.admitted = connection.admitted or self.places.admit(connection.address)
+        connection.admitted = connection.admitted or self.limits.admit(connection.address)
         return connection.admitted and not self._draining
 
     def gone(self, connection: Kind) -> None:
         """A connection is closed."""
         self._open.pop(connection, None)
         if connection.admitted:
-            self.places.release(connection.address)
+            self.limits.release(connection.address)
         self.received += connection.received
         self.sent += connection.sent
         if self._draining and not self._open:

@@ -15,7 +15,7 @@ from codec.packets import ConnectRequest
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Connection, Session, Sessions
 from proxy.log.pending import Pending
-from proxy.support.repeated import Repeated
+from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind
 
 log = logging.getLogger(__name__)
@@ -92,7 +92,7 @@ class Handshake:
         self._in_touch = in_touch
         self._read_only = read_only
         self._clock = clock
-        self._trouble = Repeated(log)
+        self._throttled_log = ThrottledLog(log)
         # Clients with a session that wait for etcd. What they want goes to the log only once etcd is back,
         # and only if they still wait: by then they may have gone to another proxy, from which the late
         # request would take the session away.
@@ -192,7 +192,7 @@ class Handshake:
         elif err == ErrorCode.SESSION_EXPIRED:
             connection.refuse()
         else:
-            self._trouble.warn(
+            self._throttled_log.warn(
                 "closing %s: its session cannot be opened or continued: %s",
                 connection.address,
                 ErrorCode(err).name,

@@ -19,8 +19,8 @@ from typing import Protocol
 from proxy.frontend import proxy_protocol
 from proxy.frontend.proxy_protocol import BadHeader, ProxyProtocol, Source
 from proxy.state.auth.ip import java_address
-from proxy.support.repeated import Repeated
 from proxy.support.tasks import Tasks
+from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger(__name__)
 
@@ -34,17 +34,17 @@ _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 _PAUSE = 1.0  # seconds until the next try when the process has no descriptor left
 
 
-class Host(Protocol):
+class Server(Protocol):
     """The server, as its listener sees it."""
 
     def admit(self, address: str) -> bool:
-        """Give a client its place; False if there is none."""
+        """Count a client; False if a limit of connections is reached."""
 
     def release(self, address: str) -> None:
-        """Take back the place of a client that was not let in."""
+        """Count a client no more that was not let in."""
 
     def connection(self, admitted: bool, source: Source | None = None) -> asyncio.Protocol:
-        """A protocol for a client that is let in; with its place, which it will give back itself."""
+        """A protocol for a client that is let in. `admitted`: it is counted, and ends that by itself."""
 
 
 @dataclass(slots=True)
@@ -55,18 +55,18 @@ class _Waiting:
     source: Source
     #: What has come of a PROXY header; None if there is none to come (any more).
     header: bytes | None
-    admitted: bool = False  # whether it has its place; it gets one once it is known who it is
+    admitted: bool = False  # whether it is counted; it is once it is known who it is
 
 
 class ClientListener:
-    """Accepts on one socket. A client takes a place at once, so that the limits hold for waiting ones too.
+    """Accepts on one socket. A client is counted at once, so that the limits hold for waiting ones too.
 
-    One behind a load balancer takes its place when its header is here: before, nobody knows whose it is.
+    One behind a load balancer is counted when its header is here: before, its address is not known.
     """
 
     def __init__(
         self,
-        host: Host,
+        server: Server,
         loop: asyncio.AbstractEventLoop,
         tasks: Tasks,
         tls: Callable[[], ssl.SSLContext] | None,
@@ -78,7 +78,7 @@ class ClientListener:
 
         `headers`: whose PROXY headers are believed.
         """
-        self._host = host
+        self._server = server
         self._loop = loop
         self._tasks = tasks
         self._tls = tls
@@ -87,8 +87,8 @@ class ClientListener:
         self._listener: socket.socket | None = None
         self._closed = False
         self._waiting: dict[socket.socket, _Waiting] = {}
-        self._trouble = Repeated(log)
-        self._bad_header = Repeated(log)
+        self._throttled_log = ThrottledLog(log)
+        self._header_log = ThrottledLog(log)
 
     def open(self, listener: socket.socket) -> None:
         """Listen on a bound socket, which belongs to this listener from now on."""
@@ -115,7 +115,7 @@ class ClientListener:
             except OSError as error:
                 if error.errno not in _NO_MORE_FILES:
                     raise
-                self._trouble.warn("cannot accept clients: %s", error.strerror)
+                self._throttled_log.warn("cannot accept clients: %s", error.strerror)
                 self._loop.remove_reader(listener.fileno())
                 self._loop.call_later(_PAUSE, self._accept_again, listener)
                 return
@@ -129,11 +129,11 @@ class ClientListener:
         address = source[0]
         is_balancer = self._headers.trusts(address)
         if self._headers.mode == proxy_protocol.REQUIRE and not is_balancer:
-            self._bad_header.warn("closing %s: it is none of --proxy-protocol-from", address)
+            self._header_log.warn("closing %s: it is none of --proxy-protocol-from", address)
             client.close()
             return
         # A balancer's address is that of many clients: no limit for one address may count it.
-        if not is_balancer and not self._host.admit(address):
+        if not is_balancer and not self._server.admit(address):
             client.close()
             return
         client.setblocking(False)
@@ -151,7 +151,7 @@ class ClientListener:
     def _close_client(self, client: socket.socket) -> None:
         waiting = self._forget(client)
         if waiting.admitted:
-            self._host.release(waiting.source[0])
+            self._server.release(waiting.source[0])
         client.close()
 
     def _look(self, client: socket.socket) -> None:
@@ -163,13 +163,13 @@ class ClientListener:
         except (BlockingIOError, InterruptedError):
             return
         except BadHeader as error:
-            self._bad_header.warn("closing %s: its PROXY header: %s", waiting.source[0], error)
+            self._header_log.warn("closing %s: its PROXY header: %s", waiting.source[0], error)
             first = b""
         except OSError:
             first = b""
         tls = self._tls if first == _HANDSHAKE else None
         if first and tls is None and not self._plain:
-            self._trouble.warn("closing %s: it does not use TLS", waiting.source[0])
+            self._throttled_log.warn("closing %s: it does not use TLS", waiting.source[0])
         if not first or (tls is None and not self._plain):
             self._close_client(client)
             return
@@ -200,7 +200,7 @@ class ClientListener:
         elif self._headers.mode == proxy_protocol.REQUIRE:
             raise BadHeader(f"there is none, the connection begins with {come[:16]!r}")
         waiting.header = None
-        waiting.admitted = self._host.admit(waiting.source[0])
+        waiting.admitted = self._server.admit(waiting.source[0])
         if not waiting.admitted:
             self._close_client(client)
         return waiting.admitted
@@ -211,7 +211,7 @@ class ClientListener:
         let_in = False
         try:
             await self._loop.connect_accepted_socket(
-                lambda: self._host.connection(True, source),
+                lambda: self._server.connection(True, source),
                 client,
                 ssl=context,
                 ssl_handshake_timeout=None if context is None else max(patience, 0.001),
@@ -219,11 +219,11 @@ class ClientListener:
             let_in = True
         except OSError as error:
             reason = getattr(error, "reason", None) or error.strerror or str(error) or type(error).__name__
-            self._trouble.warn("cannot let %s in: %s", source[0], reason)
+            self._throttled_log.warn("cannot let %s in: %s", source[0], reason)
         finally:
             if not let_in:
                 client.close()
-                self._host.release(source[0])
+                self._server.release(source[0])
 
     def _forget(self, client: socket.socket) -> _Waiting:
         self._loop.remove_reader(client.fileno())

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
-from proxy.frontend.connections import Places
+from proxy.frontend.connections import ConnectionLimits
 from proxy.frontend.listener import ClientListener
 from proxy.frontend.proxy_protocol import OFF, ProxyProtocol, Source
 from proxy.support.tasks import Tasks
@@ -45,7 +45,7 @@ class Ports:
     def __init__(
         self,
         make: Callable[[], Connection],
-        places: Places,
+        limits: ConnectionLimits,
         tls: TlsContext | None,
         headers: ProxyProtocol,
         loop: asyncio.AbstractEventLoop,
@@ -53,7 +53,7 @@ class Ports:
     ) -> None:
         """`make` gives a connection for a client that is let in; `headers`: whose PROXY headers count."""
         self._make = make
-        self._places = places
+        self._limits = limits
         self._tls = tls
         self._headers = headers
         self._loop = loop
@@ -110,7 +110,7 @@ class Ports:
     # -- for listeners -------------------------------------------------------------------------------------
 
     def connection(self, admitted: bool, source: Source | None = None) -> Connection:
-        """A connection for a client that is let in; `admitted`: it has its place already.
+        """A connection for a client that is let in; `admitted`: the limits count it already.
 
         `source`: the client's address and port, where they are known.
         """
@@ -120,9 +120,9 @@ class Ports:
         return connection
 
     def admit(self, address: str) -> bool:
-        """Give a client a place; False if there is none."""
-        return self._places.admit(address)
+        """Count a client; False if a limit is reached."""
+        return self._limits.admit(address)
 
     def release(self, address: str) -> None:
-        """Take a client's place back."""
-        self._places.release(address)
+        """Count a client no more."""
+        self._limits.release(address)

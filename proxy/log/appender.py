@@ -23,8 +23,8 @@ from proxy.log.pending import Pending
 from proxy.log.stats import Stats
 from proxy.log.translator import Header, Sent, Translator, Verdict, append_txn, verdict
 from proxy.state.machine import Machine
-from proxy.support.repeated import Repeated
 from proxy.support.tasks import Tasks
+from proxy.support.throttled_log import ThrottledLog
 from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
@@ -101,7 +101,7 @@ class Appender:
         self._running: dict[Sent, asyncio.Task[None] | None] = {}
         self._round_trip = _RoundTrip()
         self._probe_at = 0.0
-        self._trouble = Repeated(log)
+        self._throttled_log = ThrottledLog(log)
 
     @property
     def window(self) -> int:
@@ -239,7 +239,9 @@ class Appender:
                     self._full(answer.message)
                     self._translator.no_space(sent)
             elif isinstance(answer, EtcdUnknown):
-                self._trouble.warn("entry %d of %s: outcome unknown (%s)", sent.number, incarnation, answer)
+                self._throttled_log.warn(
+                    "entry %d of %s: outcome unknown (%s)", sent.number, incarnation, answer
+                )
                 # What has waited for its timeout is sent again at once. The client has turned to another
                 # endpoint meanwhile.
                 if seconds < _TIMEOUTS[0] / 2:
@@ -256,7 +258,7 @@ class Appender:
                     self._give_up(sent, incarnation, "its requests are sent again in smaller entries")
                     return
             else:
-                self._trouble.warn("etcd refuses entries: %s", answer)
+                self._throttled_log.warn("etcd refuses entries: %s", answer)
                 await asyncio.sleep(_REFUSED_PAUSE)
             if sent.over:
                 break

@@ -31,8 +31,8 @@ from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.outcome import SessionChange
 from proxy.state.watches import WatchTable
-from proxy.support.repeated import Repeated
 from proxy.support.tasks import Tasks
+from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind, encode_carry_over, encode_epoch
 from schema.errors import BadValue
 from schema.keys import Keyspace
@@ -133,7 +133,7 @@ class Log:
         self._gone_names: set[str] = set()  # proxies that went while this one registered
         self._gone = asyncio.Event()  # our own key is gone, and nothing of the incarnation follows
         self._disagreement: Disagreement | None = None  # the last one that was told
-        self._over_quota: dict[str, Repeated] = {}
+        self._over_quota: dict[str, ThrottledLog] = {}
         #: Whom to ask to check the state against a replay, when another proxy's digest differs.
         self.on_disagreement: Callable[[Disagreement], None] | None = None
         #: Takes a request for the log.
@@ -461,10 +461,10 @@ class Log:
 
     def over_quota(self, path: str, what: str) -> None:
         """A request exceeds a soft quota: ZooKeeper warns, and lets it pass."""
-        trouble = self._over_quota.get(path)
-        if trouble is None:
-            trouble = self._over_quota[path] = Repeated(log)
-        trouble.warn("quota exceeded at %s: %s", path, what)
+        throttled_log = self._over_quota.get(path)
+        if throttled_log is None:
+            throttled_log = self._over_quota[path] = ThrottledLog(log)
+        throttled_log.warn("quota exceeded at %s: %s", path, what)
 
     def appended(self) -> None:
         """An entry of our own was applied."""

@@ -22,7 +22,7 @@ from proxy.etcd.model import (
     RefusalKind,
     Txn,
 )
-from proxy.support.repeated import Repeated
+from proxy.support.throttled_log import ThrottledLog
 from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
@@ -54,7 +54,7 @@ class Membership:
         self._asked: float | None = None  # when the keep-alive was sent that has no answer yet
         self._over = asyncio.Event()
         self._over.set()
-        self._trouble = Repeated(log)
+        self._throttled_log = ThrottledLog(log)
         # A stream that does not answer is given up while the lease still has two thirds of its time.
         self._keeper = etcd.lease_keeper(self._kept_alive, lease_seconds / _KEEP_ALIVES)
         #: The name of this run, "" before the first.
@@ -149,7 +149,7 @@ class Membership:
         return True
 
     async def _failed(self, what: str, error: EtcdError) -> None:
-        self._trouble.warn("%s: %s", what, error)
+        self._throttled_log.warn("%s: %s", what, error)
         if isinstance(error, EtcdNoSpace):
             self._on_no_space()
             await asyncio.sleep(_FULL_PAUSE)
@@ -161,10 +161,10 @@ class Membership:
             await self._etcd.lease_revoke(lease, _TIMEOUT)
         except EtcdRefused as error:
             if error.kind is not RefusalKind.LEASE_NOT_FOUND:
-                self._trouble.warn("cannot revoke lease %x: %s", lease, error)
+                self._throttled_log.warn("cannot revoke lease %x: %s", lease, error)
                 return False
         except EtcdError as error:
-            self._trouble.warn("cannot revoke lease %x: %s", lease, error)
+            self._throttled_log.warn("cannot revoke lease %x: %s", lease, error)
             return False
         return True
 

@@ -71,12 +71,12 @@ class NodeExpiry:
         """Look at each container and TTL node once, a slice in each turn of the loop."""
         gap = 60 / self._pace.max_per_minute
         tree = self._machine.tree
-        for count in range(len(tree.mortal)):
+        for count in range(len(tree.expiring)):
             if count % _SLICE == 0:
                 await asyncio.sleep(0)
-            if not tree.mortal or not self._is_eldest():
+            if not tree.expiring or not self._is_eldest():
                 return
-            path = tree.next_mortal()
+            path = tree.next_expiring()
             due = self._expiry.due(path, tree.nodes[path], self._now())
             if due is None:
                 continue

@@ -14,7 +14,7 @@ from proxy.log.pages import UnusableSnapshot, read_snapshot
 from proxy.log.record import TreeNotServable, is_following, look
 from proxy.log.replay import Replay
 from proxy.state.machine import Machine
-from proxy.support.repeated import Repeated
+from proxy.support.throttled_log import ThrottledLog
 from schema.keys import Keyspace
 from schema.record import SnapshotRef
 
@@ -32,7 +32,7 @@ async def stand_by(
     """
     machine: Machine | None = None
     loaded = ""
-    waiting = Repeated(log)
+    throttled_log = ThrottledLog(log)
     while True:
         found = await look(etcd, keys)
         record = found.record
@@ -56,7 +56,7 @@ async def stand_by(
         await Replay(keys, machine, caught, progress).run(found.revision)
         if record.complete:
             return machine, current
-        waiting.warn(
+        throttled_log.warn(
             "the tree under %s follows a ZooKeeper, now at zxid 0x%x: waiting for `python -m pipeline follow"
             " --finish`",
             keys.prefix.decode(),

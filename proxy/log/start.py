@@ -23,7 +23,7 @@ from proxy.log.standby import stand_by
 from proxy.state import capture
 from proxy.state.level import KNOWN, NEWEST, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
-from proxy.support.repeated import Repeated
+from proxy.support.throttled_log import ThrottledLog
 from schema.keys import Keyspace
 from schema.record import SnapshotRef, TreeRecord
 
@@ -80,7 +80,7 @@ async def load(
     requests with. Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError at the end of
     patience.
     """
-    trouble = Repeated(log)
+    throttled_log = ThrottledLog(log)
     deadline = None if patience is None else time.monotonic() + patience
     while True:
         try:
@@ -94,7 +94,7 @@ async def load(
                 raise
             if deadline is not None and time.monotonic() > deadline:
                 raise
-            trouble.warn("loading the tree failed (%s); trying again", error)
+            throttled_log.warn("loading the tree failed (%s); trying again", error)
             await asyncio.sleep(_RETRY)
 
 

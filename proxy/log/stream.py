@@ -17,7 +17,7 @@ from proxy.log.follower import Follower, Item, RecordChanged
 from proxy.log.record import TIMEOUT, TreeNotServable
 from proxy.log.start import Loaded
 from proxy.state.machine import Machine
-from proxy.support.repeated import Repeated
+from proxy.support.throttled_log import ThrottledLog
 from schema.errors import BadValue
 from schema.keys import Keyspace
 from schema.record import TreeRecord, decode_record
@@ -65,7 +65,7 @@ class Stream:
         self._follower = follower
         self._consumer = consumer
         self._load = load
-        self._trouble = Repeated(log)
+        self._throttled_log = ThrottledLog(log)
         self._following: asyncio.Timeout | None = None  # around the watch, until it is told to end
         self._distrusted = False
         #: etcd's cluster id, as of the last load.
@@ -103,7 +103,7 @@ class Stream:
             except WatchCompacted as error:
                 log.info("the watch broke: %s", error)
             except EtcdError as error:
-                self._trouble.warn("the watch broke: %s", error)
+                self._throttled_log.warn("the watch broke: %s", error)
             self._following = None
             self.live.clear()
             self.breaks += 1
@@ -163,7 +163,7 @@ class Stream:
             log.warning("this proxy has fallen behind (%s): loading the tree anew", error)
             await self._reload()
         except EtcdError as error:
-            self._trouble.warn("cannot catch up with the log yet: %s", error)
+            self._throttled_log.warn("cannot catch up with the log yet: %s", error)
             return False
         return True
 

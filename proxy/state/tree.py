@@ -93,12 +93,12 @@ def packing(strings: Sequence[str]) -> Work[bytes]:
 class Tree:
     """All znodes by path, the ephemerals by session, the nodes that go by themselves, and the quotas."""
 
-    __slots__ = ("data_size", "ephemerals", "mortal", "nodes", "quotas")
+    __slots__ = ("data_size", "ephemerals", "expiring", "nodes", "quotas")
 
     def __init__(self) -> None:
         self.nodes: dict[str, Node] = {}
         self.ephemerals: dict[int, set[str]] = {}
-        self.mortal: OrderedDict[str, None] = OrderedDict()  # container and TTL nodes; see `next_mortal`
+        self.expiring: OrderedDict[str, None] = OrderedDict()  # container and TTL nodes; see `next_expiring`
         self.quotas = Quotas(self.nodes)
         self.data_size = 0  # bytes of all data, and characters of all paths
 
@@ -106,7 +106,7 @@ class Tree:
         """Be what another tree is, which nobody uses any more."""
         self.nodes = other.nodes
         self.ephemerals = other.ephemerals
-        self.mortal = other.mortal
+        self.expiring = other.expiring
         self.quotas = other.quotas
         self.data_size = other.data_size
 
@@ -139,7 +139,7 @@ class Tree:
         """Make an ephemeral known to its session, and a container or TTL node to whoever looks for such."""
         session = session_of(owner)
         if not session:
-            self.mortal[path] = None
+            self.expiring[path] = None
         elif session in self.ephemerals:
             self.ephemerals[session].add(path)
         else:
@@ -165,17 +165,17 @@ class Tree:
         """The reverse of `index_owner`."""
         session = session_of(owner)
         if not session:
-            self.mortal.pop(path, None)
+            self.expiring.pop(path, None)
             return
         owned = self.ephemerals[session]
         owned.discard(path)
         if not owned:
             del self.ephemerals[session]
 
-    def next_mortal(self) -> str:
+    def next_expiring(self) -> str:
         """A container or TTL node, each in turn, whatever comes and goes meanwhile. There has to be one."""
-        path = next(iter(self.mortal))
-        self.mortal.move_to_end(path)
+        path = next(iter(self.expiring))
+        self.expiring.move_to_end(path)
         return path
 
     # -- a whole tree, from pages ----------------------------------------------------------------------------

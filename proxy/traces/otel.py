@@ -37,7 +37,7 @@ from opentelemetry.trace import (
 )
 
 from codec.trace_context import TraceContext
-from proxy.support.repeated import Repeated
+from proxy.support.throttled_log import ThrottledLog
 from proxy.traces.span import Decision, Span
 
 log = logging.getLogger(__name__)
@@ -116,11 +116,11 @@ class _Complaints(logging.Handler):
 
     def __init__(self) -> None:
         super().__init__()
-        self._trouble = Repeated(log)
+        self._throttled_log = ThrottledLog(log)
 
     def emit(self, record: logging.LogRecord) -> None:
         """Report it, without a traceback."""
-        self._trouble.warn("traces: %s", record.getMessage())
+        self._throttled_log.warn("traces: %s", record.getMessage())
 
 
 def from_environment(

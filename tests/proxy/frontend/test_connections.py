@@ -1,10 +1,10 @@
-"""Places and connections: who gets in, what is counted, how all end."""
+"""Connections and their limits: who gets in, what is counted, how all end."""
 
 import logging
 
 import pytest
 
-from proxy.frontend.connections import Connections, Places
+from proxy.frontend.connections import ConnectionLimits, Connections
 from proxy.support.counters import Counters
 
 
@@ -31,40 +31,40 @@ class Connection:
 
 
 def _connections(per_address: int = 0) -> Connections[Connection]:
-    return Connections(Places(per_address, 0, Counters()))
+    return Connections(ConnectionLimits(per_address, 0, Counters()))
 
 
 def test_so_many_of_one_address() -> None:
     counters = Counters()
-    places = Places(2, 0, counters)
-    assert [places.admit("a"), places.admit("a"), places.admit("a"), places.admit("b")] == [
+    limits = ConnectionLimits(2, 0, counters)
+    assert [limits.admit("a"), limits.admit("a"), limits.admit("a"), limits.admit("b")] == [
         True,
         True,
         False,
         True,
     ]
-    places.release("a")
-    assert places.admit("a")
+    limits.release("a")
+    assert limits.admit("a")
     assert counters.rejected == 1
 
 
 def test_so_many_in_all() -> None:
-    places = Places(0, 2, Counters())
-    assert [places.admit(name) for name in "abc"] == [True, True, False]
-    places.release("a")
-    assert places.admit("c")
+    limits = ConnectionLimits(0, 2, Counters())
+    assert [limits.admit(name) for name in "abc"] == [True, True, False]
+    limits.release("a")
+    assert limits.admit("c")
 
 
 def test_no_limit() -> None:
-    places = Places(0, 0, Counters())
-    assert all(places.admit("a") for _ in range(1000))
+    limits = ConnectionLimits(0, 0, Counters())
+    assert all(limits.admit("a") for _ in range(1000))
 
 
 def test_a_rejected_client_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    places = Places(1, 0, Counters())
-    places.admit("a")
+    limits = ConnectionLimits(1, 0, Counters())
+    limits.admit("a")
     with caplog.at_level(logging.WARNING):
-        places.admit("a")
+        limits.admit("a")
     assert "too many connections from a: more than 1" in caplog.text
 
 
@@ -81,7 +81,7 @@ async def test_a_connection_takes_a_place_and_gives_it_back() -> None:
 
 async def test_a_connection_that_has_its_place_takes_no_other() -> None:
     connections = _connections(1)
-    connections.places.admit("10.0.0.1")
+    connections.limits.admit("10.0.0.1")
     connection = Connection()
     connection.admitted = True
     assert connections.opened(connection)

@@ -49,7 +49,7 @@ class Proxy:
 
     @property
     def paths(self) -> set[str]:
-        return set(self.tree.mortal)
+        return set(self.tree.expiring)
 
 
 @asynccontextmanager

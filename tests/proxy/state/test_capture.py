@@ -44,7 +44,7 @@ def test_what_was_captured_is_loaded() -> None:
     assert machine.entries > CHECKPOINT_EVERY
     for name in ("ephemerals", "data_size"):
         assert getattr(loaded.tree, name) == getattr(machine.tree, name)
-    assert set(loaded.tree.mortal) == set(machine.tree.mortal)
+    assert set(loaded.tree.expiring) == set(machine.tree.expiring)
     assert loaded.tree.nodes.keys() == machine.tree.nodes.keys()
     for path, node in machine.tree.nodes.items():
         assert loaded.tree.nodes[path].stat() == node.stat()

@@ -73,7 +73,7 @@ def test_links_and_owners_follow_the_nodes(steps: list[tuple[bool, str, int]]) -
     assert tree.ephemerals == {
         session: {path for path, owner in plain.items() if owner == session} for session in sessions
     }
-    assert set(tree.mortal) == {path for path, owner in plain.items() if owner and not session_of(owner)}
+    assert set(tree.expiring) == {path for path, owner in plain.items() if owner and not session_of(owner)}
     assert tree.data_size == sum(map(len, plain))
 
 

@@ -286,7 +286,7 @@ def assert_same_tree(machine: Machine, model: naive.NaiveZooKeeper) -> None:
         if expected.owner:
             owned.setdefault(expected.owner, set()).add(path)
     assert tree.ephemerals == owned
-    assert set(tree.mortal) == {path for path, node in model.nodes.items() if node.mortal}
+    assert set(tree.expiring) == {path for path, node in model.nodes.items() if node.mortal}
     assert {session.id: session.incarnation for session in machine.sessions.values()} == model.sessions
     assert machine.zxid == model.zxid
     assert_sound(machine)

@@ -16,7 +16,7 @@ _INTERVAL = 10.0  # seconds between two questions
 _TIMEOUT = 5.0
 
 
-class Pulse:
+class StatusPoller:
     """The last status of the member in use."""
 
     def __init__(self, etcd: Etcd) -> None:

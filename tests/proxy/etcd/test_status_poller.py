@@ -5,36 +5,36 @@ from unittest import mock
 
 import pytest
 
-from proxy.etcd.pulse import Pulse
+from proxy.etcd.status_poller import StatusPoller
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 
 
 async def test_the_last_answer_is_kept_when_etcd_is_gone() -> None:
     client = FakeEtcdClient(FakeEtcd())
     client.unreachable = True
-    pulse = Pulse(client)
-    with mock.patch("proxy.etcd.pulse._INTERVAL", 0.0):
-        task = asyncio.get_running_loop().create_task(pulse.run())
+    poller = StatusPoller(client)
+    with mock.patch("proxy.etcd.status_poller._INTERVAL", 0.0):
+        task = asyncio.get_running_loop().create_task(poller.run())
         for _ in range(5):
             await asyncio.sleep(0)
-            assert not pulse.status
+            assert not poller.status
         client.unreachable = False
         async with asyncio.timeout(10):
-            while not pulse.status:  # noqa: ASYNC110
+            while not poller.status:  # noqa: ASYNC110
                 await asyncio.sleep(0)
-        found = pulse.status
+        found = poller.status
         client.unreachable = True
         for _ in range(5):
             await asyncio.sleep(0)
-        assert pulse.status is found
+        assert poller.status is found
         assert not task.done()
         task.cancel()
 
 
 async def test_a_version_with_known_bugs_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     client = FakeEtcdClient(FakeEtcd())
-    with mock.patch("proxy.etcd.pulse._INTERVAL", 0.0):
-        task = asyncio.get_running_loop().create_task(Pulse(client).run())
+    with mock.patch("proxy.etcd.status_poller._INTERVAL", 0.0):
+        task = asyncio.get_running_loop().create_task(StatusPoller(client).run())
         for version, warned in (("3.4.23", 1), ("3.4.23", 1), ("3.5.21", 1), ("3.5.12", 2)):
             client.store.version = version
             for _ in range(6):
