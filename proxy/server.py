@@ -24,19 +24,19 @@ from proxy.etcd.status_poller import StatusPoller
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.connection import Connection
 from proxy.frontend.connections import ConnectionLimits, Connections
-from proxy.frontend.gate import Gate
+from proxy.frontend.flush_queue import FlushQueue
 from proxy.frontend.handshake import Handshake
-from proxy.frontend.host import Host
 from proxy.frontend.load import Load
 from proxy.frontend.long_reads import LongReads
 from proxy.frontend.ports import Ports, bound_socket
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.request_logs import RequestLogs, Stages
+from proxy.frontend.services import Services
 from proxy.frontend.session_timer import SessionTimer, interval_of
 from proxy.frontend.sessions import OUTAGE, Contact, Sessions
-from proxy.frontend.touched import Touched
 from proxy.frontend.traced import Facts as TracedFacts
 from proxy.frontend.traced import Traces
+from proxy.frontend.whole_state import WholeStateQueue
 from proxy.log.log import Log, LogSettings
 from proxy.log.node_expiry import NodeExpiry, Pace
 from proxy.log.snapshots import Access, Snapshots
@@ -45,7 +45,7 @@ from proxy.state.auth import scheme
 from proxy.state.auth.schemes import Offer, offered
 from proxy.state.expiry import Expiry
 from proxy.state.machine import Disagreement, Machine, SessionChange
-from proxy.state.operation import Reading
+from proxy.state.operation import Operations, Reading
 from proxy.state.ops import EXTENDED, FEATURES, PLAIN
 from proxy.state.ops.features import system_nodes
 from proxy.state.watches import WatchTable
@@ -83,6 +83,8 @@ class Server:
         self._login = login
         self._etcd = etcd
         self._tasks = Tasks()
+        self._running: list[asyncio.Task[None]] = []
+        self._draining = False
         loop = asyncio.get_running_loop()
         self.started = time.time()
         self.settings = _settings(config)
@@ -94,8 +96,11 @@ class Server:
             offered(x509=tls is not None, sasl=login is not None),
             scheme.Settings(config.super_digest or None, config.tls.super_user or None),
         )
-        self.watches = WatchTable()
+        self._status_poller = StatusPoller(etcd)
+
+        # The replicated log, and the state that it leads to.
         keys = Keyspace(config.prefix)
+        self.watches = WatchTable()
         log_settings = _log_settings(config, has_tls=tls is not None, has_sasl=login is not None)
         self.log = Log(etcd, keys, self._tasks, self, self.watches, log_settings)
         self.machine: Machine = self.log.machine
@@ -109,8 +114,18 @@ class Server:
             on_wrong=self.log.distrust,
         )
         self.log.on_disagreement = self._judge
-        interval = interval_of(config.tick_time)
+        self._expiry = Expiry(config.container_max_never_used)
+        self._node_expiry = NodeExpiry(
+            self.machine,
+            self._expiry,
+            lambda: self.log.members.eldest == self.log.incarnation,
+            self.log.submit,
+            Pace(config.container_check_interval, config.container_max_per_minute),
+        )
+
+        # Sessions.
         self.request_logs = self._request_logs(config, frozenset(operations.writes))
+        interval = interval_of(config.tick_time)
         self.sessions = Sessions(
             config.min_session_timeout,
             config.max_session_timeout,
@@ -132,52 +147,52 @@ class Server:
         self._timer = SessionTimer(
             self.machine, self.sessions, handshake, read_only, self.log.submit, self._contact, interval
         )
-        self._expiry = Expiry(config.container_max_never_used)
-        self._node_expiry = NodeExpiry(
-            self.machine,
-            self._expiry,
-            lambda: self.log.members.eldest == self.log.incarnation,
-            self.log.submit,
-            Pace(config.container_check_interval, config.container_max_per_minute),
-        )
-        self._status_poller = StatusPoller(etcd)
-        self.connections: Connections[Connection] = Connections(
-            ConnectionLimits(config.max_client_connections, config.max_connections, self.counters)
-        )
-        self._running: list[asyncio.Task[None]] = []
-        self._draining = False
+
+        # Connections, and what operators ask of them.
+        limits = ConnectionLimits(config.max_client_connections, config.max_connections, self.counters)
+        self.connections: Connections[Connection] = Connections(limits)
         self.facts = Facts(self)
         self.words = FourLetterWords(self.facts, config.four_letter_words)
-        system = system_nodes(FEATURES, config.max_frame, config.availability_zone)
-        traces = None if tracer is None else self._traces(tracer)
-        host: Host[Connection] = Host(
-            self.machine,
-            Reading(self.machine.tree, self.watches, system if config.keeper_extensions else {}),
-            operations if traces is None else traces.operations(operations),
-            self.auth,
-            config.max_frame,
-            self.latency,
-            self.counters,
-            Load(config.global_outstanding_limit),
-            Touched(loop),
-            Gate(self.machine, loop, self.log.when_whole),
-            LongReads(self.machine, loop, self.log.hold, self.log.release, self.log.when_whole),
-            self.log.submit,
-            handshake.attach,
-            self.words.answer,
-            self.connections.opened,
-            self.connections.gone,
-            self.request_logs,
-            traces,
-            login,
-            frozenset(config.sasl.enforced),
-        )
-        limits = self.connections.limits
+        services = self._services(operations, handshake, None if tracer is None else self._traces(tracer))
         self._ports = Ports(
-            lambda: Connection(host, loop), limits, tls, config.proxy_protocol, loop, self._tasks
+            lambda: Connection(services, loop), limits, tls, config.proxy_protocol, loop, self._tasks
+        )
+
+    def _services(
+        self, operations: Operations, handshake: Handshake, traces: Traces | None
+    ) -> Services[Connection]:
+        """What each connection uses."""
+        config = self._config
+        replicated = self.log
+        loop = asyncio.get_running_loop()
+        system = system_nodes(FEATURES, config.max_frame, config.availability_zone)
+        return Services(
+            machine=self.machine,
+            reading=Reading(self.machine.tree, self.watches, system if config.keeper_extensions else {}),
+            operations=operations if traces is None else traces.operations(operations),
+            auth=self.auth,
+            max_frame=config.max_frame,
+            latency=self.latency,
+            counters=self.counters,
+            load=Load(config.global_outstanding_limit),
+            flush_queue=FlushQueue(loop),
+            whole_state_queue=WholeStateQueue(self.machine, loop, replicated.when_whole),
+            long_reads=LongReads(
+                self.machine, loop, replicated.hold, replicated.release, replicated.when_whole
+            ),
+            submit=replicated.submit,
+            attach=handshake.attach,
+            four_letter_word=self.words.answer,
+            opened=self.connections.opened,
+            gone=self.connections.gone,
+            request_logs=self.request_logs,
+            traces=traces,
+            login=self._login,
+            enforced_schemes=frozenset(config.sasl.enforced),
         )
 
     def _request_logs(self, config: Config, writes: frozenset[int]) -> RequestLogs | None:
+        """The audit log and the log of slow requests; None for neither. `writes`: opcodes."""
         if not config.audit_log and not config.slow_request:
             return None
         return RequestLogs(

@@ -18,7 +18,7 @@ CALLBACKS = {
     "proxy.log.appender": TRANSLATOR,
     "proxy.log.applier": MACHINE,
     "proxy.frontend.connection": REPLY,
-    "proxy.frontend.touched": REPLY,
+    "proxy.frontend.flush_queue": REPLY,
 }
 """Whose work a callback of the event loop is, by the module of its method."""
 TASKS = {

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-import proxy.frontend.touched
+import proxy.frontend.flush_queue
 import proxy.log.applier
 from bench.stages.meter import DIGEST, MACHINE, REPLY, TRANSLATOR, WATCHES, Meter
 from proxy.frontend.order import Order
@@ -44,7 +44,7 @@ def told(meter: Meter) -> Iterator[None]:
     ]
     replaced += [
         (proxy.log.applier, "perf_counter", float),
-        (proxy.frontend.touched, "perf_counter", float),
+        (proxy.frontend.flush_queue, "perf_counter", float),
         (Appender, "window", _WINDOW),
     ]
     originals = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]

@@ -60,9 +60,9 @@ CLOCK_FUNCTIONS = (
     ("proxy.log.applier", "time_ns"),
     ("proxy.frontend.connection", "perf_counter_ns"),
     ("proxy.frontend.connection", "time"),
-    ("proxy.frontend.gate", "perf_counter"),
+    ("proxy.frontend.whole_state", "perf_counter"),
     ("proxy.frontend.long_reads", "perf_counter"),
-    ("proxy.frontend.touched", "perf_counter"),
+    ("proxy.frontend.flush_queue", "perf_counter"),
 )
 """Modules that import functions of `time` by name."""
 CHANCE = (

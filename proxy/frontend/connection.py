@@ -19,11 +19,11 @@ from codec.jute import INT, OPEN_TO_ALL, Acl, Reader
 from codec.keeper import OpeningFramer, decode_traced_connect, decode_wide_connect
 from codec.packets import ConnectRequest, decode_connect, encode_connect_response
 from codec.trace_context import TracedFramer
-from proxy.frontend.host import Host
 from proxy.frontend.negotiation import Negotiation
 from proxy.frontend.order import Order
 from proxy.frontend.outbound import Outbound
 from proxy.frontend.proxy_protocol import Source
+from proxy.frontend.services import Services
 from proxy.frontend.sessions import PASSWORD_BYTES, Session
 from proxy.frontend.traced import SamplingFramer, TracedOrder
 from proxy.frontend.waiting import SaslAnswer, Waiting
@@ -52,17 +52,17 @@ _FORMS_OF_KEEPER = (ProtocolVersion.COMPRESSION, ProtocolVersion.WIDE_XIDS, Prot
 class Connection(asyncio.Protocol):
     """One TCP connection of one client."""
 
-    def __init__(self, host: "Host[Connection]", loop: asyncio.AbstractEventLoop) -> None:
-        self._host = host
+    def __init__(self, services: "Services[Connection]", loop: asyncio.AbstractEventLoop) -> None:
+        self._services = services
         self._loop = loop
         self._framer: Framer | OpeningFramer | TracedFramer | SamplingFramer = (
-            OpeningFramer(host.max_frame) if host.operations.extended else Framer(host.max_frame)
+            OpeningFramer(services.max_frame) if services.operations.extended else Framer(services.max_frame)
         )
         self._wire = NARROW
         self._early: list[bytes] = []  # frames that came before the session was there
         self._request: ConnectRequest | None = None
         self._requested = 0  # perf_counter_ns of the connect request
-        self._load = host.load
+        self._load = services.load
         self._weight = (0, 0)  # requests and bytes by which the server's load counts this connection
         self.session: Session | None = None
         self.session_id = 0  # 0 while there is no session
@@ -75,29 +75,31 @@ class Connection(asyncio.Protocol):
         self.knows_keeper = False  # the client has read which of Keeper's extensions there are
         self.received = 0
         self.since = time()  # when it came, in seconds since 1970
-        logs = host.request_logs
-        self.latency = ConnectionLatency(host.latency) if logs is None else logs.latency(self, host.latency)
-        make_order = Order if host.traces is None else partial(TracedOrder, host.traces)
+        logs = services.request_logs
+        self.latency = (
+            ConnectionLatency(services.latency) if logs is None else logs.latency(self, services.latency)
+        )
+        make_order = Order if services.traces is None else partial(TracedOrder, services.traces)
         self._order = make_order(
             self,
-            host.machine,
-            host.reading,
-            host.operations,
+            services.machine,
+            services.reading,
+            services.operations,
             self.latency,
             perf_counter_ns,
-            partial(host.touched.add, self),
+            partial(services.flush_queue.add, self),
             self._begin_long_read,
             None if logs is None else partial(logs.outcome, self),
         )
         self._outbound = Outbound(loop, self._order.out)
         self._advance_scheduled = False
-        self._is_told = False  # the answer to a four-letter word is being made
+        self._is_saying = False  # the answer to a four-letter word is being made
         # What came while a write was applied in part: frames, what is wrong behind them, and when they came.
         self._kept: deque[tuple[list[bytes], FrameTooLong | None, int]] = deque()
-        self._waits_at_gate = False
+        self._waits_for_whole_state = False
         self._negotiation: Negotiation | None = None
-        if host.enforced_schemes:
-            self._order.bar(self._is_authenticated)
+        if services.enforced_schemes:
+            self._order.require_authentication(self._is_authenticated)
 
     # -- asyncio's side ------------------------------------------------------------------------------------
 
@@ -115,10 +117,12 @@ class Connection(asyncio.Protocol):
         except ValueError as error:
             log.warning("closing %s: its certificate: %s", self.address, error)
             peer = None
-        self.identities = self._host.auth.identities(self._peer)
+        self.identities = self._services.auth.identities(self._peer)
         self._opened = self._loop.time()
         self._patience = self._loop.call_later(_SESSIONLESS_TIMEOUT, self._give_up)
-        if not self._host.opened(self) or peer is None:  # None: the client has reset the connection already
+        if (
+            not self._services.opened(self) or peer is None
+        ):  # None: the client has reset the connection already
             self._end()
 
     def data_received(self, data: bytes) -> None:
@@ -135,10 +139,10 @@ class Connection(asyncio.Protocol):
         except FrameTooLong as error:
             frames, broken = error.frames, error
         received = perf_counter_ns()
-        if self._kept or (self._host.machine.midway and not self._goes_on_beside(frames)):
+        if self._kept or (self._services.machine.midway and not self._goes_on_beside(frames)):
             self._kept.append((frames, broken, received))
-            outbound.pause()
-            self._wait_at_gate()
+            outbound.pause_reading()
+            self._wait_for_whole_state()
             return
         order = self._order
         if session is None or broken is not None:
@@ -150,7 +154,7 @@ class Connection(asyncio.Protocol):
             if order.count:
                 self._weigh()
                 if order.wants_pause or self._load.is_too_much:
-                    outbound.pause()
+                    outbound.pause_reading()
         self._push()
 
     def _take(self, frames: list[bytes], broken: FrameTooLong | None, received: int) -> None:
@@ -161,37 +165,37 @@ class Connection(asyncio.Protocol):
             order.receive(frames, received)
         else:
             self._receive_early(frames, broken)
-        if broken is not None and not order.ended and not self._is_told:
+        if broken is not None and not order.ended and not self._is_saying:
             log.info("closing %s: %s", self.address, broken)
             order.ended = True
         if order.count:
             self._weigh()
             if order.wants_pause or self._load.is_too_much:
-                self._outbound.pause()  # until all is answered, or less waits in all
+                self._outbound.pause_reading()  # until all is answered, or less waits in all
 
     def _goes_on_beside(self, frames: list[bytes]) -> bool:
-        changing = self._host.machine.changing
+        changing = self._services.machine.changing
         return self.session is not None and self._order.goes_on_beside(frames, changing)
 
-    def _wait_at_gate(self) -> None:
-        if not self._waits_at_gate:
-            self._waits_at_gate = True
-            self._host.gate.wait(self)
+    def _wait_for_whole_state(self) -> None:
+        if not self._waits_for_whole_state:
+            self._waits_for_whole_state = True
+            self._services.whole_state_queue.add(self)
 
     def state_is_whole(self) -> None:
         """The write is applied that this connection has waited for."""
-        self._waits_at_gate = False
+        self._waits_for_whole_state = False
         if self._outbound.ended:
             self._kept.clear()
             return
-        if self._order.deaf and not self._outbound.deaf:
-            self._order.heard_again()
+        if self._order.writing_paused and not self._outbound.writing_paused:
+            self._order.writing_resumed()
         while self._kept and not self._outbound.ended:
             self._take(*self._kept.popleft())
         self._advance()
 
     def _begin_long_read(self, now: bool) -> None:
-        self._host.long_reads.begin(self._order, now=now)
+        self._services.long_reads.begin(self._order, now=now)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; writes that ZooKeeper would have in its pipeline go on."""
@@ -204,25 +208,25 @@ class Connection(asyncio.Protocol):
         if self.session is not None and self.session.connection is self:
             self.session.connection = None
         self._weigh()
-        self._host.gone(self)
+        self._services.gone(self)
 
     def _drop_watches(self) -> None:
-        if not self._host.reading.watches.drop(self, _DROPPED):
+        if not self._services.reading.watches.drop(self, _DROPPED):
             self._loop.call_soon(self._drop_watches)
 
     def pause_writing(self) -> None:
-        """The client does not read: do not read from it either."""
-        self._order.deaf = self._outbound.deaf = True
-        self._outbound.pause()
+        """The client does not read its replies: do not read from it either."""
+        self._order.writing_paused = self._outbound.writing_paused = True
+        self._outbound.pause_reading()
         self._weigh()
 
     def resume_writing(self) -> None:
-        """The client reads again."""
-        self._outbound.deaf = False
-        if self._host.machine.midway:
-            self._wait_at_gate()
+        """The client reads its replies again."""
+        self._outbound.writing_paused = False
+        if self._services.machine.midway:
+            self._wait_for_whole_state()
             return
-        self._order.heard_again()
+        self._order.writing_resumed()
         self._weigh()
         self._resume()
         self._push()
@@ -238,7 +242,7 @@ class Connection(asyncio.Protocol):
         if order.ended and not outbound.ended:
             outbound.end()
         outbound.flush()
-        if order.more and not self._advance_scheduled:
+        if order.wants_advance and not self._advance_scheduled:
             self._advance_scheduled = True
             self._loop.call_soon(self._advance)
 
@@ -246,26 +250,26 @@ class Connection(asyncio.Protocol):
         to_append = self._order.to_append
         writes = to_append[:]
         to_append.clear()
-        submit = self._host.submit
+        submit = self._services.submit
         for write in writes:
             submit(write)
 
     def _advance(self) -> None:
         """Go on with what has taken too long at a stretch, or was too much to send at once."""
         self._advance_scheduled = False
-        if self._host.machine.midway:
-            self._wait_at_gate()
+        if self._services.machine.midway:
+            self._wait_for_whole_state()
             return
         self._order.advance()
-        self.settle()
+        self.flush()
 
-    def settle(self) -> None:
-        """Once a turn of the loop in which something was applied: send it, and see whether more may come."""
+    def flush(self) -> None:
+        """Once in a turn of the loop in which something was applied: send it, and read if there is room."""
         order = self._order
         outbound = self._outbound
-        order.settled()
+        order.before_flush()
         self._weigh()
-        if outbound.paused and order.has_room:
+        if outbound.reading_paused and order.has_room:
             self._resume()
         if outbound.draining and not order.count and not self._kept:
             order.ended = True
@@ -277,13 +281,13 @@ class Connection(asyncio.Protocol):
         if self._kept:
             return
         if not order.wants_pause and not (order.count and self._load.is_too_much):
-            self._outbound.resume()
+            self._outbound.resume_reading()
 
     def _weigh(self) -> None:
-        """Let the server's load count what waits here; not for a client that does not take its answers."""
+        """Let the server's load count what waits here; not for a client that does not read its replies."""
         requests, size = self._weight
         order = self._order
-        self._weight = now = (0 if order.deaf else order.count), order.size
+        self._weight = now = (0 if order.writing_paused else order.count), order.size
         self._load.requests += now[0] - requests
         self._load.size += now[1] - size
 
@@ -303,7 +307,7 @@ class Connection(asyncio.Protocol):
         assert self._request is not None
         order = self._order
         if read_only:
-            order.offer(reads_alone(self._host.operations))
+            order.use_operations(reads_alone(self._services.operations))
         session.connection = self
         session.heard = self._loop.time()
         self.session = session
@@ -320,7 +324,7 @@ class Connection(asyncio.Protocol):
             ", read-only" if read_only else "",
         )
         if self._request.session_id == 0:
-            zxid = self._host.machine.zxid
+            zxid = self._services.machine.zxid
             self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, self._requested, perf_counter_ns())
         order.out.append(
             encode_connect_response(
@@ -332,9 +336,9 @@ class Connection(asyncio.Protocol):
             )
         )
         early, self._early = self._early, []
-        if early and self._host.machine.midway:
+        if early and self._services.machine.midway:
             self._kept.append((early, None, perf_counter_ns()))
-            self._wait_at_gate()
+            self._wait_for_whole_state()
         else:
             self._take(early, None, perf_counter_ns())
         self._weigh()
@@ -357,7 +361,7 @@ class Connection(asyncio.Protocol):
         self._end()
 
     def turn_away(self) -> None:
-        """Not with this server now: Keeper's clients are told to try another one, others are closed."""
+        """Send the client to another server: by Keeper's answer for that, or by closing the connection."""
         log.info("closing %s: this server is out of touch with etcd", self.address)
         if self.is_keepers:
             response = encode_connect_response(0, 0, bytes(PASSWORD_BYTES), False, ProtocolVersion.REJECTED)
@@ -376,7 +380,7 @@ class Connection(asyncio.Protocol):
 
     def drain(self) -> None:
         """The server stops: take no more requests, but answer those that are here."""
-        self._outbound.pause()
+        self._outbound.pause_reading()
         self._outbound.draining = True
         if not self._order.count and not self._kept:
             self.close()
@@ -407,7 +411,7 @@ class Connection(asyncio.Protocol):
     @property
     def is_held_up(self) -> bool:
         """Whether nothing is read from the client because of what it has already asked for."""
-        return self._outbound.paused and not self._outbound.deaf
+        return self._outbound.reading_paused and not self._outbound.writing_paused
 
     @property
     def sent(self) -> int:
@@ -434,12 +438,12 @@ class Connection(asyncio.Protocol):
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
         """Send one watch event, unless the ACL withholds the node (NIOServerCnxn.process)."""
         if acl is OPEN_TO_ALL or permits(acl, Perms.READ, self.identities):
-            self._host.counters.notifications += 1
+            self._services.counters.notifications += 1
             order = self._order
             order.event(self._wire.event(kind, KeeperState.SYNC_CONNECTED, path, zxid))
-            if not order.touched:
-                order.touched = True
-                self._host.touched.add(self)
+            if not order.in_flush_queue:
+                order.in_flush_queue = True
+                self._services.flush_queue.add(self)
 
     def prove(self, packet: bytes) -> bool | None:
         """Take the identities that an auth packet proves; False if it proves none, None if cut short."""
@@ -447,7 +451,7 @@ class Connection(asyncio.Protocol):
             reader = Reader(packet, self._wire.body)
             reader.int()  # the type, always 0
             scheme = reader.string()
-            proven = self._host.auth.authenticate(scheme, reader.buffer(), self._peer)
+            proven = self._services.auth.authenticate(scheme, reader.buffer(), self._peer)
         except MalformedPacket as error:
             self._refused("", "", f"its packet is {error}")
             return None
@@ -462,7 +466,7 @@ class Connection(asyncio.Protocol):
 
         Without a login as ZooKeeper without one: success and no token (ZooKeeperServer.processSasl).
         """
-        login = self._host.login
+        login = self._services.login
         if login is None:
             return SaslAnswer(ErrorCode.OK, None)
         if self._negotiation is None:
@@ -478,11 +482,11 @@ class Connection(asyncio.Protocol):
     def _negotiated(self, answer: SaslAnswer) -> None:
         if not self._outbound.ended:
             self._order.negotiated(answer)
-            self.settle()
+            self.flush()
 
     def _authenticated(self, name: str) -> None:
         """The client has proved by SASL who it is."""
-        login = self._host.login
+        login = self._services.login
         assert login is not None
         log.info(
             "session %s: %s:%d is SASL user %r",
@@ -495,7 +499,7 @@ class Connection(asyncio.Protocol):
 
     def _refused(self, scheme: str, name: str, reason: str) -> None:
         """The client has not proved who it is. `name`: whom it claims to be, as far as is known."""
-        self._host.counters.auth_failed += 1
+        self._services.counters.auth_failed += 1
         log.warning(
             "session %s: authentication of %s:%d refused, scheme %r%s%s",
             session_text(self.session_id),
@@ -505,15 +509,15 @@ class Connection(asyncio.Protocol):
             f", user {name!r}" if name else "",
             f": {reason}" if reason else "",
         )
-        if self._host.request_logs is not None:
-            self._host.request_logs.refused(self, scheme, name)
+        if self._services.request_logs is not None:
+            self._services.request_logs.refused(self, scheme, name)
 
     def _add(self, proven: Identities) -> None:
         self.identities = tuple(dict.fromkeys((*self.identities, *proven)))
 
     def _is_authenticated(self) -> bool:
         """Whether the client has an identity of a scheme that is enforced."""
-        enforced = self._host.enforced_schemes
+        enforced = self._services.enforced_schemes
         return any(identity.scheme in enforced for identity in self.identities)
 
     # -- the connect request ---------------------------------------------------------------------------------
@@ -524,14 +528,14 @@ class Connection(asyncio.Protocol):
             if not frames:
                 if broken is not None:
                     self.received += 1  # before the answer, which may tell of this very connection
-                    answer = self._host.four_letter_word(INT.pack(broken.length), broken.rest)
+                    answer = self._services.four_letter_word(INT.pack(broken.length), broken.rest)
                     if answer is not None:
                         self._say(answer, [])
                 return
             if isinstance(self._framer, OpeningFramer):
                 self._framer = self._framer.rest
             early = frames[1:]
-            traces = self._host.traces
+            traces = self._services.traces
             if traces is not None:
                 self._framer = SamplingFramer(self._framer, traces)
                 traces.sample(early)
@@ -544,14 +548,14 @@ class Connection(asyncio.Protocol):
             self._request = request
             self._requested = perf_counter_ns()
             self.received += 1
-            self._host.counters.connect_requests += 1
+            self._services.counters.connect_requests += 1
             if not understood:
                 self.refuse()
                 return
             # As ZooKeeper does, read no more until the session is there.
-            self._outbound.pause()
+            self._outbound.pause_reading()
             self._early += early
-            self._host.attach(self, request)
+            self._services.attach(self, request)
         else:
             self._early += frames
 
@@ -566,8 +570,8 @@ class Connection(asyncio.Protocol):
                 return
             said += some
             if perf_counter_ns() >= deadline:
-                self._is_told = True
-                self._outbound.pause()
+                self._is_saying = True
+                self._outbound.pause_reading()
                 self._loop.call_soon(partial(self._say, lines, said))
                 return
 
@@ -577,7 +581,7 @@ class Connection(asyncio.Protocol):
         A ClickHouse that wanted compression connects again without it; others log what is wrong.
         """
         version = INT.unpack_from(packet)[0] if len(packet) >= INT.size else ProtocolVersion.ZOOKEEPER
-        if version not in _FORMS_OF_KEEPER or not self._host.operations.extended:
+        if version not in _FORMS_OF_KEEPER or not self._services.operations.extended:
             return decode_connect(packet), True  # ZooKeeper takes any version for its own
         if version == ProtocolVersion.COMPRESSION:
             request, compressed = ConnectRequest(version, 0, 0, 0, None, read_only=False), True
@@ -590,7 +594,7 @@ class Connection(asyncio.Protocol):
                     self._wire = TRACED_WIDE if wide else TRACED_NARROW
                 else:
                     self._wire = WIDE
-                self._order.talk(self._wire)
+                self._order.use_wire(self._wire)
                 return request, True
         log.info("%s asks for compressed packets (protocol version %d): not offered", self.address, version)
         return request, False
@@ -598,7 +602,7 @@ class Connection(asyncio.Protocol):
     def _give_up(self) -> None:
         """The client has sent no connect request in time."""
         if self._request is None:
-            self._host.counters.sessionless_expired += 1
+            self._services.counters.sessionless_expired += 1
             log.info("closing %s: no connect request in %d s", self.address, _SESSIONLESS_TIMEOUT)
             self._end()
 

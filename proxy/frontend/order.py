@@ -2,7 +2,7 @@
 
 Pure: no event loop and no transport. Frames go in through `receive`, outcomes of writes through `applied`.
 What the connection has to do afterwards stands in attributes: `out` (packets to send), `to_append` (requests
-for the log), `ended`, `more`.
+for the log), `ended`, `wants_advance`.
 
 Requests are answered in the order in which they came. Writes go to the log at once. A read behind a write is
 answered inside `applied` of that write, before the log applies the next request: it sees exactly the state
@@ -46,8 +46,8 @@ _MAX_QUEUE = 1000
 _MAX_QUEUED_BYTES = 16 << 20
 # Replies of more bytes than this are counted, so that a client that does not read them is noticed.
 _LARGE_REPLY = 4096
-# Bytes of large replies that are collected before they have to be sent.
-_MAX_COLLECTED = 64 << 10
+# Bytes of large replies after which a run of reads is interrupted, so that they are sent.
+_MAX_UNSENT = 64 << 10
 # Bytes of large replies that are kept for a client that does not read, because writes behind their requests
 # are in the log already. Beyond that the connection is closed.
 _MAX_FORCED = 64 << 20
@@ -79,7 +79,7 @@ _LABORIOUS_WEIGHT = 32
 # A write waits for what is before it, however little that is.
 _BLOCKED = 1 << 30
 # Outcomes that ZooKeeper does not report: it closes the connection (FinalRequestProcessor).
-_NOT_TOLD = frozenset((ErrorCode.SESSION_MOVED, ErrorCode.CONNECTION_LOSS))
+_CLOSED_WITHOUT_REPLY = frozenset((ErrorCode.SESSION_MOVED, ErrorCode.CONNECTION_LOSS))
 
 # Plain numbers: looking up an enum's member costs more than the comparison.
 _CLOSE_SESSION = int(OpCode.CLOSE_SESSION)
@@ -120,22 +120,22 @@ class Order:
         operations: Operations,
         latency: ConnectionLatency,
         clock: Callable[[], int],
-        touch: Callable[[], None],
+        request_flush: Callable[[], None],
         long_read: Callable[[bool], None],
         outcome: Callable[[Write, int, bytes], None] | None = None,
     ) -> None:
         """`clock` gives nanoseconds. `outcome(write, err, body)` is called behind each write, for logs.
 
-        `touch` is called at the first outcome after each `settled`: the connection has something to do.
+        `request_flush` is called at the first outcome after each `before_flush`: there is something to send.
         `long_read` has `read_on` called later, until that says that it is done; with true, nothing may be
         applied meanwhile.
         """
         self.out: list[bytes] = []  # packets to send; always the same list, which the connection clears
         self.to_append: list[Write] = []  # requests for the log; always the same list
         self.ended = False  # send what is in `out`, then close
-        self.more = False  # call `advance` in another turn of the loop, after what is in `out` is sent
-        self.deaf = False  # the client does not read; set by the connection
-        self.touched = False  # `touch` was called, or the connection has arranged for `settled` itself
+        self.wants_advance = False  # `advance` has to be called in another turn, after `out` is sent
+        self.writing_paused = False  # the client does not read its replies; set by the connection
+        self.in_flush_queue = False  # `request_flush` was called; also set by the connection
         self.count = 0  # requests without an answer so far
         self.size = 0  # their bytes
         self._owner = owner
@@ -143,43 +143,43 @@ class Order:
         self._reading = reading
         self._latency = latency
         self._clock = clock
-        self._touch = touch
+        self._request_flush = request_flush
         self._begin_long_read = long_read
-        self._reads_long = False  # the head of the queue is a read that takes long: `read_on` answers it
-        self._work: Work[bytes] | None = None  # that read, once it has begun
+        self._in_long_read = False  # the head of the queue is a read that takes long: `read_on` answers it
+        self._long_read: Work[bytes] | None = None  # that read, once it has begun
         self._queue: deque[Write | Reads | Refused | Held | Single] = deque()
         # Writes of the queue that are in the log. If there is one, the first in the queue is one: what is
         # behind it, up to the last one, has to be answered as these are applied.
         self._in_log = 0
-        # What the reads behind the last write of the queue weigh, for the next write.
-        self._ahead = 0
-        self._collected = 0  # bytes of large replies that are not sent, as far as is known
+        # What the requests behind the last write of the queue weigh: how much the next write would overtake.
+        self._weight_ahead = 0
+        self._unsent = 0  # bytes of large replies that are not sent, as far as is known
         # The xid of a token whose answer comes later. Until then nothing is answered.
         self._negotiating: int | None = None
-        # Whether the client may be served, and what it has sent while it may not.
-        self._admits: Callable[[], bool] | None = None
-        self._kept: deque[bytes] = deque()
+        # Whether the client may be served (None: any client may), and what it has sent while it may not.
+        self._is_authenticated: Callable[[], bool] | None = None
+        self._unauthenticated: deque[bytes] = deque()
         self._answered = Answered(latency, clock)
-        self._done: Any = self.applied if outcome is None else self._telling(outcome)  # made once
-        self.talk(NARROW)
-        self.offer(operations)
+        self._done: Any = self.applied if outcome is None else self._applied_and_logged(outcome)  # made once
+        self.use_wire(NARROW)
+        self.use_operations(operations)
 
-    def talk(self, wire: Wire) -> None:
+    def use_wire(self, wire: Wire) -> None:
         """Set how requests and replies are wrapped, before the first one comes."""
         self._frame = wire.frame
         self._header = wire.header
         self._body = wire.body
 
-    def offer(self, operations: Operations) -> None:
+    def use_operations(self, operations: Operations) -> None:
         """Set what may be asked for, before the first request comes."""
         self._reads = operations.reads
         self._writes = operations.writes
-        self._long = operations.long_reads
+        self._long_reads = operations.long_reads
         self._light = {opcode: read for opcode, read in self._reads.items() if opcode not in _ALONE}
 
-    def bar(self, admits: Callable[[], bool]) -> None:
-        """Hear nothing but proofs of identity until `admits` says that the client may be served."""
-        self._admits = admits
+    def require_authentication(self, is_authenticated: Callable[[], bool]) -> None:
+        """Accept only authentication until `is_authenticated` says that the client may be served."""
+        self._is_authenticated = is_authenticated
 
     @property
     def _is_negotiating(self) -> bool:
@@ -209,15 +209,15 @@ class Order:
 
     def receive(self, frames: list[bytes], received: int) -> None:
         """Take the requests of a chunk that came at `received`; reads that need not wait are answered."""
-        if self._admits is not None:
-            self._receive_barred(frames, received)
+        if self._is_authenticated is not None:
+            self._receive_unauthenticated(frames, received)
             return
-        if self._queue or self.deaf or self._negotiating is not None:
+        if self._queue or self.writing_paused or self._negotiating is not None:
             self._enqueue(frames, 0, received)
             return
         out = self.out
         if not out:
-            self._collected = 0
+            self._unsent = 0
         header = self._header
         light = self._light
         body = self._body
@@ -252,16 +252,16 @@ class Order:
                     if place > first:
                         runs.append((run, place - first))
                     first = len(frames)
-                    self._read_long(xid, opcode, packet, received)
+                    self._start_long_read(xid, opcode, packet, received)
                     self._enqueue(frames, place + 1, received)
                     break
                 out.append(reply)
                 if len(reply) > _LARGE_REPLY:
-                    self._collected += len(reply)
-                    if self._collected > _MAX_COLLECTED and place + 1 < len(frames):
+                    self._unsent += len(reply)
+                    if self._unsent > _MAX_UNSENT and place + 1 < len(frames):
                         runs.append((run, place + 1 - first))
                         first = len(frames)
-                        self.more = True
+                        self.wants_advance = True
                         self._enqueue(frames, place + 1, received)
                         break
             elif opcode in self._writes:
@@ -286,15 +286,15 @@ class Order:
         elif runs:
             self._answered.note_runs(runs, received, zxid)
 
-    def _receive_barred(self, frames: list[bytes], received: int) -> None:
-        """Take what a client sends that has yet to prove who it is (AuthenticationHelper)."""
-        kept = self._kept
+    def _receive_unauthenticated(self, frames: list[bytes], received: int) -> None:
+        """Take what a client sends that is not authenticated yet (AuthenticationHelper)."""
+        kept = self._unauthenticated
         kept += frames
         self.count += len(frames)
         self.size += sum(map(len, frames))
-        while kept and not (self._queue or self.more or self.ended or self._negotiating is not None):
-            if self._admits is not None and self._admits():
-                self._admits = None
+        while kept and not (self._queue or self.wants_advance or self.ended or self._negotiating is not None):
+            if self._is_authenticated is not None and self._is_authenticated():
+                self._is_authenticated = None
                 rest = list(kept)
                 kept.clear()
                 self.count -= len(rest)
@@ -321,7 +321,7 @@ class Order:
         writes = self._writes
         body = self._body
         queue = self._queue
-        limit = 0 if self.deaf else _MAX_AHEAD
+        limit = 0 if self.writing_paused else _MAX_AHEAD
         run: Reads | None = None
         for packet in frames[place:] if place else frames:
             length = len(packet)
@@ -336,13 +336,13 @@ class Order:
                     run = Reads(opcode, operation, received)
                     queue.append(run)
                 run.calls.append((xid, packet))
-                self._ahead += 1 if self._in_log else _BLOCKED
+                self._weight_ahead += 1 if self._in_log else _BLOCKED
                 self.count += 1
                 self.size += length
                 continue
             run = None
             if opcode in writes:
-                if self._ahead <= limit:
+                if self._weight_ahead <= limit:
                     item = self._write(xid, opcode, packet, received)
                     if type(item) is Refused and not queue:
                         self.out.append(self._frame(xid, self._machine.zxid, item.code))
@@ -350,12 +350,12 @@ class Order:
                     queue.append(item)
                 else:
                     queue.append(Held(xid, opcode, packet, received))
-                    self._ahead = _BLOCKED
+                    self._weight_ahead = _BLOCKED
                 self.count += 1
                 self.size += length
             elif not self._take_single(xid, opcode, packet, received) and self.ended:
                 return
-        if queue and not (self._in_log or self.deaf or self.more or self.ended):
+        if queue and not (self._in_log or self.writing_paused or self.wants_advance or self.ended):
             self.advance()
 
     def _take_single(self, xid: int, opcode: int, packet: bytes, received: int) -> bool:
@@ -363,21 +363,21 @@ class Order:
         queue = self._queue
         if (
             queue
-            or self.deaf
-            or self.more
+            or self.writing_paused
+            or self.wants_advance
             or self._negotiating is not None
             or self._clock() - received > _AT_A_STRETCH
         ):
-            if not queue and not self.deaf and self._negotiating is None:
-                self.more = True
+            if not queue and not self.writing_paused and self._negotiating is None:
+                self.wants_advance = True
             item = Single(xid, opcode, packet, received)
             queue.append(item)
-            self._ahead += self._weight(item)
+            self._weight_ahead += self._weight(item)
             self.count += 1
             self.size += len(packet)
             return True
         self._answer_single(xid, opcode, packet, received)
-        return self._reads_long or self._negotiating is not None
+        return self._in_long_read or self._negotiating is not None
 
     def _weight(self, item: Single) -> int:
         """What a single request weighs for a write behind it."""
@@ -414,25 +414,25 @@ class Order:
         )
         self.to_append.append(write)
         self._in_log += 1
-        self._ahead = 0
+        self._weight_ahead = 0
         return write
 
     def _write_held(self) -> None:
         """Send the write at the head of the queue to the log, and those behind it that need not wait."""
         queue = self._queue
-        limit = 0 if self.deaf else _MAX_AHEAD
-        self._ahead = 0
+        limit = 0 if self.writing_paused else _MAX_AHEAD
+        self._weight_ahead = 0
         for place in range(len(queue)):
             item = queue[place]
             if type(item) is Held:
-                if self._ahead > limit:
-                    self._ahead = _BLOCKED
+                if self._weight_ahead > limit:
+                    self._weight_ahead = _BLOCKED
                     return
                 queue[place] = self._write(item.xid, item.opcode, item.packet, item.received)
             elif type(item) is Reads:
-                self._ahead += len(item.calls) if self._in_log else _BLOCKED
+                self._weight_ahead += len(item.calls) if self._in_log else _BLOCKED
             elif type(item) is Single:
-                self._ahead += self._weight(item)
+                self._weight_ahead += self._weight(item)
 
     def stop(self) -> None:
         """Answer nothing more: the connection is gone. Writes that wait go to the log.
@@ -449,25 +449,25 @@ class Order:
                 self._write(item.xid, item.opcode, item.packet, item.received)
             elif item.opcode == OpCode.AUTH:
                 if not self._owner.prove(item.packet):
-                    break  # what follows a failed auth is not heard
+                    break  # ZooKeeper closes after a failed auth: what follows is ignored
             elif item.opcode == OpCode.SASL:
                 token = sasl_token(item.packet, self._body)
                 answer = None if token is None else self._owner.negotiate(token)
                 if answer is None or answer.err:
                     break
             elif item.opcode not in self._reads and item.opcode != _PING:
-                break  # nor what follows an unknown request
+                break  # and what follows an unknown request
         self._in_log = 0
 
     def _drop(self) -> None:
-        """Answer nothing more, hear nothing more."""
+        """Answer nothing more, and forget what waits."""
         self.ended = True
-        self.more = False
-        self._reads_long = False
-        self._work = None
+        self.wants_advance = False
+        self._in_long_read = False
+        self._long_read = None
         self._negotiating = None
         self._queue.clear()
-        self._kept.clear()
+        self._unauthenticated.clear()
         self._in_log = self.count = self.size = 0
 
     # -- answering -----------------------------------------------------------------------------------------
@@ -482,9 +482,9 @@ class Order:
         counts = answered.counts
         counts[opcode] = counts.get(opcode, 0) + 1
         answered.xid = write.xid
-        if not self.touched:
-            self.touched = True
-            self._touch()
+        if not self.in_flush_queue:
+            self.in_flush_queue = True
+            self._request_flush()
         queue = self._queue
         if not queue:
             return
@@ -507,25 +507,25 @@ class Order:
             if type(head) is not Write or head.zxid != UNKNOWN:
                 self.advance()
         else:
-            self._ahead = 0
+            self._weight_ahead = 0
 
-    def _telling(
+    def _applied_and_logged(
         self, outcome: Callable[[Write, int, bytes], None]
     ) -> Callable[[Write, int, int, bytes], None]:
         """As `applied`, for a server that keeps logs of requests."""
 
-        def applied_and_told(write: Write, zxid: int, err: int, body: bytes) -> None:
+        def applied_and_logged(write: Write, zxid: int, err: int, body: bytes) -> None:
             self.applied(write, zxid, err, body)
             outcome(write, err, body)
 
-        return applied_and_told
+        return applied_and_logged
 
     def _answer_last(self, write: Write, zxid: int, err: int, body: bytes) -> None:
-        """Answer a write whose outcome may be the last thing that the client is told."""
+        """Answer a write whose outcome may be the last reply of the connection."""
         self._in_log -= 1
         self.count -= 1
         self.size -= write.size
-        if err in _NOT_TOLD:
+        if err in _CLOSED_WITHOUT_REPLY:
             log.info("closing %s: the outcome of its write: %s", self._owner.address, ErrorCode(err).name)
             self._drop()
             return
@@ -536,14 +536,14 @@ class Order:
 
     def advance(self) -> None:
         """Answer from the head of the queue as far as the client reads; send the next writes to the log."""
-        self.more = False
-        if self._reads_long:
+        self.wants_advance = False
+        if self._in_long_read:
             return  # `read_on` calls again
         if self._negotiating is not None:
             return
         queue = self._queue
-        if not self.out and not self.deaf:
-            self._collected = 0
+        if not self.out and not self.writing_paused:
+            self._unsent = 0
         began = 0  # when the first laborious read began
         while queue:
             item = queue[0]
@@ -565,13 +565,13 @@ class Order:
             else:
                 assert type(item) is Single
                 if not self._in_log:
-                    if self.deaf:
+                    if self.writing_paused:
                         break
                     if item.opcode in _LABORIOUS:
                         now = self._clock()
                         began = began or now
-                        if now - began > _AT_A_STRETCH or self._collected > _MAX_COLLECTED:
-                            self.more = True
+                        if now - began > _AT_A_STRETCH or self._unsent > _MAX_UNSENT:
+                            self.wants_advance = True
                             break
                 queue.popleft()
                 self.count -= 1
@@ -579,18 +579,18 @@ class Order:
                 self._answer_single(item.xid, item.opcode, item.packet, item.received)
                 if self._is_reading_long():
                     return
-                if self.ended:  # what follows a failed auth or an unknown request is not heard
+                if self.ended:  # after a failed auth or an unknown request: what follows is ignored
                     self._drop()
                 elif self._is_negotiating:
                     return
-                elif self._in_log and self._collected > _MAX_FORCED:
-                    self._give_up()
+                elif self._in_log and self._unsent > _MAX_FORCED:
+                    self._close_unread()
         if not queue:
-            self._ahead = 0
-            if self._kept:
-                self._receive_barred([], self._clock())
+            self._weight_ahead = 0
+            if self._unauthenticated:
+                self._receive_unauthenticated([], self._clock())
         elif not self._in_log:
-            self._ahead = _BLOCKED
+            self._weight_ahead = _BLOCKED
 
     def _answer_run(self, run: Reads) -> bool:
         """Answer the reads at the head of the queue; whether all of them are answered.
@@ -599,10 +599,10 @@ class Order:
         """
         if self._in_log:
             limit = _MAX_FORCED
-        elif self.deaf:
+        elif self.writing_paused:
             return False
         else:
-            limit = _MAX_COLLECTED
+            limit = _MAX_UNSENT
         zxid = self._machine.zxid
         out = self.out
         body = self._body
@@ -625,8 +625,8 @@ class Order:
                 break
             out.append(reply)
             if len(reply) > _LARGE_REPLY:
-                self._collected += len(reply)
-                if self._collected > limit:
+                self._unsent += len(reply)
+                if self._unsent > limit:
                     answered = 1 + next(place for place, call in enumerate(calls) if call[1] is packet)
                     break
         self.count -= answered
@@ -638,40 +638,40 @@ class Order:
         opcode = noted.opcode = run.opcode
         noted.counts[opcode] = noted.counts.get(opcode, 0) + answered
         noted.xid = xid
-        if not self.touched:
-            self.touched = True
-            self._touch()
+        if not self.in_flush_queue:
+            self.in_flush_queue = True
+            self._request_flush()
         if laborious is not None:
             del calls[: answered + 1]
             if not calls:
                 self._queue.popleft()
             self.count -= 1
             self.size -= len(laborious)
-            self._read_long(xid, opcode, laborious, run.received)
+            self._start_long_read(xid, opcode, laborious, run.received)
             return False
-        if self._in_log and self._collected > limit:
-            self._give_up()
+        if self._in_log and self._unsent > limit:
+            self._close_unread()
             return False
         if answered == len(calls):
             self._queue.popleft()
             return True
         del calls[:answered]
-        self.more = True
+        self.wants_advance = True
         return False
 
     def event(self, packet: bytes) -> None:
         """A watch event for the client. One that does not read does not get events without end."""
-        if self.deaf:
+        if self.writing_paused:
             if self.ended:
                 return
-            self._collected += len(packet)
-            if self._collected > _MAX_FORCED:
-                self._give_up()
+            self._unsent += len(packet)
+            if self._unsent > _MAX_FORCED:
+                self._close_unread()
                 return
         self.out.append(packet)
 
-    def _give_up(self) -> None:
-        """Too many bytes are kept for a client that does not read them."""
+    def _close_unread(self) -> None:
+        """Close: too many bytes wait for a client that does not read them."""
         log.warning(
             "closing %s: more than %d bytes of replies and events wait for the client to read them",
             self._owner.address,
@@ -692,7 +692,7 @@ class Order:
         except (Refusal, MalformedPacket) as error:
             reply = self._refusal(xid, error)
         except Laborious:
-            self._read_long(xid, opcode, packet, received)
+            self._start_long_read(xid, opcode, packet, received)
             return
         self._answered_read(xid, opcode, received, reply)
 
@@ -700,35 +700,35 @@ class Order:
         self._latency.note(opcode, 1, xid, self._machine.zxid, received, self._clock())
         self.out.append(reply)
         if len(reply) > _LARGE_REPLY:
-            self._collected += len(reply)
+            self._unsent += len(reply)
 
-    def _read_long(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
+    def _start_long_read(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
         """A read whose turn it is takes long: let it be answered in pieces, with all else behind it."""
         self._queue.appendleft(Single(xid, opcode, packet, received))
         self.count += 1
         self.size += len(packet)
-        self._reads_long = True
+        self._in_long_read = True
         if not self._in_log:
-            self._ahead = _BLOCKED
+            self._weight_ahead = _BLOCKED
         self._begin_long_read(self._in_log > 0)
 
     def _is_reading_long(self) -> bool:
-        return self._reads_long
+        return self._in_long_read
 
     def read_on(self, is_over: Callable[[], bool]) -> bool:
         """Go on with the long read until it is over; whether that is answered, or not wanted any more."""
-        if not self._reads_long:
+        if not self._in_long_read:
             return True
         item = self._queue[0]
         assert type(item) is Single
         xid, opcode, packet, received = item
         reply = b""
-        if self._work is None:
+        if self._long_read is None:
             self._answered.note(self._machine.zxid)
-            self._work = self._long[opcode](self._reading, self._owner, packet, self._body)
+            self._long_read = self._long_reads[opcode](self._reading, self._owner, packet, self._body)
         try:
             while True:
-                next(self._work)
+                next(self._long_read)
                 if is_over():
                     return False
         except StopIteration as end:
@@ -737,19 +737,19 @@ class Order:
             reply = self._refusal(xid, error)
         except Exception:
             self._drop()
-            self._touch()
+            self._request_flush()
             raise
-        self._reads_long = False
-        self._work = None
+        self._in_long_read = False
+        self._long_read = None
         self._queue.popleft()
         self.count -= 1
         self.size -= len(packet)
         self._answered_read(xid, opcode, received, reply)
-        if not self.touched:
-            self.touched = True
-            self._touch()
-        if self._in_log and self._collected > _MAX_FORCED:
-            self._give_up()
+        if not self.in_flush_queue:
+            self.in_flush_queue = True
+            self._request_flush()
+        if self._in_log and self._unsent > _MAX_FORCED:
+            self._close_unread()
         else:
             self.advance()
         return True
@@ -803,7 +803,7 @@ class Order:
                 self.ended = True
             else:
                 self._negotiating = xid
-                self._ahead = _BLOCKED
+                self._weight_ahead = _BLOCKED
                 self.count += 1
         else:
             log.info("closing %s: operation %d is not offered", self._owner.address, opcode)
@@ -835,19 +835,19 @@ class Order:
             return self._frame(xid, zxid, error.code, error.body)
         return self._frame(xid, zxid, ErrorCode.MARSHALLING_ERROR)
 
-    def heard_again(self) -> None:
-        """The client reads again."""
-        self.deaf = False
-        self._collected = 0
+    def writing_resumed(self) -> None:
+        """The client reads its replies again."""
+        self.writing_paused = False
+        self._unsent = 0
         self.advance()
 
     # -- what is noted -------------------------------------------------------------------------------------
 
-    def settled(self) -> None:
-        """Note the last outcomes; the next one calls `touch` again. What is in `out` is sent next."""
-        self.touched = False
-        if not self.deaf:
-            self._collected = 0
+    def before_flush(self) -> None:
+        """Note the last outcomes; the next one requests a flush again. What is in `out` is sent next."""
+        self.in_flush_queue = False
+        if not self.writing_paused:
+            self._unsent = 0
         if self._answered.counts:  # not for one that only had watch events: there may be very many
             self._answered.note(self._machine.zxid)
 

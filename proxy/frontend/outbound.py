@@ -12,7 +12,17 @@ _LAST_WAIT = 5
 class Outbound:
     """The transport of one connection."""
 
-    __slots__ = ("_last_wait", "_loop", "deaf", "draining", "ended", "out", "paused", "sent", "transport")
+    __slots__ = (
+        "_last_wait",
+        "_loop",
+        "draining",
+        "ended",
+        "out",
+        "reading_paused",
+        "sent",
+        "transport",
+        "writing_paused",
+    )
 
     def __init__(self, loop: asyncio.AbstractEventLoop, out: list[bytes]) -> None:
         """`out`: packets to be sent; always the same list."""
@@ -22,8 +32,8 @@ class Outbound:
         self.out = out
         self.sent = 0  # packets
         self.ended = False  # close after what is to be sent; take no more requests
-        self.paused = False  # nothing is read from the client
-        self.deaf = False  # the client reads nothing
+        self.reading_paused = False  # nothing is read from the client
+        self.writing_paused = False  # the client reads nothing
         self.draining = False  # nothing will be read from the client any more
 
     def flush(self) -> None:
@@ -57,14 +67,18 @@ class Outbound:
         if self._last_wait is not None:
             self._last_wait.cancel()
 
-    def pause(self) -> None:
+    def pause_reading(self) -> None:
         """Read nothing more from the client."""
-        if not self.paused and self.transport is not None:
-            self.paused = True
+        if not self.reading_paused and self.transport is not None:
+            self.reading_paused = True
             self.transport.pause_reading()
 
-    def resume(self) -> None:
+    def resume_reading(self) -> None:
         """Read from the client again, unless it does not read itself or is about to go."""
-        if self.paused and self.transport is not None and not (self.ended or self.draining or self.deaf):
-            self.paused = False
+        if (
+            self.reading_paused
+            and self.transport is not None
+            and not (self.ended or self.draining or self.writing_paused)
+        ):
+            self.reading_paused = False
             self.transport.resume_reading()

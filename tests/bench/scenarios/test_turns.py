@@ -14,9 +14,9 @@ from proof.simulation.seams import LENGTHS
 
 _CLOCKS = (
     ("proxy.log.applier", "perf_counter", 1e-9),
-    ("proxy.frontend.gate", "perf_counter", 1e-9),
+    ("proxy.frontend.whole_state", "perf_counter", 1e-9),
     ("proxy.frontend.long_reads", "perf_counter", 1e-9),
-    ("proxy.frontend.touched", "perf_counter", 1e-9),
+    ("proxy.frontend.flush_queue", "perf_counter", 1e-9),
     ("proxy.frontend.connection", "perf_counter_ns", 1),
 )
 _LOOK = 3_000_000  # nanoseconds

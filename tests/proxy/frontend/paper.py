@@ -6,13 +6,13 @@ from typing import Any, cast
 
 from codec.packets import ConnectRequest
 from proxy.frontend.connection import Connection
-from proxy.frontend.gate import Gate
-from proxy.frontend.host import Host
+from proxy.frontend.flush_queue import FlushQueue
 from proxy.frontend.load import Load
 from proxy.frontend.long_reads import LongReads
+from proxy.frontend.services import Services
 from proxy.frontend.sessions import Session
-from proxy.frontend.touched import Touched
 from proxy.frontend.traced import Traces
+from proxy.frontend.whole_state import WholeStateQueue
 from proxy.log.pending import Pending
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import Offer
@@ -133,11 +133,11 @@ class PaperHost:
         self.latency = Latency((*operations.reads, *operations.writes))
         self.counters = Counters()
         self.load = Load(100_000)
-        self.touched = Touched(cast(asyncio.AbstractEventLoop, loop))
+        self.flush_queue = FlushQueue(cast(asyncio.AbstractEventLoop, loop))
         self.when_whole: list[Callable[[], None]] = []  # to be called when the machine is not midway any more
         self.holds = 0
         of_loop = cast(asyncio.AbstractEventLoop, loop)
-        self.gate = Gate(self.machine, of_loop, self.when_whole.append)
+        self.whole_state_queue = WholeStateQueue(self.machine, of_loop, self.when_whole.append)
         self.long_reads = LongReads(
             self.machine, of_loop, self.hold, self.release, self.when_whole.append, slice_seconds=0
         )
@@ -155,9 +155,9 @@ class PaperHost:
             self.pending.append(Pending(Kind.OPEN, session_id, 0, (), body, _nothing))
         self.commit()
 
-    def host(self) -> Host[Connection]:
+    def services(self) -> Services[Connection]:
         """The same, for a connection."""
-        return Host(
+        return Services(
             self.machine,
             self.reading,
             self.operations if self.traces is None else self.traces.operations(self.operations),
@@ -166,8 +166,8 @@ class PaperHost:
             self.latency,
             self.counters,
             self.load,
-            self.touched,
-            self.gate,
+            self.flush_queue,
+            self.whole_state_queue,
             self.long_reads,
             self.submit,
             lambda _connection, request: self.attached.append(request),
@@ -227,7 +227,7 @@ class Client:
         self.loop = PaperLoop()
         self.host = PaperHost(self.loop, operations) if host is None else host
         self.transport = PaperTransport()
-        self.connection = Connection(self.host.host(), cast(asyncio.AbstractEventLoop, self.loop))
+        self.connection = Connection(self.host.services(), cast(asyncio.AbstractEventLoop, self.loop))
         self.transport.protocol = self.connection
         self.connection.connection_made(self.transport)
         self.session = Session(session_id, 4000, self.loop.now)

@@ -97,7 +97,7 @@ def test_one_connection_too_many_is_closed() -> None:
     client = Client.__new__(Client)
     client.loop, client.host, client.transport = PaperLoop(), PaperHost(PaperLoop()), PaperTransport()
     client.host.full = True
-    connection = Connection(client.host.host(), cast(asyncio.AbstractEventLoop, client.loop))
+    connection = Connection(client.host.services(), cast(asyncio.AbstractEventLoop, client.loop))
     connection.connection_made(client.transport)
     client.loop.run()
     assert client.transport.is_closed()
@@ -132,7 +132,7 @@ def _after(script: list[bytes]) -> bytes:
 def test_a_client_that_is_gone_before_it_is_looked_at_is_closed() -> None:
     client = Client()
     transport = PaperTransport(peer=None)
-    connection = Connection(client.host.host(), cast(asyncio.AbstractEventLoop, client.loop))
+    connection = Connection(client.host.services(), cast(asyncio.AbstractEventLoop, client.loop))
     connection.connection_made(transport)
     client.loop.run()
     assert transport.is_closed()
@@ -144,7 +144,7 @@ def test_a_client_that_is_gone_before_it_is_looked_at_is_closed() -> None:
 def test_a_client_that_the_listener_knows_is_not_looked_up(peer: tuple[str, int] | None) -> None:
     """Else it gave back the place of another: of a load balancer, or of nobody if the client is gone."""
     client = Client()
-    connection = Connection(client.host.host(), cast(asyncio.AbstractEventLoop, client.loop))
+    connection = Connection(client.host.services(), cast(asyncio.AbstractEventLoop, client.loop))
     connection.source = ("192.0.2.7", 52000)
     connection.connection_made(PaperTransport(peer))
     assert (connection.address, connection.port) == ("192.0.2.7", 52000)
@@ -303,8 +303,8 @@ def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPat
     monkeypatch.setattr(connection_module, "_SLICE", 0)
     lines = [f"line {number}\n" for number in range(1000)]
     client = Client()
-    client.connection._host = dataclasses.replace(
-        client.connection._host, four_letter_word=lambda _word, _rest: iter(lines)
+    client.connection._services = dataclasses.replace(
+        client.connection._services, four_letter_word=lambda _word, _rest: iter(lines)
     )
     client.connection.data_received(b"dump")
     turns = 0
@@ -315,7 +315,7 @@ def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPat
     assert turns >= 3
     assert client.transport.writes == ["".join(lines).encode()]
     gone = Client()
-    gone.connection._host = client.connection._host
+    gone.connection._services = client.connection._services
     gone.connection.data_received(b"dump")
     gone.lose()
     assert gone.transport.writes == []

@@ -216,7 +216,7 @@ class World:
             self, self.machine, reading, operations, latency, self.clock, self.touch, self.never
         )
         if barred:
-            self.order.bar(lambda: bool(self.identities))
+            self.order.require_authentication(lambda: bool(self.identities))
         self.late: bytes | None = None  # a token whose answer takes time
         self.came = 0  # such answers
         self.latency = latency
@@ -301,15 +301,15 @@ class World:
         for write in self.log[:count]:
             err, body = self.machine.execute(write)
             write.done(write, self.machine.zxid, err, body)
-            if self.order.touched:
+            if self.order.in_flush_queue:
                 assert self.touched
         del self.log[:count]
         self.collect()
-        self.order.settled()
+        self.order.before_flush()
         self.touched = 0
 
     def turn(self) -> None:
-        if self.order.more:
+        if self.order.wants_advance:
             self.order.advance()
         self.collect()
 
@@ -322,9 +322,9 @@ class World:
         elif what == "outcomes":
             self.apply(count)
         elif what == "deaf":
-            order.deaf = True
-        elif what == "hear" and order.deaf:
-            order.heard_again()
+            order.writing_paused = True
+        elif what == "hear" and order.writing_paused:
+            order.writing_resumed()
             self.collect()
         elif what == "turn":
             self.turn()
@@ -333,19 +333,19 @@ class World:
 
     def finish(self) -> None:
         """Everything comes, everything is applied, the client reads."""
-        self.order.heard_again()
+        self.order.writing_resumed()
         self.collect()
         self.send(len(self.raw))
         for _ in range(10_000):
             if self.log:
                 self.apply(1)
-            elif self.order.more and not self.order.ended:
+            elif self.order.wants_advance and not self.order.ended:
                 self.turn()
             elif self.late is not None:
                 self.answer()
             else:
                 break
-        self.order.settled()
+        self.order.before_flush()
 
     @property
     def writes(self) -> list[tuple[int, int, bytes, Identities]]:
@@ -362,7 +362,7 @@ class World:
 def _small_limits() -> Iterator[None]:
     with (
         mock.patch("proxy.frontend.order._LARGE_REPLY", 50),
-        mock.patch("proxy.frontend.order._MAX_COLLECTED", 150),
+        mock.patch("proxy.frontend.order._MAX_UNSENT", 150),
         mock.patch("proxy.frontend.order._MAX_AHEAD", 6),
         mock.patch("proxy.frontend.order._LABORIOUS_WEIGHT", 2),
     ):
@@ -382,11 +382,11 @@ def test_the_client_gets_what_it_would_get_one_by_one(
     world = World(script)
     for what, count in steps:
         before = len(world.got)
-        was_deaf = world.order.deaf
+        was_deaf = world.order.writing_paused
         world.step(what, count)
         assert _starts(world.got, expected.replies)
         assert world.writes == expected.writes[: len(world.writes)]
-        if was_deaf and world.order.deaf and len(world.got) > before and what != "outcomes":
+        if was_deaf and world.order.writing_paused and len(world.got) > before and what != "outcomes":
             # For a client that does not read, only the outcomes of writes, malformed writes and answers that
             # took time are made.
             late = what == "answer"

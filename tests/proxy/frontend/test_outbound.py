@@ -54,7 +54,7 @@ def test_nothing_is_left_of_a_transport_that_is_gone(way: _Way, monkeypatch: pyt
     way.outbound.end()
     way.outbound.out.append(b"lost")
     way.outbound.lost()
-    way.outbound.pause()
+    way.outbound.pause_reading()
     way.outbound.flush()
     way.loop.wait(60)
     assert way.transport.writes == []
@@ -62,15 +62,15 @@ def test_nothing_is_left_of_a_transport_that_is_gone(way: _Way, monkeypatch: pyt
     assert way.transport.is_read()
 
 
-@pytest.mark.parametrize("reason", ["ended", "draining", "deaf"])
+@pytest.mark.parametrize("reason", ["ended", "draining", "writing_paused"])
 def test_a_client_is_read_from_again_unless_there_is_a_reason_not_to(way: _Way, reason: str) -> None:
-    way.outbound.pause()
-    way.outbound.pause()
+    way.outbound.pause_reading()
+    way.outbound.pause_reading()
     assert not way.transport.is_read()
     setattr(way.outbound, reason, True)
-    way.outbound.resume()
+    way.outbound.resume_reading()
     assert not way.transport.is_read()
     setattr(way.outbound, reason, False)
-    way.outbound.resume()
-    way.outbound.resume()
+    way.outbound.resume_reading()
+    way.outbound.resume_reading()
     assert way.transport.is_read()

@@ -25,10 +25,10 @@ class Waiting(Protocol):
     """A connection that waits."""
 
     def state_is_whole(self) -> None:
-        """Go on; it may be told to wait again."""
+        """Go on. The connection may have to wait again."""
 
 
-class Gate:
+class WholeStateQueue:
     """The connections of one proxy that wait for the state to be whole."""
 
     def __init__(
@@ -40,15 +40,15 @@ class Gate:
         self._when_whole = when_whole
         self._waiting: deque[Waiting] = deque()
 
-    def wait(self, connection: Waiting) -> None:
+    def add(self, connection: Waiting) -> None:
         """Call the connection when the state is whole."""
         if not self._waiting:
-            self._when_whole(self._look)
+            self._when_whole(self._try)
         self._waiting.append(connection)
 
-    def _look(self) -> None:
+    def _try(self) -> None:
         if self._state.midway:
-            self._when_whole(self._look)  # with the next one already
+            self._when_whole(self._try)  # with the next one already
             return
         deadline = perf_counter() + _SLICE
         try:
@@ -58,4 +58,4 @@ class Gate:
                     break
         finally:
             if self._waiting:
-                self._loop.call_soon(self._look)
+                self._loop.call_soon(self._try)

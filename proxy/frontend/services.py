@@ -1,16 +1,16 @@
-"""What a connection needs of the server."""
+"""The parts and settings of the server that each of its connections uses."""
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
 from typing import Generic, Protocol, TypeVar
 
 from codec.packets import ConnectRequest
-from proxy.frontend.gate import Gate
+from proxy.frontend.flush_queue import FlushQueue
 from proxy.frontend.load import Load
 from proxy.frontend.long_reads import LongReads
 from proxy.frontend.request_logs import RequestLogs
-from proxy.frontend.touched import Touched
 from proxy.frontend.traced import Traces
+from proxy.frontend.whole_state import WholeStateQueue
 from proxy.log.pending import Pending
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import Offer
@@ -38,8 +38,8 @@ class Machine(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class Host(Generic[Connection]):
-    """What a connection asks and tells the server."""
+class Services(Generic[Connection]):
+    """What one server gives to each of its connections."""
 
     machine: Machine
     reading: Reading
@@ -49,8 +49,8 @@ class Host(Generic[Connection]):
     latency: Latency
     counters: Counters
     load: Load
-    touched: Touched
-    gate: Gate
+    flush_queue: FlushQueue
+    whole_state_queue: WholeStateQueue
     long_reads: LongReads
     #: Gives a request to the log.
     submit: Callable[[Pending], None]
@@ -62,11 +62,11 @@ class Host(Generic[Connection]):
     opened: Callable[[Connection], bool]
     #: A connection has ended.
     gone: Callable[[Connection], None]
-    #: What is written down of requests; None for nothing.
+    #: The audit log and the log of slow requests; None for neither.
     request_logs: RequestLogs | None = None
-    #: Traces some of the requests; None for none. `operations` tells it of reads.
+    #: Traces some of the requests; None for none. `operations` reports reads to it.
     traces: Traces | None = None
-    #: Whom clients can prove to be by SASL; None if by none.
+    #: Authenticates clients by SASL; None where SASL is not offered.
     login: Login | None = None
-    #: Clients are served only with an identity of one of these schemes; none: all are.
+    #: Only clients with an identity of one of these schemes are served; empty: all are.
     enforced_schemes: frozenset[str] = frozenset()

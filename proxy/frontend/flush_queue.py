@@ -12,42 +12,42 @@ _SLICE = 0.01  # seconds that flushing may hold the loop
 _SOME = 64  # connections between two looks at the clock
 
 
-class Settled(Protocol):
-    """A connection, as far as it is settled."""
+class Flushed(Protocol):
+    """A connection, as far as it is needed here."""
 
-    def settle(self) -> None:
-        """Send what is to be sent, and see whether more may come."""
+    def flush(self) -> None:
+        """Send what is to be sent, and read from the client again if it may send more."""
 
 
-class Touched:
+class FlushQueue:
     """Connections that wait for the end of this turn of the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, slice_seconds: float = _SLICE) -> None:
         self._loop = loop
         self._slice = slice_seconds
-        self._waiting: deque[Settled] = deque()
+        self._waiting: deque[Flushed] = deque()
         self._scheduled = False
 
-    def add(self, connection: Settled) -> None:
-        """Settle a connection at the end of this turn. It is not added again before that."""
+    def add(self, connection: Flushed) -> None:
+        """Flush a connection at the end of this turn of the loop. It is not added again before that."""
         self._waiting.append(connection)
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._settle)
+            self._loop.call_soon(self._flush)
 
-    def _settle(self) -> None:
+    def _flush(self) -> None:
         """Those that wait now; what they add waits for the next turn."""
         waiting = self._waiting
         left = len(waiting)
         try:
             if left <= _SOME:
                 # Without the clock: mostly there are few.
-                self._settle_some(left)
+                self._flush_some(left)
                 return
             deadline = perf_counter() + self._slice
             while left:
                 some = min(left, _SOME)
-                self._settle_some(some)
+                self._flush_some(some)
                 left -= some
                 if perf_counter() >= deadline:
                     return
@@ -55,9 +55,9 @@ class Touched:
             # One that fails must not leave the others without their replies.
             self._scheduled = bool(waiting)
             if waiting:
-                self._loop.call_soon(self._settle)
+                self._loop.call_soon(self._flush)
 
-    def _settle_some(self, count: int) -> None:
+    def _flush_some(self, count: int) -> None:
         waiting = self._waiting
         for _ in range(count):
-            waiting.popleft().settle()
+            waiting.popleft().flush()
