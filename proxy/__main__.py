@@ -61,21 +61,15 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     if config.zoo_cfg_unknown:
         log.warning("%s: unknown settings, ignored: %s", config.zoo_cfg, ", ".join(config.zoo_cfg_unknown))
     try:
-        read = _Read(
-            TlsContext(config.tls) if config.tls.cert else None,
-            Login(config.sasl) if config.sasl.is_on else None,
-            Tls(config.etcd_ca, config.etcd_cert, config.etcd_key),
-            _admin_settings(config),
-            _tracer(config) if config.traces else None,
-        )
+        prepared = _prepare(config)
     except (OSError, ValueError, Missing) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 2
     try:
         with logs.audit_to(config.audit_log, config.log_format):
-            code = _serve(config, read)
-        if read.tracer is not None:
-            read.tracer.shutdown()
+            code = _serve(config, prepared)
+        if prepared.tracer is not None:
+            prepared.tracer.shutdown()
         return code
     except OSError as error:
         print(f"zketcd: --audit-log {config.audit_log}: {error.strerror}", file=sys.stderr)
@@ -83,21 +77,32 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
 
 
 class _AdminSettings(NamedTuple):
-    """What the admin server is given, read before the loop runs."""
+    """What the admin HTTP server needs besides the proxy."""
 
     console: ConsoleSettings | None
-    files: TlsContext | None  # of TLS, which may change; None without TLS
-    tls: ssl.SSLContext | None
+    certificates: TlsContext | None  # its PEM files, which may change; None without TLS
+    tls: ssl.SSLContext | None  # for its listener: shows the certificate that is in the files by then
 
 
-class _Read(NamedTuple):
-    """What was read from files that the options name, before the loop runs."""
+class _Prepared(NamedTuple):
+    """What is made of files that the options name. That blocks, so it is done before the loop runs."""
 
-    tls: TlsContext | None
+    client_tls: TlsContext | None
     login: Login | None  # by SASL
     etcd_tls: Tls
     admin: _AdminSettings
     tracer: "OtelTracer | None"
+
+
+def _prepare(config: Config) -> _Prepared:
+    """Raises OSError, ValueError or Missing for files and settings that cannot be used; blocks."""
+    return _Prepared(
+        TlsContext(config.tls) if config.tls.cert else None,
+        Login(config.sasl) if config.sasl.is_on else None,
+        Tls(config.etcd_ca, config.etcd_cert, config.etcd_key),
+        _admin_settings(config),
+        _tracer(config) if config.traces else None,
+    )
 
 
 def _tracer(config: Config) -> "OtelTracer | None":
@@ -113,13 +118,13 @@ def _tracer(config: Config) -> "OtelTracer | None":
 
 def _admin_settings(config: Config) -> _AdminSettings:
     """Raises ValueError for bad files; blocks."""
-    files = None
+    certificates = None
     if config.admin_tls:
-        # Probes have no certificates: who needs one is the console's to say.
+        # Probes have no certificates, so none is required here: the console decides who needs one.
         asked = "none" if config.tls.client_auth == "none" else "want"
-        files = TlsContext(config.tls._replace(client_auth=asked))
+        certificates = TlsContext(config.tls._replace(client_auth=asked))
     console = console_settings(config) if config.console else None
-    return _AdminSettings(console, files, files.lasting() if files else None)
+    return _AdminSettings(console, certificates, certificates.lasting() if certificates else None)
 
 
 def console_settings(config: Config) -> ConsoleSettings:
@@ -145,7 +150,8 @@ def console_of(server: Server, settings: ConsoleSettings) -> Console:
     return Console(api, settings)
 
 
-def _serve(config: Config, read: _Read) -> int:
+def _serve(config: Config, prepared: _Prepared) -> int:
+    """Hold the ports and run the loop until a signal; the exit code."""
     try:
         # First of all: without the port there is no need to start an etcd and load a tree.
         with (
@@ -154,7 +160,7 @@ def _serve(config: Config, read: _Read) -> int:
             _admin_socket(config) as admin,
             asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
         ):
-            return runner.run(_run(config, read, listener, secure, admin))
+            return runner.run(_run(config, prepared, listener, secure, admin))
     except (EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, OSError, ValueError) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 1
@@ -171,7 +177,7 @@ def _admin_socket(config: Config) -> Iterator[socket.socket | None]:
         listener = bound_socket(host, port)
         listener.listen()  # at once: two that are bound but do not listen would not notice each other
     except OSError as error:
-        if config.admin_is_wished:
+        if config.admin_is_required:
             raise
         log.warning("no admin HTTP server: %s; --admin-listen gives it another address", error)
         yield None
@@ -182,77 +188,44 @@ def _admin_socket(config: Config) -> Iterator[socket.socket | None]:
 
 async def _run(
     config: Config,
-    read: _Read,
+    prepared: _Prepared,
     listener: socket.socket,
     secure: socket.socket | None,
     admin_listener: socket.socket | None,
 ) -> int:
-    settings = read.admin
+    """Start all parts, serve until a signal or a failure, then drain; the exit code."""
     stopped = asyncio.Event()
     loop = asyncio.get_running_loop()
     for signum in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(signum, stopped.set)
     async with AsyncExitStack() as stack:
-        endpoints = list(config.etcd)
         embedded = None
+        endpoints = config.etcd
         if not endpoints:
             embedded = await stack.enter_async_context(EmbeddedEtcd(config.data_dir))
-            endpoints = [embedded.endpoint]
-        etcd = EtcdClient(
-            endpoints,
-            tls=read.etcd_tls,
-            user=config.etcd_user,
-            password=config.etcd_password,
-            transport=config.etcd_transport,
-        )
+            endpoints = (embedded.endpoint,)
+        etcd = _etcd_client(config, endpoints, prepared.etcd_tls)
         stack.push_async_callback(etcd.close)
-        access = Access(
-            tuple(endpoints),
-            config.etcd_ca,
-            config.etcd_cert,
-            config.etcd_key,
-            config.etcd_user,
-            config.etcd_password,
-            config.etcd_transport,
-        )
-        server = Server(config, etcd, access, read.tls, read.login, read.tracer)
+        access = _access(config, endpoints)
+        server = Server(config, etcd, access, prepared.client_tls, prepared.login, prepared.tracer)
         if admin_listener is not None:
-            admin = AdminServer(
-                server.facts,
-                Commands(server.facts, server.auth),
-                console_of(server, settings.console).application if settings.console is not None else None,
-            )
-            await admin.start(admin_listener, settings.tls)
-            if settings.files is not None:
-                following = loop.create_task(settings.files.follow())
-                stack.callback(following.cancel)
-            # It ends last: it reports that this proxy is not ready while it drains.
-            stack.push_async_callback(admin.stop)
+            await _start_admin(server, prepared.admin, admin_listener, stack)
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time
         started = loop.create_task(server.start(_print_progress, listener, secure))
-        waiting = loop.create_task(stopped.wait())
-        lost = loop.create_task(_end_of(embedded))
-        await asyncio.wait((started, waiting, lost), return_when=asyncio.FIRST_COMPLETED)
+        signalled = loop.create_task(stopped.wait())
+        etcd_ended = loop.create_task(_end_of(embedded))
+        await asyncio.wait((started, signalled, etcd_ended), return_when=asyncio.FIRST_COMPLETED)
         if not started.done():
             started.cancel()
-            if lost.done():
-                raise lost.result()
+            if etcd_ended.done():
+                raise etcd_ended.result()
             return 0
         await started
         collect_rarely()
-        notify(READY)
-        interval = watchdog_interval()
-        if interval is not None:
-            alive = loop.create_task(report_alive(interval))
-            stack.callback(alive.cancel)
-        _say(
-            f"ready: serving ZooKeeper clients on {config.host}:{server.port},"
-            f" etcd at {','.join(endpoints)}, prefix {config.prefix},"
-            f" {len(server.machine.tree.nodes)} znodes, {_admin_address(admin_listener)}"
-        )
+        _report_ready(config, server, endpoints, admin_listener, stack)
         failed = loop.create_task(server.failed())
-        await asyncio.wait((failed, waiting, lost), return_when=asyncio.FIRST_COMPLETED)
-        for cause in (failed, lost):
+        await asyncio.wait((failed, signalled, etcd_ended), return_when=asyncio.FIRST_COMPLETED)
+        for cause in (failed, etcd_ended):
             if cause.done():
                 raise cause.result()
             cause.cancel()
@@ -260,6 +233,63 @@ async def _run(
         notify(STOPPING)
         await server.stop()
     return 0
+
+
+def _etcd_client(config: Config, endpoints: Sequence[str], tls: Tls) -> EtcdClient:
+    return EtcdClient(
+        endpoints,
+        tls=tls,
+        user=config.etcd_user,
+        password=config.etcd_password,
+        transport=config.etcd_transport,
+    )
+
+
+def _access(config: Config, endpoints: tuple[str, ...]) -> Access:
+    """How the child process that writes snapshots reaches etcd."""
+    return Access(
+        endpoints,
+        config.etcd_ca,
+        config.etcd_cert,
+        config.etcd_key,
+        config.etcd_user,
+        config.etcd_password,
+        config.etcd_transport,
+    )
+
+
+async def _start_admin(
+    server: Server, settings: _AdminSettings, listener: socket.socket, stack: AsyncExitStack
+) -> None:
+    """Start the admin HTTP server; `stack` stops it."""
+    console = None if settings.console is None else console_of(server, settings.console).application
+    admin = AdminServer(server.facts, Commands(server.facts, server.auth), console)
+    await admin.start(listener, settings.tls)
+    if settings.certificates is not None:
+        following = asyncio.get_running_loop().create_task(settings.certificates.follow())
+        stack.callback(following.cancel)
+    # It ends last: it reports that this proxy is not ready while it drains.
+    stack.push_async_callback(admin.stop)
+
+
+def _report_ready(
+    config: Config,
+    server: Server,
+    endpoints: Sequence[str],
+    admin_listener: socket.socket | None,
+    stack: AsyncExitStack,
+) -> None:
+    """Tell systemd and the terminal that clients are served, and keep the watchdog quiet from now on."""
+    notify(READY)
+    interval = watchdog_interval()
+    if interval is not None:
+        alive = asyncio.get_running_loop().create_task(report_alive(interval))
+        stack.callback(alive.cancel)
+    _print_line(
+        f"ready: serving ZooKeeper clients on {config.host}:{server.port},"
+        f" etcd at {','.join(endpoints)}, prefix {config.prefix},"
+        f" {len(server.machine.tree.nodes)} znodes, {_admin_address(admin_listener)}"
+    )
 
 
 def collect_rarely() -> None:
@@ -286,7 +316,8 @@ def _admin_address(admin_listener: socket.socket | None) -> str:
     return f"admin HTTP server on {host}:{port}"
 
 
-def _say(text: str) -> None:
+def _print_line(text: str) -> None:
+    """A standard output that cannot be written to is no reason to stop."""
     try:
         print(text, flush=True)
     except OSError as error:

@@ -2,7 +2,7 @@
 
 import argparse
 import tomllib
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import combinations
 from pathlib import Path
@@ -37,7 +37,7 @@ class Config:
     host: str
     port: int
     admin: tuple[str, int] | None  # the admin HTTP server's address; None for none
-    admin_is_wished: bool  # the user named the address, so the server does not run without it
+    admin_is_required: bool  # the user named the address, so the server does not run without it
     admin_tls: bool
     etcd: tuple[str, ...]  # empty: embedded
     data_dir: str
@@ -100,42 +100,21 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         except (OSError, ValueError) as error:
             made.error(f"{given.zoo_cfg}: {getattr(error, 'strerror', None) or error}")
         given = made.parse_args(arguments)
-    host, port = given.listen
-    low = values.milliseconds(given.min_session_timeout, given.tick_time)
-    high = values.milliseconds(given.max_session_timeout, given.tick_time)
-    if max(low, high) > values.MAX_INT:
-        made.error(f"a session timeout of {max(low, high)} ms does not fit into ZooKeeper's protocol")
-    if low > high:
-        made.error(f"--min-session-timeout {low} is above --max-session-timeout {high}")
-    if bool(given.etcd_cert) != bool(given.etcd_key):
-        made.error("--etcd-cert and --etcd-key must be given together")
-    if bool(given.etcd_user) != bool(given.etcd_password):
-        made.error("--etcd-user and --etcd-password must be given together")
+    _check_pairs(made, given)
+    low, high = _session_timeouts(made, given)
     try:
         tls = tls_options.read(given)
         sasl = sasl_options.read(given, has_x509=bool(tls.cert) and tls.client_auth != "none")
     except ValueError as error:
         made.error(str(error))
         raise
-    if (given.proxy_protocol != proxy_protocol.OFF) != bool(given.proxy_protocol_from):
-        made.error(
-            "--proxy-protocol accept or require and --proxy-protocol-from must be given together: a PROXY"
-            " header from anybody else would forge the client's address"
-        )
-    admin = given.admin_listen if given.admin_listen != values.NO_ADMIN else None
-    ports = (("--listen", given.listen), ("--admin-listen", admin), ("--secure-listen", tls.secure))
-    for (one, address), (other, same) in combinations(ports, 2):
-        if address is not None and address == same and address[1] != 0:
-            made.error(f"{one} and {other} are both {address[0]}:{address[1]}")
-    if given.admin_listen is None and all(
-        address is None or address[1] != _DEFAULT_ADMIN[1] for _, address in ports
-    ):
-        admin = _DEFAULT_ADMIN
+    host, port = given.listen
+    admin = _admin_address(made, given, tls)
     return Config(
         host=host,
         port=port,
         admin=admin,
-        admin_is_wished=given.admin_listen is not None,
+        admin_is_required=given.admin_listen is not None,
         admin_tls=given.admin_tls == "on",
         etcd=given.etcd,
         data_dir=given.data_dir,
@@ -182,6 +161,44 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         zoo_cfg_ignored=ignored,
         zoo_cfg_unknown=unknown,
     )
+
+
+def _check_pairs(parser: Any, given: Any) -> None:
+    """Refuse options that need each other."""
+    if bool(given.etcd_cert) != bool(given.etcd_key):
+        parser.error("--etcd-cert and --etcd-key must be given together")
+    if bool(given.etcd_user) != bool(given.etcd_password):
+        parser.error("--etcd-user and --etcd-password must be given together")
+    if (given.proxy_protocol != proxy_protocol.OFF) != bool(given.proxy_protocol_from):
+        parser.error(
+            "--proxy-protocol accept or require and --proxy-protocol-from must be given together: a PROXY"
+            " header from anybody else would forge the client's address"
+        )
+
+
+def _session_timeouts(parser: Any, given: Any) -> tuple[int, int]:
+    """The shortest and the longest session timeout, in milliseconds."""
+    low = values.milliseconds(given.min_session_timeout, given.tick_time)
+    high = values.milliseconds(given.max_session_timeout, given.tick_time)
+    if max(low, high) > values.MAX_INT:
+        parser.error(f"a session timeout of {max(low, high)} ms does not fit into ZooKeeper's protocol")
+    if low > high:
+        parser.error(f"--min-session-timeout {low} is above --max-session-timeout {high}")
+    return low, high
+
+
+def _admin_address(parser: Any, given: Any, tls: tls_options.ClientTls) -> tuple[str, int] | None:
+    """Where the admin HTTP server listens; None for none. Refuses addresses that are given twice."""
+    admin: tuple[str, int] | None = None if given.admin_listen == values.NO_ADMIN else given.admin_listen
+    ports = (("--listen", given.listen), ("--admin-listen", admin), ("--secure-listen", tls.secure))
+    for (one, address), (other, same) in combinations(ports, 2):
+        if address is not None and address == same and address[1] != 0:
+            parser.error(f"{one} and {other} are both {address[0]}:{address[1]}")
+    if given.admin_listen is None and all(
+        address is None or address[1] != _DEFAULT_ADMIN[1] for _, address in ports
+    ):
+        return _DEFAULT_ADMIN
+    return admin
 
 
 def _console(parser: Any, given: Any, admin: tuple[str, int] | None, tls: tls_options.ClientTls) -> bool:
@@ -231,7 +248,7 @@ def _take_zoo_cfg(parser: Any, given: Any) -> tuple[tuple[str, ...], tuple[str, 
 
 
 class _HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
-    """Tells defaults, where there are any."""
+    """Shows the default of each option that has one."""
 
     def _get_help_string(self, action: argparse.Action) -> str | None:
         if action.default in (None, ""):
@@ -247,6 +264,27 @@ def parser(command: str = "") -> Any:
         formatter_class=_HelpFormatter,
     )
     add = made.add_argument
+    _add_basics(add)
+    _add_limits(add)
+    _add_rules(add)
+    _add_client_services(add)
+    _add_operator_services(add)
+    _add_log_options(add)
+    add(
+        "--super-digest",
+        type=values.digest,
+        default="",
+        metavar="NAME:HASH",
+        help="user that has all permissions: name and base64 of the SHA-1 of `name:password`"
+        " (zookeeper.DigestAuthenticationProvider.superDigest)",
+    )
+    tls_options.add_options(add, values.file, values.address)
+    sasl_options.add_options(add, values.file, values.truth)
+    return made
+
+
+def _add_basics(add: Callable[..., Any]) -> None:
+    """Files with options, addresses, and where the tree lies."""
     add(
         "--config",
         is_config_file=True,
@@ -304,6 +342,10 @@ def parser(command: str = "") -> Any:
         default="/zketcd",
         help="etcd key prefix of this tree; each prefix holds one tree",
     )
+
+
+def _add_limits(add: Callable[..., Any]) -> None:
+    """Sessions' timeouts, and limits for clients."""
     add(
         "--tick-time",
         type=values.positive,
@@ -357,6 +399,10 @@ def parser(command: str = "") -> Any:
         metavar="BYTES",
         help="largest request that a client may send (jute.maxbuffer)",
     )
+
+
+def _add_rules(add: Callable[..., Any]) -> None:
+    """What requests may do, and when nodes are deleted."""
     add(
         "--extended-types-enabled",
         type=values.truth,
@@ -394,6 +440,10 @@ def parser(command: str = "") -> Any:
         help="time after which a container that never had a child is deleted, 0 for never"
         " (znode.container.maxNeverUsedIntervalMs)",
     )
+
+
+def _add_client_services(add: Callable[..., Any]) -> None:
+    """What clients are offered, and how they are recognized behind load balancers."""
     add(
         "--four-letter-words",
         type=_words,
@@ -436,6 +486,10 @@ def parser(command: str = "") -> Any:
         help="addresses or networks of the load balancers whose PROXY headers are believed, separated by"
         " commas, for instance 10.0.0.7,10.1.0.0/16",
     )
+
+
+def _add_operator_services(add: Callable[..., Any]) -> None:
+    """Messages, traces, the audit log, the console."""
     add(
         "--log-level",
         type=str.upper,
@@ -493,6 +547,10 @@ def parser(command: str = "") -> Any:
         default="off",
         help="whether the console's users may create, change and delete znodes",
     )
+
+
+def _add_log_options(add: Callable[..., Any]) -> None:
+    """How this proxy works with etcd: access, lease, snapshots."""
     values.add_etcd_access(add)
     add(
         "--etcd-transport",
@@ -531,17 +589,6 @@ def parser(command: str = "") -> Any:
         help="a snapshot is not written before the log since the last one has this many requests, unless it"
         " has --snapshot-log-bytes",
     )
-    add(
-        "--super-digest",
-        type=values.digest,
-        default="",
-        metavar="NAME:HASH",
-        help="user that has all permissions: name and base64 of the SHA-1 of `name:password`"
-        " (zookeeper.DigestAuthenticationProvider.superDigest)",
-    )
-    tls_options.add_options(add, values.file, values.address)
-    sasl_options.add_options(add, values.file, values.truth)
-    return made
 
 
 def _outside_the_table(file: str | None) -> list[str]:

@@ -27,7 +27,7 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
         "http://one:2379,https://two:2379,[::1]:2379",
         ("http://one:2379", "https://two:2379", "[::1]:2379"),
     ),
-    "admin-listen": ("admin admin_is_wished", "0.0.0.0:8081", (("0.0.0.0", 8081), True)),
+    "admin-listen": ("admin admin_is_required", "0.0.0.0:8081", (("0.0.0.0", 8081), True)),
     "admin-tls": ("admin_tls", "on", True),
     "data-dir": ("data_dir", "elsewhere", "elsewhere"),
     "prefix": ("prefix", "/other/tree", "/other/tree"),
