@@ -117,6 +117,14 @@ def test_everything_that_is_looked_for_is_installed_by_the_set_up() -> None:
     assert {name: files for name, files in needed().items() if not _is_provided(name, programs)} == {}
 
 
+def test_the_documents_name_every_package_that_the_set_up_installs() -> None:
+    function = INSTALLER.read_text().partition("packages_of() {")[2].partition("\n}")[0]
+    packages = " ".join(re.findall(r"echo ([a-z0-9 -]+)", function)).split()
+    assert "etcd-server" in packages  # else nothing was found in the script
+    described = (REPOSITORY / "docs" / "operating.md").read_text()
+    assert [package for package in packages if f"`{package}`" not in described] == []
+
+
 def test_the_search_finds_what_is_known_to_be_there() -> None:
     """A search that finds nothing would pass the test above."""
     known = {
