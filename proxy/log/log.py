@@ -372,7 +372,8 @@ class Log:
     def _carried(self, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
         if error:
             log.error("sessions were not carried over (error %d); trying again", error)
-            self.submit(pending)
+            # What waits is of these sessions: before them it would be answered with SESSIONMOVED.
+            self._appender.submit_first(pending)
 
     def _no_space_to_register(self) -> None:
         self._appender.no_space()
