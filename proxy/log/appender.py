@@ -115,6 +115,12 @@ class Appender:
         if self._has_room:
             self._schedule()
 
+    def submit_first(self, pending: Pending) -> None:
+        """Take a request that goes out before all that waits."""
+        self._queue.appendleft(pending)
+        if self._has_room:
+            self._schedule()
+
     def start(self, incarnation: str, revision: int) -> None:
         """Append under this incarnation from now on; `revision`: where its proxy key was put."""
         self._incarnation = incarnation

@@ -19,9 +19,10 @@ from proxy.log.clock_skew import ClockSkew
 from proxy.log.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
 from proxy.log.lag import Lags
 from proxy.log.pending import Pending
-from proxy.log.record import TreeNotServable
+from proxy.log.record import TreeNotServable, unreadable
 from proxy.log.stats import Stats
 from proxy.log.translator import Sent, Translator
+from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.outcome import DONE, Outcome, SessionChange
 from proxy.state.pieces import Unfinished, Work
@@ -191,7 +192,8 @@ class Applier:
                     self._schedule()
                 return
         except Exception as error:
-            log.exception("the log cannot be applied any further")
+            if not isinstance(error, TreeNotServable | UnknownLevel):  # these explain themselves
+                log.exception("the log cannot be applied any further")
             self.broken = True
             self._machine.midway = False
             self._backlog.clear()
@@ -236,11 +238,7 @@ class Applier:
         try:
             return decode_entry(item.value)
         except BadValue as error:
-            raise TreeNotServable(
-                f"entry {item.number} of {item.incarnation} cannot be read: {error}. If no release of zketcd"
-                f" can, stop all proxies and run `python -m proxy.ctl void {item.incarnation} {item.number}`:"
-                " its requests will have no effect"
-            ) from error
+            raise unreadable(item.incarnation, item.number, error) from error
 
     def _foreign(self, item: Apply) -> Iterator[None]:
         """An entry of another proxy, or one of ours that nobody here waits for."""

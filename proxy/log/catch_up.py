@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
-from proxy.log.record import TIMEOUT, Look, TreeNotServable, incarnation_of, look
+from proxy.log.record import TIMEOUT, Look, incarnation_of, look, no_longer_servable
 from schema.errors import BadValue, ForeignKey
 from schema.keys import Keyspace, Kind
 from schema.pages import decode_state
@@ -53,10 +53,7 @@ async def catch_up(etcd: Etcd, keys: Keyspace, applied: Mapping[str, int], posit
     """
     before = await look(etcd, keys)
     if before.record is None or before.pair is None or not before.record.complete:
-        raise TreeNotServable(
-            f"the tree under {keys.prefix.decode()} is gone: its record {keys.tree.decode()}"
-            f" {'says that an import runs' if before.record else 'was deleted'}"
-        )
+        raise no_longer_servable(keys, before.record)
     await _check_reach(etcd, keys, before.record, applied, position)
     entries = await entries_after(etcd, keys, applied, before)
     after = await look(etcd, keys)

@@ -12,6 +12,7 @@ from typing import NamedTuple, Protocol
 
 from codec.constants import OpCode
 from proxy.etcd.interface import Etcd
+from proxy.etcd.model import EtcdError
 from proxy.log.appender import Appender
 from proxy.log.applier import Applier
 from proxy.log.applier import Membership as MembershipItem
@@ -288,7 +289,7 @@ class Log:
             (self._membership.keep_alive(), "keep this proxy's lease alive"),
             (self._live(), "be a member of the cluster"),
         ):
-            self._running.append(self._tasks.start(work, what))
+            self._running.append(self._tasks.start(work, what, reported=(TreeNotServable, EtcdError)))
         waits = [self._tasks.start(event.wait(), "wait") for event in (self._ready, self._caught_up)]
         failure = self._tasks.start(self.failed(), "wait for a failure")
         try:
@@ -302,7 +303,10 @@ class Log:
                 task.cancel()
 
     async def failed(self) -> BaseException:
-        """Wait for a fault that the proxy cannot go on with."""
+        """Wait for a fault that the proxy cannot go on with.
+
+        The caller reports it: TreeNotServable and EtcdError are not in the log.
+        """
         ended, _ = await asyncio.wait((*self._running, self._failure), return_when=asyncio.FIRST_COMPLETED)
         task = ended.pop()
         return task.exception() or RuntimeError(f"{task} ended")
@@ -368,7 +372,8 @@ class Log:
     def _carried(self, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
         if error:
             log.error("sessions were not carried over (error %d); trying again", error)
-            self.submit(pending)
+            # What waits is of these sessions: before them it would be answered with SESSIONMOVED.
+            self._appender.submit_first(pending)
 
     def _no_space_to_register(self) -> None:
         self._appender.no_space()

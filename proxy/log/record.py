@@ -132,6 +132,20 @@ def unknown_level(prefix: str, level: int, levels: Collection[int]) -> str:
     )
 
 
+def no_longer_servable(keys: Keyspace, record: TreeRecord | None) -> TreeNotServable:
+    """What to tell an operator of a tree that was served, and whose record is gone or not complete now."""
+    prefix = keys.prefix.decode()
+    if record is None:
+        return TreeNotServable(
+            f"the tree under {prefix} was deleted from etcd: its record {keys.tree.decode()} is gone."
+            " Restore a backup, or start zketcd again to begin with an empty tree"
+        )
+    return TreeNotServable(
+        f"an import into {prefix} has begun, which replaces the tree that this proxy served. Start zketcd"
+        " again when the import is complete"
+    )
+
+
 def unreadable(incarnation: str, number: int, error: Exception) -> TreeNotServable:
     """What to tell an operator of an entry that cannot be decoded. To pass it over would fork the tree."""
     return TreeNotServable(

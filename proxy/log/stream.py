@@ -14,7 +14,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import DELETE, EtcdError, KeyValue, WatchCompacted, WatchMessage
 from proxy.log.catch_up import Caught, Truncated, catch_up
 from proxy.log.follower import Follower, Item, RecordChanged
-from proxy.log.record import TIMEOUT, TreeNotServable
+from proxy.log.record import TIMEOUT, TreeNotServable, no_longer_servable
 from proxy.log.start import Loaded
 from proxy.state.machine import Machine
 from proxy.support.throttled_log import ThrottledLog
@@ -195,13 +195,11 @@ class Stream:
             self._consumer.deliver(items)
 
     def _record_changed(self, item: RecordChanged) -> None:
-        prefix = self._keys.prefix.decode()
-        if item.value is None:
-            raise TreeNotServable(f"the tree under {prefix} is gone: its record was deleted")
         try:
-            record = decode_record(item.value)
+            record = None if item.value is None else decode_record(item.value)
         except BadValue as error:
+            prefix = self._keys.prefix.decode()
             raise TreeNotServable(f"the tree under {prefix} can no longer be served: {error}") from error
-        if not record.complete:
-            raise TreeNotServable(f"an import into {prefix} began: its record says so")
+        if record is None or not record.complete:
+            raise no_longer_servable(self._keys, record)
         self.record = record

@@ -49,7 +49,11 @@ def test_a_proxy_whose_tree_is_deleted_ends(start: Start, own_etcd_server: EtcdS
         client.create("/a")
         etcdctl(own_etcd_server, "del", "--prefix", "/zketcd/")
         assert proxy.wait() == 1
-        assert "the tree under /zketcd is gone" in proxy.log_text()
+        said = proxy.log_text()
+        assert "Traceback" not in said
+        (line,) = [line for line in said.splitlines() if "deleted" in line]
+        assert line.startswith("zketcd: the tree under /zketcd was deleted from etcd")
+        assert "Restore a backup" in line
     proxy.start()
     with Client(proxy.port) as client:
         assert client.children("/")[0] == {"zookeeper"}

@@ -320,22 +320,26 @@ async def test_a_reply_that_fails_stops_nothing(world: World) -> None:
     assert world.told == ["session 1 me", "reply 2 0", "appended"]
 
 
-async def test_an_unreadable_entry_ends_it(world: World) -> None:
+async def test_an_unreadable_entry_ends_it(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.applier.feed([world.foreign(1, OPEN), world.foreign(2, value=b"nonsense"), world.foreign(3, OPEN)])
     (failure,) = world.failures
     assert isinstance(failure, TreeNotServable)
     assert "proxy.ctl void other 2" in str(failure)
+    assert caplog.records == []  # whoever is told of the failure reports it
     assert world.applier.broken
     world.applier.feed([world.foreign(4, OPEN)])
     assert world.machine.applied == {"other": 1}
     await world.applier.drained()
 
 
-async def test_a_level_that_this_release_does_not_know_ends_it(world: World) -> None:
+async def test_a_level_that_this_release_does_not_know_ends_it(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
     raised = Request(Kind.LEVEL, 0, 0, (), encode_level(9))
     world.applier.feed([world.foreign(1, raised)])
     (failure,) = world.failures
     assert isinstance(failure, UnknownLevel)
+    assert caplog.records == []
 
 
 async def test_another_digest_is_reported(world: World) -> None:

@@ -138,7 +138,7 @@ async def test_a_tree_that_is_gone_is_not_caught_up_with() -> None:
     store, tree = await make()
     record = await tree.record()
     store.txn(Txn((), (Put(tree.keys.tree, encode_record(record._replace(complete=False))),)))
-    with pytest.raises(TreeNotServable, match="an import runs"):
+    with pytest.raises(TreeNotServable, match="an import into"):
         await catch_up(tree.etcd, tree.keys, {}, 0)
     store.txn(Txn((), (Delete(tree.keys.tree),)))
     with pytest.raises(TreeNotServable, match="was deleted"):

@@ -542,6 +542,37 @@ async def test_a_proxy_that_slept_until_it_was_forgotten(world: World, loses_ans
 
 
 @pytest.mark.usefixtures("_quick_truncation")
+async def test_sessions_that_could_not_be_carried_over_are_so_before_what_waits(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The next incarnation ends as well, and takes what would have carried the sessions over with it."""
+    one, two = await world.proxy(), await world.proxy()
+    await answered([one.open(1), two.open(2)])
+    first = one.log.incarnation
+    with monkeypatch.context() as patched:
+        patched.setattr(world.client(one), "begin_txn", lambda *_: None)  # neither sent nor answered
+        world.end_lease(one)
+        await until(lambda: one.log.in_flight == 1)
+        second = one.log.incarnation
+        assert second != first
+        lost = one.create(1, "/xlost")
+        await until(lambda: one.log.in_flight == one.log.window)
+        waiting = one.create(1, "/xwaiting")
+        world.client(one).disconnect()
+        world.end_lease(one)
+        await until(lambda: second in two.gone)
+        await answered([two.create(2, "/xa")])
+        await truncate(two)
+        await truncate(two)
+    world.client(one).reconnect()
+    await answered([lost, waiting])
+    assert (lost.error, waiting.error) == (ErrorCode.CONNECTION_LOSS, 0)
+    await two.log.barrier()
+    await one.log.barrier()
+    world.check_state()
+
+
+@pytest.mark.usefixtures("_quick_truncation")
 @pytest.mark.parametrize("seed", range(8))
 async def test_random_histories_with_truncation(world: World, seed: int) -> None:
     chance = random.Random(seed)

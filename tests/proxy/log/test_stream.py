@@ -347,8 +347,8 @@ async def test_a_watch_that_hangs_is_replaced_by_another() -> None:
 
 async def test_the_end_of_a_tree_ends_the_stream() -> None:
     for changed, words in (
-        (lambda record: None, "its record was deleted"),
-        (lambda record: encode_record(record._replace(complete=False)), "an import into /t began"),
+        (lambda record: None, "was deleted from etcd"),
+        (lambda record: encode_record(record._replace(complete=False)), "an import into /t has begun"),
         (lambda record: b"{}", "can no longer be served"),
     ):
         async with following() as (store, tree, proxy):

@@ -23,6 +23,18 @@ async def test_a_task_that_fails_is_logged(caplog: pytest.LogCaptureFixture) -> 
     assert "on purpose" in caplog.text
 
 
+async def test_a_failure_that_its_owner_reports_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def fail(error: Exception) -> None:
+        raise error
+
+    tasks = Tasks()
+    reported = tasks.start(fail(KeyError("told")), "do something", reported=(KeyError, OSError))
+    other = tasks.start(fail(ValueError("a bug")), "do another thing", reported=(KeyError, OSError))
+    await asyncio.wait((reported, other))
+    await asyncio.sleep(0)
+    assert [record.getMessage() for record in caplog.records] == ["failed to do another thing"]
+
+
 async def test_closing_cancels_what_runs_and_waits_for_it(caplog: pytest.LogCaptureFixture) -> None:
     ended: list[str] = []
 
