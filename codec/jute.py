@@ -176,6 +176,15 @@ class Reader:
         return None if count == -1 else max(count, 0)
 
 
+class LenientReader(Reader):
+    """Reads an ACL's null id as an empty one, to see whether what is behind it is whole."""
+
+    __slots__ = ()
+
+    def _acl(self) -> Acl:
+        return Acl(self.int(), self.string() or "", self.string() or "")
+
+
 def pack_string(text: str | None) -> bytes:
     """Text with its length in bytes before it, or null."""
     if text is None:

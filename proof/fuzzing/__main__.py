@@ -8,6 +8,7 @@ import logging
 import sys
 import time
 from collections.abc import Iterable, Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from proof.fuzzing import atheris_engine, corpus, findings
@@ -15,11 +16,10 @@ from proof.fuzzing.engine import Fuzzer, distill, until
 from proof.fuzzing.seeds import seeds_of
 from proof.fuzzing.target import Target
 from proof.fuzzing.targets import TARGETS
+from proof.fuzzing.turns import Turns
 from proxy.support.usage import Parser
 
 _BUILD = Path("build/fuzzing")
-# Seconds of one target's turn, in runs that go on.
-_TURN = 30.0
 # Inputs of a target in the repository.
 _MOST_COMMITTED = 40
 
@@ -58,42 +58,56 @@ def main(arguments: list[str] | None = None) -> int:
 def _fuzz(chosen: Sequence[Target], given: argparse.Namespace) -> int:
     """Give each target its turn, once or for ever."""
     signatures: set[tuple[str, str]] = set()
-    total, begun, turn = 0, time.monotonic(), 0
-    while True:
-        for target in chosen:
-            seconds = _TURN if given.seconds is None else given.seconds / len(chosen)
-            began, executions, new = time.monotonic(), 0, 0
-            inputs = _inputs(target, given.corpus)
-            if given.engine == "atheris":
-                explored = atheris_engine.explore(target.name, inputs, given.seed + turn, seconds)
-                inputs += explored.inputs
-                corpus.keep(target.name, given.corpus, explored.inputs)
-                seconds, executions, new = 0.0, explored.executions, len(explored.inputs)
-            fuzzer = Fuzzer(target, inputs, given.seed + turn)
-            fuzzer.run(until(seconds))
-            corpus.keep(target.name, given.corpus, fuzzer.new)
-            executions += fuzzer.executions
-            new += len(fuzzer.new)
-            total += executions
-            took = time.monotonic() - began
-            print(
-                f"{target.name:16} {executions:8} executions {executions / took:7.0f}/s"
-                f" {fuzzer.lines:5} of {fuzzer.total_lines} lines {new:4} new inputs"
-                f" {len(fuzzer.found)} findings",
-                flush=True,
-            )
-            for found in fuzzer.found.values():
-                if (target.name, found.finding.signature) in signatures:
-                    continue
-                signatures.add((target.name, found.finding.signature))
-                small = findings.minimised(target, found.data, found.finding.signature)
-                for line in findings.write(target, small, found.finding, given.findings):
-                    print(line, flush=True)
-        turn += 1
-        if given.seconds is not None or signatures:
-            break
+    total, begun = 0, time.monotonic()
+    turns = Turns(len(chosen), given.seconds, begun)
+    with ExitStack() as stack:
+        explorer = stack.enter_context(atheris_engine.Explorer()) if given.engine == "atheris" else None
+        while not turns.are_over and not (turns.is_round_over and signatures):
+            target = chosen[turns.place]
+            began = time.monotonic()
+            seconds = turns.next(began)
+            total += _turn(target, given, explorer, seconds, given.seed + turns.round, signatures)
+            turns.took(time.monotonic() - began)
     print(f"{total} executions in {time.monotonic() - begun:.0f} s, {len(signatures)} findings")
     return 1 if signatures else 0
+
+
+def _turn(
+    target: Target,
+    given: argparse.Namespace,
+    explorer: atheris_engine.Explorer | None,
+    seconds: float,
+    seed: int,
+    signatures: set[tuple[str, str]],
+) -> int:
+    """Fuzz one target, and report it; findings with new signatures are added to them. The executions."""
+    began, executions, new = time.monotonic(), 0, 0
+    inputs = _inputs(target, given.corpus)
+    if explorer is not None:
+        explored = explorer.explore(target.name, inputs, seed, seconds)
+        inputs += explored.inputs
+        corpus.keep(target.name, given.corpus, explored.inputs)
+        seconds, executions, new = 0.0, explored.executions, len(explored.inputs)
+    fuzzer = Fuzzer(target, inputs, seed)
+    fuzzer.run(until(seconds))
+    corpus.keep(target.name, given.corpus, fuzzer.new)
+    executions += fuzzer.executions
+    new += len(fuzzer.new)
+    took = time.monotonic() - began
+    print(
+        f"{target.name:16} {executions:8} executions {executions / took:7.0f}/s"
+        f" {fuzzer.lines:5} of {fuzzer.total_lines} lines {new:4} new inputs"
+        f" {len(fuzzer.found)} findings",
+        flush=True,
+    )
+    for found in fuzzer.found.values():
+        if (target.name, found.finding.signature) in signatures:
+            continue
+        signatures.add((target.name, found.finding.signature))
+        small = findings.minimised(target, found.data, found.finding.signature)
+        for line in findings.write(target, small, found.finding, given.findings):
+            print(line, flush=True)
+    return executions
 
 
 def _inputs(target: Target, grown: Path) -> list[bytes]:

@@ -33,7 +33,7 @@ from proxy.frontend.waiting import (
 )
 from proxy.frontend.wire import NARROW, Wire
 from proxy.state.operation import Client, Operations, Reading, ReadOperation
-from proxy.state.ops.unreadable import code_of, spends_zxid
+from proxy.state.ops.unreadable import code_of, is_refused_at_once
 from proxy.state.pieces import AT_ONCE_BYTES, Laborious, Work
 from proxy.state.refusal import Refusal
 from proxy.support.latency import ConnectionLatency
@@ -397,7 +397,7 @@ class Order:
             if operation.decoding is None or len(packet) <= AT_ONCE_BYTES:
                 fields, _ = operation.decode(packet, self._body)
         except MalformedPacket as error:
-            if not spends_zxid(opcode, error):
+            if is_refused_at_once(opcode, error, packet, self._body):
                 return Refused(xid, code_of(opcode, error), len(packet))
             # Otherwise the state machine finds the same error.
         owner = self._owner

@@ -123,6 +123,35 @@ STEPS: list[tuple[str, int, bytes]] = [
 ]
 
 
+# ACLs with a null id: alone, behind a good entry, before one, and where ZooKeeper does not look at the id (of
+# "auth", and of no scheme).
+_WITHOUT_IDS = [
+    wire.pack_acls(entries)
+    for entries in (
+        [(31, "world", None)],
+        [(31, "world", "anyone"), (31, "ip", None)],
+        [(31, "digest", None), (31, "world", "anyone")],
+        [(31, "auth", None)],
+        [(31, None, None)],
+    )
+]
+
+
+def _without_ids() -> Iterator[tuple[str, int, bytes]]:
+    """Requests whose ACLs have no ids: cut at every byte behind the beginning of the ACL, and whole."""
+    for acl in _WITHOUT_IDS:
+        for name, opcode, body in (
+            ("create", wire.CREATE, _create("/x", 0, acl)),
+            ("create2, null path", wire.CREATE2, _create(None, 0, acl)),
+            ("container", wire.CREATE_CONTAINER, _create("/x", 4, acl)),
+            ("TTL node", wire.CREATE_TTL, _create("/x", 5, acl) + _TTL),
+            ("setACL", wire.SET_ACL, _set_acl("/missing", acl)),
+            ("multi", wire.MULTI, _multi((wire.SET_DATA, _set("/a")), (wire.CREATE, _create("/x", 0, acl)))),
+        ):
+            for size in range(body.index(acl), len(body) + 1):
+                yield f"{name}, {acl!r}, {len(body) - size} bytes cut", opcode, body[:size]
+
+
 class Taken(NamedTuple):
     """What a step was answered, which zxid that showed, and how many it took."""
 
@@ -177,7 +206,7 @@ def _play(port: int) -> Iterator[Taken]:
     history = _History(port)
     connection, session = history.session()
     yield history.taken("a session begins")
-    for step, opcode, body in STEPS:
+    for step, opcode, body in (*STEPS, *_without_ids()):
         yield history.taken(step, history.ask(connection, opcode, body))
     connection.close()
     connection, again = history.session(session=session.id, password=session.password)

@@ -13,7 +13,7 @@ import time
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-Acls = Sequence[tuple[int, str, str]]
+Acls = Sequence[tuple[int, str | None, str | None]]
 
 CREATE, DELETE, EXISTS, GET_DATA, SET_DATA, GET_ACL, SET_ACL, GET_CHILDREN, SYNC = range(1, 10)
 PING, GET_CHILDREN2, CHECK, MULTI, CREATE2 = 11, 12, 13, 14, 15

@@ -16,7 +16,7 @@ from proof.fuzzing.target import Target, Wrong
 from proof.fuzzing.targets.pieces import Pieces, cut, same
 from proxy.frontend import proxy_protocol
 from proxy.state.ops import EXTENDED
-from proxy.state.ops.unreadable import NullAcl
+from proxy.state.ops.unreadable import NullAcl, is_refused_at_once
 
 
 def _frames(framer: Framer | OpeningFramer, chunks: Iterator[bytes]) -> tuple[list[bytes], int | None]:
@@ -104,6 +104,13 @@ def request(data: bytes) -> None:
         "behind other bytes", _shifted(found, 8), _outcome(lambda: operation.decode(b"8 before" + packet, 8))
     )
     if opcode in _TWINS:
+        if found is NullId:
+            # The decoder stops at the id, but what is cut behind it must not take a zxid.
+            same(
+                "cut",
+                is_refused_at_once(opcode, NullId(), b"8 before" + packet, 8),
+                expected is MalformedPacket,
+            )
         _compare(found, expected)
 
 
@@ -124,7 +131,6 @@ def _outcome(decode: Callable[[], Any]) -> Any:
 def _compare(found: Any, expected: Any) -> None:
     """A write's fields, or its error, against what the declaration has read."""
     if isinstance(expected, type):
-        # Behind an ACL's null id nothing is read any more: what is cut there is found out by the declaration.
         same("an error", MalformedPacket if found is NullId else found, expected)
         return
     fields = [value for name, value in _plain(expected).items()]

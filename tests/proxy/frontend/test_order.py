@@ -5,7 +5,7 @@ import struct
 import pytest
 
 from codec.constants import ErrorCode, EventType, OpCode
-from codec.jute import OPEN_TO_ALL, pack_string
+from codec.jute import INT, NULL, OPEN_TO_ALL, pack_string
 from proxy.state.auth.digest import digest_identity
 from tests.proxy import packets
 from tests.proxy.frontend.paper import INCARNATION, SESSION, Client, established
@@ -64,6 +64,20 @@ def test_a_write_that_cannot_be_read_keeps_its_place(client: Client) -> None:
     client.send(packets.request(4, OpCode.CREATE, b"\0\0"))
     assert [(reply.xid, reply.err) for reply in client.replies()] == [(4, ErrorCode.MARSHALLING_ERROR)]
     assert not client.transport.is_closed()
+
+
+def test_a_write_that_is_cut_behind_a_null_id_is_refused_without_the_log(client: Client) -> None:
+    acl = INT.pack(1) + INT.pack(31) + pack_string("ip") + NULL
+    whole = packets.request(1, OpCode.CREATE, pack_string("/x") + NULL + acl + INT.pack(0))
+    cut = packets.request(2, OpCode.CREATE, pack_string("/x") + NULL + acl + b"\0\0\0")
+    before = client.host.machine.zxid
+    client.send(cut)
+    assert client.host.pending == []
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [(2, ErrorCode.MARSHALLING_ERROR)]
+    client.send(whole)
+    client.commit()
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.MARSHALLING_ERROR)]
+    assert client.host.machine.zxid == before + 1
 
 
 @pytest.mark.parametrize("opcode", [OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.SET_WATCHES])

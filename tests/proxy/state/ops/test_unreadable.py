@@ -2,9 +2,12 @@
 
 import pytest
 
+from codec import records
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket, NullId, NullString
-from proxy.state.ops.unreadable import NullAcl, code_of, spends_zxid
+from codec.jute import INT, NULL, pack_buffer, pack_string
+from proxy.state.ops import EXTENDED
+from proxy.state.ops.unreadable import NullAcl, code_of, is_refused_at_once, spends_zxid
 
 CUT, NULL_PATH, NULL_ID, NULL_ACL = MalformedPacket(), NullString("", 0), NullId(), NullAcl()
 
@@ -22,6 +25,40 @@ def test_what_spends_a_zxid(opcode: int, spend: tuple[MalformedPacket, ...]) -> 
     """As measured on ZooKeeper 3.9.5: tests/compat/test_zxids.py."""
     everything = (CUT, NULL_PATH, NULL_ID, NULL_ACL)
     assert tuple(error for error in everything if spends_zxid(opcode, error)) == spend
+
+
+_FIELDS = {
+    "path": pack_string("/a"),
+    "data": pack_buffer(b"data"),
+    "acl": INT.pack(2) + (INT.pack(31) + pack_string("ip") + NULL) * 2,
+    "flags": INT.pack(0),
+    "version": INT.pack(-1),
+    "ttl": bytes(8),
+}
+_WITH_ACL = {
+    int(opcode): [field.name for field in declaration.subcons]
+    for opcode, declaration in (*records.REQUESTS.items(), *records.KEEPER_REQUESTS.items())
+    if opcode in EXTENDED.writes and "acl" in [field.name for field in declaration.subcons]
+}
+
+
+@pytest.mark.parametrize("opcode", _WITH_ACL)
+@pytest.mark.parametrize("path", [pack_string("/a"), NULL])
+def test_a_request_that_is_cut_behind_a_null_id_stays_out_of_the_log(opcode: int, path: bytes) -> None:
+    names = _WITH_ACL[opcode]
+    before = b"header"
+    whole = before + b"".join(path if name == "path" else _FIELDS[name] for name in names)
+    for size in range(whole.index(NULL, len(before) + len(path)) + len(NULL), len(whole) + 1):
+        packet = whole[:size]
+        with pytest.raises(NullId) as null:
+            EXTENDED.writes[opcode].decode(packet, len(before))
+        assert is_refused_at_once(opcode, null.value, packet, len(before)) is (size < len(whole))
+
+
+def test_a_multi_goes_through_the_log_also_when_it_is_cut() -> None:
+    assert not is_refused_at_once(OpCode.MULTI, NULL_ID, b"", 0)
+    assert not is_refused_at_once(OpCode.MULTI, CUT, b"", 0)
+    assert is_refused_at_once(OpCode.CREATE, CUT, b"", 0)
 
 
 @pytest.mark.parametrize("error", [CUT, NULL_PATH, NULL_ID, NULL_ACL])
