@@ -31,6 +31,7 @@ TICK_MS = 500
 _QUOTA = 96 << 20  # bytes
 _DISK = 512 << 20  # bytes: two segments of etcd's write-ahead log and a database of the quota, twice
 _SNAPSHOT_REQUESTS = 5_000
+PROXY_LEASE = 5  # seconds
 _DAYS = 30  # that a certificate is good for
 _PROXIES = "proxies"  # the name of the one certificate of all proxies
 _MNT_DETACH = 2
@@ -100,6 +101,7 @@ class TorturedProxy(PreparedServer):
             max_client_connections=0,
             max_session_timeout=40_000,
             snapshot_log_requests=_SNAPSHOT_REQUESTS,
+            proxy_lease=PROXY_LEASE,
         )
         self.host = name
         self._library = library

@@ -5,6 +5,7 @@ A round has a history of its own, so that memory is bounded and a mistake is fou
 
 import asyncio
 import random
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -26,9 +27,19 @@ from proof.history.calls import failure
 from proof.history.records import Event, Request
 from proof.simulation.clients import LOCKS, QUEUES, REGISTERS, Client
 from proof.torture.availability import Episode, measured
-from proof.torture.cluster import Cluster, TorturedProxy
+from proof.torture.cluster import PROXY_LEASE, Cluster
 from proof.torture.faults import Fault, Faults, mend
-from proof.torture.judge import Acknowledged, Seen, Verdict, differences, judge, questions, tree_of
+from proof.torture.judge import (
+    Acknowledged,
+    Exceptions,
+    Home,
+    Seen,
+    Verdict,
+    differences,
+    judge,
+    questions,
+    tree_of,
+)
 from proof.torture.observer import Observer
 from proof.torture.real import RealAddress, RealClock
 
@@ -44,6 +55,7 @@ _TIMEOUTS_MS = (3_000, 6_000, 12_000)
 _HOLDS = (1.0, 3.0, 6.0, 12.0)  # seconds that a fault goes on
 _QUIET = (1.0, 2.0)  # seconds between a recovery and the next fault
 _STALENESS = 10.0 + 5.0  # seconds: --max-staleness, and how often that is looked at
+_LOADED = re.compile(r"the state was loaded anew: zxid (0x[0-9a-f]+)")
 _DEATHS = 0.2  # of the episodes have a client die
 
 
@@ -94,7 +106,7 @@ class Round:
         self._episodes: list[Episode] = []
         self._addresses: list[RealAddress] = []
         self._direct: list[RealAddress] = []
-        self._loads = _loads(cluster)
+        self._homes: dict[int, list[Home]] = {}
         self._stall = 0.0
         clock.on_error = self._violate
         observer.on_expiry = self._expired
@@ -143,6 +155,7 @@ class Round:
         )
         client.think = _THINK
         client.on_reply = lambda *answered: self._answered(client, *answered)
+        client.on_session = self._came
         for wish in wishes:
             client.wish(wish)
         self._everybody.append(client)
@@ -163,6 +176,9 @@ class Round:
             self._reads[client.name].append(now)
         elif client.name in self._writes and isinstance(request, _WRITES) and not failure(reply):
             self._writes[client.name].append(now)
+
+    def _came(self, session: int, proxy: str) -> None:
+        self._homes.setdefault(session, []).append(Home(int(self._clock.now * 1e9), proxy))
 
     def _kill_client(self, group: asyncio.TaskGroup) -> None:
         client = self._random.choice(self._clients)
@@ -311,8 +327,12 @@ class Round:
             self._history,
             oracle,
             self._answers,
-            excused=set(self._observer.excused),
-            loads=_loads(self._cluster) != self._loads,
+            exceptions=Exceptions(
+                set(self._observer.excused),
+                PROXY_LEASE,
+                {proxy.host: loads_of(proxy.whole_log()) for proxy in self._cluster.proxies},
+                self._homes,
+            ),
             settle=not self._observer.lost,
             max_staleness=_STALENESS,
         )
@@ -344,12 +364,6 @@ def _recorder(answers: Seen) -> Callable[[int, Request, Reply], None]:
     return record
 
 
-def _loads(cluster: Cluster) -> list[int]:
-    """How often each proxy has loaded its state anew, as far as its log says."""
-    return [_reloads_of(proxy) for proxy in cluster.proxies]
-
-
-def _reloads_of(proxy: TorturedProxy) -> int:
-    return proxy.whole_log().count("loading the tree anew") + proxy.whole_log().count(
-        "the tree is loaded again"
-    )
+def loads_of(log: str) -> set[int]:
+    """The zxids of states that a proxy has loaded anew, as its log says."""
+    return {int(found[1], 16) for found in _LOADED.finditer(log)}
