@@ -51,7 +51,12 @@ _SETTLE_LIMIT = 150.0  # seconds until the sessions of dead clients are over, an
 _AUDIT_LIMIT = 60.0
 _POLL = 0.05
 _THINK = 0.1  # seconds between two bursts of a client's requests, on average
+_NEVER = 1e9
 _TIMEOUTS_MS = (3_000, 6_000, 12_000)
+# Clients that have an ephemeral node and then only send pings. Their timeout is so long that they stay where
+# they are while their proxy is paused or cut off, so that their sessions have to be carried over.
+_IDLE = 2
+_IDLE_TIMEOUT_MS = 24_000
 _HOLDS = (1.0, 3.0, 6.0, 12.0)  # seconds that a fault goes on
 _QUIET = (1.0, 2.0)  # seconds between a recovery and the next fault
 _STALENESS = 10.0 + 5.0  # seconds: --max-staleness, and how often that is looked at
@@ -98,6 +103,7 @@ class Round:
         self._random = clock.random(f"round {plan.number}")
         self._history = History()
         self._clients: list[Client] = []
+        self._idle: list[Client] = []
         self._everybody: list[Client] = []
         self._answers: list[Acknowledged] = []
         self._writes: dict[str, list[float]] = {}
@@ -122,6 +128,8 @@ class Round:
             for _ in range(self._plan.clients):
                 self._new_client(group)
             self._new_client(group, reads_only=True)
+            for _ in range(_IDLE):
+                self._new_idle(group)
             await self._recover(self._clock.now, "the start of the round")
             while (
                 self._clock.now < until or len(self._episodes) < self._plan.least
@@ -140,31 +148,39 @@ class Round:
         group: asyncio.TaskGroup,
         *,
         reads_only: bool = False,
-        address: RealAddress | None = None,
-        wishes: Sequence[Request] = (),
     ) -> Client:
-        name = f"round{self._plan.number}-client{len(self._everybody) + 1}"
+        client = self._client(self._addresses, self._random.choice(_TIMEOUTS_MS), reads_only=reads_only)
+        self._clients.append(client)
+        if not reads_only:
+            self._writes[client.name] = []
+        self._reads[client.name] = []
+        group.create_task(client.run())
+        return client
+
+    def _new_idle(self, group: asyncio.TaskGroup) -> None:
+        client = self._client(self._addresses, _IDLE_TIMEOUT_MS)
+        client.think = _NEVER
+        client.wish(Create(f"{LOCKS}/{client.name}", ephemeral=True))
+        client.urge()
+        self._idle.append(client)
+        group.create_task(client.run())
+
+    def _client(
+        self, addresses: Sequence[RealAddress], timeout_ms: int, *, reads_only: bool = False
+    ) -> Client:
         client = Client(
             self._clock,
             asyncio.get_running_loop(),
-            name,
-            self._addresses if address is None else [address],
+            f"round{self._plan.number}-client{len(self._everybody) + 1}",
+            addresses,
             self._history,
-            self._random.choice(_TIMEOUTS_MS),
+            timeout_ms,
             reads_only=reads_only,
         )
         client.think = _THINK
         client.on_reply = lambda *answered: self._answered(client, *answered)
         client.on_session = self._came
-        for wish in wishes:
-            client.wish(wish)
         self._everybody.append(client)
-        if address is None:
-            self._clients.append(client)
-            if not reads_only:
-                self._writes[name] = []
-            self._reads[name] = []
-        group.create_task(client.run())
         return client
 
     def _answered(self, client: Client, session: int, request: Request, reply: Reply) -> None:
@@ -276,11 +292,13 @@ class Round:
 
     async def _finish(self) -> None:
         """Close all sessions, and wait for those of dead clients."""
-        for client in self._clients:
+        clients = [*self._clients, *self._idle]
+        for client in clients:
             client.retire()
-        if not await self._until(lambda: not any(client.session for client in self._clients)):
+            client.urge()
+        if not await self._until(lambda: not any(client.session for client in clients)):
             self._violate("clients could not close their sessions")
-        for client in self._clients:
+        for client in clients:
             client.stopped = True
         if not await self._until(lambda: not self._observer.oracle.machine.sessions):
             left = [hex(session) for session in self._observer.oracle.machine.sessions]
@@ -309,9 +327,12 @@ class Round:
                     self._violate(f"{address.name} does not answer the audit")
                     break
                 wishes = [Sync(), *questions(paths), CloseSession()]
-                client = self._new_client(group, reads_only=True, address=address, wishes=wishes)
+                client = self._client([address], self._random.choice(_TIMEOUTS_MS), reads_only=True)
+                for wish in wishes:
+                    client.wish(wish)
                 client.on_reply = _recorder(answers)
                 client.retire()
+                group.create_task(client.run())
                 await self._until(partial(_is_through, client), _AUDIT_LIMIT)
                 client.stopped = True
         last = max((answer.reply.zxid or 0 for answer in self._answers), default=0)
