@@ -8,14 +8,15 @@ messages.
 import zlib
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
+from typing import Any
 
 from codec.constants import OpCode
-from codec.packets import REPLY_HEADER, REQUEST_HEADER
-from codec.records import REQUESTS, RESPONSES
+from codec.packets import REPLY_HEADER, REQUEST_HEADER, STAT_NAMES
+from codec.records import KEEPER_REQUESTS, REQUESTS, RESPONSES, encode
 from pipeline.formats import log
 from pipeline.formats.compression import BytesSource
 from proof.fuzzing.mutate import MOST_BYTES
-from proof.fuzzing.targets import connection, machine
+from proof.fuzzing.targets import calls, connection, machine
 from proof.fuzzing.targets.clients import index_of
 from proof.fuzzing.targets.pieces import pack_pieces
 from proof.fuzzing.targets.storage import json_seed
@@ -50,6 +51,31 @@ def _requests() -> Iterator[tuple[int, bytes]]:
             _, opcode = REQUEST_HEADER.unpack_from(frame)
             if opcode in REQUESTS:
                 yield opcode, frame[REQUEST_HEADER.size :]
+
+
+# Values of all fields that requests have, by name.
+_FIELDS: dict[str, Any] = {
+    **dict.fromkeys(("path", "prefixPath"), "/a"),
+    **dict.fromkeys(("data", "auth", "token"), b"data"),
+    **dict.fromkeys(("flags", "mode", "filter", "curConfigId", "relativeZxid"), 0),
+    **dict.fromkeys(("limit", "ttl"), 100),
+    "version": -1,
+    "stat": dict.fromkeys(STAT_NAMES, 0),
+    "type": 3,
+    **dict.fromkeys(("watch", "withStat", "withData"), True),
+    **dict.fromkeys(("joiningServers", "leavingServers", "newMembers"), None),
+    "acl": [{"perms": 31, "id": {"scheme": "world", "id": "anyone"}}],
+    "scheme": "digest",
+}
+
+
+def _declared() -> Iterator[bytes]:
+    """A step of each request of simple fields (no multi, no lists): of a node, and of missing ones."""
+    for opcode, declaration in (*REQUESTS.items(), *KEEPER_REQUESTS.items()):
+        if all(field.name in _FIELDS for field in declaration.subcons):
+            for path in ("/a", "/a/new", "/missing/x"):
+                body = encode(declaration, {**_FIELDS, "path": path})
+                yield bytes([index_of(opcode)]) + pack_pieces([body])
 
 
 def _framed(frames: list[bytes]) -> bytes:
@@ -138,7 +164,13 @@ def _connections() -> Iterator[bytes]:
         for start in range(0, len(steps), 5):
             yield bytes([connection.REQUESTS]) + b"".join(steps[start : start + 5])
         yield bytes([connection.NOISE]) + _framed(sent[:3])
+        yield bytes([connection.GRANTED]) + _framed([session[0][1], *sent[:4]])
     yield bytes([connection.OPENING]) + b"ruok"
+    declared = list(_declared())
+    for start in range(0, len(declared), 8):
+        some = b"".join(declared[start : start + 8])
+        yield bytes([connection.REQUESTS]) + some
+        yield bytes([connection.KEEPER]) + declared[0] + some
 
 
 def _proxys() -> Iterator[tuple[int, bytes]]:
@@ -271,32 +303,89 @@ def _watches() -> Iterator[bytes]:
     yield pack_pieces([pb.WatchResponse(canceled=True, compact_revision=7).SerializeToString()])
 
 
+# What Go's gRPC server sends.
+_STATUS = b"\x40\x0bgrpc-status\x010"
+_HEAD = b"\x88\x5f\x10application/grpc"
+_MESSAGE = b"\0" + (3).to_bytes(4, "big") + b"abc"
+
+
+def _frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
+
+
+_SETTINGS = _frame(4, 0, 0, b"\0\5\0\0\x40\0") + _frame(4, 1, 0) + _frame(8, 0, 0, b"\0\1\0\0")
+
+
 def _http2() -> Iterator[bytes]:
-    """Go's gRPC server: settings, window updates, a ping, headers, a message, trailers."""
-
-    def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
-        return len(payload).to_bytes(3, "big") + bytes([kind, flags]) + stream.to_bytes(4, "big") + payload
-
-    settings = frame(4, 0, 0, b"\0\5\0\0\x40\0") + frame(4, 1, 0) + frame(8, 0, 0, b"\0\1\0\0")
-    ping = frame(6, 0, 0, b"12345678") + frame(6, 1, 0, bytes(8))
-    head = b"\x88\x5f\x10application/grpc"
-    done = b"\x40\x0bgrpc-status\x010"
+    """Settings, window updates, a ping, headers, a message, trailers."""
+    ping = _frame(6, 0, 0, b"12345678") + _frame(6, 1, 0, bytes(8))
     refused = b"\x40\x0bgrpc-status\x015\x40\x0cgrpc-message\x03%41"
-    message = b"\0" + (3).to_bytes(4, "big") + b"abc"
+    yield _SETTINGS + ping + b"".join(_answer(stream) for stream in (1, 3))
+    yield _SETTINGS + _frame(1, 5, 1, refused) + _frame(3, 0, 3, b"\0\0\0\x08") + _frame(7, 0, 0, bytes(8))
     yield (
-        settings
-        + ping
-        + b"".join(
-            frame(1, 4, stream, head) + frame(0, 0, stream, message) + frame(1, 5, stream, done)
-            for stream in (1, 3)
-        )
+        _frame(1, 1, 1, _STATUS[:5])
+        + _frame(9, 4, 1, _STATUS[5:])
+        + _frame(0, 9, 3, b"\2" + _MESSAGE + b"\0\0")
     )
-    yield settings + frame(1, 5, 1, refused) + frame(3, 0, 3, b"\0\0\0\x08") + frame(7, 0, 0, bytes(8))
-    yield frame(1, 1, 1, done[:5]) + frame(9, 4, 1, done[5:]) + frame(0, 9, 3, b"\2" + message + b"\0\0")
     yield (
-        frame(1, 0x2D, 1, b"\1\0\0\0\0\x10" + done + b"\0")
-        + frame(8, 0, 3, b"\0\0\0\1")
-        + frame(99, 0, 0, b"x")
+        _frame(1, 0x2D, 1, b"\1\0\0\0\0\x10" + _STATUS + b"\0")
+        + _frame(8, 0, 3, b"\0\0\0\1")
+        + _frame(99, 0, 0, b"x")
+    )
+
+
+def _answer(stream: int) -> bytes:
+    return _frame(1, 4, stream, _HEAD) + _frame(0, 0, stream, _MESSAGE) + _frame(1, 5, stream, _STATUS)
+
+
+def _http2_calls() -> Iterator[bytes]:
+    """Requests, a stream, and what a server says to them; large messages, and time that passes."""
+
+    def server(data: bytes) -> bytes:
+        return bytes([calls.SERVER]) + pack_pieces([data])
+
+    request, stream = bytes([calls.REQUEST, 1]), bytes([calls.STREAM])
+    write, cancel = bytes([calls.WRITE, 0, 1]), bytes([calls.CANCEL, 0])
+    second = bytes([calls.TIME, 4])
+    hello = server(_SETTINGS)
+    yield (
+        hello
+        + request
+        + server(_answer(1))
+        + stream
+        + write
+        + server(_answer(3))
+        + request
+        + server(_answer(5))
+    )
+    yield hello + stream + server(_frame(1, 4, 1, _HEAD) + _frame(0, 0, 1, _MESSAGE * 3)) + cancel + write
+    yield hello + request + second * 3 + request + second * 4 + server(_answer(3)) + second
+    # No room for it in the window, nor in a frame; then there is.
+    more = server(_frame(8, 0, 0, b"\0\1\0\0")) + server(_frame(8, 0, 1, b"\0\1\0\0"))
+    yield (
+        bytes([calls.REQUEST, 250]) * 2 + more + server(_frame(4, 0, 0, b"\0\4\0\2\0\0")) + server(_answer(1))
+    )
+    # Nobody answers: a ping goes out, and then it is given up; the first one is answered.
+    yield hello + stream + bytes([calls.TIME, 28]) + server(_frame(6, 1, 0, bytes(8))) + second * 12
+    # A stream that ends before its client has said its last word, and pings in between.
+    yield (
+        hello
+        + stream
+        + write
+        + server(_frame(6, 0, 0, b"12345678"))
+        + second
+        + server(_frame(0, 1, 1))
+        + write
+    )
+    yield hello + request * 3 + server(_frame(7, 0, 0, b"\0\0\0\3" + bytes(4))) + request + server(_answer(1))
+    # A listener that does not take a message, and calls to an address that speaks HTTP, but no gRPC.
+    yield hello + stream + server(_frame(0, 0, 1, b"\0\0\0\0\2!!" + _MESSAGE)) + write
+    yield (
+        hello
+        + request
+        + server(_frame(1, 5, 1, b"\x8d"))
+        + stream
+        + server(_frame(3, 0, 3, bytes(4)) + b"\xff" * 9)
     )
 
 
@@ -357,6 +446,7 @@ _SEEDS: Mapping[str, Callable[[], Iterator[bytes]]] = {
     "txn-answer": _txns,
     "watch-stream": _watches,
     "http2": _http2,
+    "http2-calls": _http2_calls,
     "log": _logs,
     "transaction": _log_entries,
     "snapshot": _snapshots,

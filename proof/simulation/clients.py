@@ -121,6 +121,8 @@ class Client:
         self.timeout = timeout_ms / 1000
         #: Gets each acknowledged reply: session, request, reply.
         self.on_reply: Callable[[int, Request, Reply], None] = lambda _session, _request, _reply: None
+        #: Is told of each session that it opens or goes on with, and the address's name.
+        self.on_session: Callable[[int, str], None] = lambda _session, _proxy: None
         self._timeout_ms = timeout_ms
         self._proxies = list(proxies)
         self._history = history
@@ -232,6 +234,7 @@ class Client:
             self._history.opened(now, session, timeout_ms, self.name)
             self.sessions += 1
             self._note(f"opens session {session:#x} at {proxy.name}")
+        self.on_session(session, proxy.name)
         self.session, self._password = session, password
         self.timeout = timeout_ms / 1000
         self._heard = self._sent = self._pinged = self.connected_at = self.world.now

@@ -9,6 +9,7 @@ import ctypes
 import http.client
 import json
 import os
+import re
 import shutil
 import subprocess
 import tempfile
@@ -31,6 +32,8 @@ TICK_MS = 500
 _QUOTA = 96 << 20  # bytes
 _DISK = 512 << 20  # bytes: two segments of etcd's write-ahead log and a database of the quota, twice
 _SNAPSHOT_REQUESTS = 5_000
+_REGISTERED = re.compile(r" registered as ([0-9a-f]+)$", re.MULTILINE)
+PROXY_LEASE = 5  # seconds
 _DAYS = 30  # that a certificate is good for
 _PROXIES = "proxies"  # the name of the one certificate of all proxies
 _MNT_DETACH = 2
@@ -100,6 +103,7 @@ class TorturedProxy(PreparedServer):
             max_client_connections=0,
             max_session_timeout=40_000,
             snapshot_log_requests=_SNAPSHOT_REQUESTS,
+            proxy_lease=PROXY_LEASE,
         )
         self.host = name
         self._library = library
@@ -131,11 +135,23 @@ class TorturedProxy(PreparedServer):
         """The log of all of its lives."""
         return self.log_path.read_text(errors="replace")
 
+    def successors(self, incarnation: str) -> list[str]:
+        """The later incarnations of the process that had this one, as far as it is the one that runs now."""
+        with self.log_path.open("rb") as log:
+            log.seek(self._log_start)
+            return later_incarnations(log.read().decode(errors="replace"), incarnation)
+
     def set_clock(self, seconds: int) -> None:
         """The host's date is ahead by this, or behind; it shows within a second."""
         fresh = self._clock.with_suffix(".new")
         fresh.write_text(f"{seconds:+d}\n")
         fresh.replace(self._clock)
+
+
+def later_incarnations(log: str, incarnation: str) -> list[str]:
+    """What a proxy has registered as behind this incarnation; nothing if it never was that."""
+    names = _REGISTERED.findall(log)
+    return names[names.index(incarnation) + 1 :] if incarnation in names else []
 
 
 class Abilities(NamedTuple):

@@ -1,13 +1,14 @@
 """What a round's history, the log and the proxies' trees must agree on. Pure.
 
 Outcomes of requests without an answer are taken from the log (`exactly_once`), so that the checker has
-nothing to guess. Two kinds of finding are set aside, as in the simulation, and counted: the end of a session
-whose proxy had lost its lease (its timeout counts from that proxy's keep-alives), and watch events that a
-proxy gave after it had loaded its state anew (at the zxid of that state).
+nothing to guess. Two kinds of finding are set aside and counted, each only for the sessions and zxids that
+it is about: the early end of a session whose proxy had lost its lease (its timeout counts from that proxy's
+keep-alives, which the history does not know), and watch events of a state that the session's own proxy loaded
+anew (they tell what it missed, at the zxid of that state).
 """
 
-from bisect import bisect_left
-from collections.abc import Mapping, Sequence
+from bisect import bisect_left, bisect_right
+from collections.abc import Collection, Mapping, Sequence
 from typing import NamedTuple
 
 from proof.history import (
@@ -22,14 +23,68 @@ from proof.history import (
     Violation,
     check,
 )
-from proof.history.calls import failure
-from proof.history.records import Create, Event, Replied, Request
+from proof.history.calls import failure, take_apart
+from proof.history.records import Create, Event, Record, Replied, Request, Write
 from proof.simulation.exactly_once import Logged, settled
 from proof.simulation.oracle import Oracle
 from proxy.state.machine import Machine
 
 _JUST_BEFORE = 1_000  # nanoseconds: less than any answer takes, and more than a float of seconds is off by
-_TOLD_BY_LOADS = ("watch without change", "session order")
+
+
+class Home(NamedTuple):
+    """Where a session is, from a time of the history on."""
+
+    since: int
+    proxy: str
+
+
+class Exceptions(NamedTuple):
+    """What the proxies are known to have done that histories cannot show."""
+
+    orphans: Collection[int] = ()
+    """Sessions that ended because their proxies' leases had."""
+    lease: float = 0.0
+    """Of a proxy, in seconds."""
+    loads: Mapping[str, Collection[int]] = {}
+    """By proxy the zxids of states that it has loaded anew."""
+    homes: Mapping[int, Sequence[Home]] = {}
+    """By session, in the order of time."""
+
+    def explain(self, violation: Violation, records: Sequence[Record]) -> bool:
+        """Whether it is no broken promise. `records`: the history that was checked."""
+        if violation.rule == "lifetime":
+            return self._is_orphans(records, violation.records[-1])
+        if violation.rule == "watch without change":
+            event = records[violation.records[-1]]
+            return isinstance(event, Event) and self._is_of_a_load(event)
+        return False
+
+    def _is_orphans(self, records: Sequence[Record], place: int) -> bool:
+        """Whether a session's end at this place is as late as it must be in any case.
+
+        Its proxy had its lease when it wrote last, and at most the length of a lease before had told etcd so.
+        """
+        ends = {
+            session.expired: session
+            for session in take_apart(list(records)).sessions.values()
+            if session.id in self.orphans
+        }
+        session = ends.get(place)
+        if session is None:
+            return False
+        written = [
+            records[call.invoked].time
+            for call in session.calls
+            if call.changed and isinstance(call.request, Write)
+        ]
+        earliest = max(written, default=0) + session.timeout_ms * 1_000_000 - int(self.lease * 1e9)
+        return records[place].time >= earliest
+
+    def _is_of_a_load(self, event: Event) -> bool:
+        homes = self.homes.get(event.session, ())
+        place = bisect_right(homes, event.time, key=lambda home: home.since) - 1
+        return place >= 0 and event.zxid in self.loads.get(homes[place].proxy, ())
 
 
 class Acknowledged(NamedTuple):
@@ -64,21 +119,19 @@ def judge(
     oracle: Oracle,
     answers: Sequence[Acknowledged],
     *,
-    excused: set[int],
-    loads: bool,
+    exceptions: Exceptions,
     settle: bool,
     max_staleness: float,
 ) -> Verdict:
-    """Judge one round. `loads`: a proxy has loaded its state anew. `settle`: the log was seen as a whole."""
+    """Judge one round. `settle`: the log was seen as a whole."""
     found: list[str] = [f"log: {violation}" for violation in oracle.violations]
     if settle:
         history = settled(history, _as_seen(history, oracle.writes), found.append)
         found += _unlogged(oracle, answers)
         found += _stale(oracle, answers, max_staleness)
-    orphans = tuple(f"session {session:#x} " for session in excused)
     aside = 0
-    for violation in check(history, excused):
-        if _is_excused(violation, orphans, loads=loads):
+    for violation in check(history, exceptions.orphans):
+        if exceptions.explain(violation, history.records):
             aside += 1
         else:
             found.append(f"history: {violation.rule}: {violation.message}")
@@ -107,12 +160,6 @@ def _as_seen(history: History, writes: Mapping[int, list[Logged]]) -> dict[int, 
         return entry._replace(time=min(entry.time, (times[place] - _JUST_BEFORE) / 1e9))
 
     return {session: [moved(entry) for entry in entries] for session, entries in writes.items()}
-
-
-def _is_excused(violation: Violation, orphans: tuple[str, ...], *, loads: bool) -> bool:
-    if violation.rule == "lifetime":
-        return violation.message.startswith(orphans) if orphans else False
-    return loads and violation.rule in _TOLD_BY_LOADS
 
 
 def _unlogged(oracle: Oracle, answers: Sequence[Acknowledged]) -> list[str]:

@@ -48,6 +48,8 @@ class Observer:
         self._revision = 0
         self._living: dict[str, bytes] = {}  # keys by incarnation
         self._gone: set[str] = set()
+        #: The later incarnations of the process that had one, of all proxies.
+        self.successors: Callable[[str], Sequence[str]] = lambda _incarnation: ()
         #: Is told of a session that ends without its client's wish.
         self.on_expiry: Callable[[int], None] = lambda _session: None
         #: Sessions that ended because their proxy's lease had: their time counts from its keep-alives.
@@ -86,7 +88,7 @@ class Observer:
 
     def _stand_at(self, loaded: Loaded) -> None:
         self.oracle = Oracle(self._clock, loaded.cluster_id)
-        self.oracle.on_expiry = self._expired
+        self.oracle.on_expiry = self.expired
         self.oracle.begin(loaded.machine)
         self._take_in(loaded.caught)
         self.oracle.forget()
@@ -139,12 +141,20 @@ class Observer:
             if kind is not Kind.PROXY:
                 continue
             if event.type == DELETE:
-                self._living.pop(incarnation, None)
-                self._gone.add(incarnation)
+                self.note_gone(incarnation)
             else:
                 self._living[incarnation] = event.kv.key
 
-    def _expired(self, session: int, holder: str) -> None:
-        if holder in self._gone:
+    def note_gone(self, incarnation: str) -> None:
+        """A proxy's key is gone."""
+        self._living.pop(incarnation, None)
+        self._gone.add(incarnation)
+
+    def expired(self, session: int, holder: str) -> None:
+        """The log ends a session, which its sender expects to be held by an incarnation."""
+        # What a new incarnation appends first is that it takes over the sessions of the old one. Where it has
+        # appended anything, they are not without a proxy.
+        applied = self.oracle.machine.applied
+        if holder in self._gone and not any(applied.get(name) for name in self.successors(holder)):
             self.excused.add(session)
         self.on_expiry(session)

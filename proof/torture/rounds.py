@@ -5,6 +5,7 @@ A round has a history of its own, so that memory is bounded and a mistake is fou
 
 import asyncio
 import random
+import re
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -26,9 +27,19 @@ from proof.history.calls import failure
 from proof.history.records import Event, Request
 from proof.simulation.clients import LOCKS, QUEUES, REGISTERS, Client
 from proof.torture.availability import Episode, measured
-from proof.torture.cluster import Cluster, TorturedProxy
+from proof.torture.cluster import PROXY_LEASE, Cluster
 from proof.torture.faults import Fault, Faults, mend
-from proof.torture.judge import Acknowledged, Seen, Verdict, differences, judge, questions, tree_of
+from proof.torture.judge import (
+    Acknowledged,
+    Exceptions,
+    Home,
+    Seen,
+    Verdict,
+    differences,
+    judge,
+    questions,
+    tree_of,
+)
 from proof.torture.observer import Observer
 from proof.torture.real import RealAddress, RealClock
 
@@ -40,10 +51,16 @@ _SETTLE_LIMIT = 150.0  # seconds until the sessions of dead clients are over, an
 _AUDIT_LIMIT = 60.0
 _POLL = 0.05
 _THINK = 0.1  # seconds between two bursts of a client's requests, on average
+_NEVER = 1e9
 _TIMEOUTS_MS = (3_000, 6_000, 12_000)
+# Clients that have an ephemeral node and then only send pings. Their timeout is so long that they stay where
+# they are while their proxy is paused or cut off, so that their sessions have to be carried over.
+_IDLE = 2
+_IDLE_TIMEOUT_MS = 24_000
 _HOLDS = (1.0, 3.0, 6.0, 12.0)  # seconds that a fault goes on
 _QUIET = (1.0, 2.0)  # seconds between a recovery and the next fault
 _STALENESS = 10.0 + 5.0  # seconds: --max-staleness, and how often that is looked at
+_LOADED = re.compile(r"the state was loaded anew: zxid (0x[0-9a-f]+)")
 _DEATHS = 0.2  # of the episodes have a client die
 
 
@@ -86,6 +103,7 @@ class Round:
         self._random = clock.random(f"round {plan.number}")
         self._history = History()
         self._clients: list[Client] = []
+        self._idle: list[Client] = []
         self._everybody: list[Client] = []
         self._answers: list[Acknowledged] = []
         self._writes: dict[str, list[float]] = {}
@@ -94,7 +112,7 @@ class Round:
         self._episodes: list[Episode] = []
         self._addresses: list[RealAddress] = []
         self._direct: list[RealAddress] = []
-        self._loads = _loads(cluster)
+        self._homes: dict[int, list[Home]] = {}
         self._stall = 0.0
         clock.on_error = self._violate
         observer.on_expiry = self._expired
@@ -110,6 +128,8 @@ class Round:
             for _ in range(self._plan.clients):
                 self._new_client(group)
             self._new_client(group, reads_only=True)
+            for _ in range(_IDLE):
+                self._new_idle(group)
             await self._recover(self._clock.now, "the start of the round")
             while (
                 self._clock.now < until or len(self._episodes) < self._plan.least
@@ -128,30 +148,39 @@ class Round:
         group: asyncio.TaskGroup,
         *,
         reads_only: bool = False,
-        address: RealAddress | None = None,
-        wishes: Sequence[Request] = (),
     ) -> Client:
-        name = f"round{self._plan.number}-client{len(self._everybody) + 1}"
+        client = self._client(self._addresses, self._random.choice(_TIMEOUTS_MS), reads_only=reads_only)
+        self._clients.append(client)
+        if not reads_only:
+            self._writes[client.name] = []
+        self._reads[client.name] = []
+        group.create_task(client.run())
+        return client
+
+    def _new_idle(self, group: asyncio.TaskGroup) -> None:
+        client = self._client(self._addresses, _IDLE_TIMEOUT_MS)
+        client.think = _NEVER
+        client.wish(Create(f"{LOCKS}/{client.name}", ephemeral=True))
+        client.urge()
+        self._idle.append(client)
+        group.create_task(client.run())
+
+    def _client(
+        self, addresses: Sequence[RealAddress], timeout_ms: int, *, reads_only: bool = False
+    ) -> Client:
         client = Client(
             self._clock,
             asyncio.get_running_loop(),
-            name,
-            self._addresses if address is None else [address],
+            f"round{self._plan.number}-client{len(self._everybody) + 1}",
+            addresses,
             self._history,
-            self._random.choice(_TIMEOUTS_MS),
+            timeout_ms,
             reads_only=reads_only,
         )
         client.think = _THINK
         client.on_reply = lambda *answered: self._answered(client, *answered)
-        for wish in wishes:
-            client.wish(wish)
+        client.on_session = self._came
         self._everybody.append(client)
-        if address is None:
-            self._clients.append(client)
-            if not reads_only:
-                self._writes[name] = []
-            self._reads[name] = []
-        group.create_task(client.run())
         return client
 
     def _answered(self, client: Client, session: int, request: Request, reply: Reply) -> None:
@@ -163,6 +192,9 @@ class Round:
             self._reads[client.name].append(now)
         elif client.name in self._writes and isinstance(request, _WRITES) and not failure(reply):
             self._writes[client.name].append(now)
+
+    def _came(self, session: int, proxy: str) -> None:
+        self._homes.setdefault(session, []).append(Home(int(self._clock.now * 1e9), proxy))
 
     def _kill_client(self, group: asyncio.TaskGroup) -> None:
         client = self._random.choice(self._clients)
@@ -260,11 +292,13 @@ class Round:
 
     async def _finish(self) -> None:
         """Close all sessions, and wait for those of dead clients."""
-        for client in self._clients:
+        clients = [*self._clients, *self._idle]
+        for client in clients:
             client.retire()
-        if not await self._until(lambda: not any(client.session for client in self._clients)):
+            client.urge()
+        if not await self._until(lambda: not any(client.session for client in clients)):
             self._violate("clients could not close their sessions")
-        for client in self._clients:
+        for client in clients:
             client.stopped = True
         if not await self._until(lambda: not self._observer.oracle.machine.sessions):
             left = [hex(session) for session in self._observer.oracle.machine.sessions]
@@ -293,9 +327,12 @@ class Round:
                     self._violate(f"{address.name} does not answer the audit")
                     break
                 wishes = [Sync(), *questions(paths), CloseSession()]
-                client = self._new_client(group, reads_only=True, address=address, wishes=wishes)
+                client = self._client([address], self._random.choice(_TIMEOUTS_MS), reads_only=True)
+                for wish in wishes:
+                    client.wish(wish)
                 client.on_reply = _recorder(answers)
                 client.retire()
+                group.create_task(client.run())
                 await self._until(partial(_is_through, client), _AUDIT_LIMIT)
                 client.stopped = True
         last = max((answer.reply.zxid or 0 for answer in self._answers), default=0)
@@ -311,8 +348,12 @@ class Round:
             self._history,
             oracle,
             self._answers,
-            excused=set(self._observer.excused),
-            loads=_loads(self._cluster) != self._loads,
+            exceptions=Exceptions(
+                set(self._observer.excused),
+                PROXY_LEASE,
+                {proxy.host: loads_of(proxy.whole_log()) for proxy in self._cluster.proxies},
+                self._homes,
+            ),
             settle=not self._observer.lost,
             max_staleness=_STALENESS,
         )
@@ -344,12 +385,6 @@ def _recorder(answers: Seen) -> Callable[[int, Request, Reply], None]:
     return record
 
 
-def _loads(cluster: Cluster) -> list[int]:
-    """How often each proxy has loaded its state anew, as far as its log says."""
-    return [_reloads_of(proxy) for proxy in cluster.proxies]
-
-
-def _reloads_of(proxy: TorturedProxy) -> int:
-    return proxy.whole_log().count("loading the tree anew") + proxy.whole_log().count(
-        "the tree is loaded again"
-    )
+def loads_of(log: str) -> set[int]:
+    """The zxids of states that a proxy has loaded anew, as its log says."""
+    return {int(found[1], 16) for found in _LOADED.finditer(log)}

@@ -135,6 +135,9 @@ async def torture(cluster: Cluster, options: Options, tell: Callable[[Judged, li
     clock = RealClock(options.seed)
     faults = Faults(cluster, clock.random("faults"))
     observer = Observer(clock, [member.endpoint for member in cluster.members])
+    observer.successors = lambda incarnation: [
+        name for proxy in cluster.proxies for name in proxy.successors(incarnation)
+    ]
     await observer.start()
     following = asyncio.create_task(observer.run())  # noqa: TID251 - held until the end of this function
     totals, chooser = Totals(), Chooser(options.pairs)

@@ -406,6 +406,7 @@ class Log:
         own = self._applier.own
         zxid = self.machine.zxid
         self._applier.become(machine)
+        log.info("the state was loaded anew: zxid 0x%x in place of 0x%x", self.machine.zxid, zxid)
         self._wrong = False
         if restored or (own not in machine.applied and not self._follower.knows(own)):
             # Nobody can tell which of our requests count: the state has forgotten this incarnation, or is of

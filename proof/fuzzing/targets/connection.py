@@ -5,6 +5,7 @@ connection, and nothing else.
 """
 
 from collections.abc import Iterable
+from struct import Struct
 
 from codec.jute import INT
 from codec.packets import REQUEST_HEADER
@@ -13,41 +14,65 @@ from proof.fuzzing.targets.clients import opcode_at
 from proof.fuzzing.targets.pieces import Pieces, cut, same
 from tests.proxy.frontend.paper import Client, established
 
-# The first byte of an input: its other bytes come before a session is there, behind it, or are requests.
-OPENING, NOISE, REQUESTS = range(3)
+WIDE_HEADER = Struct(">qi")  # of a client that has asked for 64-bit xids
+# Keeper's handshake of version 11: the last byte is behind what the length in front of it counts.
+KEEPERS_HANDSHAKE = INT.pack(45) + INT.pack(11) + bytes(24) + INT.pack(16) + bytes(17) + b"\0"
+# The first byte of an input. Its other bytes come before a session is there, behind it, or are requests, of a
+# ZooKeeper client or one of Keeper; or they begin with the handshake of a session that is granted.
+OPENING, NOISE, REQUESTS, KEEPER, GRANTED = range(5)
+_KINDS = 5
 _MOST_REQUESTS = 60
 # Entries that the log may need for what a client has sent: some writes wait for what is before them.
 _MOST_ENTRIES = 2 * _MOST_REQUESTS
 
 
 def connection(data: bytes) -> None:
-    """Bytes of one of three kinds, in one chunk and in many."""
-    kind, rest = (data[0] if data else 0) % 3, data[1:]
+    """Bytes of one of these kinds, in one chunk and in many."""
+    kind, rest = (data[0] if data else 0) % _KINDS, data[1:]
     if kind == OPENING:
         same("of a new connection", _played(Client(), [rest]), _played(Client(), cut(rest)))
+    elif kind == GRANTED:
+        whole, many = (_played(Client(), chunks, grant=True) for chunks in ([rest], cut(rest)))
+        same("of a connection with its session", whole, many)
+    elif kind == KEEPER:
+        stream = _requests(rest, WIDE_HEADER)
+        same("replies", _played(_keepers(), [stream]), _played(_keepers(), cut(stream)))
     else:
-        stream = rest if kind == NOISE else _requests(rest)
+        stream = rest if kind == NOISE else _requests(rest, REQUEST_HEADER)
         same("replies", _played(established(), [stream]), _played(established(), cut(stream)))
 
 
-def _requests(data: bytes) -> bytes:
+def _keepers() -> Client:
+    """A client of ClickHouse Keeper with a session."""
+    client = Client()
+    client.send(KEEPERS_HANDSHAKE)
+    client.establish()
+    return client
+
+
+def _requests(data: bytes, header: Struct) -> bytes:
     """Each a byte for the opcode and the body as a piece."""
     pieces, stream = Pieces(data), b""
     for xid in range(_MOST_REQUESTS):
         if not pieces.rest:
             break
         opcode, _ = opcode_at(pieces.byte())
-        packet = REQUEST_HEADER.pack(xid, opcode) + pieces.piece()
+        packet = header.pack(xid, opcode) + pieces.piece()
         stream += INT.pack(len(packet)) + packet
     return stream
 
 
-def _played(client: Client, chunks: Iterable[bytes]) -> tuple[bytes, bool, int]:
-    """What the client was sent, whether it was closed, and how many asked for a session."""
+def _played(client: Client, chunks: Iterable[bytes], *, grant: bool = False) -> tuple[bytes, bool, int]:
+    """What the client was sent, whether it was closed, and how many asked for a session.
+
+    `grant`: whoever asks for one gets it.
+    """
     for chunk in chunks:
         if client.transport.is_closed():
             break
         client.send(chunk)
+        if grant and client.host.attached and client.connection.session is None:
+            client.establish()
     for _ in range(_MOST_ENTRIES):
         if not client.host.pending:
             break

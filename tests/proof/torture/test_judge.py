@@ -2,17 +2,23 @@
 
 import pytest
 
-from proof.history import GetData, History, Reply, SetData, Stat
+from proof.history import Create, Exists, GetData, History, Reply, SetData, Stat
+from proof.history.records import CREATED, Request
 from proof.simulation.exactly_once import Logged
 from proof.simulation.oracle import Done, Oracle
 from proof.simulation.packets import parts_of
-from proof.torture.judge import Acknowledged, Seen, Verdict, differences, judge
+from proof.torture.judge import Acknowledged, Exceptions, Home, Seen, Verdict, differences, judge
 from proof.torture.real import RealClock
+from proof.torture.rounds import loads_of
+from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
+from tests.proxy.log.proxies import Proxy, answered, until
 
 _SESSION = 5
 _SECOND = 1_000_000_000
 _STALENESS = 15.0
 _WRITE = SetData("/r/a", b"1")
+_READ = GetData("/r/a")
+NOTHING_KNOWN = Exceptions()
 
 
 @pytest.fixture
@@ -25,14 +31,16 @@ def _answer(zxid: int, *, read: bool = False, time: float = 100.0) -> Acknowledg
 
 
 def _verdict(
-    oracle: Oracle, *answers: Acknowledged, history: History | None = None, excused: int = 0
+    oracle: Oracle,
+    *answers: Acknowledged,
+    history: History | None = None,
+    exceptions: Exceptions = NOTHING_KNOWN,
 ) -> Verdict:
     return judge(
         history or History(),
         oracle,
         answers,
-        excused={excused},
-        loads=False,
+        exceptions=exceptions,
         settle=True,
         max_staleness=_STALENESS,
     )
@@ -69,16 +77,95 @@ def test_a_read_that_is_too_old_is_found(oracle: Oracle) -> None:
     assert found.startswith("staleness: ")
 
 
-def test_an_early_end_is_set_aside_only_for_a_session_whose_proxy_lost_its_lease(oracle: Oracle) -> None:
+def _ended_early(*sessions: int, at: int = 2 * _SECOND, request: Request = _READ) -> History:
+    """Sessions with timeouts of 6 s, whose last requests at 1 s were answered."""
     history = History()
-    history.opened(0, _SESSION, timeout_ms=6_000)
-    call = history.invoke(_SECOND, _SESSION, GetData("/r/a"))
-    history.reply(_SECOND + 1, call, Reply(-101, zxid=1))
-    history.expired(2 * _SECOND, _SESSION)
-    (found,) = _verdict(oracle, history=history).violations
+    for place, session in enumerate(sessions):
+        history.opened(place, session, timeout_ms=6_000)
+        call = history.invoke(_SECOND, session, request)
+        error = -101 if isinstance(request, GetData) else 0
+        history.reply(_SECOND + 1, call, Reply(error, zxid=1 + place, path=None if error else "/a"))
+    for session in sessions:
+        history.expired(at, session)
+    return history
+
+
+def test_an_early_end_is_set_aside_only_for_a_session_whose_proxy_lost_its_lease(oracle: Oracle) -> None:
+    (found,) = _verdict(oracle, history=_ended_early(_SESSION)).violations
     assert "lifetime" in found
-    verdict = _verdict(oracle, history=history, excused=_SESSION)
+    orphans = Exceptions(orphans={_SESSION}, lease=5.0)
+    verdict = _verdict(oracle, history=_ended_early(_SESSION), exceptions=orphans)
     assert (verdict.violations, verdict.excused) == ([], 1)
+    # One of another session in the same round is found. The number begins with the same digit.
+    verdict = _verdict(oracle, history=_ended_early(_SESSION, 0x5A), exceptions=orphans)
+    assert verdict.excused == 1
+    (found,) = verdict.violations
+    assert "session 0x5a was over" in found
+
+
+@pytest.mark.parametrize(("lease", "at", "is_found"), [(5.0, 1.9, True), (5.0, 2.1, False), (2.0, 4.9, True)])
+def test_a_session_does_not_end_earlier_than_its_last_write_and_the_lease_allow(
+    oracle: Oracle, lease: float, at: float, is_found: bool
+) -> None:
+    """Its proxy had the lease when it wrote."""
+    history = _ended_early(_SESSION, at=int(at * _SECOND), request=Create("/a"))
+    oracle.done[1] = Done(_SESSION, 1, 0)
+    verdict = _verdict(oracle, history=history, exceptions=Exceptions(orphans={_SESSION}, lease=lease))
+    assert (len(verdict.violations), verdict.excused) == ((1, 0) if is_found else (0, 1))
+
+
+def _told(zxid: int, *moves: tuple[float, str]) -> Verdict:
+    """A session with a watch gets an event of a change that the history does not have."""
+    history = History()
+    history.opened(0, _SESSION)
+    call = history.invoke(1, _SESSION, Exists("/r/a", watch=True))
+    history.reply(2, call, Reply(-101, zxid=7))
+    history.event(3 * _SECOND, _SESSION, CREATED, "/r/a", zxid)
+    homes = {_SESSION: [Home(int(since * _SECOND), proxy) for since, proxy in moves]}
+    exceptions = Exceptions(loads={"proxy1": {8, 9}, "proxy2": {20}}, homes=homes)
+    return _verdict(Oracle(RealClock(1), 0), history=history, exceptions=exceptions)
+
+
+def test_events_of_a_loaded_state_are_set_aside_only_where_it_was_loaded_and_at_its_zxid() -> None:
+    verdict = _told(9, (0, "proxy1"))
+    assert (verdict.violations, verdict.excused) == ([], 1)
+    verdict = _told(9, (0, "proxy2"), (1, "proxy1"), (4, "proxy2"))
+    assert (verdict.violations, verdict.excused) == ([], 1)
+    for verdict in (
+        _told(10, (0, "proxy1")),  # another zxid
+        _told(20, (0, "proxy1")),  # another proxy's
+        _told(9, (0, "proxy2")),
+        _told(9, (0, "proxy1"), (1, "proxy2")),  # the session has moved
+        _told(9, (4, "proxy1")),  # it came only later
+        _told(9),
+    ):
+        (found,) = verdict.violations
+        assert "watch without change" in found
+        assert verdict.excused == 0
+
+
+def test_a_session_that_goes_back_is_found_also_where_a_state_was_loaded(oracle: Oracle) -> None:
+    history = History()
+    history.opened(0, _SESSION)
+    for place, zxid in enumerate((9, 8)):
+        call = history.invoke(2 * place + 1, _SESSION, Exists("/r/a"))
+        history.reply(2 * place + 2, call, Reply(-101, zxid=zxid))
+    exceptions = Exceptions(loads={"proxy1": {8, 9}}, homes={_SESSION: [Home(0, "proxy1")]})
+    assert any(
+        "session order" in found for found in _verdict(oracle, history=history, exceptions=exceptions)[0]
+    )
+
+
+async def test_what_a_proxy_has_loaded_is_in_its_log(caplog: pytest.LogCaptureFixture) -> None:
+    """The words that the proxy writes are those that are looked for."""
+    caplog.set_level("INFO")
+    proxy = await Proxy(FakeEtcdClient(FakeEtcd())).start()
+    await answered([proxy.open(1), proxy.create(1, "/x")])
+    assert loads_of(caplog.text) == set()
+    proxy.log.distrust()
+    await until(lambda: proxy.reloads == 1)
+    assert loads_of(caplog.text) == {proxy.log.machine.zxid}
+    await proxy.stop()
 
 
 def _seen(data: bytes = b"1", names: tuple[str, ...] = ("a",), version: int = 0) -> Seen:
