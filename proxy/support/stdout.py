@@ -2,9 +2,12 @@
 
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
+
+_INTERRUPTED = 128 + signal.SIGINT  # the exit code, as a shell has it
 
 
 class _Raw(io.FileIO):
@@ -29,8 +32,8 @@ def has_failed() -> bool:
 def guarded(main: Callable[[], int], name: str, *, failed: int = 1) -> int:
     """Run a command's `main`; returns its exit code, or `failed` if its standard output has failed.
 
-    That is one line on stderr, and none for the end of a pipe (`| head`). What standard output cannot encode
-    is written as escapes. A standard error that is closed is replaced by one that goes nowhere: `print` would
+    That is one line on stderr, and none for the end of a pipe (`| head`). So is an interrupt (Ctrl-C), whose
+    exit code is a shell's. What standard output cannot encode is written as escapes. A standard error that is closed is replaced by one that goes nowhere: `print` would
     write to standard output instead.
     """
     if not isinstance(sys.stderr, io.TextIOBase):  # None: it is closed
@@ -54,6 +57,9 @@ def guarded(main: Callable[[], int], name: str, *, failed: int = 1) -> int:
             if not isinstance(end.code, int | None):
                 raise
             status = end.code or 0
+        except KeyboardInterrupt:
+            print(f"{name}: interrupted", file=sys.stderr)
+            status = _INTERRUPTED
         sys.stdout.flush()
     except OSError:
         if raw.error is None:
