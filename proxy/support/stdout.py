@@ -33,8 +33,8 @@ def guarded(main: Callable[[], int], name: str, *, failed: int = 1) -> int:
     """Run a command's `main`; returns its exit code, or `failed` if its standard output has failed.
 
     That is one line on stderr, and none for the end of a pipe (`| head`). So is an interrupt (Ctrl-C), whose
-    exit code is a shell's. What standard output cannot encode is written as escapes. A standard error that is closed is replaced by one that goes nowhere: `print` would
-    write to standard output instead.
+    exit code is a shell's. What standard output cannot encode is written as escapes. A standard error that is
+    closed is replaced by one that goes nowhere: `print` would write to standard output instead.
     """
     if not isinstance(sys.stderr, io.TextIOBase):  # None: it is closed
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - stays open until the end
