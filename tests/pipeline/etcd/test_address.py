@@ -23,7 +23,9 @@ def test_a_prefix_may_begin_with_a_slash_or_not(url: str, endpoints: str, prefix
     assert taken_apart(url) == (endpoints, prefix)
 
 
-@pytest.mark.parametrize("url", ["etcd://", "etcd://a:1", "etcd://a:1/", "etcd:///zketcd", "etcd://a:1?zketcd"])
+@pytest.mark.parametrize(
+    "url", ["etcd://", "etcd://a:1", "etcd://a:1/", "etcd:///zketcd", "etcd://a:1?zketcd"]
+)
 def test_a_name_without_hosts_or_prefix(url: str) -> None:
     with pytest.raises(ValueError, match=r"is not etcd://HOST:PORT/PREFIX, nor etcd://HOST:PORT\?prefix="):
         taken_apart(url)
