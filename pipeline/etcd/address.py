@@ -1,8 +1,8 @@
 """How a command line names a tree in etcd.
 
-    etcd://HOST:PORT,.../PREFIX         the prefix begins with a slash
-    etcd://HOST:PORT,...?prefix=PREFIX  any prefix, as --prefix has it
-    etcds://...                         with TLS
+etcd://HOST:PORT,.../PREFIX         the prefix begins with a slash
+etcd://HOST:PORT,...?prefix=PREFIX  any prefix, as --prefix has it
+etcds://...                         with TLS
 """
 
 import re
