@@ -1,18 +1,6 @@
-"""What the command lines of several programs here share."""
+"""Types of command-line arguments that several commands here share."""
 
 import argparse
-
-from proxy.support.usage import Parser
-
-
-def command_parser(program: str, description: str | None) -> argparse.ArgumentParser:
-    """The parser of `python -m PROGRAM`, whose help has the description as it stands."""
-    return Parser(
-        prog=f"python -m {program}",
-        description=description,
-        allow_abbrev=False,
-        formatter_class=argparse.RawDescriptionHelpFormatter,
-    )
 
 
 def positive(value: str) -> float:

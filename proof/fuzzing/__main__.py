@@ -11,13 +11,13 @@ from collections.abc import Iterable, Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
-from proof.arguments import command_parser, positive
 from proof.fuzzing import atheris_engine, corpus, findings
 from proof.fuzzing.engine import Fuzzer, distill, until
 from proof.fuzzing.seeds import seeds_of
 from proof.fuzzing.target import Target
 from proof.fuzzing.targets import TARGETS
 from proof.fuzzing.turns import Turns
+from proxy.support.usage import Parser
 
 _BUILD = Path("build/fuzzing")
 # Inputs of a target in the repository.
@@ -142,13 +142,18 @@ def _chosen(parser: argparse.ArgumentParser, names: Iterable[str] | None) -> lis
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = command_parser("proof.fuzzing", __doc__)
-    add = made.add_argument
+    parser = Parser(
+        prog="python -m proof.fuzzing",
+        description=__doc__,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
     add("--targets", nargs="+", metavar="NAME", help="only these targets (default: all)")
     add("--list", action="store_true", help="print the targets, and do nothing")
     add(
         "--seconds",
-        type=positive,
+        type=_positive,
         metavar="N",
         help="seconds in all, divided among the targets (default: go on until a finding or Ctrl-C)",
     )
@@ -170,7 +175,18 @@ def _parser() -> argparse.ArgumentParser:
     )
     add("--repeat", type=Path, metavar="FILE", help="judge the input in FILE, of the one target given")
     add("--distill", action="store_true", help="write the best of all inputs into the repository's corpus")
-    return made
+    return parser
+
+
+def _positive(value: str) -> float:
+    """An argparse type: a number above 0."""
+    try:
+        number = float(value)
+    except ValueError:
+        number = 0.0
+    if not 0 < number < 1e9:
+        raise argparse.ArgumentTypeError(f"{value!r} is not a number above 0")
+    return number
 
 
 if __name__ == "__main__":

@@ -7,7 +7,7 @@ The exit code is 0 if nothing was wrong (with --planted: if each planted fault w
 import argparse
 import sys
 
-from proof.arguments import at_least_one, command_parser, positive
+from proof.arguments import at_least_one, positive
 from proof.simulation.campaign import (
     TRIES,
     WORLD_HOURS,
@@ -21,6 +21,7 @@ from proof.simulation.campaign import (
 )
 from proof.simulation.planted import PLANTED
 from proof.simulation.simulation import Outcome, simulate
+from proxy.support.usage import Parser
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -86,8 +87,13 @@ def _planted(parser: argparse.ArgumentParser, wanted: str, seed: int, tries: int
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = command_parser("proof.simulation", __doc__)
-    add = made.add_argument
+    parser = Parser(
+        prog="python -m proof.simulation",
+        description=__doc__,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
     add(
         "--seed",
         type=int,
@@ -125,7 +131,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help=f"seeds for each planted fault (default: {TRIES})",
     )
-    return made
+    return parser
 
 
 if __name__ == "__main__":

@@ -18,12 +18,13 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
-from proof.arguments import command_parser, positive
+from proof.arguments import positive
 from proof.simulation.planted import PLANTED
 from proof.torture.availability import summary, table
 from proof.torture.cluster import Cluster, TorturedProxy, abilities
 from proof.torture.faults import FAULTS, impossible
 from proof.torture.torture import ROUND_SECONDS, Options, Totals, torture
+from proxy.support.usage import Parser
 from tests.harness import BinaryMissing, StartFailed
 
 
@@ -102,8 +103,13 @@ def _list() -> None:
 
 
 def _parser() -> argparse.ArgumentParser:
-    made = command_parser("proof.torture", __doc__)
-    add = made.add_argument
+    parser = Parser(
+        prog="python -m proof.torture",
+        description=__doc__,
+        allow_abbrev=False,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
     add("--minutes", type=positive, default=10.0, metavar="M", help="how long to go on (default: 10)")
     add("--seed", type=int, default=1, metavar="N", help="decides the faults and the requests (default: 1)")
     add("--faults", default="", metavar="A,B", help="only these kinds (default: all that are possible here)")
@@ -139,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="NAME",
         help="plant one of the simulation's faults in the code of all proxies: it should be found",
     )
-    return made
+    return parser
 
 
 def _share(value: str) -> float:

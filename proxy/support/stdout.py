@@ -2,12 +2,9 @@
 
 import io
 import os
-import signal
 import sys
 from collections.abc import Callable
 from typing import Any
-
-_INTERRUPTED = 128 + signal.SIGINT  # the exit code, as a shell has it
 
 
 class _Raw(io.FileIO):
@@ -32,9 +29,9 @@ def has_failed() -> bool:
 def guarded(main: Callable[[], int], name: str, *, failed: int = 1) -> int:
     """Run a command's `main`; returns its exit code, or `failed` if its standard output has failed.
 
-    That is one line on stderr, and none for the end of a pipe (`| head`). So is an interrupt (Ctrl-C), whose
-    exit code is a shell's. What standard output cannot encode is written as escapes. A standard error that is
-    closed is replaced by one that goes nowhere: `print` would write to standard output instead.
+    That is one line on stderr, and none for the end of a pipe (`| head`). What standard output cannot encode
+    is written as escapes. A standard error that is closed is replaced by one that goes nowhere: `print` would
+    write to standard output instead.
     """
     if not isinstance(sys.stderr, io.TextIOBase):  # None: it is closed
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - stays open until the end
@@ -57,9 +54,6 @@ def guarded(main: Callable[[], int], name: str, *, failed: int = 1) -> int:
             if not isinstance(end.code, int | None):
                 raise
             status = end.code or 0
-        except KeyboardInterrupt:
-            print(f"{name}: interrupted", file=sys.stderr)
-            status = _INTERRUPTED
         sys.stdout.flush()
     except OSError:
         if raw.error is None:

@@ -53,11 +53,6 @@ def test_a_pipe_that_nobody_reads_from() -> None:
     assert (done.stdout, done.stderr) == ("text\n", "")
 
 
-def test_an_interrupt() -> None:
-    done = _run("print('text'); raise KeyboardInterrupt")
-    assert (done.stdout, done.stderr, done.returncode) == ("text\n", "name: interrupted\n", 130)
-
-
 def test_a_standard_output_that_is_closed() -> None:
     done = _run("print('text'); return 0", ">&-")
     assert (done.stderr, done.returncode) == ("", 0)
