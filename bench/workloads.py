@@ -6,7 +6,7 @@ the tree with the number of counted replies.
 
 import itertools
 from abc import ABC, abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Protocol
 
 from typing_extensions import override
@@ -83,6 +83,16 @@ class Workload(ABC):
     def own_directories(self) -> list[bytes]:
         """The directories of all connections."""
         return [self.own_directory(i) for i in range(self.connections)]
+
+    def numbered_nodes(self, connection: int, numbers: Iterable[int]) -> Iterator[bytes]:
+        """The nodes with these numbers in the directory of one connection."""
+        directory = self.own_directory(connection)
+        return (directory + b"/" + NUMBER % i for i in numbers)
+
+    def expect_children(self, admin: Asker, connection: int, promised: int) -> None:
+        """Raises EffectsDiffer unless the directory of one connection has so many children."""
+        directory = self.own_directory(connection)
+        expect(f"children of {directory!r}", stat(admin, directory).num_children, promised)
 
 
 def preparation(workload: Workload) -> Iterator[Iterator[tuple[int, bytes]]]:
@@ -192,15 +202,12 @@ class Create(Workload):
     @override
     def verify(self, admin: Asker, counts: Sequence[int]) -> None:
         for connection, count in enumerate(counts):
-            directory = self.own_directory(connection)
-            expect(f"children of {directory!r}", stat(admin, directory).num_children, count)
+            self.expect_children(admin, connection, count)
 
     @override
     def remains(self, counts: Sequence[int]) -> Iterator[bytes]:
         for connection, count in enumerate(counts):
-            directory = self.own_directory(connection)
-            for i in range(count):
-                yield directory + b"/" + NUMBER % i
+            yield from self.numbered_nodes(connection, range(count))
 
 
 class Delete(Workload):
@@ -215,9 +222,7 @@ class Delete(Workload):
     @override
     def nodes(self) -> Iterator[bytes]:
         for connection in range(self.connections):
-            directory = self.own_directory(connection)
-            for i in range(self.limit_per_connection):
-                yield directory + b"/" + NUMBER % i
+            yield from self.numbered_nodes(connection, range(self.limit_per_connection))
 
     @override
     def stream(self, connection: int) -> Stream:
@@ -229,16 +234,12 @@ class Delete(Workload):
     @override
     def verify(self, admin: Asker, counts: Sequence[int]) -> None:
         for connection, count in enumerate(counts):
-            directory = self.own_directory(connection)
-            promised = self.limit_per_connection - count
-            expect(f"children of {directory!r}", stat(admin, directory).num_children, promised)
+            self.expect_children(admin, connection, self.limit_per_connection - count)
 
     @override
     def remains(self, counts: Sequence[int]) -> Iterator[bytes]:
         for connection, count in enumerate(counts):
-            directory = self.own_directory(connection)
-            for i in range(count, self.limit_per_connection):
-                yield directory + b"/" + NUMBER % i
+            yield from self.numbered_nodes(connection, range(count, self.limit_per_connection))
 
 
 class Set(Workload):
@@ -257,8 +258,7 @@ class Set(Workload):
 
     def own_nodes(self, connection: int) -> list[bytes]:
         """The nodes that one connection writes."""
-        directory = self.own_directory(connection)
-        return [directory + b"/" + NUMBER % i for i in range(NODES_PER_WRITER)]
+        return list(self.numbered_nodes(connection, range(NODES_PER_WRITER)))
 
     @override
     def stream(self, connection: int) -> Stream:

@@ -34,6 +34,7 @@ from proxy.sasl.login import Login
 from proxy.server import Server
 from proxy.support import logs
 from proxy.support.libraries import how_to_add
+from proxy.support.permissions import everybody_reads
 from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
 from proxy.support.stdout import guarded
 from schema.errors import BadValue
@@ -65,6 +66,11 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     except (OSError, ValueError, Missing) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 2
+    for option, file in config.secret_files:
+        if everybody_reads(file):
+            log.warning(
+                "every user of this host can read the secrets in %s (%s): run chmod o= %s", file, option, file
+            )
     try:
         with logs.audit_to(config.audit_log, config.log_format):
             code = _serve(config, prepared)

@@ -26,6 +26,7 @@ _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etc
 single-node etcd of its own, for a trial or for a single machine."""
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 _SWITCH = ("on", "off")
+_SECRETS = {"etcd-password", "tls-key-password", "sasl-user"}  # options whose values are passwords
 # ZooKeeper's admin.serverPort, but only on the loopback interface.
 _DEFAULT_ADMIN = ("127.0.0.1", 8080)
 
@@ -79,6 +80,7 @@ class Config:
     console: bool
     console_users: str  # a file; "" for no logins
     console_write: bool
+    secret_files: tuple[tuple[str, str], ...]  # files with passwords or keys: their options and paths
     audit_log: str  # a file, "-" for the messages' own place, "" for none
     zoo_cfg: str  # the path of ZooKeeper's file; "" for none
     zoo_cfg_ignored: tuple[str, ...]  # its settings that have no meaning here
@@ -156,6 +158,7 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         console=_console(made, given, admin, tls),
         console_users=given.console_users,
         console_write=given.console_write == "on",
+        secret_files=_secret_files(given, sasl),
         audit_log=given.audit_log,
         zoo_cfg=given.zoo_cfg,
         zoo_cfg_ignored=ignored,
@@ -199,6 +202,24 @@ def _admin_address(parser: Any, given: Any, tls: tls_options.ClientTls) -> tuple
     ):
         return _DEFAULT_ADMIN
     return admin
+
+
+def _secret_files(given: Any, sasl: sasl_options.SaslSettings) -> tuple[tuple[str, str], ...]:
+    """The files that hold passwords or keys, each with the option that names it."""
+    has_secrets = bool(given.config) and not _SECRETS.isdisjoint(_content(given.config).get(TABLE, {}))
+    return tuple(
+        (option, file)
+        for option, file in (
+            ("--config", given.config if has_secrets else ""),
+            ("--console-users", given.console_users),
+            ("--sasl-users-file", given.sasl_users_file),
+            ("--jaas-file", given.jaas_file),
+            ("--sasl-keytab", sasl.keytab),
+            ("--tls-key", given.tls_key),
+            ("--etcd-key", given.etcd_key),
+        )
+        if file
+    )
 
 
 def _console(parser: Any, given: Any, admin: tuple[str, int] | None, tls: tls_options.ClientTls) -> bool:
@@ -595,9 +616,12 @@ def _outside_the_table(file: str | None) -> list[str]:
     """Options of a configuration file that would be ignored because they are not in the right table."""
     if not file:
         return []
+    return [name for name, value in _content(file).items() if name != TABLE or not isinstance(value, dict)]
+
+
+def _content(file: str) -> dict[str, Any]:
     with open(file, "rb") as stream:
-        content = tomllib.load(stream)
-    return [name for name, value in content.items() if name != TABLE or not isinstance(value, dict)]
+        return tomllib.load(stream)
 
 
 def _words(text: str) -> frozenset[str]:

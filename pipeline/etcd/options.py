@@ -9,7 +9,7 @@ import os
 from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 
-from pipeline.etcd.address import ACCESS, SCHEMES
+from pipeline.etcd.address import ACCESS, taken_apart
 from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 from schema.keys import Keyspace
@@ -47,16 +47,12 @@ class Connection(NamedTuple):
 
     @classmethod
     def from_url(cls, url: str, arguments: argparse.Namespace) -> "Connection":
-        """From etcd://HOST:PORT,.../PREFIX, with a command line that has the other options.
+        """From the name of a tree in etcd, with a command line that has the other options.
 
         Raises ValueError.
         """
-        scheme, _, rest = url.partition("://")
-        hosts, slash, prefix = rest.partition("/")
-        if scheme not in SCHEMES or not hosts or not prefix:
-            raise ValueError(f"{url} is not {scheme}://HOST:PORT/PREFIX")
-        endpoints = ",".join(f"{SCHEMES[scheme]}://{host}" for host in hosts.split(","))
-        options = {"etcd": endpoints, "prefix": slash + prefix.rstrip("/")}
+        endpoints, prefix = taken_apart(url)
+        options = {"etcd": endpoints, "prefix": prefix}
         given = {name.replace("_", "-"): getattr(arguments, name) for name in ACCESS}
         return cls.from_options(options | {name: value for name, value in given.items() if value})
 

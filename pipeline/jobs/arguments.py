@@ -1,6 +1,19 @@
-"""Kinds of values on the command line."""
+"""Kinds of values on the command line, and options that several commands have."""
 
 import argparse
+
+from pipeline.etcd.limits import Limits
+from pipeline.jobs.summary import positive
+
+
+def add_max_request_bytes(parser: argparse.ArgumentParser) -> None:
+    """Add the option for etcd's own limit of a request."""
+    parser.add_argument(
+        "--max-request-bytes",
+        type=positive,
+        default=Limits().max_request_bytes,
+        help="etcd's own --max-request-bytes (default: 1572864)",
+    )
 
 
 def seconds(text: str) -> float:

@@ -13,8 +13,7 @@ from pipeline.follow.inward import STUCK, Options, follow
 from pipeline.follow.tail import Unsettled
 from pipeline.follow.telling import tell
 from pipeline.formats.directory import TAIL
-from pipeline.jobs.arguments import seconds, zxid
-from pipeline.jobs.summary import positive
+from pipeline.jobs.arguments import add_max_request_bytes, seconds, zxid
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -70,12 +69,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=(TAIL,),
         help="tail: take the newest log as complete up to its first damage, which a killed server leaves",
     )
-    add(
-        "--max-request-bytes",
-        type=positive,
-        default=Limits().max_request_bytes,
-        help="etcd's own --max-request-bytes (default: 1572864)",
-    )
+    add_max_request_bytes(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

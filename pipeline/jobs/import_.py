@@ -20,6 +20,7 @@ from pipeline.etcd.publish import publish
 from pipeline.etcd.reach import reached
 from pipeline.etcd.writer import Part
 from pipeline.jobs import census, origin, tables
+from pipeline.jobs.arguments import add_max_request_bytes
 from pipeline.jobs.census import Census
 from pipeline.jobs.ephemerals import Ending, kept_of
 from pipeline.jobs.origin import Origin
@@ -53,12 +54,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         default=Limits().max_txn_ops,
         help="etcd's own --max-txn-ops (default: 128)",
     )
-    add(
-        "--max-request-bytes",
-        type=positive,
-        default=Limits().max_request_bytes,
-        help="etcd's own --max-request-bytes (default: 1572864)",
-    )
+    add_max_request_bytes(parser)
 
 
 def run(arguments: argparse.Namespace) -> int:

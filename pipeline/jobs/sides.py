@@ -4,6 +4,7 @@
 parquet:/path               a table of znodes
 zk://host:2181,host:2181    a running ensemble, or zketcd, walked over the wire
 etcd://host:2379/prefix     a tree of zketcd in etcd; etcds:// with TLS
+etcd://host:2379?prefix=x   the same, for a prefix that does not begin with a slash
 """
 
 import argparse

@@ -5,7 +5,7 @@ zxid, result and the numbers of sequential nodes come about only where the reque
 
 from typing import Any
 
-from codec.constants import CreateMode, KeeperOpCode, OpCode
+from codec.constants import CREATES, CreateMode, OpCode
 from pipeline.traffic import names
 from pipeline.traffic.table import Operation, TrafficRow
 from proxy.log.replay import Place
@@ -13,16 +13,6 @@ from proxy.state.ops import EXTENDED
 from proxy.state.ops.multi import Kind as PartKind
 from schema.entry import Entry, Kind, Request, decode_node_due
 from schema.errors import BadValue
-
-_CREATES = frozenset(
-    (
-        OpCode.CREATE,
-        OpCode.CREATE2,
-        OpCode.CREATE_CONTAINER,
-        OpCode.CREATE_TTL,
-        KeeperOpCode.CREATE_IF_NOT_EXISTS,
-    )
-)
 
 
 def row(entry: Entry, request: Request, place: Place) -> TrafficRow:
@@ -97,7 +87,7 @@ def _fields(opcode: int, fields: Any) -> tuple[str | None, int, str | None]:
     if not isinstance(fields, tuple) or not fields:
         return None, 0, None
     path = fields[0] if opcode != OpCode.RECONFIG else None
-    if opcode in _CREATES:
+    if opcode in CREATES:
         container = opcode == OpCode.CREATE_CONTAINER
         mode = CreateMode.CONTAINER.name if container else names.mode(fields[3])
         return path, len(fields[1] or b""), mode

@@ -16,7 +16,6 @@ from proxy.log import snapshot_writer
 from proxy.log.levels import LevelRefused, raise_level
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshots import Access
-from proxy.log.truncation import Overtaken
 from proxy.server import Server
 from schema.keys import Keyspace
 
@@ -176,7 +175,7 @@ class Proxy:
                 result.set_result(answer)
 
         async def run() -> None:
-            answer = await _write(self.client(host), what)
+            answer = await snapshot_writer.run(self.client(host), what)
             self.writers.pop(host, None)
             parent.call_soon(said, answer)
             host.call_soon(host.kill)
@@ -215,22 +214,6 @@ class Proxy:
             return None
         self._port += 1
         return Transport(self, host, self._network, client, target, came, self._port)
-
-
-async def _write(etcd: EtcdClient, what: dict[str, Any]) -> dict[str, Any]:
-    """As snapshot_writer's `_run`, with an etcd that is given."""
-    keys = Keyspace(what["prefix"])
-    try:
-        checkpoint = what.get("check_aside")
-        if checkpoint is not None:
-            digest = await snapshot_writer.digest_at(etcd, keys, checkpoint)
-            return {"ok": True, "checkpoint": checkpoint, "digest": f"{digest:016x}"}
-        writer = snapshot_writer.Writer(what["incarnation"], what["revision"])
-        return (await snapshot_writer.write(etcd, keys, writer, pace=what["pace"])).as_json()
-    except (snapshot_writer.WriteFailed, Overtaken, TreeNotServable, EtcdError) as error:
-        return {"ok": False, "overtaken": isinstance(error, Overtaken), "error": str(error)}
-    finally:
-        await etcd.close()
 
 
 async def upgrade(etcd: EtcdClient, level: int, levels: frozenset[int]) -> str:

@@ -5,7 +5,7 @@ import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from proxy.console.passwords import SHORTEST, line, make
+from proxy.console.passwords import SHORTEST, check_name, line, make
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 
@@ -29,6 +29,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     program = parser(command)
     name = program.parse_args(arguments).name
     try:
+        check_name(name)
         print(line(name, make(_password())))
     except ValueError as error:
         program.error(str(error))
@@ -38,8 +39,12 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
 def _password() -> str:
     if not sys.stdin.isatty():
         return sys.stdin.readline().rstrip("\r\n")
-    password = getpass.getpass("Password: ")
-    if getpass.getpass("Again: ") != password:
+    try:
+        password = getpass.getpass("Password: ")
+        again = getpass.getpass("Again: ")
+    except EOFError:
+        raise ValueError("no password was given") from None
+    if again != password:
         raise ValueError("the two passwords differ")
     return password
 

@@ -122,7 +122,12 @@ class Api:
     async def forget_identities(self, call: Call) -> Body:
         """Be nobody again."""
         call.login.identities = ()
+        self._approvals.drop(call.login)
         return {"identities": []}
+
+    def login_ended(self, login: Login) -> None:
+        """Nothing is deleted any more with the identities of this login."""
+        self._approvals.drop(login)
 
     # -- the tree --------------------------------------------------------------------------------------------
 
@@ -293,9 +298,11 @@ class Api:
         path = arguments.valid_path(call.values)
         identities = call.login.identities
         found = await self._subtree(path, identities)
+        if call.login.is_over:  # meanwhile
+            raise Refused(401, "log in first")
         try:
             asked = self._approvals.ask(
-                path, len(found.paths), found.mark, call.login.user, identities, time.monotonic()
+                path, len(found.paths), found.mark, call.login.user, identities, call.login, time.monotonic()
             )
         except ValueError as error:
             raise Refused(409, str(error)) from error

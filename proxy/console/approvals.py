@@ -21,6 +21,7 @@ class Deletion(NamedTuple):
     mark: bytes  # of these nodes: others in their places have another
     user: str
     identities: Identities  # the user's, as when it was asked for
+    login: object  # of the user: when it ends, the deletion goes with it
     until: float
 
 
@@ -32,14 +33,21 @@ class Approvals:
         self._last = 0
 
     def ask(
-        self, path: str, nodes: int, mark: bytes, user: str, identities: Identities, now: float
+        self,
+        path: str,
+        nodes: int,
+        mark: bytes,
+        user: str,
+        identities: Identities,
+        login: object,
+        now: float,
     ) -> Deletion:
         """Ask for a deletion. Raises ValueError if too many wait."""
         self._forget(now)
         if len(self._waiting) >= _MOST:
             raise ValueError(f"{_MOST} deletions wait for confirmation: confirm or withdraw some first")
         self._last += 1
-        asked = Deletion(self._last, path, nodes, mark, user, identities, now + PATIENCE)
+        asked = Deletion(self._last, path, nodes, mark, user, identities, login, now + PATIENCE)
         self._waiting[asked.number] = asked
         return asked
 
@@ -56,6 +64,11 @@ class Approvals:
     def take(self, number: int) -> None:
         """It is confirmed or withdrawn: nobody can confirm it again."""
         self._waiting.pop(number, None)
+
+    def drop(self, login: object) -> None:
+        """Forget what a login has asked for: its identities are no longer to be used."""
+        for asked in [each for each in self._waiting.values() if each.login is login]:
+            del self._waiting[asked.number]
 
     def _forget(self, now: float) -> None:
         for asked in [each for each in self._waiting.values() if each.until <= now]:

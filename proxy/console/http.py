@@ -54,7 +54,7 @@ class Console:
     def __init__(self, api: Api, settings: ConsoleSettings) -> None:
         self._api = api
         self._settings = settings
-        self._logins = Logins()
+        self._logins = Logins(api.login_ended)
         self._throttle = Throttle()
         self._hashes = asyncio.Semaphore(_HASHES)
         self.application = web.Application(middlewares=[self._guarded])

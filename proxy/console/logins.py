@@ -1,6 +1,7 @@
 """Who is logged in, and which identities each has added. Kept in memory only."""
 
 import secrets
+from collections.abc import Callable
 
 from proxy.state.auth.scheme import Identities, Identity
 
@@ -14,13 +15,14 @@ _TOKEN_BYTES = 32
 class Login:
     """One browser of one user. The user is "" where the console needs no login."""
 
-    __slots__ = ("began", "identities", "seen", "token", "user")
+    __slots__ = ("began", "identities", "is_over", "seen", "token", "user")
 
     def __init__(self, token: str, user: str, now: float) -> None:
         self.token = token
         self.user = user
         self.began = self.seen = now
         self.identities: Identities = ()
+        self.is_over = False
 
     def add(self, identities: Identities) -> None:
         """Be these as well, as by the client's addauth. Raises ValueError if they are too many."""
@@ -46,7 +48,9 @@ def _name(identity: Identity) -> str:
 class Logins:
     """All of one console. Times are seconds of a monotonic clock."""
 
-    def __init__(self) -> None:
+    def __init__(self, ended: Callable[[Login], None] = lambda _login: None) -> None:
+        """`ended` is called with each login that is over, when that is noticed."""
+        self._ended = ended
         self._by_token: dict[str, Login] = {}
 
     def begin(self, user: str, now: float) -> Login:
@@ -72,6 +76,8 @@ class Logins:
     def end(self, login: Login) -> None:
         """Somebody has logged out."""
         self._by_token.pop(login.token, None)
+        login.is_over = True
+        self._ended(login)
 
     def _forget(self, now: float) -> None:
         for login in [each for each in self._by_token.values() if _is_over(each, now)]:

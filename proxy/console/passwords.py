@@ -53,12 +53,17 @@ def is_right(password: str, secret: Secret | None) -> bool:
     return hmac.compare_digest(found, known.hash) and secret is not None
 
 
-def line(name: str, secret: Secret) -> str:
-    """The user's line in the file. Raises ValueError for a name that cannot be one."""
+def check_name(name: str) -> None:
+    """Raises ValueError for a name that no user can have."""
     if not _NAME.fullmatch(name):
         raise ValueError(
             f"{name!r} is no user's name: it has up to 64 letters, digits, and . _ @ - behind the first one"
         )
+
+
+def line(name: str, secret: Secret) -> str:
+    """The user's line in the file. Raises ValueError for a name that cannot be one."""
+    check_name(name)
     salt, hashed = (base64.b64encode(part).decode() for part in (secret.salt, secret.hash))
     return f"{name}:scrypt:{secret.cost}:{secret.block}:{secret.parallel}:{salt}:{hashed}"
 

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
-from codec.constants import CreateMode, ErrorCode, KeeperOpCode, OpCode, Perms
+from codec.constants import CREATES, CreateMode, ErrorCode, KeeperOpCode, OpCode, Perms
 from codec.jute import Acl, Reader
 from codec.packets import MULTI_HEADER, STAT
 from proxy.state.auth.scheme import Identity
@@ -20,17 +20,8 @@ CONSOLE = "console"
 _SUCCESS, _FAILURE = "success", "failure"
 # This proxy has loaded a state that contains the request, and so does not know what became of it.
 _UNKNOWN = "unknown"
-_CREATES = frozenset(
-    (
-        OpCode.CREATE,
-        OpCode.CREATE2,
-        OpCode.CREATE_CONTAINER,
-        OpCode.CREATE_TTL,
-        KeeperOpCode.CREATE_IF_NOT_EXISTS,
-    )
-)
 _NAMES: dict[int, str] = {
-    **dict.fromkeys(_CREATES, "create"),
+    **dict.fromkeys(CREATES, "create"),
     OpCode.DELETE: "delete",
     OpCode.DELETE_CONTAINER: "delete",
     KeeperOpCode.TRY_REMOVE: "delete",
@@ -85,7 +76,7 @@ def of_request(
                     operation = (pair for pair in operation if pair[0] != "znode_type")
                 yield _line(*head, *operation, ("result", result))
     elif opcode in _NAMES and fields is not None:
-        path = _path_of(body) if not err and opcode in _CREATES else None
+        path = _path_of(body) if not err and opcode in CREATES else None
         yield _line(*head, *_operation(opcode, fields, path), ("result", result))
 
 
@@ -128,7 +119,7 @@ def _operation(opcode: int, fields: Any, created: str | None) -> Iterator[tuple[
     path = asked if created is None else created
     if path is not None and opcode != OpCode.RECONFIG:
         yield "znode", path
-    if opcode in _CREATES:
+    if opcode in CREATES:
         mode = _MODES.get(fields[3])
         if mode is not None:
             yield "znode_type", mode

@@ -166,7 +166,10 @@ class Connection(asyncio.Protocol):
         else:
             self._receive_early(frames, broken)
         if broken is not None and not order.ended and not self._is_saying:
-            log.info("closing %s: %s", self.address, broken)
+            if self.session is not None:
+                log.info("closing %s: %s", self.address, broken)
+            else:
+                self._services.throttled_log.warn("closing %s: %s", self.address, broken)
             order.ended = True
         if order.count:
             self._weigh()
@@ -542,7 +545,7 @@ class Connection(asyncio.Protocol):
             try:
                 request, understood = self._understand(frames[0])
             except MalformedPacket as error:
-                log.info("closing %s: connect request %s", self.address, error)
+                self._services.throttled_log.warn("closing %s: connect request %s", self.address, error)
                 self._order.ended = True
                 return
             self._request = request
@@ -603,7 +606,8 @@ class Connection(asyncio.Protocol):
         """The client has sent no connect request in time."""
         if self._request is None:
             self._services.counters.sessionless_expired += 1
-            log.info("closing %s: no connect request in %d s", self.address, _SESSIONLESS_TIMEOUT)
+            # ZooKeeper says nothing of it either (NIOServerCnxnFactory.ConnectionExpirerThread).
+            log.debug("closing %s: no connect request in %d s", self.address, _SESSIONLESS_TIMEOUT)
             self._end()
 
     def _read_only_byte(self, *, read_only: bool) -> bool | None:

@@ -144,8 +144,10 @@ class ClientListener:
 
     def _give_up(self, client: socket.socket) -> None:
         waiting = self._waiting[client]
-        missing = "has sent nothing" if not waiting.header else "has not finished its PROXY header"
-        log.info("closing %s: it %s in %d s", waiting.source[0], missing, PATIENCE)
+        # A health check or a port scanner may send nothing, often: no line for that.
+        write = self._header_log.warn if waiting.header else log.debug
+        missing = "its PROXY header is not complete" if waiting.header else "it has sent nothing"
+        write("closing %s: %s after %d s", waiting.source[0], missing, PATIENCE)
         self._close_client(client)
 
     def _close_client(self, client: socket.socket) -> None:

@@ -1,7 +1,8 @@
 """The parts and settings of the server that each of its connections uses."""
 
+import logging
 from collections.abc import Callable, Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from codec.packets import ConnectRequest
@@ -17,6 +18,9 @@ from proxy.state.auth.schemes import Offer
 from proxy.state.operation import Operations, Reading
 from proxy.support.counters import Counters
 from proxy.support.latency import Latency
+from proxy.support.throttled_log import ThrottledLog
+
+log = logging.getLogger(__name__)
 
 Connection = TypeVar("Connection", contravariant=True)
 
@@ -70,3 +74,5 @@ class Services(Generic[Connection]):
     login: Login | None = None
     #: Only clients with an identity of one of these schemes are served; empty: all are.
     enforced_schemes: frozenset[str] = frozenset()
+    #: For connections that send something else than a ZooKeeper client does, such as port scanners.
+    throttled_log: ThrottledLog = field(default_factory=lambda: ThrottledLog(log))

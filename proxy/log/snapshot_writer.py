@@ -15,6 +15,7 @@ import logging
 import os
 import sys
 import time
+from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
 
@@ -247,32 +248,40 @@ async def digest_at(etcd: Etcd, keys: Keyspace, entries: int) -> int:
 # -- the process ---------------------------------------------------------------------------------------------
 
 
-async def _run(config: dict[str, Any]) -> dict[str, Any]:
-    etcd = EtcdClient(
-        config["etcd"],
-        tls=Tls(config.get("ca", ""), config.get("cert", ""), config.get("key", "")),
-        user=config.get("user", ""),
-        password=config.get("password", ""),
-        transport=config.get("transport", HTTP2),
-    )
-    keys = Keyspace(config["prefix"])
+async def run(etcd: Etcd, what: Mapping[str, Any]) -> dict[str, Any]:
+    """Do what the line on stdin asks for; the line that is the answer."""
+    keys = Keyspace(what["prefix"])
     try:
-        checkpoint = config.get("check_aside")
+        checkpoint = what.get("check_aside")
         if checkpoint is not None:
             digest = await digest_at(etcd, keys, checkpoint)
             return {"ok": True, "checkpoint": checkpoint, "digest": f"{digest:016x}"}
-        writer = Writer(config["incarnation"], config["revision"])
-        return (await write(etcd, keys, writer, pace=config.get("pace", PACE))).as_json()
+        writer = Writer(what["incarnation"], what["revision"])
+        return (await write(etcd, keys, writer, pace=what.get("pace", PACE))).as_json()
     except (WriteFailed, Overtaken, TreeNotServable, EtcdError) as error:
-        overtaken = isinstance(error, Overtaken)
         return {
             "ok": False,
-            "overtaken": overtaken,
+            "overtaken": isinstance(error, Overtaken),
             "gone": isinstance(error, WriterGone),
             "error": str(error),
         }
     finally:
         await etcd.close()
+
+
+async def _run(config: dict[str, Any]) -> dict[str, Any]:
+    try:
+        tls = Tls(config.get("ca", ""), config.get("cert", ""), config.get("key", ""))
+    except OSError as error:
+        return {"ok": False, "error": str(error)}
+    etcd = EtcdClient(
+        config["etcd"],
+        tls=tls,
+        user=config.get("user", ""),
+        password=config.get("password", ""),
+        transport=config.get("transport", HTTP2),
+    )
+    return await run(etcd, config)
 
 
 async def _until_orphaned(config: dict[str, Any]) -> dict[str, Any]:

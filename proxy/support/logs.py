@@ -13,12 +13,15 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
 
+from proxy.support.throttled_log import ThrottledLog
+
 TEXT, JSON = "text", "json"
 FORMATS = (TEXT, JSON)
 STDERR = "-"
 """The name that stands for the place of all messages."""
 
 audit = logging.getLogger("zketcd.audit")
+log = logging.getLogger(__name__)
 
 
 class _JsonFormatter(logging.Formatter):
@@ -40,6 +43,39 @@ class _JsonFormatter(logging.Formatter):
         if record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
         return json.dumps(document, ensure_ascii=False)
+
+
+class _AuditFile(logging.handlers.WatchedFileHandler):
+    """The file of the audit log. If it cannot be written, lines are lost, and a warning says why."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(path, encoding="utf-8", errors="backslashreplace")
+        self._throttled_log = ThrottledLog(log)
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a line."""
+        try:
+            super().emit(record)
+        except OSError as error:  # of opening the file anew
+            self._warn(error)
+
+    def handleError(self, record: logging.LogRecord) -> None:
+        """Writing a line has failed."""
+        error = sys.exc_info()[1]
+        if isinstance(error, OSError):
+            self._warn(error)
+        else:
+            super().handleError(record)
+
+    def close(self) -> None:
+        """Write what is left, and close."""
+        try:
+            super().close()
+        except OSError as error:
+            self._warn(error)
+
+    def _warn(self, error: OSError) -> None:
+        self._throttled_log.warn("cannot write to the audit log %s: %s", self.baseFilename, error.strerror)
 
 
 def formatter(form: str, process: str = "") -> logging.Formatter:
@@ -76,7 +112,7 @@ def audit_to(path: str, form: str) -> Iterator[None]:
     if path == STDERR:
         yield
         return
-    file = logging.handlers.WatchedFileHandler(path, encoding="utf-8", errors="backslashreplace")
+    file = _AuditFile(path)
     file.setFormatter(formatter(form))
     lines: queue.SimpleQueue[logging.LogRecord] = queue.SimpleQueue()
     writer = logging.handlers.QueueListener(lines, file)

@@ -186,49 +186,37 @@ def jaas(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def pair(etcd_server: EtcdServer, jaas: Path) -> Iterator[Pair]:
-    """Both with users and a super user."""
-    with _pair(
-        etcd_server,
-        "compat-sasl",
-        jaas,
-        {"zookeeper.superUser": "root"},
-        sasl_super_users="root",
-    ) as made:
-        yield made
+def _served(prefix: str, properties: dict[str, str], **options: object) -> Callable[..., Iterator[Pair]]:
+    """A fixture: ZooKeeper with these properties and zketcd with these options, for the whole module."""
+
+    @pytest.fixture(scope="module")
+    def made(etcd_server: EtcdServer, jaas: Path) -> Iterator[Pair]:
+        with _pair(etcd_server, prefix, jaas, properties, **options) as pair:
+            yield pair
+
+    return made
 
 
-@pytest.fixture(scope="module")
-def demanding(etcd_server: EtcdServer, jaas: Path) -> Iterator[Pair]:
-    """Both serve nobody without SASL."""
-    with _pair(
-        etcd_server,
-        "compat-sasl-demanded",
-        jaas,
-        {"zookeeper.sessionRequireClientSASLAuth": "true", "zookeeper.allowSaslFailedClients": "true"},
-        enforce_auth_schemes="sasl",
-        allow_sasl_failed_clients="true",
-    ) as made:
-        yield made
-
-
-@pytest.fixture(scope="module")
-def lenient(etcd_server: EtcdServer, jaas: Path) -> Iterator[Pair]:
-    """Both serve clients whose SASL fails, if they have another identity."""
-    with _pair(
-        etcd_server,
-        "compat-sasl-lenient",
-        jaas,
-        {
-            "zookeeper.allowSaslFailedClients": "true",
-            "zookeeper.enforce.auth.enabled": "true",
-            "zookeeper.enforce.auth.schemes": "digest",
-        },
-        enforce_auth_schemes="digest",
-        allow_sasl_failed_clients="true",
-    ) as made:
-        yield made
+# Both with users and a super user.
+pair = _served("compat-sasl", {"zookeeper.superUser": "root"}, sasl_super_users="root")
+# Both serve nobody without SASL.
+demanding = _served(
+    "compat-sasl-demanded",
+    {"zookeeper.sessionRequireClientSASLAuth": "true", "zookeeper.allowSaslFailedClients": "true"},
+    enforce_auth_schemes="sasl",
+    allow_sasl_failed_clients="true",
+)
+# Both serve clients whose SASL fails, if they have another identity.
+lenient = _served(
+    "compat-sasl-lenient",
+    {
+        "zookeeper.allowSaslFailedClients": "true",
+        "zookeeper.enforce.auth.enabled": "true",
+        "zookeeper.enforce.auth.schemes": "digest",
+    },
+    enforce_auth_schemes="digest",
+    allow_sasl_failed_clients="true",
+)
 
 
 # -- DIGEST-MD5 ----------------------------------------------------------------------------------------------

@@ -63,7 +63,7 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "console-write": ("console_write", "on", True),
     "etcd-ca": ("etcd_ca", __file__, __file__),
     "etcd-cert": ("etcd_cert", __file__, __file__),
-    "etcd-key": ("etcd_key", __file__, __file__),
+    "etcd-key": ("etcd_key secret_files", __file__, (__file__, (("--etcd-key", __file__),))),
     "etcd-user": ("etcd_user", "root", "root"),
     "etcd-password": ("etcd_password", "word", "word"),
     "traces": ("traces", "on", True),

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from proxy.__main__ import main
+from proxy.console.passwords import line, make
 
 
 def test_an_audit_log_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:
@@ -50,6 +51,37 @@ def test_a_bad_file_of_the_consoles_users_ends_the_start(tmp_path: Path) -> None
         " as `zketcd console-user NAME` prints it\n"
     )
     assert not (tmp_path / "data").exists()
+
+
+def test_secrets_that_everybody_can_read_are_a_warning(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
+) -> None:
+    contents = {
+        "console": line("amy", make("correct horse")),
+        "sasl": "bob:word",
+        "zketcd.toml": '[zketcd]\nsasl-user = ["bob:word"]',
+        "other.toml": '[zketcd]\nprefix = "/a"',
+    }
+    for name, content in contents.items():
+        (tmp_path / name).write_text(content)
+        (tmp_path / name).chmod(0o644)
+    audit = ["--audit-log", str(tmp_path / "none" / "audit.log")]  # ends the start
+    users = ["--console-users", str(tmp_path / "console"), "--sasl-users-file", str(tmp_path / "sasl")]
+    assert main([*audit, *users, "--config", str(tmp_path / "zketcd.toml")]) == 2
+    assert [(record.levelname, record.getMessage()) for record in caplog.records] == [
+        ("WARNING", f"every user of this host can read the secrets in {file} ({option}): run chmod o= {file}")
+        for option, file in (
+            ("--config", tmp_path / "zketcd.toml"),
+            ("--console-users", tmp_path / "console"),
+            ("--sasl-users-file", tmp_path / "sasl"),
+        )
+    ]
+    caplog.clear()
+    for name in contents:
+        (tmp_path / name).chmod(0o640 if name != "other.toml" else 0o644)
+    assert main([*audit, *users, "--config", str(tmp_path / "other.toml")]) == 2
+    assert caplog.records == []
+    capsys.readouterr()
 
 
 def test_traces_without_their_library(

@@ -5,6 +5,7 @@ from unittest import mock
 
 import pytest
 
+from pipeline.etcd.address import ACCESS
 from pipeline.etcd.options import Connection, add_arguments
 from proxy.etcd.transport import TRANSPORTS
 
@@ -36,6 +37,19 @@ def test_the_same_options_everywhere(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_wrong_options(options: dict[str, str], words: str) -> None:
     with pytest.raises(ValueError, match=words):
         Connection.from_options(options)
+
+
+@pytest.mark.parametrize(
+    ("url", "words"),
+    [
+        ("etcd://e:1?prefix=", "must not be empty"),
+        ("etcd://e:1?prefix=a/", "must not be empty, end with '/'"),
+        ("etcd://e:1/a//b", "hold '//'"),
+    ],
+)
+def test_a_prefix_of_a_name_that_cannot_be(url: str, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        Connection.from_url(url, argparse.Namespace(**dict.fromkeys(ACCESS, "")))
 
 
 def test_an_empty_prefix_is_not_the_default_one() -> None:

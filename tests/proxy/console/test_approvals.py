@@ -6,7 +6,7 @@ from proxy.console.approvals import Approvals, refusal
 
 
 def test_only_another_user_confirms_what_was_asked_for() -> None:
-    asked = Approvals().ask("/a", 3, b"", "amy", (), 0.0)
+    asked = Approvals().ask("/a", 3, b"", "amy", (), None, 0.0)
     assert refusal(asked, "ben", "/a", 3) == ""
     assert "another user" in refusal(asked, "amy", "/a", 3)
     assert "/a, 3" in refusal(asked, "ben", "/b", 3)
@@ -14,14 +14,14 @@ def test_only_another_user_confirms_what_was_asked_for() -> None:
 
 
 def test_without_users_the_path_is_repeated() -> None:
-    asked = Approvals().ask("/a", 3, b"", "", (), 0.0)
+    asked = Approvals().ask("/a", 3, b"", "", (), None, 0.0)
     assert refusal(asked, "", "/a", 3) == ""
     assert refusal(asked, "", "/", 3)
 
 
 def test_a_deletion_waits_for_ten_minutes_and_is_carried_out_once() -> None:
     approvals = Approvals()
-    first, second = (approvals.ask("/a", 1, b"", "amy", (), when) for when in (0.0, 10.0))
+    first, second = (approvals.ask("/a", 1, b"", "amy", (), None, when) for when in (0.0, 10.0))
     assert approvals.waiting(599.0) == [first, second]
     assert approvals.waiting(600.0) == [second]
     assert approvals.find(second.number, 600.0) is second
@@ -32,7 +32,17 @@ def test_a_deletion_waits_for_ten_minutes_and_is_carried_out_once() -> None:
 def test_there_is_a_limit() -> None:
     approvals = Approvals()
     for _ in range(20):
-        approvals.ask("/a", 1, b"", "amy", (), 0.0)
+        approvals.ask("/a", 1, b"", "amy", (), None, 0.0)
     with pytest.raises(ValueError, match="20 deletions wait"):
-        approvals.ask("/a", 1, b"", "amy", (), 0.0)
-    assert approvals.ask("/a", 1, b"", "amy", (), 600.0)
+        approvals.ask("/a", 1, b"", "amy", (), None, 0.0)
+    assert approvals.ask("/a", 1, b"", "amy", (), None, 600.0)
+
+
+def test_what_a_login_has_asked_for_ends_with_it() -> None:
+    approvals = Approvals()
+    login, other = object(), object()
+    approvals.ask("/a", 1, b"", "amy", (), login, 0.0)
+    kept = approvals.ask("/b", 1, b"", "amy", (), other, 0.0)
+    approvals.ask("/c", 1, b"", "amy", (), login, 0.0)
+    approvals.drop(login)
+    assert approvals.waiting(0.0) == [kept]

@@ -540,6 +540,21 @@ async def test_a_subtree_is_deleted_when_a_second_user_confirms() -> None:
         assert (await ben.got("deletions"))["deletions"] == []
 
 
+async def test_a_deletion_is_withdrawn_when_its_user_is_nobody_any_more() -> None:
+    async with place("amy", "ben", write=True) as where, where.operator() as amy, where.operator() as ben:
+        await amy.log_in("amy")
+        await ben.log_in("ben")
+        await _subtree(amy, 3)
+        for farewell in ("identities/forget", "logout"):
+            asked = await amy.got("deletions", {"path": "/d"})
+            assert len((await ben.got("deletions"))["deletions"]) == 1
+            await amy.got(farewell, {})
+            assert (await ben.got("deletions"))["deletions"] == []
+            confirmation = {"number": asked["number"], "path": "/d", "count": 3}
+            assert (await ben.ask("deletions/confirm", confirmation))[0] == 404
+        assert "/d" in where.server.machine.tree.nodes
+
+
 async def test_a_deletion_is_of_what_was_counted() -> None:
     async with alone(write=True) as (where, operator):
         await _subtree(operator, 3)

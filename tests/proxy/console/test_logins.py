@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.console.logins import Logins
+from proxy.console.logins import Login, Logins
 from proxy.state.auth.scheme import Identity
 
 
@@ -33,3 +33,15 @@ def test_identities_are_named_without_their_proofs() -> None:
     assert login.names == ["super", "digest:joe"]
     with pytest.raises(ValueError, match="20 identities"):
         login.add(tuple(Identity("digest", f"{number}:x") for number in range(20)))
+
+
+def test_each_end_is_told() -> None:
+    ended: list[Login] = []
+    logins = Logins(ended.append)
+    made = [logins.begin("amy", float(number)) for number in range(200)]
+    logins.end(made[5])
+    logins.begin("ben", 200.0)
+    logins.begin("ben", 200.0)  # there are too many: the first gives way
+    assert ended == [made[5], made[0]]
+    logins.find(made[1].token, 12 * 3600 + 2.0)
+    assert ended[2:] == [made[1]]

@@ -10,7 +10,7 @@ from proxy.console.__main__ import main
 from proxy.console.passwords import is_right, read
 
 
-def _typed(*passwords: str) -> int:
+def _typed(*passwords: str | type[Exception]) -> int:
     with (
         mock.patch("sys.stdin") as terminal,
         mock.patch("getpass.getpass", side_effect=passwords),
@@ -33,10 +33,28 @@ def test_the_printed_line_is_what_the_server_reads(
 
 
 def test_what_cannot_be_used_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    for passwords in (("short", "short"), ("one password", "another one")):
+    cases: tuple[tuple[str | type[Exception], ...], ...] = (
+        ("short", "short"),
+        ("one password", "another one"),
+        (EOFError,),
+    )
+    for passwords in cases:
         with pytest.raises(SystemExit) as ended:
             _typed(*passwords)
         assert ended.value.code == 2
         assert "zketcd console-user: error: " in capsys.readouterr().err.splitlines()[-1]
     with mock.patch("sys.stdin", io.StringIO("")), pytest.raises(SystemExit):
         main(["amy"])
+
+
+def test_a_name_that_cannot_be_is_refused_before_a_password_is_asked_for(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with mock.patch("sys.stdin") as terminal, mock.patch("getpass.getpass") as asked:
+        terminal.isatty.return_value = True
+        with pytest.raises(SystemExit) as ended:
+            main(["a:b"], "console-user")
+    assert ended.value.code == 2
+    assert "'a:b' is no user's name" in capsys.readouterr().err
+    asked.assert_not_called()
+    terminal.readline.assert_not_called()

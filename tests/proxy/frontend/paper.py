@@ -1,6 +1,7 @@
 """A connection on a transport of paper, and a loop and a server that do things when a test says so."""
 
 import asyncio
+import logging
 from collections.abc import Callable, Sequence
 from typing import Any, cast
 
@@ -23,6 +24,7 @@ from proxy.state.sessions import hash_of
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
 from proxy.support.latency import Latency
+from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind, Request, Rules, encode_open
 from tests.proxy import packets
 from tests.proxy.packets import Reply
@@ -132,6 +134,7 @@ class PaperHost:
         self.operations = operations
         self.latency = Latency((*operations.reads, *operations.writes))
         self.counters = Counters()
+        self.throttled_log = ThrottledLog(logging.getLogger(__name__))
         self.load = Load(100_000)
         self.flush_queue = FlushQueue(cast(asyncio.AbstractEventLoop, loop))
         self.when_whole: list[Callable[[], None]] = []  # to be called when the machine is not midway any more
@@ -177,6 +180,7 @@ class PaperHost:
             traces=self.traces,
             login=self.login,
             enforced_schemes=self.enforced_schemes,
+            throttled_log=self.throttled_log,
         )
 
     def hold(self) -> None:

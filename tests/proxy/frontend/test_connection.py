@@ -66,6 +66,20 @@ def test_a_client_that_never_asks_for_a_session_is_let_go() -> None:
     assert client.transport.closed
 
 
+def test_health_checks_and_port_scanners_do_not_fill_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
+    host = PaperHost(PaperLoop())
+    for sent in (b"", b"", b"GET / HTTP/1.1\r\n\r\n", b"GET / HTTP/1.1\r\n\r\n", packets.framed(b"what")):
+        client = Client(host=host)
+        client.send(sent)
+        if not sent:
+            client.loop.wait(10)
+        assert client.transport.is_closed()
+    (warning,) = caplog.records
+    assert warning.levelno == logging.WARNING
+    assert warning.getMessage().startswith("closing ")
+
+
 def test_a_client_that_waits_for_its_session_is_not_read_but_not_let_go_either() -> None:
     client = Client()
     client.send(packets.connect())

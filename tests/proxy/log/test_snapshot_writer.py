@@ -7,6 +7,7 @@ import asyncio
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 from unittest import mock
 
 import pytest
@@ -401,6 +402,13 @@ async def test_a_dead_incarnation_that_never_counted_is_deleted() -> None:
     await tree.snapshot("a")
     assert not await tree.names(*tree.keys.entries_of("c"))
     await check(store, tree)
+
+
+async def test_a_file_for_tls_that_is_gone_is_said(tmp_path: Path) -> None:
+    gone = str(tmp_path / "ca.pem")
+    config = {"etcd": ["https://127.0.0.1:1"], "prefix": "/p", "ca": gone}
+    said = await asyncio.to_thread(asyncio.run, snapshot_writer._run(config))
+    assert said == {"ok": False, "error": f"[Errno 2] No such file or directory: '{gone}'"}
 
 
 def test_a_writer_whose_proxy_has_died_ends_without_a_traceback() -> None:

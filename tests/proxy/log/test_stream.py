@@ -106,6 +106,15 @@ def same(store: FakeEtcd, proxy: Proxy) -> None:
     assert pages_of(proxy.machine) == pages_of(Ran(store).follow())
 
 
+async def loaded_anew(store: FakeEtcd, tree: Tree, proxy: Proxy) -> None:
+    """Wait until the state is loaded a second time; it goes on from there."""
+    await until(lambda: proxy.replaced)
+    await tree.create("a", "/1")
+    await until(proxy.has("/1"))
+    same(store, proxy)
+    assert proxy.loads == 2
+
+
 async def hang(store: FakeEtcd, proxy: Proxy) -> None:
     """Break the watch, and let the next one bring nothing."""
     asked = asyncio.Event()
@@ -294,11 +303,7 @@ async def test_a_state_that_is_distrusted_while_the_watch_is_broken_is_loaded_an
         await until(lambda: not proxy.stream.live.is_set())
         proxy.stream.distrust()
         proxy.client.reconnect()
-        await until(lambda: proxy.replaced)
-        await tree.create("a", "/1")
-        await until(proxy.has("/1"))
-        same(store, proxy)
-        assert proxy.loads == 2
+        await loaded_anew(store, tree, proxy)
 
 
 async def test_a_state_that_is_distrusted_before_the_watch_is_up_is_loaded_anew() -> None:
@@ -306,11 +311,7 @@ async def test_a_state_that_is_distrusted_before_the_watch_is_up_is_loaded_anew(
         await hang(store, proxy)
         proxy.stream.distrust()
         proxy.stream.distrust()
-        await until(lambda: proxy.replaced)
-        await tree.create("a", "/1")
-        await until(proxy.has("/1"))
-        same(store, proxy)
-        assert proxy.loads == 2
+        await loaded_anew(store, tree, proxy)
 
 
 async def test_a_state_that_is_distrusted_while_it_is_loaded_anew_is_loaded_once_more() -> None:

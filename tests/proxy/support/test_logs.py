@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from proxy.support import logs
+from tests.harness.waiting import wait_until
 
 
 def record(message: str, *arguments: object) -> logging.LogRecord:
@@ -68,6 +69,31 @@ def test_a_file_that_was_moved_away_is_opened_anew(tmp_path: Path) -> None:
         os.rename(path, tmp_path / "audit.log.1")
         logs.audit.info("%s", "new")
     assert "new" in path.read_text()
+
+
+def test_an_audit_log_that_cannot_be_written_is_one_warning(
+    caplog: pytest.LogCaptureFixture, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with logs.audit_to("/dev/full", logs.TEXT):
+        for number in range(5):
+            logs.audit.info("%d", number)
+    (warning,) = [record for record in caplog.records if record.levelno == logging.WARNING]
+    assert warning.getMessage() == "cannot write to the audit log /dev/full: No space left on device"
+    assert capsys.readouterr().err == ""
+
+
+def test_an_audit_log_goes_on_when_it_can_be_opened_again(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    folder = tmp_path / "folder"
+    folder.mkdir()
+    with logs.audit_to(str(folder / "audit.log"), logs.TEXT):
+        os.rename(folder, tmp_path / "elsewhere")
+        logs.audit.info("%s", "lost")
+        wait_until(lambda: "cannot write to the audit log" in caplog.text, "the warning", timeout=60)
+        folder.mkdir()
+        logs.audit.info("%s", "kept")
+    assert "kept" in (folder / "audit.log").read_text()
 
 
 def test_stderr_is_where_all_messages_go(caplog: pytest.LogCaptureFixture) -> None:

@@ -1,0 +1,13 @@
+"""Who may read a file on this host."""
+
+import os
+import stat
+
+
+def everybody_reads(path: str) -> bool:
+    """Whether a file's mode lets every user of the host read it; False for what is no file. Blocks."""
+    try:
+        mode = os.stat(path).st_mode
+    except OSError:
+        return False
+    return stat.S_ISREG(mode) and bool(mode & stat.S_IROTH)
