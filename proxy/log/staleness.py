@@ -55,7 +55,7 @@ class Staleness:
         limit: float = LIMIT,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """`changed` is told whether the proxy may serve, whenever that changes; at first it may not.
+        """`changed` is called with whether the proxy may serve, whenever that changes; at first it may not.
 
         `hangs` is called when the stream has not brought something for half of `limit` seconds,
         and each time that so many have passed again.
