@@ -87,7 +87,7 @@ class KeeperFeature(IntEnum):
 
 
 class ListFilter(IntEnum):
-    """Which children FILTERED_LIST and LIST_WITH_STAT_AND_DATA tell: Keeper's ListRequestType."""
+    """Which children FILTERED_LIST and LIST_WITH_STAT_AND_DATA return: Keeper's ListRequestType."""
 
     ALL = 0
     PERSISTENT = 1

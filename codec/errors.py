@@ -8,7 +8,7 @@ class MalformedPacket(ValueError):
 class NullString(MalformedPacket):
     """A packet that is whole, but its path is jute's null (length -1).
 
-    ZooKeeper decodes it and stumbles later, so that its answer may differ from the one to a cut packet.
+    ZooKeeper decodes it and fails later, so that its answer may differ from the one to a cut packet.
     `end` is the position behind what was read.
     """
 
@@ -18,7 +18,7 @@ class NullString(MalformedPacket):
 
 
 class NullId(MalformedPacket):
-    """An ACL's entry without an id. ZooKeeper decodes it and stumbles later, as over a NullString."""
+    """An ACL's entry without an id. ZooKeeper decodes it and fails later, as for a NullString."""
 
 
 class FrameTooLong(MalformedPacket):

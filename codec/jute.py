@@ -32,7 +32,7 @@ class Acl(NamedTuple):
 
 
 OPEN_ACL = Acl(31, "world", "anyone")
-# An ACL that gives everybody everything: this very one, whoever reads it.
+# The ACL that gives everybody all permissions. Readers return this very object: it is compared with `is`.
 OPEN_TO_ALL = (OPEN_ACL,)
 
 
@@ -65,7 +65,7 @@ def _surrogates(match: re.Match[str]) -> str:
 class Reader:
     """Reads one jute value after another. Every method raises MalformedPacket where ZooKeeper's fails.
 
-    Bytes left over at the end are nobody's error: ZooKeeper ignores them.
+    Bytes left over at the end are no error: ZooKeeper ignores them.
     """
 
     __slots__ = ("data", "position")
@@ -146,7 +146,7 @@ class Reader:
         return None if count is None else [self.string() for _ in range(count)]
 
     def acls(self) -> tuple[Acl, ...] | None:
-        """ACL entries after their count. A null id is malformed where ZooKeeper would stumble over it."""
+        """ACL entries after their count. A null id is malformed where ZooKeeper would fail on it."""
         if self.data.startswith(OPEN_ACLS, self.position):
             self.position += OPEN_ACLS_SIZE
             return OPEN_TO_ALL

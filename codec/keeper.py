@@ -102,7 +102,7 @@ def wide_event(event_type: int, state: int, path: str, zxid: int) -> bytes:
 
 
 def read_filtered_list(reader: Reader) -> tuple[str, bool, int]:
-    """Path, watch and filter (a ListFilter, or what nobody knows) of FILTERED_LIST."""
+    """Path, watch and filter (a ListFilter, or an unknown number) of FILTERED_LIST."""
     path, watch, only = reader.string(), reader.boolean(), _unsigned_byte(reader)
     return present(path, reader.position), watch, only
 

@@ -134,7 +134,7 @@ def decode_set_data(frame: bytes, position: int) -> tuple[SetData, int]:
 
 
 # The same at a reader's position, which moves behind the record. A null path is raised only once the whole
-# record is read: ZooKeeper stumbles over it only after decoding the packet. That of a create is returned, for
+# record is read: ZooKeeper fails on it only after decoding the packet. That of a create is returned, for
 # ZooKeeper looks at the flags before it.
 
 

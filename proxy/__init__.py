@@ -36,6 +36,7 @@ truncate     to delete the part of the log that no start needs any more
 record       the key with the tree's settings and the names of its snapshots
 level        the version of the state machine's rules that a tree uses
 caught up    of a proxy: it has applied everything that was in etcd when it last asked
+midway       of the machine: a write is applied in part; reads of what it changes wait
 staleness    for how long a proxy has not caught up with etcd
 
 The packages, each above those that it imports:
@@ -44,11 +45,12 @@ server             puts the parts together
 admin              four-letter words, HTTP commands, metrics
 console            the page for operators on the admin port
 frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions
-sasl               users and Kerberos: how clients prove who they are
 ctl                a command that reads etcd without a proxy
 log                requests into entries, entries into etcd, the watch stream into the machine; snapshots
 state              the state machine. Pure
 etcd               the client of etcd, and the embedded etcd
+traces             spans of requests for OpenTelemetry
+sasl               users and Kerberos: how clients prove who they are
 support            tasks, histograms, counters, throttled log lines
 
 `codec`, `schema` and `proxy.state` are pure: no I/O, no clock, no randomness. So are single modules of other

@@ -21,7 +21,7 @@ from proxy.console import passwords
 from proxy.console.api import Api
 from proxy.console.assets import read_assets
 from proxy.console.http import Console, ConsoleSettings
-from proxy.console.local_session import maker
+from proxy.console.local_session import connection_factory
 from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
 from proxy.etcd.model import EtcdError
@@ -149,7 +149,7 @@ def console_of(server: Server, settings: ConsoleSettings) -> Console:
     api = Api(
         server.facts,
         server.auth,
-        maker(server.connection),
+        connection_factory(server.connection),
         users=settings.needs_login,
         write=settings.write,
     )

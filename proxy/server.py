@@ -42,7 +42,7 @@ from proxy.log.node_expiry import NodeExpiry, Pace
 from proxy.log.snapshots import Access, Snapshots
 from proxy.sasl.login import Login
 from proxy.state.auth import scheme
-from proxy.state.auth.schemes import Offer, offered
+from proxy.state.auth.schemes import AuthSchemes, offered
 from proxy.state.expiry import Expiry
 from proxy.state.machine import Disagreement, Machine, SessionChange
 from proxy.state.operation import Operations, Reading
@@ -92,7 +92,7 @@ class Server:
         operations = EXTENDED if config.keeper_extensions else PLAIN
         self.features: Collection[KeeperFeature] = FEATURES if operations.extended else ()
         self.latency = Latency((*operations.reads, *operations.writes))
-        self.auth = Offer(
+        self.auth = AuthSchemes(
             offered(x509=tls is not None, sasl=login is not None),
             scheme.Settings(config.super_digest or None, config.tls.super_user or None),
         )

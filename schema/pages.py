@@ -334,7 +334,7 @@ def split_sessions(sessions: Iterable[SessionValue]) -> Iterator[bytes]:
 
 
 class StateValue(NamedTuple):
-    """What the state machine has to remember beside znodes and sessions."""
+    """What the state machine has to remember besides znodes and sessions."""
 
     zxid: int
     entries: int  # how many entries were applied since the tree began

@@ -71,7 +71,7 @@ class Znode:
         aversion: int,
     ) -> None:
         """Times are milliseconds since 1970."""
-        self.data = data  # None is ZooKeeper's null, which clients can tell from empty data
+        self.data = data  # None is ZooKeeper's null, which clients can distinguish from empty data
         self.acl = acl
         self.owner = owner  # ephemeralOwner as ZooKeeper stores it: a session, a container or a TTL
         self.czxid = czxid

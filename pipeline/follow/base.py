@@ -61,7 +61,7 @@ def load_base(path: str, log_path: str | None, cluster_id: int) -> Machine:
         machine.sessions[session.id] = session_from(session)
     for owner in machine.tree.ephemerals.keys() - machine.sessions.keys():
         machine.sessions[owner] = session_from(SessionRow(owner, _UNKNOWN_TIMEOUT_MS))
-    machine.count_again()
+    machine.reset_digest()
     if survey.digest is not None and compare_digest(machine, survey.digest) is Same.NO:
         raise Failure(
             f"{survey.snapshot}: the tree at zxid {survey.last_zxid:#x} has another digest than"

@@ -103,7 +103,7 @@ class Recorder:
         self._machine = machine
         self._zxid = machine.zxid
         self._tx: Recording
-        machine.work_with(self._made)
+        machine.use_transaction(self._made)
 
     def _made(self, tree: Tree, sessions: dict[int, Session], digest: Digest) -> Transaction:
         self._tx = Recording(tree, sessions, digest)

@@ -208,7 +208,7 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
     """Replace everything that is listed above. Not to be nested."""
     levels = _Levels()
     settings_of = proxy.server._log_settings
-    opening = proxy.state.machine._PROXYS[Kind.OPEN]
+    opening = proxy.state.machine._PROXY_REQUESTS[Kind.OPEN]
 
     def settings(*arguments: Any, **options: Any) -> LogSettings:
         return settings_of(*arguments, **options)._replace(levels=_host().levels)
@@ -257,14 +257,14 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
     logged = (logger.level, logger.propagate, logger.handlers[:])
     for owner, name, replacement in replaced:
         setattr(owner, name, replacement)
-    proxy.state.machine._PROXYS[Kind.OPEN] = open_session
+    proxy.state.machine._PROXY_REQUESTS[Kind.OPEN] = open_session
     logger.setLevel(logging.WARNING)
     logger.propagate = False
     logger.handlers[:] = [handler]
     try:
         yield
     finally:
-        proxy.state.machine._PROXYS[Kind.OPEN] = opening
+        proxy.state.machine._PROXY_REQUESTS[Kind.OPEN] = opening
         for owner, name, original in former:
             setattr(owner, name, original)
         logger.level, logger.propagate, logger.handlers[:] = logged

@@ -11,7 +11,7 @@ from proxy.admin.environment import VERSION, environment
 from proxy.admin.facts import Facts
 from proxy.state.acl import permits
 from proxy.state.auth.scheme import Identities, Peer
-from proxy.state.auth.schemes import Offer
+from proxy.state.auth.schemes import AuthSchemes
 
 Body = dict[str, Any]
 Arguments = Mapping[str, str]
@@ -40,7 +40,7 @@ class _Command(NamedTuple):
 class Commands:
     """All commands about one server."""
 
-    def __init__(self, facts: Facts, auth: Offer) -> None:
+    def __init__(self, facts: Facts, auth: AuthSchemes) -> None:
         self._facts = facts
         self._auth = auth
         clients = facts.clients

@@ -22,7 +22,7 @@ from proxy.console.pacing import Pace, paced
 from proxy.console.traffic import traffic
 from proxy.state.auth.ip import IP
 from proxy.state.auth.scheme import Identities, Peer
-from proxy.state.auth.schemes import Offer
+from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.sessions import session_text
 from proxy.state.tree import Node
 from schema.paths import ROOT, SPECIAL_PATHS, join
@@ -55,7 +55,7 @@ class Api:
     """All answers about one proxy."""
 
     def __init__(
-        self, facts: Facts, auth: Offer, make: Callable[[], Connection], *, users: bool, write: bool
+        self, facts: Facts, auth: AuthSchemes, make: Callable[[], Connection], *, users: bool, write: bool
     ) -> None:
         """`make` gives a connection for changes. `users`: logins are needed. `write`: changes are allowed."""
         self._facts = facts

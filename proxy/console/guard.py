@@ -1,4 +1,4 @@
-"""Who may ask the console, as far as headers tell; and the headers of all its answers. Pure.
+"""Which requests the console accepts, as far as headers say; and the headers of all its answers. Pure.
 
 A page of another site must neither read nor change anything with the browser of an operator:
 

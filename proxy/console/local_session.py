@@ -172,6 +172,6 @@ class LocalSession:
             self._connection.connection_lost(None)
 
 
-def maker(make: Callable[[], object]) -> Callable[[], Connection]:
-    """What makes connections, as this module sees them: mypy cannot see that an attribute may be set."""
+def connection_factory(make: Callable[[], object]) -> Callable[[], Connection]:
+    """The same function, typed as this module needs it: mypy cannot see that an attribute may be set."""
     return cast(Callable[[], Connection], make)

@@ -25,6 +25,6 @@ class Calls:
         times.note(nanos)
 
     def failed(self, method: str, error: EtcdError) -> None:
-        """A call has failed: refused by etcd for certain, or nobody knows whether it even got there."""
+        """A call has failed: refused by etcd for certain, or it is not known whether etcd got it."""
         kind = "refused" if isinstance(error, EtcdRefused) else "unknown"
         self.failures[method, "no space" if isinstance(error, EtcdNoSpace) else kind] += 1

@@ -212,7 +212,7 @@ class EtcdClient:
 
     Every request goes to the current endpoint; a failure of unknown outcome moves on to the next endpoint for
     the requests that follow. All timeouts are in seconds. Unless said otherwise a method raises EtcdRefused
-    (nothing applied), EtcdNoSpace or EtcdUnknown (no telling).
+    (nothing applied), EtcdNoSpace or EtcdUnknown (the outcome is not known).
     """
 
     def __init__(
@@ -355,7 +355,7 @@ class EtcdClient:
         raise page
 
     async def _page(self, get: Get, timeout: float) -> RangeResult | EtcdError:
-        """A page, or why there is none: whoever waits for it hears of that in its turn."""
+        """A page, or the error in its place: it is raised when it is this page's turn."""
         try:
             return await self.range(get, timeout)
         except EtcdError as error:

@@ -33,7 +33,7 @@ _NAMES: dict[int, str] = {
 _MODES = {mode.value: mode.name.lower() for mode in CreateMode}
 # What a multi's answer has for a part, besides a path: a Stat or nothing.
 _WITH_STAT = frozenset((OpCode.CREATE2, OpCode.SET_DATA))
-# Parts of a multi whose mode ZooKeeper does not tell.
+# Parts of a multi whose mode ZooKeeper does not log.
 _WITHOUT_MODE = frozenset((OpCode.CREATE2, OpCode.CREATE_TTL))
 # In the order of ZKUtil.getPermString.
 _PERMS = (

@@ -363,7 +363,7 @@ class Connection(asyncio.Protocol):
         )
         self._end()
 
-    def turn_away(self) -> None:
+    def send_elsewhere(self) -> None:
         """Send the client to another server: by Keeper's answer for that, or by closing the connection."""
         log.info("closing %s: this server is out of touch with etcd", self.address)
         if self.is_keepers:
@@ -434,7 +434,7 @@ class Connection(asyncio.Protocol):
         """The first of the requests without an answer, for operators."""
         return self._order.waiting(most)
 
-    def farewell(self) -> None:
+    def local_session_closed(self) -> None:
         """The client has closed a session that is this server's own."""
         self._order.ended = True
 

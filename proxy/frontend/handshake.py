@@ -44,7 +44,7 @@ class Applicant(Connection, Protocol):
     def refuse(self) -> None:
         """There is no such session."""
 
-    def turn_away(self) -> None:
+    def send_elsewhere(self) -> None:
         """Not with this server now; another one may be better."""
 
 
@@ -113,12 +113,12 @@ class Handshake:
         elif read_only is not None:
             read_only.serve(connection, request)
         elif request.session_id == 0:
-            connection.turn_away()
+            connection.send_elsewhere()
         else:
             self._wait(connection, request)
             self._waiting.append((connection, request))
 
-    def look(self) -> None:
+    def tick(self) -> None:
         """Go on with those that waited for etcd; called periodically."""
         if self._waiting and self._in_touch():
             waiting, self._waiting = self._waiting, []

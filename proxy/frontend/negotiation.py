@@ -23,7 +23,7 @@ class Negotiation:
         refused: Callable[[str, str], None],
         later: Callable[[SaslAnswer], None],
     ) -> None:
-        """`proven(name)` and `refused(name, reason)` are told how the exchange ends.
+        """`proven(name)` or `refused(name, reason)` is called when the exchange ends.
 
         `later(answer)` gets the answer of a step that had to wait.
         """

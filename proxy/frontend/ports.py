@@ -103,7 +103,7 @@ class Ports:
         self._listening.append(listening)
 
     def close(self) -> None:
-        """Let nobody in any more; who is connected stays so."""
+        """Accept no more clients; those that are connected stay so."""
         for listening in self._listening:
             listening.close()
 

@@ -14,7 +14,7 @@ from proxy.frontend.traced import Traces
 from proxy.frontend.whole_state import WholeStateQueue
 from proxy.log.pending import Pending
 from proxy.sasl.login import Login
-from proxy.state.auth.schemes import Offer
+from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.operation import Operations, Reading
 from proxy.support.counters import Counters
 from proxy.support.latency import Latency
@@ -48,7 +48,7 @@ class Services(Generic[Connection]):
     machine: Machine
     reading: Reading
     operations: Operations
-    auth: Offer
+    auth: AuthSchemes
     max_frame: int  # bytes
     latency: Latency
     counters: Counters

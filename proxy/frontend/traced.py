@@ -1,4 +1,4 @@
-"""Requests that are traced: marked as they come, and told to the tracer when they are answered.
+"""Requests that are traced: marked as they come, and reported to the tracer when they are answered.
 
 A server without traces has none of this, and its requests pay nothing for it. With traces the tracer decides
 once for each packet; a request that it does not want then goes the way of all requests, as plain bytes.
@@ -94,12 +94,12 @@ class Traces:
         return frames
 
     def operations(self, operations: Operations) -> Operations:
-        """The same, with reads that are told."""
+        """The same, with reads that are reported."""
         return operations._replace(
-            reads={opcode: self._told(opcode, read) for opcode, read in operations.reads.items()}
+            reads={opcode: self._reported(opcode, read) for opcode, read in operations.reads.items()}
         )
 
-    def _told(self, opcode: int, read: ReadOperation) -> ReadOperation:
+    def _reported(self, opcode: int, read: ReadOperation) -> ReadOperation:
         def traced(reading: Reading, client: Client, packet: bytes, position: int) -> bytes:
             if type(packet) is not Sampled:
                 return read(reading, client, packet, position)

@@ -7,7 +7,7 @@ over. The outcome of an entry is not decided here: the stream shows it.
 import asyncio
 import logging
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
@@ -64,6 +64,14 @@ class _RoundTrip:
         """0 until something was measured."""
         least = min(self._previous, self._current)
         return 0.0 if least == float("inf") else least
+
+
+def _growing_pauses() -> Iterator[float]:
+    """Seconds before each next attempt, where attempts fail at once."""
+    pause = _FIRST_PAUSE
+    while True:
+        yield pause
+        pause = min(2 * pause, _LONGEST_PAUSE)
 
 
 class Appender:
@@ -235,37 +243,14 @@ class Appender:
 
         `answer` is what came of the first attempt after so many `seconds`.
         """
-        pause = _FIRST_PAUSE
+        pauses = _growing_pauses()
         while isinstance(answer, EtcdError):
-            if isinstance(answer, EtcdNoSpace):
-                if sent.nested or sent.over:
-                    await asyncio.sleep(_REFUSED_PAUSE)
-                else:
-                    self._stats.refused_no_space += 1
-                    self._full(answer.message)
-                    self._translator.no_space(sent)
-            elif isinstance(answer, EtcdUnknown):
-                self._throttled_log.warn(
-                    "entry %d of %s: outcome unknown (%s)", sent.number, incarnation, answer
-                )
-                # What has waited for its timeout is sent again at once. The client has turned to another
-                # endpoint meanwhile.
-                if seconds < _TIMEOUTS[0] / 2:
-                    await asyncio.sleep(pause)
-                    pause = min(2 * pause, _LONGEST_PAUSE)
-            elif isinstance(answer, EtcdRefused) and answer.kind is RefusalKind.TOO_LARGE and not sent.over:
-                self._stats.refused_too_large += 1
-                log.warning(
-                    "etcd refused an entry of %d bytes: %s. Set its --max-request-bytes to 1.5 MiB",
-                    len(sent.value),
-                    answer,
-                )
-                if not self._translator.too_large(sent):
-                    self._give_up(sent, incarnation, "its requests are sent again in smaller entries")
-                    return
-            else:
-                self._throttled_log.warn("etcd refuses entries: %s", answer)
-                await asyncio.sleep(_REFUSED_PAUSE)
+            pause = self._react(sent, incarnation, answer, seconds, pauses)
+            if pause is None:
+                self._give_up(sent, incarnation, "its requests are sent again in smaller entries")
+                return
+            if pause:
+                await asyncio.sleep(pause)
             if sent.over:
                 break
             timeout = _TIMEOUTS[min(sent.attempts, len(_TIMEOUTS) - 1)]
@@ -285,6 +270,37 @@ class Appender:
                 log.warning("etcd has space again")
                 self._translator.full = False
         self._landed(sent)
+
+    def _react(
+        self, sent: Sent, incarnation: str, error: EtcdError, seconds: float, pauses: Iterator[float]
+    ) -> float | None:
+        """Decide what follows from a failed attempt, which took `seconds`.
+
+        Returns the seconds until the next attempt, which may send a replacement; None: the incarnation has to
+        end. `pauses` are those between attempts of unknown outcome.
+        """
+        if isinstance(error, EtcdNoSpace):
+            if sent.nested or sent.over:
+                return _REFUSED_PAUSE
+            self._stats.refused_no_space += 1
+            self._full(error.message)
+            self._translator.no_space(sent)
+            return 0.0
+        if isinstance(error, EtcdUnknown):
+            self._throttled_log.warn("entry %d of %s: outcome unknown (%s)", sent.number, incarnation, error)
+            # What has waited for its timeout is sent again at once. The client has turned to another endpoint
+            # meanwhile.
+            return 0.0 if seconds >= _TIMEOUTS[0] / 2 else next(pauses)
+        if isinstance(error, EtcdRefused) and error.kind is RefusalKind.TOO_LARGE and not sent.over:
+            self._stats.refused_too_large += 1
+            log.warning(
+                "etcd refused an entry of %d bytes: %s. Set its --max-request-bytes to 1.5 MiB",
+                len(sent.value),
+                error,
+            )
+            return 0.0 if self._translator.too_large(sent) else None
+        self._throttled_log.warn("etcd refuses entries: %s", error)
+        return _REFUSED_PAUSE
 
     def _give_up(self, sent: Sent, incarnation: str, why: str) -> None:
         """The incarnation cannot go on."""

@@ -326,14 +326,14 @@ class Applier:
                 yield
         events = machine.events
         if events:
-            # Whoever is told of one must not be answered as of before it.
-            machine.tell()
+            # A client that got one of them must not get a reply with the state, or zxid, from before it.
+            machine.begin_events()
         for start in range(0, len(events), _FIRED):
             self._fire(events[start : start + _FIRED], machine.next_zxid)
             if perf_counter() >= self._deadline:
                 yield
         events.clear()
-        machine.arrive()
+        machine.publish_zxid()
         machine.midway = False
         self._deadline = 0.0
         waiting, self._when_whole = self._when_whole, []

@@ -57,7 +57,7 @@ class LogSettings(NamedTuple):
 
 
 class Listener(Protocol):
-    """Who hears of sessions and proxies; all calls come in the order of the log."""
+    """Is informed of sessions and proxies; all calls come in the order of the log."""
 
     def registered(self, incarnation: str) -> None:
         """This proxy appends under this name from now on."""
@@ -72,7 +72,7 @@ class Listener(Protocol):
         """A proxy's key is gone: it stopped, or died."""
 
     def reloaded(self) -> None:
-        """The state was loaded anew; the changes of sessions were told before."""
+        """The state was loaded anew; the changes of sessions were reported before."""
 
     def stopped_serving(self, reason: str) -> None:
         """What we show may be old: connections have to be closed, and none let in until `is_caught_up`."""
@@ -133,7 +133,7 @@ class Log:
         self._wrong = False  # the state is not what the log says, and is about to be loaded anew
         self._gone_names: set[str] = set()  # proxies that went while this one registered
         self._gone = asyncio.Event()  # our own key is gone, and nothing of the incarnation follows
-        self._disagreement: Disagreement | None = None  # the last one that was told
+        self._disagreement: Disagreement | None = None  # the last one that was reported
         self._over_quota: dict[str, ThrottledLog] = {}
         #: Whom to ask to check the state against a replay, when another proxy's digest differs.
         self.on_disagreement: Callable[[Disagreement], None] | None = None

@@ -24,7 +24,7 @@ class UnusableSnapshot(Exception):
 async def read_snapshot(
     etcd: Etcd, keys: Keyspace, ref: SnapshotRef, progress: Callable[[int], None]
 ) -> Machine:
-    """The state that the snapshot holds. `progress` is told of the znodes page by page.
+    """The state that the snapshot holds. `progress` is called with the number of znodes of each page.
 
     Raises UnusableSnapshot, UnknownLevel, EtcdError.
     """
@@ -33,7 +33,7 @@ async def read_snapshot(
     state_key = keys.state_page(ref.name)
     pages = await _read(etcd, [state_key, *session_keys, *node_keys], progress)
     state, sessions, nodes = pages[0], pages[1 : 1 + len(session_keys)], pages[1 + len(session_keys) :]
-    # On a thread: others have the loop meanwhile, and nobody else sees what is made here.
+    # In a thread: the loop stays free, and nothing else uses what is made here.
     return await asyncio.to_thread(_make, nodes, sessions, state, ref)
 
 
@@ -81,4 +81,4 @@ def _count(page: bytes) -> int:
     try:
         return page_header(page).count
     except BadValue:
-        return 0  # whoever decodes the page says so
+        return 0  # decoding the page reports the error

@@ -46,9 +46,9 @@ class Replay:
         progress: Callable[[int], None],
         execute: Execute | None = None,
     ) -> None:
-        """`progress` is told how many entries were applied since it was told last.
+        """`progress` gets how many entries were applied since it was called last.
 
-        `execute`: for those who want to see each request; by default the machine executes it.
+        `execute`: for callers that look at each request; by default the machine executes it.
         """
         self._keys = keys
         self._machine = machine
@@ -103,7 +103,7 @@ class Replay:
                     if time.monotonic() > deadline:
                         await asyncio.sleep(0)
                         deadline = time.monotonic() + _SLICE
-                machine.arrive()
+                machine.publish_zxid()
             except UnknownLevel as error:
                 raise TreeNotServable(
                     f"{where}: {unknown_level(self._keys.prefix.decode(), error.level, KNOWN)}"

@@ -85,7 +85,7 @@ class WriterGone(WriteFailed):
 async def write(
     etcd: Etcd, keys: Keyspace, writer: Writer, *, pace: float = PACE, step: Step = no_step
 ) -> Result:
-    """Write a snapshot of the state as of now, and truncate. `step` is told before each step what it is.
+    """Write a snapshot of the state as of now, and truncate. `step` is called before each step with its name.
 
     Raises WriteFailed, Overtaken, TreeNotServable, EtcdError.
     """
@@ -195,7 +195,7 @@ async def _publish(
 ) -> Compare:
     """Have the record name the snapshot; the compare that holds from here on. Raises Overtaken."""
     caught = loaded.caught
-    # A snapshot that nobody can load is no help as the previous one.
+    # A snapshot that cannot be loaded is no help as the previous one.
     previous = loaded.base if loaded.fell_back else caught.record.current
     record = caught.record._replace(current=ref, previous=previous)
     compares = (

@@ -46,7 +46,7 @@ _MODULE = "proxy.log.snapshot_writer"
 _ROOT = str(Path(__file__).resolve().parents[2])
 
 
-class Subject(Protocol):
+class ReplicatedLog(Protocol):
     """The log of this proxy, as far as snapshots go."""
 
     machine: Machine
@@ -107,7 +107,7 @@ class Snapshots:
 
     def __init__(
         self,
-        subject: Subject,
+        replicated: ReplicatedLog,
         etcd: Etcd,
         keys: Keyspace,
         access: Access,
@@ -120,7 +120,7 @@ class Snapshots:
         clock: Callable[[], float] | None = None,
     ) -> None:
         """`on_wrong`: called when a replay shows that this proxy's state is wrong."""
-        self._subject = subject
+        self._log = replicated
         self._etcd = etcd
         self._keys = keys
         self._access = access
@@ -147,12 +147,12 @@ class Snapshots:
     @property
     def log_bytes(self) -> int:
         """Bytes of the log since the current snapshot."""
-        return self._subject.stats.applied_bytes - self._base[0]
+        return self._log.stats.applied_bytes - self._base[0]
 
     @property
     def log_requests(self) -> int:
         """Requests in the log since the current snapshot."""
-        return self._subject.stats.applied_requests - self._base[1]
+        return self._log.stats.applied_requests - self._base[1]
 
     @property
     def overdue(self) -> float:
@@ -189,14 +189,14 @@ class Snapshots:
                 waited,
                 self.log_bytes >> 20,
             )
-        subject = self._subject
-        if now < self._not_before or subject.incarnation not in subject.members:
+        replicated = self._log
+        if now < self._not_before or replicated.incarnation not in replicated.members:
             return False
-        rank = 0 if self._wanted else subject.members.rank(subject.incarnation)
+        rank = 0 if self._wanted else replicated.members.rank(replicated.incarnation)
         return waited >= rank * self._each_rank
 
     def _is_worth_it(self) -> bool:
-        record = self._subject.record
+        record = self._log.record
         if record is None:
             return False
         current = record.current
@@ -206,18 +206,18 @@ class Snapshots:
 
     def _count(self) -> None:
         """Keep account of how much of the log lies behind the current snapshot."""
-        subject = self._subject
-        totals = (subject.stats.applied_bytes, subject.stats.applied_requests)
-        current = subject.record.current if subject.record else None
-        if subject.stats.reloads != self._reloads:
-            self._reloads = subject.stats.reloads
-            self._base = (totals[0] - subject.replayed[0], totals[1] - subject.replayed[1])
+        replicated = self._log
+        totals = (replicated.stats.applied_bytes, replicated.stats.applied_requests)
+        current = replicated.record.current if replicated.record else None
+        if replicated.stats.reloads != self._reloads:
+            self._reloads = replicated.stats.reloads
+            self._base = (totals[0] - replicated.replayed[0], totals[1] - replicated.replayed[1])
             self._name = current.name if current else ""
             self._history.clear()
-            self._wanted = self._wanted or subject.fell_back
+            self._wanted = self._wanted or replicated.fell_back
         elif current is not None and current.name != self._name:
             self._named(current, totals)
-        self._history.append((subject.position, *totals))
+        self._history.append((replicated.position, *totals))
 
     def _named(self, current: SnapshotRef, totals: tuple[int, int]) -> None:
         self._name = current.name
@@ -235,9 +235,9 @@ class Snapshots:
     # -- the child -----------------------------------------------------------------------------------------
 
     async def _write(self) -> None:
-        subject = self._subject
+        replicated = self._log
         wanted, self._wanted = self._wanted, False
-        (me,) = [member for member in subject.members if member.incarnation == subject.incarnation]
+        (me,) = [member for member in replicated.members if member.incarnation == replicated.incarnation]
         began = self._clock()
         self.stats.running = True
         try:
@@ -319,17 +319,17 @@ class Snapshots:
 
     async def _forget(self) -> None:
         """Have the state forget incarnations that are over and truncated."""
-        subject = self._subject
-        previous = subject.record.previous if subject.record else None
+        replicated = self._log
+        previous = replicated.record.previous if replicated.record else None
         if previous is None:
             return
         try:
             truncated = await applied_in(self._etcd, self._keys, previous.name)
-            living = {member.incarnation for member in subject.members}
-            for incarnation in forgettable(subject.machine, living, truncated or {}):
+            living = {member.incarnation for member in replicated.members}
+            for incarnation in forgettable(replicated.machine, living, truncated or {}):
                 if await drop_incarnation(self._etcd, self._keys, incarnation):
                     log.info("forgetting incarnation %s", incarnation)
-                    subject.submit(Pending(Kind.FORGET, 0, 0, (), encode_forget(incarnation), _forgotten))
+                    replicated.submit(Pending(Kind.FORGET, 0, 0, (), encode_forget(incarnation), _forgotten))
         except EtcdError as error:
             log.warning("cannot drop ended incarnations from the state: %s", error)
 
@@ -341,12 +341,12 @@ class Snapshots:
         if self._checking:
             return None
         self._checking = True
-        reloads = self._subject.stats.reloads
+        reloads = self._log.stats.reloads
         try:
             result = await self._child({"check_aside": disagreement.checkpoint})
         finally:
             self._checking = False
-        if self._subject.stats.reloads != reloads:
+        if self._log.stats.reloads != reloads:
             return None  # the state that was in question is gone
         if not result.get("ok"):
             log.error("a replay cannot settle whose digest is wrong: %s", result.get("error"))

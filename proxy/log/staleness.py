@@ -55,7 +55,7 @@ class Staleness:
         limit: float = LIMIT,
         clock: Callable[[], float] | None = None,
     ) -> None:
-        """`changed` is told whether the proxy may serve, whenever that changes; at first it may not.
+        """`changed` is called with whether the proxy may serve, whenever that changes; at first it may not.
 
         `hangs` is called when the stream has not brought something for half of `limit` seconds,
         and each time that so many have passed again.
@@ -137,13 +137,22 @@ class Staleness:
             self._unanswered_since = asked
 
     def judge(self) -> None:
-        """Look what was applied since, and say so if it changes whether we may serve."""
+        """See what was applied since, whether the proxy may serve, and whether the watch hangs."""
+        self._forget_applied()
+        self._decide()
+        self._renew_hanging()
+
+    def _forget_applied(self) -> None:
+        """Drop the answers up to the newest one of which everything is applied."""
         for index in range(len(self._answers) - 1, -1, -1):
             if self._is_applied(self._answers[index]):
                 self.caught_up_at = self._answers[index].asked
                 for _ in range(index + 1):
                     self._answers.popleft()
                 break
+
+    def _decide(self) -> None:
+        """Whether the proxy may serve: it has caught up once, and nothing is overdue."""
         now = self._clock()
         overdue = [self._answers[0].asked] if self._answers else []
         if self._unanswered_since is not None:
@@ -156,12 +165,17 @@ class Staleness:
             else:
                 log.error("not caught up with etcd for %.1f s: no client is served until it is", self.age)
             self._changed(serving)
-        if self._answers:
-            oldest = self._answers[0]
-            waited = now - max(oldest.asked, self._renewed)
-            if waited > self._limit / 2 and not self._has_come(oldest, self._follower.numbers):
-                self._renewed = now
-                self._hangs()
+
+    def _renew_hanging(self) -> None:
+        """Give the watch up if it has not brought what was there half of the limit ago."""
+        if not self._answers:
+            return
+        now = self._clock()
+        oldest = self._answers[0]
+        waited = now - max(oldest.asked, self._renewed)
+        if waited > self._limit / 2 and not self._has_come(oldest, self._follower.numbers):
+            self._renewed = now
+            self._hangs()
 
     def _is_applied(self, answer: _Answer) -> bool:
         return self._has_come(answer, self._machine.applied)

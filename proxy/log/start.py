@@ -75,7 +75,7 @@ async def load(
 ) -> Loaded:
     """Load, retrying failures of etcd for ever, or for `patience` seconds.
 
-    `make`: make a tree where there is none. `wait`: for the end of following a ZooKeeper. `progress` is told
+    `make`: make a tree where there is none. `wait`: for the end of following a ZooKeeper. `progress` gets
     the number of znodes and entries about once a second. `executes` gives each try what it executes the log's
     requests with. Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError at the end of
     patience.

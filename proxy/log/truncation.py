@@ -35,11 +35,11 @@ class Overtaken(Exception):
     """The record has changed: another snapshot was written meanwhile."""
 
 
-Step = Callable[[str], None]  # is told what is done next; tests stop a run there
+Step = Callable[[str], None]  # called with what is done next; tests stop a run there
 
 
 def no_step(_what: str) -> None:
-    """Nobody wants to know."""
+    """No test follows this run."""
 
 
 async def insist(request: Callable[[], Awaitable[T]]) -> T:

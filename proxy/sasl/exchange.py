@@ -13,7 +13,7 @@ class Failed(Exception):
 
 
 class Malformed(Failed):
-    """As Failed, where ZooKeeper stumbles over the token itself: it closes without an answer."""
+    """As Failed, where ZooKeeper fails on the token itself: it closes without an answer."""
 
 
 class Step(NamedTuple):

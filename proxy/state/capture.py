@@ -37,7 +37,7 @@ def new_machine(cluster_id: int, at_level: int = NEWEST) -> Machine:
     machine = Machine(cluster_id, at_level=at_level)
     for path, node in fixed_nodes().items():
         machine.tree.attach(path, _node_of(node))
-    machine.count_again()
+    machine.reset_digest()
     return machine
 
 
@@ -109,7 +109,7 @@ def load(
     for page in session_pages:
         for session_id, timeout_ms, password_hash, incarnation in decode_sessions(page):
             machine.sessions[session_id] = Session(session_id, timeout_ms, password_hash, incarnation)
-    found = machine.count_again(total)
+    found = machine.reset_digest(total)
     if digest is not None and found != digest:
         raise BadValue(f"the pages have the digest {found:016x} instead of {digest:016x}")
     return machine

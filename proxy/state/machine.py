@@ -64,7 +64,7 @@ _CLOSE_SESSION = int(OpCode.CLOSE_SESSION)
 _EXPIRED = Outcome(int(ErrorCode.SESSION_EXPIRED), b"")
 _MOVED = Outcome(int(ErrorCode.SESSION_MOVED), b"")
 _UNIMPLEMENTED = Outcome(int(ErrorCode.UNIMPLEMENTED), b"")
-_STUMBLED = Outcome(int(ErrorCode.SYSTEM_ERROR), b"")
+_FAILED_EVERYWHERE = Outcome(int(ErrorCode.SYSTEM_ERROR), b"")
 _new = tuple.__new__
 
 
@@ -119,15 +119,15 @@ class Machine:
         """What changes the state."""
         return self._tx
 
-    def work_with(self, make: Callable[[Tree, dict[int, Session], Digest], Transaction]) -> None:
-        """Change the state by another kind of transaction from now on."""
+    def use_transaction(self, make: Callable[[Tree, dict[int, Session], Digest], Transaction]) -> None:
+        """Change the state by another kind of transaction from now on (one that records changes, say)."""
         self._tx = make(self.tree, self.sessions, self.digest)
         self.events = self._tx.events
         self.warnings = self._tx.warnings
 
     @property
     def ended(self) -> Sequence[str]:
-        """The ephemerals of the session that ended last, for who writes down what went with it."""
+        """The ephemerals of the session that ended last, for the audit log."""
         return self._tx.ended
 
     @property
@@ -146,8 +146,8 @@ class Machine:
 
     # -- taking over a state ---------------------------------------------------------------------------------
 
-    def count_again(self, nodes_digest: int | None = None) -> int:
-        """Begin the digest anew, given that of the nodes or from scratch; returns it."""
+    def reset_digest(self, nodes_digest: int | None = None) -> int:
+        """Set the digest to that of the state, computed from scratch unless that of the nodes is given."""
         self.digest.reset(self.compute_digest() if nodes_digest is None else nodes_digest)
         if nodes_digest is not None:
             for session in self.sessions.values():
@@ -155,7 +155,7 @@ class Machine:
         return self.digest.settle(self.tree.nodes)
 
     def become(self, other: "Machine") -> None:
-        """Take over the state of a machine that was loaded aside, and tell the difference as events.
+        """Take over the state of a machine that was loaded aside; `events` are the difference.
 
         `tree` and `sessions` stay the same objects, for those who read them.
         """
@@ -180,7 +180,7 @@ class Machine:
     # -- applying --------------------------------------------------------------------------------------------
 
     def apply(self, incarnation: str, number: int, entry: Entry) -> list[Outcome]:
-        """Apply a whole entry, for nobody who waits."""
+        """Apply a whole entry, whose requests have no client here that waits for a reply."""
         self.begin(incarnation, number, entry.clock, entry.rules, entry.checkpoint, entry.digest)
         outcomes = [self.execute(request) for request in entry.requests]
         self.end()
@@ -212,7 +212,7 @@ class Machine:
     def execute(self, request: Request, fields: object | None = None, own: bool = False) -> Outcome:
         """Evaluate one request. `own`: its reply is wanted; `fields`: what its body was decoded to before.
 
-        Raises Unfinished, with `in_pieces`: its work is to be done, then comes `arrive`.
+        Raises Unfinished, with `in_pieces`: its work is to be done, then comes `publish_zxid`.
         """
         tx = self._tx
         if self.events:
@@ -224,7 +224,7 @@ class Machine:
         tx.watched = self.watched
         kind, session_id, opcode, identities, body = request
         if kind != _CLIENT:
-            return self._execute_proxys(request)
+            return self._execute_proxy_request(request)
         # As ZooKeeper, which counts whatever it prepares, also what it refuses then.
         if opcode != _SYNC:
             self.zxid += 1
@@ -265,7 +265,7 @@ class Machine:
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - one request must not stop all servers for ever
-            return self._stumbled(request, error)
+            return self._fail_everywhere(request, error)
         if opcode == _CLOSE_SESSION:
             self.session_changes.append(SessionChange(session_id, session.incarnation, None))
         if len(self.digest.touched) > _MOST_TOUCHED:
@@ -280,22 +280,22 @@ class Machine:
 
     # -- requests that take long -----------------------------------------------------------------------------
 
-    def tell(self) -> None:
-        """A request is applied that was `Unfinished`, and its events are told from now on, with its zxid."""
+    def begin_events(self) -> None:
+        """The work of an `Unfinished` request is done: now its watch events are sent, with its zxid."""
         self._changing = None
 
-    def arrive(self) -> None:
-        """And they are told: now its zxid may be seen."""
+    def publish_zxid(self) -> None:
+        """Its watch events are sent: from now on clients may see its zxid."""
         self.zxid = self._next_zxid
         self._changing = ()
 
     def _at_length(self, work: Work[Outcome]) -> Outcome:
-        self.digest.settle(self.tree.nodes)  # what earlier requests have touched is none of this one's
+        self.digest.settle(self.tree.nodes)  # so that `touched` has the nodes of this request only
         self._changing = self.digest.touched
         if self.in_pieces:
             raise Unfinished(work)
         outcome = whole(work)
-        self.arrive()
+        self.publish_zxid()
         return outcome
 
     def _executing(self, request: Request, operation: WriteOperation, own: bool) -> Work[Outcome]:
@@ -324,15 +324,15 @@ class Machine:
         except MemoryError:
             raise
         except Exception as error:  # noqa: BLE001 - as above
-            return self._stumbled(request, error)
+            return self._fail_everywhere(request, error)
         if opcode == _CLOSE_SESSION:
             session_id = request.session_id
             self.session_changes.append(SessionChange(session_id, self._incarnation, None))
         yield from self._settling()
         return Outcome(0, body)
 
-    def _executing_proxys(self, request: Request) -> Work[Outcome]:
-        """As `_execute_proxys`, in pieces."""
+    def _executing_proxy_request(self, request: Request) -> Work[Outcome]:
+        """As `_execute_proxy_request`, in pieces."""
         tx = self._tx
         zxid = self._next_zxid = self.zxid
         tx.watched = True
@@ -343,7 +343,7 @@ class Machine:
                 self._next_zxid += 1
                 changes: Iterable[SessionChange] = [SessionChange(session.id, session.incarnation, None)]
             else:
-                changes = _PROXYS[request.kind](self, request)
+                changes = _PROXY_REQUESTS[request.kind](self, request)
                 self.zxid, self._next_zxid = zxid, self.zxid
             yield from tx.committing()
         except Refusal as refusal:
@@ -353,7 +353,7 @@ class Machine:
             raise
         except Exception as error:  # noqa: BLE001 - as above
             self.zxid = self._next_zxid = zxid
-            return self._stumbled(request, error)
+            return self._fail_everywhere(request, error)
         self.session_changes += changes
         yield from self._settling()
         return DONE
@@ -363,8 +363,8 @@ class Machine:
             self._changing = frozenset(self.digest.touched)
             yield from self.digest.settling(self.tree.nodes)
 
-    def _stumbled(self, request: Request, error: Exception) -> Outcome:
-        """An error of ours: the request has never been, here as on every other server."""
+    def _fail_everywhere(self, request: Request, error: Exception) -> Outcome:
+        """A defect of ours: the request has no effect, here as at every other proxy."""
         self._tx.rollback()
         log.error(
             "an error in entry %d of %s: the request of kind %d, opcode %d, session %#x fails everywhere",
@@ -375,16 +375,16 @@ class Machine:
             request.session_id,
             exc_info=error,
         )
-        return _STUMBLED
+        return _FAILED_EVERYWHERE
 
-    # -- what the proxies themselves have to say: as operations, but they count zxids by themselves ----------
+    # -- requests of the proxies themselves: as operations, but they count zxids by themselves ---------------
 
-    def _execute_proxys(self, request: Request) -> Outcome:
+    def _execute_proxy_request(self, request: Request) -> Outcome:
         tx = self._tx
         zxid = self.zxid
         tx.zxid = zxid + 1
         try:
-            changes = _PROXYS[request.kind](self, request)
+            changes = _PROXY_REQUESTS[request.kind](self, request)
             tx.commit()
         except Refusal as refusal:
             tx.rollback()
@@ -392,12 +392,12 @@ class Machine:
         except Laborious:
             tx.rollback()
             self.zxid = zxid
-            return self._at_length(self._executing_proxys(request))
+            return self._at_length(self._executing_proxy_request(request))
         except (MemoryError, UnknownLevel):
             raise
         except Exception as error:  # noqa: BLE001 - as above
             self.zxid = zxid
-            return self._stumbled(request, error)
+            return self._fail_everywhere(request, error)
         self.session_changes += changes
         return DONE
 
@@ -485,7 +485,7 @@ class Machine:
         return made
 
 
-_PROXYS: dict[int, Callable[[Machine, Request], Iterable[SessionChange]]] = {
+_PROXY_REQUESTS: dict[int, Callable[[Machine, Request], Iterable[SessionChange]]] = {
     Kind.OPEN: Machine._open,
     Kind.ATTACH: Machine._attach,
     Kind.CLOSE: Machine._close,

@@ -23,8 +23,8 @@ class Client(Watcher, Protocol):
 
     knows_keeper: bool  # it has read which of Keeper's extensions there are
 
-    def farewell(self) -> None:
-        """The client has closed a session that no other server knows of: close after the reply."""
+    def local_session_closed(self) -> None:
+        """The client has closed a session that only this server knows: close after the reply."""
 
 
 class Reading(NamedTuple):

@@ -1,8 +1,10 @@
-"""Work that takes long, done in pieces. Pure: whoever does it decides how long to go on at a stretch.
+"""Work that takes long, done in pieces. Pure: the caller decides how long to go on at a stretch.
 
 An operation that finds that it would take long raises `Laborious` before it has changed anything. Then its
-form in pieces is used: a generator, which yields where others may have their turn. For those who need no
-turns, `whole` does all of it at once.
+form in pieces is used: a generator, which yields where others may have their turn. Where no
+turns are needed, `whole` does all of it at once.
+
+The form in pieces has the verb's form in -ing: `commit` and `committing`, `decode` and `decoding`.
 """
 
 from collections.abc import Generator

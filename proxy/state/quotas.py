@@ -173,7 +173,7 @@ def check(
     limits = quota.limits
     if limits is None:
         if enforce:
-            raise Refusal(ErrorCode.MARSHALLING_ERROR)  # where ZooKeeper stumbles over them
+            raise Refusal(ErrorCode.MARSHALLING_ERROR)  # here ZooKeeper fails on them
         return
     if not quota.has_stats:
         return
@@ -194,7 +194,7 @@ _NUMBER = re.compile(r"([+-]?)0*(\d{1,19})")
 
 
 def read_limits(data: bytes | None) -> Limits | None:
-    """The limits of a node's data as StatsTrack reads them; None for what it stumbles over."""
+    """The limits of a node's data as StatsTrack reads them; None for what it fails on."""
     if data is None:
         return None
     found: dict[str, int] = {}

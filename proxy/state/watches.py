@@ -24,7 +24,7 @@ _NULL = "null"
 
 
 class TreeEvent(NamedTuple):
-    """One change that watches fire for, and whom the client must be allowed to READ to hear of it."""
+    """One change that watches fire for, and what the client must be allowed to READ to be notified."""
 
     kind: int  # an EventType
     path: str
@@ -148,7 +148,7 @@ class WatchTable:
         return most > 0
 
     def fire(self, event: TreeEvent, zxid: int) -> None:
-        """Notify whoever watches the change, in ZooKeeper's order (DataTree.createNode, deleteNode, setData).
+        """Notify the watchers of the change, in ZooKeeper's order (DataTree.createNode, deleteNode, setData).
 
         A client that may not READ the node gets no event (3.9.3).
         """
@@ -176,7 +176,7 @@ class WatchTable:
     def _with_lasting(self, path: str, told: Collection[Watcher]) -> Collection[Watcher]:
         """Also the persistent watchers of a path, and the recursive ones of it and of all above it.
 
-        Each is told once, however many of its watches match (WatchManager.triggerWatch).
+        Each is notified once, however many of its watches match (WatchManager.triggerWatch).
         """
         everyone = dict.fromkeys(told)
         everyone.update(self.persistent.by_path.get(path, {}))
@@ -193,17 +193,17 @@ class WatchTable:
         lasting = self.persistent.by_path.get(path) if self._some_last else None
         return dict.fromkeys((*told, *lasting)) if lasting else told
 
-    # -- what administrators are told: all but `total` speak of data watches only, as ZooKeeper's do --------
+    # -- for administrators: all but `total` count data watches only, as ZooKeeper's do ----------------------
 
     def counts(self) -> tuple[int, int, int]:
-        """(connections that watch, paths watched, watches), as `wchs` tells them."""
+        """(connections that watch, paths watched, watches), as `wchs` reports them."""
         modes = self._data_modes()
         watchers = set().union(*(table.by_watcher for table in modes))
         paths = set().union(*(table.by_path for table in modes))
         return len(watchers), len(paths), _pairs(modes)
 
     def total(self) -> int:
-        """How many watches there are, of data and of children, as `mntr` tells it."""
+        """How many watches there are, of data and of children, as `mntr` reports it."""
         return _pairs(self._data_modes()) + _pairs((self.children, self.persistent))
 
     def held(self) -> int:

@@ -36,7 +36,7 @@ NOT_UPDATES = frozenset(
         KeeperOpCode.LIST_RECURSIVE,
     }
 )
-# What every connection may be noted with, beside the operations of `ops`.
+# What every connection may be noted with, besides the operations of `ops`.
 OF_SESSIONS = (OpCode.CREATE_SESSION, OpCode.CLOSE_SESSION, OpCode.PING)
 _NEVER = 1 << 62
 
@@ -111,13 +111,13 @@ class Latency(_Extremes):
     __slots__ = ("_before", "by_opcode")
 
     def __init__(self, opcodes: Iterable[int]) -> None:
-        """`opcodes` are all that will be noted, beside those of sessions."""
+        """`opcodes` are all that will be noted, besides those of sessions."""
         super().__init__()
         self.by_opcode = {opcode: Histogram() for opcode in (*opcodes, *OF_SESSIONS)}
         self._before = (Histogram(), Histogram())
 
     def reset(self) -> None:
-        """Start anew for what ZooKeeper's own words tell (srst); `by_opcode` goes on."""
+        """Start anew for what ZooKeeper's own words report (srst); `by_opcode` goes on."""
         self._before = (self.total(updates=False), self.total(updates=True))
         self.low = _NEVER
         self.high = 0
@@ -143,7 +143,7 @@ class Latency(_Extremes):
 
 
 class ConnectionLatency(_Extremes):
-    """The requests of one connection: what `cons` tells (ServerCnxn.updateStatsForResponse)."""
+    """The requests of one connection: what `cons` reports (ServerCnxn.updateStatsForResponse)."""
 
     __slots__ = ("_by_opcode", "_server", "count", "last", "last_xid", "nanos")
 
@@ -191,7 +191,7 @@ class ConnectionLatency(_Extremes):
             self.last_xid = xid
 
     def note_earlier(self, runs: Sequence[tuple[int, int]], nanos: int) -> None:
-        """Pairs of an opcode and a count of requests of the same chunk, of which `note` has told the last."""
+        """Pairs of opcode and count, of requests of the same chunk before those that `note` has counted."""
         bucket = nanos.bit_length()
         for opcode, count in runs:
             histogram = self._by_opcode[opcode]

@@ -1,4 +1,4 @@
-"""Wrong usage in one line: what a command line should have been is for --help to tell."""
+"""Wrong usage is reported in one line; --help shows what a command line should be."""
 
 import argparse
 from typing import NoReturn

@@ -10,7 +10,7 @@ from proxy.admin.commands import Commands
 from proxy.admin.facts import Facts
 from proxy.admin.http import AdminServer
 from proxy.config import Config, parse
-from proxy.state.auth.schemes import Offer
+from proxy.state.auth.schemes import AuthSchemes
 from tests.harness.manifests import Manifest
 from tests.proxy.admin.subjects import Subject
 
@@ -51,7 +51,7 @@ def _probes(container: Manifest) -> dict[str, Any]:
 
 def _routes() -> set[str]:
     facts = Facts(Subject())
-    admin = AdminServer(facts, Commands(facts, Offer()))
+    admin = AdminServer(facts, Commands(facts, AuthSchemes()))
     return {resource.canonical for resource in admin._runner.app.router.resources()}
 
 

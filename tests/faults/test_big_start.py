@@ -49,7 +49,7 @@ async def make_tree(endpoint: str, znodes: int) -> None:
             else:
                 attach(f"{directory}/{number % _EACH:06d}", b"data of znode %09d" % number)
         machine.zxid = _ZXID
-        machine.count_again()
+        machine.reset_digest()
         captured = capture.pages(machine)
         revision = (await etcd.status()).revision
         name = snapshot_name(revision, "test")

@@ -51,7 +51,7 @@ class _Client:
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
         """An event."""
 
-    def farewell(self) -> None:
+    def local_session_closed(self) -> None:
         """The session is closed."""
 
 

@@ -4,7 +4,7 @@ import re
 
 from proxy.state.auth.der import Attribute, Name
 
-# What X500Principal.getName() (RFC 2253) has words for; other types are told as OID and hex.
+# What X500Principal.getName() (RFC 2253) has words for; other types are written as OID and hex.
 _WORDS = {
     "2.5.4.3": "CN",
     "2.5.4.7": "L",

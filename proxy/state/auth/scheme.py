@@ -58,5 +58,5 @@ class Scheme(NamedTuple):
     proves: bool = True
     #: (peer, settings) -> the identities that a connection has from its start.
     on_connect: Callable[[Peer, Settings], Identities] = nobody
-    #: The user's name in an identity's id, which whoAmI and the audit log tell (getUserName).
+    #: The user's name in an identity's id, which whoAmI and the audit log show (getUserName).
     user_name: Callable[[str], str] = itself

@@ -24,8 +24,8 @@ def offered(*, x509: bool, sasl: bool) -> frozenset[str]:
     return _OFFERS[x509, sasl]
 
 
-class Offer(NamedTuple):
-    """The schemes of one server, and what its configuration says about them."""
+class AuthSchemes(NamedTuple):
+    """The schemes that one server offers, with its settings for them."""
 
     names: frozenset[str] = ALWAYS
     settings: Settings = Settings()

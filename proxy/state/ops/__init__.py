@@ -106,7 +106,7 @@ _KEEPER_WRITES: Mapping[int, WriteOperation] = {
     KeeperOpCode.TRY_REMOVE: TRY_REMOVE,
 }
 
-# What /keeper/feature_flags tells: all that Keeper has.
+# What /keeper/feature_flags lists: all that Keeper has.
 FEATURES: frozenset[KeeperFeature] = frozenset(KeeperFeature)
 
 PLAIN = Operations(READS, WRITES, LONG_READS, extended=False)

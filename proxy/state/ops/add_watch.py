@@ -13,7 +13,7 @@ def add_watch(reading: Reading, client: Client, frame: bytes, position: int) -> 
     """Watch a path, whether or not there is a node and who may read it; the body is an ErrorResponse."""
     reader = Reader(frame, position)
     path, mode = reader.string(), reader.int()
-    if mode not in _MODES:  # WatcherMode.fromZooDef stumbles
+    if mode not in _MODES:  # WatcherMode.fromZooDef fails
         raise Refusal(ErrorCode.MARSHALLING_ERROR)
     recursive = mode == AddWatchMode.PERSISTENT_RECURSIVE
     reading.watches.add_lasting(path, client, recursive=recursive)

@@ -9,7 +9,7 @@ _TYPES = frozenset(WatcherType)
 
 
 def read_type(reader: Reader) -> tuple[str | None, WatcherType]:
-    """The path and type of checkWatches and removeWatches. WatcherType.fromInt stumbles over other types."""
+    """The path and type of checkWatches and removeWatches. WatcherType.fromInt fails on other types."""
     path, kind = reader.string(), reader.int()
     if kind not in _TYPES:
         raise Refusal(ErrorCode.MARSHALLING_ERROR)

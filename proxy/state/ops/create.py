@@ -35,7 +35,7 @@ def create(tx: Transaction, fields: Create, owner: int = 0) -> Created:
     if not 0 <= flags <= _LAST_PLAIN_MODE:
         _check_mode(flags, extended_types=tx.extended_types)
     if path is None:
-        raise Refusal(ErrorCode.MARSHALLING_ERROR)  # where ZooKeeper stumbles over it
+        raise Refusal(ErrorCode.MARSHALLING_ERROR)  # here ZooKeeper fails on it
     slash = path.rfind("/")
     if slash < 0 or "\0" in path:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)

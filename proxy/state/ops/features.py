@@ -19,7 +19,7 @@ _AVAILABILITY_ZONE = f"{_FOLDER}/availability_zone"
 
 # Whoever has read one of these knows that there are extensions.
 TELLING = frozenset((_FLAGS, _API_VERSION))
-# What a client that knows no flags is told: filtered lists, multiRead and checkNotExists (KeeperApiVersion).
+# For clients that know no flags: filtered lists, multiRead and checkNotExists (KeeperApiVersion).
 API_VERSION = "3"
 
 

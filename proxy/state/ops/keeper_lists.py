@@ -38,7 +38,7 @@ def filtering(reading: Reading, client: Client, frame: bytes, position: int) -> 
 def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """As filtered_list, and the Stat and data of each child where they are wanted, in the names' order.
 
-    Raises NOAUTH if one of these may not be read: they are what exists and getData would tell; BADARGUMENTS
+    Raises NOAUTH if one of these may not be read: they are what exists and getData would return; BADARGUMENTS
     for more than one reply holds.
     """
     path, watch, only, _, _ = read_list_with_stat_and_data(Reader(frame, position))

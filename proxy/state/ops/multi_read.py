@@ -51,7 +51,7 @@ def _reading_many(
     for count, (opcode, path) in enumerate(parts, 1):
         operation = _PARTS.get(opcode)
         if operation is None or path is None:
-            # A multi of writes, or a null path: ZooKeeper stumbles, but sends the results so far.
+            # A multi of writes, or a null path: ZooKeeper fails, but sends the results so far.
             raise Refusal(ErrorCode.MARSHALLING_ERROR, body.whole(END_OF_PARTS))
         try:
             try:

@@ -13,6 +13,6 @@ def not_read_only(_reading: Reading, _client: Client, _frame: bytes, _position: 
 
 
 def close_session(_reading: Reading, client: Client, _frame: bytes, _position: int) -> bytes:
-    """In place of closeSession: nobody but this server knows of the session."""
-    client.farewell()
+    """In place of closeSession: the session is known to this server only."""
+    client.local_session_closed()
     return b""

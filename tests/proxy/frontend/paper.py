@@ -16,7 +16,7 @@ from proxy.frontend.traced import Traces
 from proxy.frontend.whole_state import WholeStateQueue
 from proxy.log.pending import Pending
 from proxy.sasl.login import Login
-from proxy.state.auth.schemes import Offer
+from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.capture import new_machine
 from proxy.state.operation import Operations, Reading
 from proxy.state.ops import EXTENDED
@@ -130,7 +130,7 @@ class PaperHost:
         self.watches = WatchTable()
         self.machine.watched = True
         self.reading = Reading(self.machine.tree, self.watches, {})
-        self.auth = Offer()
+        self.auth = AuthSchemes()
         self.operations = operations
         self.latency = Latency((*operations.reads, *operations.writes))
         self.counters = Counters()

@@ -396,7 +396,7 @@ def test_a_client_that_is_turned_away_is_logged(caplog: pytest.LogCaptureFixture
     caplog.set_level(logging.INFO)
     client = Client()
     client.send(packets.connect())
-    client.connection.turn_away()
+    client.connection.send_elsewhere()
     assert "closing 10.0.0.7: this server is out of touch with etcd" in caplog.text
 
 

@@ -74,10 +74,10 @@ async def test_connections_without_a_lease_are_closed() -> None:
     proxy = Proxy()
     applicant = proxy.begin(timeout_ms=4000)
     proxy.kept = proxy.loop.time() - 3.8
-    proxy.timer.look()
+    proxy.timer.tick()
     assert not applicant.closed
     proxy.kept -= 0.2
-    proxy.timer.look()
+    proxy.timer.tick()
     assert applicant.closed
 
 
@@ -90,7 +90,7 @@ async def test_those_that_wait_are_looked_after() -> None:
     assert reader.outcome == "read-only"
     assert proxy.pending == []
     proxy.in_touch = True
-    proxy.timer.look()
+    proxy.timer.tick()
     assert [pending.kind for pending in proxy.pending] == [Kind.ATTACH]
     assert reader.closed
 

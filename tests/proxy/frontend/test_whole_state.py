@@ -62,7 +62,7 @@ def test_a_write_goes_to_the_log_and_what_is_behind_it_waits_for_it(client: Clie
 
 
 def test_nothing_is_answered_while_its_events_are_told(client: Client) -> None:
-    client.host.machine.tell()
+    client.host.machine.begin_events()
     client.send(packets.ping())
     assert client.replies() == []
     _whole(client)
@@ -113,7 +113,7 @@ def test_a_client_that_is_gone_meanwhile(client: Client) -> None:
     assert client.transport.writes[-1:] != [b""]
     other = established()
     other.host.machine.midway = True
-    other.host.machine.tell()
+    other.host.machine.begin_events()
     other.send(packets.get(1, "/b"))
     other.connection.close()
     _whole(other)

@@ -178,14 +178,14 @@ def test_who_is_turned_away_is_told_so_only_if_it_understands() -> None:
     client = Client()
     client.send(_handshake())
     assert client.connection.is_keepers
-    client.connection.turn_away()
+    client.connection.send_elsewhere()
     (response,) = client.received()
     assert struct.unpack_from(">i", response) == (42,)
     assert client.transport.is_closed()
     other = Client()
     other.send(packets.connect())
     assert not other.connection.is_keepers
-    other.connection.turn_away()
+    other.connection.send_elsewhere()
     assert other.received() == []
     assert other.transport.is_closed()
 

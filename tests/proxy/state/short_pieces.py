@@ -48,9 +48,9 @@ def executed(machine: Machine, request: Request, own: bool = True) -> tuple[Outc
         now = _shown(machine)
         changed = {path for path in before.keys() | now.keys() if before.get(path) != now.get(path)}
         assert {path for path in changed if not path.startswith("/zookeeper")} <= set(machine.changing)
-    machine.tell()
+    machine.begin_events()
     assert machine.changing is None
-    machine.arrive()
+    machine.publish_zxid()
     return outcome, pieces
 
 

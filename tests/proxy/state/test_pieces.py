@@ -185,7 +185,7 @@ class Reader:
     def notify(self, kind: int, path: str, _zxid: int, _acl: object) -> None:
         self.told.append((kind, path))
 
-    def farewell(self) -> None:
+    def local_session_closed(self) -> None:
         raise AssertionError
 
 

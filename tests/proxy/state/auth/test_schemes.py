@@ -5,7 +5,7 @@ from codec.jute import Acl
 from proxy.state.acl import permits
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity, Peer, Settings
-from proxy.state.auth.schemes import ALWAYS, SCHEMES, Offer, offered
+from proxy.state.auth.schemes import ALWAYS, SCHEMES, AuthSchemes, offered
 
 PLAIN = Peer("10.0.0.7")
 SECURE = Peer("10.0.0.7", "CN=amy")
@@ -17,20 +17,20 @@ def test_each_scheme_goes_by_its_own_name() -> None:
 
 
 def test_every_server_has_digest_and_ip() -> None:
-    assert Offer().authenticate("digest", b"user:word", PLAIN) == (digest_identity(b"user:word"),)
-    assert Offer().authenticate("ip", None, PLAIN) == (ADDRESS,)
-    assert Offer().identities(PLAIN) == (ADDRESS,)
+    assert AuthSchemes().authenticate("digest", b"user:word", PLAIN) == (digest_identity(b"user:word"),)
+    assert AuthSchemes().authenticate("ip", None, PLAIN) == (ADDRESS,)
+    assert AuthSchemes().identities(PLAIN) == (ADDRESS,)
 
 
 def test_what_no_scheme_proves_fails() -> None:
     for name in ("world", "auth", "super", "", None):
-        assert Offer().authenticate(name, b"anyone", PLAIN) == ()
+        assert AuthSchemes().authenticate(name, b"anyone", PLAIN) == ()
 
 
 def test_a_scheme_that_is_not_offered_proves_nothing() -> None:
-    assert Offer().identities(SECURE) == (ADDRESS,)
-    assert Offer().authenticate("x509", None, SECURE) == ()
-    secure = Offer(offered(x509=True, sasl=False))
+    assert AuthSchemes().identities(SECURE) == (ADDRESS,)
+    assert AuthSchemes().authenticate("x509", None, SECURE) == ()
+    secure = AuthSchemes(offered(x509=True, sasl=False))
     assert secure.identities(SECURE) == (ADDRESS, Identity("x509", "CN=amy"))
 
 
@@ -41,7 +41,7 @@ def test_what_is_offered() -> None:
 
 
 def test_the_identities_of_every_scheme_match_their_own_entries() -> None:
-    everything = Offer(frozenset(SCHEMES), Settings(super_subject="CN=root"))
+    everything = AuthSchemes(frozenset(SCHEMES), Settings(super_subject="CN=root"))
     for identity in (*everything.identities(SECURE), *everything.authenticate("digest", b"a:b", SECURE)):
         assert permits((Acl(31, identity.scheme, identity.id),), Perms.READ, (identity,))
         assert SCHEMES[identity.scheme].is_valid(identity.id)

@@ -28,7 +28,7 @@ class Client:
         self.has_left = False
         self.told: list[tuple[int, str, int, Sequence[Acl]]] = []
 
-    def farewell(self) -> None:
+    def local_session_closed(self) -> None:
         self.has_left = True
 
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
