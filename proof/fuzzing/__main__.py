@@ -12,13 +12,15 @@ from contextlib import ExitStack
 from pathlib import Path
 
 from proof.fuzzing import atheris_engine, corpus, findings
-from proof.fuzzing.engine import Fuzzer, distill, until
+from proof.fuzzing.engine import Found, Fuzzer, distill, until
 from proof.fuzzing.seeds import seeds_of
-from proof.fuzzing.target import Target
+from proof.fuzzing.target import Finding, Target
 from proof.fuzzing.targets import TARGETS
 from proof.fuzzing.turns import Turns
 from proxy.support.usage import Parser
 
+# The signature of findings that come only sometimes.
+NOT_REPEATED = "not repeated"
 _BUILD = Path("build/fuzzing")
 # Inputs of a target in the repository.
 _MOST_COMMITTED = 40
@@ -83,13 +85,18 @@ def _turn(
     """Fuzz one target, and report it; findings with new signatures are added to them. The executions."""
     began, executions, new = time.monotonic(), 0, 0
     inputs = _inputs(target, given.corpus)
+    explored = None
     if explorer is not None:
         explored = explorer.explore(target.name, inputs, seed, seconds)
-        inputs += explored.inputs
+        inputs += [*explored.inputs, *explored.broken]
         corpus.keep(target.name, given.corpus, explored.inputs)
         seconds, executions, new = 0.0, explored.executions, len(explored.inputs)
     fuzzer = Fuzzer(target, inputs, seed)
     fuzzer.run(until(seconds))
+    if explored is not None and explored.broken and not fuzzer.found:
+        # Chance is a mistake as well: of a target, if not of what it tests.
+        once = Finding(f"atheris found it, once: {explored.why}", NOT_REPEATED)
+        fuzzer.found[once.signature] = Found(explored.broken[0], once)
     corpus.keep(target.name, given.corpus, fuzzer.new)
     executions += fuzzer.executions
     new += len(fuzzer.new)
@@ -104,7 +111,9 @@ def _turn(
         if (target.name, found.finding.signature) in signatures:
             continue
         signatures.add((target.name, found.finding.signature))
-        small = findings.minimised(target, found.data, found.finding.signature)
+        small = found.data
+        if found.finding.signature != NOT_REPEATED:
+            small = findings.minimised(target, found.data, found.finding.signature)
         for line in findings.write(target, small, found.finding, given.findings):
             print(line, flush=True)
     return executions

@@ -7,6 +7,7 @@ counters, which takes seconds, and forks for each of their turns. `main` is the 
 
 import importlib.util
 import json
+import logging
 import os
 import re
 import select
@@ -22,6 +23,7 @@ from typing import NamedTuple, Self
 from proof.fuzzing.mutate import MOST_BYTES
 
 _UNITS = re.compile(r"stat::number_of_executed_units:\s*(\d+)")
+_WHY = re.compile(r"(?:Uncaught Python exception: ===|ERROR: libFuzzer:)\s*(.{1,500})", re.DOTALL)
 _INSTRUMENTED = ["codec", "schema", "proxy", "pipeline.formats"]
 # Seconds that a turn may take beyond those it was given: the imports, and the inputs that it begins with.
 _PATIENCE = 120.0
@@ -33,7 +35,9 @@ _SLOW_INPUT = 60
 class Explored(NamedTuple):
     """What a turn has found."""
 
-    inputs: list[bytes]  # that reach new code, or break the invariant
+    inputs: list[bytes]  # that reach new code
+    broken: list[bytes]  # that broke the invariant, took too long or too much memory; at most one
+    why: str  # what libFuzzer says of it
     executions: int
 
 
@@ -87,7 +91,13 @@ class Explorer:
                 raise RuntimeError(f"atheris ended with code {code} for {name}: {said[-2000:]}")
             new = [file for file in sorted(kept.iterdir()) if not file.name.startswith("given-")]
             executions = 0 if units is None else int(units[1])
-            return Explored([file.read_bytes() for file in [*found, *new]], executions)
+            why = _WHY.search(said)
+            return Explored(
+                [file.read_bytes() for file in new],
+                [file.read_bytes() for file in found],
+                "unknown" if why is None else why[1].strip(),
+                executions,
+            )
 
     def _turn(self, order: list[str], seconds: float) -> int:
         """The exit code of one turn. Raises RuntimeError if there is none within `seconds`."""
@@ -110,6 +120,8 @@ def main() -> None:
     """The child: a fork for each line, a JSON list of target, file for errors, and libFuzzer's options."""
     import atheris
 
+    # As in the parent: inputs are refused by the thousand.
+    logging.disable(logging.WARNING)
     with atheris.instrument_imports(include=_INSTRUMENTED):
         from proof.fuzzing.target import judge
         from proof.fuzzing.targets import TARGETS

@@ -1,11 +1,14 @@
 """The command `python -m proof.fuzzing`."""
 
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Self
 
 import pytest
 
 from proof.fuzzing import __main__ as command
 from proof.fuzzing import atheris_engine, corpus
+from proof.fuzzing.atheris_engine import Explored
 from proof.fuzzing.corpus import committed
 from proof.fuzzing.targets import TARGETS
 from tests.proof.fuzzing.defects import GOOD, TARGET
@@ -63,6 +66,33 @@ def test_bad_usage(arguments: list[str], words: str, capsys: pytest.CaptureFixtu
         command.main(arguments)
     assert ended.value.code == 2
     assert words in capsys.readouterr().err
+
+
+class _Lucky(atheris_engine.Explorer):
+    """An engine that breaks the invariant by chance."""
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        """No child runs."""
+
+    def explore(self, name: str, inputs: Sequence[bytes], seed: int, seconds: float) -> Explored:
+        assert inputs
+        return Explored([], [b"\0" * 8], "ZeroDivisionError", 5)
+
+
+def test_what_atheris_finds_only_once_is_a_finding(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(atheris_engine, "is_installed", lambda: True)
+    monkeypatch.setattr(atheris_engine, "Explorer", _Lucky)
+    arguments = options(tmp_path, "--targets", "framing,key", "--seconds", "1", "--engine", "atheris")
+    assert command.main(arguments) == 1
+    output = capsys.readouterr().out
+    for name in ("framing", "key"):
+        assert f"FINDING in {name}: atheris found it, once: ZeroDivisionError" in output
+    assert [file.read_bytes() for file in (tmp_path / "findings").iterdir()] == [b"\0" * 8] * 2
 
 
 def test_atheris_runs_the_same_targets(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
