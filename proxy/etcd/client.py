@@ -8,7 +8,7 @@ it: an unknown outcome goes to the caller, since only the caller can settle it.
 import asyncio
 import ssl
 import time
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
 from typing import TypeVar
@@ -24,8 +24,6 @@ from proxy.etcd.model import (
     EtcdRefused,
     EtcdUnknown,
     Get,
-    KeyValue,
-    Lease,
     RangeResult,
     Status,
     Txn,
@@ -55,7 +53,6 @@ _RANGE = "/etcdserverpb.KV/Range"
 _WATCH = "/etcdserverpb.Watch/Watch"
 _LEASE_GRANT = "/etcdserverpb.Lease/LeaseGrant"
 _LEASE_REVOKE = "/etcdserverpb.Lease/LeaseRevoke"
-_LEASE_TIME_TO_LIVE = "/etcdserverpb.Lease/LeaseTimeToLive"
 _LEASE_KEEP_ALIVE = "/etcdserverpb.Lease/LeaseKeepAlive"
 _STATUS = "/etcdserverpb.Maintenance/Status"
 _AUTHENTICATE = "/etcdserverpb.Auth/Authenticate"
@@ -324,43 +321,6 @@ class EtcdClient:
         """Read; linearizable unless a revision is given."""
         return await self._call(_RANGE, wire.encode_get(get), timeout, wire.decode_range)
 
-    async def range_pages(
-        self, start: bytes, end: bytes, revision: int, *, page_bytes: int = 4 << 20, timeout: float = 30.0
-    ) -> AsyncIterator[list[KeyValue]]:
-        """All of [start, end) as it was at `revision`, in pages of about `page_bytes`.
-
-        `timeout` is for each page. After a failure the rest can be had from the last key + NUL on. While one
-        page is worked on, etcd makes the next.
-        """
-        limit = 128
-        page: RangeResult | EtcdError = await self.range(Get(start, end, revision, limit=limit), timeout)
-        while not isinstance(page, EtcdError):
-            if not page.more:
-                if page.kvs:
-                    yield page.kvs
-                return
-            start = page.kvs[-1].key + b"\0"
-            size = sum(len(kv.key) + len(kv.value) + 32 for kv in page.kvs)
-            # Values differ in size (up to 1.5 MiB each), so the limit grows step by step.
-            limit = max(1, min(4 * limit, page_bytes * len(page.kvs) // size))
-            following = self._tasks.start(
-                self._page(Get(start, end, revision, limit=limit), timeout), "read a page ahead"
-            )
-            await asyncio.sleep(0)  # it is asked for now
-            try:
-                yield page.kvs
-                page = await following
-            finally:
-                following.cancel()
-        raise page
-
-    async def _page(self, get: Get, timeout: float) -> RangeResult | EtcdError:
-        """A page, or the error in its place: it is raised when it is this page's turn."""
-        try:
-            return await self.range(get, timeout)
-        except EtcdError as error:
-            return error
-
     async def lease_grant(self, lease_id: int, ttl: int, timeout: float = 5.0) -> int:
         """Make lease `lease_id` for `ttl` seconds; returns the seconds that etcd granted."""
         request = pb.LeaseGrantRequest(ttl=ttl, id=lease_id).SerializeToString()
@@ -372,14 +332,6 @@ class EtcdClient:
         """End a lease, deleting its keys."""
         request = pb.LeaseRevokeRequest(id=lease_id).SerializeToString()
         await self._call(_LEASE_REVOKE, request, timeout, partial(wire.decode, pb.LeaseRevokeResponse))
-
-    async def lease_time_to_live(self, lease_id: int, timeout: float = 5.0) -> Lease:
-        """What is left of a lease; one that is gone is no error but has `ttl` -1."""
-        request = pb.LeaseTimeToLiveRequest(id=lease_id, keys=True).SerializeToString()
-        response = await self._call(
-            _LEASE_TIME_TO_LIVE, request, timeout, partial(wire.decode, pb.LeaseTimeToLiveResponse)
-        )
-        return Lease(response.ttl, response.granted_ttl, list(response.keys))
 
     def lease_keeper(self, on_alive: Callable[[int, int], None], answer_timeout: float = 3.0) -> LeaseKeeper:
         """Start a keep-alive stream, which lives until close(); see LeaseKeeper."""

@@ -3,15 +3,13 @@
 No implementation is here; `proxy.etcd.client` documents each method's contract.
 """
 
-from collections.abc import AsyncIterator, Callable
+from collections.abc import Callable
 from typing import Protocol
 
 from proxy.etcd.calls import Calls
 from proxy.etcd.model import (
     EtcdError,
     Get,
-    KeyValue,
-    Lease,
     RangeResult,
     Status,
     Txn,
@@ -22,10 +20,6 @@ from proxy.etcd.model import (
 
 class Keeper(Protocol):
     """Keeps leases alive on request; see LeaseKeeper."""
-
-    @property
-    def last_answered_sent(self) -> float:
-        """When the request was sent that was last answered with a living lease; 0.0 before."""
 
     def send(self, lease_id: int) -> None:
         """Ask for one renewal; returns at once."""
@@ -50,19 +44,11 @@ class Etcd(Protocol):
     async def range(self, get: Get, timeout: float) -> RangeResult:
         """Read."""
 
-    def range_pages(
-        self, start: bytes, end: bytes, revision: int, *, page_bytes: int = ..., timeout: float = ...
-    ) -> AsyncIterator[list[KeyValue]]:
-        """Read a large range at one revision."""
-
     async def lease_grant(self, lease_id: int, ttl: int, timeout: float = ...) -> int:
         """Make a lease."""
 
     async def lease_revoke(self, lease_id: int, timeout: float = ...) -> None:
         """End a lease."""
-
-    async def lease_time_to_live(self, lease_id: int, timeout: float = ...) -> Lease:
-        """What is left of a lease."""
 
     def lease_keeper(self, on_alive: Callable[[int, int], None], answer_timeout: float = ...) -> Keeper:
         """Start keeping leases alive."""

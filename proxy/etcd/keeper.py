@@ -29,8 +29,6 @@ class LeaseKeeper:
     """Renews leases on request and reports each answer. Made by EtcdClient.lease_keeper().
 
     `on_alive(lease_id, ttl)` is called in the event loop with the seconds the lease now has, 0 if it is gone.
-    `last_answered_sent` is set before that. It says since when the seconds are sure to count: etcd renews a
-    lease at some moment between the sending of the request and its answer.
     A request that a stream lost is sent again on the next one, so each gets its answer in the end.
     """
 
@@ -49,8 +47,6 @@ class LeaseKeeper:
         self._sent: dict[int, float] = {}
         self._wake = asyncio.Event()
         self._delay = _FIRST_DELAY
-        #: time.monotonic() at which the request was *sent* that was last answered with a living lease.
-        self.last_answered_sent = 0.0
 
     def send(self, lease_id: int) -> None:
         """Ask for one renewal; returns at once."""
@@ -103,10 +99,7 @@ class LeaseKeeper:
     def _take(self, answer: bytes) -> None:
         response = wire.decode(pb.LeaseKeepAliveResponse, answer)
         self._delay = _FIRST_DELAY
-        sent = self._sent.pop(response.id, None)
-        # Of two requests for one lease the time of the first counts: too early, never too late.
-        if sent is not None and response.ttl > 0:
-            self.last_answered_sent = sent
+        self._sent.pop(response.id, None)
         try:
             self._on_alive(response.id, response.ttl)
         except Exception:  # noqa: BLE001

@@ -170,14 +170,6 @@ class Status(NamedTuple):
     errors: list[str]
 
 
-class Lease(NamedTuple):
-    """A lease's remaining and granted seconds and its keys; `ttl` -1 if there is no such lease."""
-
-    ttl: int
-    granted_ttl: int
-    keys: list[bytes]
-
-
 class RefusalKind(Enum):
     """Why etcd refused a request for certain."""
 

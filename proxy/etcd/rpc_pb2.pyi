@@ -289,28 +289,6 @@ class LeaseKeepAliveResponse(_message.Message):
     ttl: int
     def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., id: _Optional[int] = ..., ttl: _Optional[int] = ...) -> None: ...
 
-class LeaseTimeToLiveRequest(_message.Message):
-    __slots__ = ("id", "keys")
-    ID_FIELD_NUMBER: _ClassVar[int]
-    KEYS_FIELD_NUMBER: _ClassVar[int]
-    id: int
-    keys: bool
-    def __init__(self, id: _Optional[int] = ..., keys: _Optional[bool] = ...) -> None: ...
-
-class LeaseTimeToLiveResponse(_message.Message):
-    __slots__ = ("header", "id", "ttl", "granted_ttl", "keys")
-    HEADER_FIELD_NUMBER: _ClassVar[int]
-    ID_FIELD_NUMBER: _ClassVar[int]
-    TTL_FIELD_NUMBER: _ClassVar[int]
-    GRANTED_TTL_FIELD_NUMBER: _ClassVar[int]
-    KEYS_FIELD_NUMBER: _ClassVar[int]
-    header: ResponseHeader
-    id: int
-    ttl: int
-    granted_ttl: int
-    keys: _containers.RepeatedScalarFieldContainer[bytes]
-    def __init__(self, header: _Optional[_Union[ResponseHeader, _Mapping]] = ..., id: _Optional[int] = ..., ttl: _Optional[int] = ..., granted_ttl: _Optional[int] = ..., keys: _Optional[_Iterable[bytes]] = ...) -> None: ...
-
 class StatusRequest(_message.Message):
     __slots__ = ()
     def __init__(self) -> None: ...

@@ -20,7 +20,7 @@ from proxy.support.counters import Counters
 from proxy.support.latency import Latency
 from proxy.support.throttled_log import ThrottledLog
 
-log = logging.getLogger(__name__)
+log = logging.getLogger("proxy.frontend.connection")  # whose messages they are
 
 Connection = TypeVar("Connection", contravariant=True)
 

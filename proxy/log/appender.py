@@ -282,7 +282,6 @@ class Appender:
         if isinstance(error, EtcdNoSpace):
             if sent.nested or sent.over:
                 return _REFUSED_PAUSE
-            self._stats.refused_no_space += 1
             self._full(error.message)
             self._translator.no_space(sent)
             return 0.0
@@ -292,7 +291,6 @@ class Appender:
             # meanwhile.
             return 0.0 if seconds >= _TIMEOUTS[0] / 2 else next(pauses)
         if isinstance(error, EtcdRefused) and error.kind is RefusalKind.TOO_LARGE and not sent.over:
-            self._stats.refused_too_large += 1
             log.warning(
                 "etcd refused an entry of %d bytes: %s. Set its --max-request-bytes to 1.5 MiB",
                 len(sent.value),

@@ -61,13 +61,6 @@ class Follower:
         self._expected: dict[str, int] = {}  # the same, of keys that no event has shown yet
         #: All events up to this etcd revision have been taken in.
         self.revision = 0
-        #: Events of keys that are none of the log's.
-        self.foreign = 0
-
-    @property
-    def waiting(self) -> int:
-        """Entries that wait for a predecessor."""
-        return sum(map(len, self._waiting.values()))
 
     @property
     def living(self) -> Mapping[str, int]:
@@ -86,10 +79,6 @@ class Follower:
     def knows(self, incarnation: str) -> bool:
         """Whether a proxy's key is there, as far as events or `expect` have told."""
         return incarnation in self._living or incarnation in self._expected
-
-    def waits(self, incarnation: str, number: int) -> bool:
-        """Whether an entry is here, but waits for a predecessor."""
-        return number in self._waiting.get(incarnation, ())
 
     def held(self, incarnation: str) -> int:
         """How many entries of an incarnation are here, but wait for a predecessor."""
@@ -118,7 +107,6 @@ class Follower:
             try:
                 kind, incarnation, number = self._parse(pair.key)
             except ForeignKey:
-                self.foreign += 1
                 continue
             if kind is Kind.ENTRY:
                 if event.type == PUT:  # deletions are truncation
@@ -153,7 +141,6 @@ class Follower:
             try:
                 incarnation = self._parse(pair.key).incarnation
             except ForeignKey:
-                self.foreign += 1
                 continue
             there.add(incarnation)
             if self._living.get(incarnation) != pair.create_revision:

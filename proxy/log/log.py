@@ -10,7 +10,6 @@ import logging
 from collections.abc import Callable, Collection
 from typing import NamedTuple, Protocol
 
-from codec.constants import OpCode
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
 from proxy.log.appender import Appender
@@ -42,7 +41,6 @@ from schema.record import ProxyValue, TreeRecord, decode_proxy, encode_proxy
 log = logging.getLogger(__name__)
 
 _EVERYTHING = 1 << 62  # more than any entry's number
-_SYNC_BODY = b"\0\0\0\1/"  # the path of a sync that no client has asked for
 _DRAIN_INTERVAL = 0.02  # seconds
 
 
@@ -251,18 +249,6 @@ class Log:
         self._wrong = True
         self._listener.stopped_serving("this proxy's state is not what the log says: loading the tree anew")
         self._stream.distrust()
-
-    async def barrier(self) -> int:
-        """Wait until everything that is in the log when this is called is applied; returns the zxid then."""
-        future: asyncio.Future[int] = self._loop.create_future()
-
-        def done(_pending: Pending, zxid: int, _error: int, _body: bytes) -> None:
-            if not future.done():
-                future.set_result(zxid)
-
-        # Nobody's session: it will be answered as expired, but in its turn.
-        self.submit(Pending(Kind.CLIENT, 0, OpCode.SYNC, (), _SYNC_BODY, done))
-        return await future
 
     # -- life ----------------------------------------------------------------------------------------------
 

@@ -13,8 +13,6 @@ class Stats:
         "disagreements",
         "entry_requests",
         "incarnations",
-        "refused_no_space",
-        "refused_too_large",
         "reloads",
         "resent",
         "sent_bytes",
@@ -32,8 +30,6 @@ class Stats:
         self.applied_bytes = 0
         self.applied_requests = 0
         self.resent = 0  # Txns sent again since their outcome was unknown
-        self.refused_no_space = 0  # entries that etcd refused for want of space
-        self.refused_too_large = 0  # entries that etcd refused as too large
         self.voided = 0  # own entries that were replaced, after a refusal, and count as their replacement
         self.incarnations = 0
         self.reloads = 0  # times that the state was loaded anew

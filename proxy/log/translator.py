@@ -164,10 +164,6 @@ class Translator:
 
     # -- sending -------------------------------------------------------------------------------------------
 
-    def submit(self, pending: Pending) -> None:
-        """Take a request."""
-        self.queue.append(pending)
-
     def cut(self, header: Header, *, may_probe: bool = False) -> Sent | None:
         """Make the next entry of what waits; None if there is nothing to send.
 

@@ -7,6 +7,8 @@ import itertools
 import os
 from typing import NamedTuple
 
+import pytest
+
 from tests.compat.compare import Matcher, Mismatch, Outcome
 from tests.compat.script import Call, Close, Expire, Open, Ping, Request, Script, Step, Sync
 from tests.compat.side import Server, Side
@@ -54,6 +56,13 @@ def _play(step: Step, sides: list[Side], barrier: Request) -> list[Outcome]:
     for side, outcome in zip(sides, outcomes, strict=True):
         side.complete_barrier(outcome)
     return outcomes
+
+
+def demand_equal(script: Script, left: Server, right: Server) -> None:
+    """Fail the test with a report unless both servers answer the script alike."""
+    found = run(script, left, right)
+    if found is not None:
+        pytest.fail(describe(found, script[: found.place + 1], left, right), pytrace=False)
 
 
 def describe(difference: Difference, script: Script, left: Server, right: Server) -> str:

@@ -5,18 +5,11 @@ import pytest
 from tests.compat.cases import CASES
 from tests.compat.conftest import real_zookeeper, zketcd_proxy
 from tests.compat.generate import Generator
-from tests.compat.runner import describe, run
-from tests.compat.script import Script
+from tests.compat.runner import demand_equal
 from tests.compat.side import Server
 from tests.harness import EtcdServer
 
 pytestmark = pytest.mark.real
-
-
-def check(script: Script, oracle: Server, subject: Server) -> None:
-    found = run(script, oracle, subject)
-    if found is not None:
-        pytest.fail(describe(found, script[: found.place + 1], oracle, subject), pytrace=False)
 
 
 QUOTAS = ("quotas", "quotas_of_what_is_not_there")
@@ -29,9 +22,9 @@ def test_enforced_quotas(etcd_server: EtcdServer) -> None:
     ):
         sides = Server("zookeeper", (zookeeper.port,)), Server("zketcd", (proxy.port,))
         for name in QUOTAS:
-            check(CASES[name], *sides)
+            demand_equal(CASES[name], *sides)
         for seed in range(6):
-            check(Generator(seed, quotas=True).script(200), *sides)
+            demand_equal(Generator(seed, quotas=True).script(200), *sides)
 
 
 def test_without_extended_types(etcd_server: EtcdServer) -> None:
@@ -42,4 +35,4 @@ def test_without_extended_types(etcd_server: EtcdServer) -> None:
     ):
         sides = Server("zookeeper", (zookeeper.port,)), Server("zketcd", (proxy.port,))
         for name in ("containers", "ttl_nodes", "mortal_nodes_in_multi", "multi_with_flags_6"):
-            check(CASES[name], *sides)
+            demand_equal(CASES[name], *sides)

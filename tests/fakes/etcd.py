@@ -8,7 +8,7 @@ What is modelled is what a client sees: no Raft, no authentication, no TLS.
 import asyncio
 import bisect
 from collections import deque
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -27,7 +27,6 @@ from proxy.etcd.model import (
     EtcdUnknown,
     Get,
     KeyValue,
-    Lease,
     Op,
     Put,
     RangeResult,
@@ -213,12 +212,9 @@ class FakeEtcd:
         lease.expires = self.now + lease.ttl
         return lease.ttl
 
-    def lease_time_to_live(self, lease_id: int) -> Lease:
-        """What is left of a lease."""
-        lease = self._leases.get(lease_id)
-        if lease is None:
-            return Lease(-1, 0, [])
-        return Lease(int(lease.expires - self.now), lease.ttl, sorted(lease.keys))
+    def seconds_left(self, lease_id: int) -> float:
+        """What is left of a lease that there is."""
+        return self._leases[lease_id].expires - self.now
 
     def watch(self, start: bytes, end: bytes, from_revision: int) -> _Watcher:
         """Register a watcher; what is in the history goes to its queue at once."""
@@ -465,18 +461,6 @@ class FakeEtcdClient:
         await self._contact()
         return self.store.range(get)
 
-    async def range_pages(
-        self, start: bytes, end: bytes, revision: int, *, page_bytes: int = 4 << 20, timeout: float = 30.0
-    ) -> AsyncIterator[list[KeyValue]]:
-        """Read in small pages, so that more than one is the rule."""
-        more = True
-        while more:
-            page = await self.range(Get(start, end, revision, limit=3), timeout)
-            more = page.more
-            if page.kvs:
-                yield page.kvs
-                start = page.kvs[-1].key + b"\0"
-
     async def lease_grant(self, lease_id: int, ttl: int, timeout: float = 5.0) -> int:
         """Make a lease."""
         await self._contact()
@@ -486,11 +470,6 @@ class FakeEtcdClient:
         """End a lease."""
         await self._contact()
         self.store.lease_revoke(lease_id)
-
-    async def lease_time_to_live(self, lease_id: int, timeout: float = 5.0) -> Lease:
-        """What is left of a lease."""
-        await self._contact()
-        return self.store.lease_time_to_live(lease_id)
 
     def lease_keeper(
         self, on_alive: Callable[[int, int], None], answer_timeout: float = 3.0
@@ -568,13 +547,11 @@ class FakeLeaseKeeper:
     def __init__(self, client: FakeEtcdClient, on_alive: Callable[[int, int], None]) -> None:
         self._client = client
         self._on_alive = on_alive
-        self._waiting: dict[int, float] = {}  # with the time of sending
-        #: When the request was sent that was last answered with a living lease, by the store's clock.
-        self.last_answered_sent = 0.0
+        self._waiting: dict[int, None] = {}
 
     def send(self, lease_id: int) -> None:
         """Ask for one renewal; the answer comes by a callback, never from within this call."""
-        self._waiting.setdefault(lease_id, self._client.store.now)
+        self._waiting[lease_id] = None
         asyncio.get_running_loop().call_soon(self.flush)
 
     def flush(self) -> None:
@@ -582,12 +559,9 @@ class FakeLeaseKeeper:
         if self._client.unreachable:
             return
         waiting, self._waiting = self._waiting, {}
-        for lease_id, sent in waiting.items():
+        for lease_id in waiting:
             self._client.last_contact = self._client.store.now
-            ttl = self._client.store.lease_renew(lease_id)
-            if ttl > 0:
-                self.last_answered_sent = sent
-            self._on_alive(lease_id, ttl)
+            self._on_alive(lease_id, self._client.store.lease_renew(lease_id))
 
 
 def _cost(txn: Txn) -> int:

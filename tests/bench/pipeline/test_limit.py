@@ -7,6 +7,7 @@ import pytest
 
 from bench.pipeline import limit, tree
 from pipeline.etcd.options import Connection
+from proxy.etcd.model import Get
 from schema.pages import page_header
 from tests.harness import EtcdServer
 
@@ -27,9 +28,7 @@ def test_all_pages_of_a_table_arrive(
     async def count() -> int:
         keys = connection.keys
         async with connection.client() as etcd:
-            found = 0
-            async for page in etcd.range_pages(*keys.snapshot("0"), 0):
-                found += sum(page_header(pair.value).count for pair in page)
-            return found
+            pages = await etcd.range(Get(*keys.snapshot("0")), 60)
+            return sum(page_header(pair.value).count for pair in pages.kvs)
 
     assert asyncio.run(count()) == tree.TABLE_NODES

@@ -21,9 +21,7 @@ from proxy.etcd.model import (
     EtcdRefused,
     EtcdUnknown,
     Get,
-    KeyValue,
     Put,
-    RangeResult,
     RefusalKind,
     Txn,
     TxnResult,
@@ -609,49 +607,6 @@ async def test_a_web_proxy_in_the_environment_is_none_of_ours(
         await client.txn(put(), LONG)
 
 
-class _Pages(EtcdClient):
-    """A client whose ranges a test answers, two keys each."""
-
-    def __init__(self) -> None:
-        super().__init__(["127.0.0.1:1"])
-        self.asked: list[bytes] = []
-        self.fails_at = 99
-
-    async def range(self, get: Get, timeout: float) -> RangeResult:
-        """The page that begins at `get.key`."""
-        self.asked.append(get.key)
-        number = len(self.asked)
-        await asyncio.sleep(0)
-        if number >= self.fails_at:
-            raise EtcdUnknown("lost")
-        kvs = [KeyValue(b"%d%d" % (number, place), b"", 1, 1, 1, 0) for place in (1, 2)]
-        return RangeResult(kvs, number < 3, 6, 1)
-
-
-async def test_the_next_page_is_asked_for_while_one_is_worked_on() -> None:
-    client = _Pages()
-    seen = [(len(client.asked), page[0].key) async for page in client.range_pages(b"0", b"9", 1)]
-    assert seen == [(2, b"11"), (3, b"21"), (3, b"31")]
-    assert client.asked == [b"0", b"12\0", b"22\0"]
-    await client.close()
-
-
-async def test_a_page_that_cannot_be_had_is_told_in_its_turn(caplog: pytest.LogCaptureFixture) -> None:
-    client = _Pages()
-    client.fails_at = 2
-    pages = client.range_pages(b"0", b"9", 1)
-    assert (await anext(pages))[0].key == b"11"
-    with pytest.raises(EtcdUnknown, match="lost"):
-        await anext(pages)
-    # Nor does anybody miss it who leaves before.
-    client.asked.clear()
-    async for page in client.range_pages(b"0", b"9", 1):
-        assert page
-        break
-    await client.close()
-    assert not caplog.records
-
-
 class _Garbled:
     """A channel whose member answers everything with bytes that are no message."""
 
@@ -686,7 +641,7 @@ async def test_an_answer_that_is_no_message_is_an_unknown_outcome() -> None:
         lambda: client.txn(put(), LONG),
         lambda: client.range(Get(b"a"), LONG),
         lambda: client.lease_grant(1, 5),
-        lambda: client.lease_time_to_live(1),
+        lambda: client.lease_revoke(1),
         client.status,
     ]
     for ask in asks:

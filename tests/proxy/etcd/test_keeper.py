@@ -2,7 +2,6 @@
 
 import asyncio
 import contextlib
-import time
 from collections.abc import AsyncIterator, Callable
 
 import pytest
@@ -135,39 +134,6 @@ async def test_silence_is_taken_for_a_broken_stream() -> None:
         assert stream.distrusted
         assert stream.closed
         assert await another.sent.get() == 1
-
-
-async def test_the_time_at_which_an_answered_request_was_sent() -> None:
-    answered: asyncio.Queue[tuple[int, float]] = asyncio.Queue()
-    played = Played(lambda lease, ttl: answered.put_nowait((ttl, played.keeper.last_answered_sent)))
-    async with running(played) as keeper:
-        assert keeper.last_answered_sent == 0.0
-        before = time.monotonic()
-        keeper.send(1)
-        stream = await played.opened.get()
-        await stream.sent.get()
-        after = time.monotonic()
-        await asyncio.sleep(0.02)  # the answer takes a while, in which etcd has renewed the lease
-        stream.answer(1, 5)
-        ttl, first = await answered.get()
-        assert ttl == 5
-        assert before <= first <= after
-        # A request that a broken stream lost counts from when it was sent again.
-        keeper.send(1)
-        await stream.sent.get()
-        await asyncio.sleep(0.02)
-        again = time.monotonic()
-        stream.answers.put_nowait(EtcdUnknown("broken"))
-        stream = await played.opened.get()
-        await stream.sent.get()
-        stream.answer(1, 5)
-        _, second = await answered.get()
-        assert second >= again
-        # A lease that is gone has no such time.
-        keeper.send(1)
-        await stream.sent.get()
-        stream.answer(1, 0)
-        assert await answered.get() == (0, second)
 
 
 async def test_an_answer_that_is_no_message_breaks_the_stream_and_not_the_keeper() -> None:

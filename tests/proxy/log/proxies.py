@@ -111,6 +111,14 @@ class Proxy:
     def create(self, session_id: int, path: str, data: bytes = b"", flags: int = 0) -> Reply:
         return self.submit(Kind.CLIENT, session_id, OpCode.CREATE, create_body(path, data, flags), path=path)
 
+    async def barrier(self) -> int:
+        """Wait until everything that is in the log when this is called is applied here; the zxid then."""
+        # Nobody's session: it is answered as expired, but in its turn.
+        reply = self.submit(Kind.CLIENT, 0, OpCode.SYNC, pack_string("/"))
+        self.replies.remove(reply)
+        await answered([reply])
+        return reply.zxid
+
     def paths(self) -> set[str]:
         return {path for path in self.log.machine.tree.nodes if path.startswith("/x")}
 

@@ -91,7 +91,7 @@ class World:
             self.told.append(f"reply {zxid} {error}")
 
         pending = Pending(*request, done)
-        self.translator.submit(pending)
+        self.translator.queue.append(pending)
         return pending
 
     def cut(self) -> tuple[Sent, Apply]:

@@ -73,11 +73,10 @@ def test_an_entry_that_overtook_its_predecessor_waits_for_it() -> None:
         world.append("a", number)
     world.append("b", 1)
     assert numbers(world.feed()) == [("a", 1), ("b", 1)]
-    assert world.follower.waiting == 1
-    assert world.follower.waits("a", 3)
+    assert world.follower.held("a") == 1
     world.append("a", 2)
     assert numbers(world.feed()) == [("a", 2), ("a", 3)]
-    assert world.follower.waiting == 0
+    assert world.follower.held("a") == 0
 
 
 def test_a_late_copy_of_an_entry_that_was_truncated_is_ignored() -> None:
@@ -101,7 +100,7 @@ def test_what_waits_behind_a_gap_never_counts_once_the_proxy_key_is_gone() -> No
     items = world.feed()
     assert numbers(items) == [("a", 1)]
     assert isinstance(items[-1], ProxyGone)
-    assert world.follower.waiting == 0
+    assert world.follower.held("a") == 0
 
 
 def test_proxies_and_the_record() -> None:
@@ -118,11 +117,10 @@ def test_proxies_and_the_record() -> None:
     ]
 
 
-def test_keys_of_others_are_counted_and_left_alone() -> None:
+def test_keys_of_others_are_left_alone() -> None:
     world = World()
     world.store.txn(Txn((), (Put(KEYS.log + b"nonsense", b""),)))
     assert world.feed() == []
-    assert world.follower.foreign == 1
     assert world.follower.revision == world.store.revision
 
 
@@ -168,7 +166,7 @@ def test_a_start_goes_on_from_the_numbers_of_its_snapshot() -> None:
         world.append("a", number)
     world.follower.restart({"a": 1, "dead": 7})
     assert numbers(world.catch_up()) == [("a", 2)]
-    assert world.follower.waits("a", 4)
+    assert world.follower.held("a") == 1
 
 
 def test_our_own_key_that_went_unseen_is_reported_gone() -> None:

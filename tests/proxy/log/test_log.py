@@ -346,7 +346,7 @@ async def test_the_barrier_waits_for_what_was_submitted_before(world: World) -> 
     one = await world.proxy()
     await answered([one.open(1)])
     replies = [one.create(1, f"/x{number}") for number in range(20)]
-    zxid = await one.log.barrier()
+    zxid = await one.barrier()
     assert all(reply.times for reply in replies)
     assert zxid == one.log.machine.zxid == 21
 
@@ -429,7 +429,7 @@ async def test_random_histories(world: World, seed: int) -> None:
     await answered([reply for proxy in proxies for reply in proxy.replies])
     world.store.apply_late()
     for proxy in proxies:
-        await proxy.log.barrier()
+        await proxy.barrier()
     await level(world)
     world.check()
 
@@ -446,7 +446,7 @@ async def truncate(proxy: Proxy) -> None:
     """Two snapshots: what the first holds is no longer in the log."""
     keys = Keyspace("/t")
     for _ in range(2):
-        await proxy.log.barrier()
+        await proxy.barrier()
         name = proxy.log.incarnation
         revision = next(member.revision for member in proxy.log.members if member.incarnation == name)
         await write(proxy.etcd, keys, Writer(name, revision), pace=1e12)
@@ -481,8 +481,8 @@ async def test_an_entry_is_applied_and_truncated_while_its_sender_sleeps(world: 
     behind = [one.create(1, "/xb"), two.create(2, "/xa")]
     await answered(behind)
     assert [each.error for each in behind] == [0, ErrorCode.NODE_EXISTS]
-    await two.log.barrier()
-    await one.log.barrier()
+    await two.barrier()
+    await one.barrier()
     assert one.log.machine.compute_digest() == two.log.machine.compute_digest()
     assert (one.log.machine.zxid, one.log.machine.entries) == (two.log.machine.zxid, two.log.machine.entries)
 
@@ -499,15 +499,15 @@ async def test_a_late_copy_after_truncation_does_nothing(world: World) -> None:
     await truncate(two)
     (result,) = world.store.apply_late()
     assert result.succeeded
-    await one.log.barrier()
-    await two.log.barrier()
-    await one.log.barrier()
+    await one.barrier()
+    await two.barrier()
+    await one.barrier()
     assert "/xa" not in one.log.machine.tree.nodes
     world.check_state()
     # A start reads the late copy, too.
     three = await world.proxy()
     assert "/xa" not in three.log.machine.tree.nodes
-    await three.log.barrier()
+    await three.barrier()
     await until(lambda: one.log.machine.entries == two.log.machine.entries == three.log.machine.entries)
     world.check_state()
 
@@ -536,8 +536,8 @@ async def test_a_proxy_that_slept_until_it_was_forgotten(world: World, loses_ans
     await until(lambda: one.log.incarnation != old)
     behind = one.open(3)
     await answered([behind])
-    await two.log.barrier()
-    await one.log.barrier()
+    await two.barrier()
+    await one.barrier()
     world.check_state()
 
 
@@ -567,8 +567,8 @@ async def test_sessions_that_could_not_be_carried_over_are_so_before_what_waits(
     world.client(one).reconnect()
     await answered([lost, waiting])
     assert (lost.error, waiting.error) == (ErrorCode.CONNECTION_LOSS, 0)
-    await two.log.barrier()
-    await one.log.barrier()
+    await two.barrier()
+    await one.barrier()
     world.check_state()
 
 
@@ -610,7 +610,7 @@ async def test_random_histories_with_truncation(world: World, seed: int) -> None
     await answered([reply for proxy in proxies for reply in proxy.replies])
     world.store.apply_late()
     for proxy in proxies + proxies:
-        await proxy.log.barrier()
+        await proxy.barrier()
     # What the last barrier has put into the log is applied at the others as well, busy as the machine may be.
     await until(lambda: len({proxy.log.machine.entries for proxy in proxies}) == 1)
     world.check_state()
@@ -653,8 +653,8 @@ async def test_after_a_restore_the_incarnation_is_new_and_zxids_go_on(world: Wor
     await answered([again])
     assert again.error == 0
     assert again.zxid >> 32 > zxid >> 32
-    await two.log.barrier()
-    await one.log.barrier()
+    await two.barrier()
+    await one.barrier()
     assert one.log.machine.sessions[1].incarnation == one.log.incarnation
     assert one.log.machine.sessions[2].incarnation == two.log.incarnation
     assert "/xlost" not in one.log.machine.tree.nodes
@@ -698,9 +698,9 @@ async def test_a_state_that_is_not_trusted_is_loaded_anew_under_load(world: Worl
         await asyncio.sleep(0.001)
     await answered(one.replies)
     await until(lambda: one.reloads == 1)
-    await one.log.barrier()
-    await two.log.barrier()
-    await one.log.barrier()
+    await one.barrier()
+    await two.barrier()
+    await one.barrier()
     world.check_state()
     nodes = one.log.machine.tree.nodes
     for reply in one.replies:

@@ -39,7 +39,7 @@ async def proxies_on(
 async def level(proxies: list[Proxy]) -> None:
     """Everybody has applied everything, and agrees."""
     for proxy in proxies + proxies:
-        await proxy.log.barrier()
+        await proxy.barrier()
     await until(lambda: len({proxy.log.machine.entries for proxy in proxies}) == 1)
     first = proxies[0].log.machine
     for proxy in proxies:

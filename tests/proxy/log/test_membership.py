@@ -5,7 +5,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from proxy.etcd.model import EtcdNoSpace, Lease
+from proxy.etcd.model import EtcdNoSpace
 from proxy.log import membership as membership_module
 from proxy.log.membership import Membership
 from proxy.support.tasks import Tasks
@@ -30,9 +30,9 @@ class World:
     def proxies(self) -> dict[bytes, int]:
         return {pair.key: pair.lease for pair in self.store.snapshot() if pair.key.startswith(KEYS.proxies)}
 
-    def lease(self) -> Lease:
+    def seconds_left(self) -> float:
         (lease,) = self.proxies().values()
-        return self.store.lease_time_to_live(lease)
+        return self.store.seconds_left(lease)
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ async def test_a_key_on_a_lease(world: World) -> None:
     await membership.register()
     assert (was_over, membership.is_over) == (True, False)
     assert list(world.proxies()) == [KEYS.proxy(membership.incarnation)]
-    assert world.lease().granted_ttl == membership.granted == 5
+    assert world.seconds_left() == membership.granted == 5
     (pair,) = world.store.snapshot()
     assert (pair.create_revision, pair.value) == (membership.revision, b"value")
     assert membership.keep_alive_sent > 0

@@ -41,12 +41,12 @@ def test_numbers_count_from_one_and_gather_what_waits() -> None:
     translator = Translator()
     assert translator.cut(HEADER) is None
     first, second, third = request(body=b"1"), request(body=b"2"), request(body=b"3")
-    translator.submit(first)
+    translator.queue.append(first)
     sent = translator.cut(HEADER)
     assert sent is not None
     assert (sent.number, bodies(sent.value)) == (1, [b"1"])
-    translator.submit(second)
-    translator.submit(third)
+    translator.queue.append(second)
+    translator.queue.append(third)
     sent = translator.cut(HEADER)
     assert sent is not None
     assert (sent.number, bodies(sent.value), sent.requests) == (2, [b"2", b"3"], [second, third])
@@ -55,7 +55,7 @@ def test_numbers_count_from_one_and_gather_what_waits() -> None:
 
 def test_the_header_is_in_the_entry() -> None:
     translator = Translator()
-    translator.submit(request())
+    translator.queue.append(request())
     sent = translator.cut(Header(123, 2, 64, 99))
     assert sent is not None
     entry = decode_entry(sent.value)
@@ -66,7 +66,7 @@ def test_an_entry_ends_before_it_gets_too_large_and_a_larger_request_goes_alone(
     noise = random.Random(1).randbytes
     translator = Translator(entry_bytes=1000, value_bytes=5000)
     for size in (400, 400, 400, 3000, 10):
-        translator.submit(request(body=noise(size)))
+        translator.queue.append(request(body=noise(size)))
     sizes = []
     while (sent := translator.cut(HEADER)) is not None:
         sizes.append([len(body) for body in bodies(sent.value)])
@@ -77,12 +77,12 @@ def test_a_request_that_etcd_would_never_take_is_refused_in_its_turn() -> None:
     noise = random.Random(1).randbytes
     translator = Translator(entry_bytes=1000, value_bytes=5000)
     before, large, behind = request(), request(body=noise(6000)), request()
-    translator.submit(large)
+    translator.queue.append(large)
     assert translator.cut(HEADER) is None
     assert translator.take_refused() == [(large, ErrorCode.BAD_ARGUMENTS)]
     assert translator.take_refused() == []
     for pending in (before, large, behind):
-        translator.submit(pending)
+        translator.queue.append(pending)
     first, second = translator.cut(HEADER), translator.cut(HEADER)
     assert first is not None
     assert second is not None
@@ -98,7 +98,7 @@ def test_after_no_space_the_number_is_filled_without_what_takes_space() -> None:
     create, close = request(1, b"create"), request(2, b"", opcode=OpCode.CLOSE_SESSION)
     carry = request(0, b"carry", kind=Kind.CARRY_OVER)
     for pending in (create, close, carry):
-        translator.submit(pending)
+        translator.queue.append(pending)
     sent = translator.cut(HEADER)
     assert sent is not None
     original = sent.value
@@ -118,7 +118,7 @@ def test_while_etcd_is_full_writes_are_refused_and_endings_go_nested() -> None:
     translator.full = True
     write, close, other = request(1), request(2, opcode=OpCode.CLOSE_SESSION), request(3)
     for pending in (write, close, other):
-        translator.submit(pending)
+        translator.queue.append(pending)
     sent = translator.cut(HEADER)
     assert sent is not None
     assert sent.nested
@@ -133,7 +133,7 @@ def test_one_write_alone_probes_whether_there_is_space_again() -> None:
     translator.full = True
     close, probe, other = request(2, opcode=OpCode.CLOSE_SESSION), request(1), request(3)
     for pending in (close, probe, other):
-        translator.submit(pending)
+        translator.queue.append(pending)
     first = translator.cut(HEADER, may_probe=True)
     second = translator.cut(HEADER, may_probe=True)
     assert first is not None
@@ -147,9 +147,9 @@ def test_without_an_incarnation_what_takes_space_is_refused_but_no_session_is_ov
     translator.full = True
     sync, behind, other = request(1, opcode=OpCode.SYNC), request(1), request(2)
     for pending in (sync, behind, other):
-        translator.submit(pending)
+        translator.queue.append(pending)
     attach = request(3, kind=Kind.ATTACH)
-    translator.submit(attach)
+    translator.queue.append(attach)
     translator.refuse_metered()
     assert translator.take_refused() == [
         (other, ErrorCode.SYSTEM_ERROR),
@@ -163,7 +163,7 @@ def test_a_lower_limit_of_etcd_is_learned_and_nothing_small_is_refused() -> None
     translator = Translator(entry_bytes=200_000)
     pendings = [request(body=noise(40_000)) for _ in range(6)]
     for pending in pendings:
-        translator.submit(pending)
+        translator.queue.append(pending)
     sent, later = translator.cut(HEADER), translator.cut(HEADER)
     assert sent is not None
     assert later is not None
@@ -178,14 +178,14 @@ def test_a_lower_limit_of_etcd_is_learned_and_nothing_small_is_refused() -> None
         assert sent is not None
         assert (sent.number, sent.requests) == (number, [pending])
         translator.applied(number)
-    translator.submit(request())
-    translator.submit(request())
+    translator.queue.append(request())
+    translator.queue.append(request())
     small = translator.cut(HEADER)
     assert small is not None
     assert len(small.requests) == 2, "small requests still go together"
     assert not translator.too_large(small)
     for _ in translator.ended(6):
-        translator.submit(request())
+        translator.queue.append(request())
         alone = translator.cut(HEADER)
         assert alone is not None
         assert len(alone.requests) == 1
@@ -194,24 +194,24 @@ def test_a_lower_limit_of_etcd_is_learned_and_nothing_small_is_refused() -> None
 def test_a_request_that_this_etcd_refuses_by_itself_leaves_a_void() -> None:
     noise = random.Random(1).randbytes
     translator = Translator()
-    translator.submit(request(body=noise(100_000)))
+    translator.queue.append(request(body=noise(100_000)))
     sent = translator.cut(HEADER)
     assert sent is not None
     assert translator.too_large(sent)
     assert bodies(sent.value) == []
     assert sent.error == ErrorCode.BAD_ARGUMENTS
     # The next one as large is refused without an entry, the next one that is smaller is not.
-    translator.submit(request(body=noise(100_000)))
+    translator.queue.append(request(body=noise(100_000)))
     assert translator.cut(HEADER) is None
     assert [error for _, error in sent.after] == [ErrorCode.BAD_ARGUMENTS]
-    translator.submit(request(body=noise(50_000)))
+    translator.queue.append(request(body=noise(50_000)))
     assert translator.cut(HEADER) is not None
 
 
 def test_an_entry_refused_as_too_large_by_a_full_etcd_which_lets_no_proxy_register() -> None:
     translator = Translator()
     for opcode in (OpCode.CREATE, OpCode.CLOSE_SESSION):
-        translator.submit(request(opcode=opcode))
+        translator.queue.append(request(opcode=opcode))
     sent = translator.cut(HEADER)
     assert sent is not None
     translator.full = True
@@ -241,7 +241,7 @@ def test_what_a_load_has_skipped_loses_its_answers() -> None:
     translator = Translator()
     pendings = [request(body=b"%d" % number) for number in range(3)]
     for pending in pendings:
-        translator.submit(pending)
+        translator.queue.append(pending)
         translator.cut(HEADER)
     assert translator.skipped(2) == [(pending, ErrorCode.CONNECTION_LOSS) for pending in pendings[:2]]
     assert translator.ended(translator.applied_number) == pendings[2:]
@@ -285,7 +285,7 @@ class History:
         kind = self.random.choice((Kind.CLIENT, Kind.CLIENT, Kind.CLIENT, Kind.CLOSE))
         body = b"%d:%d:" % (session, self.counter) + self.random.randbytes(self.random.choice((5, 50, 700)))
         self.submitted.setdefault(session, []).append(body)
-        self.translator.submit(request(session, body, kind=kind))
+        self.translator.queue.append(request(session, body, kind=kind))
 
     def cut(self) -> None:
         if self.over:
