@@ -214,9 +214,8 @@ class FollowedTree:
     async def _put(self, machine: Machine, changes: Followed, clock: int, rest: Sequence[Op]) -> None:
         """`machine` is at the end of `changes` already: here it only counts the entry."""
         number = self._number + 1
-        checkpoint, digest = (
-            machine.last_checkpoint
-        )  # of before this entry, as other senders' entries have it
+        # Of before this entry, as in other senders' entries.
+        checkpoint, digest = machine.last_checkpoint
         machine.begin(self._load.writer, number, clock, 0)
         machine.end()
         writer = EntryWriter()
