@@ -33,9 +33,8 @@ class Mark(NamedTuple):
 
     revision: int
     entries: int  # in all, since the tree began
-    applied: Mapping[
-        str, int
-    ]  # the last number by incarnation; of those that may still append, or have entries
+    #: The last number by incarnation, of those that may still append or have entries.
+    applied: Mapping[str, int]
 
     def to_offset(self) -> dict[str, Any]:
         """As Spark keeps it."""

@@ -14,7 +14,7 @@ from pipeline.follow.changes import Changes
 from pipeline.follow.finishing import Answering, Asked, ask
 from pipeline.follow.patience import patient
 from pipeline.follow.tail import Found, Tail, Unsettled
-from pipeline.follow.target import Position, Target, position_of
+from pipeline.follow.target import Position, Start, position_of
 from pipeline.follow.telling import Status, tell
 from pipeline.formats import transactions
 from pipeline.formats.errors import BadFile
@@ -84,7 +84,7 @@ async def _follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
     return await _Following(etcd, keys, options, found).run()
 
 
-async def _open(etcd: Etcd, keys: Keyspace, options: Options, there: Position | None) -> Target:
+async def _open(etcd: Etcd, keys: Keyspace, options: Options, there: Position | None) -> Start:
     if there is not None and not options.overwrite:
         found = await target.resume(etcd, keys)
         tell(f"going on behind zxid 0x{found.position.zxid:x}, where it was")
@@ -101,9 +101,9 @@ async def _open(etcd: Etcd, keys: Keyspace, options: Options, there: Position | 
 class _Following:
     """One run."""
 
-    def __init__(self, etcd: Etcd, keys: Keyspace, options: Options, found: Target) -> None:
+    def __init__(self, etcd: Etcd, keys: Keyspace, options: Options, found: Start) -> None:
         self._options = options
-        self._follow, self._machine, self._position = found
+        self._tree, self._machine, self._position = found
         self._changes = Changes(self._machine)
         self._answering = Answering(etcd, keys)
         self._status = Status()
@@ -129,8 +129,8 @@ class _Following:
             found = self._read()
             if found is not None and found.entries:
                 await self._apply(found)
-                if self._follow.log_bytes > max(_CHECKPOINT_BYTES, self._follow.snapshot_bytes):
-                    self._position = await self._follow.checkpoint(self._machine, self._position)
+                if self._tree.log_bytes > max(_CHECKPOINT_BYTES, self._tree.snapshot_bytes):
+                    self._position = await self._tree.checkpoint(self._machine, self._position)
             if found is not None and not found.more:
                 # Level with the log as it was when it was read; while it is written to, it never ends.
                 # The cut-over waits until it does not grow any more.
@@ -194,7 +194,7 @@ class _Following:
                 self._compare(rows[-1])
                 zxid, mark = rows[0].zxid, zlib.adler32(entry.body)
                 self._position = self._position._replace(zxid=zxid, mark=mark)
-                await self._follow.append(self._machine, self._changes.take(), rows[0].time, self._position)
+                await self._tree.append(self._machine, self._changes.take(), rows[0].time, self._position)
                 if found.more or entry is not found.entries[-1]:
                     self._status.behind(self._machine.zxid, len(found.entries) - index - 1)
                 size = count = 0
@@ -224,7 +224,7 @@ class _Following:
         else:
             self._changes.end_sessions(zxid, now)
         self._position = self._position._replace(zxid=zxid)
-        await self._follow.finish(self._machine, self._changes.take(), now, self._position)
+        await self._tree.finish(self._machine, self._changes.take(), now, self._position)
         what = "kept" if self._keep_sessions else "ended, with their ephemerals"
         print(f"sessions: {sessions} {what}")
         print(f"finished: zxids go on at 0x{zxid:x}", flush=True)

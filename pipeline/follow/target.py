@@ -43,10 +43,10 @@ class Position(NamedTuple):
     finished: bool  # the tree is complete now, and served
 
 
-class Target(NamedTuple):
-    """What there is to follow with."""
+class Start(NamedTuple):
+    """Where a follower begins: the tree in etcd, its state, and how far it has come."""
 
-    follow: "Follow"
+    tree: "FollowedTree"
     machine: Machine
     position: Position
 
@@ -86,7 +86,7 @@ async def position_of(etcd: Etcd, keys: Keyspace) -> Position | None:
     return position if not record.complete and record.current.name == position.base else None
 
 
-async def resume(etcd: Etcd, keys: Keyspace) -> Target:
+async def resume(etcd: Etcd, keys: Keyspace) -> Start:
     """Take a tree over that follows. Whoever followed before is fenced off. Raises Failure, EtcdError."""
     writer = "follow" + secrets.token_hex(8)
     while True:
@@ -122,8 +122,8 @@ async def resume(etcd: Etcd, keys: Keyspace) -> Target:
             f"the tree under {keys.prefix.decode()} is at zxid {machine.zxid:#x}, but its position says"
             f" {position.zxid:#x}: it is damaged. Start over with --overwrite"
         )
-    follow = Follow(etcd, keys, begun, there.record, machine.applied.get(writer, 0))
-    return Target(follow, machine, position)
+    tree = FollowedTree(etcd, keys, begun, there.record, machine.applied.get(writer, 0))
+    return Start(tree, machine, position)
 
 
 async def _state(etcd: Etcd, keys: Keyspace, base: SnapshotRef) -> Machine:
@@ -149,7 +149,7 @@ async def begin(
     *,
     overwrite: bool,
     progress: Callable[[str], None],
-) -> Target:
+) -> Start:
     """Clear the prefix and write the first snapshot. `make` gets the etcd cluster's id.
 
     Raises LoadRefused, EtcdError, and what `make` raises, before anything is cleared.
@@ -162,12 +162,15 @@ async def begin(
     machine, position = make(cluster_id)
     begun = await load.begin(etcd, keys, overwrite=overwrite, progress=progress)
     record = TreeRecord(False, begun.cluster_id, machine.level, None, None)
-    follow = Follow(etcd, keys, begun, record, 0, limits)
-    return Target(follow, machine, await follow.checkpoint(machine, position))
+    tree = FollowedTree(etcd, keys, begun, record, 0, limits)
+    return Start(tree, machine, await tree.checkpoint(machine, position))
 
 
-class Follow:
-    """The one follower of a tree, as long as its fence stands. LoadRefused: another one has taken over."""
+class FollowedTree:
+    """The tree in etcd, for its one follower, as long as the fence stands.
+
+    Each method raises LoadRefused once another follower has taken over.
+    """
 
     def __init__(
         self,
@@ -211,9 +214,8 @@ class Follow:
     async def _put(self, machine: Machine, changes: Followed, clock: int, rest: Sequence[Op]) -> None:
         """`machine` is at the end of `changes` already: here it only counts the entry."""
         number = self._number + 1
-        checkpoint, digest = (
-            machine.last_checkpoint
-        )  # of before this entry, as other senders' entries have it
+        # Of before this entry, as in other senders' entries.
+        checkpoint, digest = machine.last_checkpoint
         machine.begin(self._load.writer, number, clock, 0)
         machine.end()
         writer = EntryWriter()
@@ -242,6 +244,18 @@ class Follow:
         """Write the state as a snapshot, go on from there, and delete what was before; the position."""
         keys = self._keys
         before = self._record.current
+        current = await self._write_snapshot(machine)
+        position = position._replace(base=current.name)
+        await self._name_snapshot(current, position)
+        self.log_bytes = 0
+        await self._delete(keys.log, keys.log_end)
+        if before is not None:
+            await self._delete(*keys.snapshot(before.name))
+        return position
+
+    async def _write_snapshot(self, machine: Machine) -> SnapshotRef:
+        """Put the pages of the state, which nothing names yet."""
+        keys = self._keys
         now = (await insist(lambda: self._etcd.range(Get(keys.tree, keys_only=True), TIMEOUT))).revision
         self._load = self._load._replace(position=now)
         name = snapshot_name(now, self._load.writer)
@@ -260,20 +274,23 @@ class Follow:
                     yield Put(key(name, counts[kind] - 1), page)
 
         await load.put(self._etcd, keys, self._load, puts(), self._limits)
-        current = SnapshotRef(
-            name,
-            now,
-            self._load.writer,
-            counts["nodes"],
-            counts["sessions"],
-            counts["bytes"],
-            len(machine.tree.nodes),
-            len(machine.sessions),
-            machine.zxid,
-            captured.digest,
+        return SnapshotRef(
+            name=name,
+            position=now,
+            writer=self._load.writer,
+            node_pages=counts["nodes"],
+            session_pages=counts["sessions"],
+            bytes=counts["bytes"],
+            nodes=len(machine.tree.nodes),
+            sessions=len(machine.sessions),
+            zxid=machine.zxid,
+            digest=captured.digest,
         )
+
+    async def _name_snapshot(self, current: SnapshotRef, position: Position) -> None:
+        """Put the record and the position that name a snapshot, in one Txn; the fence moves to it."""
+        keys = self._keys
         record = self._record._replace(current=current)
-        position = position._replace(base=name)
         txn = Txn(
             (self._load.guard(keys),),
             (Put(keys.tree, encode_record(record)), Put(keys.follows, encode_position(position))),
@@ -282,19 +299,15 @@ class Follow:
         done = await commit(self._etcd, txn)
         revision = done.revision
         if not done.succeeded:
+            # The answer to an earlier try may have been lost.
             there, fence = done.responses
             assert isinstance(there, RangeResult)
             assert isinstance(fence, RangeResult)
-            if not there.kvs or decode_position(there.kvs[0].value).base != name:
+            if not there.kvs or decode_position(there.kvs[0].value).base != current.name:
                 raise taken_over(keys)
             revision = fence.kvs[0].mod_revision
         self._load = self._load._replace(revision=revision)
         self._record = record
-        self.log_bytes = 0
-        await self._delete(keys.log, keys.log_end)
-        if before is not None:
-            await self._delete(*keys.snapshot(before.name))
-        return position
 
     async def _delete(self, start: bytes, end: bytes) -> None:
         async for page in keys_of(self._etcd, start, end):

@@ -1,4 +1,4 @@
-"""What zxids say beside real time and beside each other: one pass over the records, no search.
+"""What zxids say compared with real time and with each other: one pass over the records, no search.
 
 * Two acknowledged writes never have one zxid: each is applied once, in one place.
 * A write is later than all that anybody had seen before it was sent; so is what a sync brings.
@@ -9,6 +9,7 @@
 
 from collections.abc import Iterator
 from itertools import pairwise
+from typing import NamedTuple
 
 from proof.history.calls import Call, Taken, failure, parent, parts_of
 from proof.history.records import (
@@ -28,7 +29,7 @@ from proof.history.records import (
 def check_order(taken: Taken) -> Iterator[Violation]:
     """Yield what is out of order."""
     yield from _zxids(taken)
-    yield from _real_time(taken)
+    yield from _RealTime(taken).violations()
     yield from _sequence_numbers(taken)
 
 
@@ -43,58 +44,78 @@ def _zxids(taken: Taken) -> Iterator[Violation]:
             yield Violation("zxid", f"two acknowledged writes have zxid {call.zxid:#x}", places)
 
 
-def _real_time(taken: Taken) -> Iterator[Violation]:
-    by_number = {call.number: call for call in taken.calls}
-    seen, seen_at = 0, -1  # the highest zxid that anybody has seen
-    floor: dict[int, tuple[int, int]] = {}  # of calls that wait: what had been seen when they were sent
-    mine: dict[int, tuple[int, int]] = {}  # of sessions: the highest zxid, and where
-    synced: dict[int, tuple[int, int]] = {}  # of sessions: what a sync promised
-    for place, record in enumerate(taken.records):
-        if isinstance(record, Invoked):
-            floor[record.call] = (seen, seen_at)
-        elif isinstance(record, Replied):
-            call = by_number[record.call]
-            zxid = record.reply.zxid or 0
-            low, low_at = floor.pop(record.call)
-            if not zxid or call.reply is None:
-                continue
-            highest, highest_at = mine.get(call.session, (0, -1))
-            if zxid < highest:
-                yield Violation(
-                    "session order",
-                    f"session {call.session:#x} saw zxid {highest:#x}, and then {zxid:#x}",
-                    (highest_at, place),
-                )
-            promised, promised_at = synced.get(call.session, (0, -1))
-            if zxid < promised:
+class _Seen(NamedTuple):
+    """A zxid that somebody has seen, and the place of the record that showed it."""
+
+    zxid: int
+    place: int
+
+
+_NOTHING = _Seen(0, -1)
+
+
+class _RealTime:
+    """One pass over the records, with what each session, and all together, had seen by then."""
+
+    def __init__(self, taken: Taken) -> None:
+        self._records = taken.records
+        self._by_number = {call.number: call for call in taken.calls}
+        self._seen = _NOTHING  # the highest zxid of all sessions
+        self._by_session: dict[int, _Seen] = {}  # the highest zxid of each
+        self._when_sent: dict[int, _Seen] = {}  # of calls that wait: what all had seen when they were sent
+        self._synced: dict[int, _Seen] = {}  # of sessions: what their last sync promised
+
+    def violations(self) -> Iterator[Violation]:
+        """Yield what is out of order."""
+        for place, record in enumerate(self._records):
+            if isinstance(record, Invoked):
+                self._when_sent[record.call] = self._seen
+            elif isinstance(record, Replied):
+                yield from self._replied(record, place)
+            elif isinstance(record, Event) and record.zxid is not None:
+                self._note(record.session, record.zxid, place)
+
+    def _note(self, session: int, zxid: int, place: int) -> None:
+        if zxid > self._by_session.get(session, _NOTHING).zxid:
+            self._by_session[session] = _Seen(zxid, place)
+        if zxid > self._seen.zxid:
+            self._seen = _Seen(zxid, place)
+
+    def _replied(self, record: Replied, place: int) -> Iterator[Violation]:
+        call = self._by_number[record.call]
+        zxid = record.reply.zxid or 0
+        before = self._when_sent.pop(record.call)
+        if not zxid or call.reply is None:
+            return
+        highest = self._by_session.get(call.session, _NOTHING)
+        if zxid < highest.zxid:
+            yield Violation(
+                "session order",
+                f"session {call.session:#x} saw zxid {highest.zxid:#x}, and then {zxid:#x}",
+                (highest.place, place),
+            )
+        promised = self._synced.get(call.session, _NOTHING)
+        if zxid < promised.zxid:
+            yield Violation(
+                "sync",
+                f"a reply behind a sync has zxid {zxid:#x}, below {promised.zxid:#x}",
+                (promised.place, place),
+            )
+        if call.changed and isinstance(call.request, Write) and zxid <= before.zxid:
+            yield Violation(
+                "real time",
+                f"a write got zxid {zxid:#x}, but {before.zxid:#x} had been seen before it was sent",
+                (before.place, *call.records()),
+            )
+        if isinstance(call.request, Sync) and failure(record.reply) == 0 and before.zxid > promised.zxid:
+            self._synced[call.session] = before
+            if zxid < before.zxid:
                 yield Violation(
                     "sync",
-                    f"a reply behind a sync has zxid {zxid:#x}, below {promised:#x}",
-                    (promised_at, place),
+                    f"a sync has zxid {zxid:#x}; {before.zxid:#x} had been seen before it",
+                    (before.place, place),
                 )
-            if call.changed and isinstance(call.request, Write) and zxid <= low:
-                yield Violation(
-                    "real time",
-                    f"a write got zxid {zxid:#x}, but {low:#x} had been seen before it was sent",
-                    (low_at, *call.records()),
-                )
-            if isinstance(call.request, Sync) and failure(record.reply) == 0 and low > promised:
-                synced[call.session] = (low, low_at)
-                if zxid < low:
-                    yield Violation(
-                        "sync",
-                        f"a sync has zxid {zxid:#x}; {low:#x} had been seen before it",
-                        (low_at, place),
-                    )
-            if zxid > highest:
-                mine[call.session] = (zxid, place)
-            if zxid > seen:
-                seen, seen_at = zxid, place
-        elif isinstance(record, Event) and record.zxid is not None:
-            if record.zxid > mine.get(record.session, (0, -1))[0]:
-                mine[record.session] = (record.zxid, place)
-            if record.zxid > seen:
-                seen, seen_at = record.zxid, place
+        self._note(call.session, zxid, place)
 
 
 def _sequence_numbers(taken: Taken) -> Iterator[Violation]:

@@ -48,9 +48,8 @@ class Planted(NamedTuple):
 
     name: str
     what: str
-    plant: Callable[
-        [Callable[[Any, Any, Any], None]], None
-    ]  # is given what replaces an attribute, or an item
+    #: Called with a function that replaces an attribute, or an item.
+    plant: Callable[[Callable[[Any, Any, Any], None]], None]
     kinds: Sequence[str]  # faults of the environment that show it
     common: bool = False  # the oracle has it as well
 

@@ -13,9 +13,8 @@ class Calls:
 
     def __init__(self) -> None:
         self.times: dict[str, Histogram] = {}  # of those that were answered
-        self.failures: Counter[tuple[str, str]] = (
-            Counter()
-        )  # by method and kind: "refused", "unknown", "no space"
+        #: By method and kind: "refused", "unknown", "no space".
+        self.failures: Counter[tuple[str, str]] = Counter()
 
     def answered(self, method: str, nanos: int) -> None:
         """A call has its answer."""

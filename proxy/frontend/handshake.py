@@ -118,7 +118,7 @@ class Handshake:
             self._wait(connection, request)
             self._waiting.append((connection, request))
 
-    def tick(self) -> None:
+    def check(self) -> None:
         """Go on with those that waited for etcd; called periodically."""
         if self._waiting and self._in_touch():
             waiting, self._waiting = self._waiting, []

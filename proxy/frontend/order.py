@@ -7,6 +7,14 @@ for the log), `ended`, `wants_advance`.
 Requests are answered in the order in which they came. Writes go to the log at once. A read behind a write is
 answered inside `applied` of that write, before the log applies the next request: it sees exactly the state
 between the two writes around it. While no request waits, reads are answered at once.
+
+What waits stands in one queue, whose head is answered next (`waiting` declares the items):
+
+Write    in the log; waits for its outcome
+Held     a write that may not go to the log before what stands before it is answered
+Reads    a run of light reads of one kind
+Single   a laborious read, or a request that concerns the connection alone (ping, auth, sasl)
+Refused  a write that cannot be decoded; its error waits for its turn
 """
 
 import logging

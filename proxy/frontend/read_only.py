@@ -87,7 +87,7 @@ class ReadOnlySessions:
         if connection.wants_session:
             self._standing_by.append((connection, request))
 
-    def tick(self) -> None:
+    def check(self) -> None:
         """End sessions whose clients are silent, and all once etcd is back; called periodically."""
         back = self._in_touch()
         if self._standing_by:

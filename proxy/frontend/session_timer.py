@@ -19,7 +19,7 @@ class State(Protocol):
 
 
 class SessionTimer:
-    """Calls `tick` of all that sessions depend on, and passes on what the log reports about sessions."""
+    """Calls `check` of all that sessions depend on, and passes on what the log reports about sessions."""
 
     def __init__(
         self,
@@ -31,7 +31,7 @@ class SessionTimer:
         contact: Callable[[], Contact],
         interval: float,
     ) -> None:
-        """`contact`: what is known of etcd now. `interval`: seconds between two ticks."""
+        """`contact`: what is known of etcd now. `interval`: seconds between two checks."""
         self._state = state
         self._sessions = sessions
         self._handshake = handshake
@@ -45,17 +45,17 @@ class SessionTimer:
         """Look after all sessions for ever."""
         while True:
             await asyncio.sleep(self._interval)
-            self.tick()
+            self.check()
 
-    def tick(self) -> None:
+    def check(self) -> None:
         """Do what time has brought."""
-        to_append, to_close = self._sessions.tick(self._loop.time(), self._contact())
+        to_append, to_close = self._sessions.check(self._loop.time(), self._contact())
         for pending in to_append:
             self._submit(pending)
         for connection in to_close:
             connection.close()
-        self._handshake.tick()
-        self._read_only.tick()
+        self._handshake.check()
+        self._read_only.check()
 
     def session_changed(self, change: Change) -> None:
         """A session was opened, attached, carried over or ended."""
@@ -77,5 +77,5 @@ class SessionTimer:
 
 
 def interval_of(tick_ms: int) -> float:
-    """Seconds between two ticks: four times a tick."""
+    """Seconds between two checks: a quarter of tickTime, at most 0.5."""
     return min(tick_ms / 4000, 0.5)

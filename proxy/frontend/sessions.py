@@ -124,7 +124,7 @@ class Sessions:
         counters: Counters,
         ended: Callable[[int], None] | None = None,
     ) -> None:
-        """`interval`: seconds between two calls of `tick`. `ended`: called with a session that ended here."""
+        """`interval`: seconds between two calls of `check`. `ended` gets each session that ended here."""
         self._ended = ended
         self._ended_last = 0  # so that its end is logged once
         self._by_id: dict[int, Session] = {}
@@ -132,13 +132,13 @@ class Sessions:
         # How many ATTACHes of a session are on their way, also while it is not here yet: a CLOSE behind them
         # would be too hasty.
         self._attaching: Counter[int] = Counter()
-        self._maybe_attached: set[int] = set()  # since the last tick
+        self._maybe_attached: set[int] = set()  # since the last check
         self._came: dict[int, float] = {}  # when sessions of other proxies came to them
         self._min = min_timeout_ms
         self._max = max_timeout_ms
         self._interval = interval
         self._counters = counters
-        self._ticked: float | None = None  # the time of the last tick
+        self._checked: float | None = None  # the time of the last check
         self._outage = False
         self._incarnation = ""
         self._own: set[str] = set()  # all that this proxy has had
@@ -280,11 +280,11 @@ class Sessions:
 
     # -- what time brings ------------------------------------------------------------------------------------
 
-    def tick(self, now: float, contact: Contact) -> Actions:
+    def check(self, now: float, contact: Contact) -> Actions:
         """End sessions that are due, close connections that may not stay open; called periodically."""
         # After a pause of the whole process, what clients sent meanwhile has to be read first.
-        stalled = self._ticked is not None and now - self._ticked > 3 * self._interval
-        self._ticked = now
+        stalled = self._checked is not None and now - self._checked > 3 * self._interval
+        self._checked = now
         actions = Actions([], [])
         if contact.silence > OUTAGE:
             self._outage = True
@@ -310,7 +310,7 @@ class Sessions:
         unkept = now - contact.keep_alive_sent
         # Others wait for at least L, so a timeout below it need not close while a keep-alive is on its way.
         least = min(OUTAGE, contact.lease)
-        by_then = unkept + self._interval  # at the next tick it would be too late
+        by_then = unkept + self._interval  # at the next check it would be too late
         if by_then < least:
             return
         for session in self._by_id.values():
@@ -346,7 +346,7 @@ class Sessions:
         return Pending(Kind.CLOSE, session_id, 0, (), encode_close(reason, holder), self._close_done)
 
     def _close_done(self, pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
-        """A CLOSE has its outcome. If the session ended `changed` is next, else the next tick tries again."""
+        """A CLOSE has its outcome: `changed` follows if the session ended, else the next check repeats it."""
         if not err:
             self._counters.sessions_expired += 1
             reason = decode_close(pending.body).reason

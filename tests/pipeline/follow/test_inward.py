@@ -20,7 +20,7 @@ from pipeline.follow.base import ascii_digest_of
 from pipeline.follow.changes import Changes
 from pipeline.follow.inward import DONE, NOT_LEVEL, Options, follow
 from pipeline.follow.tail import Unsettled
-from pipeline.follow.target import Follow, position_of, resume
+from pipeline.follow.target import FollowedTree, position_of, resume
 from pipeline.formats import snapshot
 from pipeline.table import SessionRow
 from proxy.log import start
@@ -117,16 +117,16 @@ async def test_level_amid_writes(
     etcd: FakeEtcdClient, folder: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """A log that has always grown again when one looks."""
-    append = Follow.append
+    append = FollowedTree.append
     zxids = itertools.count(6)
 
-    async def amid_writes(self: Follow, *arguments: Any) -> None:
+    async def amid_writes(self: FollowedTree, *arguments: Any) -> None:
         await append(self, *arguments)
         write_log(folder / "version-2", *creates(next(zxids), 1))
 
     assert await follow(etcd, KEYS, options(folder, until_level=True)) == DONE
     write_log(folder / "version-2", *creates(next(zxids), 1))
-    with mock.patch.object(Follow, "append", amid_writes):
+    with mock.patch.object(FollowedTree, "append", amid_writes):
         assert await follow(etcd, KEYS, options(folder, until_level=True, zxid=9, timeout=10.0)) == DONE
         assert capsys.readouterr().out.endswith("level at zxid 0x9 (0 behind)\n")
         with (

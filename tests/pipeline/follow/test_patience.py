@@ -9,7 +9,7 @@ import pytest
 from pipeline.etcd import requests
 from pipeline.follow import inward, patience
 from pipeline.follow.inward import DONE, Options, follow
-from pipeline.follow.target import Follow, position_of
+from pipeline.follow.target import FollowedTree, position_of
 from proxy.etcd.model import Get
 from schema.keys import Keyspace
 from tests.fakes.etcd import FakeEtcd
@@ -41,7 +41,7 @@ async def followed(folder: Path, at: int) -> Failing:
         mock.patch.object(requests, "_PATIENCE", 0.0),
         mock.patch.object(patience, "RETRY", 0.0),
         mock.patch.object(inward, "_CHECKPOINT_BYTES", -1),
-        mock.patch.object(Follow, "snapshot_bytes", 0),
+        mock.patch.object(FollowedTree, "snapshot_bytes", 0),
     ):
         assert await follow(etcd, KEYS, options) == DONE
     return etcd

@@ -12,7 +12,7 @@ from pipeline.follow import target
 from pipeline.follow.changes import Changes
 from pipeline.follow.target import (
     Position,
-    Target,
+    Start,
     begin,
     decode_position,
     encode_position,
@@ -62,7 +62,7 @@ def fresh(cluster_id: int) -> tuple[Machine, Position]:
     return new_machine(cluster_id), Position("", 0, None, "/data", False)
 
 
-async def opened(etcd: FakeEtcdClient) -> Target:
+async def opened(etcd: FakeEtcdClient) -> Start:
     """As the command opens a target."""
     if await position_of(etcd, KEYS) is not None:
         return await resume(etcd, KEYS)
@@ -180,7 +180,7 @@ async def test_changes_too_large_for_etcd_are_refused(store: FakeEtcd) -> None:
     etcd = FakeEtcdClient(store)
     limits = Limits(max_request_bytes=target._ROOM + 10)
     machine, position = fresh(1)
-    follow = target.Follow(etcd, KEYS, await begin_load(etcd, KEYS), None, 0, limits)  # type: ignore[arg-type]
+    follow = target.FollowedTree(etcd, KEYS, await begin_load(etcd, KEYS), None, 0, limits)  # type: ignore[arg-type]
     changes = Changes(machine)
     for rows in creates(1, 1):
         changes.apply(rows)

@@ -314,11 +314,11 @@ def test_without_etcd_a_session_waits_for_it(proxy: Proxy) -> None:
     again = ConnectRequest(0, 0, 5000, session.id, first.password, False)
     patient, gone = proxy.attach(again), proxy.attach(again)
     gone.gone = True
-    proxy.handshake.tick()
+    proxy.handshake.check()
     assert proxy.pending == []  # else it might take the session from where the client is by then
     proxy.in_touch = True
-    proxy.handshake.tick()
-    proxy.handshake.tick()
+    proxy.handshake.check()
+    proxy.handshake.check()
     assert len(proxy.pending) == 1
     proxy.commit()
     assert patient.outcome == "established"
@@ -346,10 +346,10 @@ def test_a_client_that_waits_when_etcd_falls_silent_is_served_read_only() -> Non
     proxy = Proxy(read_only=True)
     applicant = proxy.attach(NEW._replace(read_only=True))
     other = proxy.attach(NEW)
-    proxy.read_only.tick()
+    proxy.read_only.check()
     assert applicant.outcome == "waits"
     proxy.in_touch = False
-    proxy.read_only.tick()
+    proxy.read_only.check()
     assert (applicant.outcome, other.outcome) == ("read-only", "waits")
     proxy.commit()  # the answer comes after all: that session runs out
     assert (applicant.outcome, other.outcome) == ("read-only", "established")

@@ -96,10 +96,10 @@ def test_a_client_may_come_back_to_its_session(server: Server) -> None:
 def test_a_silent_client_loses_its_session(server: Server) -> None:
     applicant = server.serve()
     server.now += 4.9
-    server.sessions.tick()
+    server.sessions.check()
     assert not applicant.is_closed()
     server.now += 0.1
-    server.sessions.tick()
+    server.sessions.check()
     assert applicant.is_closed()
     assert len(server.sessions) == 0
 
@@ -107,10 +107,10 @@ def test_a_silent_client_loses_its_session(server: Server) -> None:
 def test_all_end_when_etcd_is_back(server: Server) -> None:
     applicant, gone = server.serve(), server.serve()
     gone.close()
-    server.sessions.tick()
+    server.sessions.check()
     assert not applicant.is_closed()
     server.in_touch = True
-    server.sessions.tick()
+    server.sessions.check()
     assert applicant.is_closed()
     assert len(server.sessions) == 0
 
@@ -120,13 +120,13 @@ def test_clients_that_wait_are_served_once_etcd_falls_silent(server: Server) -> 
     waiting, served, left = Applicant(), Applicant(), Applicant()
     for applicant in (waiting, served, left):
         server.sessions.stand_by(applicant, WISH)
-    server.sessions.tick()
+    server.sessions.check()
     left.close()
     served.established(Session(1, 4000, 100.0), b"", read_only=True)
     server.sessions.stand_by(served, WISH)
     server.in_touch = False
-    server.sessions.tick()
+    server.sessions.check()
     assert waiting.session is not None
     assert len(server.sessions) == 1
-    server.sessions.tick()
+    server.sessions.check()
     assert len(server.sessions) == 1

@@ -74,10 +74,10 @@ async def test_connections_without_a_lease_are_closed() -> None:
     proxy = Proxy()
     applicant = proxy.begin(timeout_ms=4000)
     proxy.kept = proxy.loop.time() - 3.8
-    proxy.timer.tick()
+    proxy.timer.check()
     assert not applicant.closed
     proxy.kept -= 0.2
-    proxy.timer.tick()
+    proxy.timer.check()
     assert applicant.closed
 
 
@@ -90,7 +90,7 @@ async def test_those_that_wait_are_looked_after() -> None:
     assert reader.outcome == "read-only"
     assert proxy.pending == []
     proxy.in_touch = True
-    proxy.timer.tick()
+    proxy.timer.check()
     assert [pending.kind for pending in proxy.pending] == [Kind.ATTACH]
     assert reader.closed
 
@@ -119,5 +119,5 @@ async def test_news_of_proxies() -> None:
 
 
 @pytest.mark.parametrize(("tick", "interval"), [(2000, 0.5), (200, 0.05), (60000, 0.5)])
-def test_four_looks_a_tick(tick: int, interval: float) -> None:
+def test_the_interval_is_a_quarter_of_a_tick(tick: int, interval: float) -> None:
     assert interval_of(tick) == interval

@@ -62,11 +62,11 @@ class Proxy:
         self.attached[session_id] = Attached(timeout_ms, OWN)
         return session, connection
 
-    def tick(self, now: float | None = None) -> list[tuple[int, str]]:
+    def check(self, now: float | None = None) -> list[tuple[int, str]]:
         """One look; the sessions that are to be closed, and their holders."""
         self.now = now = self.now + INTERVAL if now is None else now
         heard = now if self.silent_since is None else self.silent_since
-        to_append, to_close = self.sessions.tick(now, Contact(now - heard, heard, LEASE, self.rank))
+        to_append, to_close = self.sessions.check(now, Contact(now - heard, heard, LEASE, self.rank))
         for connection in to_close:
             connection.close()
         self.appended += to_append
@@ -77,7 +77,7 @@ class Proxy:
         """Look every so often until a time; what is to be closed, and when."""
         closed = []
         while self.now < time:
-            closed += [(*one, self.now) for one in self.tick()]
+            closed += [(*one, self.now) for one in self.check()]
         return closed
 
     def answer(self, err: int = 0) -> None:
@@ -145,8 +145,8 @@ def test_a_client_that_came_again_in_vain_leaves_a_session_that_runs_out(proxy: 
 
 def test_a_silent_client_loses_its_session_once(proxy: Proxy) -> None:
     _, connection = proxy.begin()
-    assert proxy.tick(103.9) == []  # and a look after a pause ends nothing
-    assert proxy.tick(104.0) == [(1, OWN)]
+    assert proxy.check(103.9) == []  # and a look after a pause ends nothing
+    assert proxy.check(104.0) == [(1, OWN)]
     assert proxy.pass_to(106.0) == []
     proxy.answer()
     assert connection.is_closed()
@@ -158,7 +158,7 @@ def test_an_end_that_was_refused_is_tried_again(proxy: Proxy) -> None:
     proxy.begin()
     assert [one[2] for one in proxy.pass_to(104.0)] == [104.0]
     proxy.answer(ErrorCode.SYSTEM_ERROR)
-    assert proxy.tick() == [(1, OWN)]
+    assert proxy.check() == [(1, OWN)]
     proxy.answer()
     assert proxy.counters.sessions_expired == 1
 
@@ -166,7 +166,7 @@ def test_an_end_that_was_refused_is_tried_again(proxy: Proxy) -> None:
 def test_a_client_that_is_heard_keeps_its_session(proxy: Proxy) -> None:
     session, _ = proxy.begin()
     for _ in range(60):
-        assert proxy.tick() == []
+        assert proxy.check() == []
         if proxy.now % 3 == 0:
             session.heard = proxy.now
 
@@ -176,7 +176,7 @@ def test_a_client_that_is_not_listened_to_keeps_its_session(proxy: Proxy) -> Non
     connection.is_held_up = True
     assert proxy.pass_to(110.0) == []
     connection.is_held_up = False
-    assert proxy.tick() == [(1, OWN)]
+    assert proxy.check() == [(1, OWN)]
 
 
 def test_a_session_without_a_connection_runs_out(proxy: Proxy) -> None:
@@ -187,9 +187,9 @@ def test_a_session_without_a_connection_runs_out(proxy: Proxy) -> None:
 
 def test_after_a_pause_of_the_process_clients_are_heard_first(proxy: Proxy) -> None:
     proxy.begin()
-    proxy.tick()
-    assert proxy.tick(110.0) == []
-    assert proxy.tick(110.5) == [(1, OWN)]
+    proxy.check()
+    assert proxy.check(110.0) == []
+    assert proxy.check(110.5) == [(1, OWN)]
 
 
 def test_a_session_that_goes_to_another_proxy_is_given_up(proxy: Proxy) -> None:
@@ -261,7 +261,7 @@ def test_a_connection_is_closed_before_others_may_have_ended_its_session(
     last_look = closed_at - INTERVAL  # before it is too late
     for now, is_closed in ((last_look - 0.01, False), (last_look, True)):
         # etcd is heard of, but does not keep the lease alive
-        for one in proxy.sessions.tick(100 + now, Contact(0.0, 100.0, lease, 0)).to_close:
+        for one in proxy.sessions.check(100 + now, Contact(0.0, 100.0, lease, 0)).to_close:
             one.close()
         assert connection.is_closed() is is_closed
 
@@ -276,7 +276,7 @@ def test_the_sessions_of_a_dead_proxy_end_after_what_is_left_of_their_timeout(
 ) -> None:
     """The n-th eldest proxy does so n seconds later."""
     proxy.rank = rank
-    proxy.tick(100.0)
+    proxy.check(100.0)
     proxy.attached = {7: Attached(timeout_ms, DEAD), 8: Attached(1000, OTHER)}
     proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
     assert proxy.sessions.orphans == 1
@@ -292,7 +292,7 @@ def test_when_the_eldest_goes_the_next_has_its_place(proxy: Proxy) -> None:
     proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
     assert proxy.pass_to(103.0) == []
     proxy.rank = 0
-    assert proxy.tick() == [(7, DEAD)]
+    assert proxy.check() == [(7, DEAD)]
 
 
 def test_a_proxy_that_only_lost_its_key_has_time_to_carry_its_sessions_over(proxy: Proxy) -> None:
@@ -373,10 +373,10 @@ def test_a_session_that_came_to_a_proxy_just_before_its_end_has_its_timeout_from
 def test_an_orphan_that_could_not_be_ended_is_tried_again(proxy: Proxy) -> None:
     proxy.attached = {7: Attached(4000, DEAD)}
     proxy.sessions.proxy_gone(DEAD, proxy.attached, 98.0)
-    assert proxy.tick() == [(7, DEAD)]
-    assert proxy.tick() == []
+    assert proxy.check() == [(7, DEAD)]
+    assert proxy.check() == []
     proxy.answer(ErrorCode.SYSTEM_ERROR)
-    assert proxy.tick() == [(7, DEAD)]
+    assert proxy.check() == [(7, DEAD)]
 
 
 def test_after_a_start_the_sessions_of_the_dead_have_their_whole_timeout(proxy: Proxy) -> None:

@@ -184,12 +184,12 @@ class World:
                     self.change(session_id, proxy.incarnation)
         for proxy in self.proxies:
             if proxy.alive and not proxy.paused:
-                self.tick(proxy)
+                self.check(proxy)
 
-    def tick(self, proxy: Proxy) -> None:
+    def check(self, proxy: Proxy) -> None:
         rank = self.members.index(proxy) if proxy in self.members else len(self.members)
         contact = Contact(self.now - proxy.contact, proxy.kept, LEASE, rank)
-        to_append, to_close = proxy.sessions.tick(self.now, contact)
+        to_append, to_close = proxy.sessions.check(self.now, contact)
         for connection in to_close:
             connection.close()
         for pending in to_append:
