@@ -38,18 +38,19 @@ RULES = {
 """What `Violation.rule` may be, and the promise behind it."""
 
 
-def check(history: History, orphans: Collection[int] = ()) -> list[Violation]:
+def check(history: History, orphans: Collection[int] = (), drift: float = 0.0) -> list[Violation]:
     """Return the broken promises, none for a right history. Raises MalformedHistory.
 
     The history must begin with a tree that holds nothing of what it touches. `orphans` are sessions whose
     proxy was gone when they ended. Their timeout counts from that proxy's last contact with etcd, of which
     the history knows nothing: "lifetime" tells of an early end, but their ephemerals may go that early.
+    `drift`: by which part a server's clock may be faster than that of the records.
     """
     taken = take_apart(history.records)
-    violations = [*check_order(taken), *check_expiry(taken)]
+    violations = [*check_order(taken), *check_expiry(taken, drift)]
     steps: list[Step] = []
     explained = True
-    ends = ends_of(taken, orphans)
+    ends = ends_of(taken, orphans, drift)
     for part in partition(taken.calls, ends):
         found = search(part)
         if found.order is None:

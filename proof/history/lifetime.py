@@ -14,7 +14,7 @@ from proof.history.records import SESSION_EXPIRED, SESSION_MOVED, CloseSession, 
 _MS = 1_000_000
 
 
-def ends_of(taken: Taken, orphans: Collection[int] = ()) -> dict[int, Call]:
+def ends_of(taken: Taken, orphans: Collection[int] = (), drift: float = 0.0) -> dict[int, Call]:
     """An end for each session that did not close itself.
 
     It is a call that the session never made: with an answer if the server said that the session is over (the
@@ -32,7 +32,7 @@ def ends_of(taken: Taken, orphans: Collection[int] = ()) -> dict[int, Call]:
             earliest = max((call.invoked for call in session.calls if call.changed), default=-1)
         else:
             earliest = max((call.returned for call in session.calls if call.returned != NEVER), default=-1)
-            due = _due(taken, session)
+            due = _due(taken, session, drift)
             if due is not None:
                 earliest = max(earliest, bisect_left(times, due[0]))
         end = Call(-1 - session.id, session.id, CloseSession(), earliest)
@@ -66,10 +66,10 @@ def _bound_lost(session: Session, end: Call | None) -> None:
             high = min(high, call.zxid)
 
 
-def check_expiry(taken: Taken) -> Iterator[Violation]:
+def check_expiry(taken: Taken, drift: float = 0.0) -> Iterator[Violation]:
     """Yield sessions that the server called over too early."""
     for session in taken.sessions.values():
-        due = _due(taken, session)
+        due = _due(taken, session, drift)
         if session.expired is None or due is None:
             continue
         early = due[0] - taken.records[session.expired].time
@@ -78,7 +78,7 @@ def check_expiry(taken: Taken) -> Iterator[Violation]:
             yield Violation("lifetime", message, (due[1], session.expired))
 
 
-def _due(taken: Taken, session: Session) -> tuple[int, int] | None:
+def _due(taken: Taken, session: Session, drift: float) -> tuple[int, int] | None:
     """When the session may end, and the record that says so; None where that is not known."""
     if not session.timeout_ms or any(isinstance(call.request, CloseSession) for call in session.calls):
         return None
@@ -90,4 +90,4 @@ def _due(taken: Taken, session: Session) -> tuple[int, int] | None:
     if not answered:
         return None
     last = max(answered)
-    return taken.records[last].time + session.timeout_ms * _MS, last
+    return taken.records[last].time + int(session.timeout_ms * _MS * (1 - drift)), last

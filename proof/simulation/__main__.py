@@ -9,18 +9,22 @@ import sys
 
 from proof.arguments import at_least_one, positive
 from proof.simulation.campaign import (
+    CALM_HOURS,
+    KINDS,
+    STORMY_HOURS,
+    STORMY_SHARE,
     TRIES,
-    WORLD_HOURS,
     Found,
+    World,
     cpu_seconds,
     find,
     report,
+    run,
     tail,
-    totals,
     worlds,
 )
 from proof.simulation.planted import PLANTED
-from proof.simulation.simulation import Outcome, simulate
+from proof.simulation.simulation import Outcome
 from proxy.support.usage import Parser
 
 
@@ -36,9 +40,9 @@ def main(arguments: list[str] | None = None) -> int:
     outcomes: list[Outcome] = []
     wrong = 0
     runs = (
-        [simulate(given.seed, given.hours)]
+        [run(World("calm" if given.worlds == "calm" else "stormy", given.seed, given.hours))]
         if given.trace
-        else worlds(given.seed, given.hours, given.minutes, given.processes)
+        else worlds(given.seed, given.hours, given.minutes, given.processes, given.worlds)
     )
     for outcome in runs:
         outcomes.append(outcome)
@@ -49,12 +53,12 @@ def main(arguments: list[str] | None = None) -> int:
         for line in lines:
             print(line)
         print(
-            f"seed {outcome.seed}: {outcome.seconds:.0f} s, {outcome.operations} requests,"
+            f"{outcome.kind} seed {outcome.seed}: {outcome.seconds:.0f} s, {outcome.operations} requests,"
             f" {len(outcome.recoveries)} recoveries, {len(outcome.violations)} violations,"
             f" trace {outcome.fingerprint}",
             flush=True,
         )
-    for line in report(totals(outcomes, cpu_seconds() - begun)):
+    for line in report(outcomes, cpu_seconds() - begun):
         print(line)
     return 1 if wrong else 0
 
@@ -106,7 +110,16 @@ def _parser() -> argparse.ArgumentParser:
         type=positive,
         default=1.0,
         metavar="H",
-        help=f"simulated hours in all, in worlds of {WORLD_HOURS} (default: 1)",
+        help="simulated hours in all (default: 1)",
+    )
+    lengths = ", ".join(f"{hours:.0f}" for hours in CALM_HOURS)
+    add(
+        "--worlds",
+        choices=KINDS,
+        default=KINDS[0],
+        help=f"stormy: worlds of {STORMY_HOURS} hours with faults nearly all the time. calm: worlds of"
+        f" {lengths} hours in turn, with few requests and a fault now and then. mixed: {STORMY_SHARE:.0%}%"
+        " of the hours are stormy (default: mixed)",
     )
     add("--minutes", type=positive, metavar="M", help="go on for so long in real time, whatever --hours says")
     add(
@@ -116,7 +129,11 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="so many worlds at a time, each in a process of its own (default: 1)",
     )
-    add("--trace", action="store_true", help="one world of --hours, and the end of its trace")
+    add(
+        "--trace",
+        action="store_true",
+        help="one world of --hours, stormy unless --worlds=calm, and the end of its trace",
+    )
     add(
         "--planted",
         nargs="?",

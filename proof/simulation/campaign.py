@@ -5,26 +5,48 @@ import time
 from collections import Counter, deque
 from collections.abc import Iterator
 from concurrent.futures import ProcessPoolExecutor
-from itertools import islice
+from itertools import cycle, islice
 from multiprocessing import get_context
 from typing import NamedTuple
 
+from proof.simulation.calm import simulate_calm
 from proof.simulation.planted import Planted, planted
 from proof.simulation.simulation import Outcome, simulate
 
-WORLD_HOURS = 0.25
-"""Simulated hours of one world. Its history is judged as a whole."""
+KINDS = ("mixed", "stormy", "calm")
+STORMY_HOURS = 0.25
+"""Simulated hours of one stormy world. Its history is judged as a whole."""
+CALM_HOURS = (8.0, 12.0, 24.0)
+"""Simulated hours of calm worlds, in turn."""
+STORMY_SHARE = 0.04
+"""Of the simulated hours of mixed worlds; they cost about as much as the others."""
 PLANTED_HOURS = 0.06
+PLANTED_CALM_HOURS = 4.0
 TRIES = 8
 """Seeds within which a planted fault must be found."""
 _TAIL = 40  # lines of the trace that are shown with a violation
 
 
-class Totals(NamedTuple):
-    """What several worlds came to."""
+class World(NamedTuple):
+    """What to simulate."""
 
+    kind: str  # "stormy" or "calm"
+    seed: int
+    hours: float  # simulated
+
+
+def run(world: World) -> Outcome:
+    """Simulate a world."""
+    return (simulate_calm if world.kind == "calm" else simulate)(world.seed, world.hours)
+
+
+class Totals(NamedTuple):
+    """What several worlds of one kind came to."""
+
+    kind: str
     worlds: int
     hours: float  # simulated
+    quiet: float  # hours of those in quiet stretches
     operations: int
     requests: int
     faults: Counter[str]
@@ -33,17 +55,20 @@ class Totals(NamedTuple):
     elections: int
     sessions: int
     expiries: int
-    cpu: float  # seconds
+    mortals: int
 
 
-def totals(outcomes: list[Outcome], cpu: float) -> Totals:
-    """Add worlds up."""
+def totals(kind: str, outcomes: list[Outcome]) -> Totals:
+    """Add the worlds of one kind up."""
+    outcomes = [outcome for outcome in outcomes if outcome.kind == kind]
     faults: Counter[str] = Counter()
     for outcome in outcomes:
         faults.update(outcome.faults)
     return Totals(
+        kind,
         len(outcomes),
         sum(outcome.seconds for outcome in outcomes) / 3600,
+        sum(outcome.quiet for outcome in outcomes) / 3600,
         sum(outcome.operations for outcome in outcomes),
         sum(outcome.requests for outcome in outcomes),
         faults,
@@ -52,37 +77,46 @@ def totals(outcomes: list[Outcome], cpu: float) -> Totals:
         sum(outcome.elections for outcome in outcomes),
         sum(outcome.sessions for outcome in outcomes),
         sum(outcome.expiries for outcome in outcomes),
-        cpu,
+        sum(outcome.mortals for outcome in outcomes),
     )
 
 
-def worlds(seed: int, hours: float, minutes: float | None = None, processes: int = 1) -> Iterator[Outcome]:
+def worlds(
+    seed: int, hours: float, minutes: float | None = None, processes: int = 1, kind: str = "mixed"
+) -> Iterator[Outcome]:
     """Worlds from a seed on: of so many hours in all, or as many as begin within `minutes` of real time.
 
     `processes`: how many at a time, each in a process of its own. The order is that of the seeds in any case.
+    `kind`: one of KINDS.
     """
-    plan = _plan(seed, hours, minutes)
+    plan = _plan(kind, seed, hours, minutes)
     if processes == 1:
         for world in plan:
-            yield simulate(*world)
+            yield run(world)
         return
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        # One more for each process waits, since worlds do not take equally long.
-        running = deque(pool.submit(simulate, *world) for world in islice(plan, 2 * processes))
+        # Some more wait, since worlds do not take equally long.
+        running = deque(pool.submit(run, world) for world in islice(plan, 3 * processes))
         while running:
             yield running.popleft().result()
-            running.extend(pool.submit(simulate, *world) for world in islice(plan, 1))
+            running.extend(pool.submit(run, world) for world in islice(plan, 1))
 
 
-def _plan(seed: int, hours: float, minutes: float | None) -> Iterator[tuple[int, float]]:
-    """Seeds of worlds, and their simulated hours."""
+def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator[World]:
+    """Which worlds, one after another."""
     begun = time.monotonic()
-    left = hours
+    calm = cycle(CALM_HOURS)
+    left, stormy, total = hours, 0.0, 0.0
     while (time.monotonic() - begun < minutes * 60) if minutes is not None else left > 0:
-        of_this = WORLD_HOURS if minutes is not None else min(left, WORLD_HOURS)
-        yield seed, of_this
+        is_stormy = kind == "stormy" or (kind == "mixed" and stormy <= STORMY_SHARE * total)
+        of_this = STORMY_HOURS if is_stormy else next(calm)
+        if minutes is None:
+            of_this = min(left, of_this)
+        yield World("stormy" if is_stormy else "calm", seed, of_this)
         seed += 1
         left -= of_this
+        total += of_this
+        stormy += of_this if is_stormy else 0.0
 
 
 def cpu_seconds() -> float:
@@ -105,35 +139,49 @@ def find(fault: Planted, seed: int, tries: int = TRIES, *, control: bool = True)
 
     `control`: then simulate the same seed without the fault, in which nothing may be wrong.
     """
+    simulated, hours = (simulate_calm, PLANTED_CALM_HOURS) if fault.calm else (simulate, PLANTED_HOURS)
     for number in range(tries):
         with planted(fault):
-            outcome = simulate(seed + number, PLANTED_HOURS, tuple(fault.kinds))
+            outcome = simulated(seed + number, hours, tuple(fault.kinds))
         if outcome.violations:
-            without = simulate(seed + number, PLANTED_HOURS, tuple(fault.kinds)).violations if control else []
+            without = simulated(seed + number, hours, tuple(fault.kinds)).violations if control else []
             return Found(fault, seed + number, number + 1, outcome.violations[0], without)
     return Found(fault, None, tries, "", [])
 
 
-def report(total: Totals) -> list[str]:
-    """The figures, as lines."""
-    recoveries = total.recoveries or [0.0]
+def report(outcomes: list[Outcome], cpu: float) -> list[str]:
+    """The figures, as lines: of each kind of worlds, and what they took together. `cpu`: seconds."""
+    kinds = [totals(kind, outcomes) for kind in dict.fromkeys(outcome.kind for outcome in outcomes)]
+    hours = sum(total.hours for total in kinds)
     return [
-        f"{total.worlds} worlds, {total.hours:.2f} simulated hours in {total.cpu:.0f} s of CPU time"
-        f" ({total.hours * 3600 / max(total.cpu, 0.001):.0f} times as fast)",
-        f"{total.operations} requests of clients were answered, {total.requests} applied from the log;"
-        f" {total.sessions} sessions, {total.expiries} of them expired; {total.snapshots} snapshots,"
-        f" {total.elections} elections",
-        f"{sum(total.faults.values())} faults: "
-        + ", ".join(f"{name} {count}" for name, count in sorted(total.faults.items())),
-        f"{len(total.recoveries)} recoveries: median {recoveries[len(recoveries) // 2]:.1f} s, longest"
-        f" {recoveries[-1]:.1f} s of simulated time",
+        *(line for total in kinds for line in _figures(total)),
+        f"in all {hours:.2f} simulated hours in {cpu:.0f} s of CPU time"
+        f" ({hours * 3600 / max(cpu, 0.001):.0f} times as fast)",
     ]
+
+
+def _figures(total: Totals) -> Iterator[str]:
+    recoveries = total.recoveries or [0.0]
+    quiet = f", {total.quiet:.2f} of them in quiet stretches" if total.quiet else ""
+    yield f"{total.kind}: {total.worlds} worlds, {total.hours:.2f} simulated hours{quiet}"
+    mortals = f" {total.mortals} TTL nodes and containers were due;" if total.mortals else ""
+    yield (
+        f"  {total.operations} requests of clients were answered, {total.requests} applied from the log;"
+        f" {total.sessions} sessions, {total.expiries} of them expired;{mortals} {total.snapshots} snapshots,"
+        f" {total.elections} elections"
+    )
+    faults = ", ".join(f"{name} {count}" for name, count in sorted(total.faults.items()))
+    yield f"  {sum(total.faults.values())} faults: {faults}"
+    yield (
+        f"  {len(total.recoveries)} recoveries: median {recoveries[len(recoveries) // 2]:.1f} s, longest"
+        f" {recoveries[-1]:.1f} s of simulated time"
+    )
 
 
 def tail(outcome: Outcome) -> list[str]:
     """What went wrong in a world, and what came before."""
     return [
-        f"seed {outcome.seed}: the last {_TAIL} of the trace",
+        f"{outcome.kind} seed {outcome.seed}: the last {_TAIL} of the trace",
         *outcome.trace[-_TAIL:],
-        *(f"seed {outcome.seed}: VIOLATION: {violation}" for violation in outcome.violations),
+        *(f"{outcome.kind} seed {outcome.seed}: VIOLATION: {violation}" for violation in outcome.violations),
     ]

@@ -32,7 +32,7 @@ from proof.history.records import CHANGED, CHILDREN, CREATED, DELETED, NO_NODE, 
 from proof.simulation import packets
 
 REGISTERS, QUEUES, LOCKS = "/r", "/q", "/l"
-_ROOTS = (REGISTERS, QUEUES, LOCKS)
+ROOTS = (REGISTERS, QUEUES, LOCKS)
 _NAMES = "abcd"
 _CONNECT_PATIENCE = 3.0  # seconds for an answer to a connect request
 _URGED = 1.0  # seconds between two bursts of requests of a client that is urged
@@ -148,16 +148,68 @@ class Client:
         self._own: list[str] = []  # sequential and ephemeral nodes that it has made
         self._value = 0
         self._wishes: list[Request] = []
+        self._asleep_until = 0.0
+        self._unread: list[tuple[Line | None, bytes | None]] = []  # what came while it was asleep
+
+    @property
+    def is_asleep(self) -> bool:
+        """Whether it stands still."""
+        return self.world.now < self._asleep_until
+
+    def sleep(self, seconds: float) -> None:
+        """Stand still, as a process that is stopped or collects garbage: it neither sends nor reads."""
+        self._note(f"sleeps for {seconds:.1f} s")
+        self._asleep_until = self.world.now + seconds
+
+    def wake(self) -> None:
+        """Go on at once."""
+        self._asleep_until = min(self._asleep_until, self.world.now)
+        if self._woken is not None:
+            self._woken.set()
+
+    def session_ended(self) -> None:
+        """The log has its session end while it stands still, and its server hangs up.
+
+        The history is told here of what came before that: its order is that of time.
+        """
+        if self.is_asleep:
+            asleep_until, self._asleep_until = self._asleep_until, 0.0
+            self._catch_up()
+            self._disconnect()
+            self._asleep_until = asleep_until
+
+    def _catch_up(self) -> None:
+        """Take what came while it stood still."""
+        unread, self._unread = self._unread, []
+        for transport, data in unread:
+            self._came(transport, data)
+
+    async def _sleep(self) -> None:
+        """Until it is awake, and has read what came meanwhile."""
+        while self.is_asleep and not self.dead:
+            await self._wait(self._asleep_until - self.world.now)
+        self._catch_up()
 
     @property
     def is_connected(self) -> bool:
         """Whether it has a session on a connection."""
         return self._transport is not None and self._greeting is None and self.session != 0
 
+    @property
+    def listens(self) -> bool:
+        """Whether it is connected, and reads what comes."""
+        return self.is_connected and not self.is_asleep
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it neither works nor will."""
+        return self.stopped or self._is_done
+
     async def run(self) -> None:
         """Work until stopped."""
         self._woken = asyncio.Event()
-        while not self.stopped and not self._is_done:
+        while not self.is_over:
+            await self._sleep()
             if await self._connect():
                 await self._work()
                 self._disconnect()
@@ -209,6 +261,7 @@ class Client:
         deadline = self.world.now + max(_CONNECT_PATIENCE, self.timeout / 2)
         while self._transport is transport and self._greeting == b"" and self.world.now < deadline:
             await self._wait(deadline - self.world.now)
+            await self._sleep()
         if self._transport is not transport or self.dead:
             return False
         if not self._greeting:
@@ -276,6 +329,9 @@ class Client:
 
     def _came(self, transport: Line | None, data: bytes | None) -> None:
         if transport is not self._transport or self.dead:
+            return
+        if self.is_asleep:
+            self._unread.append((transport, data))
             return
         assert self._woken is not None
         self._woken.set()
@@ -360,12 +416,15 @@ class Client:
         """Until the connection is lost, or the session closed."""
         transport = self._transport
         self._restore_watches()
-        for root in _ROOTS:
+        for root in ROOTS:
             if root not in self._versions:
                 self._versions[root] = 0
                 self._send(Create(root))
         self._due = self.world.now + self._pause()
         while self._transport is transport and transport is not None and not self.stopped:
+            if self.is_asleep or self._unread:
+                await self._sleep()
+                continue
             now = self.world.now
             if now - self._heard > self.timeout * 2 / 3:
                 self._note("hears nothing")
@@ -389,6 +448,7 @@ class Client:
         deadline = self.world.now + self.timeout
         while self._waiting and self._transport is transport and self.world.now < deadline:
             await self._wait(deadline - self.world.now)
+            await self._sleep()
         if not self._waiting:
             # Answered: this session is over for good.
             if self._transport is not None:
@@ -438,7 +498,7 @@ class Client:
         watch = rng.random() < 0.3
         match rng.randrange(4):
             case 0:
-                return GetChildren(rng.choice(_ROOTS), watch)
+                return GetChildren(rng.choice(ROOTS), watch)
             case 1:
                 return Exists(path, watch)
             case _:
@@ -488,13 +548,13 @@ class Client:
                     )
                 )
             case 15:
-                return GetChildren(rng.choice(_ROOTS), watch)
+                return GetChildren(rng.choice(ROOTS), watch)
             case 16:
                 return Exists(path, watch)
             case 17:
                 return Sync(path)
             case 18 if rng.random() < 0.2:
-                return AddWatch(rng.choice(_ROOTS), recursive=rng.random() < 0.5)
+                return AddWatch(rng.choice(ROOTS), recursive=rng.random() < 0.5)
             case _:
                 return GetData(path, watch)
 

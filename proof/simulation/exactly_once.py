@@ -72,7 +72,11 @@ def _matched(
     answered: dict[int, int],
     violate: Callable[[str], None],
 ) -> list[tuple[_Sent, Logged]]:
-    """Which call each entry of the log is."""
+    """Which call each entry of the log is.
+
+    Not where a call that is equal to it was refused, and neither has an answer: it may have been either.
+    """
+    refused = {(entry.opcode, entry.request) for entry in logged if entry.error in _NOT_DONE}
     by_zxid = {answered[write.call]: index for index, write in enumerate(sent) if write.call in answered}
     pairs: list[tuple[_Sent, Logged]] = []
     following = 0
@@ -80,6 +84,7 @@ def _matched(
         if entry.error in _NOT_DONE:
             continue  # from a connection that the session has left, and without any effect
         index = by_zxid.get(entry.zxid)
+        is_certain = index is not None or (entry.opcode, entry.request) not in refused
         if index is None:
             index = next(
                 (
@@ -97,5 +102,6 @@ def _matched(
             )
             return pairs
         following = index + 1
-        pairs.append((sent[index], entry))
+        if is_certain:
+            pairs.append((sent[index], entry))
     return pairs

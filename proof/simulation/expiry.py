@@ -6,7 +6,7 @@ once the proxy's lease has run out, T after the last keep-alive that etcd grante
 itself has ended the lease too early, the proxy has two seconds to carry its sessions over.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, NamedTuple
 
 from proof.simulation.etcd import Cluster
@@ -18,6 +18,7 @@ from schema.keys import Keyspace, Kind
 
 _TOLERANCE = 0.05  # seconds; clocks differ by less than one in a thousand besides
 _CARRY_OVER = 2.0
+_OVERDUE = 10.0  # seconds for a look, a CLOSE and its entry
 _SETTLED = 8.0  # seconds within which a proxy that reaches etcd has carried its sessions over
 
 
@@ -101,6 +102,21 @@ class ExpiryJudge:
         renewed = self._cluster.store.renewed.get(self._leases.get(incarnation, 0), 0.0)
         settled = incarnation not in self._gone and now - self._came.get(incarnation, now) >= _SETTLED
         return heard if settled and now - renewed < _SETTLED / 3 else 0.0
+
+    def overdue(self, sessions: Iterable[int], calm_since: float) -> list[str]:
+        """Sessions that live on though nobody was heard, and nothing was wrong since a time of the world."""
+        found = []
+        for session in sessions:
+            known = self._sessions.get(session)
+            if known is None:
+                continue
+            silent = self._world.now - max(known.heard, calm_since)
+            if silent > known.timeout * 1.001 + _OVERDUE:
+                found.append(
+                    f"session {session:#x} lives on {silent:.0f} s after it was heard of, in calm; its"
+                    f" timeout is {known.timeout:.0f} s"
+                )
+        return found
 
     def expired(self, session: int, holder: str) -> None:
         """The log ends a session."""

@@ -98,10 +98,14 @@ class Nemesis:
         """Make one fault; None if there is nothing to do it to."""
         fault = self._kinds[name]()
         if fault is not None:
-            self.counts[name] = self.counts.get(name, 0) + 1
-            self._subject.world.trace("nemesis", f"{name}: {fault.what}")
+            self.note(name, fault.what)
             return fault._replace(name=name)
         return None
+
+    def note(self, name: str, what: str) -> None:
+        """Count a fault that has begun."""
+        self.counts[name] = self.counts.get(name, 0) + 1
+        self._subject.world.trace("nemesis", f"{name}: {what}")
 
     # -- proxies ---------------------------------------------------------------------------------------------
 

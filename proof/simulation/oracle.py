@@ -18,7 +18,8 @@ from proof.simulation.seams import NEXT_LEVEL
 from proxy.etcd.model import DELETE, Event
 from proxy.state import capture
 from proxy.state.machine import Machine, Outcome
-from schema.entry import Kind, Request, decode_close, decode_entry
+from proxy.state.tree import Node
+from schema.entry import Kind, Request, decode_close, decode_entry, decode_node_due
 from schema.errors import ForeignKey
 from schema.keys import Keyspace
 from schema.keys import Kind as KeyKind
@@ -73,6 +74,8 @@ class Oracle:
         self.on_expiry: Callable[[int, str], None] = lambda _session, _holder: None
         #: Is told of sessions that come to an incarnation: id, that, timeout in ms, whether carried over.
         self.on_attached: Callable[[int, str, int, bool], None] = lambda *_change: None
+        #: Is told of containers and TTL nodes that go since they are due: path, and the node as it was.
+        self.on_due: Callable[[str, Node], None] = lambda _path, _node: None
         self._numbers: dict[str, int] = {}
         self._early: dict[str, dict[int, bytes]] = {}
         #: Incarnations whose keys are gone.
@@ -89,6 +92,11 @@ class Oracle:
     def numbers(self) -> dict[str, int]:
         """The last number that took effect, by incarnation."""
         return self._numbers
+
+    @property
+    def now(self) -> float:
+        """The world's time."""
+        return self._world.now
 
     def forget(self) -> None:
         """Drop what is kept of past requests, but for the newest zxid."""
@@ -135,7 +143,11 @@ class Oracle:
         machine.begin(incarnation, number, entry.clock, entry.rules, entry.checkpoint, entry.digest)
         for request in entry.requests:
             before = machine.zxid
+            due = decode_node_due(request.body).path if request.kind == Kind.NODE_DUE else ""
+            mortal = machine.tree.nodes.get(due)
             outcome = machine.execute(request, None, True)
+            if mortal is not None and due not in machine.tree.nodes:
+                self.on_due(due, mortal)
             self.requests += 1
             self._note(request, before, outcome)
         machine.end()

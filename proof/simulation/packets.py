@@ -1,6 +1,7 @@
 """A history's requests as packets, and replies as a history's records. Pure."""
 
 from struct import Struct
+from typing import NamedTuple
 
 from bench import wire
 from proof.history import (
@@ -22,12 +23,22 @@ from proof.history import (
 from proof.history.records import Request
 
 PING, SET_WATCHES_2, ADD_WATCH, GET_CHILDREN_2 = 11, 105, 106, 12
+CREATE_CONTAINER, CREATE_TTL = 19, 21
+_CONTAINER_FLAG, _TTL_FLAG = 4, 5
 EVENT_XID, PING_XID, SET_WATCHES_XID = -1, -2, -8
 _REPLY = Struct(">iqi")  # xid, zxid, error
 _CONNECTED = Struct(">iiq")  # protocol version, timeout, session id
 _EVENT = Struct(">ii")  # type, state
 
 PING_PACKET = wire.packet(PING_XID, PING)
+
+
+class CreateMortal(NamedTuple):
+    """A new TTL node, or a container if there is no TTL. No history knows it: `mortals` judges by the log."""
+
+    path: str
+    data: bytes = b""
+    ttl_ms: int = 0
 
 
 def connect(zxid: int, timeout_ms: int, session: int, password: bytes) -> bytes:
@@ -57,7 +68,7 @@ def event(frame: bytes) -> tuple[int, str]:
     return kind, (path or b"").decode()
 
 
-def packet(xid: int, request: Request) -> bytes:
+def packet(xid: int, request: Request | CreateMortal) -> bytes:
     """A request as it goes to the server."""
     opcode, body = parts_of(request)
     if isinstance(request, SetWatches):
@@ -70,12 +81,17 @@ def frame(zxid: int, error: int, body: bytes) -> bytes:
     return _REPLY.pack(0, zxid, error) + body
 
 
-def parts_of(request: Request) -> tuple[int, bytes]:
+def parts_of(request: Request | CreateMortal) -> tuple[int, bytes]:
     """Opcode and body of a request."""
     match request:
         case Create(path, data, ephemeral, sequential):
             flags = (1 if ephemeral else 0) + (2 if sequential else 0)
             return wire.CREATE, wire.create_body(path.encode(), data or b"", flags)
+        case CreateMortal(path, data, 0):
+            return CREATE_CONTAINER, wire.create_body(path.encode(), data, _CONTAINER_FLAG)
+        case CreateMortal(path, data, ttl_ms):
+            body = wire.create_body(path.encode(), data, _TTL_FLAG)
+            return CREATE_TTL, body + Struct(">q").pack(ttl_ms)
         case Delete(path, version):
             return wire.DELETE, wire.delete_body(path.encode(), version)
         case SetData(path, data, version):

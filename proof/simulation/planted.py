@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 import proxy.state.ops as ops
 from codec.constants import OpCode
 from proof.simulation.oracle import is_oracle
-from proxy.etcd.model import Compare, Txn
+from proxy.etcd.model import Compare, Delete, EtcdError, Txn
 from proxy.frontend.order import Order
 from proxy.frontend.sessions import Contact, Session, Sessions
 from proxy.log.applier import Applier
@@ -26,9 +26,11 @@ from proxy.log.replay import Replay
 from proxy.log.staleness import Staleness
 from proxy.log.translator import Translator
 from proxy.state import capture
+from proxy.state.expiry import Expiry
 from proxy.state.machine import Machine
 from proxy.state.transaction import Transaction
 from proxy.state.watches import WatchTable
+from schema.znode import CONTAINER_OWNER
 
 # By their names: what is replaced there are names that they import.
 appender: Any = importlib.import_module("proxy.log.appender")
@@ -52,6 +54,7 @@ class Planted(NamedTuple):
     plant: Callable[[Callable[[Any, Any, Any], None]], None]
     kinds: Sequence[str]  # faults of the environment that show it
     common: bool = False  # the oracle has it as well
+    calm: bool = False  # it shows only after hours: a calm world has to find it
 
 
 @contextmanager
@@ -387,6 +390,91 @@ def _nothing_held(replace: _Replace) -> None:
     replace(Applier, "release", lambda self: None)
 
 
+# -- what only time shows -----------------------------------------------------------------------------------
+
+
+def _sessions_kept(replace: _Replace) -> None:
+    changed = Sessions.changed
+
+    def keeping(self: Sessions, change: Any, attached: Any, now: float) -> Any:
+        connection = changed(self, change, attached, now)
+        self._came[change[0]] = now
+        return connection
+
+    replace(Sessions, "changed", keeping)
+
+
+def _watches_kept(replace: _Replace) -> None:
+    replace(WatchTable, "drop", lambda self, watcher, most=0: True)
+
+
+def _leases_kept(replace: _Replace) -> None:
+    """Each lease that a proxy ever had is kept alive, and none is revoked."""
+    tried = Membership._try
+    leases: dict[Any, list[int]] = {}
+
+    async def trying(self: Membership) -> bool:
+        taken = await tried(self)
+        kept = leases.setdefault(self, [])
+        kept.append(self._lease)
+        for lease in kept:
+            self._keeper.send(lease)
+        return taken
+
+    async def kept_alive(self: Membership) -> None:
+        while True:
+            for lease in leases.get(self, ()):
+                self._keeper.send(lease)
+            await asyncio.sleep(self.granted / 3)
+
+    async def unrevoked(self: Membership, lease: int) -> bool:
+        key = self._keys.proxy(self.incarnation)
+        try:
+            await self._etcd.txn(Txn((), (Delete(key),)), 2.0)
+        except EtcdError:
+            return False
+        return True
+
+    replace(Membership, "_try", trying)
+    replace(Membership, "keep_alive", kept_alive)
+    replace(Membership, "_revoked", unrevoked)
+
+
+def _ttl_from_creation(replace: _Replace) -> None:
+    age = Expiry._age
+
+    def since_creation(self: Expiry, node: Any, now: int) -> int:
+        written, node.mzxid = node.mzxid, node.czxid
+        try:
+            return age(self, node, now)
+        finally:
+            node.mzxid = written
+
+    replace(Expiry, "_age", since_creation)
+
+
+def _timer_drifts(replace: _Replace) -> None:
+    due = Session.is_due
+    # One second in a hundred, from the start of the simulated hosts on, which is 1,000 to 2,000 s.
+    replace(Session, "is_due", lambda self, now: due(self, now - max(0.0, now - 2000.0) / 100))
+
+
+def _containers_stay(replace: _Replace) -> None:
+    is_over = Expiry._is_over
+    replace(
+        Expiry,
+        "_is_over",
+        lambda self, node, now: node.owner != CONTAINER_OWNER and is_over(self, node, now),
+    )
+
+
+def _never_truncated(replace: _Replace) -> None:
+    async def nothing(*_arguments: Any, **_options: Any) -> int:
+        return 0
+
+    replace(snapshot_writer, "truncate_log", nothing)
+
+
 PLANTED: tuple[Planted, ...] = (
     Planted(
         "append without the proxy's guard",
@@ -565,6 +653,55 @@ PLANTED: tuple[Planted, ...] = (
         "the log is applied while a long read goes on",
         _nothing_held,
         ("lag", "slow network"),
+    ),
+    Planted(
+        "ended sessions are kept",
+        "a server remembers each session that ever came to another one",
+        _sessions_kept,
+        ("lag", "new leader"),
+        calm=True,
+    ),
+    Planted(
+        "watches are kept",
+        "the watches of a connection outlive it",
+        _watches_kept,
+        ("lag", "new leader"),
+        calm=True,
+    ),
+    Planted(
+        "leases are kept",
+        "a proxy keeps the leases of its former incarnations alive",
+        _leases_kept,
+        ("slow disk", "cut a proxy from etcd", "pause a proxy", "lose keep-alives"),
+        calm=True,
+    ),
+    Planted(
+        "TTL from creation",
+        "a TTL counts from the node's creation, not from its last write",
+        _ttl_from_creation,
+        ("lag", "new leader"),
+        calm=True,
+    ),
+    Planted(
+        "a timer that drifts",
+        "the clock of sessions loses a second in a hundred",
+        _timer_drifts,
+        ("lag", "new leader"),
+        calm=True,
+    ),
+    Planted(
+        "containers stay",
+        "no empty container is deleted",
+        _containers_stay,
+        ("lag", "new leader"),
+        calm=True,
+    ),
+    Planted(
+        "never truncated",
+        "the log is never truncated",
+        _never_truncated,
+        ("lag", "new leader"),
+        calm=True,
     ),
 )
 """All of them."""

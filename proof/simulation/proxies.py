@@ -23,8 +23,8 @@ PREFIX = "/zketcd"
 _GRACE = 2.0  # seconds after a pause
 
 
-def config(snapshot_requests: int, tick_ms: int) -> Config:
-    """A server's configuration; a snapshot after so many requests."""
+def config(snapshot_requests: int, tick_ms: int, *more: str) -> Config:
+    """A server's configuration; a snapshot after so many requests. `more`: further options."""
     return parse(
         [
             "--listen=127.0.0.1:0",
@@ -33,6 +33,7 @@ def config(snapshot_requests: int, tick_ms: int) -> Config:
             "--max-client-connections=0",
             f"--tick-time={tick_ms}",
             "--etcd=http://etcd1:2379",
+            *more,
         ]
     )
 
@@ -81,6 +82,11 @@ class Proxy:
     def alive(self) -> bool:
         """Whether its process runs, or at least stands still."""
         return self.host is not None and not self.host.dead
+
+    @property
+    def snapshot_requests(self) -> int:
+        """After how many requests a snapshot is due."""
+        return self._settings.snapshot_log_requests
 
     # -- life ------------------------------------------------------------------------------------------------
 

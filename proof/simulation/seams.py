@@ -9,6 +9,7 @@ child         `Snapshots._child` starts the snapshot writer as a host of its own
 levels        which levels a release knows: that of the host, so that two releases can run side by side
 lengths       in every other world, all that can be done in pieces is, in pieces as short as can be
 slices        between two of them a proxy's clock goes on, as it does where they take time
+quiet         in quiet stretches of calm worlds periodic looks are rare (`quiet`)
 log           messages of `proxy` go into the trace; one with a traceback is a violation
 """
 
@@ -27,6 +28,7 @@ from typing_extensions import override
 
 import proxy.server
 import proxy.state.machine
+from proof.simulation import quiet
 from proof.simulation.world import Host, World
 from proxy.frontend.long_reads import LongReads
 from proxy.log import start
@@ -239,6 +241,7 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
         ),
         *((importlib.import_module(name), "secrets", _Secrets) for name in CHANCE),
         *((importlib.import_module(name), length, 1) for name, length in LENGTHS if world.seed % 2),
+        *quiet.replacements(),
         (proxy.server, "_log_settings", settings),
         (Snapshots, "_child", child),
         (Applier, "_schedule", schedule),

@@ -1,10 +1,14 @@
-"""One simulated world of a seed: the plan of faults, the waits for recovery, the judgement at the end."""
+"""One simulated stormy world of a seed: the plan of faults, the waits for recovery, the judgement at the end.
+
+`calm` has the other kind of world.
+"""
 
 import asyncio
 import gc
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from random import Random
 from typing import Any, NamedTuple
 
 from proof.history import History, Reply, check
@@ -12,13 +16,14 @@ from proof.history.records import Create, Delete, Exists, GetChildren, GetData, 
 from proof.simulation import seams
 from proof.simulation.clients import Client
 from proof.simulation.etcd import Cluster
-from proof.simulation.exactly_once import settled
+from proof.simulation.exactly_once import Logged, settled
 from proof.simulation.expiry import ExpiryJudge
 from proof.simulation.nemesis import SPARE, Fault, Nemesis
 from proof.simulation.network import Network
 from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import PREFIX, Proxy, config, upgrade
 from proof.simulation.world import Host, World
+from proxy.config import Config
 from proxy.frontend.sessions import Sessions
 from proxy.log.applier import Applier
 from proxy.log.pending import Pending
@@ -29,6 +34,8 @@ from schema.keys import Keyspace
 RECOVERY_LIMIT = 120.0  # seconds of simulated time after the end of faults until everything works again
 _SETTLE_LIMIT = 300.0  # seconds at the end, until no session of a dead client is left
 _POLL = 0.5
+_DRIFT = 1e-3  # seconds in a second by which clocks of hosts may differ
+_COLLECTED_EACH = 4  # episodes; each that is not collected after keeps its dead servers in memory until then
 _STALENESS_TOLERANCE = 5.0  # seconds: how often etcd is asked and the answer looked at, and a slow network
 _TOLD_BY_LOADS = ("watch without change", "session order")
 _ZXID = re.compile(r"0x[0-9a-f]+")
@@ -38,6 +45,7 @@ _BOTH = frozenset((1, seams.NEXT_LEVEL))
 class Outcome(NamedTuple):
     """What came of one simulated world."""
 
+    kind: str  # "stormy" or "calm"
     seed: int
     seconds: float  # simulated
     operations: int  # answered requests of clients
@@ -51,10 +59,14 @@ class Outcome(NamedTuple):
     fingerprint: str
     violations: list[str]
     trace: list[str]
+    quiet: float = 0.0  # seconds of quiet stretches
+    mortals: int = 0  # containers and TTL nodes that went when they were due
 
 
 class Simulation:
-    """One world."""
+    """One stormy world."""
+
+    kind = "stormy"
 
     def __init__(self, seed: int, hours: float, kinds: tuple[str, ...] = ()) -> None:
         """`kinds`: the only faults there are; all, if there are none given."""
@@ -72,8 +84,7 @@ class Simulation:
         self.oracle.on_attached = self.expiry.attached
         self._plan = self.world.random("plan")
         rng = self._plan
-        tick = rng.choice((500, 1000, 2000))
-        settings = config(rng.choice((100, 300, 1000)), tick)
+        settings = self._configured(rng)
         self.proxies = [
             Proxy(self.world, self.network, self.cluster, f"proxy{number}", settings)
             for number in range(1, rng.randint(2, 4) + 1)
@@ -92,15 +103,29 @@ class Simulation:
         self._loaded: set[int] = set()  # zxids of states that proxies with clients have loaded anew
         self._hours = hours
         self._kinds = kinds or tuple(self.nemesis.kinds)
-        self._timeouts = [2 * tick, 4 * tick, 8 * tick]
+        self._timeouts = [2 * settings.tick_time, 4 * settings.tick_time, 8 * settings.tick_time]
         self._max_staleness = settings.max_staleness
         self._think = rng.choice((1.0, 3.0, 8.0))
         self._names = 0
+        self._populate(rng)
+
+    # -- parts -----------------------------------------------------------------------------------------------
+
+    def _configured(self, rng: Random) -> Config:
+        """The servers' settings."""
+        tick = rng.choice((500, 1000, 2000))
+        return config(rng.choice((100, 300, 1000)), tick)
+
+    def _populate(self, rng: Random) -> None:
+        """Make the clients."""
         for _ in range(rng.randint(3, 5)):
             self._new_client()
         self._new_client(reads_only=True)
 
-    # -- parts -----------------------------------------------------------------------------------------------
+    @property
+    def _everybody(self) -> list[Client]:
+        """All clients that live."""
+        return self.clients
 
     def violate(self, what: str) -> None:
         """Something is wrong that no fault explains."""
@@ -109,6 +134,9 @@ class Simulation:
             self.violations.append(what)
 
     def _new_client(self, *, reads_only: bool = False) -> None:
+        self.clients.append(self._make_client(self._plan.choice(self._timeouts), reads_only=reads_only))
+
+    def _make_client(self, timeout_ms: int, *, reads_only: bool = False) -> Client:
         self._names += 1
         client = Client(
             self.world,
@@ -116,12 +144,15 @@ class Simulation:
             f"client{self._names}",
             self.proxies,
             self.history,
-            self._plan.choice(self._timeouts),
+            timeout_ms,
             reads_only=reads_only,
         )
         client.think = self._think
+        self._begin_client(client)
+        return client
+
+    def _begin_client(self, client: Client) -> None:
         client.on_reply = lambda *answered: self._replied(client, *answered)
-        self.clients.append(client)
         self.clients_host.create_task(client.run(), name=client.name)
 
     def replace_client(self, client: Client) -> None:
@@ -164,14 +195,17 @@ class Simulation:
         self.oracle.compare(host.name, machine)
 
     def _expired(self, session: int, holder: str) -> None:
-        """The log ends a session. A client that is not connected would tell the history late, or never."""
+        """The log ends a session. A client that does not listen would tell the history late, or never."""
         if self.expiry.is_orphan(session):
             for proxy in self.proxies:
                 if proxy.serves(session):
                     self.violate(f"{proxy.name} still serves session {session:#x}, which others have ended")
         self.expiry.expired(session, holder)
-        holders = [*self.clients, *self.dead_clients]
-        if any(client.session == session and not client.is_connected for client in holders):
+        holders = [*self._everybody, *self.dead_clients]
+        for client in holders:
+            if client.session == session:
+                client.session_ended()
+        if any(client.session == session and not client.listens for client in holders):
             self.history.expired(int(self.world.now * 1e9), session)
 
     def _replied(self, client: Client, session: int, request: Request, answer: Reply) -> None:
@@ -213,8 +247,9 @@ class Simulation:
         snapshots = sum(
             proxy.server.snapshots.stats.written for proxy in self.proxies if proxy.server is not None
         )
-        everybody = [*self.clients, *self.dead_clients]
+        everybody = [*self._everybody, *self.dead_clients]
         return Outcome(
+            self.kind,
             self.world.seed,
             self.world.now,
             sum(client.operations for client in everybody),
@@ -228,7 +263,12 @@ class Simulation:
             self.world.fingerprint,
             [*self.violations, *self.oracle.violations],
             list(self.world.lines),
+            *self._more_figures(),
         )
+
+    def _more_figures(self) -> tuple[float, int]:
+        """`quiet` and `mortals` of the outcome."""
+        return 0.0, 0
 
     async def _run_writer(self, host: Host, what: dict[str, Any]) -> Any:
         (proxy,) = [proxy for proxy in self.proxies if proxy.host is host]
@@ -271,13 +311,35 @@ class Simulation:
         return bool(self.violations or self.oracle.violations)
 
     def _run(self) -> None:
-        world, rng = self.world, self._plan
         for proxy in self.proxies:
             proxy.start()
         self._recover("the start")
-        until = world.now + self._hours * 3600
-        upgrade_at = world.now + rng.random() * self._hours * 3600
         self._make_spare()
+        self._live(self.world.now + self._hours * 3600)
+        if not self._broken:
+            self._settle()
+        if not self._broken:
+            history = settled(self.history, self._writes(), self.violate)
+            excused = [f"session {session:#x} " for session in self.expiry.excused]
+            # What a load has skipped is told at the zxid of the loaded state, as far as that still shows it.
+            at_loads = {f"{zxid:#x}" for zxid in self._loaded}
+            for violation in check(history, self.expiry.excused, _DRIFT):
+                zxids = _ZXID.findall(violation.message)
+                if violation.rule in _TOLD_BY_LOADS and not at_loads.isdisjoint(zxids):
+                    continue
+                if violation.rule == "lifetime" and any(words in violation.message for words in excused):
+                    continue
+                self.violate(f"history: {violation.rule}: {violation.message}")
+
+    def _writes(self) -> dict[int, list[Logged]]:
+        """What the log has of the sessions that the history knows."""
+        return self.oracle.writes
+
+    def _live(self, until: float) -> None:
+        """Faults, one episode after another, and an upgrade."""
+        world, rng = self.world, self._plan
+        upgrade_at = world.now + rng.random() * (until - world.now)
+        episodes = 0
         while world.now < until and not self._broken:
             world.run(min(until, world.now + rng.expovariate(1 / 20)))
             if world.now >= upgrade_at:
@@ -285,21 +347,9 @@ class Simulation:
                 self._upgrade()
             else:
                 self._episode()
-            gc.collect()
-        if not self._broken:
-            self._settle()
-        if not self._broken:
-            history = settled(self.history, self.oracle.writes, self.violate)
-            excused = [f"session {session:#x} " for session in self.expiry.excused]
-            # What a load has skipped is told at the zxid of the loaded state, as far as that still shows it.
-            at_loads = {f"{zxid:#x}" for zxid in self._loaded}
-            for violation in check(history, self.expiry.excused):
-                zxids = _ZXID.findall(violation.message)
-                if violation.rule in _TOLD_BY_LOADS and not at_loads.isdisjoint(zxids):
-                    continue
-                if violation.rule == "lifetime" and any(words in violation.message for words in excused):
-                    continue
-                self.violate(f"history: {violation.rule}: {violation.message}")
+            episodes += 1
+            if episodes % _COLLECTED_EACH == 0:
+                gc.collect()
 
     def _make_spare(self) -> None:
         """A node for faults of memory, made by a client as any."""
@@ -329,7 +379,7 @@ class Simulation:
         for proxy in self.proxies:
             if not proxy.alive:
                 proxy.start()
-        for client in self.clients:
+        for client in self._awaited():
             client.urge()
         while not self._works(begun):
             if world.now - begun > RECOVERY_LIMIT:
@@ -347,6 +397,10 @@ class Simulation:
             world.run(world.now + _POLL)
         self.recoveries.append(world.now - begun)
 
+    def _awaited(self) -> list[Client]:
+        """Clients that must be able to work soon after the end of a fault."""
+        return self.clients
+
     def _works(self, since: float) -> bool:
         return not self._what_lacks(since)
 
@@ -354,7 +408,7 @@ class Simulation:
         for proxy in self.proxies:
             if not proxy.alive or not proxy.serving or proxy.server is None or not proxy.server.in_touch:
                 return f"{proxy.name} does not serve"
-        for client in self.clients:
+        for client in self._awaited():
             if not client.is_connected:
                 return f"{client.name} is not connected"
             if client.worked_at < since:
@@ -418,7 +472,8 @@ class Simulation:
         goal, deadline = len(self.oracle.steps) + 100, world.now + _SETTLE_LIMIT
         while (len(self.oracle.steps) < goal or self.is_tainted()) and world.now < deadline:
             world.run(world.now + _POLL)
-        for client in self.clients:
+        self._judge_end()
+        for client in self._everybody:
             client.stopped = True
         deadline = world.now + _SETTLE_LIMIT
         while not self._level() and world.now < deadline:
@@ -446,9 +501,12 @@ class Simulation:
                 self.oracle.compare_bytes("a fresh start", machine)
         operator.kill()
 
+    def _judge_end(self) -> None:
+        """Look at a world in which nothing goes wrong any more, while its clients still work."""
+
     def _left_sessions(self) -> list[int]:
         """Sessions of which no client knows."""
-        known = {client.session for client in self.clients}
+        known = {client.session for client in self._everybody}
         return [session for session in self.oracle.machine.sessions if session not in known]
 
     def _level(self) -> bool:
@@ -469,5 +527,5 @@ class Simulation:
 
 
 def simulate(seed: int, hours: float, kinds: tuple[str, ...] = ()) -> Outcome:
-    """One world of a seed."""
+    """One stormy world of a seed."""
     return Simulation(seed, hours, kinds).run()

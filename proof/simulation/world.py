@@ -24,6 +24,7 @@ EPOCH = 1_700_000_000.0
 _TRACE_LINES = 400  # that are kept to be shown
 _LIVELOCK = 400_000  # callbacks without any progress of time
 _RESOLUTION = 1e-6  # seconds; a shorter wait could be lost in the rounding of a host's clock, again and again
+_STRETCHED = 30.0  # seconds between two looks of what looks periodically, while the world is quiet
 
 
 class _Future(asyncio.Future):  # type: ignore[type-arg]
@@ -56,6 +57,8 @@ class World:
         self.now = 0.0  # seconds
         self.lines: deque[str] = deque(maxlen=_TRACE_LINES)
         self.callbacks = 0
+        #: Until this time of the world no fault happens and none goes on: see `quiet`.
+        self.quiet_until = 0.0
         #: What went wrong in a way that no fault explains.
         self.on_error: Callable[[str], None] = lambda _what: None
         self._digest = hashlib.blake2b(digest_size=16)
@@ -83,6 +86,20 @@ class World:
     def fingerprint(self) -> str:
         """A hash of all lines of the trace: equal for equal runs."""
         return self._digest.hexdigest()
+
+    @property
+    def is_quiet(self) -> bool:
+        """Whether every periodic look would find what the last one has found."""
+        return self.now < self.quiet_until
+
+    def stretched(self, seconds: float, most: float = _STRETCHED) -> float:
+        """How long to sleep in place of `seconds`, the period of a look that finds nothing while it is quiet.
+
+        A multiple of the period, and no longer than `most` or the quiet lasts: so the looks after that come
+        at the times at which they would have come.
+        """
+        left = min(self.quiet_until - self.now, most)
+        return seconds * max(1, int(left / seconds))
 
     def stop(self) -> None:
         """Let `run` return after the callback that runs now."""

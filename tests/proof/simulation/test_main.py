@@ -9,15 +9,15 @@ from proof.simulation.campaign import worlds
 def test_a_world_and_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seed", "7", "--hours", "0.005"]) == 0
     said = capsys.readouterr().out
-    assert "seed 7: " in said
+    assert "stormy seed 7: " in said
     assert ", 0 violations, trace " in said
     assert "simulated hours" in said
 
 
 def test_several_processes_run_the_same_worlds(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proof.simulation.campaign.WORLD_HOURS", 0.002)
+    monkeypatch.setattr("proof.simulation.campaign.STORMY_HOURS", 0.002)
     alone, together = (
-        [(world.seed, world.fingerprint) for world in worlds(7, 0.005, processes=processes)]
+        [(world.seed, world.fingerprint) for world in worlds(7, 0.005, processes=processes, kind="stormy")]
         for processes in (1, 2)
     )
     assert [seed for seed, _ in alone] == [7, 8, 9]
@@ -29,6 +29,7 @@ def test_several_processes_run_the_same_worlds(monkeypatch: pytest.MonkeyPatch) 
     [
         ["--hours", "0"],
         ["--hours", "x"],
+        ["--worlds", "quiet"],
         ["--planted", "no such fault"],
         ["--processes", "0"],
         ["--processes", "1.5"],

@@ -25,7 +25,9 @@ def test_there_are_enough_of_them_with_names_of_their_own() -> None:
 
 
 @pytest.mark.parametrize(
-    "fault", [fault for fault in PLANTED if _ALL or fault.name in _QUICK], ids=lambda f: f.name
+    "fault",
+    [fault for fault in PLANTED if not fault.calm and (_ALL or fault.name in _QUICK)],
+    ids=lambda f: f.name,
 )
 def test_a_planted_fault_is_found(fault: Planted) -> None:
     found = find(fault, seed=1, control=_ALL)

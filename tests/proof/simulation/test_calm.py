@@ -1,0 +1,39 @@
+"""Calm worlds: many hours, few requests, a fault now and then, and nothing left over at their end."""
+
+import os
+
+import pytest
+
+from proof.simulation.calm import simulate_calm
+from proof.simulation.campaign import find
+from proof.simulation.planted import PLANTED, Planted
+
+SEEDS = [int(word) for word in os.environ.get("SIMULATION_CALM_SEEDS", "1").split()]
+HOURS = float(os.environ.get("SIMULATION_CALM_HOURS", "8"))
+_QUICK = ("ended sessions are kept",)
+_ALL = os.environ.get("SIMULATION_PLANTED") == "all"
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_nothing_is_wrong_after_hours(seed: int) -> None:
+    outcome = simulate_calm(seed, HOURS)
+    assert outcome.violations == [], "\n".join(outcome.trace[-60:])
+    assert outcome.faults
+    assert outcome.sessions > 3 * HOURS
+    assert outcome.quiet > 0.5 * outcome.seconds
+
+
+def test_a_seed_gives_the_same_calm_world_again() -> None:
+    first, second = (simulate_calm(3, 0.3).fingerprint for _ in range(2))
+    assert first == second
+
+
+@pytest.mark.parametrize(
+    "fault",
+    [fault for fault in PLANTED if fault.calm and (_ALL or fault.name in _QUICK)],
+    ids=lambda fault: fault.name,
+)
+def test_a_fault_that_only_time_shows_is_found(fault: Planted) -> None:
+    found = find(fault, seed=1, control=_ALL)
+    assert found.seed is not None, f"{found.tries} seeds have not found: {fault.what}"
+    assert found.control == []

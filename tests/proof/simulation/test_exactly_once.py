@@ -1,0 +1,44 @@
+"""What the log says of calls without an answer."""
+
+from proof.history import Delete, History, check
+from proof.history.records import GetData, Lost, Replied, Reply
+from proof.simulation import packets
+from proof.simulation.exactly_once import Logged, settled
+
+_SESSION = 7
+_MOVED = -118
+
+
+def _never(what: str) -> None:
+    raise AssertionError(what)
+
+
+def _logged(time: float, zxid: int, error: int) -> Logged:
+    opcode, body = packets.parts_of(Delete("/d"))
+    return Logged(time, zxid, opcode, body, error, b"")
+
+
+def test_a_lost_call_gets_the_outcome_that_the_log_has() -> None:
+    history = History()
+    history.opened(0, _SESSION)
+    call = history.invoke(1, _SESSION, Delete("/d"))
+    history.lost(2, call)
+    (_, _, replied) = settled(history, {_SESSION: [_logged(3e-9, 5, -101)]}, _never).records
+    assert replied == Replied(3, call, Reply(-101, 5))
+
+
+def test_of_two_equal_calls_one_of_which_was_refused_the_log_does_not_say_which_was_done() -> None:
+    """The first goes to a proxy that the session leaves, the second to the next one (stormy seed 220)."""
+    history = History()
+    history.opened(0, _SESSION)
+    first = history.invoke(1, _SESSION, Delete("/d"))
+    history.lost(2, first)
+    history.attached(3, _SESSION)
+    read = history.invoke(4, _SESSION, GetData("/other"))
+    history.reply(5, read, Reply(-101, 3))
+    second = history.invoke(6, _SESSION, Delete("/d"))
+    history.lost(7, second)
+    log = [_logged(8e-9, 4, _MOVED), _logged(9e-9, 5, -101)]
+    told = settled(history, {_SESSION: log}, _never)
+    assert [record.call for record in told.records if isinstance(record, Lost)] == [first, second]
+    assert check(told) == []
