@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import uvloop
 
@@ -26,6 +26,7 @@ from examples.meter import Latencies, Meter
 from examples.requests import create
 from examples.servers import Server, started
 from examples.tree import delete_tree, make_parents
+from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 from tests.harness import BinaryMissing, StartFailed
 
@@ -70,11 +71,27 @@ class Workload(NamedTuple):
     """Raises Violation."""
 
 
-def count(value: str) -> int:
-    """An argparse type: a number of 1 or more."""
-    if not value.isdecimal() or not value.isascii() or int(value) < 1:
-        raise argparse.ArgumentTypeError(f"{value!r} isn't a number of 1 or more")
+def whole(value: str, least: int = 0) -> int:
+    """An argparse type: a whole number of 0 or more."""
+    if not value.isdecimal() or not value.isascii() or int(value) < least:
+        raise argparse.ArgumentTypeError(f"{value!r} isn't a number of {least} or more")
     return int(value)
+
+
+def count(value: str) -> int:
+    """An argparse type: a whole number of 1 or more."""
+    return whole(value, 1)
+
+
+def rate(value: str) -> float:
+    """An argparse type: so many a second, 0 for no limit."""
+    try:
+        found = float(value)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1e6:
+        raise argparse.ArgumentTypeError(f"{value!r} isn't a rate from 0 to 1000000 a second")
+    return found
 
 
 def seconds(value: str) -> float:
@@ -198,6 +215,11 @@ def main(workload: Workload, arguments: Sequence[str] | None = None) -> int:
         document = _document(workload, options, servers, facts, found)
         options.json.write_text(json.dumps(document, indent=1) + "\n")
     return 0
+
+
+def run_command(workload: Workload) -> NoReturn:
+    """`python -m examples.NAME`: run the command with the arguments of the process, and end the process."""
+    sys.exit(guarded(lambda: main(workload), workload.name))
 
 
 class _Violated(Exception):

@@ -48,6 +48,10 @@ class World:
         """Nothing is merged or dropped any more."""
         self._names = 0
 
+    def rest(self) -> None:
+        """Merge and drop nothing any more."""
+        self.resting = True
+
     def name(self) -> str:
         """A new name for a part or its data."""
         self._names += 1

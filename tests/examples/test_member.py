@@ -6,9 +6,10 @@ import pytest
 
 from codec.constants import ErrorCode
 from examples.client import Address, ConnectionLost, MultiFailed, Session
-from examples.member import Connecting, Member, Period, first_of, forever
+from examples.member import Connecting, Member
 from examples.meter import Meter
 from examples.requests import create
+from examples.runner import forever
 from examples.steps import Step, Steps
 from tests.harness import ZketcdServer
 from tests.harness.waiting import eventually
@@ -28,7 +29,7 @@ async def test_a_session_fences_the_one_before_it_off(zketcd_server: ZketcdServe
     await session.call(create("/host"))
     member = Settling("host", 0, "/host", addresses, Connecting(), Meter(), Steps())
     async with asyncio.TaskGroup() as group:
-        holding = group.create_task(forever(member, Settling.hold))
+        holding = group.create_task(forever(member.hold))
         first = await member.session()
         fence = member.fence
         await first.multi(create("/one"), fence)
@@ -50,23 +51,3 @@ async def test_a_session_fences_the_one_before_it_off(zketcd_server: ZketcdServe
         holding.cancel()
     await member.close()
     await session.close()
-
-
-async def test_a_period_lasts_as_long_as_what_happens_meanwhile() -> None:
-    event = asyncio.Event()
-
-    async def meanwhile() -> None:
-        await event.wait()
-
-    assert Period(0.0).over
-    assert not Period(3600.0).over
-    period = Period(0.0, meanwhile)
-    assert not period.over
-    event.set()
-    await period.run_others()
-    assert period.over
-
-
-def test_the_first_exception_of_groups() -> None:
-    error = ValueError("first")
-    assert first_of(BaseExceptionGroup("", [ExceptionGroup("", [error]), KeyError()])) is error
