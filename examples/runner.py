@@ -119,12 +119,17 @@ class Pace:
     def __init__(self, rate: float) -> None:
         self._interval = 1 / rate if rate else 0.0
         self._next = 0.0
+        self._queue = asyncio.Lock()
 
-    async def turn(self) -> None:
-        """Wait for the next turn."""
-        now = time.monotonic()
-        self._next = max(now, self._next + self._interval)
-        await asyncio.sleep(self._next - now)
+    async def turn(self, period: Period) -> bool:
+        """Wait for the next turn; False if the period was over before."""
+        async with self._queue:
+            if period.over:
+                return False
+            now = time.monotonic()
+            self._next = max(now, self._next + self._interval)
+            await asyncio.sleep(self._next - now)
+        return True
 
 
 def add_options(parser: argparse.ArgumentParser, session_timeout_s: float) -> None:

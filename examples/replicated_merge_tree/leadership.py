@@ -57,19 +57,20 @@ async def lead(replica: Replica) -> None:
 
 
 async def _choose(replica: Replica) -> bool:
-    """Append one entry for a merge or a mutation; False if there is nothing to choose."""
+    """Append one entry for a merge or a mutation; False if there is nothing to choose.
+
+    What the replica knows already says whether it is worth asking ZooKeeper what may still come.
+    """
+    parts = list(replica.disk.active)
+    if _entry(replica, Known(parts, {}, replica.queue.future, _mutations(replica))) is None:
+        return False
     with replica.world.steps.step("choice of a merge", await replica.session()) as step:
-        parts = list(replica.disk.active)
         taken = await _taken(replica, step)
         found = await quorum.waiting(step, replica.table)
         waiting = [found.status.part] if found is not None else []
         version = (await pull(replica, watch=False)).version
         await load_mutations(replica, step)
-        mutations: dict[str, list[int]] = {}
-        for numbers in replica.mutations.values():
-            for partition, number in numbers.items():
-                mutations.setdefault(partition, []).append(number)
-        known = Known(parts, taken, replica.queue.future, mutations, waiting)
+        known = Known(parts, taken, replica.queue.future, _mutations(replica), waiting)
         entry = _entry(replica, known)
         if entry is None:
             step.counts = False
@@ -90,6 +91,15 @@ async def _choose(replica: Replica) -> bool:
             if failed.code != ErrorCode.BAD_VERSION:
                 raise
         return True
+
+
+def _mutations(replica: Replica) -> dict[str, list[int]]:
+    """Partition -> the block numbers of its mutations."""
+    found: dict[str, list[int]] = {}
+    for numbers in replica.mutations.values():
+        for partition, number in numbers.items():
+            found.setdefault(partition, []).append(number)
+    return found
 
 
 async def _taken(replica: Replica, step: Step) -> dict[str, list[int]]:

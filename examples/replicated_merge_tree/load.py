@@ -47,8 +47,7 @@ class Load:
             replica = host.random.choice(host.replicas)
             if len(replica.queue) > settings.queue_limit:
                 await asyncio.sleep(settings.pause_s)
-            else:
-                await self._pace.turn()
+            elif await self._pace.turn(period):
                 await insert(replica, self._batch(replica))
 
     def _batch(self, replica: Replica) -> Batch:

@@ -36,9 +36,12 @@ async def lose(world: World, hosts: Sequence[Host], count: int) -> None:
     kinds = list(Loss)
     for number in range(count):
         kind = kinds[number % len(kinds)]
-        if kind in (Loss.SOME_PARTS, Loss.NEWEST_PART):
-            replica = chance.choice(chance.choice(hosts).replicas)
-            await _lose_parts(replica, await _parts_to_lose(replica, kind, chance))
+        replica = chance.choice(chance.choice(hosts).replicas)
+        if kind == Loss.SOME_PARTS:
+            active = sorted(replica.disk.active)
+            await _lose_parts(replica, chance.sample(active, min(_PARTS, len(active))))
+        elif kind == Loss.NEWEST_PART:
+            await _lose_for_ever(replica)
         elif shared:
             host = chance.choice(shared)
             host.die(with_disk=kind == Loss.DISK)
@@ -48,32 +51,25 @@ async def lose(world: World, hosts: Sequence[Host], count: int) -> None:
             await host.session()
 
 
-async def _parts_to_lose(replica: Replica, kind: Loss, chance: random.Random) -> list[Part]:
-    if kind == Loss.NEWEST_PART:
-        return [await _part_of_its_own(replica)]
-    active = sorted(replica.disk.active)
-    return chance.sample(active, min(_PARTS, len(active)))
-
-
-async def _lose_parts(replica: Replica, parts: list[Part]) -> None:
-    """A user reads them, and the files are not there. Return when ZooKeeper says the same."""
+async def _lose_parts(replica: Replica, parts: Sequence[Part]) -> None:
+    """A user reads them, and the files are not there. Return when they were fetched again, or given up."""
     for part in parts:
         replica.disk.lose(part)
         replica.notice_missing(part)
     while True:
         await asyncio.sleep(replica.world.settings.pause_s)
-        if replica.disk.missing.isdisjoint(parts):
+        queued = {each.entry.part for each in replica.queue}
+        if not {*replica.disk.missing, *queued}.intersection(parts):
             return
 
 
-async def _part_of_its_own(replica: Replica) -> Part:
-    """The replica inserts, until it has a part of which no other replica has any rows."""
-    while True:
+async def _lose_for_ever(replica: Replica) -> None:
+    """Insert and lose the part at once, until one is lost for ever: no other replica was fetching it."""
+    table, before = replica.table, replica.table.judge.parts_lost
+    while table.judge.parts_lost == before:
         part = await insert(replica, new_batch(replica))
-        if part is None or part not in replica.disk.active:
-            continue
-        if replica.table.having_rows_of(part) == {replica.name}:
-            return part
+        if part and part in replica.disk.active and table.having_rows_of(part) == {replica.name}:
+            await _lose_parts(replica, [part])
 
 
 async def _until_marked(lost: Replica) -> None:

@@ -2,6 +2,7 @@
 
 import asyncio
 import time
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
@@ -139,9 +140,22 @@ async def _made(replica: Replica, step: Step, entry: Entry) -> Content:
     return mutated(contents[0], wanted)
 
 
+async def follow_mutations(replica: Replica) -> None:
+    """Read new mutations whenever there are some."""
+    while True:
+        with replica.world.steps.step("look at the mutations", await replica.session()) as step:
+            (names, _), watch = await step.watched(children(replica.table.mutations))
+            await _read_mutations(replica, step, names)
+        await watch.wait()
+
+
 async def load_mutations(replica: Replica, step: Step) -> None:
-    """Read the mutations that are new."""
-    names = sorted(set((await step.call(children(replica.table.mutations))).names) - replica.mutations.keys())
+    """Read the mutations that are new now."""
+    await _read_mutations(replica, step, (await step.call(children(replica.table.mutations))).names)
+
+
+async def _read_mutations(replica: Replica, step: Step, listed: Sequence[str]) -> None:
+    names = sorted(set(listed) - replica.mutations.keys())
     found = await step.all(*(get(f"{replica.table.mutations}/{name}") for name in names))
     for name, each in zip(names, found, strict=True):
         replica.mutations[name] = parse_mutation(each.data)

@@ -1,6 +1,7 @@
 """One run: tables are made, hosts start, write for some seconds, lose this and that, and are judged."""
 
 import asyncio
+import time
 from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import NamedTuple
@@ -14,12 +15,12 @@ from examples.replicated_merge_tree.losses import lose
 from examples.replicated_merge_tree.observer import TableObserver
 from examples.replicated_merge_tree.part_check import check_parts
 from examples.replicated_merge_tree.replica import Table
-from examples.replicated_merge_tree.replication import copy_log, execute_queue, tidy
+from examples.replicated_merge_tree.replication import copy_log, execute_queue, follow_mutations, tidy
 from examples.replicated_merge_tree.world import Settings, World
 from examples.runner import Period, Task, run_hosts
 
 _OF_A_HOST = (Host.hold, work_on_queries, clean_queue)
-_OF_A_REPLICA = (copy_log, execute_queue, lead, tidy, check_parts)
+_OF_A_REPLICA = (copy_log, execute_queue, follow_mutations, lead, tidy, check_parts)
 
 
 class Shape(NamedTuple):
@@ -76,9 +77,14 @@ async def run(
     async def afterwards() -> None:
         await asyncio.gather(lose(world, hosts, shape.losses), *([meanwhile()] if meanwhile else []))
 
+    timed = 0.0
+
     async def write() -> None:
+        nonlocal timed
         world.meter.restart()
+        begun = time.monotonic()
         await load.run(Period(shape.seconds))
+        timed = time.monotonic() - begun
         world.meter.stop()
         world.steps.stop()
         if shape.losses or meanwhile:
@@ -94,7 +100,7 @@ async def run(
     steps = world.steps
     return Findings(
         steps.timed["insert"] + steps.timed["quorum insert"],
-        shape.seconds,
+        timed,
         steps.latencies(),
         {
             "parts given up": sum(table.judge.parts_lost for table in tables),

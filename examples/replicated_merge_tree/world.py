@@ -22,7 +22,7 @@ class Settings(NamedTuple):
     """Between two looks for something to merge or to clean up."""
     changes_s: float = 0.5
     """Between two mutations, drops of a partition, or DDL queries."""
-    cleanup_s: float = 2.0
+    cleanup_s: float = 5.0
     """Between two clean-ups of the log, the blocks and the queue of DDL."""
     window: int = 1000
     """How many blocks are remembered for deduplication."""

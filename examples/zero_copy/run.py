@@ -68,8 +68,7 @@ async def _write(host: Host, period: Period, pace: Pace) -> None:
         behind = len(world.told) - host.inserts_seen
         if max(len(host.wanted), len(host.outdated), behind) > limit:
             await asyncio.sleep(world.settings.pause_s)
-        else:
-            await pace.turn()
+        elif await pace.turn(period):
             await host.insert()
 
 

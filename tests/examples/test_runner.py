@@ -82,12 +82,13 @@ async def test_a_pace_holds_up_whoever_is_too_early() -> None:
     begun = time.monotonic()
     pace = Pace(100.0)
     for _ in range(4):
-        await pace.turn()
+        assert await pace.turn(Period(3600.0))
     assert time.monotonic() - begun >= 0.03
+    assert not await Pace(0.001).turn(Period(0.0)), "who waits does not wait longer than the period"
     free = Pace(0.0)
     async with asyncio.timeout(60.0):
         for _ in range(1000):
-            await free.turn()
+            assert await free.turn(Period(3600.0))
 
 
 def test_options_of_hosts() -> None:
