@@ -16,10 +16,8 @@ from examples.requests import children, create, delete, set_data
 from tests.harness import ZketcdServer
 from tests.harness.waiting import eventually
 
-_TABLE = "/run/clickhouse/tables/01/events-1"
-_REPLICA = f"{_TABLE}/replicas/replica-00"
 _SETTINGS = Settings(
-    Connecting(session_timeout_ms=4_000, patience_s=60.0),
+    Connecting(patience_s=60.0),
     old_parts_s=0.5,
     cleanup_s=0.5,
     window=20,
@@ -27,20 +25,28 @@ _SETTINGS = Settings(
 )
 
 
+Destroy = Callable[[Session, str], Awaitable[None]]
+
+
 async def run_on(
-    server: ZketcdServer, shape: Shape, meanwhile: Callable[[Session], Awaitable[None]] | None = None
+    server: ZketcdServer,
+    shape: Shape,
+    destroy: Destroy | None = None,
+    root: str = "/run",
+    settings: Settings = _SETTINGS,
 ) -> Findings:
-    """One short run; `meanwhile` does something with another session."""
+    """One short run; `destroy` does something to a table with another session."""
     address = Address("127.0.0.1", server.port)
     session = await Session.open(address)
-    await session.call(create("/run"))
+    await session.call(create(root))
+    table = f"{root}/clickhouse/tables/01/events-1"
     try:
         return await run(
-            Surroundings([address], "/run", Meter()),
+            Surroundings([address], root, Meter()),
             shape,
-            _SETTINGS,
+            settings,
             seed=3,
-            meanwhile=partial(meanwhile, session) if meanwhile is not None else None,
+            meanwhile=partial(destroy, session, table) if destroy is not None else None,
         )
     finally:
         await session.close()
@@ -58,50 +64,49 @@ async def test_a_run(zketcd_server: ZketcdServer) -> None:
 
 async def test_a_run_with_two_tables_and_all_kinds_of_losses(zketcd_server: ZketcdServer) -> None:
     shape = Shape(hosts=3, replicas=2, tables=2, writers=1, rate=40.0, seconds=0.5, losses=4)
-    found = await run_on(zketcd_server, shape)
+    soon_lost = Connecting(session_timeout_ms=4_000, patience_s=60.0)
+    found = await run_on(zketcd_server, shape, settings=_SETTINGS._replace(connecting=soon_lost))
     for step in ("clone of a replica", "part check", "search for a lost part"):
         assert found.facts[f"{step}: done"] > 0
     assert found.facts["parts given up"] > 0
     assert found.facts["session: done"] > 3, "a host has lost its session"
 
 
-async def _a_part_is_deleted(session: Session) -> None:
+async def _a_part_is_deleted(session: Session, table: str) -> None:
+    parts = f"{table}/replicas/replica-00/parts"
+
     async def deleted() -> bool:
-        names = (await session.call(children(f"{_REPLICA}/parts"))).names
+        names = (await session.call(children(parts))).names
         if names:
-            await session.call(delete(f"{_REPLICA}/parts/{max(names)}"))
+            await session.call(delete(f"{parts}/{max(names)}"))
         return bool(names)
 
     await eventually(deleted, "a part", 60.0)
 
 
-async def _a_node_is_left(session: Session) -> None:
-    await session.call(create(f"{_TABLE}/temp/left"))
+async def _a_node_is_left(session: Session, table: str) -> None:
+    await session.call(create(f"{table}/temp/left"))
 
 
-async def _a_replica_is_marked(session: Session) -> None:
-    await session.call(set_data(f"{_REPLICA}/is_lost", b"1"))
+async def _a_replica_is_marked(session: Session, table: str) -> None:
+    await session.call(set_data(f"{table}/replicas/replica-00/is_lost", b"1"))
 
 
-async def _a_lost_part_is_counted(session: Session) -> None:
-    await session.call(set_data(f"{_TABLE}/lost_part_count", b"1"))
+async def _a_lost_part_is_counted(session: Session, table: str) -> None:
+    await session.call(set_data(f"{table}/lost_part_count", b"1"))
 
 
-@pytest.mark.parametrize(
-    ("destroy", "invariant"),
-    [
-        (_a_part_is_deleted, "parts"),
-        (_a_node_is_left, "leaked"),
-        (_a_replica_is_marked, "lost-replica"),
-        (_a_lost_part_is_counted, "lost"),
-    ],
-)
-async def test_what_somebody_else_destroys_is_noticed(
-    zketcd_server: ZketcdServer, destroy: Callable[[Session], Awaitable[None]], invariant: str
-) -> None:
-    with pytest.raises(Violation) as found:
-        await run_on(zketcd_server, Shape(hosts=2, seconds=0.2), destroy)
-    assert found.value.invariant == invariant
+async def test_what_somebody_else_destroys_is_noticed(zketcd_server: ZketcdServer) -> None:
+    destroyers: dict[str, Destroy] = {
+        "parts": _a_part_is_deleted,
+        "leaked": _a_node_is_left,
+        "lost-replica": _a_replica_is_marked,
+        "lost": _a_lost_part_is_counted,
+    }
+    for invariant, destroy in destroyers.items():
+        with pytest.raises(Violation) as found:
+            await run_on(zketcd_server, Shape(hosts=2, seconds=0.2), destroy, f"/{invariant}")
+        assert found.value.invariant == invariant
 
 
 def test_shards_share_no_table() -> None:
