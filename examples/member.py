@@ -7,68 +7,24 @@ answer has either happened or never will. (ClickHouse itself fences its inserts 
 """
 
 import asyncio
-from collections.abc import Sequence
-from typing import NamedTuple
 
 from codec.constants import ErrorCode
-from examples.client import (
-    OPERATION_TIMEOUT_S,
-    SESSION_TIMEOUT_MS,
-    Address,
-    ConnectionLost,
-    Session,
-    ZooKeeperError,
-    connect,
-)
+from examples.client import ConnectionLost, Session, ZooKeeperError
 from examples.invariants import Violation
-from examples.meter import Meter
 from examples.requests import Request, check, exists, set_data
-from examples.steps import Step, Steps
-
-
-class Connecting(NamedTuple):
-    """How hosts hold their sessions."""
-
-    session_timeout_ms: int = SESSION_TIMEOUT_MS
-    operation_timeout_s: float = OPERATION_TIMEOUT_S
-    patience_s: float = 120.0
-    """How long a host looks for a server, and how long nothing may happen before all has been done."""
-
-    async def session(
-        self, addresses: Sequence[Address], first: int = 0, meter: Meter | None = None
-    ) -> Session:
-        """A new session at one of the servers, beginning with number `first`. Raises ConnectionLost."""
-        return await connect(
-            addresses,
-            first,
-            timeout_ms=self.session_timeout_ms,
-            operation_timeout_s=self.operation_timeout_s,
-            patience_s=self.patience_s,
-            meter=meter,
-        )
+from examples.steps import Step
+from examples.world import World
 
 
 class Member:
     """One simulated host. A subclass says what a new session has to do first."""
 
-    def __init__(
-        self,
-        name: str,
-        number: int,
-        node: str,
-        addresses: Sequence[Address],
-        connecting: Connecting,
-        meter: Meter,
-        steps: Steps,
-    ) -> None:
+    def __init__(self, world: World, name: str, number: int, node: str) -> None:
         """`node` is the path of the host's own node; it must be there. `number` chooses its first server."""
         self.name = name
         self.number = number
-        self.steps = steps
+        self._world = world
         self._node = node
-        self._addresses = addresses
-        self._connecting = connecting
-        self._meter = meter
         self._session: Session | None = None
         self._ready = asyncio.Event()
         self._version = 0
@@ -103,9 +59,10 @@ class Member:
     async def hold(self) -> None:
         """Open a session and wait until it is lost. Raises ConnectionLost."""
         self._ready.clear()
-        self._session = session = await self._connecting.session(self._addresses, self.number, self._meter)
+        world = self._world
+        self._session = session = await world.connecting.session(world.addresses, self.number, world.meter)
         try:
-            with self.steps.step("session", session) as step:
+            with world.steps.step("session", session) as step:
                 await self._begin(step)
                 await self.settle(step)
         except BaseException:

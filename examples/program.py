@@ -257,6 +257,7 @@ async def once(workload: Workload, each: Server, options: argparse.Namespace) ->
 
 def figures(workload: Workload, findings: Findings, meter: Meter) -> dict[str, float]:
     """The run's figures by name, in the order in which the table has them. Latencies in milliseconds."""
+    each = f"{'an' if workload.step[0] in 'aeiou' else 'a'} {workload.step}"
     steps, passed = max(findings.steps, 1), max(findings.seconds, 1e-9)
     requests = meter.requests.total()
     found: dict[str, float] = {f"{workload.steps} a second": findings.steps / passed}
@@ -265,10 +266,10 @@ def figures(workload: Workload, findings: Findings, meter: Meter) -> dict[str, f
             values = percentiles(latencies.items(), list(_SHARES.values()))
             for name, value in zip(_SHARES, values, strict=True):
                 found[f"{what}, {name}, ms"] = value / 1000
-    found[f"requests a {workload.step}"] = requests / steps
+    found[f"requests {each}"] = requests / steps
     for name, number in sorted(meter.requests.items()):
         found[f"of these {name}"] = number / steps
-    found[f"watch events a {workload.step}"] = meter.events / steps
+    found[f"watch events {each}"] = meter.events / steps
     found["requests a second"] = requests / passed
     return {**found, workload.steps: findings.steps, **findings.facts}
 

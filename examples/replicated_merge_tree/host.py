@@ -16,15 +16,7 @@ class Host(Member):
 
     def __init__(self, world: World, number: int) -> None:
         name = f"replica-{number:02d}"
-        super().__init__(
-            name,
-            number,
-            f"{world.sessions}/{name}",
-            world.addresses,
-            world.settings.connecting,
-            world.meter,
-            world.steps,
-        )
+        super().__init__(world, name, number, f"{world.sessions}/{name}")
         self.world = world
         self.random = random.Random(f"{world.seed} {number}")
         self.replicas: list[Replica] = []

@@ -24,7 +24,7 @@ class TableObserver(Observer):
     """Sees all tables of a run."""
 
     def __init__(self, world: World, hosts: Sequence[Host]) -> None:
-        super().__init__(world.addresses, world.settings.connecting, world.settings.pause_s)
+        super().__init__(world)
         self._world = world
         self._hosts = hosts
         self._tables = {replica.table: None for host in hosts for replica in host.replicas}

@@ -69,7 +69,7 @@ async def run(
 
     Raises Violation, or ConnectionLost if no server lets the hosts in for long.
     """
-    world = World(surroundings.addresses, surroundings.root, surroundings.meter, settings, seed)
+    world = World(surroundings, settings, seed)
     hosts = make_hosts(world, shape)
     tables = {replica.table for host in hosts for replica in host.replicas}
     load = Load(world, hosts, shape.writers, shape.rate)

@@ -1,13 +1,11 @@
 """What all hosts of a run share: settings, names, figures, and the queue of distributed DDL."""
 
-from collections.abc import Sequence
 from typing import NamedTuple
 
-from examples.client import Address
-from examples.member import Connecting
-from examples.meter import Meter
+from examples import world
+from examples.program import Surroundings
 from examples.replicated_merge_tree.ddl_judge import DdlJudge
-from examples.steps import Steps
+from examples.world import Connecting
 
 
 class Settings(NamedTuple):
@@ -32,34 +30,20 @@ class Settings(NamedTuple):
     """A replica that is away and farther behind the log is lost (ClickHouse: max_replicated_logs_to_keep)."""
 
 
-class World:
+class World(world.World):
     """One run."""
 
-    def __init__(
-        self, addresses: Sequence[Address], root: str, meter: Meter, settings: Settings, seed: int
-    ) -> None:
-        self.addresses = addresses
-        self.tables = f"{root}/clickhouse/tables"
-        self.sessions = f"{root}/clickhouse/sessions/zookeeper"
-        self.ddl = f"{root}/clickhouse/task_queue/ddl"
-        self.meter = meter
+    def __init__(self, surroundings: Surroundings, settings: Settings, seed: int) -> None:
+        super().__init__(
+            surroundings.addresses, surroundings.meter, settings.connecting, settings.pause_s, seed
+        )
+        clickhouse = f"{surroundings.root}/clickhouse"
+        self.tables = f"{clickhouse}/tables"
+        self.sessions = f"{clickhouse}/sessions/zookeeper"
+        self.ddl = f"{clickhouse}/task_queue/ddl"
         self.settings = settings
-        self.seed = seed
-        self.steps = Steps()
         self.ddl_judge = DdlJudge()
         self.queries: set[str] = set()
         """All that were ever seen in the queue of DDL."""
         self.names: list[str] = []
         """Of all hosts."""
-        self.resting = False
-        """Nothing is merged any more."""
-        self._identities = 0
-
-    def rest(self) -> None:
-        """Merge nothing any more."""
-        self.resting = True
-
-    def identity(self) -> str:
-        """A new name for an entry, a block or a query."""
-        self._identities += 1
-        return f"{self.seed}-{self._identities:06d}"

@@ -3,8 +3,8 @@
 import argparse
 
 from examples import runner
-from examples.member import Connecting
 from examples.program import Findings, Surroundings, Workload, rate, run_command
+from examples.world import Connecting
 from examples.zero_copy.host import Settings
 from examples.zero_copy.run import run
 

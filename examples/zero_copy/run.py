@@ -76,7 +76,7 @@ class BucketObserver(Observer):
     """Makes the table, and counts its marks."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(world.addresses, world.settings.connecting, world.settings.pause_s)
+        super().__init__(world)
         self._world = world
 
     async def make_nodes(self) -> None:

@@ -6,11 +6,12 @@ import pytest
 
 from codec.constants import ErrorCode
 from examples.client import Address, ConnectionLost, MultiFailed, Session
-from examples.member import Connecting, Member
+from examples.member import Member
 from examples.meter import Meter
 from examples.requests import create
 from examples.runner import forever
-from examples.steps import Step, Steps
+from examples.steps import Step
+from examples.world import Connecting, World
 from tests.harness import ZketcdServer
 from tests.harness.waiting import eventually
 
@@ -27,7 +28,7 @@ async def test_a_session_fences_the_one_before_it_off(zketcd_server: ZketcdServe
     addresses = [Address("127.0.0.1", zketcd_server.port)]
     session = await Session.open(addresses[0])
     await session.call(create("/host"))
-    member = Settling("host", 0, "/host", addresses, Connecting(), Meter(), Steps())
+    member = Settling(World(addresses, Meter(), Connecting(), 0.1), "host", 0, "/host")
     async with asyncio.TaskGroup() as group:
         holding = group.create_task(forever(member.hold))
         first = await member.session()

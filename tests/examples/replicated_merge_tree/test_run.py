@@ -7,12 +7,12 @@ import pytest
 
 from examples.client import Address, Session
 from examples.invariants import Violation
-from examples.member import Connecting
 from examples.meter import Meter
 from examples.program import Findings, Surroundings
 from examples.replicated_merge_tree.run import Shape, make_hosts, run
 from examples.replicated_merge_tree.world import Settings, World
 from examples.requests import children, create, delete, set_data
+from examples.world import Connecting
 from tests.harness import ZketcdServer
 from tests.harness.waiting import eventually
 
@@ -110,7 +110,7 @@ async def test_what_somebody_else_destroys_is_noticed(zketcd_server: ZketcdServe
 
 
 def test_shards_share_no_table() -> None:
-    world = World([], "/run", Meter(), _SETTINGS, seed=1)
+    world = World(Surroundings([], "/run", Meter()), _SETTINGS, seed=1)
     hosts = make_hosts(world, Shape(hosts=5, replicas=2, tables=3))
     tables = [{replica.table.root for replica in host.replicas} for host in hosts]
     assert [len(each) for each in tables] == [3] * 5
