@@ -148,7 +148,8 @@ class Judge:
             raise Violation("lost", f"{replica} gave {part.text} up, {sorted(holders)} have rows of it")
         self._lost[part.partition].update(range(part.low, part.high + 1))
         self.parts_lost += 1
-        self._digests.pop(part, None)  # from here on the name stands for the empty part
+        # From here on all names that stand for these rows stand for what is made without them.
+        self._digests = {other: made for other, made in self._digests.items() if not other.overlaps(part)}
 
     # Queues and leaders
 

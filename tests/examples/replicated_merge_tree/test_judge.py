@@ -62,8 +62,10 @@ def test_a_drop_and_a_mutation() -> None:
 def test_what_no_replica_has_any_more_is_given_up() -> None:
     made = judge()
     made.part_made("r0", A, OF_A)
+    made.part_made("r0", AB, BOTH)  # and then r0 loses its disk
     made.given_up("r1", A, set())
     made.part_made("r1", A, {})
+    made.part_made("r1", AB, OF_B)
     made.lost_parts_at_end(1)
     for remembered in ("ab", "b"):  # ClickHouse goes on to refuse the block
         made.blocks_at_end(remembered)
