@@ -66,8 +66,7 @@ async def _clone(replica: Replica, step: Step) -> None:
     queue = replica.paths.queue
     left = sorted((await step.call(children(queue))).names)
     await _in_batches(replica, step, [delete(f"{queue}/{node}") for node in left])
-    source = await _source(replica, step)
-    entries = await _take_pointer(replica, step, source)
+    source, entries = await _take_pointer(replica, step)
     names = (await step.call(children(source.paths.parts))).names
     waiting = await quorum.waiting(step, replica.table)
     theirs = PartSet(map(Part.parse, names))
@@ -100,12 +99,13 @@ async def _source(replica: Replica, step: Step) -> _Source:
     return max(found, key=lambda each: (each.pointer, -each.queue_length))
 
 
-async def _take_pointer(replica: Replica, step: Step, source: _Source) -> list[Entry]:
-    """Set the log pointer to that of another replica, and return the queue which that one has with it.
+async def _take_pointer(replica: Replica, step: Step) -> tuple[_Source, list[Entry]]:
+    """Set the log pointer to that of another replica; this one, and the queue which it has with the pointer.
 
     From here on the log is kept from this pointer on: this replica is active, although lost.
     """
     while True:
+        source = await _source(replica, step)
         pointer = await step.call(get(source.paths.log_pointer))
         nodes = sorted((await step.call(children(source.paths.queue))).names)
         # The last one first: the replica takes entries out of its queue that a DROP makes needless, and then
@@ -119,13 +119,10 @@ async def _take_pointer(replica: Replica, step: Step, source: _Source) -> list[E
                 replica.fence,
             )
         except MultiFailed as failed:
-            if failed.failed == 2 and failed.code == ErrorCode.BAD_VERSION:
-                continue  # it has copied entries meanwhile
-            if failed.failed == 1:
-                source = await _source(replica, step)
-                continue
+            if failed.failed in (1, 2) and failed.code in (ErrorCode.NO_NODE, ErrorCode.BAD_VERSION):
+                continue  # it is lost itself, or has copied entries meanwhile
             raise
-        return [Entry.decode(entry.data) for entry in reversed(found) if entry is not None]
+        return source, [Entry.decode(entry.data) for entry in reversed(found) if entry is not None]
 
 
 async def _in_batches(replica: Replica, step: Step, requests: Sequence[Request[object]]) -> None:

@@ -155,9 +155,9 @@ class Replica:
             raise Violation("queue", f"{self.name} is at {self.pointer}, ZooKeeper has {pointer}")
         unknown = {entry.identity for entry in new}
         found = [queued.entry.identity for queued in stored]
-        held += [identity for identity in found if identity in unknown]
-        if len(held) == len(found) and not unknown.issubset(found):
+        if not unknown.issubset(found):
             raise Violation("queue", f"ZooKeeper has {found} for {self.name}, and not {unknown}")
+        held += [identity for identity in found if identity in unknown]
         self.table.judge.queue_read(self.name, held, found)
         self._take_queue(pointer, stored)
 

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
-from examples.client import ConnectionLost, MultiFailed, Watch
+from examples.client import ConnectionLost, MultiFailed, Session, Watch
 from examples.invariants import Violation
 from examples.replicated_merge_tree import quorum
 from examples.replicated_merge_tree.entries import DROP, GET, MERGE, Entry
@@ -74,8 +74,7 @@ async def execute_queue(replica: Replica) -> None:
         await replica.session()
         waits = False
         for queued in replica.queue:
-            if queued.node in replica.queue:
-                waits |= not await _execute(replica, queued)
+            waits |= not await _execute(replica, queued)
         if waits:
             # What is missing comes from another replica, which tells nobody when it has it.
             try:
@@ -88,36 +87,42 @@ async def execute_queue(replica: Replica) -> None:
 
 
 async def _execute(replica: Replica, queued: Queued) -> bool:
-    """Whether the entry is done, and out of the queue."""
-    entry = queued.entry
+    """Whether the entry is done, and out of the queue.
+
+    All of it happens in one session: in the next one the replica may have another queue and other parts.
+    """
+    session, steps, entry = await replica.session(), replica.world.steps, queued.entry
+    if not replica.queue.holds(queued):
+        return True
     if entry.kind == DROP:
-        with replica.world.steps.step("drop of a range", await replica.session()) as step:
+        with steps.step("drop of a range", session) as step:
             await _drop(replica, step, queued)
         return True
-    if not replica.disk.active.covering(entry.part) and not await _make(replica, entry):
+    if not replica.disk.active.covering(entry.part) and not await _make(replica, session, entry):
         return False
-    with replica.world.steps.step("end of a queue entry", await replica.session()) as step:
+    with steps.step("end of a queue entry", session) as step:
         if entry.quorum and entry.source != replica.name:
             await quorum.count(replica, step, entry.part)
         await replica.remove_entries(step, [queued.node])
     return True
 
 
-async def _make(replica: Replica, entry: Entry) -> bool:
+async def _make(replica: Replica, session: Session, entry: Entry) -> bool:
     """Whether the entry's part, or one that covers it, is there now."""
+    steps = replica.world.steps
     if entry.part in replica.disk.pending or entry.part in replica.disk.missing:
         return False
     if entry.kind != GET and all(source in replica.disk.active for source in entry.sources):
-        with replica.world.steps.step(entry.kind, await replica.session()) as step:
+        with steps.step(entry.kind, session) as step:
             await _agree_and_commit(replica, step, entry.part, await _made(replica, step, entry))
         return True
     before, pause = replica.postponed.get(entry.identity, (0.0, 0.0))
     if time.monotonic() < before:
         return False
-    with replica.world.steps.step("fetch", await replica.session()) as step:
+    with steps.step("fetch", session) as step:
         step.counts = found = await _fetch(replica, step, entry)
     if not found and pause and entry.kind == GET:
-        with replica.world.steps.step("search for a lost part", await replica.session()) as step:
+        with steps.step("search for a lost part", session) as step:
             step.counts = found = await replace_lost_part(replica, step, entry.part)
     if found:
         replica.postponed.pop(entry.identity, None)
