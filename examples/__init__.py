@@ -8,8 +8,10 @@ requests for each step. README.md lists the workloads; docs/workloads.md has the
 * `client` is one session on one connection: requests, replies, watches, pings.
 * `meter` counts requests and keeps their latencies.
 * `invariants` says what is wrong when an invariant is violated.
-* `steps` counts requests and time for each kind of step; `member` is a host whose sessions are fenced.
+* `steps` counts requests and time for each kind of step.
+* `world` is what the hosts of a run share; `member` is a host whose sessions are fenced.
 * `observer` makes a workload's nodes, and waits for its hosts.
+* `runner` is a run of simulated hosts, from their first session to the last check.
 * `program` is what the commands have in common: options, comparison of two servers, tables, JSON, exit codes.
 * `servers` starts real ZooKeeper and zketcd for `--start`.
 """

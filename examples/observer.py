@@ -2,21 +2,17 @@
 
 import asyncio
 import time
-from collections.abc import Sequence
 
-from examples.client import Address, ConnectionLost, Session
+from examples.client import ConnectionLost, Session
 from examples.invariants import Violation
-from examples.member import Connecting
+from examples.world import World
 
 
 class Observer:
     """A subclass says what is to be done, and what must hold."""
 
-    def __init__(self, addresses: Sequence[Address], connecting: Connecting, pause_s: float) -> None:
-        """`pause_s`: between two looks."""
-        self._addresses = addresses
-        self._connecting = connecting
-        self._pause_s = pause_s
+    def __init__(self, world: World) -> None:
+        self._at = world
         self._session: Session | None = None
 
     async def make_nodes(self) -> None:
@@ -38,12 +34,12 @@ class Observer:
     async def session(self) -> Session:
         """The session, a new one if it was lost. Raises ConnectionLost."""
         if self._session is None or self._session.lost.is_set():
-            self._session = await self._connecting.session(self._addresses)
+            self._session = await self._at.connecting.session(self._at.addresses)
         return self._session
 
     async def wait_for_rest(self) -> None:
         """Wait until the hosts have done everything. Raises Violation."""
-        deadline = Deadline(self._connecting.patience_s)
+        deadline = Deadline(self._at.connecting.patience_s)
         while True:
             try:
                 left = await self.unfinished()
@@ -52,7 +48,7 @@ class Observer:
             if not left:
                 return
             deadline.check(self.done(), left)
-            await asyncio.sleep(self._pause_s)
+            await asyncio.sleep(self._at.pause_s)
 
     async def judge(self) -> None:
         """Look at everything. Raises Violation."""
@@ -60,7 +56,7 @@ class Observer:
             try:
                 return await self.look()
             except ConnectionLost:
-                await asyncio.sleep(self._pause_s)
+                await asyncio.sleep(self._at.pause_s)
 
     async def close(self) -> None:
         """End the session, if there is one."""

@@ -13,7 +13,7 @@ import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 import uvloop
 
@@ -26,6 +26,7 @@ from examples.meter import Latencies, Meter
 from examples.requests import create
 from examples.servers import Server, started
 from examples.tree import delete_tree, make_parents
+from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 from tests.harness import BinaryMissing, StartFailed
 
@@ -70,11 +71,27 @@ class Workload(NamedTuple):
     """Raises Violation."""
 
 
-def count(value: str) -> int:
-    """An argparse type: a number of 1 or more."""
-    if not value.isdecimal() or not value.isascii() or int(value) < 1:
-        raise argparse.ArgumentTypeError(f"{value!r} isn't a number of 1 or more")
+def whole(value: str, least: int = 0) -> int:
+    """An argparse type: a whole number of 0 or more."""
+    if not value.isdecimal() or not value.isascii() or int(value) < least:
+        raise argparse.ArgumentTypeError(f"{value!r} isn't a number of {least} or more")
     return int(value)
+
+
+def count(value: str) -> int:
+    """An argparse type: a whole number of 1 or more."""
+    return whole(value, 1)
+
+
+def rate(value: str) -> float:
+    """An argparse type: so many a second, 0 for no limit."""
+    try:
+        found = float(value)
+    except ValueError:
+        found = -1.0
+    if not 0 <= found <= 1e6:
+        raise argparse.ArgumentTypeError(f"{value!r} isn't a rate from 0 to 1000000 a second")
+    return found
 
 
 def seconds(value: str) -> float:
@@ -200,6 +217,11 @@ def main(workload: Workload, arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
+def run_command(workload: Workload) -> NoReturn:
+    """`python -m examples.NAME`: run the command with the arguments of the process, and end the process."""
+    sys.exit(guarded(lambda: main(workload), workload.name))
+
+
 class _Violated(Exception):
     """A violation with the server's label and the node that holds what is left of the run."""
 
@@ -235,6 +257,7 @@ async def once(workload: Workload, each: Server, options: argparse.Namespace) ->
 
 def figures(workload: Workload, findings: Findings, meter: Meter) -> dict[str, float]:
     """The run's figures by name, in the order in which the table has them. Latencies in milliseconds."""
+    each = f"{'an' if workload.step[0] in 'aeiou' else 'a'} {workload.step}"
     steps, passed = max(findings.steps, 1), max(findings.seconds, 1e-9)
     requests = meter.requests.total()
     found: dict[str, float] = {f"{workload.steps} a second": findings.steps / passed}
@@ -243,10 +266,10 @@ def figures(workload: Workload, findings: Findings, meter: Meter) -> dict[str, f
             values = percentiles(latencies.items(), list(_SHARES.values()))
             for name, value in zip(_SHARES, values, strict=True):
                 found[f"{what}, {name}, ms"] = value / 1000
-    found[f"requests a {workload.step}"] = requests / steps
+    found[f"requests {each}"] = requests / steps
     for name, number in sorted(meter.requests.items()):
         found[f"of these {name}"] = number / steps
-    found[f"watch events a {workload.step}"] = meter.events / steps
+    found[f"watch events {each}"] = meter.events / steps
     found["requests a second"] = requests / passed
     return {**found, workload.steps: findings.steps, **findings.facts}
 

@@ -1,9 +1,14 @@
 """Whole subtrees, read and deleted request by request, as any ZooKeeper client can."""
 
 import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
 
-from examples.client import Session
-from examples.requests import children, create, delete, get, maybe
+from examples.client import MultiFailed, Session
+from examples.requests import Request, children, create, delete, get, maybe, multi
+
+BATCH = 100
+"""How many operations a multi of ClickHouse has at most: its MULTI_BATCH_SIZE."""
 
 
 async def make_parents(session: Session, path: str) -> None:
@@ -32,6 +37,19 @@ async def paths_below(session: Session, root: str) -> list[str]:
 
 
 async def delete_tree(session: Session, root: str) -> None:
-    """Delete a subtree that nobody else writes to any more."""
-    for path in reversed(await paths_below(session, root)):
-        await session.call(maybe(delete(path)))
+    """Delete a subtree that nobody else writes to any more; ephemeral nodes may go by themselves."""
+    await delete_all(session.call, list(reversed(await paths_below(session, root))))
+
+
+async def delete_all(call: Callable[[Request[Any]], Awaitable[Any]], paths: Sequence[str]) -> None:
+    """Delete nodes that others may delete too: by multis, and one by one where a multi fails.
+
+    `call` sends a request: a session's, or that of a step, which counts it.
+    """
+    for start in range(0, len(paths), BATCH):
+        chunk = paths[start : start + BATCH]
+        try:
+            await call(multi([delete(path) for path in chunk]))
+        except MultiFailed:
+            for path in chunk:
+                await call(maybe(delete(path)))

@@ -1,10 +1,7 @@
 """`python -m examples.database_replicated HOST:PORT`."""
 
-import sys
-
 from examples.database_replicated.run import add_options, run
-from examples.program import Workload, main
-from proxy.support.stdout import guarded
+from examples.program import Workload, run_command
 
 WORKLOAD = Workload(
     "database_replicated",
@@ -17,4 +14,4 @@ WORKLOAD = Workload(
 )
 
 if __name__ == "__main__":
-    sys.exit(guarded(lambda: main(WORKLOAD), WORKLOAD.name))
+    run_command(WORKLOAD)

@@ -11,9 +11,10 @@ from examples.client import OPERATION_TIMEOUT_S, Session, connected
 from examples.database_replicated.layout import Layout, number_of
 from examples.database_replicated.ledger import End, LastEntry, LastReplica, Ledger
 from examples.database_replicated.replica import Fate, Replica, Settings
-from examples.invariants import Violation, leading
+from examples.invariants import Violation
 from examples.program import Findings, Surroundings, count, seconds
 from examples.requests import children, exists, get, maybe, sync
+from examples.runner import background
 
 #: How long the replicas may need for anything that the run waits for, above a session's timeout.
 PATIENCE_S = 120.0
@@ -73,16 +74,9 @@ async def run(
     async with connected(surroundings.addresses) as session:
         await session.multi(*settings.layout.make_database(options.logs_to_keep))
     replicas = [kind(number, settings) for number in range(options.replicas)]
-    try:
-        async with asyncio.TaskGroup() as group:
-            tasks = [group.create_task(replica.live()) for replica in replicas]
-            patience = patience_s + options.session_timeout
-            findings = await _Director(replicas, settings, options, patience).direct(meanwhile)
-            for task in tasks:
-                task.cancel()
-    except BaseExceptionGroup as errors:
-        raise leading(errors) from errors
-    return findings
+    async with background(replica.live() for replica in replicas):
+        patience = patience_s + options.session_timeout
+        return await _Director(replicas, settings, options, patience).direct(meanwhile)
 
 
 class _Director:

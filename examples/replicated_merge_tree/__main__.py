@@ -1,52 +1,41 @@
 """`python -m examples.replicated_merge_tree`: the command's options."""
 
 import argparse
-import sys
+from collections.abc import Callable
 
-from examples.member import Connecting
-from examples.program import Findings, Surroundings, Workload, count, main, seconds
-from examples.replicated_merge_tree.host import Settings
-from examples.replicated_merge_tree.run import run
+from examples import runner
+from examples.program import Findings, Surroundings, Workload, count, rate, run_command, seconds, whole
+from examples.replicated_merge_tree.run import Shape, run
+from examples.replicated_merge_tree.world import Settings
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    defaults = Settings()
-    parser.add_argument("--hosts", type=count, default=4, help="simulated servers (default: %(default)s)")
-    parser.add_argument(
-        "--writers", type=count, default=2, help="inserts at a time on each host (default: %(default)s)"
-    )
-    parser.add_argument(
-        "--session-timeout",
-        type=seconds,
-        default=defaults.connecting.session_timeout_ms / 1000,
-        help="of each host's session, in seconds (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--change-every",
-        type=seconds,
-        default=defaults.changes_s,
-        metavar="SECONDS",
-        help="time between two of these: mutation, DROP PARTITION, query on all hosts (default: %(default)g)",
-    )
-    parser.add_argument(
-        "--window",
-        type=count,
-        default=defaults.window,
-        help="blocks that are remembered for deduplication (default: %(default)s)",
-    )
+    defaults, shape = Settings(), Shape()
+    runner.add_options(parser, defaults.connecting.session_timeout_ms / 1000)
+
+    def add(name: str, type_: Callable[[str], object], default: float, text: str) -> None:
+        parser.add_argument(name, type=type_, default=default, help=f"{text} (default: %(default)g)")
+
+    add("--replicas", whole, shape.replicas, "hosts that share a table's data, a shard; 0: all")
+    add("--tables", count, shape.tables, "tables of each shard, and so of each host")
+    add("--writers", count, shape.writers, "inserts at a time on each host")
+    add("--rate", rate, shape.rate, "inserts a second of all hosts together; 0: as many as they can")
+    add("--losses", whole, shape.losses, "parts and hosts to lose after the timed part")
+    add("--change-every", seconds, defaults.changes_s, "seconds between two mutations, drops or DDL queries")
+    add("--window", count, defaults.window, "blocks that are remembered for deduplication")
+    add("--logs-to-keep", count, defaults.logs_to_keep, "entries behind which a replica that is away is lost")
 
 
 async def _run(surroundings: Surroundings, options: argparse.Namespace) -> Findings:
-    connecting = Connecting(session_timeout_ms=round(options.session_timeout * 1000))
-    settings = Settings(connecting, changes_s=options.change_every, window=options.window)
-    return await run(
-        surroundings,
-        hosts=options.hosts,
-        writers=options.writers,
-        seconds=options.seconds,
-        seed=options.seed,
-        settings=settings,
+    names = ("hosts", "replicas", "tables", "writers", "rate", "seconds", "losses")
+    settings = Settings(
+        runner.connecting(options),
+        changes_s=options.change_every,
+        window=options.window,
+        logs_to_keep=options.logs_to_keep,
     )
+    shape = Shape(**{name: getattr(options, name) for name in names})
+    return await run(surroundings, shape, settings, options.seed)
 
 
 WORKLOAD = Workload(
@@ -59,4 +48,4 @@ WORKLOAD = Workload(
 )
 
 if __name__ == "__main__":
-    sys.exit(main(WORKLOAD))
+    run_command(WORKLOAD)

@@ -7,54 +7,55 @@ from typing import Any
 
 from codec.constants import CreateMode, ErrorCode
 from examples.client import ConnectionLost, MultiFailed
+from examples.replicated_merge_tree import quorum
 from examples.replicated_merge_tree.entries import DROP, Entry
-from examples.replicated_merge_tree.host import Host, numbers_taken
 from examples.replicated_merge_tree.inserts import create_lock, ensure_partition, lock_number
 from examples.replicated_merge_tree.parts import Part, dropped_range
 from examples.replicated_merge_tree.paths import sequence_number
+from examples.replicated_merge_tree.replica import Replica, numbers_taken
 from examples.replicated_merge_tree.replication import is_in_log, parse_mutation
 from examples.requests import Request, check, children, create, delete, exists, get, maybe, set_data
 from examples.steps import Step
 
 
-async def drop_partition(host: Host, partition: str) -> None:
+async def drop_partition(replica: Replica, partition: str) -> None:
     """Drop everything that was inserted into a partition so far.
 
     ClickHouse deletes the partition's blocks first. Here they go in the multi that appends the entry, so that
     a lost connection cannot leave rows whose block is forgotten. And an insert that has a lower block number
     is waited for: ClickHouse leaves open whether its rows are dropped.
     """
-    with host.world.steps.step("drop partition", await host.session()) as step:
+    with replica.world.steps.step("drop partition", await replica.session()) as step:
         while True:
-            step.session = await host.session()
-            entry = Entry(DROP, dropped_range(partition, -1), host.name, host.world.identity())
+            step.session = await replica.session()
+            entry = Entry(DROP, dropped_range(partition, -1), replica.name, replica.world.identity())
             try:
-                if await _drop(host, step, partition, entry):
+                if await _drop(replica, step, partition, entry):
                     return
             except ConnectionLost:
-                if await is_in_log(host, entry.identity):
-                    host.world.judge.dropped(entry.identity)
+                if await is_in_log(replica, entry.identity):
+                    replica.table.judge.dropped(entry.identity)
                     return
 
 
-async def _drop(host: Host, step: Step, partition: str, entry: Entry) -> bool:
-    judge = host.world.judge
-    await ensure_partition(host, step, partition)
-    lock = await lock_number(host, step, partition)
+async def _drop(replica: Replica, step: Step, partition: str, entry: Entry) -> bool:
+    judge = replica.table.judge
+    await ensure_partition(replica, step, partition)
+    lock = await lock_number(replica, step, partition)
     number = sequence_number(lock)
-    await _wait_for_earlier(host, step, partition, number)
-    await _wait_for_quorum_below(host, step, partition, number)
+    await _wait_for_earlier(replica, step, partition, number)
+    await _wait_for_quorum_below(replica, step, partition, number)
     dropped = dropped_range(partition, number - 1)
     requests: list[Request[Any]] = [
         create(
-            f"{host.table.log}/log-",
-            Entry(DROP, dropped, host.name, entry.identity).encode(),
+            f"{replica.table.log}/log-",
+            Entry(DROP, dropped, replica.name, entry.identity).encode(),
             CreateMode.PERSISTENT_SEQUENTIAL,
         ),
         delete(lock),
-        set_data(host.table.log, b""),
-        *(delete(path) for path in await _blocks_in(host, step, dropped)),
-        host.fence,
+        set_data(replica.table.log, b""),
+        *(delete(path) for path in await _blocks_in(replica, step, dropped)),
+        replica.fence,
     ]
     judge.dropping(entry.identity, partition, dropped.high)
     try:
@@ -68,31 +69,28 @@ async def _drop(host: Host, step: Step, partition: str, entry: Entry) -> bool:
     return True
 
 
-async def _wait_for_earlier(host: Host, step: Step, partition: str, number: int) -> None:
+async def _wait_for_earlier(replica: Replica, step: Step, partition: str, number: int) -> None:
     """Wait until nobody holds a lower block number of the partition."""
     while True:
-        found, watch = await step.watched(children(host.table.numbers(partition)))
+        found, watch = await step.watched(children(replica.table.numbers(partition)))
         if min(numbers_taken(found.names), default=number) >= number:
             return
         await watch.wait()
 
 
-async def _wait_for_quorum_below(host: Host, step: Step, partition: str, number: int) -> None:
+async def _wait_for_quorum_below(replica: Replica, step: Step, partition: str, number: int) -> None:
     """Wait until no part that will be dropped waits for its quorum: it could never get it."""
     while True:
-        found, watch = await step.watched(maybe(get(host.table.quorum_status)))
-        if found is None:
-            return
-        part = Part.parse(found.data.decode().split("\n")[0])
-        if part.partition != partition or part.high >= number:
+        found, watch = await quorum.watched(step, replica.table)
+        if found is None or found.status.part.partition != partition or found.status.part.high >= number:
             return
         await watch.wait()
 
 
-async def _blocks_in(host: Host, step: Step, dropped: Part) -> list[str]:
+async def _blocks_in(replica: Replica, step: Step, dropped: Part) -> list[str]:
     """The paths of the blocks that are stored in a range of parts."""
-    names = (await step.call(children(host.table.blocks))).names
-    paths = [host.table.block(name) for name in names if name.startswith(f"{dropped.partition}_")]
+    names = (await step.call(children(replica.table.blocks))).names
+    paths = [replica.table.block(name) for name in names if name.startswith(f"{dropped.partition}_")]
     found = await step.all(*(maybe(get(path)) for path in paths))
     return [
         path
@@ -101,54 +99,54 @@ async def _blocks_in(host: Host, step: Step, dropped: Part) -> list[str]:
     ]
 
 
-async def mutate(host: Host) -> None:
+async def mutate(replica: Replica) -> None:
     """Change all rows that were inserted so far, in every partition."""
-    with host.world.steps.step("mutation", await host.session()) as step:
-        identity = host.world.identity()
+    with replica.world.steps.step("mutation", await replica.session()) as step:
+        identity = replica.world.identity()
         while True:
-            step.session = await host.session()
+            step.session = await replica.session()
             try:
-                await _mutate(host, step, identity)
+                await _mutate(replica, step, identity)
                 return
             except ConnectionLost:
-                if await _registered(host, identity):
+                if await _registered(replica, identity):
                     return
 
 
-async def _mutate(host: Host, step: Step, identity: str) -> None:
-    locks = await _lock_all(host, step)
+async def _mutate(replica: Replica, step: Step, identity: str) -> None:
+    locks = await _lock_all(replica, step)
     numbers = {partition: sequence_number(lock) for partition, lock in locks.items()}
     lines = [f"mutation: {identity}", *(f"{partition}\t{number}" for partition, number in numbers.items())]
     while True:
-        stat = await step.call(exists(host.table.mutations))
+        stat = await step.call(exists(replica.table.mutations))
         assert stat is not None
         try:
             await step.multi(
-                set_data(host.table.mutations, b"", stat.version),
+                set_data(replica.table.mutations, b"", stat.version),
                 create(
-                    f"{host.table.mutations}/", "\n".join(lines).encode(), CreateMode.PERSISTENT_SEQUENTIAL
+                    f"{replica.table.mutations}/", "\n".join(lines).encode(), CreateMode.PERSISTENT_SEQUENTIAL
                 ),
-                host.fence,
+                replica.fence,
             )
         except MultiFailed as failed:
             if failed.failed == 0 and failed.code == ErrorCode.BAD_VERSION:
                 continue
             raise
         break
-    host.world.judge.mutation(numbers)
+    replica.table.judge.mutation(numbers)
     await step.all(*(delete(lock) for lock in locks.values()))
 
 
-async def _lock_all(host: Host, step: Step) -> dict[str, str]:
+async def _lock_all(replica: Replica, step: Step) -> dict[str, str]:
     """A block number in every partition at one instant: partition -> path."""
-    judge = host.world.judge
+    judge = replica.table.judge
     while True:
-        partitions, stat = await step.call(children(host.table.block_numbers))
+        partitions, stat = await step.call(children(replica.table.block_numbers))
         floors = {partition: judge.floor(partition) for partition in partitions}
         try:
             *paths, _ = await step.multi(
-                *(create_lock(host, partition) for partition in partitions),
-                check(host.table.block_numbers, stat.version),
+                *(create_lock(replica.table, partition) for partition in partitions),
+                check(replica.table.block_numbers, stat.version),
             )
         except ConnectionLost:
             for partition in partitions:
@@ -163,17 +161,17 @@ async def _lock_all(host: Host, step: Step) -> dict[str, str]:
         return dict(zip(partitions, paths, strict=True))
 
 
-async def _registered(host: Host, identity: str) -> bool:
+async def _registered(replica: Replica, identity: str) -> bool:
     """Whether a mutation of an earlier session is registered."""
     while True:
         try:
-            with host.world.steps.step("search for a mutation", await host.session()) as step:
-                names = (await step.call(children(host.table.mutations))).names
-                found = await step.all(*(get(f"{host.table.mutations}/{name}") for name in names))
+            with replica.world.steps.step("search for a mutation", await replica.session()) as step:
+                names = (await step.call(children(replica.table.mutations))).names
+                found = await step.all(*(get(f"{replica.table.mutations}/{name}") for name in names))
         except ConnectionLost:
             continue
         for each in found:
             if each.data.decode().split("\n")[0] == f"mutation: {identity}":
-                host.world.judge.mutation(parse_mutation(each.data))
+                replica.table.judge.mutation(parse_mutation(each.data))
                 return True
         return False

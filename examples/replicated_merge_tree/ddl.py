@@ -56,7 +56,7 @@ async def _process(host: Host, step: Step, name: str) -> None:
             await watch.wait()
     if name not in host.executed:
         host.executed.add(name)
-        host.world.judge.executed(host.name, name)
+        host.world.ddl_judge.executed(host.name, name)
     await step.multi(delete(active), create(f"{paths.finished}/{host.name}", b"0\n"), host.fence)
 
 
@@ -69,7 +69,7 @@ async def _make_status_nodes(step: Step, paths: QueryPaths) -> None:
 
 
 def _entry(host: Host, identity: str) -> bytes:
-    hosts = ", ".join(f"'{name}'" for name in sorted(host.world.hosts))
+    hosts = ", ".join(f"'{name}'" for name in sorted(host.world.names))
     return (
         f"version: 1\nquery: CREATE TABLE `{identity}`\nhosts: [{hosts}]\ninitiator: {host.name}\n".encode()
     )
@@ -111,8 +111,8 @@ async def _wait_for_all(host: Host, step: Step, name: str) -> None:
         if found is None and await step.call(exists(paths.root)) is None:
             return  # cleaned up, which only happens to what all have finished
         finished = found.names if found is not None else []
-        if len(finished) >= len(host.world.hosts):
-            host.world.judge.ddl_told(name, host.world.hosts, finished)
+        if len(finished) >= len(host.world.names):
+            host.world.ddl_judge.told(name, host.world.names, finished)
             return
         await asyncio.sleep(pause)
         pause = min(pause + _FIRST_POLL_S, _LONGEST_POLL_S)
@@ -146,7 +146,7 @@ async def clean_queue(host: Host) -> None:
 async def _clean(host: Host, step: Step, paths: QueryPaths) -> None:
     active = await step.call(maybe(children(paths.active)))
     finished = await step.call(maybe(children(paths.finished)))
-    if active is None or active.names or finished is None or len(finished.names) < len(host.world.hosts):
+    if active is None or active.names or finished is None or len(finished.names) < len(host.world.names):
         return
     try:
         await step.call(create(paths.lock, host.name.encode(), CreateMode.EPHEMERAL))

@@ -14,10 +14,11 @@ from examples.replicated_merge_tree.parts import Block, Content, Part, digest
 INVARIANTS = {
     "block-number": "No block number is given twice, none is lower than one given before, none is skipped.",
     "content": "A part has the same rows on every replica.",
-    "ddl-finished": "A DDL query that was told as done is finished on every host.",
-    "ddl-once": "Every host executes every DDL query once, in the order of the queue.",
     "deduplication": "A block is stored once, however often it was inserted.",
+    "leaked": "At the end there are no nodes that nobody uses.",
     "leader": "Leaders follow each other in the order of their ephemeral nodes.",
+    "lost": "A part is given up only when no replica has its rows any more; `lost_part_count` counts these.",
+    "lost-replica": "At the end no replica is lost, and there was always one that was not.",
     "mutation": "A mutation changes every row inserted before it once, and no other row.",
     "parts": "Every replica ends with the same parts, and ZooKeeper lists exactly these.",
     "queue": "A replica copies every entry of the log once, in order.",
@@ -37,7 +38,7 @@ class Insert(NamedTuple):
 
 
 class Judge:
-    """What happened to one table, and to the queue of DDL queries."""
+    """What happened to one table."""
 
     def __init__(self) -> None:
         self.inserts: dict[tuple[str, int], Insert] = {}  # by (partition, block number)
@@ -53,7 +54,8 @@ class Judge:
         self._digests: dict[Part, tuple[str, str]] = {}
         self._pointers: dict[str, int] = {}
         self._last_leader = -1
-        self._executed: defaultdict[str, list[str]] = defaultdict(list)
+        self._lost: defaultdict[str, set[int]] = defaultdict(set)  # partition -> block numbers given up
+        self.parts_lost = 0
 
     # Block numbers
 
@@ -140,6 +142,15 @@ class Judge:
         if known != found:
             raise Violation("content", f"{part.text} differs between {other} and {replica}")
 
+    def given_up(self, replica: str, part: Part, holders: Collection[str]) -> None:
+        """A replica made an empty part in place of one. `holders`: replicas whose disks have rows of it."""
+        if holders:
+            raise Violation("lost", f"{replica} gave {part.text} up, {sorted(holders)} have rows of it")
+        self._lost[part.partition].update(range(part.low, part.high + 1))
+        self.parts_lost += 1
+        # From here on all names that stand for these rows stand for what is made without them.
+        self._digests = {other: made for other, made in self._digests.items() if not other.overlaps(part)}
+
     # Queues and leaders
 
     def copied(self, replica: str, pointer: int, indexes: Iterable[int]) -> None:
@@ -153,6 +164,10 @@ class Judge:
             expected += 1
         self._pointers[replica] = expected
 
+    def cloned(self, replica: str, pointer: int) -> None:
+        """A lost replica took over another one's queue, and goes on in the log behind it."""
+        self._pointers[replica] = pointer
+
     def queue_read(self, replica: str, held: Iterable[str], stored: Iterable[str]) -> None:
         """A new session read its queue: the identities of the entries that it holds, and of those stored."""
         left, right = list(held), list(stored)
@@ -165,37 +180,13 @@ class Judge:
             raise Violation("leader", f"{replica} leads with {number} after {self._last_leader}")
         self._last_leader = number
 
-    # Distributed DDL
-
-    def executed(self, host: str, query: str) -> None:
-        """A host executed a query of the DDL queue."""
-        done = self._executed[host]
-        if done and query <= done[-1]:
-            raise Violation("ddl-once", f"{host} executes {query} after {done[-1]}")
-        done.append(query)
-
-    def ddl_told(self, query: str, hosts: Collection[str], finished: Collection[str]) -> None:
-        """A DDL query is told as done. `finished`: the hosts that ZooKeeper lists."""
-        for host in hosts:
-            if host not in finished or query not in self._executed[host]:
-                raise Violation("ddl-finished", f"{query} is told as done; {host} has not executed it")
-
-    def ddl_at_end(self, queries: Collection[str], hosts: Iterable[str]) -> None:
-        """At the end: all queries that were ever in the queue."""
-        for host in hosts:
-            if self._executed[host] != sorted(queries):
-                wrong = sorted(set(queries).symmetric_difference(self._executed[host]))
-                raise Violation(
-                    "ddl-once", f"{host} has not executed exactly the queries; they differ by {wrong}"
-                )
-
     # The end
 
     def expected(self) -> dict[str, Content]:
         """What a replica must have in the end: partition -> content."""
         found: dict[str, Content] = defaultdict(dict)
         for (partition, number), insert in self.inserts.items():
-            if number > self._dropped.get(partition, -1):
+            if number > self._dropped.get(partition, -1) and number not in self._lost[partition]:
                 mutations = tuple(sorted(n for n in self._mutations[partition] if n > number))
                 found[partition][number] = Block(insert.token, insert.rows, mutations)
         return found
@@ -225,10 +216,23 @@ class Judge:
         """The blocks that ZooKeeper remembers at the end."""
         remembered = set(tokens)
         live = {block.token for content in self.expected().values() for block in content.values()}
+        given_up = {
+            insert.token for insert in self.inserts.values() if insert.number in self._lost[insert.partition]
+        }
         if lost := sorted(live - remembered - self._forgotten):
             raise Violation("deduplication", f"the blocks {lost} are stored and not remembered")
-        if extra := sorted(remembered - live):
+        if extra := sorted(remembered - live - given_up):
             raise Violation("deduplication", f"the blocks {extra} are remembered and not stored")
+
+    def lost_parts_at_end(self, count: int) -> None:
+        """The table's `lost_part_count` at the end."""
+        if count != self.parts_lost:
+            raise Violation("lost", f"{self.parts_lost} parts were given up, ZooKeeper counts {count}")
+
+    def nodes_at_end(self, unknown: Collection[str]) -> None:
+        """The nodes below the table's at the end that nothing explains."""
+        if unknown:
+            raise Violation("leaked", f"nobody uses {sorted(unknown)}")
 
     def _rows(self, replica: str, parts: Mapping[Part, Content], expected: Mapping[str, Content]) -> None:
         found: dict[str, Content] = defaultdict(dict)

@@ -123,6 +123,10 @@ class PartSet:
         ours.add(part)
         return touched
 
+    def discard(self, part: Part) -> None:
+        """Take one part out, if it is there."""
+        self._parts.get(part.partition, set()).discard(part)
+
     def remove_inside(self, dropped: Part) -> list[Part]:
         """Take out the parts inside a dropped range; returns these."""
         inside = [part for part in self._parts.get(dropped.partition, ()) if dropped.covers(part)]

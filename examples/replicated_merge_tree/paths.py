@@ -3,6 +3,8 @@
 One class for each subtree, with ClickHouse's own names.
 """
 
+from collections.abc import Iterable
+
 
 class TablePaths:
     """A replicated table: StorageReplicatedMergeTree's `zookeeper_path`."""
@@ -17,6 +19,8 @@ class TablePaths:
         self.quorum_status = f"{root}/quorum/status"
         self.quorum_last = f"{root}/quorum/last_part"
         self.leader_election = f"{root}/leader_election"
+        self.failed_parts = f"{root}/quorum/failed_parts"
+        self.lost_part_count = f"{root}/lost_part_count"
         self.replicas = f"{root}/replicas"
 
     def every(self) -> list[str]:
@@ -32,12 +36,21 @@ class TablePaths:
             self.mutations,
             self.quorum,
             self.quorum_last,
-            f"{self.quorum}/failed_parts",
+            self.failed_parts,
             f"{self.quorum}/parallel",
             self.leader_election,
             f"{self.root}/temp",
+            self.lost_part_count,
             self.replicas,
         ]
+
+    def unknown(self, paths: Iterable[str], replicas: Iterable[str]) -> list[str]:
+        """Those of the paths that a table at rest with these replicas does not have."""
+        own = [self.replica(name) for name in replicas]
+        nodes = {*self.every(), *(path for each in own for path in [*each.every(), each.is_active])}
+        lists = {self.log, self.blocks, self.mutations, self.failed_parts, self.leader_election}
+        lists |= {self.block_numbers, *(each.parts for each in own)}
+        return [path for path in paths if path not in nodes and path.rpartition("/")[0] not in lists]
 
     def block(self, block_id: str) -> str:
         """The node that says that a block is stored."""
@@ -59,12 +72,16 @@ class ReplicaPaths:
         self.root = root
         self.host = f"{root}/host"
         self.is_active = f"{root}/is_active"
+        self.is_lost = f"{root}/is_lost"
         self.log_pointer = f"{root}/log_pointer"
         self.queue = f"{root}/queue"
         self.parts = f"{root}/parts"
 
-    def every(self) -> dict[str, bytes]:
-        """The nodes that a new replica has, and their data, parents first."""
+    def every(self, *, lost: bool = False) -> dict[str, bytes]:
+        """The nodes that a new replica has, and their data, parents first.
+
+        `lost`: as ClickHouse says of a replica that has to be cloned from another one.
+        """
         return {
             self.root: b"",
             self.host: b"",
@@ -74,7 +91,7 @@ class ReplicaPaths:
             f"{self.root}/flags": b"",
             f"{self.root}/metadata": b"",
             f"{self.root}/columns": b"",
-            f"{self.root}/is_lost": b"0",
+            self.is_lost: b"1" if lost else b"0",
             f"{self.root}/mutation_pointer": b"",
             f"{self.root}/min_unprocessed_insert_time": b"",
             f"{self.root}/max_processed_insert_time": b"",

@@ -30,8 +30,9 @@ class Queue:
     def __iter__(self) -> Iterator[Queued]:
         return iter(list(self._queued.values()))
 
-    def __contains__(self, node: str) -> bool:
-        return node in self._queued
+    def holds(self, queued: Queued) -> bool:
+        """Whether this very entry is in the queue: a replica that is made anew uses names of nodes again."""
+        return self._queued.get(queued.node) == queued
 
     def add(self, queued: Queued) -> None:
         """Append an entry. Raises Violation if its part overlaps one that the replica will have."""

@@ -1,21 +1,18 @@
 """`python -m examples.zero_copy`: the command's options."""
 
 import argparse
-import sys
 
-from examples.member import Connecting
-from examples.program import Findings, Surroundings, Workload, count, main, seconds
+from examples import runner
+from examples.program import Findings, Surroundings, Workload, rate, run_command
+from examples.world import Connecting
 from examples.zero_copy.host import Settings
 from examples.zero_copy.run import run
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hosts", type=count, default=4, help="simulated servers (default: %(default)s)")
+    runner.add_options(parser, Connecting().session_timeout_ms / 1000)
     parser.add_argument(
-        "--session-timeout",
-        type=seconds,
-        default=Connecting().session_timeout_ms / 1000,
-        help="of each host's session, in seconds (default: %(default)g)",
+        "--rate", type=rate, default=0.0, help="inserts a second of all hosts; 0: all they can (default)"
     )
 
 
@@ -23,9 +20,10 @@ async def _run(surroundings: Surroundings, options: argparse.Namespace) -> Findi
     return await run(
         surroundings,
         hosts=options.hosts,
+        rate=options.rate,
         seconds=options.seconds,
         seed=options.seed,
-        settings=Settings(Connecting(session_timeout_ms=round(options.session_timeout * 1000))),
+        settings=Settings(runner.connecting(options)),
     )
 
 
@@ -39,4 +37,4 @@ WORKLOAD = Workload(
 )
 
 if __name__ == "__main__":
-    sys.exit(main(WORKLOAD))
+    run_command(WORKLOAD)

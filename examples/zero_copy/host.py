@@ -5,13 +5,14 @@ import random
 from typing import Any, NamedTuple
 
 from codec.constants import CreateMode, ErrorCode
+from examples import world
 from examples.client import ConnectionLost, MultiFailed, ZooKeeperError
 from examples.invariants import Violation
-from examples.member import Connecting, Member
-from examples.meter import Meter
+from examples.member import Member
 from examples.program import Surroundings
 from examples.requests import Request, children, create, delete, get, maybe, set_data
-from examples.steps import Step, Steps
+from examples.steps import Step
+from examples.world import Connecting
 from examples.zero_copy.bucket import Bucket, Rows
 from examples.zero_copy.marks import Marks
 from examples.zero_copy.paths import Change, ZeroCopyPaths
@@ -28,30 +29,21 @@ class Settings(NamedTuple):
     pause_s: float = 0.1
 
 
-class World:
+class World(world.World):
     """What the hosts share."""
 
     def __init__(self, surroundings: Surroundings, settings: Settings, seed: int) -> None:
+        super().__init__(
+            surroundings.addresses, surroundings.meter, settings.connecting, settings.pause_s, seed
+        )
         self.paths = ZeroCopyPaths(f"{surroundings.root}/table")
-        self.addresses = surroundings.addresses
-        self.meter: Meter = surroundings.meter
         self.settings = settings
-        self.seed = seed
         self.bucket = Bucket()
-        self.steps = Steps()
         self.hosts: dict[str, Host] = {}
         self.rows: dict[str, Rows] = {}
         """Part -> the rows that it must have."""
         self.told: list[str] = []
         """Parts whose inserts were told as done."""
-        self.resting = False
-        """Nothing is merged or dropped any more."""
-        self._names = 0
-
-    def name(self) -> str:
-        """A new name for a part or its data."""
-        self._names += 1
-        return f"{self.seed}-{self._names:06d}"
 
 
 class Host(Member):
@@ -59,15 +51,7 @@ class Host(Member):
 
     def __init__(self, world: World, number: int) -> None:
         name = f"replica-{number:02d}"
-        super().__init__(
-            name,
-            number,
-            world.paths.host(name),
-            world.addresses,
-            world.settings.connecting,
-            world.meter,
-            world.steps,
-        )
+        super().__init__(world, name, number, world.paths.host(name))
         self.world = world
         self.random = random.Random(f"{world.seed}/{number}")
         self.marks = Marks(world.paths, world.bucket, name)
@@ -102,7 +86,7 @@ class Host(Member):
 
     async def add(self, step: Step, part: str, rows: Rows, *more: Request[Any]) -> bool:
         """Write a new part's data and mark them, in one multi with `more`; False if `more` lacks a node."""
-        identity = self.world.name()
+        identity = self.world.identity()
         self.still(step)
         self.world.bucket.write(identity, rows)
         self._creating[part] = identity
@@ -128,13 +112,13 @@ class Host(Member):
 
     async def insert(self) -> None:
         """A new part with new rows; made anew until it is there."""
-        part = self.world.name()
+        part = self.world.identity()
         rows = frozenset({part})
         self.world.rows[part] = rows
         entry = create(
             f"{self.world.paths.log}/log-", Change(part, ()).encode(), CreateMode.PERSISTENT_SEQUENTIAL
         )
-        with self.steps.step("insert", await self.session()) as step:
+        with self.world.steps.step("insert", await self.session()) as step:
             while True:
                 step.session = await self.session()
                 if part in self.known:
@@ -181,11 +165,11 @@ class Host(Member):
 
     async def _obtain(self, change: Change) -> bool:
         """Whether the part is here now: by a fetch, or a merge if this host gets the lock."""
-        with self.steps.step("fetch", await self.session()) as step:
+        with self.world.steps.step("fetch", await self.session()) as step:
             step.counts = await self._fetch(step, change.added)
         if step.counts or not change.removed or any(source not in self.parts for source in change.removed):
             return step.counts
-        with self.steps.step("merge", await self.session()) as step:
+        with self.world.steps.step("merge", await self.session()) as step:
             step.counts = await self._merge(step, change)
         return step.counts
 
@@ -245,7 +229,7 @@ class Host(Member):
         """Unmark what is outdated; the last one deletes it."""
         while True:
             for part, identity in list(self.outdated.items()):
-                with self.steps.step("unmark", await self.session()) as step:
+                with self.world.steps.step("unmark", await self.session()) as step:
                     await self.marks.unmark(step, part, identity, self.fence)
                 del self.outdated[part]
             await asyncio.sleep(self.world.settings.pause_s)
@@ -269,11 +253,11 @@ class Host(Member):
                 change = Change("", (self.random.choice(wanted),))
             else:
                 start = self.random.randrange(len(wanted) - settings.to_merge + 1)
-                change = Change(self.world.name(), tuple(wanted[start : start + settings.to_merge]))
+                change = Change(self.world.identity(), tuple(wanted[start : start + settings.to_merge]))
                 rows = (self.world.rows[source] for source in change.removed)
                 self.world.rows[change.added] = frozenset[str]().union(*rows)
             entry = create(f"{self.world.paths.log}/log-", change.encode(), CreateMode.PERSISTENT_SEQUENTIAL)
-            with self.steps.step("proposal", await self.session()) as step:
+            with self.world.steps.step("proposal", await self.session()) as step:
                 try:
                     await step.multi(entry, set_data(self.world.paths.log, b"", version))
                 except MultiFailed as failed:

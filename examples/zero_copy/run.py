@@ -1,24 +1,18 @@
 """One run: hosts insert, merge and drop parts for some seconds, come to rest, and the bucket is counted."""
 
 import asyncio
-import time
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 from examples.invariants import Violation
-from examples.member import Period, forever, ungrouped
 from examples.observer import Observer
 from examples.program import Findings, Surroundings
 from examples.requests import children, create, get, multi
+from examples.runner import Pace, Period, run_hosts
 from examples.zero_copy.host import Host, Settings, World
 from examples.zero_copy.paths import Change
 
-_TASKS: tuple[Callable[[Host], Awaitable[None]], ...] = (
-    Host.hold,
-    Host.follow,
-    Host.tidy,
-    Host.read,
-    Host.propose,
-)
+_TASKS = (Host.hold, Host.follow, Host.tidy, Host.read, Host.propose)
 _PROGRESS = ("unmark",)
 
 
@@ -29,9 +23,10 @@ async def run(
     seconds: float,
     seed: int,
     settings: Settings,
+    rate: float = 0.0,
     meanwhile: Callable[[], Awaitable[None]] | None = None,
 ) -> Findings:
-    """Run the workload, with something else `meanwhile`.
+    """Run the workload, with something else `meanwhile`. `rate`: inserts a second of all hosts, 0: no limit.
 
     Raises Violation, or ConnectionLost if no server lets the hosts in for long.
     """
@@ -39,37 +34,26 @@ async def run(
     for number in range(hosts):
         host = Host(world, number)
         world.hosts[host.name] = host
-    observer = BucketObserver(world)
-    try:
-        with ungrouped():
-            async with asyncio.TaskGroup() as group:
-                await observer.make_nodes()
-                background = [
-                    group.create_task(forever(host, task)) for host in world.hosts.values() for task in _TASKS
-                ]
-                for host in world.hosts.values():
-                    await host.session()
-                world.meter.restart()
-                begun = time.monotonic()
-                period = Period(seconds, meanwhile)
-                async with asyncio.TaskGroup() as writers:
-                    writers.create_task(period.run_others())
-                    for host in world.hosts.values():
-                        writers.create_task(_write(host, period))
-                world.resting = True
-                await observer.wait_for_rest()
-                passed = time.monotonic() - begun
-                await observer.judge()
-                for task in background:
-                    task.cancel()
-    finally:
-        for host in world.hosts.values():
-            await host.close()
-        await observer.close()
+
+    async def write() -> None:
+        world.meter.restart()
+        period, pace = Period(seconds, meanwhile), Pace(rate)
+        async with asyncio.TaskGroup() as writers:
+            writers.create_task(period.run_others())
+            for host in world.hosts.values():
+                writers.create_task(_write(host, period, pace))
+
+    timing = await run_hosts(
+        list(world.hosts.values()),
+        [partial(task, host) for host in world.hosts.values() for task in _TASKS],
+        BucketObserver(world),
+        write,
+        world.rest,
+    )
     return Findings(
         len(world.told),
-        passed,
-        {kind: latencies for kind, latencies in sorted(world.steps.latencies.items()) if kind != "session"},
+        timing.level,
+        world.steps.latencies(),
         {
             **world.steps.facts(),
             "data written": world.bucket.written,
@@ -78,13 +62,13 @@ async def run(
     )
 
 
-async def _write(host: Host, period: Period) -> None:
+async def _write(host: Host, period: Period, pace: Pace) -> None:
     world, limit = host.world, 2 * host.world.settings.most_parts
     while not period.over:
         behind = len(world.told) - host.inserts_seen
         if max(len(host.wanted), len(host.outdated), behind) > limit:
             await asyncio.sleep(world.settings.pause_s)
-        else:
+        elif await pace.turn(period):
             await host.insert()
 
 
@@ -92,7 +76,7 @@ class BucketObserver(Observer):
     """Makes the table, and counts its marks."""
 
     def __init__(self, world: World) -> None:
-        super().__init__(world.addresses, world.settings.connecting, world.settings.pause_s)
+        super().__init__(world)
         self._world = world
 
     async def make_nodes(self) -> None:

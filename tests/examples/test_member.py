@@ -6,10 +6,12 @@ import pytest
 
 from codec.constants import ErrorCode
 from examples.client import Address, ConnectionLost, MultiFailed, Session
-from examples.member import Connecting, Member, Period, first_of, forever
+from examples.member import Member
 from examples.meter import Meter
 from examples.requests import create
-from examples.steps import Step, Steps
+from examples.runner import forever
+from examples.steps import Step
+from examples.world import Connecting, World
 from tests.harness import ZketcdServer
 from tests.harness.waiting import eventually
 
@@ -26,9 +28,9 @@ async def test_a_session_fences_the_one_before_it_off(zketcd_server: ZketcdServe
     addresses = [Address("127.0.0.1", zketcd_server.port)]
     session = await Session.open(addresses[0])
     await session.call(create("/host"))
-    member = Settling("host", 0, "/host", addresses, Connecting(), Meter(), Steps())
+    member = Settling(World(addresses, Meter(), Connecting(), 0.1), "host", 0, "/host")
     async with asyncio.TaskGroup() as group:
-        holding = group.create_task(forever(member, Settling.hold))
+        holding = group.create_task(forever(member.hold))
         first = await member.session()
         fence = member.fence
         await first.multi(create("/one"), fence)
@@ -50,23 +52,3 @@ async def test_a_session_fences_the_one_before_it_off(zketcd_server: ZketcdServe
         holding.cancel()
     await member.close()
     await session.close()
-
-
-async def test_a_period_lasts_as_long_as_what_happens_meanwhile() -> None:
-    event = asyncio.Event()
-
-    async def meanwhile() -> None:
-        await event.wait()
-
-    assert Period(0.0).over
-    assert not Period(3600.0).over
-    period = Period(0.0, meanwhile)
-    assert not period.over
-    event.set()
-    await period.run_others()
-    assert period.over
-
-
-def test_the_first_exception_of_groups() -> None:
-    error = ValueError("first")
-    assert first_of(BaseExceptionGroup("", [ExceptionGroup("", [error]), KeyError()])) is error

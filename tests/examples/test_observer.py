@@ -6,13 +6,14 @@ import pytest
 
 from examples.client import ConnectionLost
 from examples.invariants import Violation
-from examples.member import Connecting
+from examples.meter import Meter
 from examples.observer import Deadline, Observer
+from examples.world import Connecting, World
 
 
 class Looking(Observer):
     def __init__(self, left: list[str], patience_s: float) -> None:
-        super().__init__([], Connecting(patience_s=patience_s), 0.001)
+        super().__init__(World([], Meter(), Connecting(patience_s=patience_s), 0.001))
         self.left = left
         self.looks = 0
 

@@ -23,8 +23,14 @@ async def test_a_step_counts_its_requests(zketcd_server: ZketcdServer) -> None:
     with pytest.raises(ZooKeeperError), steps.step("some", session) as step:
         await step.all(get("/a"), get("/missing"), get("/a"))
     assert steps.done == {"some": 1}
-    assert sum(steps.latencies["some"].values()) == 1
     assert steps.facts() == {"some: done": 1, "some: requests for one": 5.0}
+    steps.stop()
+    for kind in ("some", "another", "session"):
+        with steps.step(kind, session):
+            pass
+    assert (steps.done["some"], steps.timed["some"], steps.timed["another"]) == (2, 1, 0)
+    assert {kind: sum(each.values()) for kind, each in steps.latencies().items()} == {"some": 1, "another": 1}
+    assert steps.facts()["some: requests for one"] == 2.5
     await session.close()
 
 

@@ -8,7 +8,7 @@ import asyncio
 from collections.abc import Sequence
 
 from examples.client import Address
-from examples.member import Connecting
+from examples.world import Connecting
 from tests.faults.cluster import Cluster
 from tests.harness import ZketcdServer
 from tests.harness.process import ServerProcess

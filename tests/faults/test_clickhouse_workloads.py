@@ -13,7 +13,7 @@ import pytest
 from examples.meter import Meter
 from examples.program import Surroundings
 from examples.replicated_merge_tree import run as merge_tree
-from examples.replicated_merge_tree.host import Settings
+from examples.replicated_merge_tree.world import Settings
 from examples.requests import create
 from examples.zero_copy import run as zero_copy
 from examples.zero_copy.host import Settings as ZeroCopySettings
@@ -68,11 +68,9 @@ async def test_replicated_tables_and_zero_copy(cluster: Cluster, proxies: list[Z
 
     tables = merge_tree.run(
         await surroundings(proxies, "/merge-tree"),
-        hosts=3,
-        writers=1,
-        seconds=1.0,
+        merge_tree.Shape(hosts=3, tables=2, writers=1, rate=40.0, seconds=1.0, losses=4 * _ROUNDS),
+        Settings(storm.CONNECTING, least_to_merge=2, window=50, old_parts_s=1.0, logs_to_keep=10),
         seed=1,
-        settings=Settings(storm.CONNECTING, least_to_merge=2, window=50, old_parts_s=1.0),
         meanwhile=faults,
     )
     shared = zero_copy.run(
@@ -90,6 +88,9 @@ async def test_replicated_tables_and_zero_copy(cluster: Cluster, proxies: list[Z
     assert facts["session: done"] > 3, "a host has lost its session"
     for step in ("insert", "quorum insert", "fetch", "merge", "mutate", "drop partition", "DDL on all hosts"):
         assert facts[f"{step}: done"] > 0
+    for step in ("clone of a replica", "part check", "search for a lost part"):
+        assert facts[f"{step}: done"] > 0
+    assert facts["parts given up"] > 0
     facts = of_shared.result().facts
     assert facts["session: done"] > 3, "a host has lost its session"
     for step in ("insert", "fetch", "merge", "unmark"):

@@ -47,3 +47,39 @@ def test_a_part_of_a_dropped_partition_does_not_come_back() -> None:
     disk.commit(B, 6.0)
     assert not set(disk.active)
     assert disk.drop("p", 1, 7.0) == [A, B]
+
+
+def test_files_that_disappear() -> None:
+    disk = with_parts(A, B)
+    disk.lose(A)
+    assert (set(disk.active), disk.missing, disk.content(A)) == ({B}, {A}, None)
+    assert disk.parts() == {A, B}, "its znode is there"
+    assert disk.has_rows_of(A), "B has a block of this number here"
+    assert not disk.has_rows_of(Part("p", 1, 1, 0))
+    disk.missing.discard(A)
+    disk.pending[A] = ROWS
+    disk.commit(A, 1.0)
+    assert set(disk.active) == {A, B}
+
+
+def test_a_missing_part_that_is_dropped() -> None:
+    disk = with_parts(A, B)
+    disk.lose(A)
+    assert sorted(disk.drop("p", 0, 5.0)) == [A]
+    assert (disk.missing, disk.outdated) == (set(), {A: 5.0})
+    disk.removed(A)
+    assert disk.parts() == {B}
+
+
+def test_a_lost_disk_is_empty_and_what_is_pending_is_known() -> None:
+    disk = with_parts(A, B)
+    disk.lose(A)
+    disk.drop("p", 1, 5.0)
+    disk.pending[AB] = ROWS
+    disk.wipe()
+    assert (disk.parts(), list(disk.active), disk.pending) == (set(), [], {AB: ROWS})
+    assert disk.had == {A, B}
+    disk.commit(AB, 6.0)
+    assert set(disk.active) == {AB}, "the drop is forgotten, too"
+    disk.removed(AB)
+    assert not list(disk.active)

@@ -23,3 +23,23 @@ def test_numbers_of_sequential_nodes() -> None:
     assert sequence_number("/t/log/log-0000000012") == 12
     with pytest.raises(ValueError, match="invalid literal"):
         sequence_number("/t/log/other")
+
+
+def test_nodes_that_a_table_does_not_have() -> None:
+    table = TablePaths("/t")
+    replica = table.replica("r")
+    known = [*table.every(), *replica.every(), replica.is_active, replica.part("p_0_0_0"), table.block("p_1")]
+    left = [
+        "/t/temp/x",
+        "/t/block_numbers/p/block-1",
+        "/t/replicas/s",
+        f"{replica.queue}/queue-1",
+        "/t/quorum/status",
+    ]
+    assert table.unknown([*known, *left], ["r"]) == left
+
+
+def test_a_replica_that_is_to_be_cloned() -> None:
+    replica = TablePaths("/t").replica("r")
+    assert replica.every()[replica.is_lost] == b"0"
+    assert replica.every(lost=True)[replica.is_lost] == b"1"

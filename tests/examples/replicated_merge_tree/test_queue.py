@@ -28,8 +28,9 @@ def test_what_is_done_is_out() -> None:
     queue = Queue([A], [GET_B, MERGE_AB])
     queue.done(GET_B.node)
     assert len(queue) == 1
-    assert GET_B.node not in queue
-    assert MERGE_AB.node in queue
+    assert not queue.holds(GET_B)
+    assert queue.holds(MERGE_AB)
+    assert not queue.holds(queued(1, GET, C)), "another entry under the same name"
 
 
 def test_a_drop_makes_what_comes_before_it_needless() -> None:

@@ -1,68 +1,119 @@
-"""The program on zketcd: a run without faults, and runs in which somebody else destroys something."""
+"""The program on zketcd: runs with and without losses, and runs in which somebody else destroys something."""
 
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
 from examples.client import Address, Session
 from examples.invariants import Violation
-from examples.member import Connecting
 from examples.meter import Meter
 from examples.program import Findings, Surroundings
-from examples.replicated_merge_tree.host import Settings
-from examples.replicated_merge_tree.run import run
-from examples.requests import children, create, delete
+from examples.replicated_merge_tree.run import Shape, make_hosts, run
+from examples.replicated_merge_tree.world import Settings, World
+from examples.requests import children, create, delete, set_data
+from examples.world import Connecting
 from tests.harness import ZketcdServer
 from tests.harness.waiting import eventually
 
-_REPLICA = "/run/clickhouse/tables/01/events/replicas/replica-00"
+_SETTINGS = Settings(
+    Connecting(patience_s=60.0),
+    old_parts_s=0.5,
+    cleanup_s=0.5,
+    window=20,
+    logs_to_keep=10,
+)
+
+
+Destroy = Callable[[Session, str], Awaitable[None]]
 
 
 async def run_on(
-    server: ZketcdServer, meanwhile: Callable[[Session], Awaitable[None]] | None = None
+    server: ZketcdServer,
+    shape: Shape,
+    destroy: Destroy | None = None,
+    root: str = "/run",
+    settings: Settings = _SETTINGS,
 ) -> Findings:
-    """One short run of two hosts; `meanwhile` does something with another session."""
+    """One short run; `destroy` does something to a table with another session."""
     address = Address("127.0.0.1", server.port)
     session = await Session.open(address)
-    await session.call(create("/run"))
-
-    async def interfere() -> None:
-        assert meanwhile is not None
-        await meanwhile(session)
-
+    await session.call(create(root))
+    table = f"{root}/clickhouse/tables/01/events-1"
     try:
         return await run(
-            Surroundings([address], "/run", Meter()),
-            hosts=2,
-            writers=2,
-            seconds=2.0,
+            Surroundings([address], root, Meter()),
+            shape,
+            settings,
             seed=3,
-            settings=Settings(Connecting(patience_s=60.0), old_parts_s=0.5, cleanup_s=0.5, window=20),
-            meanwhile=interfere if meanwhile is not None else None,
+            meanwhile=partial(destroy, session, table) if destroy is not None else None,
         )
     finally:
         await session.close()
 
 
 async def test_a_run(zketcd_server: ZketcdServer) -> None:
-    found = await run_on(zketcd_server)
+    found = await run_on(zketcd_server, Shape(hosts=2, seconds=2.0))
     for step in ("insert", "fetch", "merge", "mutate", "mutation", "drop partition", "DDL on all hosts"):
         assert found.facts[f"{step}: done"] > 0
         assert found.facts[f"{step}: requests for one"] >= 1
     assert found.steps > 0
     assert 2 <= found.facts["insert: requests for one"] < 4
+    assert found.facts["parts given up"] == 0
 
 
-async def test_a_part_that_disappears_is_noticed(zketcd_server: ZketcdServer) -> None:
-    async def destroy(session: Session) -> None:
-        async def deleted() -> bool:
-            names = (await session.call(children(f"{_REPLICA}/parts"))).names
-            if names:
-                await session.call(delete(f"{_REPLICA}/parts/{max(names)}"))
-            return bool(names)
+async def test_a_run_with_two_tables_and_all_kinds_of_losses(zketcd_server: ZketcdServer) -> None:
+    shape = Shape(hosts=3, replicas=2, tables=2, writers=1, rate=40.0, seconds=0.5, losses=4)
+    soon_lost = Connecting(session_timeout_ms=4_000, patience_s=60.0)
+    found = await run_on(zketcd_server, shape, settings=_SETTINGS._replace(connecting=soon_lost))
+    for step in ("clone of a replica", "part check", "search for a lost part"):
+        assert found.facts[f"{step}: done"] > 0
+    assert found.facts["parts given up"] > 0
+    assert found.facts["session: done"] > 3, "a host has lost its session"
 
-        await eventually(deleted, "a part", 60.0)
 
-    with pytest.raises(Violation) as found:
-        await run_on(zketcd_server, destroy)
-    assert found.value.invariant == "parts"
+async def _a_part_is_deleted(session: Session, table: str) -> None:
+    parts = f"{table}/replicas/replica-00/parts"
+
+    async def deleted() -> bool:
+        names = (await session.call(children(parts))).names
+        if names:
+            await session.call(delete(f"{parts}/{max(names)}"))
+        return bool(names)
+
+    await eventually(deleted, "a part", 60.0)
+
+
+async def _a_node_is_left(session: Session, table: str) -> None:
+    await session.call(create(f"{table}/temp/left"))
+
+
+async def _a_replica_is_marked(session: Session, table: str) -> None:
+    await session.call(set_data(f"{table}/replicas/replica-00/is_lost", b"1"))
+
+
+async def _a_lost_part_is_counted(session: Session, table: str) -> None:
+    await session.call(set_data(f"{table}/lost_part_count", b"1"))
+
+
+async def test_what_somebody_else_destroys_is_noticed(zketcd_server: ZketcdServer) -> None:
+    destroyers: dict[str, Destroy] = {
+        "parts": _a_part_is_deleted,
+        "leaked": _a_node_is_left,
+        "lost-replica": _a_replica_is_marked,
+        "lost": _a_lost_part_is_counted,
+    }
+    for invariant, destroy in destroyers.items():
+        with pytest.raises(Violation) as found:
+            await run_on(zketcd_server, Shape(hosts=2, seconds=0.2), destroy, f"/{invariant}")
+        assert found.value.invariant == invariant
+
+
+def test_shards_share_no_table() -> None:
+    world = World(Surroundings([], "/run", Meter()), _SETTINGS, seed=1)
+    hosts = make_hosts(world, Shape(hosts=5, replicas=2, tables=3))
+    tables = [{replica.table.root for replica in host.replicas} for host in hosts]
+    assert [len(each) for each in tables] == [3] * 5
+    assert tables[0] == tables[1]
+    assert not tables[1] & tables[2]
+    assert [len(host.replicas[0].table.members) for host in hosts] == [2, 2, 2, 2, 1]

@@ -6,10 +6,10 @@ import pytest
 
 from examples.client import Address, Session
 from examples.invariants import Violation
-from examples.member import Connecting
 from examples.meter import Meter
 from examples.program import Findings, Surroundings
 from examples.requests import children, create, delete
+from examples.world import Connecting
 from examples.zero_copy.host import Settings
 from examples.zero_copy.run import run
 from tests.harness import ZketcdServer
