@@ -19,7 +19,7 @@ from proxy.log.log import Log
 
 SLEEPERS = (
     "proxy.etcd.keeper",
-    "proxy.etcd.pulse",
+    "proxy.etcd.status_poller",
     "proxy.log.membership",
     "proxy.log.node_expiry",
     "proxy.log.snapshots",
@@ -42,8 +42,8 @@ class _Asyncio:
         await asyncio.sleep(host.world.stretched(delay) if delay >= _SHORT and host.world.is_quiet else delay)
 
 
-async def _look_after_sessions(self: SessionTimer) -> None:
-    """SessionTimer.run, without looks before the first session can be due."""
+async def _check_sessions(self: SessionTimer) -> None:
+    """SessionTimer.run, without checks before the first session can be due."""
     sessions = self._sessions
     while True:
         host = self._loop
@@ -56,8 +56,8 @@ async def _look_after_sessions(self: SessionTimer) -> None:
             pause = host.world.stretched(interval, min([sessions._min / 1000, *due]))
         await asyncio.sleep(pause)
         if pause > interval:
-            sessions._looked = None  # nobody has stood still
-        self.look()
+            sessions._checked = None  # nobody has stood still
+        self.check()
 
 
 def _silence(log: Log) -> float:
@@ -77,7 +77,7 @@ def replacements() -> list[tuple[Any, str, Any]]:
     shim = _Asyncio()
     return [
         *((importlib.import_module(name), "asyncio", shim) for name in SLEEPERS),
-        (SessionTimer, "run", _look_after_sessions),
+        (SessionTimer, "run", _check_sessions),
         (Log, "silence", property(_silence)),
         (Log, "keep_alive_sent", property(_keep_alive_sent)),
     ]
