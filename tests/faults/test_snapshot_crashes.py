@@ -125,7 +125,9 @@ def test_between_any_two_steps(start: Start, etcd_server: EtcdServer, etcd_prefi
             if number % 2 == 0:
                 first.go_on()
                 code, said = first.end()
-                assert code == 0 or "another snapshot" in said or "record has changed" in said, said
+                # Its lease has ended as well if it was stopped for long.
+                told = ("another snapshot", "record has changed", "that the snapshot is written for is over")
+                assert code == 0 or any(reason in said for reason in told), said
         code, said = write().end()
         assert code == 0, said
         roamers.verify()
