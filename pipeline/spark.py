@@ -5,6 +5,7 @@ Spark's Python workers are processes of their own: they need our interpreter and
 
 import os
 import sys
+import tempfile
 from pathlib import Path
 
 from pyspark.sql import SparkSession
@@ -28,6 +29,8 @@ def session(name: str, **settings: str) -> SparkSession:
             "spark_ui_enabled": "false",
             "spark_ui_showConsoleProgress": "false",
             "spark_log_level": "FATAL",
+            # Spark makes this folder for some SQL, by default in the user's working directory. It stays empty.
+            "spark_sql_warehouse_dir": str(Path(tempfile.gettempdir(), "zketcd-spark-warehouse")),
             **settings,
         }
         for setting, value in local.items():

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
+from urllib.parse import urlsplit
 
 import pyarrow as pa
 import pytest
@@ -121,3 +122,10 @@ def test_what_is_moved_and_told_is_the_same(
     assert len(digests) == len(files) == 1
     # Records of one depth may come in any order, so two files are compared as trees.
     assert main(["verify", str(tmp_path / "here"), str(tmp_path / "spark")]) == 0
+
+
+def test_sql_leaves_no_folder_in_the_working_directory(spark: SparkSession) -> None:
+    spark.sql("CREATE OR REPLACE TEMPORARY VIEW one AS SELECT 1 AS value")
+    assert spark.sql("SELECT value FROM one").count() == 1
+    warehouse = Path(urlsplit(spark.conf.get("spark.sql.warehouse.dir") or "").path)
+    assert not warehouse.is_relative_to(Path.cwd())
