@@ -165,7 +165,7 @@ async def test_a_starting_proxy_goes_on_where_the_load_stands(world: World) -> N
     follower.catch_up(
         loaded.caught.revision, loaded.caught.entries, loaded.caught.proxies, loaded.caught.pair
     )
-    assert follower.held("a") == 1
+    assert follower.held("a") == 2
     for number in range(43, 50):
         await tree.send("a", [created(session, f"/missing{number}")], number=number)
     assert {"/late", "/later"} <= ran.follow().tree.nodes.keys()
