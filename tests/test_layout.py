@@ -189,3 +189,20 @@ def test_kazoo_and_its_source_are_one_version() -> None:
         )
     }
     assert len(versions) == 1
+
+
+def test_files_that_documents_name_are_there() -> None:
+    """Paths in backticks, from the repository's root or, as in docs/compatibility.md, below tests/."""
+    tracked = _tracked_files()
+    there = {*tracked, *(str(folder) for name in tracked for folder in Path(name).parents)}
+    named = re.compile(rf"`((?:{'|'.join((*PACKAGES, 'deploy', 'docs', 'tools'))})/[\w./-]+)(?:::\w+)?`")
+    found = 0
+    for name in tracked:
+        if name.endswith(".md") and name != "CHANGELOG.md":
+            for path in named.findall((REPOSITORY / name).read_text()):
+                if "/NAME" in path:
+                    continue  # stands for any name
+                found += 1
+                path = path.rstrip("/")
+                assert path in there or f"tests/{path}" in there, (name, path)
+    assert found > 100
