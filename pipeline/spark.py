@@ -29,7 +29,7 @@ def session(name: str, **settings: str) -> SparkSession:
             "spark_ui_enabled": "false",
             "spark_ui_showConsoleProgress": "false",
             "spark_log_level": "FATAL",
-            # Spark makes this folder for some SQL, by default in the user's working directory. It stays empty.
+            # For some SQL, Spark makes this folder, by default in the working directory. It stays empty.
             "spark_sql_warehouse_dir": str(Path(tempfile.gettempdir(), "zketcd-spark-warehouse")),
             **settings,
         }
