@@ -1,5 +1,6 @@
 """A rolling upgrade, the way back, and the raise of the level of the semantics, under load."""
 
+import signal
 import subprocess
 import sys
 import time
@@ -19,14 +20,17 @@ pytestmark = pytest.mark.real
 
 OLD, NEW = "", NEXT_LEVEL
 
-# A release that takes its time between the load and its registration.
+# A release that waits for SIGUSR1 between the load and its registration.
 _SLOW_TO_REGISTER = """
 import asyncio
+import signal
 from proxy.log.membership import Membership
 register = Membership.register
 async def late(self):
+    go_on = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, go_on.set)
     print("loaded", flush=True)
-    await asyncio.sleep(4)
+    await go_on.wait()
     await register(self)
 Membership.register = late
 """
@@ -99,6 +103,7 @@ def test_an_old_release_that_joins_during_the_raise_never_applies_it(
         wait_until(lambda: "loaded" in old.log_text(), "the old release has loaded the tree")
         assert raise_level(etcd_server, etcd_prefix) == ""
         client.create("/after")
+        old.signal(signal.SIGUSR1)
         assert old.wait() == 1
         assert f"zketcd: the tree under {etcd_prefix} has level 2" in old.log_text()
         assert "ready" not in old.log_text()
