@@ -1,6 +1,5 @@
 """A rolling upgrade, the way back, and the raise of the level of the semantics, under load."""
 
-import signal
 import subprocess
 import sys
 import time
@@ -20,19 +19,14 @@ pytestmark = pytest.mark.real
 
 OLD, NEW = "", NEXT_LEVEL
 
-# A release that waits for SIGUSR1 between the load and its registration.
-_SLOW_TO_REGISTER = """
+# A release that never gets from the load to its registration.
+_UNREGISTERED = """
 import asyncio
-import signal
 from proxy.log.membership import Membership
-register = Membership.register
-async def late(self):
-    go_on = asyncio.Event()
-    asyncio.get_running_loop().add_signal_handler(signal.SIGUSR1, go_on.set)
+async def never(self):
     print("loaded", flush=True)
-    await go_on.wait()
-    await register(self)
-Membership.register = late
+    await asyncio.Event().wait()
+Membership.register = never
 """
 _RUN_CTL = "import runpy; runpy.run_module('proxy.ctl', None, '__main__', True)"
 
@@ -97,13 +91,12 @@ def test_an_old_release_that_joins_during_the_raise_never_applies_it(
         ctl(etcd_server, "snapshot", prefix=etcd_prefix)
         # It has loaded the tree, and nobody can know of it yet.
         old = PreparedServer(etcd_server.endpoint, prefix=etcd_prefix)
-        old.prelude = _SLOW_TO_REGISTER
+        old.prelude = _UNREGISTERED
         stack.callback(old.close)
         old.launch()
         wait_until(lambda: "loaded" in old.log_text(), "the old release has loaded the tree")
         assert raise_level(etcd_server, etcd_prefix) == ""
         client.create("/after")
-        old.signal(signal.SIGUSR1)
         assert old.wait() == 1
         assert f"zketcd: the tree under {etcd_prefix} has level 2" in old.log_text()
         assert "ready" not in old.log_text()
