@@ -26,7 +26,7 @@ _FIXED = {
 _OF_THE_TREE = {"Transaction.nodes", "Transaction.ended"}
 _CALLS = 8  # of one server that are open at a time, streams among them
 _SNAPSHOTS = 3  # the current one, the previous one, and one that is being written or was given up
-_ENTRIES = 500  # beyond three times what makes a snapshot due
+_ENTRIES = 300  # beyond three times what makes a snapshot due
 
 
 def too_much(proxies: Sequence[Proxy], cluster: Cluster, machine: Machine) -> Iterator[str]:
@@ -39,7 +39,8 @@ def too_much(proxies: Sequence[Proxy], cluster: Cluster, machine: Machine) -> It
 def _in_server(proxy: Proxy, machine: Machine) -> Iterator[str]:
     nodes, sessions = len(machine.tree.nodes), len(machine.sessions)
     for name, count in sorted(census(proxy.server).items()):
-        most = _FIXED.get(name, nodes if name in _OF_THE_TREE else _MOST + _EACH_SESSION * sessions)
+        of_now = nodes if name in _OF_THE_TREE else _EACH_SESSION * sessions
+        most = _FIXED.get(name, _MOST + of_now)
         if count > most:
             yield (
                 f"{proxy.name} keeps {count} items in {name} at the end; {most} are the most that"
@@ -54,6 +55,8 @@ def _in_etcd(proxies: Sequence[Proxy], cluster: Cluster, machine: Machine) -> It
     entries = sum(name.startswith(keys.log) for name in names)
     incarnations = sum(name.startswith(keys.proxies) for name in names)
     pages = len({name.split(b"/")[3] for name in names if name.split(b"/")[2] == b"snapshot"})
+    hosts = [proxy.host for proxy in proxies]  # a process that was killed leaves its calls behind
+    calls = [call for member in cluster.members for call in member.calls]
     due = max(proxies[0].snapshot_requests, len(machine.tree.nodes))
     for what, count, most in (
         ("leases", len(cluster.store.lease_ids), living),
@@ -61,7 +64,7 @@ def _in_etcd(proxies: Sequence[Proxy], cluster: Cluster, machine: Machine) -> It
         ("entries of the log", entries, 3 * due + _ENTRIES),
         ("snapshots", pages, _SNAPSHOTS),
         ("watches", len(cluster.watches), living),
-        ("open calls", sum(len(member.calls) for member in cluster.members), _CALLS * living),
+        ("open calls", sum(call.channel.host in hosts for call in calls), _CALLS * living),
     ):
         if count > most:
             yield f"etcd has {count} {what} at the end; {most} are the most that {living} proxies explain"

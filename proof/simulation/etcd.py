@@ -405,7 +405,10 @@ class Channel:
         if not self.member.up:
             call = _Call(self)
             self.host.call_later(0.001, call.answered, RpcError(_REFUSED))
-            await call.future
+            try:
+                await call.future
+            finally:
+                call.over()
         return _Watch(self) if path.endswith("/Watch") else _KeepAlive(self)
 
     async def close(self) -> None:

@@ -10,6 +10,7 @@ from proof.simulation.network import Network
 from proof.simulation.world import Host, World
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Compare, EtcdUnknown, Get, Put, Txn, WatchCompacted
+from proxy.etcd.transport import RpcError
 
 T = TypeVar("T")
 
@@ -140,3 +141,24 @@ def test_a_watch_from_a_compacted_revision_is_refused(system: _System) -> None:
 
     with pytest.raises(WatchCompacted):
         system.do(follow())
+
+
+def test_a_stream_that_is_refused_leaves_no_call_behind() -> None:
+    """Else the end of a calm world finds more and more of them (calm seed 7)."""
+    world = World(1)
+    cluster = Cluster(world, Network(world))
+    member = cluster.members[0]
+    cluster.kill(member)
+    host = Host(world, "proxy")
+    refused: list[str] = []
+
+    async def watch() -> None:
+        try:
+            await Channel(cluster, host, member).stream("/Watch")
+        except RpcError as error:
+            refused.append(str(error))
+
+    host.call_soon(lambda: host.create_task(watch()))
+    world.run(1)
+    assert len(refused) == 1
+    assert not member.calls
