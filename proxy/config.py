@@ -62,6 +62,7 @@ class Config:
     log_level: str
     log_format: str
     slow_request: int  # 0 for no log of them
+    pause_warn: int  # ms that the event loop may be late before that is logged; 0 for no log of it
     traces: bool
     etcd_ca: str
     etcd_cert: str
@@ -140,6 +141,7 @@ def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
         log_level=given.log_level,
         log_format=given.log_format,
         slow_request=given.slow_request_ms,
+        pause_warn=given.pause_warn_ms,
         traces=given.traces == "on",
         etcd_ca=given.etcd_ca,
         etcd_cert=given.etcd_cert,
@@ -530,6 +532,14 @@ def _add_operator_services(add: Callable[..., Any]) -> None:
         default=0,
         metavar="MS",
         help="requests that take this long are logged, with where the time went; 0 for none",
+    )
+    add(
+        "--pause-warn-ms",
+        type=values.not_negative,
+        default=1000,
+        metavar="MS",
+        help="pauses of the whole process that take this long are logged; 0 for none"
+        " (jvm.pause.warn-threshold.ms)",
     )
     add(
         "--traces",

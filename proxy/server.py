@@ -51,7 +51,7 @@ from proxy.state.ops.features import system_nodes
 from proxy.state.watches import WatchTable
 from proxy.support import logs
 from proxy.support.counters import Counters
-from proxy.support.latency import Latency
+from proxy.support.latency import Histogram, Latency
 from proxy.support.tasks import Tasks
 from proxy.traces.span import Tracer
 from schema.entry import Rules
@@ -89,6 +89,7 @@ class Server:
         self.started = time.time()
         self.settings = _settings(config)
         self.counters = Counters()
+        self.pauses = Histogram()
         operations = EXTENDED if config.keeper_extensions else PLAIN
         self.features: Collection[KeeperFeature] = FEATURES if operations.extended else ()
         self.latency = Latency((*operations.reads, *operations.writes))

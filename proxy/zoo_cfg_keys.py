@@ -134,6 +134,7 @@ KEYS: Mapping[str, Use | Refuse | Combined | Nothing] = {
     "znode.container.maxPerMinute": Use("container_max_per_minute"),
     "znode.container.maxNeverUsedIntervalMs": Use("container_max_never_used"),
     "4lw.commands.whitelist": Use("four_letter_words"),
+    "jvm.pause.warn-threshold.ms": Use("pause_warn_ms", _whole),
     # Who may do what.
     "DigestAuthenticationProvider.superDigest": Use("super_digest"),
     "DigestAuthenticationProvider.digestAlg": Refuse(

@@ -20,9 +20,16 @@ from bench.stages.cases import CONFIG, collecting_rarely, serving
 from bench.stages.clients import Asker, Client, until
 from bench.stages.loop import MeteredLoop
 from bench.stages.meter import OUTSIDE, Meter
+from proxy.admin.commands import Commands
+from proxy.admin.json_text import encoding
 from proxy.admin.words import KNOWN
+from proxy.etcd.model import KeyValue
+from proxy.log.follower import Follower
 from proxy.server import Server
+from proxy.state import capture, pieces
 from proxy.state.tree import Node
+from proxy.support.slices import in_slices
+from schema.keys import Keyspace
 from schema.znode import OPEN_ACL
 
 _ROOT = b"/t"
@@ -33,6 +40,7 @@ _SET_WATCHES2 = 105
 _GET_EPHEMERALS = 103
 _GET_ALL_CHILDREN_NUMBER = 104
 _MULTI_READ = 22
+_SET_ACL = 7
 _SET_WATCHES_XID = -8
 _AFTERMATH = 10  # turns that are watched as well after the answer
 _CHUNK = 512  # requests that prepare, at a time
@@ -99,8 +107,7 @@ class Stage:
         """Let there be so many nodes below one, as if they had been loaded."""
         tree = self.server.machine.tree
         for number in range(count):
-            node = Node(b"data", OPEN_ACL, 0, 1, 1, 1, 0, 0, 0, 0, 0)
-            tree.attach(f"{below.decode()}/n-{number:010d}", node)
+            tree.attach(f"{below.decode()}/n-{number:010d}", _node(1))
 
     async def answered(self, opcode: int, body: bytes, *, xid: int | None = None) -> None:
         """Ask for something and wait for the reply, which has to be a success."""
@@ -113,6 +120,10 @@ class Stage:
         _, _, _, error = wire.REPLY.unpack_from(self.busy.frames[-1])
         if error:
             raise BadReply(f"error {error}")
+
+
+def _node(zxid: int) -> Node:
+    return Node(b"data", OPEN_ACL, 0, zxid, zxid, zxid, 0, 0, 0, 0, 0)
 
 
 def _is_reply(frame: bytes) -> bool:
@@ -262,6 +273,63 @@ async def _fan_out(stage: Stage, count: int) -> Callable[[], object]:
     return told
 
 
+async def _acl(stage: Stage, count: int) -> Callable[[], object]:
+    entries = b"".join(
+        wire.INT.pack(1) + wire.text(b"digest") + wire.text(b"u%05d:x" % number) for number in range(count)
+    )
+    body = wire.text(_ROOT) + wire.INT.pack(count) + entries + wire.INT.pack(-1)
+    return lambda: stage.answered(_SET_ACL, body)
+
+
+async def _loaded_anew(stage: Stage, count: int) -> Callable[[], object]:
+    """Half of the nodes are others in the tree that is loaded, and each tenth one is watched."""
+    await _watching(stage, stage.probe, _names(count // 10))
+    loaded = capture.new_machine(1)
+    for tree, version in ((stage.server.machine.tree, 1), (loaded.tree, 2)):
+        if _ROOT.decode() not in tree.nodes:
+            tree.attach(_ROOT.decode(), _node(1))
+        for number, name in enumerate(_names(count)):
+            tree.attach(name.decode(), _node(version if number % 2 else 1))
+    loaded.sessions.update(stage.server.machine.sessions)
+    loaded.applied = dict(stage.server.machine.applied)
+    loaded.reset_digest()
+    return lambda: stage.server.log.replace(loaded, restored=False)
+
+
+async def _caught_up(stage: Stage, count: int) -> Callable[[], object]:
+    """Entries of ten proxies, in the order of their names, as they are read after an outage."""
+    keys = Keyspace("/behind")
+    follower = Follower(keys)
+    entries = [
+        KeyValue(keys.entry(f"{of:016x}", number), b"", 1, 2 + 10 * number + of, 1, 0)
+        for of in range(10)
+        for number in range(1, count // 10 + 1)
+    ]
+    return lambda: _as_the_proxys(follower.catching_up(10 * count, entries, [], None))
+
+
+async def _as_the_proxys(work: pieces.Work[pieces.Result]) -> pieces.Result:
+    """Do some work as a task of the proxy's: what the scenario does itself is not measured."""
+    async with asyncio.TaskGroup() as group:
+        task = group.create_task(in_slices(work))
+    return task.result()
+
+
+def _http(command: str) -> Callable[[Stage, int], object]:
+    async def prepare(stage: Stage, count: int) -> Callable[[], object]:
+        await stage.prepared(_names(count), flags=_EPHEMERAL)
+        await _watching(stage, stage.busy, _names(count))
+        commands = Commands(stage.server.facts, stage.server.auth)
+
+        async def asked() -> None:
+            answer = await _as_the_proxys(commands.run("GET", command, {}, None, "127.0.0.1"))
+            await _as_the_proxys(encoding(answer.body))
+
+        return asked
+
+    return prepare
+
+
 def _word(word: bytes) -> Callable[[Stage, int], object]:
     async def prepare(stage: Stage, count: int) -> Callable[[], object]:
         await stage.prepared(_names(count), flags=_EPHEMERAL)
@@ -292,6 +360,11 @@ WORKS: dict[str, tuple[str, int, Work]] = {
     "ephemerals": ("getEphemerals of 50,000", 50_000, _ephemerals),
     "session-end": ("end of a session with 50,000 ephemerals", 50_000, _session_end),
     "fan-out": ("setData of a node that 5,000 clients watch", 5_000, _fan_out),
+    "acl": ("setACL with 40,000 entries", 40_000, _acl),
+    "loaded": ("a tree of 200,000 nodes that is loaded anew, half of them others", 200_000, _loaded_anew),
+    "caught-up": ("100,000 entries that are read after an outage, put in order", 100_000, _caught_up),
+    "http-dump": ("dump by HTTP with 50,000 ephemerals", 50_000, _http("dump")),
+    "http-wchp": ("watches_by_path by HTTP with 50,000 watches", 50_000, _http("watches_by_path")),
     "dump": ("dump with 50,000 ephemerals", 50_000, _word(b"dump")),
     "wchp": ("wchp with 50,000 watches", 50_000, _word(b"wchp")),
 }

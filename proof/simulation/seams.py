@@ -65,6 +65,7 @@ CLOCK_FUNCTIONS = (
     ("proxy.frontend.whole_state", "perf_counter"),
     ("proxy.frontend.long_reads", "perf_counter"),
     ("proxy.frontend.flush_queue", "perf_counter"),
+    ("proxy.support.slices", "perf_counter"),
 )
 """Modules that import functions of `time` by name."""
 CHANCE = (
@@ -86,9 +87,13 @@ LENGTHS = (
     ("proxy.state.ops.get_all_children_number", "AT_ONCE"),
     ("proxy.state.ops.get_ephemerals", "AT_ONCE"),
     ("proxy.state.ops.remove_recursive", "AT_ONCE"),
+    ("proxy.state.pieces", "_SORTED"),
     ("proxy.state.transaction", "AT_ONCE"),
     ("proxy.state.transaction", "_COUNTED_AT_ONCE"),
     ("proxy.state.tree", "_PACKED_AT_ONCE"),
+    ("proxy.state.watches", "AT_ONCE"),
+    ("proxy.log.follower", "PIECE"),
+    ("proxy.state.difference", "PIECE"),
     ("proxy.state.digest", "PIECE"),
     ("proxy.state.machine", "PIECE"),
     ("proxy.state.ops.keeper_lists", "PIECE"),
@@ -97,7 +102,11 @@ LENGTHS = (
     ("proxy.state.ops.multi_read", "PIECE"),
     ("proxy.state.ops.remove_recursive", "PIECE"),
     ("proxy.state.ops.set_watches", "PIECE"),
+    ("proxy.state.pieces", "PIECE"),
     ("proxy.state.transaction", "PIECE"),
+    ("proxy.state.transaction", "_FORGOTTEN"),
+    ("proxy.state.tree", "PIECE"),
+    ("proxy.state.watches", "PIECE"),
     ("proxy.state.subtree", "_WALKED"),
     ("proxy.state.tree", "_PACKED"),
     ("proxy.log.applier", "_FIRED"),

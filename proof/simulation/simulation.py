@@ -6,7 +6,7 @@
 import asyncio
 import gc
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from random import Random
 from typing import Any, NamedTuple
@@ -288,10 +288,10 @@ class Simulation:
                 expiry.closing(session, holder)
             return close(sessions, session, reason, holder)
 
-        def loaded(applier: Applier, machine: Machine) -> None:
+        async def loaded(applier: Applier, machine: Machine, then: Callable[[], None]) -> None:
             if any(proxy.transports for proxy in self.proxies if proxy.host is asyncio.get_running_loop()):
                 self._loaded.add(machine.zxid)
-            become(applier, machine)
+            await become(applier, machine, then)
 
         Applier.become = loaded  # type: ignore[assignment, method-assign]
         Machine.end = ended  # type: ignore[assignment, method-assign]

@@ -1,11 +1,14 @@
 """Facts about clients for operators, as plain values: connections, sessions, ephemeral nodes, watches."""
 
-from collections.abc import Collection, Iterator
-from typing import Any
+from collections.abc import Collection, Iterable, Iterator
+from typing import Any, TypeVar
 
 from codec.constants import OpCode
 from proxy.admin.subject import ClientConnection, Subject
+from proxy.state.pieces import PIECE, Work
 from proxy.support.latency import MILLISECOND
+
+_Item = TypeVar("_Item")
 
 _SORTED = 8192  # paths that are sorted: 4 ms
 # FinalRequestProcessor's names for what a client asked last.
@@ -48,9 +51,10 @@ class Clients:
     def __init__(self, subject: Subject) -> None:
         self._subject = subject
 
-    def connections(self, *, brief: bool) -> list[dict[str, Any]]:
-        """Every connection as ServerCnxn.getConnectionInfo has it."""
-        return [_connection(connection, brief=brief) for connection in self._subject.connections]
+    def connections(self, *, brief: bool) -> Iterator[dict[str, Any]]:
+        """Every connection as ServerCnxn.getConnectionInfo has it; connections may come and go meanwhile."""
+        for connection in list(self._subject.connections):
+            yield _connection(connection, brief=brief)
 
     def reset_connections(self) -> None:
         """Start the statistics of the connections anew (crst: ServerCnxn.resetStats); the server's go on."""
@@ -61,21 +65,23 @@ class Clients:
             connection.received = connection.sent = 0
             connection.latency.reset()
 
-    def session_expiry(self) -> dict[int, list[int]]:
-        """This server's sessions by the time when they expire if their clients stay silent.
+    def session_expiry(self) -> Work[dict[int, list[int]]]:
+        """This server's sessions by the time when they expire if their clients stay silent; in pieces.
 
         In milliseconds of a monotonic clock, rounded up to the next tick, as in ZooKeeper's ExpiryQueue.
         """
-        expiry: dict[int, list[int]] = {}
-        for session_id, due in self._subject.session_due():
-            expiry.setdefault(self._tick_after(due), []).append(session_id)
-        return dict(sorted(expiry.items()))
+        return self._expiry(self._subject.session_due())
 
-    def connection_expiry(self) -> dict[int, list[ClientConnection]]:
+    def connection_expiry(self) -> Work[dict[int, list[ClientConnection]]]:
         """The connections by the time when they are closed if their clients stay silent, in the same form."""
-        expiry: dict[int, list[ClientConnection]] = {}
-        for connection in self._subject.connections:
-            expiry.setdefault(self._tick_after(connection.due), []).append(connection)
+        return self._expiry((one, one.due) for one in list(self._subject.connections))
+
+    def _expiry(self, due: Iterable[tuple[_Item, float]]) -> Work[dict[int, list[_Item]]]:
+        expiry: dict[int, list[_Item]] = {}
+        for count, (item, seconds) in enumerate(due, 1):
+            expiry.setdefault(self._tick_after(seconds), []).append(item)
+            if count % PIECE == 0:
+                yield
         return dict(sorted(expiry.items()))
 
     def _tick_after(self, seconds: float) -> int:
@@ -90,7 +96,7 @@ class Clients:
     def ephemerals(self) -> Iterator[tuple[int, list[str]]]:
         """The ephemeral nodes of every session of the tree, also of other proxies' sessions."""
         ephemerals = self._subject.machine.tree.ephemerals
-        for session in sorted(ephemerals):
+        for session in sorted(ephemerals):  # 10 ms for 100,000
             yield session, _in_order(ephemerals.get(session, ()))
 
     def watch_summary(self) -> tuple[int, int, int]:

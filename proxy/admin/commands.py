@@ -1,18 +1,21 @@
 """The commands of ZooKeeper's AdminServer (Commands.java): their names, who may run them, what they answer.
 
 Values only: HTTP and JSON are `http`'s. A response always has "command" and "error" (CommandResponse.toMap).
+Lists that may be very long are made in pieces: clients and watches may come and go between two of them.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from proxy.admin.environment import VERSION, environment
 from proxy.admin.facts import Facts
 from proxy.state.acl import permits
 from proxy.state.auth.scheme import Identities, Peer
 from proxy.state.auth.schemes import AuthSchemes
+from proxy.state.pieces import PIECE, Work
 
+_Item = TypeVar("_Item")
 Body = dict[str, Any]
 Arguments = Mapping[str, str]
 
@@ -30,7 +33,7 @@ class Response(NamedTuple):
 
 class _Command(NamedTuple):
     names: tuple[str, ...]  # the first is the one that the list of all commands has
-    run: Callable[[Arguments], Body]
+    run: Callable[[Arguments], Body | Work[Body]]
     needs_server: bool = True  # it is answered only while clients are served
     method: str = "GET"
     guarded: bool = False  # needs all permissions on the root node
@@ -47,7 +50,7 @@ class Commands:
         commands = (
             _Command(("configuration", "conf", "config"), lambda _: facts.configuration()),
             _Command(("connection_stat_reset", "crst"), self._reset_connections),
-            _Command(("connections", "cons"), lambda _: _connections(facts, brief=False)),
+            _Command(("connections", "cons"), lambda _: self._connections(brief=False)),
             _Command(("dirs",), lambda _: {"datadir_size": facts.data_size, "logdir_size": facts.data_size}),
             _Command(("dump",), self._dump),
             _Command(("environment", "env", "envi"), lambda _: environment(), needs_server=False),
@@ -81,18 +84,18 @@ class Commands:
                 missing="the state is in etcd: back it up with etcdctl snapshot save",
             ),
             _Command(("stat_reset", "srst"), self._reset_server),
-            _Command(("stats", "stat"), lambda _: self._statistics() | _connections(facts, brief=True)),
+            _Command(("stats", "stat"), lambda _: self._all_statistics()),
             # There is no JVM, so there are none.
             _Command(("system_properties", "sysp"), lambda _: {}, needs_server=False),
             _Command(("voting_view",), lambda _: {"current_config": {}}),
             _Command(("watch_summary", "wchs"), self._watch_summary),
             _Command(
                 ("watches", "wchc"),
-                lambda _: {"session_id_to_watched_paths": dict(clients.watches_by_session())},
+                lambda _: _table("session_id_to_watched_paths", clients.watches_by_session()),
             ),
             _Command(
                 ("watches_by_path", "wchp"),
-                lambda _: {"path_to_session_ids": dict(clients.watches_by_path())},
+                lambda _: _table("path_to_session_ids", clients.watches_by_path()),
             ),
             _Command(("zabstate",), lambda _: {"voting": False, "zabstate": ""}, needs_server=False),
         )
@@ -105,8 +108,8 @@ class Commands:
 
     def run(
         self, method: str, name: str, arguments: Arguments, authorization: str | None, address: str
-    ) -> Response:
-        """Run a command. `authorization` is the header of that name, `address` the client's."""
+    ) -> Work[Response]:
+        """Run a command, in pieces. `authorization` is the header of that name, `address` the client's."""
         command = self._by_name.get(name)
         if command is None:
             return _failed(HTTPStatus.OK, name, f"Unknown command: {name}")
@@ -123,6 +126,8 @@ class Commands:
         if command.missing:
             return _failed(HTTPStatus.SERVICE_UNAVAILABLE, command.names[0], command.missing)
         body = command.run(arguments)
+        if isinstance(body, Generator):
+            body = yield from body
         return Response(HTTPStatus.OK, {**body, "command": command.names[0], "error": body.get("error")})
 
     def _refused(self, name: str, authorization: str | None, address: str) -> Response | None:
@@ -153,11 +158,19 @@ class Commands:
         self._facts.reset_server()
         return {}
 
-    def _dump(self, _: Arguments) -> Body:
-        return {
-            "expiry_time_to_session_ids": self._facts.clients.session_expiry(),
-            "session_id_to_ephemeral_paths": dict(self._facts.clients.ephemerals()),
-        }
+    def _dump(self, _: Arguments) -> Work[Body]:
+        clients = self._facts.clients
+        expiry = yield from clients.session_expiry()
+        ephemerals = yield from _table("session_id_to_ephemeral_paths", clients.ephemerals())
+        return {"expiry_time_to_session_ids": expiry, **ephemerals}
+
+    def _connections(self, *, brief: bool) -> Work[Body]:
+        found = yield from _gathered(self._facts.clients.connections(brief=brief))
+        return {"connections": found, "secure_connections": []}
+
+    def _all_statistics(self) -> Work[Body]:
+        connections = yield from self._connections(brief=True)
+        return self._statistics() | connections
 
     def _statistics(self) -> Body:
         return {
@@ -186,8 +199,23 @@ class Commands:
         return dict(zip(names, self._facts.clients.watch_summary(), strict=True))
 
 
-def _connections(facts: Facts, *, brief: bool) -> Body:
-    return {"connections": facts.clients.connections(brief=brief), "secure_connections": []}
+def _table(name: str, pairs: Iterator[tuple[Any, Any]]) -> Work[Body]:
+    found = {}
+    for key, value in pairs:
+        found[key] = value
+        if len(found) % PIECE == 0:
+            yield
+    return {name: found}
+
+
+def _gathered(items: Iterable[_Item]) -> Work[list[_Item]]:
+    """All of them, in pieces."""
+    found: list[_Item] = []
+    for item in items:
+        found.append(item)
+        if len(found) % PIECE == 0:
+            yield
+    return found
 
 
 def _failed(status: HTTPStatus, name: str, error: str) -> Response:

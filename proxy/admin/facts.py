@@ -185,6 +185,7 @@ class Facts:
             **{name: count - self._counted_before[name] for name, count in counted.items()},
             **_summary("readlatency", latency.recent(updates=False)),
             **_summary("updatelatency", latency.recent(updates=True)),
+            **_summary("jvm_pause_time_ms", subject.pauses),
             **self._own(),
         }
 
@@ -245,7 +246,8 @@ class Facts:
 
 
 def _open_files() -> int:
-    return len(os.listdir("/proc/self/fd"))
+    # Since Linux 6.2 that is the size of the directory; to list 50,000 of them takes 20 ms.
+    return os.stat("/proc/self/fd").st_size or len(os.listdir("/proc/self/fd"))
 
 
 def _summary(name: str, histogram: Histogram) -> dict[str, int | float]:

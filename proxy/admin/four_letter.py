@@ -5,14 +5,18 @@ in `keeper_words`.
 """
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from collections.abc import Callable, Generator, Iterator, Mapping
+from typing import Any, TypeVar
 
 from proxy.admin.environment import VERSION, environment
 from proxy.admin.facts import STATE, Facts
 from proxy.admin.keeper_words import KeeperWords
+from proxy.admin.subject import ClientConnection
 from proxy.admin.words import KNOWN
+from proxy.state.pieces import Result, Work
 from proxy.state.sessions import session_text
+
+_Item = TypeVar("_Item")
 
 # What ZooKeeper says when it is up but has no quorum (AbstractFourLetterCommand).
 NOT_SERVING = "This ZooKeeper instance is not currently serving requests\n"
@@ -162,18 +166,13 @@ class FourLetterWords:
     def _dump(self) -> Iterator[str]:
         clients = self._facts.clients
         yield "SessionTracker dump:\n"
-        sessions = {due: list(map(session_text, found)) for due, found in clients.session_expiry().items()}
-        yield from _sets("Session", sessions)
+        yield from _sets("Session", (yield from _awaited(clients.session_expiry())), session_text)
         yield f"ephemeral nodes dump:\nSessions with Ephemerals ({clients.owners}):\n"
         for session, paths in clients.ephemerals():
             yield f"{session_text(session)}:\n"
             yield from (f"\t{path}\n" for path in paths)
         yield "Connections dump:\n"
-        connections = {
-            due: [f"ip: /{one.address}:{one.port} sessionId: {session_text(one.session_id)}" for one in found]
-            for due, found in clients.connection_expiry().items()
-        }
-        yield from _sets("Connections", connections)
+        yield from _sets("Connections", (yield from _awaited(clients.connection_expiry())), _address)
 
     def _wchs(self) -> Iterator[str]:
         connections, paths, watches = self._facts.clients.watch_summary()
@@ -213,13 +212,29 @@ def _details(info: Mapping[str, Any]) -> str:
     ).format(**info, sid=session_text(info["session_id"]), xid=xid, zxid=zxid)
 
 
-def _sets(what: str, sets: Mapping[int, list[str]]) -> Iterator[str]:
+def _address(connection: ClientConnection) -> str:
+    session = session_text(connection.session_id)
+    return f"ip: /{connection.address}:{connection.port} sessionId: {session}"
+
+
+def _awaited(work: Work[Result]) -> Generator[str, None, Result]:
+    """Do some work that comes before a line, in pieces: each is a piece of text without a character."""
+    while True:
+        try:
+            next(work)
+        except StopIteration as end:
+            result: Result = end.value
+            return result
+        yield ""
+
+
+def _sets(what: str, sets: Mapping[int, list[_Item]], text: Callable[[_Item], str]) -> Iterator[str]:
     """ExpiryQueue.dump: what expires when; the keys are milliseconds of the monotonic clock."""
     yield f"{what} Sets ({len(sets)})/({sum(map(len, sets.values()))}):\n"
     offset = time.time() - time.monotonic()
     for due, elements in sets.items():
         yield f"{len(elements)} expire at {_date(due / 1000 + offset)}:\n"
-        yield from (f"\t{element}\n" for element in elements)
+        yield from (f"\t{text(element)}\n" for element in elements)
 
 
 def _date(seconds: float) -> str:

@@ -1,27 +1,33 @@
 """The admin HTTP server: ZooKeeper's /commands, /ready and /live for orchestrators, /metrics for Prometheus.
 
 Runs in the proxy's event loop, on its own port. `commands` and `prometheus` decide what is answered; this
-file has only routes, statuses and JSON. The console (`proxy.console`) is an application of its own.
+file has only routes and statuses. Long answers are made and sent in slices. The console (`proxy.console`) is
+an application of its own.
 """
 
-import json
+import asyncio
 import logging
 import socket
 import ssl
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 
 from aiohttp import web
 
 from proxy.admin.commands import Commands, Response
 from proxy.admin.facts import STATE, Facts
+from proxy.admin.json_text import encoding
 from proxy.admin.prometheus import CONTENT_TYPE, Exposition
+from proxy.state.pieces import whole
+from proxy.support.slices import in_slices
 
 log = logging.getLogger(__name__)
 
 _IDLE_TIMEOUT = 30.0  # seconds, as admin.idleTimeout
 _CLOSE_TIMEOUT = 1.0  # seconds for requests under way when the server stops
 _JSON = "application/json"
+_AT_ONCE = 8  # parts of an answer that are sent in one go
 
 _Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -76,17 +82,20 @@ class AdminServer:
         """JettyAdminServer's answer where no command is named."""
         return _html(self._commands.primary_names, "commands/")
 
-    async def _command(self, request: web.Request) -> web.Response:
+    async def _command(self, request: web.Request) -> web.StreamResponse:
         arguments = {name: request.query.getall(name)[0] for name in request.query}
         method = "GET" if request.method == "HEAD" else request.method
-        response = self._commands.run(
-            method,
-            request.match_info["name"],
-            arguments,
-            request.headers.get("Authorization"),
-            request.remote or "",
+        status, body = await in_slices(
+            self._commands.run(
+                method,
+                request.match_info["name"],
+                arguments,
+                request.headers.get("Authorization"),
+                request.remote or "",
+            )
         )
-        return _json(response)
+        parts = await in_slices(encoding(body))
+        return _whole(status, parts) if len(parts) <= _AT_ONCE else await _in_parts(request, status, parts)
 
     async def _live(self, _: web.Request) -> web.Response:
         """A process that answers is alive: an unreachable etcd is no reason to restart the proxy."""
@@ -130,9 +139,26 @@ async def _guarded(request: web.Request, handler: _Handler) -> web.StreamRespons
 
 
 def _json(response: Response) -> web.Response:
-    """As Jackson writes it with INDENT_OUTPUT, so that it can be compared by eye."""
-    text = json.dumps(response.body, indent=2, separators=(",", " : "))
-    return web.Response(status=response.status, text=text, content_type=_JSON)
+    return _whole(response.status, whole(encoding(response.body)))
+
+
+def _whole(status: int, parts: Sequence[bytes]) -> web.Response:
+    return web.Response(status=status, body=b"".join(parts), content_type=_JSON, charset="utf-8")
+
+
+async def _in_parts(request: web.Request, status: int, parts: Sequence[bytes]) -> web.StreamResponse:
+    """JSON that is too long to be sent at a stretch. The client may go meanwhile."""
+    response = web.StreamResponse(status=status)
+    response.content_type = _JSON
+    response.charset = "utf-8"
+    response.content_length = sum(map(len, parts))
+    await response.prepare(request)
+    with suppress(ConnectionError):
+        for part in parts if request.method != "HEAD" else ():
+            await response.write(part)
+            await asyncio.sleep(0)  # `write` waits only for a client that reads slowly
+        await response.write_eof()
+    return response
 
 
 def _html(names: list[str], folder: str) -> web.Response:

@@ -100,11 +100,13 @@ def _of_zookeeper(facts: Facts, subject: Subject) -> Iterator[Metric]:
         yield GaugeMetricFamily(name, text, float(values[name]))
     for name, text in _COUNTERS.items():
         yield UnknownMetricFamily(name, text, float(values[name]))
-    for name, updates in (("readlatency", False), ("updatelatency", True)):
-        histogram = subject.latency.total(updates=updates)
-        summary = SummaryMetricFamily(
-            name, "ms from a request to its answer, by the ends of doubling buckets"
-        )
+    latency = "ms from a request to its answer, by the ends of doubling buckets"
+    for name, text, histogram in (
+        ("readlatency", latency, subject.latency.total(updates=False)),
+        ("updatelatency", latency, subject.latency.total(updates=True)),
+        ("jvm_pause_time_ms", "ms by which the event loop was late, as below", subject.pauses),
+    ):
+        summary = SummaryMetricFamily(name, text)
         for quantile in _QUANTILES:
             value = histogram.quantile(quantile) / MILLISECOND
             summary.add_sample(name, {"quantile": str(quantile)}, value)
@@ -113,6 +115,11 @@ def _of_zookeeper(facts: Facts, subject: Subject) -> Iterator[Metric]:
 
 
 def _of_process(subject: Subject) -> Iterator[Metric]:
+    delays = HistogramMetricFamily(
+        "zketcd_loop_delay_seconds", "how late the event loop was, looked at ten times a second"
+    )
+    _add_times(delays, [], subject.pauses)
+    yield delays
     used = resource.getrusage(resource.RUSAGE_SELF)
     yield CounterMetricFamily("process_cpu_seconds", "CPU time", used.ru_utime + used.ru_stime)
     yield GaugeMetricFamily("process_resident_memory_bytes", "memory in use", _resident_bytes())

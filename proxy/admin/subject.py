@@ -18,7 +18,7 @@ from proxy.state.auth.scheme import Identities
 from proxy.state.machine import Machine
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
-from proxy.support.latency import ConnectionLatency, Latency
+from proxy.support.latency import ConnectionLatency, Histogram, Latency
 from schema.record import TreeRecord
 
 
@@ -194,6 +194,7 @@ class Subject(Protocol):
     watches: WatchTable
     latency: Latency
     counters: Counters
+    pauses: Histogram  # how late the event loop was, looked at ten times a second
 
     @property
     def log(self) -> LogFacts:

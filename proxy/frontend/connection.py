@@ -36,12 +36,12 @@ from proxy.state.auth.x509 import subject_name
 from proxy.state.ops import reads_alone
 from proxy.state.sessions import session_text
 from proxy.support.latency import ConnectionLatency
+from proxy.support.slices import SLICE
 
 log = logging.getLogger(__name__)
 
 # Watches of a connection that is gone, which are removed in one turn of the loop: some milliseconds.
-_DROPPED = 8192
-_SLICE = 10_000_000  # nanoseconds that an answer to a four-letter word may hold the loop
+_DROPPED = 4096
 _LINES = 256  # of such an answer between two looks at the clock
 # Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
 _SESSIONLESS_TIMEOUT = 10
@@ -212,6 +212,8 @@ class Connection(asyncio.Protocol):
             self.session.connection = None
         self._weigh()
         self._services.gone(self)
+        self._order.let_go()
+        self._negotiation = None
 
     def _drop_watches(self) -> None:
         if not self._services.reading.watches.drop(self, _DROPPED):
@@ -564,7 +566,7 @@ class Connection(asyncio.Protocol):
 
     def _say(self, lines: Iterator[str], said: list[str]) -> None:
         """Send the answer to a four-letter word and close. A long one is made in slices."""
-        deadline = perf_counter_ns() + _SLICE
+        deadline = perf_counter_ns() + int(SLICE * 1e9)
         while not self._outbound.ended:
             some = list(islice(lines, _LINES))
             if not some:

@@ -8,7 +8,8 @@ from collections import deque
 from time import perf_counter
 from typing import Protocol
 
-_SLICE = 0.01  # seconds that flushing may hold the loop
+from proxy.support.slices import SLICE
+
 _SOME = 64  # connections between two looks at the clock
 
 
@@ -22,7 +23,7 @@ class Flushed(Protocol):
 class FlushQueue:
     """Connections that wait for the end of this turn of the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, slice_seconds: float = _SLICE) -> None:
+    def __init__(self, loop: asyncio.AbstractEventLoop, slice_seconds: float = SLICE) -> None:
         self._loop = loop
         self._slice = slice_seconds
         self._waiting: deque[Flushed] = deque()

@@ -11,9 +11,9 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol
 
-log = logging.getLogger(__name__)
+from proxy.support.slices import SLICE
 
-_SLICE = 0.01  # seconds that a long read may hold the loop
+log = logging.getLogger(__name__)
 
 
 class Reader(Protocol):
@@ -41,7 +41,7 @@ class LongReads:
         hold: Callable[[], None],
         release: Callable[[], None],
         when_whole: Callable[[Callable[[], None]], None],
-        slice_seconds: float = _SLICE,
+        slice_seconds: float = SLICE,
     ) -> None:
         """`hold` and `release` let the state stay as it is from one to the other.
 

@@ -18,6 +18,7 @@ Refused  a write that cannot be decoded; its error waits for its turn
 """
 
 import logging
+import weakref
 from collections import deque
 from collections.abc import Callable, Collection
 from itertools import islice
@@ -478,6 +479,16 @@ class Order:
         self._unauthenticated.clear()
         self._in_log = self.count = self.size = 0
 
+    def let_go(self) -> None:
+        """The connection is gone, after `stop`: what is left here refers to it only weakly.
+
+        So both are freed when the last outcome is here. The garbage collector would never find those that
+        have lived for long (proxy.__main__.collect_rarely).
+        """
+        self._owner = weakref.proxy(self._owner)
+        self._done = self._admits = None
+        self._touch = self._begin_long_read = _nothing
+
     # -- answering -----------------------------------------------------------------------------------------
 
     def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
@@ -858,6 +869,10 @@ class Order:
             self._unsent = 0
         if self._answered.counts:  # not for one that only had watch events: there may be very many
             self._answered.note(self._machine.zxid)
+
+
+def _nothing(*_: object) -> None:
+    """There is nobody any more to tell it."""
 
 
 def sasl_token(packet: bytes, body: int) -> bytes | None:

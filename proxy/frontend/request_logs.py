@@ -4,6 +4,7 @@ A server with neither has none of this, and its requests pay nothing for it.
 """
 
 import logging
+import weakref
 from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple, Protocol
 
@@ -135,13 +136,15 @@ class _SlowLatency(ConnectionLatency):
 
     def __init__(self, server: Latency, client: Client, logs: RequestLogs) -> None:
         super().__init__(server)
-        self._client = client
+        self._client = weakref.ref(client)  # whose own this is
         self._logs = logs
 
     def note(self, opcode: int, count: int, xid: int, zxid: int, started: int, now: int) -> None:
         """As the base class."""
         super().note(opcode, count, xid, zxid, started, now)
-        self._logs.read(self._client, opcode, count, now - started)
+        client = self._client()
+        if client is not None:
+            self._logs.read(client, opcode, count, now - started)
 
 
 def _described(opcode: int, fields: Any) -> str:

@@ -5,6 +5,7 @@ once for each packet; a request that it does not want then goes the way of all r
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, NamedTuple, Protocol
 
@@ -179,6 +180,15 @@ class Traces:
         )
 
 
+@dataclass
+class _Gone:
+    """A connection that was."""
+
+    session_id: int
+    address: str
+    port: int
+
+
 class TracedOrder(Order):
     """The requests of one client, of which some are traced."""
 
@@ -186,6 +196,12 @@ class TracedOrder(Order):
         self._traces = traces
         self._client: Address = owner
         super().__init__(owner, *rest)
+
+    def let_go(self) -> None:
+        """As the base class. Outcomes that are still to come are traced as well."""
+        super().let_go()
+        client = self._client
+        self._client = _Gone(client.session_id, client.address, client.port)
 
     def _write(self, xid: int, opcode: int, packet: bytes, received: int) -> Write | Refused:
         made = super()._write(xid, opcode, packet, received)

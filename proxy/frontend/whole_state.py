@@ -10,7 +10,7 @@ from collections.abc import Callable
 from time import perf_counter
 from typing import Protocol
 
-_SLICE = 0.01  # seconds that clients may be let in at a stretch
+from proxy.support.slices import SLICE
 
 
 class State(Protocol):
@@ -50,7 +50,7 @@ class WholeStateQueue:
         if self._state.midway:
             self._when_whole(self._try)  # with the next one already
             return
-        deadline = perf_counter() + _SLICE
+        deadline = perf_counter() + SLICE
         try:
             while self._waiting:
                 self._waiting.popleft().state_is_whole()

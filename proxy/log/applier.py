@@ -10,7 +10,7 @@ meanwhile the machine is `midway`, and clients are served only what the request 
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Generator, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterable, Iterator, Sequence
 from time import perf_counter, time_ns
 from typing import Protocol
 
@@ -22,17 +22,19 @@ from proxy.log.pending import Pending
 from proxy.log.record import TreeNotServable, unreadable
 from proxy.log.stats import Stats
 from proxy.log.translator import Sent, Translator
+from proxy.state.difference import Difference, moving_sessions
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
-from proxy.state.outcome import DONE, Outcome, SessionChange
-from proxy.state.pieces import Unfinished, Work
+from proxy.state.outcome import Outcome, SessionChange
+from proxy.state.pieces import Result, Unfinished, Work
+from proxy.state.tree import dropping
 from proxy.state.watches import TreeEvent, WatchTable
+from proxy.support.slices import SLICE
 from schema.entry import Entry, Request, decode_entry
 from schema.errors import BadValue
 
 log = logging.getLogger(__name__)
 
-_SLICE = 0.01  # seconds that applying may hold the loop
 _FIRED = 64  # events of one request between two looks at the clock
 
 Membership = ProxyCame | ProxyGone | RecordChanged
@@ -71,7 +73,7 @@ class Applier:
         translator: Translator,
         effects: Effects,
         stats: Stats,
-        slice_seconds: float = _SLICE,
+        slice_seconds: float = SLICE,
     ) -> None:
         self._machine = machine
         machine.in_pieces = True
@@ -148,20 +150,16 @@ class Applier:
             self._drained.append(waiting)
             await waiting
 
-    def become(self, loaded: Machine) -> None:
+    async def become(self, loaded: Machine, then: Callable[[], None]) -> None:
         """Take over a state that was loaded; to be called with nothing left to apply.
 
         Watches fire for what differs. Requests of our own that the loaded state holds lose their answers.
+        `then` is called before any client can read the new state.
         """
         assert self._work is None, "a state is loaded while entries are being applied"
-        machine = self._machine
-        machine.watched = bool(self._watches)
-        machine.become(loaded)
-        self._stats.reloads += 1
-        zxid = machine.zxid
-        self._tell(zxid)
-        for pending, error in self._translator.skipped(machine.applied.get(self.own, 0)):
-            self.answer(pending, zxid, error)
+        self._work = self._becoming(loaded, then)
+        self._go_on()
+        await self.drained()
 
     def answer(self, pending: Pending, zxid: int, error: int, body: bytes = b"") -> None:
         """Tell a request its outcome."""
@@ -218,6 +216,35 @@ class Applier:
             if perf_counter() >= self._deadline and backlog:
                 yield
 
+    def _becoming(self, loaded: Machine, then: Callable[[], None]) -> Iterator[None]:
+        """Clients read the former state until the two are compared, and nothing while they are told."""
+        machine = self._machine
+        moved = yield from self._in_slices(moving_sessions(machine.sessions, loaded.sessions))
+        difference = Difference(machine.tree.nodes, loaded.tree.nodes)
+        if self._watches:
+            yield from self._in_slices(difference.finding())
+        former = machine.tree.nodes
+        machine.replace(loaded)
+        self._stats.reloads += 1
+        zxid = machine.zxid
+        machine.midway = True
+        machine.begin_events()
+        yield from self._in_slices(self._firing(difference.events(), zxid))
+        for change in moved:
+            self._session_changed(change)
+            if perf_counter() >= self._deadline:
+                yield
+        for pending, error in self._translator.skipped(machine.applied.get(self.own, 0)):
+            self.answer(pending, zxid, error)
+            if perf_counter() >= self._deadline:
+                yield
+        then()
+        machine.end_events()
+        self._be_whole()
+        del difference, loaded
+        yield from self._in_slices(dropping(former))
+        yield from self._run()
+
     def _begin(self, item: Apply, clock: int, rules: int, checkpoint: int, digest: int) -> None:
         disagreement = self._machine.begin(item.incarnation, item.number, clock, rules, checkpoint, digest)
         self.clock = clock
@@ -257,8 +284,13 @@ class Applier:
                 execute(request)
             except Unfinished as long:
                 yield from self._at_length(long.work)
-            if events or changes or warnings:
-                self._tell(machine.zxid)
+            if events:
+                many = self._fire(events, machine.zxid)
+                if many is not None:
+                    yield from self._telling_many(many)
+                events.clear()
+            if changes or warnings:
+                self._tell()
             if perf_counter() >= self._deadline:
                 yield
                 machine.watched = bool(self._watches)
@@ -298,14 +330,16 @@ class Applier:
                 error, body = yield from self._at_length(long.work)
             zxid = machine.zxid
             if events:
-                self._fire(events, zxid)
+                many = self._fire(events, zxid)
+                if many is not None:
+                    yield from self._telling_many(many)
                 events.clear()
             try:
                 pending.done(pending, zxid, error, body)
             except Exception:
                 log.exception("cannot make the reply to a request of session 0x%x", pending.session_id)
             if changes or warnings:
-                self._tell(zxid)
+                self._tell()
             if perf_counter() >= self._deadline:
                 yield
         self._end(item, len(sent.requests) if kept is None else sum(kept))
@@ -315,31 +349,46 @@ class Applier:
         """A request that takes long, and its events. The slice ends with it: others have waited."""
         machine = self._machine
         machine.midway = True
-        outcome: Outcome = DONE
-        while True:
-            try:
-                next(work)
-            except StopIteration as end:
-                outcome = Outcome(*end.value)
-                break
-            if perf_counter() >= self._deadline:
-                yield
+        outcome = Outcome(*(yield from self._in_slices(work)))
         events = machine.events
         if events:
             # A client that got one of them must not get a reply with the state, or zxid, from before it.
             machine.begin_events()
-        for start in range(0, len(events), _FIRED):
-            self._fire(events[start : start + _FIRED], machine.next_zxid)
-            if perf_counter() >= self._deadline:
-                yield
+        yield from self._in_slices(self._firing(events, machine.next_zxid))
         events.clear()
         machine.publish_zxid()
-        machine.midway = False
+        self._be_whole()
+        return outcome
+
+    def _telling_many(self, work: Work[None]) -> Iterator[None]:
+        """The events of a short request for very many clients: nobody reads meanwhile.
+
+        Some of them would see the change before its event, others be told an older zxid after it.
+        """
+        self._machine.midway = True
+        self._machine.begin_events()
+        yield from self._in_slices(work)
+        self._machine.end_events()
+        self._be_whole()
+
+    def _be_whole(self) -> None:
+        """Nothing is half done any more. The slice ends."""
+        self._machine.midway = False
         self._deadline = 0.0
         waiting, self._when_whole = self._when_whole, []
         for callback in waiting:
             asyncio.get_running_loop().call_soon(callback)
-        return outcome
+
+    def _in_slices(self, work: Work[Result]) -> Generator[None, None, Result]:
+        """Do all of it, with a yield at the end of each slice."""
+        while True:
+            try:
+                next(work)
+            except StopIteration as end:
+                result: Result = end.value
+                return result
+            if perf_counter() >= self._deadline:
+                yield
 
     def _strange(self, item: Apply, sent: Sent) -> Iterator[None]:
         """What is in the log under our number is nothing that we sent: somebody else wrote there."""
@@ -359,12 +408,8 @@ class Applier:
                 self.answer(pending, self._machine.zxid, error)
         self._effects.appended()
 
-    def _tell(self, zxid: int) -> None:
-        """Watch events, then changes of sessions, and quotas that are exceeded."""
-        events = self._machine.events
-        if events:
-            self._fire(events, zxid)
-            events.clear()
+    def _tell(self) -> None:
+        """Quotas that are exceeded, and changes of sessions."""
         warnings = self._machine.warnings
         if warnings:
             for path, what in warnings:
@@ -375,15 +420,45 @@ class Applier:
             changed = list(changes)
             changes.clear()
             for change in changed:
-                try:
-                    self._effects.session_changed(change)
-                except Exception:
-                    log.exception("cannot process a change of session 0x%x", change.session_id)
+                self._session_changed(change)
 
-    def _fire(self, events: Sequence[TreeEvent], zxid: int) -> None:
+    def _session_changed(self, change: SessionChange) -> None:
+        try:
+            self._effects.session_changed(change)
+        except Exception:
+            log.exception("cannot process a change of session 0x%x", change.session_id)
+
+    def _fire(self, events: Sequence[TreeEvent], zxid: int) -> Work[None] | None:
+        """Notify whoever watches; where there are very many, by the work that is returned then."""
         fire = self._watches.fire
-        for event in events:
+        for place, event in enumerate(events):
             try:
-                fire(event, zxid)
+                many = fire(event, zxid)
             except Exception:
                 log.exception("watches of %s could not be fired", event.path)
+                continue
+            if many is not None:
+                return self._firing(events[place + 1 :], zxid, many)
+        return None
+
+    def _firing(self, events: Iterable[TreeEvent], zxid: int, many: Work[None] | None = None) -> Work[None]:
+        """The same in pieces, after what is left of an event before."""
+        if many is not None:
+            yield from self._safely(many)
+        fire = self._watches.fire
+        for count, event in enumerate(events, 1):
+            try:
+                many = fire(event, zxid)
+            except Exception:
+                log.exception("watches of %s could not be fired", event.path)
+                continue
+            if many is not None:
+                yield from self._safely(many)
+            if count % _FIRED == 0:
+                yield
+
+    def _safely(self, firing: Work[None]) -> Work[None]:
+        try:
+            yield from firing
+        except Exception:
+            log.exception("watches could not be fired")

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from proxy.etcd.model import PUT, Event, EventKeyValue, KeyValue
+from proxy.state.pieces import PIECE, Work, sorting, whole
 from schema.errors import ForeignKey
 from schema.keys import Keyspace, Kind
 
@@ -135,6 +136,19 @@ class Follower:
         given to `restart`; those above `revision` are left out, since the watch brings them. `proxies` and
         `record` are all there were.
         """
+        return whole(self.catching_up(revision, entries, proxies, record))
+
+    def catching_up(
+        self,
+        revision: int,
+        entries: Iterable[KeyValue],
+        proxies: Iterable[KeyValue],
+        record: KeyValue | None,
+    ) -> Work[list[Item]]:
+        """As `catch_up`, in pieces, since after an outage there can be very many entries.
+
+        Nothing else may be taken in meanwhile.
+        """
         items: list[Item] = []
         there: set[str] = set()
         for pair in sorted(proxies, key=lambda pair: pair.create_revision):
@@ -145,11 +159,14 @@ class Follower:
             there.add(incarnation)
             if self._living.get(incarnation) != pair.create_revision:
                 self._came(items, incarnation, pair)
-        found = [pair for pair in entries if pair.mod_revision <= revision]
-        found.sort(key=lambda pair: pair.mod_revision)
-        for pair in found:
+        found = yield from sorting(entries, revision_of)
+        for count, pair in enumerate(found, 1):
+            if pair.mod_revision > revision:
+                break
             _, incarnation, number = self._parse(pair.key)
             self._entry(items, pair.mod_revision, incarnation, number, pair.value)
+            if count % PIECE == 0:
+                yield
         # A proxy's entries all come before the deletion of its key, wherever that was.
         missing = [
             name
@@ -194,3 +211,8 @@ class Follower:
         self._expected.pop(incarnation, None)
         self._waiting.pop(incarnation, None)
         items.append(ProxyGone(incarnation, revision))
+
+
+def revision_of(pair: KeyValue) -> int:
+    """By what entries are put in order."""
+    return pair.mod_revision

@@ -262,7 +262,7 @@ class Log:
         )
         self.machine.become(loaded.machine)
         self.machine.session_changes.clear()
-        self._applier.feed(self._stream.begin(loaded))
+        self._applier.feed(await self._stream.begin(loaded))
         if loaded.cluster_id != self.machine.cluster_id:
             log.warning("this tree was restored into another etcd cluster; zxids continue in a new epoch")
             self._new_epoch(loaded.cluster_id, self.machine.zxid)
@@ -389,10 +389,14 @@ class Log:
     async def replace(self, machine: Machine, *, restored: bool) -> None:
         """Go on with a state that was loaded anew."""
         await self._applier.drained()
-        own = self._applier.own
         zxid = self.machine.zxid
-        self._applier.become(machine)
-        log.info("the state was loaded anew: zxid 0x%x in place of 0x%x", self.machine.zxid, zxid)
+        await self._applier.become(machine, lambda: self._replaced(zxid, restored=restored))
+
+    def _replaced(self, zxid: int, *, restored: bool) -> None:
+        """The state is another one. `zxid`: what clients have seen of the former one."""
+        machine = self.machine
+        own = self._applier.own
+        log.info("the state was loaded anew: zxid 0x%x in place of 0x%x", machine.zxid, zxid)
         self._wrong = False
         if restored or (own not in machine.applied and not self._follower.knows(own)):
             # Nobody can tell which of our requests count: the state has forgotten this incarnation, or is of

@@ -15,11 +15,10 @@ from proxy.log.record import TreeNotServable, unknown_level, unreadable
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.pieces import Unfinished
+from proxy.support.slices import SLICE, in_slices
 from schema.entry import Entry, Request, decode_entry
 from schema.errors import BadValue, ForeignKey
 from schema.keys import Keyspace
-
-_SLICE = 0.01  # seconds that a replay may hold the loop
 
 
 class Place(NamedTuple):
@@ -66,8 +65,9 @@ class Replay:
 
         Raises TreeNotServable for an entry that this release cannot apply.
         """
-        items = self._follower.catch_up(upto, self._caught.entries, self._caught.proxies, None)
-        deadline = time.monotonic() + _SLICE
+        caught = self._caught
+        items = await in_slices(self._follower.catching_up(upto, caught.entries, caught.proxies, None))
+        deadline = time.monotonic() + SLICE
         self._machine.in_pieces = self._execute is None
         try:
             for item in items:
@@ -102,7 +102,7 @@ class Replay:
                 for _ in long.work:
                     if time.monotonic() > deadline:
                         await asyncio.sleep(0)
-                        deadline = time.monotonic() + _SLICE
+                        deadline = time.monotonic() + SLICE
                 machine.publish_zxid()
             except UnknownLevel as error:
                 raise TreeNotServable(
@@ -110,7 +110,7 @@ class Replay:
                 ) from error
             if time.monotonic() > deadline:
                 await asyncio.sleep(0)
-                deadline = time.monotonic() + _SLICE
+                deadline = time.monotonic() + SLICE
         machine.end()
         self.bytes += len(item.value)
         self.requests += len(entry.requests)

@@ -17,6 +17,7 @@ from proxy.log.follower import Follower, Item, RecordChanged
 from proxy.log.record import TIMEOUT, TreeNotServable, no_longer_servable
 from proxy.log.start import Loaded
 from proxy.state.machine import Machine
+from proxy.support.slices import in_slices
 from proxy.support.throttled_log import ThrottledLog
 from schema.errors import BadValue
 from schema.keys import Keyspace
@@ -81,14 +82,14 @@ class Stream:
         #: The last load could not use the current snapshot.
         self.fell_back = False
 
-    def begin(self, loaded: Loaded) -> list[Item]:
+    async def begin(self, loaded: Loaded) -> list[Item]:
         """Stand where a loaded state stands; the items that follow from the load. Before `run`."""
         self.cluster_id = loaded.cluster_id
         self.record = loaded.caught.record
         self.replayed = (loaded.log_bytes, loaded.log_requests)
         self.fell_back = loaded.fell_back
         self._follower.restart(loaded.machine.applied)
-        return self._take_in(loaded.caught)
+        return await self._take_in(loaded.caught)
 
     async def run(self) -> None:
         """Follow for ever. Raises TreeNotServable if what lies in etcd can no longer be served."""
@@ -158,7 +159,7 @@ class Stream:
                 log.error("etcd went back from revision %d to %d", follower.revision, caught.revision)
                 await self._reload()
             else:
-                self._deliver(self._take_in(caught))
+                self._deliver(await self._take_in(caught))
         except Truncated as error:
             log.warning("this proxy has fallen behind (%s): loading the tree anew", error)
             await self._reload()
@@ -179,13 +180,14 @@ class Stream:
             # Their keys' revisions are of another history: whoever is there comes anew.
             gone = [KeyValue(self._keys.proxy(name), b"", 0, revision, 0, 0) for name in follower.living]
             items += follower.feed([_Deletion(DELETE, pair) for pair in gone])
-        items += self.begin(loaded)
+        items += await self.begin(loaded)
         await self._consumer.replace(loaded.machine, restored=restored)
         self.reloads += 1
         self._deliver(items)
 
-    def _take_in(self, caught: Caught) -> list[Item]:
-        return self._follower.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair)
+    async def _take_in(self, caught: Caught) -> list[Item]:
+        work = self._follower.catching_up(caught.revision, caught.entries, caught.proxies, caught.pair)
+        return await in_slices(work)
 
     def _deliver(self, items: list[Item]) -> None:
         for item in items:

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from proxy.state import level
-from proxy.state.difference import moved_sessions, tree_events
+from proxy.state.difference import moving_sessions, tree_events
 from proxy.state.digest import Digest
 from proxy.state.digest import whole as whole_digest
 from proxy.state.followed import apply_followed
@@ -155,16 +155,19 @@ class Machine:
         return self.digest.settle(self.tree.nodes)
 
     def become(self, other: "Machine") -> None:
-        """Take over the state of a machine that was loaded aside; `events` are the difference.
+        """Take over the state of a machine that was loaded aside, and tell the difference as events."""
+        self.events.clear()
+        if self.watched:
+            self.events.extend(tree_events(self.tree.nodes, other.tree.nodes))
+        self.session_changes[:] = whole(moving_sessions(self.sessions, other.sessions))
+        self.replace(other)
+
+    def replace(self, other: "Machine") -> None:
+        """Take over the state of a machine that was loaded aside; what differs is for the caller to tell.
 
         `tree` and `sessions` stay the same objects, for those who read them.
         """
-        self.events.clear()
         self.warnings.clear()
-        if self.watched:
-            self.events.extend(tree_events(self.tree.nodes, other.tree.nodes))
-        self.session_changes.clear()
-        self.session_changes += moved_sessions(self.sessions, other.sessions)
         self.tree.become(other.tree)
         self.sessions.clear()
         self.sessions.update(other.sessions)
@@ -281,11 +284,15 @@ class Machine:
     # -- requests that take long -----------------------------------------------------------------------------
 
     def begin_events(self) -> None:
-        """The work of an `Unfinished` request is done: now its watch events are sent, with its zxid."""
+        """While `midway`: watch events are sent from now on; those of an `Unfinished` request with its zxid."""
         self._changing = None
 
+    def end_events(self) -> None:
+        """They are sent, of what was applied at a stretch: its zxid can be seen already."""
+        self._changing = ()
+
     def publish_zxid(self) -> None:
-        """Its watch events are sent: from now on clients may see its zxid."""
+        """The watch events of an `Unfinished` request are sent: from now on clients may see its zxid."""
         self.zxid = self._next_zxid
         self._changing = ()
 
@@ -361,6 +368,7 @@ class Machine:
     def _settling(self) -> Work[None]:
         if len(self.digest.touched) > PIECE:
             self._changing = frozenset(self.digest.touched)
+            yield
             yield from self.digest.settling(self.tree.nodes)
 
     def _fail_everywhere(self, request: Request, error: Exception) -> Outcome:

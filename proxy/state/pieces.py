@@ -7,10 +7,12 @@ turns are needed, `whole` does all of it at once.
 The form in pieces has the verb's form in -ing: `commit` and `committing`, `decode` and `decoding`.
 """
 
-from collections.abc import Generator
+from bisect import bisect
+from collections.abc import Callable, Generator, Iterable
 from typing import Any, TypeVar
 
 Result = TypeVar("Result")
+Item = TypeVar("Item")
 
 #: Some work in pieces, and what comes of it at the end.
 Work = Generator[None, None, Result]
@@ -21,6 +23,10 @@ PIECE = 512
 AT_ONCE = 1024
 #: Requests of more bytes than this are done in pieces, where they consist of parts.
 AT_ONCE_BYTES = 32 << 10
+
+# Items that are sorted at a stretch, and by how many values others are divided: 1 to 2 ms.
+_SORTED = 2048
+_PIVOTS = 1024
 
 
 class Laborious(Exception):
@@ -43,3 +49,22 @@ def whole(work: Work[Result]) -> Result:
         except StopIteration as end:
             result: Result = end.value
             return result
+
+
+def sorting(items: Iterable[Item], key: Callable[[Item], Any]) -> Work[list[Item]]:
+    """As `sorted`, in pieces: what lies between two values of a sample is sorted by itself."""
+    unsorted = list(items)
+    if len(unsorted) <= _SORTED:
+        return sorted(unsorted, key=key)
+    pivots = sorted(map(key, unsorted[:: max(1, len(unsorted) // min(_PIVOTS, len(unsorted) // PIECE + 1))]))
+    yield
+    parts: list[list[Item]] = [[] for _ in range(len(pivots) + 1)]
+    for start in range(0, len(unsorted), _SORTED):
+        for item in unsorted[start : start + _SORTED]:
+            parts[bisect(pivots, key(item))].append(item)
+        yield
+    found: list[Item] = []
+    for part in parts:
+        found += sorted(part, key=key)
+        yield
+    return found

@@ -8,7 +8,7 @@ from schema.paths import ROOT
 
 # Nodes, and paths, between two yields: 1 ms.
 _WALKED = 1024
-_SCANNED = 4096
+_SCANNED = 2048
 # To find a node by its parent takes as long as to look at so many paths of the tree.
 _WALK_COSTS = 8
 

@@ -4,7 +4,7 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 
 from codec.jute import INT, Acl, pack_strings
-from proxy.state.pieces import Laborious, Work
+from proxy.state.pieces import PIECE, Laborious, Work
 from proxy.state.quotas import Quotas
 from schema.errors import BadValue
 from schema.paths import QUOTA, ROOT
@@ -88,6 +88,18 @@ def packing(strings: Sequence[str]) -> Work[bytes]:
         packed.append(pack_strings(strings[start : start + _PACKED])[INT.size :])
         yield
     return b"".join(packed)
+
+
+def dropping(nodes: dict[str, Node]) -> Work[None]:
+    """Let go of a tree that nobody uses any more, in pieces: to free a million nodes at once takes 0.3 s."""
+    while nodes:
+        for _ in range(min(PIECE, len(nodes))):
+            names = nodes.popitem()[1].children
+            while names and len(names) > PIECE:
+                for _ in range(PIECE):
+                    names.pop()
+                yield
+        yield
 
 
 class Tree:

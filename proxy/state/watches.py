@@ -3,24 +3,28 @@
 Watches by path, of the kinds and modes of ZooKeeper's DataTree: one-shot data watches (getData and
 exists) and child watches (getChildren); persistent ones, which are both and stay; recursive ones, which are
 data watches of a whole subtree and stay. A watcher is a connection; firing yields notifications, sending is
-not done here.
+not done here. Of a path with very many watchers it is done in pieces.
 
 ZooKeeper keeps two WatchManagers, for data and children, each with all modes. Here every mode has a table of
 its own, so that the plain case stays plain: a persistent watch always stands in both managers, a recursive
 one in that of data alone.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
-from itertools import chain
-from typing import NamedTuple, Protocol
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from itertools import chain, combinations
+from typing import NamedTuple, Protocol, TypeVar
 
 from codec.constants import EventType, WatcherType
 from codec.jute import Acl
+from proxy.state.pieces import AT_ONCE, PIECE, Work
 from schema.paths import ROOT, parent_of
 
 _ALL = 1 << 62  # more watches than there can be
 # The key of a null path, which ZooKeeper's tables hold like any other; no node has it, so it never fires.
 _NULL = "null"
+
+
+_Key = TypeVar("_Key")
 
 
 class TreeEvent(NamedTuple):
@@ -46,14 +50,19 @@ class Watcher(Protocol):
 class _Table:
     """Watches of one kind and mode, found by path and by watcher."""
 
-    __slots__ = ("by_path", "by_watcher")
+    __slots__ = ("_crowded", "by_path", "by_watcher")
 
-    def __init__(self) -> None:
+    def __init__(self, crowded: set[str]) -> None:
+        """`crowded`: gets the paths that have very many watchers."""
+        self._crowded = crowded
         self.by_path: dict[str, dict[Watcher, None]] = {}  # a dict keeps the order in which they were set
         self.by_watcher: dict[Watcher, set[str]] = {}
 
     def add(self, path: str, watcher: Watcher) -> None:
-        self.by_path.setdefault(path, {})[watcher] = None
+        watchers = self.by_path.setdefault(path, {})
+        watchers[watcher] = None
+        if len(watchers) > AT_ONCE:
+            self._crowded.add(path)
         self.by_watcher.setdefault(watcher, set()).add(path)
 
     def take(self, path: str) -> Collection[Watcher]:
@@ -66,6 +75,19 @@ class _Table:
             paths.discard(path)
             if not paths:
                 del self.by_watcher[watcher]
+        return watchers
+
+    def taking(self, path: str) -> Work[Collection[Watcher]]:
+        """As `take`, in pieces; watchers may go meanwhile."""
+        watchers = self.by_path.pop(path, {})
+        for count, watcher in enumerate(watchers, 1):
+            paths = self.by_watcher.get(watcher)
+            if paths is not None:
+                paths.discard(path)
+                if not paths:
+                    del self.by_watcher[watcher]
+            if count % PIECE == 0:
+                yield
         return watchers
 
     def remove(self, path: str, watcher: Watcher) -> bool:
@@ -89,10 +111,11 @@ class _Table:
             return most
         while paths and most:
             path = paths.pop()
-            watchers = self.by_path[path]
-            del watchers[watcher]
-            if not watchers:
-                del self.by_path[path]
+            watchers = self.by_path.get(path)
+            if watchers is not None:  # else its watches are being taken
+                del watchers[watcher]
+                if not watchers:
+                    del self.by_path[path]
             most -= 1
         if not paths:
             del self.by_watcher[watcher]
@@ -102,13 +125,14 @@ class _Table:
 class WatchTable:
     """All watches of one proxy."""
 
-    __slots__ = ("_all", "_by_type", "_some_last", "children", "data", "persistent", "recursive")
+    __slots__ = ("_all", "_by_type", "_crowded", "_some_last", "children", "data", "persistent", "recursive")
 
     def __init__(self) -> None:
-        self.data = _Table()
-        self.children = _Table()
-        self.persistent = _Table()
-        self.recursive = _Table()
+        self._crowded: set[str] = set()  # paths that have, or had, very many watchers
+        self.data = _Table(self._crowded)
+        self.children = _Table(self._crowded)
+        self.persistent = _Table(self._crowded)
+        self.recursive = _Table(self._crowded)
         self._some_last = False  # whether there is anything in the last two
         self._all = (self.data, self.children, self.persistent, self.recursive)
         self._by_type = {
@@ -147,24 +171,27 @@ class WatchTable:
         self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
         return most > 0
 
-    def fire(self, event: TreeEvent, zxid: int) -> None:
+    def fire(self, event: TreeEvent, zxid: int) -> Work[None] | None:
         """Notify the watchers of the change, in ZooKeeper's order (DataTree.createNode, deleteNode, setData).
 
-        A client that may not READ the node gets no event (3.9.3).
+        A client that may not READ the node gets no event (3.9.3). Very many watchers are notified only by
+        the work that is returned then; no watches may be set meanwhile.
         """
         kind, path, acl, parent_acl = event
+        if self._crowded and self._is_crowded(path):
+            return self._firing(event, zxid)
         some_last = self._some_last
         if kind == EventType.NODE_CHILDREN_CHANGED:  # all that is known after a load
             for watcher in self._take_children(path):
                 watcher.notify(kind, path, zxid, acl)
-            return
+            return None
         told = self.data.take(path)
         if some_last:
             told = self._with_lasting(path, told)
         for watcher in told:
             watcher.notify(kind, path, zxid, acl)
         if kind == EventType.NODE_DATA_CHANGED:
-            return
+            return None
         if kind == EventType.NODE_DELETED:
             for watcher in self._take_children(path):
                 if watcher not in told:
@@ -172,6 +199,33 @@ class WatchTable:
         parent = parent_of(path)
         for watcher in self._take_children(parent) if some_last else self.children.take(parent):
             watcher.notify(EventType.NODE_CHILDREN_CHANGED, parent, zxid, parent_acl)
+        return None
+
+    def _is_crowded(self, path: str) -> bool:
+        """Whether a change of this node may be told to very many."""
+        found = self._crowded.intersection(_upwards(path))
+        for step in found:
+            if all(len(table.by_path.get(step, ())) <= AT_ONCE for table in self._all):
+                self._crowded.discard(step)
+        return bool(found & self._crowded)
+
+    def _firing(self, event: TreeEvent, zxid: int) -> Work[None]:
+        """As `fire`, in pieces."""
+        kind, path, acl, parent_acl = event
+        if kind == EventType.NODE_CHILDREN_CHANGED:
+            yield from _notifying((yield from self._taking_children(path)), kind, path, zxid, acl)
+            return
+        told = self._with_lasting(path, (yield from self.data.taking(path)))
+        yield from _notifying(told, kind, path, zxid, acl)
+        if kind == EventType.NODE_DATA_CHANGED:
+            return
+        if kind == EventType.NODE_DELETED:
+            watchers = yield from self._taking_children(path)
+            others = [watcher for watcher in watchers if watcher not in told]
+            yield from _notifying(others, kind, path, zxid, acl)
+        parent = parent_of(path)
+        watchers = yield from self._taking_children(parent)
+        yield from _notifying(watchers, EventType.NODE_CHILDREN_CHANGED, parent, zxid, parent_acl)
 
     def _with_lasting(self, path: str, told: Collection[Watcher]) -> Collection[Watcher]:
         """Also the persistent watchers of a path, and the recursive ones of it and of all above it.
@@ -189,7 +243,13 @@ class WatchTable:
 
     def _take_children(self, path: str) -> Collection[Watcher]:
         """Whoever watches the children of a path; recursive watches do not."""
-        told = self.children.take(path)
+        return self._with_persistent(path, self.children.take(path))
+
+    def _taking_children(self, path: str) -> Work[Collection[Watcher]]:
+        """As `_take_children`, in pieces."""
+        return self._with_persistent(path, (yield from self.children.taking(path)))
+
+    def _with_persistent(self, path: str, told: Collection[Watcher]) -> Collection[Watcher]:
         lasting = self.persistent.by_path.get(path) if self._some_last else None
         return dict.fromkeys((*told, *lasting)) if lasting else told
 
@@ -198,9 +258,9 @@ class WatchTable:
     def counts(self) -> tuple[int, int, int]:
         """(connections that watch, paths watched, watches), as `wchs` reports them."""
         modes = self._data_modes()
-        watchers = set().union(*(table.by_watcher for table in modes))
-        paths = set().union(*(table.by_path for table in modes))
-        return len(watchers), len(paths), _pairs(modes)
+        watchers = _distinct([table.by_watcher for table in modes])
+        paths = _distinct([table.by_path for table in modes])
+        return watchers, paths, _pairs(modes)
 
     def total(self) -> int:
         """How many watches there are, of data and of children, as `mntr` reports it."""
@@ -214,31 +274,59 @@ class WatchTable:
         """The paths that each connection watches, as `wchc` lists them; watches may come and go meanwhile."""
         modes = self._data_modes()
         for watcher in dict.fromkeys(chain.from_iterable([table.by_watcher for table in modes])):
-            paths = set[str]().union(*(table.by_watcher.get(watcher, ()) for table in modes))
-            if paths:
-                yield watcher, paths
+            found = [paths for table in modes if (paths := table.by_watcher.get(watcher))]
+            if found:
+                yield watcher, found[0].union(*found[1:])
 
     def watchers_by_path(self) -> Iterator[tuple[str, Collection[Watcher]]]:
         """The connections that watch each path, as `wchp` lists them; watches may come and go meanwhile."""
         modes = self._data_modes()
         for path in dict.fromkeys(chain.from_iterable([table.by_path for table in modes])):
-            watchers = dict.fromkeys(chain.from_iterable([table.by_path.get(path, ()) for table in modes]))
-            if watchers:
-                yield path, watchers
+            found = [watchers for table in modes if (watchers := table.by_path.get(path))]
+            if found:
+                yield path, found[0] if len(found) == 1 else dict.fromkeys(chain.from_iterable(found))
 
     def _data_modes(self) -> tuple[_Table, ...]:
         """The tables that are parts of ZooKeeper's `dataWatches`."""
         return self.data, self.persistent, self.recursive
 
 
+def _notifying(
+    watchers: Collection[Watcher], kind: int, path: str, zxid: int, acl: Sequence[Acl]
+) -> Work[None]:
+    """Notify some after the others."""
+    for count, watcher in enumerate(list(watchers), 1):
+        watcher.notify(kind, path, zxid, acl)
+        if count % PIECE == 0:
+            yield
+
+
+def _distinct(tables: Sequence[Mapping[_Key, object]]) -> int:
+    """How many different keys the tables have together. Of all but the largest one each is looked at."""
+    largest, *others = sorted(tables, key=len, reverse=True)
+    more = {key for table in others for key in table if key not in largest}
+    return len(largest) + len(more)
+
+
 def _pairs(tables: Iterable[_Table]) -> int:
     """How many pairs of a connection and a path the tables hold together."""
-    used = [table for table in tables if table.by_watcher]
-    if len(used) == 1:
-        return sum(map(len, used[0].by_watcher.values()))
-    watchers = set().union(*(table.by_watcher for table in used))
+    held = [table.by_watcher for table in tables if table.by_watcher]
     return sum(
-        len(set().union(*(table.by_watcher.get(watcher, ()) for table in used))) for watcher in watchers
+        (-1) ** (size - 1) * _common(some)
+        for size in range(1, len(held) + 1)
+        for some in combinations(held, size)
+    )
+
+
+def _common(tables: Sequence[dict[Watcher, set[str]]]) -> int:
+    """How many pairs are in each of the tables; of each connection the fewest paths are looked through."""
+    smallest, *others = sorted(tables, key=len)
+    if not others:
+        return sum(map(len, smallest.values()))
+    return sum(
+        len(set.intersection(*sorted((table[watcher] for table in tables), key=len)))
+        for watcher in smallest
+        if all(watcher in table for table in others)
     )
 
 

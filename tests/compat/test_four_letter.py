@@ -46,7 +46,7 @@ TOLD_OF_SERVER_METRICS = {
     "zk_sessionless_connections_expired",
     *(
         f"zk_{figure}_{name}"
-        for name in ("readlatency", "updatelatency")
+        for name in ("readlatency", "updatelatency", "jvm_pause_time_ms")
         for figure in ("avg", "min", "max", "cnt", "sum", "p50", "p95", "p99", "p999")
     ),
 }

@@ -57,6 +57,7 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "audit-log": ("audit_log", "-", "-"),
     "log-format": ("log_format", "json", "json"),
     "slow-request-ms": ("slow_request", "250", 250),
+    "pause-warn-ms": ("pause_warn", "2000", 2000),
     "zoo-cfg": ("zoo_cfg zoo_cfg_ignored zoo_cfg_unknown", os.devnull, (os.devnull, (), ())),
     "console": ("console", "off", False),
     "console-users": ("console_users", __file__, __file__),

@@ -2,8 +2,10 @@
 
 import asyncio
 import contextlib
+import gc
 import struct
 import sys
+import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
@@ -25,6 +27,7 @@ from proxy.server import Server
 from schema.keys import Keyspace
 from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy import packets
+from tests.proxy.log.proxies import until
 from tests.proxy.packets import ConnectReply, Reply
 
 KEYS = Keyspace("/zketcd")
@@ -376,3 +379,24 @@ def test_files_for_etcd_that_cannot_be_used_are_bad_usage(
         assert main() == 2
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith(f"zketcd: the CA of etcd {empty}: ")
+
+
+@pytest.mark.parametrize("slow_request", [0, 60_000])
+async def test_a_connection_that_is_gone_is_freed_without_the_garbage_collector(slow_request: int) -> None:
+    """The collector looks only at young objects: what is old and refers to itself would stay for ever."""
+    async with serving(FakeEtcd(), slow_request=slow_request) as server:
+        client = await Client.connected(server, timeout_ms=400)
+        (connection,) = server.connections
+        gone = weakref.ref(connection)
+        del connection
+        client.send(
+            packets.create(1, "/a"), packets.get(2, "/a", watch=True), packets.create(3, "/e", flags=1)
+        )
+        for _ in range(3):
+            await client.reply()
+        gc.disable()
+        try:
+            await client.close()
+            await until(lambda: gone() is None)
+        finally:
+            gc.enable()

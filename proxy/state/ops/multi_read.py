@@ -48,7 +48,9 @@ def _reading_many(
 ) -> Work[bytes]:
     body = Body()
     parts = yield from _read(frame, position)
-    for count, (opcode, path) in enumerate(parts, 1):
+    parts.reverse()
+    for count in range(1, len(parts) + 1):
+        opcode, path = parts.pop()  # what is answered is let go at once: all of it at the end takes long
         operation = _PARTS.get(opcode)
         if operation is None or path is None:
             # A multi of writes, or a null path: ZooKeeper fails, but sends the results so far.

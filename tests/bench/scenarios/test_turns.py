@@ -18,6 +18,7 @@ _CLOCKS = (
     ("proxy.frontend.long_reads", "perf_counter", 1e-9),
     ("proxy.frontend.flush_queue", "perf_counter", 1e-9),
     ("proxy.frontend.connection", "perf_counter_ns", 1),
+    ("proxy.support.slices", "perf_counter", 1e-9),
 )
 _LOOK = 3_000_000  # nanoseconds
 # Calls in one turn: four pieces of 512 parts, nodes or watches, or of 4,096 paths, with some calls for each.
@@ -30,7 +31,11 @@ _SIZES = {
     "all-children": 50_000,
     "quota": 50_000,
     "fan-out": 500,
+    "loaded": 20_000,
+    "caught-up": 20_000,
 }
+# One packet, which is decoded and checked at a stretch (docs/operating.md).
+_UNDIVIDED = {"acl"}
 _PREPARED = 6_000  # of whatever takes long to prepare
 
 
@@ -53,7 +58,7 @@ def _longest(name: str) -> int:
     return turns.found(name, size / WORKS[name][1], counting=True).longest
 
 
-@pytest.mark.parametrize("name", WORKS)
+@pytest.mark.parametrize("name", [name for name in WORKS if name not in _UNDIVIDED])
 def test_no_turn_is_long(name: str) -> None:
     assert 0 < _longest(name) <= _MOST
 
@@ -65,6 +70,6 @@ def _all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("_all_at_once")
-@pytest.mark.parametrize("name", ["checks", "set-watches", "quota"])
+@pytest.mark.parametrize("name", ["checks", "set-watches", "quota", "caught-up", "loaded"])
 def test_that_is_seen_where_nothing_is_done_in_pieces(name: str) -> None:
     assert _longest(name) > 2 * _MOST

@@ -17,7 +17,7 @@ from proxy.state.machine import Machine
 from proxy.state.ops import EXTENDED
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
-from proxy.support.latency import ConnectionLatency, Latency
+from proxy.support.latency import ConnectionLatency, Histogram, Latency
 from schema.record import TreeRecord
 
 _SETTINGS = Settings("data", "/zketcd", 2000, 60, 4000, 40000, -1, read_only_mode=False)
@@ -98,6 +98,7 @@ class Subject:
     watches: WatchTable = field(default_factory=WatchTable)
     latency: Latency = field(default_factory=lambda: Latency((*EXTENDED.reads, *EXTENDED.writes)))
     counters: Counters = field(default_factory=Counters)
+    pauses: Histogram = field(default_factory=Histogram)
     log: LogFacts = field(default_factory=LogFacts)
     snapshots: SnapshotFacts = field(default_factory=SnapshotFacts)
     connections: Connections = field(default_factory=Connections)

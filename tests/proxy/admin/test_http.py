@@ -9,6 +9,7 @@ from unittest import mock
 
 import aiohttp
 import pytest
+from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
 from proxy.admin.commands import Commands
@@ -75,6 +76,34 @@ async def test_a_command_answers_json(name: str) -> None:
         assert status == 200
         assert body["error"] is None
         assert len(body) > 2
+
+
+async def test_a_long_answer_is_sent_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proxy.admin.json_text._TOGETHER", 1)
+    async with serving(FakeEtcd()) as server, browsing(server) as browser:
+        status, kind, text = await browser.ask("/commands/envi")
+        assert (status, kind, json.loads(text)["command"]) == (200, "application/json", "environment")
+        assert (await browser.ask("/commands/envi", "HEAD"))[::2] == (200, "")
+
+
+async def test_a_browser_may_go_while_a_long_answer_is_sent(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    sent: list[int] = []
+
+    async def write(_response: web.StreamResponse, data: bytes) -> None:
+        sent.append(len(data))
+        raise ConnectionResetError("Cannot write to closing transport")
+
+    monkeypatch.setattr("proxy.admin.json_text._TOGETHER", 1)
+    async with serving(FakeEtcd()) as server, browsing(server) as browser:
+        monkeypatch.setattr(web.StreamResponse, "write", write)
+        with pytest.raises(aiohttp.ClientError):
+            await browser.ask("/commands/envi")
+        monkeypatch.undo()
+        assert len(sent) == 1
+        assert (await browser.json("/live"))[0] == 200
+    assert not [record for record in caplog.records if record.exc_info]
 
 
 async def test_an_argument_reaches_the_command() -> None:

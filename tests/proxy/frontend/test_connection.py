@@ -314,7 +314,7 @@ def test_acls_are_sent_as_they_are_to_those_who_may_see_them(client: Client) -> 
 
 
 def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "_SLICE", 0)
+    monkeypatch.setattr(connection_module, "SLICE", 0)
     lines = [f"line {number}\n" for number in range(1000)]
     client = Client()
     client.connection._services = dataclasses.replace(

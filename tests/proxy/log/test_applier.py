@@ -20,6 +20,7 @@ from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement
 from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.outcome import SessionChange
+from proxy.state.pieces import AT_ONCE
 from proxy.state.watches import WatchTable
 from schema.entry import EntryWriter, Kind, Request, encode_level, encode_open
 from tests.proxy.log.proxies import PASSWORD, create_body, until
@@ -371,7 +372,7 @@ async def test_a_loaded_state_is_told_as_its_difference(world: World) -> None:
     )
     for path in ("/x", "/gone", "/new"):
         world.watches.data.add(path, world)
-    world.applier.become(other.machine)
+    await world.applier.become(other.machine, lambda: world.told.append("replaced"))
     zxid = other.machine.zxid
     assert sorted(world.told) == sorted(
         [
@@ -379,11 +380,118 @@ async def test_a_loaded_state_is_told_as_its_difference(world: World) -> None:
             f"NODE_CREATED /new {zxid}",
             "session 2 other",
             f"reply {zxid} {ErrorCode.CONNECTION_LOSS}",
+            "replaced",
         ]
     )
+    assert world.told[-1] == "replaced"
     assert set(world.machine.tree.nodes) == set(other.machine.tree.nodes)
     assert world.translator.outstanding == 1
     assert world.stats.reloads == 1
+
+
+class Listener:
+    """One of very many watchers."""
+
+    session_id = 2
+
+    def __init__(self) -> None:
+        self.heard: list[int] = []
+
+    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+        self.heard.append(zxid)
+
+
+@pytest.mark.parametrize("own", [True, False])
+async def test_the_events_of_a_short_request_for_very_many_are_told_in_slices(own: bool) -> None:
+    world = World(slice_seconds=0.0)
+    listeners = [Listener() for _ in range(2 * AT_ONCE)]
+    for listener in listeners:
+        world.watches.data.add("/x", listener)
+    if own:
+        for request in (OPEN, creation("/x"), creation("/y")):
+            world.submit(request)
+        world.applier.feed([world.cut()[1]])
+    else:
+        world.applier.feed([world.foreign(1, OPEN, creation("/x"), creation("/y"))])
+    machine = world.machine
+
+    def is_midway() -> bool:
+        return machine.midway
+
+    while not is_midway():
+        assert not world.applier.idle
+        await asyncio.sleep(0)
+    called: list[int] = []
+    world.applier.when_whole(lambda: called.append(sum(len(listener.heard) for listener in listeners)))
+    told = set()
+    while is_midway():
+        told.add(sum(len(listener.heard) for listener in listeners))
+        assert machine.changing is None, "nobody may read before the last one is told"
+        assert "reply 2 0" not in world.told
+        await asyncio.sleep(0)
+    assert len(told) >= 3, "they were told at a stretch"
+    await world.applier.drained()
+    assert called == [len(listeners)]
+    assert all(listener.heard == [2] for listener in listeners)
+    assert (machine.zxid, machine.changing) == (3, ())
+    assert not own or world.told[-3:] == ["reply 2 0", "reply 3 0", "appended"]
+
+
+class Loading(World):
+    """A state of many watched nodes, and another one that is loaded in its place."""
+
+    def __init__(self) -> None:
+        super().__init__(slice_seconds=0.0)
+        self.loaded = World()
+        self.applier.feed([self.foreign(1, OPEN, _multi(*_MANY))])
+        self.loaded.applier.feed([self.loaded.foreign(1, OPEN), self.loaded.foreign(2, creation("/new"))])
+
+    def replaced(self) -> None:
+        assert self.machine.midway, "a client could read already"
+
+    async def ready(self) -> None:
+        await self.applier.drained()
+        self.told.clear()
+        for path in (*_MANY, "/new"):
+            self.watches.data.add(path, self)
+
+
+async def test_a_state_is_compared_in_slices_and_then_told_while_nobody_reads() -> None:
+    world = Loading()
+    await world.ready()
+    machine = world.machine
+    former = machine.tree.nodes
+    becoming = asyncio.ensure_future(world.applier.become(world.loaded.machine, world.replaced))
+    stages = []
+    while not becoming.done():
+        await asyncio.sleep(0)
+        stages.append((machine.tree.nodes is former, machine.midway))
+        if stages[-1][0]:
+            assert world.told == [], "clients still read the former state"
+        if machine.midway:
+            assert machine.changing is None
+    assert list(dict.fromkeys(stages)) == [(True, False), (False, True), (False, False)]
+    assert all(stages.count(stage) >= 2 for stage in set(stages)), "it was done at a stretch"
+    zxid = world.loaded.machine.zxid
+    assert world.told.count(f"NODE_CREATED /new {zxid}") == 1
+    assert len(world.told) == len(_MANY) + 1
+    assert former == {}, "the former nodes were let go"
+    assert set(machine.tree.nodes) == set(world.loaded.machine.tree.nodes)
+
+
+async def test_no_state_takes_the_place_of_one_that_somebody_holds() -> None:
+    """A long read is one moment, and watches that it sets are those of the state that it has read."""
+    world = Loading()
+    await world.ready()
+    former = world.machine.tree.nodes
+    world.applier.hold()
+    becoming = asyncio.ensure_future(world.applier.become(world.loaded.machine, world.replaced))
+    for _ in range(100):
+        await asyncio.sleep(0)
+        assert world.machine.tree.nodes is former
+    world.applier.release()
+    await becoming
+    assert "/new" in world.machine.tree.nodes
 
 
 async def test_nothing_to_do_is_drained(world: World) -> None:

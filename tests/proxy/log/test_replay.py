@@ -42,7 +42,7 @@ async def test_others_have_the_loop_meanwhile() -> None:
 
     task = asyncio.get_running_loop().create_task(other())
     applied: list[int] = []
-    with mock.patch.object(module, "_SLICE", 0):
+    with mock.patch.object(module, "SLICE", 0):
         await Replay(tree.keys, machine, caught, applied.append).run(caught.revision)
     task.cancel()
     assert turns > 100

@@ -55,7 +55,7 @@ class Proxy:
     async def start(self) -> None:
         loaded = await self.load()
         self.machine = loaded.machine
-        self.deliver(self.stream.begin(loaded))
+        self.deliver(await self.stream.begin(loaded))
         self.task = self.tasks.start(self.stream.run(), "follow")
         await self.stream.live.wait()
 

@@ -1,6 +1,7 @@
 """Requests in pieces: as those at a stretch, and in between nothing is seen but what is said to change."""
 
 from typing import Any
+from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -9,8 +10,9 @@ from hypothesis import strategies as st
 from codec.constants import CreateMode, KeeperOpCode, OpCode
 from codec.jute import INT, LONG, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
+from proxy.state import pieces
 from proxy.state.ops import EXTENDED, PLAIN
-from proxy.state.pieces import AT_ONCE, AT_ONCE_BYTES, Laborious, Unfinished, whole
+from proxy.state.pieces import AT_ONCE, AT_ONCE_BYTES, Laborious, Unfinished, sorting, whole
 from proxy.state.tree import packing
 from tests.proxy.state import naive
 from tests.proxy.state.short_pieces import executed, short_pieces
@@ -39,6 +41,19 @@ def test_all_of_some_work() -> None:
         return 3
 
     assert whole(work()) == 3
+
+
+@given(st.lists(st.text(max_size=3)), st.integers(1, 4))
+def test_sorting_in_pieces(items: list[str], size: int) -> None:
+    with mock.patch.multiple(pieces, _SORTED=size, PIECE=size):
+        assert whole(sorting(items, str)) == sorted(items)
+
+
+def test_very_many_are_sorted_in_many_pieces() -> None:
+    items = [(number * 7919) % 100_003 for number in range(100_003)]
+    work = sorting(items, lambda item: item)
+    assert len(list(work)) > 100
+    assert whole(sorting(items, lambda item: -item)) == list(range(100_002, -1, -1))
 
 
 @given(entries)

@@ -1,0 +1,33 @@
+"""The text is json's own, whatever the value; and it comes in parts."""
+
+import json
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from proxy.admin import json_text as module
+from proxy.admin.json_text import encoding
+from proxy.state.pieces import whole
+
+_SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
+_KEYS = st.text(max_size=5) | st.integers()
+_VALUES = st.recursive(
+    _SCALARS, lambda inner: st.lists(inner, max_size=4) | st.dictionaries(_KEYS, inner, max_size=4)
+)
+
+
+@given(_VALUES)
+def test_the_text_is_that_of_json(value: Any) -> None:
+    text = b"".join(whole(encoding(value))).decode()
+    assert text == json.dumps(value, indent=2, separators=(",", " : "))
+
+
+def test_a_long_text_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "_TOGETHER", 3)
+    value = {"paths": {str(number): [number, "ä"] for number in range(100)}}
+    steps = len(list(encoding(value)))
+    parts = whole(encoding(value))
+    assert len(parts) == steps > 100
+    assert json.loads(b"".join(parts)) == value

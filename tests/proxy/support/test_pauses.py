@@ -1,0 +1,89 @@
+"""How late the loop is, on a clock that a test sets."""
+
+import asyncio
+import gc
+import logging
+from collections.abc import Iterator
+
+import pytest
+
+from proxy.support import pauses as module
+from proxy.support.latency import Histogram
+from proxy.support.pauses import watch_pauses
+from tests.proxy.log.proxies import until
+
+_SECOND = 1_000_000_000
+
+
+@pytest.fixture(autouse=True)
+def _no_collector() -> Iterator[None]:
+    """The collector asks for the time as well, whenever it runs."""
+    gc.disable()
+    yield
+    gc.enable()
+
+
+class Clocks:
+    """The time and the CPU time of a process that is late at each look."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, late: float, used: float) -> None:
+        self.looks = 0
+        self._late = late
+        self._used = used
+        monkeypatch.setattr(module, "_INTERVAL", 0)
+        monkeypatch.setattr(module, "monotonic_ns", self._time)
+        monkeypatch.setattr(module, "process_time_ns", lambda: int(self.looks * self._used * _SECOND / 2))
+
+    def _time(self) -> int:
+        self.looks += 1
+        return int(self.looks * self._late * _SECOND)
+
+
+async def _watched(warn_seconds: float, clocks: Clocks) -> Histogram:
+    found = Histogram()
+    before = list(gc.callbacks)
+    watching = asyncio.get_running_loop().create_task(watch_pauses(found, warn_seconds))
+    await until(lambda: clocks.looks >= 6)
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
+    assert gc.callbacks == before
+    return found
+
+
+@pytest.mark.parametrize(
+    ("used", "cause"),
+    [
+        (3.5, "a request or a piece of its own work held the event loop"),
+        (0.0, "the host or the container did not let it run"),
+    ],
+)
+async def test_a_long_pause_is_noted_and_logged_with_its_cause(
+    used: float, cause: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = await _watched(1.5, Clocks(monkeypatch, 2.0, used))
+    assert found.count >= 2
+    assert found.nanos == found.count * 2 * _SECOND
+    assert caplog.records[0].levelno == logging.WARNING
+    assert "this process paused for about 2000 ms" in caplog.messages[0]
+    assert caplog.messages[0].endswith(cause)
+
+
+@pytest.mark.parametrize("warn_seconds", [0.0, 2.5])
+async def test_a_short_pause_is_only_noted(
+    warn_seconds: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    found = await _watched(warn_seconds, Clocks(monkeypatch, 2.0, 2.0))
+    assert found.count >= 2
+    assert caplog.records == []
+
+
+async def test_the_time_of_the_collector_is_told(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    clocks = Clocks(monkeypatch, 2.0, 2.0)
+    watching = asyncio.get_running_loop().create_task(watch_pauses(Histogram(), 0.5))
+    await until(lambda: clocks.looks > 0)
+    gc.collect()
+    await until(lambda: any("2000 ms of them to collect garbage" in message for message in caplog.messages))
+    watching.cancel()
+    await asyncio.gather(watching, return_exceptions=True)
