@@ -95,7 +95,8 @@ class _Pipe:
             self._size -= len(data)
             if quality.bandwidth:
                 self._free_at = now + len(data) / quality.bandwidth
-            self._sink.write(data)
+            if not self._sink.is_closing():  # else asyncio would warn of each piece
+                self._sink.write(data)
             if self._size <= _AHEAD and not self._source.is_reading() and not self._source.is_closing():
                 self._source.resume_reading()
 

@@ -6,6 +6,7 @@ connection, and nothing else.
 
 from collections.abc import Iterable
 from struct import Struct
+from typing import NamedTuple
 from unittest.mock import patch
 
 from codec.jute import INT
@@ -44,6 +45,8 @@ def _compare(data: bytes) -> None:
         same("of a new connection", _played(Client(), [rest]), _played(Client(), cut(rest)))
     elif kind == GRANTED:
         whole, many = (_played(Client(), chunks, grant=True) for chunks in ([rest], cut(rest)))
+        if not whole.sent and whole.is_closed and many.is_closed:
+            return  # what follows the handshake ends the connection, perhaps before the session is there
         same("of a connection with its session", whole, many)
     elif kind == KEEPER:
         stream = _requests(rest, WIDE_HEADER)
@@ -73,11 +76,16 @@ def _requests(data: bytes, header: Struct) -> bytes:
     return stream
 
 
-def _played(client: Client, chunks: Iterable[bytes], *, grant: bool = False) -> tuple[bytes, bool, int]:
-    """What the client was sent, whether it was closed, and how many asked for a session.
+class _Played(NamedTuple):
+    """What became of a client."""
 
-    `grant`: whoever asks for one gets it.
-    """
+    sent: bytes
+    is_closed: bool
+    asked: int  # for a session
+
+
+def _played(client: Client, chunks: Iterable[bytes], *, grant: bool = False) -> _Played:
+    """Send the chunks, and apply what they ask for. `grant`: whoever asks for a session gets it."""
     for chunk in chunks:
         if client.transport.is_closed():
             break
@@ -95,7 +103,7 @@ def _played(client: Client, chunks: Iterable[bytes], *, grant: bool = False) -> 
     client.commit()
     if client.host.connections:
         raise Wrong("the connection is still counted")
-    return sent, closed, len(client.host.attached)
+    return _Played(sent, closed, len(client.host.attached))
 
 
 CONNECTION = (
