@@ -67,9 +67,12 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     for line in [*table(summary(totals.episodes)), *totals.lines()]:
         print(line)
+    print(f"{len(totals.violations)} violations, seed {options.seed}", flush=True)
     if given.json is not None:
-        given.json.write_text(json.dumps(totals.as_json(options), indent=1) + "\n", encoding="utf-8")
-    print(f"{len(totals.violations)} violations, seed {options.seed}")
+        try:
+            given.json.write_text(json.dumps(totals.as_json(options), indent=1) + "\n", encoding="utf-8")
+        except OSError as error:  # a disk that is full by now
+            print(f"proof.torture: no figures in {given.json}: {error.strerror}", file=sys.stderr)
     return 1 if totals.violations else 0
 
 

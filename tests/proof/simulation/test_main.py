@@ -1,5 +1,7 @@
 """The command line."""
 
+from multiprocessing import active_children
+
 import pytest
 
 from proof.simulation.__main__ import main
@@ -24,6 +26,19 @@ def test_several_processes_run_the_same_worlds(monkeypatch: pytest.MonkeyPatch) 
     assert together == alone
 
 
+def test_processes_end_with_a_run_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proof.simulation.campaign.WORLD_HOURS", 0.002)
+    before = set(active_children())
+    running = worlds(7, 1_000.0, processes=2)
+    next(running)
+    begun = set(active_children()) - before
+    assert begun
+    running.close()  # as Ctrl-C does
+    for process in begun:
+        process.join(60)
+        assert process.exitcode is not None
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -33,6 +48,7 @@ def test_several_processes_run_the_same_worlds(monkeypatch: pytest.MonkeyPatch) 
         ["--planted", "no such fault"],
         ["--processes", "0"],
         ["--processes", "1.5"],
+        ["--tries", "0", "--planted"],
         ["--processes", "2", "--trace"],
         ["--processes", "2", "--planted"],
     ],
