@@ -97,9 +97,7 @@ def _due(taken: Taken, session: Session, drift: float) -> tuple[int, int] | None
     if not session.timeout_ms or any(isinstance(call.request, CloseSession) for call in session.calls):
         return None
     answered = [
-        call.invoked
-        for call in session.calls
-        if call.reply is not None and call.reply.error not in _GONE
+        call.invoked for call in session.calls if call.reply is not None and call.reply.error not in _GONE
     ]
     if not answered:
         return None

@@ -4,7 +4,7 @@ import os
 import signal
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from itertools import cycle, islice
 from multiprocessing import active_children, get_context
@@ -84,7 +84,7 @@ def totals(kind: str, outcomes: list[Outcome]) -> Totals:
 
 def worlds(
     seed: int, hours: float, minutes: float | None = None, processes: int = 1, kind: str = "mixed"
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Worlds from a seed on: of so many hours in all, or as many as begin within `minutes` of real time.
 
     `processes`: how many at a time, each in a process of its own. The order is that of the seeds in any case.
