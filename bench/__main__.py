@@ -14,7 +14,7 @@ from bench.run import ON_ETCD_ALONE, Cell, Plan, measure
 from bench.servers import NAMES, targets
 from bench.workloads import WORKLOADS
 from proxy.support.stdout import guarded
-from proxy.support.usage import Parser
+from proxy.support.usage import Parser, output_file
 from tests.harness import BinaryMissing, StartFailed
 
 RESULTS = Path(__file__).parent / "results"
@@ -109,7 +109,10 @@ def parser(command: str = "") -> argparse.ArgumentParser:
         help="length of one timed phase; default 1; with --quick 0.25",
     )
     found.add_argument(
-        "--json", type=Path, metavar="FILE", help="where the results go (default: bench/results/TIME.json)"
+        "--json",
+        type=output_file,
+        metavar="FILE",
+        help="where the results go (default: bench/results/TIME.json)",
     )
     return found
 
@@ -169,7 +172,12 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     if not plan.cells:
         parser().error(f"--curves are of {', '.join(curves.WORKLOADS)} only")
     path = options.json or RESULTS / f"{time.strftime('%Y%m%d-%H%M%S')}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
+    try:
+        if options.json is None:
+            RESULTS.mkdir(exist_ok=True)
+        output_file(str(path))
+    except (OSError, argparse.ArgumentTypeError) as error:
+        parser(command).error(f"{error}: say with --json where the results go")
     try:
         facts = environment(plan, arguments)
         with targets(servers) as started:
@@ -177,9 +185,13 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     except (BinaryMissing, StartFailed) as error:
         print(f"bench: {error}", file=sys.stderr)
         return 1
-    path.write_text(json.dumps(as_json(results, facts), indent=1) + "\n")
     print(", ".join(f"{name}: {value}" for name, value in facts.items()), end="\n\n")
-    print(tables(results))
+    print(tables(results), flush=True)
+    try:
+        path.write_text(json.dumps(as_json(results, facts), indent=1) + "\n")
+    except OSError as error:  # a disk that is full by now
+        print(f"bench: the results are not in {path}: {error.strerror}", file=sys.stderr)
+        return 1
     print(f"results in {path}", file=sys.stderr)
     return 1 if any(outcome.errors for outcome in results.values()) else 0
 

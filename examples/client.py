@@ -353,7 +353,8 @@ async def connect(
         except (ConnectionLost, OSError) as error:
             if time.monotonic() > deadline:
                 tried = ", ".join(map(str, addresses))
-                raise ConnectionLost(f"no session at {tried} in {patience_s:g} s: {error}") from error
+                within = f" in {patience_s:g} s" if patience_s else ""
+                raise ConnectionLost(f"no session at {tried}{within}: {error}") from error
         number += 1
         if (number - first) % len(addresses) == 0:
             await asyncio.sleep(_PAUSE_S)

@@ -12,7 +12,6 @@ import secrets
 import sys
 from collections.abc import Callable, Coroutine, Mapping, Sequence
 from contextlib import ExitStack
-from pathlib import Path
 from typing import Any, NamedTuple, NoReturn
 
 import uvloop
@@ -27,7 +26,7 @@ from examples.requests import create
 from examples.servers import Server, started
 from examples.tree import delete_tree, make_parents
 from proxy.support.stdout import guarded
-from proxy.support.usage import Parser
+from proxy.support.usage import Parser, output_file
 from tests.harness import BinaryMissing, StartFailed
 
 _SHARES = {"p50": 0.5, "p99": 0.99, "longest": 1.0}
@@ -186,7 +185,7 @@ def parser(workload: Workload) -> argparse.ArgumentParser:
     made.add_argument(
         "--keep", action="store_true", help="leave the run's node there; one with a violation always stays"
     )
-    made.add_argument("--json", type=Path, metavar="FILE", help="where the figures go as well")
+    made.add_argument("--json", type=output_file, metavar="FILE", help="where the figures go as well")
     workload.add_options(made)
     return made
 
@@ -196,8 +195,6 @@ def main(workload: Workload, arguments: Sequence[str] | None = None) -> int:
     command = parser(workload)
     options = command.parse_args(arguments)
     check_servers(command, options)
-    if options.json and not options.json.parent.is_dir():
-        command.error(f"{options.json}: there is no folder {options.json.parent}")
     facts = machine()
     try:
         with ExitStack() as stack:

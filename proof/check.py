@@ -13,6 +13,7 @@ from proof.history import History, check
 from proof.history.calls import MalformedHistory
 from proof.history.checker import RULES
 from proof.history.lines import from_lines
+from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 
 
@@ -34,7 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 with path.open(encoding="utf-8") as lines:
                     history = history.merged(from_lines(lines))
             except (OSError, UnicodeDecodeError, MalformedHistory) as error:
-                raise MalformedHistory(f"{path}: {error}") from None
+                reason = error.strerror if isinstance(error, OSError) else error
+                raise MalformedHistory(f"{path}: {reason}") from None
+        if not len(history):
+            raise MalformedHistory(f"{', '.join(map(str, options.files))}: there are no records")
         violations = check(history)
     except MalformedHistory as error:
         print(f"proof.check: {error}", file=sys.stderr)
@@ -47,4 +51,4 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "proof.check", failed=2))

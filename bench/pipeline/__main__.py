@@ -14,7 +14,7 @@ from bench.pipeline.measure import Measured, run
 from bench.scenarios import Cell, Table, markdown
 from bench.servers import ETCD_OPTIONS
 from proxy.support.stdout import guarded
-from proxy.support.usage import Parser
+from proxy.support.usage import Parser, output_file, output_folder
 from tests.harness import BinaryMissing, EtcdServer, StartFailed
 from tests.harness.zookeeper import java_program, zookeeper_classpath
 
@@ -42,8 +42,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     add("--commands", help=f"some of {', '.join(_COMMANDS)}, separated by commas; import always runs")
     add("--no-tools", action="store_true", help="leave ZooKeeper's own tools out")
-    add("--work-dir", metavar="DIR", help="where trees and etcd's files go meanwhile")
-    add("--json", type=Path, metavar="FILE", help="where the figures go as well")
+    add("--work-dir", type=output_folder, metavar="DIR", help="where trees and etcd's files go meanwhile")
+    add("--json", type=output_file, metavar="FILE", help="where the figures go as well")
     given = parser.parse_args(arguments)
     commands = given.commands.split(",") if given.commands else list(_COMMANDS)
     tables: list[Table] = []
@@ -51,6 +51,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         for nodes in given.nodes or SIZES:
             tree.tables_of(nodes)  # raises ValueError before anything has been started
+        if given.work_dir is not None:
+            given.work_dir.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix="zketcd-bench-", dir=given.work_dir) as folder:
             bench = _Bench(Path(folder), given.inserts, commands, given.cores or [1, 2])
             for nodes in given.nodes or SIZES:

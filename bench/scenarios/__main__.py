@@ -32,7 +32,7 @@ from bench.scenarios import (
     watched,
 )
 from proxy.support.stdout import guarded
-from proxy.support.usage import Parser
+from proxy.support.usage import Parser, output_file
 from tests.harness import BinaryMissing, StartFailed
 
 SCENARIOS: dict[str, Callable[[float], Table]] = {
@@ -80,7 +80,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         "names", nargs="*", metavar="NAME", help=f"some of {', '.join(SCENARIOS)} (default: all)"
     )
     parser.add_argument("--scale", type=scale, default=1.0, help="a share of the full size (default: 1)")
-    parser.add_argument("--json", type=Path, metavar="FILE", help="where the figures go as well")
+    parser.add_argument("--json", type=output_file, metavar="FILE", help="where the figures go as well")
     options = parser.parse_args(arguments)
     for name in options.names:
         if name not in SCENARIOS:

@@ -6,7 +6,6 @@ import json
 import pstats
 import sys
 from collections.abc import Sequence
-from pathlib import Path
 
 from bench.errors import BenchError
 from bench.scenarios import Cell, Table, markdown
@@ -15,7 +14,7 @@ from bench.stages.costs import CASES, cost_of, table
 from bench.stages.memory import applied, loaded
 from bench.stages.meter import OF_THE_PROXY
 from proxy.support.stdout import guarded
-from proxy.support.usage import Parser
+from proxy.support.usage import Parser, output_file
 
 _PROFILED = 40  # functions
 
@@ -114,7 +113,7 @@ def _parser() -> argparse.ArgumentParser:
     how.add_argument(
         "--znodes", type=_number, metavar="N", help="only load so many, and print what one takes in memory"
     )
-    add("--json", type=Path, metavar="FILE", help="where the figures go as well")
+    add("--json", type=output_file, metavar="FILE", help="where the figures go as well")
     return parser
 
 

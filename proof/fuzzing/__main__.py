@@ -17,7 +17,8 @@ from proof.fuzzing.seeds import seeds_of
 from proof.fuzzing.target import Finding, Target
 from proof.fuzzing.targets import TARGETS
 from proof.fuzzing.turns import Turns
-from proxy.support.usage import Parser
+from proxy.support.stdout import guarded, has_failed
+from proxy.support.usage import Parser, output_folder
 
 # The signature of findings that come only sometimes.
 NOT_REPEATED = "not repeated"
@@ -53,6 +54,11 @@ def main(arguments: list[str] | None = None) -> int:
         return _fuzz(chosen, given)
     except KeyboardInterrupt:
         return 0
+    except (OSError, atheris_engine.EngineFailed) as error:
+        if has_failed():
+            raise
+        print(f"proof.fuzzing: cannot go on: {error}", file=sys.stderr)
+        return 2
     finally:
         logging.disable(logging.NOTSET)
 
@@ -170,14 +176,14 @@ def _parser() -> argparse.ArgumentParser:
     add("--engine", choices=("own", "atheris"), default="own", help="what chooses the inputs (default: own)")
     add(
         "--corpus",
-        type=Path,
+        type=output_folder,
         default=_BUILD / "corpus",
         metavar="DIR",
         help=f"inputs that reach new code are kept here (default: {_BUILD / 'corpus'})",
     )
     add(
         "--findings",
-        type=Path,
+        type=output_folder,
         default=_BUILD / "findings",
         metavar="DIR",
         help=f"inputs that break the invariant are written here (default: {_BUILD / 'findings'})",
@@ -199,4 +205,4 @@ def _positive(value: str) -> float:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(guarded(main, "proof.fuzzing", failed=2))

@@ -27,9 +27,14 @@ _WHY = re.compile(r"(?:Uncaught Python exception: ===|ERROR: libFuzzer:)\s*(.{1,
 _INSTRUMENTED = ["codec", "schema", "proxy", "pipeline.formats"]
 # Seconds that a turn may take beyond those it was given: the imports, and the inputs that it begins with.
 _PATIENCE = 120.0
+_SEEDS = 2**31 - 1  # libFuzzer's seeds have 32 bits, and 0 is none
 # Seconds after which libFuzzer gives an input up. On an idle machine none takes one; our own engine counts
 # lines instead.
 _SLOW_INPUT = 60
+
+
+class EngineFailed(Exception):
+    """The child process does not run, or does not end."""
 
 
 class Explored(NamedTuple):
@@ -67,7 +72,7 @@ class Explorer:
         self._child.communicate()
 
     def explore(self, name: str, inputs: Sequence[bytes], seed: int, seconds: float) -> Explored:
-        """Let libFuzzer look for inputs to the target `name`. Raises RuntimeError if it does not run."""
+        """Let libFuzzer look for inputs to the target `name`. Raises EngineFailed if it does not run."""
         with tempfile.TemporaryDirectory(prefix="zketcd-atheris-") as scratch:
             kept, broken, errors = (Path(scratch) / part for part in ("corpus", "broken", "errors"))
             kept.mkdir()
@@ -77,7 +82,7 @@ class Explorer:
             options = [
                 f"-max_total_time={max(1, round(seconds))}",
                 f"-timeout={_SLOW_INPUT}",
-                f"-seed={seed}",
+                f"-seed={1 + (seed - 1) % _SEEDS}",
                 f"-max_len={MOST_BYTES}",
                 f"-artifact_prefix={broken}/",
                 "-print_final_stats=1",
@@ -88,7 +93,8 @@ class Explorer:
             units = _UNITS.search(said)
             found = sorted(broken.iterdir())
             if units is None and not found:
-                raise RuntimeError(f"atheris ended with code {code} for {name}: {said[-2000:]}")
+                last = said.strip().splitlines() or ["nothing was said"]
+                raise EngineFailed(f"atheris ended with code {code} for {name}: {last[-1]}")
             new = [file for file in sorted(kept.iterdir()) if not file.name.startswith("given-")]
             executions = 0 if units is None else int(units[1])
             why = _WHY.search(said)
@@ -100,19 +106,19 @@ class Explorer:
             )
 
     def _turn(self, order: list[str], seconds: float) -> int:
-        """The exit code of one turn. Raises RuntimeError if there is none within `seconds`."""
+        """The exit code of one turn. Raises EngineFailed if there is none within `seconds`."""
         assert self._child.stdin is not None
         assert self._child.stdout is not None
         try:
             self._child.stdin.write(json.dumps(order).encode() + b"\n")
             self._child.stdin.flush()
         except BrokenPipeError:
-            raise RuntimeError(f"atheris does not start: code {self._child.wait()}") from None
+            raise EngineFailed(f"atheris does not start: code {self._child.wait()}") from None
         if not select.select([self._child.stdout], [], [], seconds)[0]:
-            raise RuntimeError(f"atheris takes more than {seconds:.0f} s for {order[0]}")
+            raise EngineFailed(f"atheris takes more than {seconds:.0f} s for {order[0]}")
         answer = self._child.stdout.readline()
         if not answer:
-            raise RuntimeError(f"atheris does not start: code {self._child.wait()}")
+            raise EngineFailed(f"atheris does not start: code {self._child.wait()}")
         return int(answer)
 
 

@@ -3,7 +3,7 @@
 from collections.abc import Collection, Iterable, Sequence
 
 from proof.history.calls import Call, Taken, parts_of, take_apart
-from proof.history.lifetime import check_expiry, ends_of
+from proof.history.lifetime import check_afterlife, check_expiry, ends_of
 from proof.history.order import check_order
 from proof.history.partition import partition
 from proof.history.recorder import History
@@ -30,8 +30,9 @@ RULES = {
     "session order": "a session never goes back to an older state",
     "sync": "what a session reads behind a sync is no older than the sync",
     "sequence": "sequence numbers are unique and grow",
-    "lifetime": "a session does not end before its timeout",
+    "lifetime": "a session does not end before its timeout, and does nothing behind its end",
     "watch lost or late": "an event comes before newer data",
+    "watch order": "events come in the order of the changes",
     "watch doubled": "a watch gives no event more than it owes",
     "watch without change": "an event has a change",
 }
@@ -47,7 +48,7 @@ def check(history: History, orphans: Collection[int] = (), drift: float = 0.0) -
     `drift`: by which part a server's clock may be faster than that of the records.
     """
     taken = take_apart(history.records)
-    violations = [*check_order(taken), *check_expiry(taken, drift)]
+    violations = [*check_order(taken), *check_expiry(taken, drift), *check_afterlife(taken)]
     steps: list[Step] = []
     explained = True
     ends = ends_of(taken, orphans, drift)

@@ -12,6 +12,8 @@ from proof.history.calls import NEVER, Call, Session, Taken
 from proof.history.records import SESSION_EXPIRED, SESSION_MOVED, CloseSession, Reply, Violation
 
 _MS = 1_000_000
+_GONE = (SESSION_EXPIRED, SESSION_MOVED)
+_IDS = 2**64  # an id may be below 0: it is a signed number of 64 bits
 
 
 def ends_of(taken: Taken, orphans: Collection[int] = (), drift: float = 0.0) -> dict[int, Call]:
@@ -35,7 +37,7 @@ def ends_of(taken: Taken, orphans: Collection[int] = (), drift: float = 0.0) -> 
             due = _due(taken, session, drift)
             if due is not None:
                 earliest = max(earliest, bisect_left(times, due[0]))
-        end = Call(-1 - session.id, session.id, CloseSession(), earliest)
+        end = Call(-1 - session.id % _IDS, session.id, CloseSession(), earliest)
         if session.expired is not None:
             end.invoked = min(earliest, session.expired)  # `check_expiry` tells if that is too early
             end.returned, end.reply = session.expired, Reply()
@@ -78,14 +80,24 @@ def check_expiry(taken: Taken, drift: float = 0.0) -> Iterator[Violation]:
             yield Violation("lifetime", message, (due[1], session.expired))
 
 
+def check_afterlife(taken: Taken) -> Iterator[Violation]:
+    """Yield what sessions were still answered behind their end."""
+    for session in taken.sessions.values():
+        over = NEVER if session.expired is None else session.expired
+        for call in session.calls:
+            if call.invoked > over and call.reply is not None and call.reply.error not in _GONE:
+                message = f"session {session.id:#x} was over, and call {call.number} was answered"
+                yield Violation("lifetime", message, (over, *call.records()))
+            if call.changed and isinstance(call.request, CloseSession):
+                over = min(over, call.invoked)
+
+
 def _due(taken: Taken, session: Session, drift: float) -> tuple[int, int] | None:
     """When the session may end, and the record that says so; None where that is not known."""
     if not session.timeout_ms or any(isinstance(call.request, CloseSession) for call in session.calls):
         return None
     answered = [
-        call.invoked
-        for call in session.calls
-        if call.reply is not None and call.reply.error not in (SESSION_EXPIRED, SESSION_MOVED)
+        call.invoked for call in session.calls if call.reply is not None and call.reply.error not in _GONE
     ]
     if not answered:
         return None

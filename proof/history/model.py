@@ -8,7 +8,7 @@ A zxid may be None, not known, or a range. `assumed` nodes were there before the
 known but that.
 """
 
-from collections.abc import Iterable
+from collections.abc import Container, Iterable
 from typing import NamedTuple
 
 from proof.history.calls import parent
@@ -190,13 +190,21 @@ class Model:
                 mine.add(path)
 
 
-def differs(expected: Reply, seen: Reply, request: Request, *, assumed: bool = False) -> bool:
+def differs(
+    expected: Reply,
+    seen: Reply,
+    request: Request,
+    *,
+    assumed: bool = False,
+    used: Container[int] = (),
+) -> bool:
     """Whether a reply says something else than the model. What either leaves out (None) is not compared.
 
-    `assumed`: the node was there before the history, so that its data are not known.
+    `assumed`: the node was there before the history, so that its data are not known. `used`: zxids of known
+    writes, which an expected range does not have.
     """
     if expected.parts is not None and seen.parts is not None:
-        return _parts_differ(expected.parts, seen.parts, request)
+        return _parts_differ(expected.parts, seen.parts, request, used)
     if expected.parts is not None:
         # The reply of a multi without its parts: only whether it failed.
         return bool(next((part.error for part in expected.parts if part.error), 0)) != bool(seen.error)
@@ -219,12 +227,16 @@ def differs(expected: Reply, seen: Reply, request: Request, *, assumed: bool = F
         for ours, theirs in zip(expected.stat, seen.stat, strict=True):
             if ours is None or theirs is None or ours == theirs:
                 continue
-            if not (isinstance(ours, tuple) and isinstance(theirs, int) and ours[0] < theirs <= ours[1]):
+            if not isinstance(ours, tuple) or not isinstance(theirs, int):
+                return True
+            if not ours[0] < theirs <= ours[1] or theirs in used:
                 return True
     return False
 
 
-def _parts_differ(expected: tuple[Reply, ...], seen: tuple[Reply, ...], request: Request) -> bool:
+def _parts_differ(
+    expected: tuple[Reply, ...], seen: tuple[Reply, ...], request: Request, used: Container[int]
+) -> bool:
     assert isinstance(request, Multi)
     failed = next((place for place, part in enumerate(expected) if part.error), None)
     wrong = next((place for place, part in enumerate(seen) if part.error), None)
@@ -233,5 +245,6 @@ def _parts_differ(expected: tuple[Reply, ...], seen: tuple[Reply, ...], request:
     if len(expected) != len(seen):
         return True
     return any(
-        differs(ours, theirs, part) for ours, theirs, part in zip(expected, seen, request.parts, strict=True)
+        differs(ours, theirs, part, used=used)
+        for ours, theirs, part in zip(expected, seen, request.parts, strict=True)
     )

@@ -1,7 +1,8 @@
 """What zxids say compared with real time and with each other: one pass over the records, no search.
 
 * Two acknowledged writes never have one zxid: each is applied once, in one place.
-* A write is later than all that anybody had seen before it was sent; so is what a sync brings.
+* A write is later than all that anybody had seen before it was sent, also one that the tree refused; so is
+  what a sync brings.
 * A session never goes back: neither its replies' zxids, nor a reply behind an event.
 * Two acknowledged sequential creates in one directory never get one number, and a later one gets a higher
   one, unless the directory was made anew between them.
@@ -12,6 +13,7 @@ from itertools import pairwise
 from typing import NamedTuple
 
 from proof.history.calls import Call, Taken, failure, parent, parts_of
+from proof.history.model import JUDGED
 from proof.history.records import (
     SEQUENCE_DIGITS,
     CloseSession,
@@ -101,7 +103,8 @@ class _RealTime:
                 f"a reply behind a sync has zxid {zxid:#x}, below {promised.zxid:#x}",
                 (promised.place, place),
             )
-        if call.changed and isinstance(call.request, Write) and zxid <= before.zxid:
+        decided = call.changed or failure(record.reply) in JUDGED
+        if decided and isinstance(call.request, Write) and zxid <= before.zxid:
             yield Violation(
                 "real time",
                 f"a write got zxid {zxid:#x}, but {before.zxid:#x} had been seen before it was sent",

@@ -24,7 +24,8 @@ from proof.history.records import (
     Write,
 )
 
-_FOREIGN = "/zookeeper"
+FOREIGN = "/zookeeper"
+"""What the server itself makes: not judged."""
 
 
 @dataclass(slots=True)
@@ -47,7 +48,7 @@ def judged(call: Call) -> bool:
     """Whether the tree says what this call's reply must be, or the call may have changed the tree."""
     if is_watch(call.request) or (isinstance(call.request, Sync) and call.zxid is not None):
         return False  # `order` judges a sync by its zxid
-    if any((path_of(part) or "/").startswith(_FOREIGN) for part in parts_of(call.request)):
+    if any((path_of(part) or "/").startswith(FOREIGN) for part in parts_of(call.request)):
         return False
     if call.reply is None:
         return not isinstance(call.request, Exists | GetData | GetChildren | Sync)

@@ -26,7 +26,8 @@ class History:
     def __init__(self, records: Iterable[Record] = ()) -> None:
         """Go on with these records, the first of them the oldest."""
         self.records: list[Record] = list(records)
-        self._calls = sum(isinstance(record, Invoked) for record in self.records)
+        numbers = (record.call for record in self.records if isinstance(record, Invoked | Replied | Lost))
+        self._calls = 1 + max(numbers, default=-1)
 
     def __len__(self) -> int:
         return len(self.records)

@@ -86,6 +86,7 @@ class _Search:
         self._ranked = sorted((call for call in must if call.zxid is not None), key=_rank)
         self._next = 0
         self._used = part.used
+        self._used_once = frozenset(part.used)
         self._inserted = 0  # lost calls since the last ranked one
         self._loose = sorted((call for call in must if call.zxid is None), key=lambda call: call.returned)
         self._first_loose = 0
@@ -259,7 +260,7 @@ class _Search:
         if call.reply is None:
             if model.mark() == mark:
                 return None
-        elif differs(reply, call.reply, request, assumed=assumed):
+        elif differs(reply, call.reply, request, assumed=assumed, used=self._used_once):
             model.back(mark)
             if self._progress() > self._best:
                 self._best, self._stuck = self._progress(), (call, reply)
@@ -399,7 +400,9 @@ def _settle(call: Call, model: Model) -> Request:
     if call.reply is None:
         return call.request
     if isinstance(call.request, Multi) and call.reply.parts is not None:
-        parts = zip(call.request.parts, call.reply.parts, strict=False)
+        if len(call.request.parts) != len(call.reply.parts):
+            return call.request  # `differs` tells
+        parts = zip(call.request.parts, call.reply.parts, strict=True)
         return Multi(tuple(_named(part, reply, model) for part, reply in parts))  # type: ignore[misc]
     return _named(call.request, call.reply, model)
 

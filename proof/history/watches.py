@@ -2,25 +2,27 @@
 
 A reply's zxid says how much of the log its server had applied. So a watch set at zxid s whose node changes
 first at zxid c owes its event before the first reply of its connection with a zxid of c or above, a write's
-own included; and an event owes a change. From that follows: no event comes behind newer data, none is lost,
-none is doubled, none is made up.
+own included; and an event owes a change after s. Events come in the order of their changes. A lasting watch
+owes one event for each change, also if several have one zxid (a multi's, a session's end's). From that
+follows: no event comes behind newer data, none is lost, none is doubled, none is made up.
 
 A reconnected client's SetWatches owes, before its reply, an event for each watch whose node changed between
-the zxid that the client names and the reply's (for a watch on an absent node: that exists then). These events
-have no zxid.
+the zxid that the client names and the reply's (for a watch on an absent node: that exists then), and none
+for others. These events have no zxid.
 
 Changes whose zxid is not known (calls without an answer that were applied, sessions that ran out) owe
 nothing, but their events are let pass: events carry zxids, and no zxid brings one path's event twice.
 A session with a reply of unknown zxid is not judged.
 """
 
-from bisect import bisect_right
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 
 from proof.history.calls import Call, Taken, parent
+from proof.history.partition import FOREIGN
 from proof.history.records import (
     CHANGED,
     CHILDREN,
@@ -91,20 +93,26 @@ Key = tuple[str, str]
 
 @dataclass(slots=True)
 class _Connection:
-    """Watches of one connection. An armed watch has the zxid at which it was set, or last fired."""
+    """Watches of one connection."""
 
-    armed: dict[Key, int] = field(default_factory=dict)
+    since: dict[Key, int] = field(default_factory=dict)
+    """The zxid at which an armed watch was set."""
+    settled: dict[Key, int] = field(default_factory=dict)
+    """The zxid up to which an armed watch has given what it owes."""
     due: list[tuple[int, str, str]] = field(default_factory=list)
-    given: set[tuple[int, int, str]] = field(default_factory=set)
+    given: Counter[tuple[int, int, str]] = field(default_factory=Counter)
+    """How often (zxid, type, path) was told."""
     asked: dict[int, set[tuple[int, str]]] = field(default_factory=dict)
     """Of each SetWatches that waits: the events since."""
+    told: Counter[tuple[int, str]] = field(default_factory=Counter)
+    """Of these the ones that no watch gave that was armed before, and how often."""
 
 
 class _Judge:
     def __init__(self, taken: Taken, changes: Changes) -> None:
         self._taken = taken
         self._changes = changes
-        self._below: dict[str, list[tuple[int, int]]] = {}
+        self._owed: dict[Key, list[tuple[int, int, str]]] = {}
         self._connections: dict[int, _Connection] = {}
         self._found: dict[tuple[int, str], set[int]] = {}  # zxids of events of no known change
 
@@ -130,22 +138,18 @@ class _Judge:
                 self._connections.pop(record.session, None)
 
     def _reply(self, connection: _Connection, call: Call, zxid: int, place: int) -> Iterator[Violation]:
-        while connection.due and connection.due[0][0] <= zxid:
-            due, kind, path = heappop(connection.due)
-            armed = connection.armed.get((kind, path))
-            if armed is None or self._next(kind, path, armed) != due:
-                continue
+        for due, kind, path in self._overdue(connection, zxid):
             yield Violation(
                 "watch lost or late",
                 f"{path} changed at {due:#x}; a reply with {zxid:#x} came before its {kind} watch's event",
                 (place,),
             )
-            self._fire(connection, (kind, path), due)
         request, reply = call.request, call.reply
         assert reply is not None
         if isinstance(request, SetWatches):
+            came = connection.asked.pop(call.number, set())
             if reply.error == OK:
-                yield from self._set_again(connection, call, request, zxid, place)
+                yield from self._set_again(connection, request, came, zxid, place)
         elif isinstance(request, AddWatch):
             if reply.error == OK:
                 self._arm(
@@ -157,13 +161,42 @@ class _Judge:
                 kind = "children" if isinstance(request, GetChildren) else "data"
                 self._arm(connection, (kind, request.path), zxid)
 
+    def _overdue(self, connection: _Connection, zxid: int) -> Iterator[tuple[int, str, str]]:
+        """What is owed up to `zxid` and was not given. It is not owed any more then."""
+        while connection.due and connection.due[0][0] <= zxid:
+            due, kind, path = heappop(connection.due)
+            key = (kind, path)
+            settled = connection.settled.get(key)
+            if settled is None or self._next(key, settled) != due:
+                continue
+            if kind not in _LASTING:
+                yield due, kind, path
+                self._disarm(connection, key)
+                continue
+            events = self._events(key)
+            first = bisect_left(events, due, key=lambda event: event[0])
+            last = bisect_right(events, due, key=lambda event: event[0])
+            owed = Counter(events[first:last])
+            if any(connection.given[event] < count for event, count in owed.items()):
+                yield due, kind, path
+            self._settle(connection, key, due)
+
     def _set_again(
-        self, connection: _Connection, call: Call, request: SetWatches, zxid: int, place: int
+        self,
+        connection: _Connection,
+        request: SetWatches,
+        came: set[tuple[int, str]],
+        zxid: int,
+        place: int,
     ) -> Iterator[Violation]:
-        came = connection.asked.pop(call.number, set())
+        reasons: Counter[tuple[int, str]] = Counter()  # events that the watches may give
         for kind, paths in (("data", request.data), ("children", request.children)):
             for path in paths:
                 missed = self._between(path, _TYPES[kind], request.zxid, zxid)
+                changed = missed or any(self._changes.may_be(type, path) for type in _TYPES[kind])
+                # Of a node that is not there a server tells DELETED, whenever it went.
+                possible = _TYPES[kind] if changed else {DELETED}
+                reasons.update((type, path) for type in possible if self._may_exist(type, path, zxid))
                 if any((type, path) in came for type in _TYPES[kind]):
                     continue
                 if missed:
@@ -171,6 +204,8 @@ class _Judge:
                 self._arm(connection, (kind, path), zxid)
         for path in request.exists:
             before = self._between(path, _OF_DATA, -1, zxid)
+            if self._may_exist(CREATED, path, zxid):
+                reasons[CREATED, path] += 1
             if (CREATED, path) in came:
                 continue
             if before and before[-1][1] != DELETED and before[-1][0] > request.zxid:
@@ -179,60 +214,93 @@ class _Judge:
         for kind, paths in (("persistent", request.persistent), ("recursive", request.recursive)):
             for path in paths:
                 self._arm(connection, (kind, path), zxid)
+        # With a second SetWatches on its way there is no knowing whose events came.
+        if not connection.asked:
+            for type, path in sorted(connection.told - reasons):
+                name = f"event {_NAMES.get(type, type)} of {path}"
+                yield Violation("watch without change", f"SetWatches: {name}: nothing like that", (place,))
+            connection.told.clear()
+
+    def _may_exist(self, type: int, path: str, zxid: int) -> bool:
+        """Whether a node may be in the state that an event of a SetWatches tells."""
+        if any(self._changes.may_be(uncertain, path) for uncertain in (CREATED, DELETED)):
+            return True
+        if path.startswith(FOREIGN):
+            return True
+        before = self._between(path, frozenset({CREATED, DELETED}), -1, zxid)
+        exists = path == "/" or (bool(before) and before[-1][1] == CREATED)
+        return exists == (type != DELETED)
 
     def _event(self, connection: _Connection, event: Event, place: int) -> Iterator[Violation]:
         name = f"event {_NAMES.get(event.type, event.type)} of {event.path}"
-        if event.zxid is None:
-            waiting = [came for came in connection.asked.values() if (event.type, event.path) not in came]
-            if waiting:
-                waiting[0].add((event.type, event.path))
-                for key in self._matching(connection, event):
-                    if key[0] not in _LASTING:
-                        connection.armed.pop(key, None)
-                return
-            if not self._matching(connection, event):
-                yield Violation("watch doubled", f"{name} has no watch", (place,))
-            for key in self._matching(connection, event):
-                if key[0] not in _LASTING:
-                    connection.armed.pop(key)
-            return
         keys = self._matching(connection, event)
+        if event.zxid is None:
+            told = (event.type, event.path)
+            if connection.asked:
+                # A node that is gone is told for each list of the request that has it.
+                next((came for came in connection.asked.values() if told not in came), set()).add(told)
+                if not keys:
+                    connection.told[told] += 1
+            elif not keys:
+                yield Violation("watch doubled", f"{name} has no watch", (place,))
+            for key in keys:
+                if key[0] in _LASTING:
+                    self._give_next(connection, key, event)
+                else:
+                    self._disarm(connection, key)
+            return
         if not keys:
             yield Violation("watch doubled", f"{name} at {event.zxid:#x} has no watch", (place,))
             return
-        known = (event.zxid, event.type) in self._changes.by_path.get(event.path, ())
-        found = self._found.setdefault((event.type, event.path), set())
-        if not known:
-            found.add(event.zxid)
-        if len(found) > self._changes.may_be(event.type, event.path):
-            yield Violation("watch without change", f"{name}: nothing like that at {event.zxid:#x}", (place,))
-        given = (event.zxid, event.type, event.path)
         repeats = self._changes.by_path.get(event.path, []).count((event.zxid, event.type))
-        # A session's end at an unknown zxid may take several children away.
-        several = repeats > 1 or (event.type == CHILDREN and self._changes.may_be(CHILDREN, event.path) > 0)
-        if given in connection.given and not several:
-            yield Violation("watch doubled", f"{name} at {event.zxid:#x} came twice", (place,))
-        connection.given.add(given)
-        for key in keys:
-            due = self._next(*key, connection.armed[key])
-            if known and due is not None and due < event.zxid and event.type in _TYPES[key[0]]:
-                yield Violation(
-                    "watch lost or late", f"{name}: the change at {due:#x} was left out", (place,)
-                )
-            self._fire(connection, key, event.zxid)
-
-    def _fire(self, connection: _Connection, key: Key, zxid: int) -> None:
-        """A watch has given its event: one that lasts waits for the next."""
-        if key[0] in _LASTING:
-            self._arm(connection, key, zxid)
+        if repeats:
+            for due, kind, path in self._overdue(connection, event.zxid - 1):
+                if (kind, path) in keys:
+                    what = f"{name}: the change at {due:#x} was left out"
+                    yield Violation("watch lost or late", what, (place,))
+                else:
+                    what = f"{name} at {event.zxid:#x} came before that of {path} at {due:#x}"
+                    yield Violation("watch order", what, (place,))
         else:
-            connection.armed.pop(key, None)
+            found = self._found.setdefault((event.type, event.path), set())
+            found.add(event.zxid)
+            if len(found) > self._changes.may_be(event.type, event.path):
+                what = f"{name}: nothing like that at {event.zxid:#x}"
+                yield Violation("watch without change", what, (place,))
+        given = (event.zxid, event.type, event.path)
+        connection.given[given] += 1
+        # A session's end at an unknown zxid may take several children away.
+        several = event.type == CHILDREN and self._changes.may_be(CHILDREN, event.path) > 0
+        if connection.given[given] > max(repeats, 1) and not several:
+            yield Violation("watch doubled", f"{name} at {event.zxid:#x} came twice", (place,))
+        for key in keys:
+            if key[0] not in _LASTING:
+                self._disarm(connection, key)
+            elif not repeats:
+                self._settle(connection, key, event.zxid)
+
+    def _give_next(self, connection: _Connection, key: Key, event: Event) -> None:
+        """An event without a zxid is that of the first change for which a lasting watch owes one."""
+        first = connection.settled[key]
+        for owed, count in Counter(self._events(key)).items():
+            if owed[0] > first and owed[1:] == (event.type, event.path) and connection.given[owed] < count:
+                connection.given[owed] += 1
+                break
+
+    def _disarm(self, connection: _Connection, key: Key) -> None:
+        connection.since.pop(key, None)
+        connection.settled.pop(key, None)
 
     def _arm(self, connection: _Connection, key: Key, zxid: int) -> None:
-        if key[0] not in _LASTING and key in connection.armed:
+        if key[0] not in _LASTING and key in connection.since:
             return  # set twice is set once
-        connection.armed[key] = zxid
-        due = self._next(*key, zxid)
+        connection.since.setdefault(key, zxid)
+        self._settle(connection, key, zxid)
+
+    def _settle(self, connection: _Connection, key: Key, zxid: int) -> None:
+        """A watch owes nothing any more up to `zxid`."""
+        connection.settled[key] = zxid
+        due = self._next(key, zxid)
         if due is not None:
             heappush(connection.due, (due, *key))
 
@@ -250,7 +318,10 @@ class _Judge:
                 if path == "/":
                     break
                 path = parent(path)
-        return [key for key in keys if key in connection.armed]
+        zxid = event.zxid
+        return [
+            key for key in keys if key in connection.since and (zxid is None or zxid > connection.since[key])
+        ]
 
     def _between(self, path: str, types: frozenset[int], after: int, until: int) -> list[tuple[int, int]]:
         events = self._changes.by_path.get(path, [])
@@ -258,28 +329,26 @@ class _Judge:
         last = bisect_right(events, until, key=lambda event: event[0])
         return [event for event in events[first:last] if event[1] in types]
 
-    def _next(self, kind: str, path: str, zxid: int) -> int | None:
-        """The first change that a watch set at `zxid` owes an event for."""
-        if kind == "recursive":
-            events: Sequence[tuple[int, int]] = self._subtree(path)
-        else:
-            events = self._changes.by_path.get(path, [])
-        types = _TYPES[kind]
-        for place in range(bisect_right(events, zxid, key=lambda event: event[0]), len(events)):
-            if events[place][1] in types:
-                return events[place][0]
-        return None
+    def _next(self, key: Key, zxid: int) -> int | None:
+        """The first change behind `zxid` that a watch owes an event for."""
+        events = self._events(key)
+        place = bisect_right(events, zxid, key=lambda event: event[0])
+        return events[place][0] if place < len(events) else None
 
-    def _subtree(self, path: str) -> list[tuple[int, int]]:
-        known = self._below.get(path)
+    def _events(self, key: Key) -> Sequence[tuple[int, int, str]]:
+        """What a watch that is always armed owes, as (zxid, type, path) in the order of zxids."""
+        known = self._owed.get(key)
         if known is None:
+            kind, path = key
             start = path.rstrip("/") + "/"
-            known = self._below[path] = sorted(
-                (zxid, type)
-                for other, events in self._changes.by_path.items()
-                if other == path or other.startswith(start)
-                for zxid, type in events
-                if type != CHILDREN
+            paths = {path}
+            if kind == "recursive":
+                paths |= {other for other in self._changes.by_path if other.startswith(start)}
+            known = self._owed[key] = sorted(
+                (zxid, type, of)
+                for of in paths
+                for zxid, type in self._changes.by_path.get(of, ())
+                if type in _TYPES[kind]
             )
         return known
 

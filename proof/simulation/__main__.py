@@ -5,6 +5,7 @@ The exit code is 0 if nothing was wrong (with --planted: if each planted fault w
 """
 
 import argparse
+import signal
 import sys
 
 from proof.arguments import at_least_one, positive
@@ -25,6 +26,7 @@ from proof.simulation.campaign import (
 )
 from proof.simulation.planted import PLANTED
 from proof.simulation.simulation import Outcome
+from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 
 
@@ -143,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--tries",
-        type=int,
+        type=at_least_one,
         default=TRIES,
         metavar="N",
         help=f"seeds for each planted fault (default: {TRIES})",
@@ -152,4 +154,6 @@ def _parser() -> argparse.ArgumentParser:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    # As by Ctrl-C: the processes of --processes end too.
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(guarded(main, "proof.simulation", failed=2))

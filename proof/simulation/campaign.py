@@ -1,12 +1,13 @@
 """Many worlds: so many hours, so many minutes, or until each planted fault is found."""
 
 import os
+import signal
 import time
 from collections import Counter, deque
-from collections.abc import Iterator
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Generator, Iterator
+from concurrent.futures import Executor, Future, ProcessPoolExecutor
 from itertools import cycle, islice
-from multiprocessing import get_context
+from multiprocessing import active_children, get_context
 from typing import NamedTuple
 
 from proof.simulation.calm import simulate_calm
@@ -83,7 +84,7 @@ def totals(kind: str, outcomes: list[Outcome]) -> Totals:
 
 def worlds(
     seed: int, hours: float, minutes: float | None = None, processes: int = 1, kind: str = "mixed"
-) -> Iterator[Outcome]:
+) -> Generator[Outcome, None, None]:
     """Worlds from a seed on: of so many hours in all, or as many as begin within `minutes` of real time.
 
     `processes`: how many at a time, each in a process of its own. The order is that of the seeds in any case.
@@ -94,12 +95,28 @@ def worlds(
         for world in plan:
             yield run(world)
         return
+    others = set(active_children())
     with ProcessPoolExecutor(processes, get_context("spawn")) as pool:
-        # Some more wait, since worlds do not take equally long.
-        running = deque(pool.submit(run, world) for world in islice(plan, 3 * processes))
-        while running:
-            yield running.popleft().result()
-            running.extend(pool.submit(run, world) for world in islice(plan, 1))
+        try:
+            # Some more wait, since worlds do not take equally long.
+            running = deque(_submitted(pool, world) for world in islice(plan, 3 * processes))
+            while running:
+                yield running.popleft().result()
+                running.extend(_submitted(pool, world) for world in islice(plan, 1))
+        except BaseException:  # Ctrl-C, or nobody wants the rest
+            pool.shutdown(wait=False, cancel_futures=True)
+            for process in set(active_children()) - others:
+                process.terminate()
+            raise
+
+
+def _submitted(pool: Executor, world: World) -> Future[Outcome]:
+    """Hand a world out. A process that begins for it does not hear Ctrl-C: this one ends it."""
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        return pool.submit(run, world)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 def _plan(kind: str, seed: int, hours: float, minutes: float | None) -> Iterator[World]:

@@ -37,7 +37,7 @@ _POLL = 0.5
 _DRIFT = 1e-3  # seconds in a second by which clocks of hosts may differ
 _COLLECTED_EACH = 4  # episodes; each that is not collected after keeps its dead servers in memory until then
 _STALENESS_TOLERANCE = 5.0  # seconds: how often etcd is asked and the answer looked at, and a slow network
-_TOLD_BY_LOADS = ("watch without change", "session order")
+_TOLD_BY_LOADS = ("watch without change", "watch order", "session order")
 _ZXID = re.compile(r"0x[0-9a-f]+")
 _BOTH = frozenset((1, seams.NEXT_LEVEL))
 

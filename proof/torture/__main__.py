@@ -24,7 +24,8 @@ from proof.torture.availability import summary, table
 from proof.torture.cluster import Cluster, TorturedProxy, abilities
 from proof.torture.faults import FAULTS, impossible
 from proof.torture.torture import ROUND_SECONDS, Options, Totals, torture
-from proxy.support.usage import Parser
+from proxy.support.stdout import guarded
+from proxy.support.usage import Parser, output_file, output_folder
 from tests.harness import BinaryMissing, StartFailed
 
 
@@ -66,9 +67,12 @@ def main(arguments: list[str] | None = None) -> int:
         return 130
     for line in [*table(summary(totals.episodes)), *totals.lines()]:
         print(line)
+    print(f"{len(totals.violations)} violations, seed {options.seed}", flush=True)
     if given.json is not None:
-        given.json.write_text(json.dumps(totals.as_json(options), indent=1) + "\n", encoding="utf-8")
-    print(f"{len(totals.violations)} violations, seed {options.seed}")
+        try:
+            given.json.write_text(json.dumps(totals.as_json(options), indent=1) + "\n", encoding="utf-8")
+        except OSError as error:  # a disk that is full by now
+            print(f"proof.torture: no figures in {given.json}: {error.strerror}", file=sys.stderr)
     return 1 if totals.violations else 0
 
 
@@ -133,12 +137,12 @@ def _parser() -> argparse.ArgumentParser:
     add("--keep-going", action="store_true", help="go on after a violation")
     add(
         "--work-dir",
-        type=Path,
+        type=output_folder,
         default=Path("build/torture"),
         metavar="DIR",
         help="where the history and the logs of a round with a violation are kept (default: build/torture)",
     )
-    add("--json", type=Path, metavar="FILE", help="write the figures to a file as well")
+    add("--json", type=output_file, metavar="FILE", help="write the figures to a file as well")
     add(
         "--plant",
         default="",
@@ -169,4 +173,4 @@ def _count(value: str) -> int:
 if __name__ == "__main__":
     # As by Ctrl-C: processes end, and what is mounted goes.
     signal.signal(signal.SIGTERM, signal.default_int_handler)
-    sys.exit(main())
+    sys.exit(guarded(main, "proof.torture", failed=2))

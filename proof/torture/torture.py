@@ -185,8 +185,23 @@ def _unexpected(proxy: TorturedProxy) -> list[str]:
 
 
 def keep(cluster: Cluster, options: Options, clock: RealClock, judged: Judged, number: int) -> list[str]:
-    """Write down what shows a mistake; returns what to tell about it."""
+    """Write down what shows a mistake; returns what to tell about it, whether it could be written or not."""
     folder = options.work_dir / f"seed-{options.seed}-round-{number}"
+    found = [f"VIOLATION: {violation}" for violation in judged.violations[:_SHOWN]]
+    count = f"seed {options.seed}: {len(judged.violations)} violations."
+    try:
+        history = _write(folder, cluster, clock, judged)
+    except OSError as error:
+        return [*found, f"{count} History, trace and logs could not be kept in {folder}: {error.strerror}"]
+    return [
+        *found,
+        f"{count} History, trace and logs are in {folder}",
+        f"check the history again: python -m proof.check {history}",
+    ]
+
+
+def _write(folder: Path, cluster: Cluster, clock: RealClock, judged: Judged) -> Path:
+    """Write everything into the folder; returns the file of the history."""
     folder.mkdir(parents=True, exist_ok=True)
     history = folder / "history.jsonl"
     with history.open("w", encoding="utf-8") as file:
@@ -203,11 +218,7 @@ def keep(cluster: Cluster, options: Options, clock: RealClock, judged: Judged, n
     logs |= {server.host: server.log_path for server in cluster.proxies}
     for host, path in logs.items():
         shutil.copyfile(path, folder / f"{host}.log")
-    return [
-        *(f"VIOLATION: {violation}" for violation in judged.violations[:_SHOWN]),
-        f"seed {options.seed}: {len(judged.violations)} violations. History, trace and logs are in {folder}",
-        f"check the history again: python -m proof.check {history}",
-    ]
+    return history
 
 
 def _clean(cluster: Cluster) -> None:

@@ -1,10 +1,17 @@
-"""Standard output of a command: it may be a full disk, a pipe that nobody reads from, or have no Unicode."""
+"""What surrounds a command: Ctrl-C, and its standard output.
 
+That may be a full disk, a pipe that nobody reads from, or have no Unicode.
+"""
+
+import contextlib
 import io
 import os
+import signal
 import sys
 from collections.abc import Callable
 from typing import Any
+
+_INTERRUPTED = 128 + signal.SIGINT  # as a shell has it
 
 
 class _Raw(io.FileIO):
@@ -30,14 +37,14 @@ def guarded(main: Callable[[], int], name: str, *, failed: int = 1) -> int:
     """Run a command's `main`; returns its exit code, or `failed` if its standard output has failed.
 
     That is one line on stderr, and none for the end of a pipe (`| head`). What standard output cannot encode
-    is written as escapes. A standard error that is closed is replaced by one that goes nowhere: `print` would
-    write to standard output instead.
+    is written as escapes. Ctrl-C is one line as well, with the exit code that a shell has for it. A standard
+    error that is closed is replaced by one that goes nowhere: `print` would write to standard output instead.
     """
     if not isinstance(sys.stderr, io.TextIOBase):  # None: it is closed
         sys.stderr = open(os.devnull, "w")  # noqa: SIM115 - stays open until the end
     before = sys.stdout
     if not isinstance(before, io.TextIOWrapper):  # None: it is closed
-        return main()
+        return _code_of(main, name)
     raw = _Raw(before.fileno(), "wb", closefd=False)
     sys.stdout = io.TextIOWrapper(
         io.BufferedWriter(raw),
@@ -48,12 +55,7 @@ def guarded(main: Callable[[], int], name: str, *, failed: int = 1) -> int:
     )
     status = 0
     try:
-        try:
-            status = main()
-        except SystemExit as end:  # argparse's
-            if not isinstance(end.code, int | None):
-                raise
-            status = end.code or 0
+        status = _code_of(main, name)
         sys.stdout.flush()
     except OSError:
         if raw.error is None:
@@ -67,3 +69,16 @@ def guarded(main: Callable[[], int], name: str, *, failed: int = 1) -> int:
     if status == 0 and not isinstance(raw.error, BrokenPipeError):
         print(f"{name}: cannot write to standard output: {raw.error.strerror}", file=sys.stderr)
     return status or failed
+
+
+def _code_of(main: Callable[[], int], name: str) -> int:
+    try:
+        return main()
+    except SystemExit as end:  # argparse's
+        if not isinstance(end.code, int | None):
+            raise
+        return end.code or 0
+    except KeyboardInterrupt:
+        with contextlib.suppress(OSError):  # stderr is a full disk
+            print(f"{name}: interrupted", file=sys.stderr)
+        return _INTERRUPTED

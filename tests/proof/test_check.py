@@ -34,7 +34,7 @@ def test_a_broken_promise_is_printed(tmp_path: Path, capsys: pytest.CaptureFixtu
     assert capsys.readouterr().out.startswith("linearizable: call 0, GetData(path='/a')")
 
 
-@pytest.mark.parametrize("content", ["{", '{"type": "info", "time": 1, "call": 1}\n'])
+@pytest.mark.parametrize("content", ["", "{", '{"type": "info", "time": 1, "call": 1}\n'])
 def test_what_is_no_history_is_refused_in_one_line(
     content: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

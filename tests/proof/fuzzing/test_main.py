@@ -58,6 +58,8 @@ def test_the_list_of_targets(capsys: pytest.CaptureFixture[str]) -> None:
         (["--targets", "nothing"], "no target 'nothing'"),
         (["--seconds", "soon"], "'soon' is not a number above 0"),
         (["--repeat", "x"], "--repeat needs one target"),
+        (["--corpus", "/dev/null/folder"], "/dev/null is not a folder"),
+        (["--findings", "/dev/null/folder"], "/dev/null is not a folder"),
         (["--repeat", "/does/not/exist", "--targets", "key"], "cannot read /does/not/exist"),
     ],
 )

@@ -242,6 +242,101 @@ def a_session_expires_too_early(s: Story) -> None:
     s.expired(s.tick(), 1)
 
 
+def a_refusal_is_old(s: Story) -> None:
+    s.call(1, Create("/lock"), created("/lock", 1))
+    s.call(1, Delete("/lock"), Reply(zxid=5))
+    s.call(2, Create("/lock"), Reply(r.NODE_EXISTS, 4))
+
+
+def a_refused_multi_is_old(s: Story) -> None:
+    s.call(1, Create("/a"), created("/a", 1))
+    s.call(1, SetData("/a"), Reply(zxid=5))
+    multi = Multi((Check("/a", 1), Delete("/a")))
+    s.call(2, multi, Reply(zxid=2, parts=(Reply(r.BAD_VERSION), Reply(r.RUNTIME_INCONSISTENCY))))
+
+
+def a_sync_without_zxid_promises_too_much(s: Story) -> None:
+    s.call(1, Create("/a"), created("/a", 2))
+    s.call(2, Sync(), Reply())
+    s.call(2, Exists("/a"), Reply(r.NO_NODE, 1))
+
+
+def a_read_behind_a_sync_is_old_elsewhere(s: Story) -> None:
+    s.call(1, Create("/a"), created("/a", 2))
+    s.call(2, Sync(), Reply(zxid=2))
+    s.disconnected(s.tick(), 2)
+    s.attached(s.tick(), 2)
+    s.call(2, Exists("/a"), Reply(r.NO_NODE, 1))
+
+
+def a_multi_without_an_answer_is_seen_in_part(s: Story) -> None:
+    s.call(1, Create("/a", b"1"), created("/a", 1))
+    s.call(1, Create("/b", b"1"), created("/b", 2))
+    s.unanswered(1, Multi((SetData("/a", b"2"), SetData("/b", b"2"))))
+    s.call(2, GetData("/a"), Reply(zxid=5, data=b"2"))
+    s.call(2, GetData("/b"), Reply(zxid=5, data=b"1"))
+
+
+def a_multi_has_too_few_results(s: Story) -> None:
+    s.call(1, Multi((Create("/a"), Create("/b"))), Reply(zxid=1, parts=(Reply(path="/a"),)))
+
+
+def an_unanswered_write_has_the_zxid_of_another(s: Story) -> None:
+    s.call(1, Create("/a", b"1"), created("/a", 1))
+    s.call(1, Create("/b"), created("/b", 3))
+    s.unanswered(2, SetData("/a", b"2"))
+    s.call(1, Create("/c"), created("/c", 5))
+    s.call(1, GetData("/a"), Reply(zxid=5, data=b"2", stat=Stat(mzxid=5)))
+
+
+def an_unanswered_write_is_seen_before_it_was_sent(s: Story) -> None:
+    s.call(1, Create("/a", b"1"), created("/a", 1))
+    s.call(2, GetData("/a"), Reply(zxid=2, data=b"2"))
+    s.unanswered(1, SetData("/a", b"2"))
+
+
+def a_number_comes_again_when_its_node_is_gone(s: Story) -> None:
+    s.call(1, Create("/q"), created("/q", 1))
+    s.call(1, Create("/q/n-", sequential=True), created("/q/n-0000000000", 2))
+    s.call(1, Delete("/q/n-0000000000"), Reply(zxid=3))
+    s.call(2, Create("/q/n-", sequential=True), created("/q/n-0000000000", 4))
+
+
+def a_number_of_an_unanswered_create_comes_again(s: Story) -> None:
+    s.call(1, Create("/q"), created("/q", 1))
+    s.unanswered(1, Create("/q/n-", sequential=True))
+    s.call(2, GetChildren("/q"), Reply(zxid=3, names=("n-0000000000",)))
+    s.call(2, Create("/q/n-", sequential=True), Reply(r.NODE_EXISTS, 4))
+    s.call(3, Create("/q/m-", sequential=True), created("/q/m-0000000000", 5))
+
+
+def a_session_moved_and_its_old_connection_is_answered(s: Story) -> None:
+    s.call(2, Create("/a"), created("/a", 1))
+    late = s.invoke(s.tick(), 1, SetData("/a", b"1"))
+    s.disconnected(s.tick(), 1)
+    s.attached(s.tick(), 1)
+    s.call(1, SetData("/a", b"2"), Reply(zxid=5, stat=version(1)))
+    s.reply(s.tick(), late, Reply(zxid=6, stat=version(2)))
+
+
+def a_closed_session_works_on(s: Story) -> None:
+    s.call(1, CloseSession(), Reply(zxid=2))
+    s.call(1, Create("/e", ephemeral=True), created("/e", 3))
+
+
+def an_expired_session_works_on(s: Story) -> None:
+    s.expired(s.tick(), 1)
+    s.call(1, Exists("/a"), Reply(r.NO_NODE, 3))
+
+
+def an_ephemeral_outlives_a_session_with_an_id_below_0(s: Story) -> None:
+    s.opened(s.tick(), -5, 10)
+    s.call(-5, Create("/e", ephemeral=True), created("/e", 1))
+    s.expired(s.tick(100), -5)
+    s.call(2, Create("/b"), created("/b", 9))
+    s.call(2, Exists("/e"), Reply(zxid=9, stat=Stat(czxid=1)))
+
+
 def _watched(s: Story) -> None:
     s.call(1, Create("/a", b"1"), created("/a", 1))
     s.call(2, GetData("/a", watch=True), Reply(zxid=1, data=b"1"))
@@ -299,6 +394,82 @@ def a_reconnected_client_misses_an_event(s: Story) -> None:
     s.call(2, SetWatches(1, data=("/a",)), Reply(zxid=2))
 
 
+def an_event_comes_behind_another_node_of_its_multi(s: Story) -> None:
+    s.call(1, Create("/a", b"1"), created("/a", 1))
+    s.call(1, Create("/b", b"1"), created("/b", 2))
+    s.call(2, GetData("/a", watch=True), Reply(zxid=2, data=b"1"))
+    s.call(1, Multi((SetData("/b", b"2"), SetData("/a", b"2"))), Reply(zxid=3, parts=(Reply(), Reply())))
+    s.call(2, GetData("/b"), Reply(zxid=3, data=b"2"))
+    s.told(2, r.CHANGED, "/a", 3)
+
+
+def _two_watched(s: Story) -> None:
+    for zxid, path in ((1, "/a"), (2, "/b")):
+        s.call(1, Create(path, b"1"), created(path, zxid))
+        s.call(2, GetData(path, watch=True), Reply(zxid=2, data=b"1"))
+
+
+def events_come_in_another_order(s: Story) -> None:
+    _two_watched(s)
+    s.call(1, SetData("/a", b"2"), Reply(zxid=3))
+    s.call(1, SetData("/b", b"2"), Reply(zxid=4))
+    s.told(2, r.CHANGED, "/b", 4)
+    s.told(2, r.CHANGED, "/a", 3)
+
+
+def an_event_has_a_change_before_its_watch(s: Story) -> None:
+    s.call(1, Create("/a", b"1"), created("/a", 1))
+    s.call(1, SetData("/a", b"2"), Reply(zxid=2))
+    s.call(2, GetData("/a", watch=True), Reply(zxid=2, data=b"2"))
+    s.told(2, r.CHANGED, "/a", 2)
+
+
+def a_lasting_watch_tells_of_what_was_before_it(s: Story) -> None:
+    s.call(1, Create("/a", b"1"), created("/a", 1))
+    s.call(1, SetData("/a", b"2"), Reply(zxid=2))
+    s.call(2, AddWatch("/a"), Reply(zxid=3))
+    s.told(2, r.CHANGED, "/a", 2)
+
+
+def a_recursive_watch_leaves_out_a_part_of_a_multi(s: Story) -> None:
+    s.call(1, Create("/a"), created("/a", 1))
+    s.call(2, AddWatch("/a", recursive=True), Reply(zxid=1))
+    parts = (Reply(path="/a/b"), Reply(path="/a/c"))
+    s.call(1, Multi((Create("/a/b"), Create("/a/c"))), Reply(zxid=2, parts=parts))
+    s.told(2, r.CREATED, "/a/b", 2)
+    s.call(2, Exists("/a/c"), Reply(zxid=2))
+
+
+def a_persistent_watch_leaves_out_a_part_of_a_multi(s: Story) -> None:
+    s.call(1, Create("/a"), created("/a", 1))
+    s.call(2, AddWatch("/a"), Reply(zxid=1))
+    s.call(1, Multi((SetData("/a", b"1"), SetData("/a", b"2"))), Reply(zxid=2, parts=(Reply(), Reply())))
+    s.told(2, r.CHANGED, "/a", 2)
+    s.call(2, Exists("/a"), Reply(zxid=2))
+
+
+def _reconnected(s: Story, event: int, path: str) -> None:
+    """Both nodes are watched and not changed; /a alone is set again, and then the event comes."""
+    _two_watched(s)
+    s.disconnected(s.tick(), 2)
+    s.attached(s.tick(), 2)
+    number = s.invoke(s.tick(), 2, SetWatches(2, data=("/a",)))
+    s.event(s.tick(), 2, event, path)
+    s.reply(s.tick(), number, Reply(zxid=2))
+
+
+def a_reconnected_client_is_told_of_no_change(s: Story) -> None:
+    _reconnected(s, r.CHANGED, "/a")
+
+
+def a_reconnected_client_is_told_that_a_node_is_gone(s: Story) -> None:
+    _reconnected(s, r.DELETED, "/a")
+
+
+def a_reconnected_client_is_told_of_what_it_did_not_ask(s: Story) -> None:
+    _reconnected(s, r.CHANGED, "/b")
+
+
 WRONG: list[tuple[Wrong, str]] = [
     (an_acknowledged_write_is_lost, "linearizable"),
     (an_acknowledged_write_is_lost_without_zxids, "linearizable"),
@@ -337,6 +508,29 @@ WRONG: list[tuple[Wrong, str]] = [
     (an_event_without_a_watch, "watch doubled"),
     (an_event_without_a_change, "watch without change"),
     (a_reconnected_client_misses_an_event, "watch lost or late"),
+    (a_refusal_is_old, "real time"),
+    (a_refused_multi_is_old, "real time"),
+    (a_sync_without_zxid_promises_too_much, "linearizable"),
+    (a_read_behind_a_sync_is_old_elsewhere, "sync"),
+    (a_multi_without_an_answer_is_seen_in_part, "linearizable"),
+    (a_multi_has_too_few_results, "linearizable"),
+    (an_unanswered_write_has_the_zxid_of_another, "linearizable"),
+    (an_unanswered_write_is_seen_before_it_was_sent, "linearizable"),
+    (a_number_comes_again_when_its_node_is_gone, "sequence"),
+    (a_number_of_an_unanswered_create_comes_again, "linearizable"),
+    (a_session_moved_and_its_old_connection_is_answered, "linearizable"),
+    (a_closed_session_works_on, "lifetime"),
+    (an_expired_session_works_on, "lifetime"),
+    (an_ephemeral_outlives_a_session_with_an_id_below_0, "linearizable"),
+    (an_event_comes_behind_another_node_of_its_multi, "watch lost or late"),
+    (events_come_in_another_order, "watch order"),
+    (an_event_has_a_change_before_its_watch, "watch doubled"),
+    (a_lasting_watch_tells_of_what_was_before_it, "watch doubled"),
+    (a_recursive_watch_leaves_out_a_part_of_a_multi, "watch lost or late"),
+    (a_persistent_watch_leaves_out_a_part_of_a_multi, "watch lost or late"),
+    (a_reconnected_client_is_told_of_no_change, "watch without change"),
+    (a_reconnected_client_is_told_that_a_node_is_gone, "watch without change"),
+    (a_reconnected_client_is_told_of_what_it_did_not_ask, "watch without change"),
 ]
 
 
@@ -394,6 +588,72 @@ def test_a_reconnected_clients_events_need_no_zxid() -> None:
     number = story.invoke(story.tick(), 2, SetWatches(1, data=("/a",)))
     story.event(story.tick(), 2, r.CHANGED, "/a", -1)
     story.reply(story.tick(), number, Reply(zxid=2))
+    assert check(story) == []
+
+
+def _a_multi_changes_one_node_twice(s: Story) -> None:
+    s.call(1, Create("/a"), created("/a", 1))
+    s.call(2, AddWatch("/a"), Reply(zxid=1))
+    s.call(1, Multi((Delete("/a"), Create("/a"))), Reply(zxid=2, parts=(Reply(), Reply(path="/a"))))
+    s.told(2, r.DELETED, "/a", 2)
+    s.told(2, r.CREATED, "/a", 2)
+    s.call(2, Exists("/a"), Reply(zxid=2))
+
+
+def _a_node_is_gone_and_two_watches_are_set_again(s: Story) -> None:
+    s.call(1, Create("/a"), created("/a", 1))
+    s.call(2, GetData("/a", watch=True), Reply(zxid=1, data=b""))
+    s.call(2, GetChildren("/a", watch=True), Reply(zxid=1, names=()))
+    s.call(1, Delete("/a"), Reply(zxid=2))
+    s.disconnected(s.tick(), 2)
+    s.attached(s.tick(), 2)
+    number = s.invoke(s.tick(), 2, SetWatches(1, data=("/a",), children=("/a",)))
+    s.event(s.tick(), 2, r.DELETED, "/a")
+    s.event(s.tick(), 2, r.DELETED, "/a")
+    s.reply(s.tick(), number, Reply(zxid=2))
+
+
+def _an_old_node_is_watched_as_absent(s: Story) -> None:
+    s.call(1, Create("/a"), created("/a", 1))
+    s.call(2, Exists("/b"), Reply(r.NO_NODE, 5))
+    s.disconnected(s.tick(), 2)
+    s.attached(s.tick(), 2)
+    number = s.invoke(s.tick(), 2, SetWatches(5, exists=("/a",)))
+    s.event(s.tick(), 2, r.CREATED, "/a")
+    s.reply(s.tick(), number, Reply(zxid=5))
+
+
+def _events_of_a_lasting_watch_have_no_zxids(s: Story) -> None:
+    """As those of a ZooKeeper before 3.9."""
+    s.call(1, Create("/a"), created("/a", 1))
+    s.call(2, AddWatch("/a"), Reply(zxid=1))
+    for zxid in (2, 3):
+        s.call(1, SetData("/a"), Reply(zxid=zxid))
+        s.event(s.tick(), 2, r.CHANGED, "/a")
+    s.call(2, Exists("/a"), Reply(zxid=3))
+
+
+def _an_id_is_below_0(s: Story) -> None:
+    s.opened(s.tick(), -5, 10)
+    s.call(-5, Create("/e", ephemeral=True), created("/e", 1))
+    s.expired(s.tick(100), -5)
+    s.call(2, Create("/b"), created("/b", 9))
+    s.call(2, Exists("/e"), Reply(r.NO_NODE, 9))
+
+
+@pytest.mark.parametrize(
+    "right",
+    [
+        _a_multi_changes_one_node_twice,
+        _a_node_is_gone_and_two_watches_are_set_again,
+        _an_old_node_is_watched_as_absent,
+        _events_of_a_lasting_watch_have_no_zxids,
+        _an_id_is_below_0,
+    ],
+)
+def test_a_right_history_is_not_accused(right: Wrong) -> None:
+    story = Story()
+    right(story)
     assert check(story) == []
 
 

@@ -47,8 +47,25 @@ def test_a_line_can_be_read_by_people() -> None:
         '{"type": "info", "time": 1, "call": "x"}',
         '{"type": "invoke", "time": 1, "session": 1, "call": 1, "request": {"op": "other"}}',
         '{"type": "ok", "time": 1, "call": 1, "reply": {"other": 1}}',
+        '{"type": "ok", "time": 1, "call": 1, "reply": {"error": -110}}',
+        '{"type": "ok", "time": 1, "call": 1, "reply": {"zxid": "7"}}',
+        '{"type": "ok", "time": 1, "call": 1, "reply": {"zxid": -7}}',
+        '{"type": "ok", "time": 1, "call": 1, "reply": {"names": "abc"}}',
+        '{"type": "ok", "time": 1, "call": 1, "reply": {"names": [["a"]]}}',
+        '{"type": "ok", "time": 1, "call": 1, "reply": {"stat": {"czxid": [1, 2]}}}',
+        '{"type": "info", "time": 1, "call": -1}',
+        '{"type": "opened", "time": 1, "session": 1, "timeout_ms": "x"}',
+        '{"type": "event", "time": 1, "session": 1, "event": 1, "path": null}',
+        '{"type": "event", "time": 1, "session": 1, "event": 1, "path": "a"}',
+        '{"type": "invoke", "time": 1, "session": 1, "call": 1, "request": {"op": "get", "path": 7}}',
+        '{"type": "invoke", "time": 1, "session": 1, "call": 1, "request": {"op": "get", "path": "a"}}',
+        '{"type": "invoke", "time": 1, "session": 1, "call": 1, "request": {"op": "set_watches", "zxid": 1,'
+        ' "data": 3}}',
+        '{"type": "invoke", "time": 1, "session": 1, "call": 1, "request": {"op": "multi", "parts":'
+        ' [{"op": "close"}]}}',
+        "[" * 200_000,
     ],
 )
 def test_a_bad_line_is_named(line: str) -> None:
-    with pytest.raises(MalformedHistory, match="line 2"):
+    with pytest.raises(MalformedHistory, match="line 2 is no record of a history: "):
         from_lines(['{"type": "info", "time": 0, "call": 0}', line])

@@ -1,9 +1,12 @@
 """The command line."""
 
+from multiprocessing import active_children
+
 import pytest
 
 from proof.simulation.__main__ import main
 from proof.simulation.campaign import worlds
+from tests.harness.waiting import wait_until
 
 
 def test_a_world_and_its_figures(capsys: pytest.CaptureFixture[str]) -> None:
@@ -24,6 +27,18 @@ def test_several_processes_run_the_same_worlds(monkeypatch: pytest.MonkeyPatch) 
     assert together == alone
 
 
+def test_processes_end_with_a_run_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("proof.simulation.campaign.STORMY_HOURS", 0.002)
+    before = set(active_children())
+    running = worlds(7, 1_000.0, processes=2, kind="stormy")
+    next(running)
+    begun = set(active_children()) - before
+    assert begun
+    running.close()  # as Ctrl-C does
+    # A thread of the pool's waits for them as well: who comes second knows the exit code a moment later.
+    wait_until(lambda: all(process.exitcode is not None for process in begun), "the end of the processes", 60)
+
+
 @pytest.mark.parametrize(
     "arguments",
     [
@@ -33,6 +48,7 @@ def test_several_processes_run_the_same_worlds(monkeypatch: pytest.MonkeyPatch) 
         ["--planted", "no such fault"],
         ["--processes", "0"],
         ["--processes", "1.5"],
+        ["--tries", "0", "--planted"],
         ["--processes", "2", "--trace"],
         ["--processes", "2", "--planted"],
     ],

@@ -25,6 +25,8 @@ def test_all_faults_are_listed(capsys: pytest.CaptureFixture[str]) -> None:
         ["--plant", "nothing like that"],
         ["--seed", "x"],
         ["--pairs", "2"],
+        ["--json", "/no/such/folder/file"],
+        ["--work-dir", "/dev/null/folder"],
     ],
 )
 def test_bad_usage(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> None:

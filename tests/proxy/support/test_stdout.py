@@ -86,6 +86,12 @@ def test_another_error_is_not_taken_for_one_of_standard_output() -> None:
     assert "FileNotFoundError" in done.stderr
 
 
+@pytest.mark.parametrize("redirection", ["", ">&-"])
+def test_ctrl_c_is_one_line(redirection: str) -> None:
+    done = _run("raise KeyboardInterrupt", redirection)
+    assert (done.stdout, done.stderr, done.returncode) == ("", "name: interrupted\n", 130)
+
+
 def test_words_of_sys_exit_stay() -> None:
     done = _run("sys.exit('words')")
     assert (done.stderr, done.returncode) == ("words\n", 1)
