@@ -284,7 +284,7 @@ class Machine:
     # -- requests that take long -----------------------------------------------------------------------------
 
     def begin_events(self) -> None:
-        """While `midway`: watch events are sent from now on, those of `Unfinished` requests with their zxid."""
+        """While `midway`: watch events are sent from now on; those of an `Unfinished` one with its zxid."""
         self._changing = None
 
     def end_events(self) -> None:
