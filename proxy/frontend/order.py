@@ -486,8 +486,8 @@ class Order:
         have lived for long (proxy.__main__.collect_rarely).
         """
         self._owner = weakref.proxy(self._owner)
-        self._done = self._admits = None
-        self._touch = self._begin_long_read = _nothing
+        self._done = self._is_authenticated = None
+        self._request_flush = self._begin_long_read = _nothing
 
     # -- answering -----------------------------------------------------------------------------------------
 

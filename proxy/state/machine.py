@@ -284,7 +284,7 @@ class Machine:
     # -- requests that take long -----------------------------------------------------------------------------
 
     def begin_events(self) -> None:
-        """While `midway`: events are sent from now on; those of an `Unfinished` request with its zxid."""
+        """While `midway`: watch events are sent from now on; those of an `Unfinished` one with its zxid."""
         self._changing = None
 
     def end_events(self) -> None:
