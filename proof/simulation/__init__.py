@@ -11,7 +11,12 @@
 `oracle`      the right order of the log and the right state, beside all proxies
 `exactly_once`  whether each request is in the log once, and what became of those without an answer
 `expiry`      whether sessions end too early
-`simulation`  one world of a seed: faults, recovery, judgement
+`simulation`  one stormy world of a seed: faults, recovery, judgement
+`calm`        one calm world: many hours, few requests, a fault now and then
+`quiet`       stretches without faults, in which periodic looks are rare
+`mortals`     TTL nodes and containers: a client that uses them, and when they must go
+`census`      how much each part of a server keeps
+`bounds`      what may be left at the end of a calm world
 `planted`     faults in the code, planted on purpose, that must be found
 `campaign`    many worlds
 """
