@@ -84,3 +84,4 @@ async def _until_marked(lost: Replica) -> None:
         if found is not None and found.data == b"1":
             return
         await insert(other, new_batch(other))
+        await asyncio.sleep(other.world.pause_s / 4)  # each part is one that the clone has to fetch
