@@ -333,6 +333,10 @@ class Client:
         if self.is_asleep:
             self._unread.append((transport, data))
             return
+        if self._unread:  # it has just woken: what came before comes first
+            self._catch_up()
+            if transport is not self._transport or self.dead:
+                return
         assert self._woken is not None
         self._woken.set()
         if data is None:
