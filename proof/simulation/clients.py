@@ -149,7 +149,9 @@ class Client:
         self._value = 0
         self._wishes: list[Request] = []
         self._asleep_until = 0.0
-        self._unread: list[tuple[Line | None, bytes | None]] = []  # what came while it was asleep
+        # What came while it was asleep, and when.
+        self._unread: list[tuple[Line | None, bytes | None, float]] = []
+        self.came_at = 0.0  # when what it reads now came
 
     @property
     def is_asleep(self) -> bool:
@@ -181,8 +183,8 @@ class Client:
     def _catch_up(self) -> None:
         """Take what came while it stood still."""
         unread, self._unread = self._unread, []
-        for transport, data in unread:
-            self._came(transport, data)
+        for transport, data, came_at in unread:
+            self._consume(transport, data, came_at)
 
     async def _sleep(self) -> None:
         """Until it is awake, and has read what came meanwhile."""
@@ -331,12 +333,16 @@ class Client:
         if transport is not self._transport or self.dead:
             return
         if self.is_asleep:
-            self._unread.append((transport, data))
+            self._unread.append((transport, data, self.world.now))
             return
         if self._unread:  # it has just woken: what came before comes first
             self._catch_up()
-            if transport is not self._transport or self.dead:
-                return
+        self._consume(transport, data, self.world.now)
+
+    def _consume(self, transport: Line | None, data: bytes | None, came_at: float) -> None:
+        if transport is not self._transport or self.dead:
+            return
+        self.came_at = came_at
         assert self._woken is not None
         self._woken.set()
         if data is None:
@@ -436,7 +442,8 @@ class Client:
             if now - self._sent >= self.timeout / 3:
                 self._sent = self._pinged = now
                 transport.give(packets.PING_PACKET)
-            if now >= self._due and len(self._waiting) < 2 * _BURST:
+            has_room = len(self._waiting) < 2 * _BURST  # a reply makes room, and wakes
+            if now >= self._due and has_room:
                 self._due = now + self._pause()
                 requests = self._choose()
                 for request in requests:
@@ -444,7 +451,9 @@ class Client:
                 if isinstance(requests[-1], CloseSession):
                     await self._closed(transport)
                     return
-            wake = min(self._due, self._heard + self.timeout * 2 / 3 + 0.001, self._sent + self.timeout / 3)
+            wake = min(self._heard + self.timeout * 2 / 3 + 0.001, self._sent + self.timeout / 3)
+            if has_room:
+                wake = min(wake, self._due)
             await self._wait(max(0.001, wake - self.world.now))
 
     async def _closed(self, transport: Line) -> None:

@@ -216,7 +216,7 @@ class Simulation:
             # Until the proxy stops serving since its state is old, or one of the two hangs up because of a
             # silence of the other's or of etcd's.
             stalest = self._max_staleness + client.timeout + _STALENESS_TOLERANCE
-            oldest = self.oracle.zxid_at(self.world.now - stalest)
+            oldest = self.oracle.zxid_at(client.came_at - stalest)
             if answer.zxid < oldest:
                 self.violate(
                     f"session {session:#x} reads a state of zxid {answer.zxid:#x}; {oldest:#x} was there"
