@@ -43,7 +43,8 @@ class ExpiryJudge:
         self._came: dict[str, float] = {}
         self._early: set[int] = set()
         self._closing: dict[tuple[int, str], float] = {}  # when proxies decided to end their own
-        #: Sessions that ended with their proxy: their time counts from its keep-alives, not from the client.
+        #: Sessions whose time did not count from what their clients were answered: those that ended with their
+        #: proxy (its keep-alives count), and those that a late attach took to another one (the attach counts).
         self.excused: set[int] = set()
         self._last: dict[
             int, tuple[float, str]
@@ -95,6 +96,14 @@ class ExpiryJudge:
             return False
         return self._leases.get(known.incarnation, 0) not in self._early
 
+    def _is_served_elsewhere(self, session: int, known: _Attached) -> bool:
+        """Whether a late attach of a connection that the client had given up took the session away.
+
+        Where the client is now, nobody knows of that yet: that proxy's state is older.
+        """
+        heard, incarnation = self._last.get(session, (0.0, ""))
+        return incarnation != known.incarnation and heard > known.began
+
     def _heard_by_another(self, session: int) -> float:
         """When a proxy in good health heard a session that it should have carried over long ago."""
         heard, incarnation = self._last.get(session, (0.0, ""))
@@ -130,6 +139,8 @@ class ExpiryJudge:
         decided = self._closing.pop((session, known.incarnation), now)
         if gone is None:
             now = decided
+            if self._is_served_elsewhere(session, known):
+                self.excused.add(session)
         else:
             renewed = self._cluster.store.renewed.get(lease, 0.0)
             since = max(min(since, renewed), known.began)
