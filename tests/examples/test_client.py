@@ -146,7 +146,7 @@ async def test_connect_takes_the_first_server_that_answers(address: Address) -> 
     session = await connect([nobody, address], 0)
     assert session.address == address
     await session.close()
-    with pytest.raises(ConnectionLost, match=f"no session at {nobody} in 0 s"):
+    with pytest.raises(ConnectionLost, match=f"no session at {nobody}: "):
         await connect([nobody], patience_s=0.0)
 
 
