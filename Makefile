@@ -163,8 +163,8 @@ TEST_PROCESSES ?= 2
 test: setup-test ## Run all tests; those that need no server run first
 	$(VENV)/python -m pytest --numprocesses $(TEST_PROCESSES) --dist loadfile --no-loadscope-reorder $(ARGS)
 
-unit: setup-dev ## Run the tests that need no server
-	$(VENV)/python -m pytest -m "not real" $(ARGS)
+unit: setup-dev ## Run the tests that need no server and are quick
+	$(VENV)/python -m pytest -m "not real and not long" $(ARGS)
 
 lint: setup-dev ## Check style, types, import directions, the Dockerfile and that every file has a license
 	$(VENV)/ruff check $(SOURCES)

@@ -43,8 +43,8 @@ class ExpiryJudge:
         self._came: dict[str, float] = {}
         self._early: set[int] = set()
         self._closing: dict[tuple[int, str], float] = {}  # when proxies decided to end their own
-        #: Sessions whose time did not count from their clients' answers: of those that ended with their proxy its
-        #: keep-alives count, of those that a late attach took to another one the attach.
+        #: Sessions whose time did not count from their clients' answers, but from the keep-alives of their
+        #: proxy, which is gone, or from a late attach, which took them to another one.
         self.excused: set[int] = set()
         self._last: dict[
             int, tuple[float, str]
