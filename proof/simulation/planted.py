@@ -28,6 +28,7 @@ from proxy.log.translator import Translator
 from proxy.state import capture
 from proxy.state.expiry import Expiry
 from proxy.state.machine import Machine
+from proxy.state.pieces import Work
 from proxy.state.transaction import Transaction
 from proxy.state.watches import WatchTable
 from schema.znode import CONTAINER_OWNER
@@ -182,15 +183,15 @@ def _gaps_ignored(replace: _Replace) -> None:
 
 
 def _twice_after_a_break(replace: _Replace) -> None:
-    taken = Follower.catch_up
+    taken = Follower.catching_up
 
-    def again(self: Follower, *arguments: Any) -> list[Item]:
-        items = taken(self, *arguments)
+    def again(self: Follower, *arguments: Any) -> Work[list[Item]]:
+        items = yield from taken(self, *arguments)
         applies = [item for item in items if isinstance(item, Apply)]
         return items + applies[-1:]
 
     _without_check_of_numbers(replace)
-    replace(Follower, "catch_up", again)
+    replace(Follower, "catching_up", again)
 
 
 def _events_after_replies(replace: _Replace) -> None:
