@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from proxy.etcd.model import PUT, Event, EventKeyValue, KeyValue
-from proxy.state.pieces import PIECE, Work, sorting, whole
+from proxy.state.pieces import PIECE, Work, sorting
 from schema.errors import ForeignKey
 from schema.keys import Keyspace, Kind
 
@@ -86,7 +86,7 @@ class Follower:
         return len(self._waiting.get(incarnation, ()))
 
     def restart(self, applied: Mapping[str, int]) -> None:
-        """Go on from a loaded state, whose map of applied numbers this is; `catch_up` has to follow."""
+        """Go on from a loaded state, whose map of applied numbers this is; `catching_up` has to follow."""
         self._delivered = dict(applied)
         self._waiting.clear()
 
@@ -123,21 +123,6 @@ class Follower:
             self.revision = max(self.revision, events[-1].kv.mod_revision)
         return items
 
-    def catch_up(
-        self,
-        revision: int,
-        entries: Iterable[KeyValue],
-        proxies: Iterable[KeyValue],
-        record: KeyValue | None,
-    ) -> list[Item]:
-        """Take in what was read at `revision`, where events are missing.
-
-        `entries`: at least all that were put since the revision reached before, or since the state that was
-        given to `restart`; those above `revision` are left out, since the watch brings them. `proxies` and
-        `record` are all there were.
-        """
-        return whole(self.catching_up(revision, entries, proxies, record))
-
     def catching_up(
         self,
         revision: int,
@@ -145,9 +130,11 @@ class Follower:
         proxies: Iterable[KeyValue],
         record: KeyValue | None,
     ) -> Work[list[Item]]:
-        """As `catch_up`, in pieces, since after an outage there can be very many entries.
+        """Take in what was read at `revision`, where events are missing. Nothing else may come meanwhile.
 
-        Nothing else may be taken in meanwhile.
+        In pieces, since after an outage there can be very many entries. `entries`: at least all that were put
+        since the revision reached before, or since the state that was given to `restart`; those above
+        `revision` are left out, since the watch brings them. `proxies` and `record` are all there were.
         """
         items: list[Item] = []
         there: set[str] = set()
