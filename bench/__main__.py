@@ -13,9 +13,9 @@ from bench.report import as_json, tables
 from bench.run import ON_ETCD_ALONE, Cell, Plan, measure
 from bench.servers import NAMES, targets
 from bench.workloads import WORKLOADS
+from lab.servers import BinaryMissing, StartFailed
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file
-from tests.harness import BinaryMissing, StartFailed
 
 RESULTS = Path(__file__).parent / "results"
 PIPELINED = 32

@@ -4,7 +4,7 @@ import os
 import platform
 from datetime import UTC, datetime
 
-from tests.harness import zookeeper_jar_version
+from lab.servers import zookeeper_jar_version
 
 
 def machine() -> dict[str, object]:

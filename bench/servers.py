@@ -4,7 +4,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
-from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 
 NAMES = ("zookeeper", "zketcd", "etcd")
 

@@ -25,9 +25,9 @@ from examples.meter import Latencies, Meter
 from examples.requests import create
 from examples.servers import Server, started
 from examples.tree import delete_tree, make_parents
+from lab.servers import BinaryMissing, StartFailed
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file
-from tests.harness import BinaryMissing, StartFailed
 
 _SHARES = {"p50": 0.5, "p99": 0.99, "longest": 1.0}
 _ADDRESS = re.compile(r"(?:\[([0-9A-Fa-f:.]+)\]|([^\s:,\[\]=]+)):([0-9]{1,5})")

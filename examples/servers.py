@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from bench.servers import ETCD_OPTIONS
 from examples.client import Address
-from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 
 
 class Server(NamedTuple):
@@ -18,7 +18,7 @@ class Server(NamedTuple):
 
 @contextmanager
 def started(proxies: int) -> Iterator[list[Server]]:
-    """zketcd, as so many proxies on one etcd, and one ZooKeeper. Raises what tests.harness raises."""
+    """zketcd, as so many proxies on one etcd, and one ZooKeeper. Raises what lab.servers raises."""
     with ExitStack() as stack:
         etcd = stack.enter_context(EtcdServer(*ETCD_OPTIONS))
         ports = [

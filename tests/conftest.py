@@ -1,6 +1,6 @@
 """Fixtures for real servers, and the rules for tests that need them.
 
-A test that uses one of the fixtures below is marked `real` by itself; one that uses tests.harness directly
+A test that uses one of the fixtures below is marked `real` by itself; one that uses lab.servers directly
 marks itself. Where a server's program is missing such a test is skipped with the reason, but fails under
 CI=true.
 """
@@ -14,8 +14,8 @@ import hypothesis
 import pytest
 from blockbuster import BlockBuster, blockbuster_ctx
 
-from tests.harness import BinaryMissing, EtcdServer, Kdc, ZketcdServer, ZooKeeperServer
-from tests.harness.process import closed_logs, recent_logs
+from lab.servers import BinaryMissing, EtcdServer, Kdc, ZketcdServer, ZooKeeperServer
+from lab.servers.process import closed_logs, recent_logs
 
 REAL_FIXTURES = {
     "origin",

@@ -7,9 +7,9 @@ import pytest
 from blockbuster import BlockingError
 
 import proxy
+from lab.servers import BinaryMissing
+from lab.servers.process import ServerLog, closed_logs
 from tests import conftest
-from tests.harness import BinaryMissing
-from tests.harness.process import ServerLog, closed_logs
 
 
 @pytest.mark.parametrize(("ci", "outcome"), [("", pytest.skip.Exception), ("true", BinaryMissing)])

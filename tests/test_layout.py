@@ -11,15 +11,12 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PACKAGES = ["bench", "codec", "examples", "pipeline", "proof", "proxy", "schema", "tests", "zketcd"]
+PACKAGES = ["bench", "codec", "examples", "lab", "pipeline", "proof", "proxy", "schema", "tests", "zketcd"]
 # Rooms of tests that have no source room, and single files that are not about one module.
 OWN_ROOMS = (
-    "tests/harness/",
     "tests/compat/",
     "tests/clients/",
     "tests/faults/",
-    "tests/fakes/",
-    "tests/fuzz/",
 )
 ABOUT_OTHER_THINGS = {
     "tests/codec/test_sessions.py": "recorded sessions through framing, packets and records",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.process import find_program
+from lab.servers.process import find_program
 from zketcd.commands import available
 
 REPOSITORY = Path(__file__).resolve().parents[1]

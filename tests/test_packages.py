@@ -19,10 +19,10 @@ from typing import NamedTuple
 import pytest
 from kazoo.client import KazooClient
 
+from lab.servers import EtcdServer, ZketcdServer
+from lab.servers.clean_root import CleanRoot, obstacle
+from lab.servers.process import find_program
 from proxy.version import VERSION
-from tests.harness import EtcdServer, ZketcdServer
-from tests.harness.clean_root import CleanRoot, obstacle
-from tests.harness.process import find_program
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"

@@ -6,10 +6,10 @@ from pathlib import Path
 import pytest
 from kazoo.client import KazooClient
 
+from lab.servers import EtcdServer, ZketcdServer, pages, wait_until
+from lab.servers.process import REPOSITORY, find_program
 from tests.faults.prepared import NEXT_LEVEL, prepared
 from tests.faults.tools import ctl
-from tests.harness import EtcdServer, ZketcdServer, pages, wait_until
-from tests.harness.process import REPOSITORY, find_program
 
 DOCS = REPOSITORY / "docs"
 

@@ -17,7 +17,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import BinaryMissing
+from lab.servers import BinaryMissing
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 INSTALLER = REPOSITORY / "tools" / "install_system_packages.sh"

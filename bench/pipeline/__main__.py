@@ -13,10 +13,10 @@ from bench.pipeline import tree
 from bench.pipeline.measure import Measured, run
 from bench.scenarios import Cell, Table, markdown
 from bench.servers import ETCD_OPTIONS
+from lab.servers import BinaryMissing, EtcdServer, StartFailed
+from lab.servers.zookeeper import java_program, zookeeper_classpath
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file, output_folder
-from tests.harness import BinaryMissing, EtcdServer, StartFailed
-from tests.harness.zookeeper import java_program, zookeeper_classpath
 
 SIZES = (50_000, 500_000, 5_000_000)
 _LIMIT_TABLES = 100  # of 1,000 znodes, sent by each plain client

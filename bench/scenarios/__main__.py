@@ -31,9 +31,9 @@ from bench.scenarios import (
     turns,
     watched,
 )
+from lab.servers import BinaryMissing, StartFailed
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file
-from tests.harness import BinaryMissing, StartFailed
 
 SCENARIOS: dict[str, Callable[[float], Table]] = {
     "fanout": fanout.run,

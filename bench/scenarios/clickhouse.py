@@ -15,8 +15,8 @@ from contextlib import ExitStack, contextmanager
 from bench.errors import EffectsDiffer
 from bench.scenarios import Cell, Table
 from bench.servers import ETCD_OPTIONS
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
 from tests.clients.clickhouse import ClickHouseServer
-from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
 
 TABLES = 6
 WRITERS = 12

@@ -5,8 +5,8 @@ from bench.scenarios import Table
 from bench.servers import ETCD_OPTIONS
 from bench.worker import Spec
 from bench.worker import run as run_spec
-from tests.harness import EtcdServer, ZketcdServer
-from tests.harness.delay import DelayingRelay
+from lab.servers import EtcdServer, ZketcdServer
+from lab.servers.delay import DelayingRelay
 
 DELAYS_MS = (0, 5, 20)
 SECONDS = 2.0

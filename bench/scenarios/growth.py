@@ -8,7 +8,7 @@ from bench.scenarios.memory import nodes
 from bench.servers import ETCD_OPTIONS
 from bench.worker import Spec
 from bench.worker import run as run_spec
-from tests.harness import EtcdServer, ZketcdServer
+from lab.servers import EtcdServer, ZketcdServer
 
 ZNODES = (1_000, 10_000, 100_000, 1_000_000)
 CONNECTIONS = (1, 10, 100, 1000, 2000)

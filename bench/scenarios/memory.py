@@ -20,7 +20,7 @@ from bench.errors import BenchError
 from bench.load import Admin
 from bench.scenarios import Table
 from bench.servers import ETCD_OPTIONS
-from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 
 ZNODES = (10_000, 100_000, 300_000, 1_000_000)
 PER_DIRECTORY = 1000

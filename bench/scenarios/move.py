@@ -23,12 +23,12 @@ from bench.scenarios.memory import PATIENCE_S, PER_DIRECTORY, nodes
 from bench.servers import ETCD_OPTIONS
 from bench.streams import UniqueStream
 from bench.workloads import STAT_REPLY
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
+from lab.servers.four_letter import four_letter_word
+from lab.servers.process import REPOSITORY
+from lab.servers.waiting import wait_until
 from pipeline.etcd.options import Connection
 from pipeline.follow.target import position_of
-from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
-from tests.harness.four_letter import four_letter_word
-from tests.harness.process import REPOSITORY
-from tests.harness.waiting import wait_until
 
 ZNODES = (100_000, 500_000)
 RATE = 5_000  # writes a second

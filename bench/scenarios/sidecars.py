@@ -16,7 +16,7 @@ from bench.scenarios import Cell, Table
 from bench.scenarios.locks import hand_round
 from bench.servers import ETCD_OPTIONS
 from bench.workloads import Create, Multi, SequentialCreate, Workload, prepare
-from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 
 CLIENTS = 16
 PROXIES = (1, 4, 8, 16)

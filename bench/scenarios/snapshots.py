@@ -19,7 +19,7 @@ from bench.scenarios.memory import PATIENCE_S, nodes, write_snapshot
 from bench.servers import ETCD_OPTIONS
 from bench.streams import RepeatedStream
 from bench.workloads import DATA, DATA_REPLY, Mixed, prepare
-from tests.harness import EtcdServer, ZketcdServer
+from lab.servers import EtcdServer, ZketcdServer
 
 ZNODES = 1_000_000
 CONNECTIONS = 16

@@ -9,12 +9,12 @@ from collections.abc import Callable
 from dataclasses import astuple, dataclass
 
 from bench.stages.meter import APPEND, BACKGROUND, OUTSIDE, Meter
+from lab.fakes.etcd import FakeEtcd
+from lab.fakes.etcd_messages import answer, watch_message
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Delete, Put, Txn, WatchMessage
 from proxy.etcd.transport import Metadata, RpcError
-from tests.fakes.etcd import FakeEtcd
-from tests.fakes.etcd_messages import answer, watch_message
 
 
 @dataclass

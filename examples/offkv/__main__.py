@@ -15,9 +15,9 @@ from examples.client import ConnectionLost
 from examples.offkv.checking import Verdict, check_all, requests_of
 from examples.offkv.conformance import LINES
 from examples.servers import Server
+from lab.servers import BinaryMissing, StartFailed
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
-from tests.harness import BinaryMissing, StartFailed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -12,13 +12,13 @@ from typing import Any
 
 from typing_extensions import override
 
+from lab.fakes.etcd import FakeEtcd, FakeEvent
+from lab.fakes.etcd_messages import answer, watch_message
 from proof.simulation.network import Network, Pipe
 from proof.simulation.world import Host, World
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.model import WatchMessage
 from proxy.etcd.transport import Metadata, RpcError
-from tests.fakes.etcd import FakeEtcd, FakeEvent
-from tests.fakes.etcd_messages import answer, watch_message
 
 NAMES = ("etcd1", "etcd2", "etcd3")
 _SERVER_TIMEOUT = 7.0  # seconds until a member gives a request up (5 s and two election timeouts)

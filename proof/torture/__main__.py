@@ -18,6 +18,7 @@ import traceback
 from collections.abc import Sequence
 from pathlib import Path
 
+from lab.servers import BinaryMissing, StartFailed
 from proof.arguments import positive
 from proof.simulation.planted import PLANTED
 from proof.torture.availability import summary, table
@@ -26,7 +27,6 @@ from proof.torture.faults import FAULTS, impossible
 from proof.torture.torture import ROUND_SECONDS, Options, Totals, torture
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file, output_folder
-from tests.harness import BinaryMissing, StartFailed
 
 
 def main(arguments: list[str] | None = None) -> int:

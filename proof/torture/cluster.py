@@ -19,12 +19,12 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import NamedTuple, Self
 
+from lab.servers import EtcdServer, ZketcdServer, free_port
+from lab.servers.tls import Authority, Pair
 from proof.simulation.proxies import PREFIX
 from proof.torture.relay import Relays, Way
 from tests.faults.prepared import PreparedServer
 from tests.faults.tools import etcdctl
-from tests.harness import EtcdServer, ZketcdServer, free_port
-from tests.harness.tls import Authority, Pair
 
 MEMBERS = 3
 CLIENTS = "clients"

@@ -20,10 +20,10 @@ from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
+from lab.servers import ServerProcess
 from proof.torture.cluster import CLIENTS, Abilities, Cluster, Member, TorturedProxy
 from proof.torture.relay import Quality, Way
 from tests.faults.tools import compact, etcdctl
-from tests.harness import ServerProcess
 
 _STOPPED = Quality(stopped=True)
 _JUNK = "x" * (1 << 20)  # bytes of one value that fills etcd's database, or a disk

@@ -6,7 +6,7 @@ from bench import paced
 from bench.load import Admin, connected
 from bench.paced import Schedule
 from bench.workloads import WORKLOADS, clean_up, prepare
-from tests.harness import ZooKeeperServer
+from lab.servers import ZooKeeperServer
 
 MS = 1_000_000
 

@@ -12,7 +12,7 @@ from bench.run import Cell, Plan, able, measure, rotated
 from bench.servers import Target
 from bench.worker import Spec, run
 from bench.workloads import WORKLOADS, clean_up, prepare
-from tests.harness import EtcdServer, ZooKeeperServer, free_port
+from lab.servers import EtcdServer, ZooKeeperServer, free_port
 
 LIMIT = 300
 

@@ -7,8 +7,8 @@ import pytest
 
 from bench.errors import BenchError, EffectsDiffer
 from bench.zk_latencies import Counter, figures, hosts_of, main, parser
-from tests.harness import ZketcdServer, ZooKeeperServer
-from tests.harness.process import ServerProcess
+from lab.servers import ZketcdServer, ZooKeeperServer
+from lab.servers.process import ServerProcess
 
 # One section's line; a quick one says that there is nothing to tell.
 FIGURES = r" in +\d+ ms \(((\d+\.\d{6}) ms/op (\d+\.\d{6})/sec|included in prior)\)"

@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Literal, NamedTuple, Self
 
-from tests.harness import BinaryMissing
+from lab.servers import BinaryMissing
 
 PERSISTENT, EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL, CONTAINER, WITH_TTL, SEQUENTIAL_WITH_TTL = range(7)
 CREATED, DELETED, CHANGED, CHILD, SESSION = 1, 2, 3, 4, -1

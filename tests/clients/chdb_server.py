@@ -11,7 +11,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any, Self
 
-from tests.harness.process import REPOSITORY
+from lab.servers.process import REPOSITORY
 
 _CONFIG = """<clickhouse>
   <zookeeper>

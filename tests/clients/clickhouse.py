@@ -12,8 +12,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from urllib.parse import urlencode
 
-from tests.harness.ports import free_port
-from tests.harness.process import BinaryMissing, ServerProcess
+from lab.servers.ports import free_port
+from lab.servers.process import BinaryMissing, ServerProcess
 
 CLUSTER = "pair"
 

@@ -9,9 +9,9 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
+from lab.servers.process import ServerProcess
 from tests.conftest import TICK_TIME_MS
-from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
-from tests.harness.process import ServerProcess
 
 _VARIABLE = "ZKETCD_TEST_SERVER"
 ON_ZOOKEEPER = os.environ.get(_VARIABLE, "zketcd") == "zookeeper"

@@ -13,7 +13,7 @@ from py4j import java_gateway, protocol
 from py4j.clientserver import ClientServer, JavaParameters, PythonParameters
 from py4j.java_gateway import GatewayParameters, JavaGateway, launch_gateway
 
-from tests.harness.zookeeper import jar_folder, java_program
+from lab.servers.zookeeper import jar_folder, java_program
 
 
 class Jvm:

@@ -5,9 +5,9 @@ import os
 import urllib.request
 from collections.abc import Mapping, Sequence
 
-from tests.harness.ports import free_port
-from tests.harness.process import ServerProcess
-from tests.harness.zookeeper import jar_folder, java_program
+from lab.servers.ports import free_port
+from lab.servers.process import ServerProcess
+from lab.servers.zookeeper import jar_folder, java_program
 
 # What Spark's launcher gives every JVM of Java 17.
 _OPENED = ("java.lang", "java.net", "java.nio", "java.util", "java.util.concurrent")

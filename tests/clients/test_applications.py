@@ -18,9 +18,9 @@ from apscheduler.jobstores.zookeeper import ZooKeeperJobStore
 from apscheduler.schedulers.background import BackgroundScheduler
 from kombu import Connection
 
+from lab.servers import EtcdServer, wait_until
+from lab.servers.process import ServerProcess
 from tests.clients.conftest import two_servers
-from tests.harness import EtcdServer, wait_until
-from tests.harness.process import ServerProcess
 
 Pair = tuple[ServerProcess, ServerProcess]
 

@@ -6,6 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.servers import EtcdServer, wait_until
+from lab.servers.process import ServerProcess
 from tests.clients.c_client import (
     ANY_WATCH,
     AUTH_FAILED_STATE,
@@ -30,8 +32,6 @@ from tests.clients.c_client import (
     shell_program,
 )
 from tests.clients.conftest import two_servers
-from tests.harness import EtcdServer, wait_until
-from tests.harness.process import ServerProcess
 
 Pair = tuple[ServerProcess, ServerProcess]
 

@@ -5,10 +5,10 @@ from pathlib import Path
 import pytest
 
 from codec.constants import KeeperOpCode, OpCode, ProtocolVersion
+from lab.servers import EtcdServer, ZketcdServer
 from tests.clients.chdb_server import ClickHouse
 from tests.clients.conftest import ON_ZOOKEEPER
 from tests.clients.relay import Relay
-from tests.harness import EtcdServer, ZketcdServer
 
 pytestmark = pytest.mark.skipif(ON_ZOOKEEPER, reason="ZooKeeper has nothing of Keeper's")
 

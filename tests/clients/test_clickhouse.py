@@ -16,11 +16,11 @@ from functools import partial
 import pytest
 
 from codec.constants import OpCode
+from lab.servers import wait_until
+from lab.servers.delay import DelayingRelay
+from lab.servers.process import ServerProcess
 from tests.clients.clickhouse import CLUSTER, ClickHouseServer, QueryRefused
 from tests.clients.relay import Relay
-from tests.harness import wait_until
-from tests.harness.delay import DelayingRelay
-from tests.harness.process import ServerProcess
 
 Pair = tuple[ServerProcess, ServerProcess]
 Replicas = tuple[ClickHouseServer, ClickHouseServer]

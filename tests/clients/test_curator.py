@@ -15,10 +15,10 @@ from typing import Any
 import pytest
 from py4j.protocol import Py4JJavaError
 
+from lab.servers import EtcdServer, wait_until
+from lab.servers.process import ServerProcess
 from tests.clients.conftest import two_servers
 from tests.clients.jvm import Callback, Jvm, java_virtual_machine
-from tests.harness import EtcdServer, wait_until
-from tests.harness.process import ServerProcess
 
 RECIPES = "org.apache.curator.framework.recipes"
 SESSION_MS = 10_000

@@ -16,11 +16,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers import BinaryMissing, EtcdServer, Kdc, ZketcdServer, ZooKeeperServer
+from lab.servers.four_letter import four_letter_word
+from lab.servers.process import REPOSITORY, ServerProcess
+from lab.servers.tls import Authority
 from tests.clients.conftest import ON_ZOOKEEPER
-from tests.harness import BinaryMissing, EtcdServer, Kdc, ZketcdServer, ZooKeeperServer
-from tests.harness.four_letter import four_letter_word
-from tests.harness.process import REPOSITORY, ServerProcess
-from tests.harness.tls import Authority
 
 _RECONFIG = "members are etcd's business; a standalone ZooKeeper refuses reconfig as well"
 

@@ -13,9 +13,9 @@ from typing import TypeVar
 import pytest
 from kazoo.client import KazooClient, KazooState
 
+from lab.servers import wait_until
+from lab.servers.process import ServerProcess
 from tests.faults.client import BAD_VERSION, EPHEMERAL, LONG_MS, SEQUENTIAL, Client, Refused
-from tests.harness import wait_until
-from tests.harness.process import ServerProcess
 
 T = TypeVar("T")
 Pair = tuple[ServerProcess, ServerProcess]

@@ -13,11 +13,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_acl
 
-from tests.harness import EtcdServer, Kdc, ZketcdServer, wait_until, zookeeper_classpath
-from tests.harness.four_letter import four_letter_word
-from tests.harness.kerberos import REALM
-from tests.harness.process import ServerProcess
-from tests.harness.zookeeper import java_program
+from lab.servers import EtcdServer, Kdc, ZketcdServer, wait_until, zookeeper_classpath
+from lab.servers.four_letter import four_letter_word
+from lab.servers.kerberos import REALM
+from lab.servers.process import ServerProcess
+from lab.servers.zookeeper import java_program
 
 pytestmark = pytest.mark.real
 

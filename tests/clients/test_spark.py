@@ -10,10 +10,10 @@ from typing import Self
 
 import pytest
 
+from lab.servers import EtcdServer, wait_until
+from lab.servers.process import REPOSITORY, ServerProcess
 from tests.clients.conftest import two_servers
 from tests.clients.spark import SparkMaster, SparkWorker
-from tests.harness import EtcdServer, wait_until
-from tests.harness.process import REPOSITORY, ServerProcess
 
 # Spark asks for a minute; the server grants this, and so long a dead leader goes on to lead.
 SESSION_MS = 5_000

@@ -13,11 +13,11 @@ from kazoo.client import KazooClient
 from kazoo.protocol.states import WatchedEvent
 from kazoo.security import ACL, Id
 
-from tests.harness import EtcdServer, ZketcdServer, free_port, wait_until, zookeeper_classpath
-from tests.harness.four_letter import four_letter_word
-from tests.harness.process import REPOSITORY
-from tests.harness.tls import Authority, Pair
-from tests.harness.zookeeper import java_program
+from lab.servers import EtcdServer, ZketcdServer, free_port, wait_until, zookeeper_classpath
+from lab.servers.four_letter import four_letter_word
+from lab.servers.process import REPOSITORY
+from lab.servers.tls import Authority, Pair
+from lab.servers.zookeeper import java_program
 
 _PATIENCE = 15.0
 

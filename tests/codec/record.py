@@ -19,8 +19,8 @@ from kazoo.security import make_acl, make_digest_acl
 from codec import records
 from codec.constants import OpCode, Xid
 from codec.jute import INT
-from tests.harness import ZooKeeperServer, wait_until, zookeeper_classpath
-from tests.harness.zookeeper import java_program
+from lab.servers import ZooKeeperServer, wait_until, zookeeper_classpath
+from lab.servers.zookeeper import java_program
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

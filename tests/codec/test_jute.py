@@ -26,8 +26,8 @@ from codec.jute import (
     to_text,
 )
 from codec.packets import REQUEST_HEADER
+from lab.servers import ZooKeeperServer
 from tests.codec.generate import INTS, LONGS
-from tests.harness import ZooKeeperServer
 
 TEXTS = st.text()
 ACLS = st.lists(st.builds(Acl, INTS, TEXTS, TEXTS), max_size=3)

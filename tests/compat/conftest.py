@@ -5,9 +5,9 @@ from collections.abc import Iterator, Mapping
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from tests.compat.acl_cases import SUPER_DIGEST
 from tests.compat.side import Server
-from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
 
 TICK_TIME_MS = 200
 MAX_SESSION_TIMEOUT_MS = 60000

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer, free_port
 from tests.clients.jvm import Jvm, java_virtual_machine
 from tests.compat.wire import (
     CREATE,
@@ -25,7 +26,6 @@ from tests.compat.wire import (
     pack_int,
     pack_string,
 )
-from tests.harness import EtcdServer, ZketcdServer, free_port
 
 pytestmark = pytest.mark.real
 

@@ -7,6 +7,7 @@ import time
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from proxy.admin import words
 from tests.compat.side import Server
 from tests.compat.wire import (
@@ -23,7 +24,6 @@ from tests.compat.wire import (
     pack_int,
     pack_string,
 )
-from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
 
 pytestmark = pytest.mark.real
 

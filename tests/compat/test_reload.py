@@ -2,11 +2,11 @@
 
 import pytest
 
+from lab.servers import EtcdServer
 from tests.compat.conftest import zketcd_proxy
 from tests.compat.generate import Generator
 from tests.compat.runner import run
 from tests.compat.side import Server, dump
-from tests.harness import EtcdServer
 
 pytestmark = pytest.mark.real
 

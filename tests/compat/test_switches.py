@@ -2,12 +2,12 @@
 
 import pytest
 
+from lab.servers import EtcdServer
 from tests.compat.cases import CASES
 from tests.compat.conftest import real_zookeeper, zketcd_proxy
 from tests.compat.generate import Generator
 from tests.compat.runner import demand_equal
 from tests.compat.side import Server
-from tests.harness import EtcdServer
 
 pytestmark = pytest.mark.real
 

@@ -8,12 +8,12 @@ from cryptography.x509 import Name, NameAttribute, ObjectIdentifier, RelativeDis
 from cryptography.x509.name import _ASN1Type
 from cryptography.x509.oid import NameOID
 
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
+from lab.servers.tls import Authority, Pair
 from tests.compat.acl_cases import matrix
 from tests.compat.runner import describe, run
 from tests.compat.script import AddAuth, Create, GetAcl, GetData, Open, Reopen, Script, SetAcl, call
 from tests.compat.side import Server
-from tests.harness import EtcdServer, ZketcdServer, ZooKeeperServer
-from tests.harness.tls import Authority, Pair
 
 pytestmark = pytest.mark.real
 

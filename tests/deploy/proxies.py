@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 from unittest import mock
 
+from lab.servers.manifests import Manifest
 from proxy import server
 from proxy.admin.commands import Commands
 from proxy.admin.facts import Facts
 from proxy.admin.http import AdminServer
 from proxy.config import Config, parse
 from proxy.state.auth.schemes import AuthSchemes
-from tests.harness.manifests import Manifest
 from tests.proxy.admin.subjects import Subject
 
 REPOSITORY = Path(__file__).resolve().parents[2]

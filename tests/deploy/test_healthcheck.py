@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import free_port
+from lab.servers import free_port
 
 SCRIPT = Path(__file__).resolve().parents[2] / "deploy" / "healthcheck.py"
 

@@ -11,9 +11,9 @@ import jsonschema
 import pytest
 import yaml
 
+from lab.servers.manifests import CHART, CUSTOM, Manifest, check, helm, load, of_kind, pod, template
 from proxy.version import VERSION
 from tests.deploy.proxies import check_grace, check_ports, check_probes, check_security, configuration
-from tests.harness.manifests import CHART, CUSTOM, Manifest, check, helm, load, of_kind, pod, template
 
 pytestmark = pytest.mark.real
 

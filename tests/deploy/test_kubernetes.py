@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers.manifests import CUSTOM, Manifest, check, load, of_kind, pod
 from tests.deploy.proxies import check_grace, check_ports, check_probes, check_security
-from tests.harness.manifests import CUSTOM, Manifest, check, load, of_kind, pod
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FOLDER = REPOSITORY / "deploy" / "kubernetes"

@@ -10,10 +10,10 @@ import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from codec.constants import OpCode
+from lab.servers import EtcdServer
 from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
 from proxy.etcd.model import EtcdUnknown, Status
-from tests.harness import EtcdServer
 from tests.proxy.admin.subjects import Subject
 
 REPOSITORY = Path(__file__).resolve().parents[2]

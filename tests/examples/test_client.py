@@ -19,8 +19,8 @@ from examples.client import (
     connect,
 )
 from examples.meter import Meter
-from tests.harness import ZooKeeperServer
-from tests.harness.ports import free_port
+from lab.servers import ZooKeeperServer
+from lab.servers.ports import free_port
 
 _LIMIT_S = 60.0
 Serve = Callable[[asyncio.StreamReader, asyncio.StreamWriter], Awaitable[None]]

@@ -12,8 +12,8 @@ from examples.requests import create
 from examples.runner import forever
 from examples.steps import Step
 from examples.world import Connecting, World
-from tests.harness import ZketcdServer
-from tests.harness.waiting import eventually
+from lab.servers import ZketcdServer
+from lab.servers.waiting import eventually
 
 
 class Settling(Member):

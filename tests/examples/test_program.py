@@ -16,8 +16,8 @@ from examples.meter import Meter
 from examples.program import Findings, Surroundings, Workload
 from examples.requests import create
 from examples.tree import paths_below
-from tests.harness import ZooKeeperServer
-from tests.harness.ports import free_port
+from lab.servers import ZooKeeperServer
+from lab.servers.ports import free_port
 
 
 async def _run(surroundings: Surroundings, options: argparse.Namespace) -> Findings:

@@ -5,7 +5,7 @@ import pytest
 from examples.client import Address, Session, ZooKeeperError
 from examples.requests import check, children, create, exists, get
 from examples.steps import Step, Steps
-from tests.harness import ZketcdServer
+from lab.servers import ZketcdServer
 
 
 async def test_a_step_counts_its_requests(zketcd_server: ZketcdServer) -> None:

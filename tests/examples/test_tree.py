@@ -3,7 +3,7 @@
 from examples.client import Address, Session
 from examples.requests import create, exists
 from examples.tree import delete_tree, make_parents, paths_below
-from tests.harness import ZooKeeperServer
+from lab.servers import ZooKeeperServer
 
 
 async def test_a_subtree_is_listed_and_deleted(zookeeper_server: ZooKeeperServer) -> None:

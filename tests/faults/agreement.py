@@ -1,10 +1,10 @@
 """What proxies show, held against each other; and who of them lives."""
 
+from lab.servers import EtcdServer
 from tests.compat.wire import Cursor, Stat
 from tests.faults import client as zk
 from tests.faults.client import Client
 from tests.faults.tools import etcdctl
-from tests.harness import EtcdServer
 
 _PROXIES = "/zketcd/live/proxy/"
 _AT_ONCE = 200

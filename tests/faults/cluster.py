@@ -3,7 +3,7 @@
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 
-from tests.harness import EtcdServer, wait_until
+from lab.servers import EtcdServer, wait_until
 
 _SIZE = 3
 

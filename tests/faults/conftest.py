@@ -5,8 +5,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer
 from tests.conftest import TICK_TIME_MS
-from tests.harness import EtcdServer, ZketcdServer
 
 # Clients that live through an outage need longer timeouts than 20 short ticks.
 _OPTIONS: dict[str, object] = {

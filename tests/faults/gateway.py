@@ -14,12 +14,12 @@ from typing import Any, NamedTuple, Self
 
 import grpc
 
+from lab.servers import EtcdServer, wait_until
 from proxy.etcd import rpc_pb2 as pb
 from schema.entry import Entry, Kind, decode_entry
 from schema.errors import ForeignKey
 from schema.keys import Keyspace
 from schema.keys import Kind as KeyKind
-from tests.harness import EtcdServer, wait_until
 
 _TXN = "/etcdserverpb.KV/Txn"
 _THREADS = 200  # each stream takes one, and each append that is held back

@@ -9,7 +9,7 @@ import os
 import signal
 from collections.abc import Iterator, Sequence
 
-from tests.harness import EtcdServer, ZketcdServer
+from lab.servers import EtcdServer, ZketcdServer
 
 # The host's clock is wrong. The monotonic clock is not, as on a host whose date was set wrongly.
 _CLOCK = """

@@ -9,9 +9,9 @@ from collections.abc import Sequence
 
 from examples.client import Address
 from examples.world import Connecting
+from lab.servers import ZketcdServer
+from lab.servers.process import ServerProcess
 from tests.faults.cluster import Cluster
-from tests.harness import ZketcdServer
-from tests.harness.process import ServerProcess
 
 CONNECTING = Connecting(session_timeout_ms=4_000, operation_timeout_s=3.0)
 """For hosts: a pause of _ASLEEP_S is longer than they wait for an answer."""

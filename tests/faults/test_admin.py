@@ -8,8 +8,8 @@ import socket
 import pytest
 from kazoo.client import KazooClient
 
+from lab.servers import EtcdServer, StartFailed, ZketcdServer, free_port, wait_until
 from tests.faults.tools import ask
-from tests.harness import EtcdServer, StartFailed, ZketcdServer, free_port, wait_until
 
 pytestmark = pytest.mark.real
 

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lab.servers import EtcdServer
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Put, Txn
 from proxy.state import capture
@@ -22,7 +23,6 @@ from tests.faults.client import Client
 from tests.faults.conftest import Start
 from tests.faults.roaming import Roamers
 from tests.faults.tools import compact, ctl
-from tests.harness import EtcdServer
 
 _ZNODES = int(os.environ.get("ZKETCD_TEST_ZNODES", "100000"))
 _COMPACTION_S = float(os.environ.get("ZKETCD_TEST_COMPACTION", "1"))

@@ -12,6 +12,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.servers import EtcdServer, wait_until
 from schema.entry import Kind
 from tests.compat.wire import Reply
 from tests.faults import client as zk
@@ -20,7 +21,6 @@ from tests.faults.client import EPHEMERAL, SESSION_EXPIRED, SESSION_MOVED, Clien
 from tests.faults.conftest import Start
 from tests.faults.gateway import Append, Fate, Gateway
 from tests.faults.tools import ctl, end_lease_of
-from tests.harness import EtcdServer, wait_until
 
 _PROXIES = "/zketcd/live/proxy/"
 _SHORT_MS = 1_000

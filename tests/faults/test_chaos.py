@@ -17,6 +17,7 @@ from typing import NamedTuple, Self
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer, wait_until
 from tests.compat import wire
 from tests.compat.wire import Stat
 from tests.faults import client as zk
@@ -24,7 +25,6 @@ from tests.faults.client import Client, Disconnected, Refused, Request
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.tools import compact, end_lease_of, keys_of
-from tests.harness import EtcdServer, ZketcdServer, wait_until
 
 _DIRECTORIES = ("/a", "/b", "/a/c")
 _NAMES = ("x", "y", "z", "c")

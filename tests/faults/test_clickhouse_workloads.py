@@ -17,10 +17,10 @@ from examples.replicated_merge_tree.world import Settings
 from examples.requests import create
 from examples.zero_copy import run as zero_copy
 from examples.zero_copy.host import Settings as ZeroCopySettings
+from lab.servers import ZketcdServer
 from tests.conftest import TICK_TIME_MS
 from tests.faults import storm
 from tests.faults.cluster import Cluster, running_cluster
-from tests.harness import ZketcdServer
 
 _ROUNDS = int(os.environ.get("ZKETCD_TEST_WORKLOAD_ROUNDS", "1"))
 

@@ -6,11 +6,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.servers import EtcdServer, free_port, wait_until
 from tests.faults import client as zk
 from tests.faults.client import EPHEMERAL, Client
 from tests.faults.prepared import prepared, wrong_clock
 from tests.faults.test_reaping import container, ttl_node, with_child
-from tests.harness import EtcdServer, free_port, wait_until
 
 pytestmark = pytest.mark.real
 

@@ -4,11 +4,11 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.servers import ZketcdServer, wait_until
 from tests.faults.client import Client
 from tests.faults.cluster import Cluster, Member, running_cluster
 from tests.faults.conftest import Start
 from tests.faults.writers import Writers
-from tests.harness import ZketcdServer, wait_until
 
 
 @pytest.fixture

@@ -3,13 +3,13 @@
 import threading
 from contextlib import ExitStack
 
+from lab.servers import EtcdServer
 from tests.faults.agreement import assert_same
 from tests.faults.client import Client
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.tools import compact
 from tests.faults.writers import Writers
-from tests.harness import EtcdServer
 
 _COMPACTIONS = 6
 

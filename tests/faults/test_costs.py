@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer, wait_until
 from tests.faults import client as zk
 from tests.faults.client import EPHEMERAL, LONG_MS, SEQUENTIAL, Client
-from tests.harness import EtcdServer, ZketcdServer, wait_until
 
 pytestmark = pytest.mark.real
 

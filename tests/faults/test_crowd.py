@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.servers import ZketcdServer
 from tests.compat.wire import Cursor
 from tests.faults import client as zk
 from tests.faults.agreement import assert_same
@@ -19,7 +20,6 @@ from tests.faults.client import (
     Request,
     events_of,
 )
-from tests.harness import ZketcdServer
 
 _COUNT = 300
 Pair = tuple[ZketcdServer, ZketcdServer]

@@ -11,7 +11,7 @@ import sys
 import sysconfig
 from pathlib import Path
 
-from tests.harness.process import REPOSITORY
+from lab.servers.process import REPOSITORY
 
 _MINORS = range(11, 20)  # requires-python
 

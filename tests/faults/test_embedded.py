@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers import ZketcdServer, wait_until
 from tests.faults.client import EPHEMERAL, Client
 from tests.faults.conftest import Start
-from tests.harness import ZketcdServer, wait_until
 
 pytestmark = pytest.mark.real
 

@@ -9,12 +9,12 @@ import time
 from contextlib import ExitStack
 from itertools import chain
 
+from lab.servers import EtcdServer, wait_until
 from tests.faults import client as zk
 from tests.faults.client import EPHEMERAL, Client, Disconnected
 from tests.faults.conftest import Start
 from tests.faults.pinging import pinging
 from tests.faults.tools import ctl
-from tests.harness import EtcdServer, wait_until
 
 _PROXIES = int(os.environ.get("ZKETCD_TEST_PROXIES", "4"))
 _SESSIONS = int(os.environ.get("ZKETCD_TEST_SESSIONS", "50"))

@@ -5,10 +5,10 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.servers import EtcdServer, StartFailed, wait_until
 from tests.faults.client import CHANGED, EPHEMERAL, Client, events_of
 from tests.faults.conftest import Start
 from tests.faults.writers import Writers
-from tests.harness import EtcdServer, StartFailed, wait_until
 from tests.proxy.etcd import admin
 
 _TOKEN_TTL_S = 1

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers import EtcdServer, wait_until
 from tests.faults import client as zk
 from tests.faults.client import (
     CHANGED,
@@ -20,7 +21,6 @@ from tests.faults.client import (
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.tools import compact, ctl, etcdctl, revision_of
-from tests.harness import EtcdServer, wait_until
 
 
 class Backup:

@@ -7,10 +7,10 @@ import os
 import re
 from pathlib import Path
 
+from lab.servers import EtcdServer
 from tests.faults.client import Client, set_data
 from tests.faults.conftest import Start
 from tests.faults.tools import compact
-from tests.harness import EtcdServer
 
 _MEGABYTES = int(os.environ.get("ZKETCD_TEST_MEGABYTES", "120"))
 _ENTRY = 400 << 10

@@ -5,11 +5,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer, wait_until
 from tests.faults.client import CREATED, DELETED, EPHEMERAL, Client, Disconnected, events_of, set_data
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.writers import Writers
-from tests.harness import EtcdServer, ZketcdServer, wait_until
 
 _SHORT_MS = 2_000
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.servers import EtcdServer, free_port, wait_until
 from tests.faults import client as zk
 from tests.faults.agreement import assert_same
 from tests.faults.client import (
@@ -21,7 +22,6 @@ from tests.faults.client import (
 from tests.faults.conftest import Start
 from tests.faults.gateway import Append, Fate, Gateway
 from tests.faults.tools import ask, compact, ctl, etcdctl, keys_of
-from tests.harness import EtcdServer, free_port, wait_until
 
 _QUOTA = 4 << 20
 _DATA = random.Random(1).randbytes(100_000)

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lab.servers import EtcdServer
 from tests.faults import client as zk
 from tests.faults.client import (
     CHANGED,
@@ -17,7 +18,6 @@ from tests.faults.client import (
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.tools import compact, ctl
-from tests.harness import EtcdServer
 
 
 def truncate(etcd: EtcdServer, writer: Client) -> None:

@@ -10,6 +10,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer, wait_until
 from tests.compat.wire import Cursor
 from tests.faults import client as zk
 from tests.faults.agreement import assert_same, incarnations
@@ -17,7 +18,6 @@ from tests.faults.client import EPHEMERAL, SEQUENTIAL, Client
 from tests.faults.conftest import Start
 from tests.faults.gateway import Append, Fate, Gateway
 from tests.faults.tools import ctl, end_lease_of, keys_of
-from tests.harness import EtcdServer, ZketcdServer, wait_until
 
 _LOG = "/zketcd/live/log/"
 

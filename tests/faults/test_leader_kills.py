@@ -10,11 +10,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.servers import wait_until
 from tests.faults.cluster import Cluster, Member, running_cluster
 from tests.faults.conftest import Start
 from tests.faults.roaming import Roamers
 from tests.faults.writers import Writers
-from tests.harness import wait_until
 
 _PROXIES = int(os.environ.get("ZKETCD_TEST_PROXIES", "4"))
 _KILLS = int(os.environ.get("ZKETCD_TEST_KILLS", "3"))

@@ -7,6 +7,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer
 from tests.faults import client as zk
 from tests.faults.client import (
     BAD_ARGUMENTS,
@@ -18,7 +19,6 @@ from tests.faults.client import (
     Refused,
 )
 from tests.faults.link import Link
-from tests.harness import EtcdServer, ZketcdServer
 
 pytestmark = pytest.mark.real
 

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import pytest
 
+from lab.servers import EtcdServer, wait_until
 from tests.faults import client as zk
 from tests.faults.agreement import assert_same, incarnations
 from tests.faults.client import BAD_ARGUMENTS, EPHEMERAL, SEQUENTIAL, Client
@@ -15,7 +16,6 @@ from tests.faults.conftest import Start
 from tests.faults.gateway import Append, Fate, Gateway
 from tests.faults.tools import ctl, end_lease_of, keys_of
 from tests.faults.writers import Writers
-from tests.harness import EtcdServer, wait_until
 
 _LOG = "/zketcd/live/log/"
 _ROUNDS = 8

@@ -11,6 +11,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer, wait_until
 from tests.compat.wire import Cursor, Reply
 from tests.faults import client as zk
 from tests.faults.client import EPHEMERAL, NO_NODE, NODE_EXISTS, OK, Client, Disconnected
@@ -18,7 +19,6 @@ from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.roaming import Roamers
 from tests.faults.tools import ctl, end_lease_of
-from tests.harness import EtcdServer, ZketcdServer, wait_until
 
 _TIMEOUT_S = 3.0
 

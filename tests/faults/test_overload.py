@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer, wait_until
+from lab.servers.four_letter import four_letter_word
+from lab.servers.tls import Authority
 from tests.compat import wire
 from tests.faults.client import CHILDREN, Client, create, events_of, get_children, get_data, multi, set_data
 from tests.faults.conftest import Start
-from tests.harness import EtcdServer, ZketcdServer, wait_until
-from tests.harness.four_letter import four_letter_word
-from tests.harness.tls import Authority
 
 _MIB = 1 << 20
 

@@ -1,9 +1,9 @@
 """Quotas over several proxies: all show the same numbers, and nothing passes a hard limit."""
 
+from lab.servers import EtcdServer
 from tests.faults import client as zk
 from tests.faults.client import Client
 from tests.faults.conftest import Start
-from tests.harness import EtcdServer
 
 QUOTA_EXCEEDED = -125
 _STATS = "/zookeeper/quota/q/zookeeper_stats"

@@ -8,10 +8,10 @@ import pytest
 from kazoo.client import KazooClient, KazooState, KeeperState
 from kazoo.exceptions import NotReadOnlyCallError
 
+from lab.servers import EtcdServer, ZketcdServer, wait_until
+from lab.servers.four_letter import four_letter_word
 from tests.faults.client import EPHEMERAL, Client, Disconnected
 from tests.faults.conftest import Start
-from tests.harness import EtcdServer, ZketcdServer, wait_until
-from tests.harness.four_letter import four_letter_word
 
 _WIDE = struct.pack(">iibqiqi", 45, 11, 0, 0, 4000, 0, 16) + bytes(16) + b"\1"
 

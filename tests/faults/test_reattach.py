@@ -13,6 +13,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer, wait_until
+from lab.servers.four_letter import four_letter_word
 from tests.compat import wire
 from tests.compat.wire import Reply
 from tests.conftest import TICK_TIME_MS
@@ -31,8 +33,6 @@ from tests.faults.client import (
 )
 from tests.faults.conftest import Start
 from tests.faults.tools import end_lease_of, keys_of
-from tests.harness import EtcdServer, ZketcdServer, wait_until
-from tests.harness.four_letter import four_letter_word
 
 Pair = tuple[ZketcdServer, ZketcdServer]
 

@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 
+from lab.servers import ZketcdServer, ZooKeeperServer, wait_until
 from proof.history import (
     AddWatch,
     Check,
@@ -22,7 +23,6 @@ from proof.history import (
 from proof.history import records as r
 from tests.faults.client import Disconnected
 from tests.faults.recorded import RecordingClient
-from tests.harness import ZketcdServer, ZooKeeperServer, wait_until
 
 _CLIENTS = 4
 _REQUESTS = 250

@@ -5,6 +5,7 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer, wait_until
 from tests.faults import client as zk
 from tests.faults.client import (
     CHILDREN,
@@ -20,7 +21,6 @@ from tests.faults.client import (
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.tools import count_keys, ctl, end_lease_of
-from tests.harness import EtcdServer, ZketcdServer, wait_until
 
 Pair = tuple[ZketcdServer, ZketcdServer]
 

@@ -7,6 +7,8 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from lab.servers import EtcdServer, wait_until
+from lab.servers.process import REPOSITORY
 from proxy.etcd.client import EtcdClient
 from proxy.log.record import look
 from proxy.log.start import Loaded, load
@@ -16,8 +18,6 @@ from tests.faults.client import Client
 from tests.faults.conftest import Start
 from tests.faults.roaming import Roamers
 from tests.faults.tools import keys_of
-from tests.harness import EtcdServer, wait_until
-from tests.harness.process import REPOSITORY
 
 _STEPS = (
     "clean up",

@@ -3,12 +3,12 @@
 import random
 import time
 
+from lab.servers import EtcdServer, wait_until
 from tests.faults.client import SEQUENTIAL, Client, create, set_data
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.tools import count_keys
 from tests.faults.writers import Writers
-from tests.harness import EtcdServer, wait_until
 
 _UNKNOWN = "outcome unknown"
 # Less than any append of a writer's burst, more than the other things that a proxy says to etcd unasked.

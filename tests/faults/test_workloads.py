@@ -14,11 +14,11 @@ from examples.database_replicated.run import run
 from examples.meter import Meter
 from examples.program import Surroundings, parser
 from examples.requests import create
+from lab.servers import EtcdServer, ZketcdServer, wait_until
+from lab.servers.waiting import eventually
 from tests.faults.cluster import Cluster, running_cluster
 from tests.faults.conftest import Start
 from tests.faults.tools import count_keys
-from tests.harness import EtcdServer, ZketcdServer, wait_until
-from tests.harness.waiting import eventually
 
 _ROUNDS = int(os.environ.get("ZKETCD_TEST_WORKLOAD_ROUNDS", "1"))
 _PROXIES = 3

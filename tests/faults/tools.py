@@ -8,8 +8,8 @@ import urllib.error
 import urllib.request
 from typing import Any
 
-from tests.harness import EtcdServer
-from tests.harness.process import REPOSITORY, find_program
+from lab.servers import EtcdServer
+from lab.servers.process import REPOSITORY, find_program
 
 
 def etcdctl(etcd: EtcdServer | None, *arguments: str) -> str:

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 import pytest
 from pyspark.sql import SparkSession
 
+from lab.servers import ZooKeeperServer
+from lab.servers.zookeeper import java_program
 from pipeline.spark import session
-from tests.harness import ZooKeeperServer
-from tests.harness.zookeeper import java_program
 from tests.pipeline.ensembles import Client, Origin, make_origin, populate, zookeeper
 
 

@@ -3,7 +3,7 @@
 import subprocess
 import sys
 
-from tests.harness.process import REPOSITORY
+from lab.servers.process import REPOSITORY
 from tests.pipeline.trees import SAMPLES
 
 _PROGRAM = """

@@ -13,10 +13,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers import EtcdServer, wait_until
+from lab.servers.process import REPOSITORY
+from lab.servers.zookeeper import jar_folder, java_program
 from tests.clients.spark import SparkMaster, SparkWorker
-from tests.harness import EtcdServer, wait_until
-from tests.harness.process import REPOSITORY
-from tests.harness.zookeeper import jar_folder, java_program
 from tests.pipeline.trees import SAMPLES, read, seen, without_stats
 
 pytestmark = pytest.mark.real

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers.tls import Authority
 from proxy.__main__ import main
-from tests.harness.tls import Authority
 
 _EXPIRED = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
 _TLS = ("--tls-client-auth", "none", "--tls-cert")

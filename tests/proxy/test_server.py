@@ -17,6 +17,7 @@ import pytest
 
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import pack_string
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.__main__ import main
 from proxy.config import parse
 from proxy.etcd.model import Get
@@ -25,7 +26,6 @@ from proxy.log.log import Log
 from proxy.log.snapshots import Access
 from proxy.server import Server
 from schema.keys import Keyspace
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy import packets
 from tests.proxy.log.proxies import until
 from tests.proxy.packets import ConnectReply, Reply

@@ -5,9 +5,9 @@ import zipfile
 
 import pytest
 
+from lab.servers.zookeeper import jar_folder
 from proxy.config import parser
 from proxy.zoo_cfg_keys import KEYS, Refuse, Use, meaning
-from tests.harness.zookeeper import jar_folder
 
 # Named in the jar, but settings of clients, of tools, or of a server embedded in another program.
 _NOT_OF_THE_SERVER = {

@@ -6,10 +6,10 @@ import io
 import pytest
 
 from bench.pipeline import limit, tree
+from lab.servers import EtcdServer
 from pipeline.etcd.options import Connection
 from proxy.etcd.model import Get
 from schema.pages import page_header
-from tests.harness import EtcdServer
 
 
 def test_all_pages_of_a_table_arrive(

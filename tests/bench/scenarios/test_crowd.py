@@ -4,7 +4,7 @@ import pytest
 
 from bench import wire
 from bench.scenarios import crowd
-from tests.harness import ZooKeeperServer
+from lab.servers import ZooKeeperServer
 
 
 def test_a_crowd_opened_in_pieces_is_one(

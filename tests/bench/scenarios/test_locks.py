@@ -6,7 +6,7 @@ from bench import wire
 from bench.errors import BadReply, EffectsDiffer
 from bench.load import Admin, open_sessions
 from bench.scenarios import locks
-from tests.harness import ZooKeeperServer
+from lab.servers import ZooKeeperServer
 
 pytestmark = pytest.mark.real
 

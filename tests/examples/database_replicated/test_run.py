@@ -21,8 +21,8 @@ from examples.meter import Meter
 from examples.program import Findings, Surroundings, main, parser
 from examples.requests import Children, Request, children, create, delete, sync
 from examples.tree import delete_tree
-from tests.harness import ZketcdServer, ZooKeeperServer
-from tests.harness.waiting import eventually
+from lab.servers import ZketcdServer, ZooKeeperServer
+from lab.servers.waiting import eventually
 
 Kind = Callable[[int, Settings], Replica]
 

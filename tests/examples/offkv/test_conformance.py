@@ -14,8 +14,8 @@ from examples.offkv.checking import check_all, check_line
 from examples.offkv.conformance import LINES, Line
 from examples.offkv.store import Store
 from examples.requests import Request
-from tests.harness import ZketcdServer, ZooKeeperServer
-from tests.harness.ports import free_port
+from lab.servers import ZketcdServer, ZooKeeperServer
+from lab.servers.ports import free_port
 
 
 def test_zookeeper_and_zketcd_pass_every_line(

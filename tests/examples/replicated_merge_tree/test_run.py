@@ -13,8 +13,8 @@ from examples.replicated_merge_tree.run import Shape, make_hosts, run
 from examples.replicated_merge_tree.world import Settings, World
 from examples.requests import children, create, delete, set_data
 from examples.world import Connecting
-from tests.harness import ZketcdServer
-from tests.harness.waiting import eventually
+from lab.servers import ZketcdServer
+from lab.servers.waiting import eventually
 
 _SETTINGS = Settings(
     Connecting(patience_s=60.0),

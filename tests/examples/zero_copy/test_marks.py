@@ -11,7 +11,7 @@ from examples.steps import Step
 from examples.zero_copy.bucket import Bucket
 from examples.zero_copy.marks import Marks
 from examples.zero_copy.paths import ZeroCopyPaths
-from tests.harness import ZketcdServer
+from lab.servers import ZketcdServer
 
 T = TypeVar("T")
 FENCE = check("/")

@@ -12,8 +12,8 @@ from examples.requests import children, create, delete
 from examples.world import Connecting
 from examples.zero_copy.host import Settings
 from examples.zero_copy.run import run
-from tests.harness import ZketcdServer
-from tests.harness.waiting import eventually
+from lab.servers import ZketcdServer
+from lab.servers.waiting import eventually
 
 _SHARED = "/run/table/zero_copy_s3/shared"
 

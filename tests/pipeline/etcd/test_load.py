@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load, begin, close_gaps, finish, first_zxid, look, put, seal, take_numbers
 from pipeline.etcd.publish import publish
@@ -16,7 +17,6 @@ from schema.entry import EntryWriter, Kind, encode_epoch
 from schema.fixed import fixed_nodes
 from schema.keys import Keyspace
 from schema.record import SnapshotRef
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from tests.pipeline.etcd.rows import load_part, load_tree, row
 
 KEYS = Keyspace("/t")

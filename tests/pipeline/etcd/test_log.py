@@ -4,13 +4,13 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.etcd import log
 from pipeline.etcd.log import DataLost, Mark, Share, between, earliest, entries, latest, whole
 from pipeline.etcd.read import NotReadable
 from proxy.etcd.model import Put, Txn
 from proxy.log import truncation
 from schema.keys import Keyspace
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.trees import Tree
 
 

@@ -2,6 +2,7 @@
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import begin
 from pipeline.etcd.passwords import password_of
@@ -12,7 +13,6 @@ from proxy.log import start
 from proxy.log.record import TreeNotServable
 from proxy.state.sessions import hash_of
 from schema.keys import Keyspace
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.pipeline.etcd.rows import FIXED, load_part, load_tree, row
 
 KEYS = Keyspace("/t")

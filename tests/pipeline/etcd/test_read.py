@@ -2,6 +2,7 @@
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.etcd import read
 from pipeline.etcd.load import begin
 from pipeline.etcd.read import NotReadable, Survey, has_log_behind, record_of
@@ -11,7 +12,6 @@ from proxy.log import start
 from schema.entry import encode_void
 from schema.keys import Keyspace
 from schema.record import SnapshotRef
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.pipeline.etcd.rows import FIXED, load_tree, row, rows
 
 KEYS = Keyspace("/t")

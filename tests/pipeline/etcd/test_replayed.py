@@ -5,6 +5,7 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.etcd import replayed as replays
 from pipeline.etcd.log import DataLost, earliest, latest, whole
 from pipeline.etcd.read import NotReadable
@@ -12,7 +13,6 @@ from pipeline.etcd.replayed import KeptState, replayed
 from proxy.etcd.model import Put, Txn
 from proxy.log import truncation
 from proxy.log.start import Loaded, load
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.pipeline.etcd.rows import FIXED, load_tree, row
 from tests.proxy.log.trees import Ran, Tree
 

@@ -2,10 +2,10 @@
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from pipeline.etcd import requests
 from pipeline.etcd.requests import LoadRefused, commit, count
 from proxy.etcd.model import EtcdRefused, EtcdUnknown, Put, RefusalKind, Txn, TxnResult
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 
 PUT = Txn((), (Put(b"/t/a", b""),))
 

@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.etcd import read
 from pipeline.etcd.read import NotReadable, Survey
 from pipeline.etcd.settle import settled
@@ -13,7 +14,6 @@ from proxy.log import start
 from schema.entry import EntryWriter, Kind, encode_open
 from schema.fixed import fixed_nodes
 from schema.keys import Keyspace
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.pipeline.etcd.rows import load_tree, row, rows
 
 KEYS = Keyspace("/t")

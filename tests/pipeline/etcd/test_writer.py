@@ -4,6 +4,7 @@ import asyncio
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.batches import batch_of
 from pipeline.etcd.columns import hashes
 from pipeline.etcd.limits import Limits
@@ -13,7 +14,6 @@ from pipeline.etcd.writer import write
 from proxy.etcd.model import Txn
 from schema.keys import Keyspace
 from schema.pages import decode_nodes
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.pipeline.etcd.rows import FIXED, batches, load_part, row
 
 KEYS = Keyspace("/t")

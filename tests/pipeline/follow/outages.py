@@ -1,7 +1,7 @@
 """An etcd in memory that is out of reach for a while."""
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import EtcdUnknown
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 
 
 class Failing(FakeEtcdClient):

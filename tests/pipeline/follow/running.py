@@ -9,12 +9,12 @@ from typing import Self
 from kazoo.client import KazooClient
 from kazoo.retry import KazooRetry
 
+from lab.servers import EtcdServer
+from lab.servers.process import ServerProcess
+from lab.servers.waiting import wait_until
 from pipeline.follow.target import position_of
 from proxy.etcd.client import EtcdClient
 from schema.keys import Keyspace
-from tests.harness import EtcdServer
-from tests.harness.process import ServerProcess
-from tests.harness.waiting import wait_until
 
 
 class PipelineCommand(ServerProcess):

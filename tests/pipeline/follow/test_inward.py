@@ -13,6 +13,9 @@ from unittest import mock
 import pytest
 
 from codec.constants import OpCode
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.servers import EtcdServer, debian_zookeeper_classpath
+from lab.servers.waiting import eventually
 from pipeline.__main__ import main
 from pipeline.errors import Failure
 from pipeline.follow import finishing, inward
@@ -28,9 +31,6 @@ from proxy.state.machine import Machine
 from schema.keys import Keyspace
 from tests.compat import script
 from tests.compat.wire import Session
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
-from tests.harness import EtcdServer, debian_zookeeper_classpath
-from tests.harness.waiting import eventually
 from tests.pipeline.ensembles import Client, ephemerals, populate, view, zketcd, zookeeper
 from tests.pipeline.follow.histories import creates
 from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid

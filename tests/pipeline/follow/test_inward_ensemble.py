@@ -5,10 +5,10 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.servers import EtcdServer, ZooKeeperServer, free_port, wait_until
+from lab.servers.four_letter import four_letter_word
 from pipeline.__main__ import main
 from schema.keys import Keyspace
-from tests.harness import EtcdServer, ZooKeeperServer, free_port, wait_until
-from tests.harness.four_letter import four_letter_word
 from tests.pipeline.ensembles import zketcd
 from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid
 

@@ -5,6 +5,7 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.errors import Failure
 from pipeline.follow import files, outward, patience
 from pipeline.follow.base import digest_of, load_base
@@ -13,7 +14,6 @@ from pipeline.formats import directory
 from proxy.log import start
 from proxy.state.machine import Machine
 from schema.entry import Kind, Request, encode_epoch
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.pipeline.follow.histories import node_pages
 from tests.pipeline.follow.outages import Failing
 from tests.proxy.log.trees import Tree

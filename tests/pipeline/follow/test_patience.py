@@ -6,13 +6,13 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd
 from pipeline.etcd import requests
 from pipeline.follow import inward, patience
 from pipeline.follow.inward import DONE, Options, follow
 from pipeline.follow.target import FollowedTree, position_of
 from proxy.etcd.model import Get
 from schema.keys import Keyspace
-from tests.fakes.etcd import FakeEtcd
 from tests.pipeline.follow.histories import creates
 from tests.pipeline.follow.outages import Failing
 from tests.pipeline.trees import node, write_log, write_snapshot

@@ -4,6 +4,7 @@ from collections.abc import Callable
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import begin as begin_load
 from pipeline.etcd.load import look, refusal
@@ -26,7 +27,6 @@ from proxy.state.capture import new_machine
 from proxy.state.machine import Machine
 from schema.errors import BadValue
 from schema.keys import Keyspace
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.pipeline.follow.histories import creates, node_pages
 
 KEYS = Keyspace("/t")

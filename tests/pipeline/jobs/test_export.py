@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers import EtcdServer, free_port
 from pipeline.__main__ import main
 from tests.compat import script
-from tests.harness import EtcdServer, free_port
 from tests.pipeline.ensembles import (
     COUNTED,
     Client,

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers import EtcdServer, free_port
 from pipeline.__main__ import main
 from pipeline.etcd import reach
 from pipeline.live import walk
-from tests.harness import EtcdServer, free_port
 from tests.pipeline.trees import SAMPLES, node, write_parquet, write_snapshot
 
 SAMPLE = str(SAMPLES / "zk39-plain")

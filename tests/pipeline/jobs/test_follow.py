@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers import free_port
 from pipeline.__main__ import main
 from pipeline.follow.tail import Unsettled
 from pipeline.jobs import follow as job
-from tests.harness import free_port
 
 
 @pytest.fixture

@@ -2,9 +2,9 @@
 
 import pytest
 
+from lab.servers import EtcdServer, ZooKeeperServer
 from pipeline.__main__ import main
 from tests.compat import script
-from tests.harness import EtcdServer, ZooKeeperServer
 from tests.pipeline.ensembles import COUNTED, Client, Origin, ephemerals, max_zxid, view, zketcd
 
 

@@ -13,14 +13,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from lab.servers import EtcdServer, StartFailed, wait_until
+from lab.servers.process import REPOSITORY
 from pipeline.__main__ import main
 from pipeline.etcd.load import Target, look
 from pipeline.etcd.options import Connection
 from pipeline.sources.batches import of_rows
 from pipeline.table import ZNODES, ZnodeRow
 from tests.compat import script
-from tests.harness import EtcdServer, StartFailed, wait_until
-from tests.harness.process import REPOSITORY
 from tests.pipeline.ensembles import Client, zketcd
 from tests.pipeline.trees import SAMPLES, node, write_parquet, write_snapshot
 

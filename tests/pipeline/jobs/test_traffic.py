@@ -10,13 +10,13 @@ import pytest
 from pyarrow import parquet
 from pyspark.sql import SparkSession
 
+from lab.servers import EtcdServer
 from pipeline.__main__ import main
 from pipeline.sources.options import options_of
 from pipeline.sources.zookeeper_log import LogReader, traffic_rows
 from pipeline.traffic import report
 from pipeline.traffic.table import TrafficRow, batches
 from pipeline.traffic.views import VIEWS
-from tests.harness import EtcdServer
 from tests.pipeline.ensembles import Client, Origin, ephemerals, populate, zketcd
 from tests.pipeline.trees import SAMPLES, node, write_parquet
 

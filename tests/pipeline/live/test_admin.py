@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from lab.servers import EtcdServer, free_port
 from pipeline.__main__ import main
 from pipeline.live.admin import NoSnapshot, download
-from tests.harness import EtcdServer, free_port
 from tests.pipeline.trees import node, write_snapshot
 
 AUTHORIZATION = "digest root:secret"

@@ -2,8 +2,8 @@
 
 import pytest
 
+from lab.servers import ZooKeeperServer, free_port
 from pipeline.live.node_count import node_count
-from tests.harness import ZooKeeperServer, free_port
 
 pytestmark = pytest.mark.real
 

@@ -5,11 +5,11 @@ import struct
 
 import pytest
 
+from lab.servers import ZooKeeperServer, free_port
 from pipeline.live.address import Identity
 from pipeline.live.walk import Walk, WalkFailed
 from pipeline.table import ZnodeRow
 from tests.compat import script
-from tests.harness import ZooKeeperServer, free_port
 from tests.pipeline.ensembles import Client, view
 
 SUPER_USER = Identity("digest", b"super:test")

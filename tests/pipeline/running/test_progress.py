@@ -6,9 +6,9 @@ import json
 
 import pytest
 
+from lab.servers import wait_until
 from pipeline.running import progress
 from pipeline.running.progress import Reporter, facts_of, sentence_of
-from tests.harness import wait_until
 
 KEYS = ["event", "step", "count", "unit", "bytes", "expected", "seconds", "seconds_left", "done"]
 

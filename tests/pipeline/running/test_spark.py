@@ -13,6 +13,7 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lab.servers import EtcdServer
 from pipeline.__main__ import main
 from pipeline.etcd.options import Connection
 from pipeline.etcd.read import record_of
@@ -25,7 +26,6 @@ from pipeline.running.table import Table
 from pipeline.sources.options import options_of
 from pipeline.sources.parquet import RemoteParquet
 from schema.record import SnapshotRef
-from tests.harness import EtcdServer
 from tests.pipeline.trees import SAMPLES, node, table_of, write_parquet
 
 pytestmark = pytest.mark.real

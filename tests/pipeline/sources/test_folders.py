@@ -6,9 +6,9 @@ from typing import Any
 
 import pytest
 
+from lab.servers import free_port
 from pipeline.__main__ import main
 from pipeline.sources.folders import check_writable
-from tests.harness import free_port
 from tests.pipeline.trees import node, write_parquet
 
 _SHUT = "/proc"  # tests may run as root, which may write everywhere but in such file systems

@@ -4,9 +4,9 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
 
+from lab.servers import EtcdServer
 from pipeline.sources.spark import struct_of
 from pipeline.table import ZNODES, AclRow, ZnodeRow
-from tests.harness import EtcdServer
 
 ROWS = [
     ZnodeRow("/", b"", None, 0, 0, 9, 0, 0, 0, 2, 0, 0),

@@ -9,11 +9,11 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 
+from lab.servers import EtcdServer
 from pipeline.etcd import log as etcd_log
 from pipeline.etcd.options import Connection
 from pipeline.sources.zketcd_stream import TrafficStream
 from proxy.etcd.model import EtcdUnknown
-from tests.harness import EtcdServer
 from tests.pipeline.sources.proxies import World
 from tests.pipeline.streams import run_to_end
 

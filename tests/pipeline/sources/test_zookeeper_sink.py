@@ -12,12 +12,12 @@ from hypothesis import strategies as st
 from kazoo.client import KazooClient
 from pyspark.sql import SparkSession
 
+from lab.servers import ZooKeeperServer, debian_zookeeper_classpath
 from pipeline.__main__ import main
 from pipeline.formats import snapshot
 from pipeline.sources.batches import of_rows
 from pipeline.sources.zookeeper_sink import TRAILERS, ZooKeeperWriter, acl_number, options_of
 from pipeline.table import ZNODES, AclRow, SessionRow, ZnodeRow
-from tests.harness import ZooKeeperServer, debian_zookeeper_classpath
 from tests.pipeline.trees import OPEN, SAMPLES, Seen, digest_of, expected, node, read, without_stats
 
 ROOT = node("/", 0)

@@ -4,9 +4,9 @@ from multiprocessing import active_children
 
 import pytest
 
+from lab.servers.waiting import wait_until
 from proof.simulation.__main__ import main
 from proof.simulation.campaign import worlds
-from tests.harness.waiting import wait_until
 
 
 def test_a_world_and_its_figures(capsys: pytest.CaptureFixture[str]) -> None:

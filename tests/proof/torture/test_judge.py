@@ -2,6 +2,7 @@
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proof.history import Create, Exists, GetData, History, Reply, SetData, Stat
 from proof.history.records import CREATED, Request
 from proof.simulation.exactly_once import Logged
@@ -10,7 +11,6 @@ from proof.simulation.packets import parts_of
 from proof.torture.judge import Acknowledged, Exceptions, Home, Seen, Verdict, differences, judge
 from proof.torture.real import RealClock
 from proof.torture.rounds import loads_of
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.proxies import Proxy, answered, until
 
 _SESSION = 5

@@ -10,6 +10,7 @@ from typing import Any
 
 import aiohttp
 
+from lab.fakes.etcd import FakeEtcd
 from proxy.__main__ import console_of
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
@@ -19,7 +20,6 @@ from proxy.console.http import Console, ConsoleSettings
 from proxy.console.passwords import Secret, make
 from proxy.frontend.ports import bound_socket
 from proxy.server import Server
-from tests.fakes.etcd import FakeEtcd
 from tests.proxy.test_server import serving
 
 ASSETS = read_assets()  # here, not in a test's loop, which reading would block

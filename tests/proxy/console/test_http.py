@@ -14,13 +14,13 @@ import pytest
 from cryptography import x509
 
 from codec.jute import INT, Acl
+from lab.servers.tls import Authority
 from proxy.config import parse
 from proxy.console import api
 from proxy.frontend.certificates import TlsContext
 from proxy.sasl.options import SaslSettings
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identities
-from tests.harness.tls import Authority
 from tests.proxy import packets
 from tests.proxy.console.consoles import ASSETS, LONG_SESSION, PASSWORD, Operator, alone, place, text
 from tests.proxy.test_server import Client

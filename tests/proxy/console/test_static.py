@@ -10,8 +10,8 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from lab.servers.browser import Browser, Page, browsing
 from proxy.server import Server
-from tests.harness.browser import Browser, Page, browsing
 from tests.proxy import packets
 from tests.proxy.console.consoles import LONG_SESSION, PASSWORD, Place, place
 from tests.proxy.test_server import Client

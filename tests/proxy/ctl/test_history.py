@@ -6,6 +6,7 @@ import pytest
 
 from codec.constants import OpCode
 from codec.jute import pack_string
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.ctl.history import sizes, tail
 from proxy.etcd.model import Put, Txn
 from schema.entry import (
@@ -20,7 +21,6 @@ from schema.entry import (
     encode_node_due,
 )
 from schema.followed import Followed, encode_followed
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.trees import PASSWORD, Tree, created
 
 

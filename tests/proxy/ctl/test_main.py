@@ -14,12 +14,12 @@ import pytest
 
 from codec.constants import OpCode
 from codec.jute import pack_string
+from lab.servers import EtcdServer
 from proxy.ctl.__main__ import main
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Get, Put, Txn
 from schema.entry import Kind, Request
 from tests.faults.link import Link
-from tests.harness import EtcdServer
 from tests.proxy.log.trees import Tree, created
 
 

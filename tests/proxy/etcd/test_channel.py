@@ -7,12 +7,12 @@ from unittest import mock
 
 import pytest
 
+from lab.servers import EtcdServer, free_port
+from lab.servers.waiting import eventually
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.channel import Channel
 from proxy.etcd.grpc_channel import GrpcChannel
 from proxy.etcd.transport import AnyChannel, RpcError
-from tests.harness import EtcdServer, free_port
-from tests.harness.waiting import eventually
 
 RANGE = "/etcdserverpb.KV/Range"
 REQUEST = pb.RangeRequest(key=b"/k").SerializeToString()

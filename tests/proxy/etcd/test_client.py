@@ -11,6 +11,9 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from lab.servers import EtcdServer, free_port
+from lab.servers.process import REPOSITORY, find_program
+from lab.servers.waiting import eventually
 from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
@@ -28,9 +31,6 @@ from proxy.etcd.model import (
     WatchMessage,
 )
 from proxy.etcd.transport import HTTP2, TRANSPORTS, AnyCall, Metadata, RpcError, TransportMissing
-from tests.harness import EtcdServer, free_port
-from tests.harness.process import REPOSITORY, find_program
-from tests.harness.waiting import eventually
 from tests.proxy.etcd import admin
 from tests.proxy.etcd.watching import watching
 

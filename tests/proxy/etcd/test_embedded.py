@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 import uvloop
 
+from lab.servers.process import REPOSITORY, find_program
+from lab.servers.waiting import wait_until
 from proxy.etcd import embedded
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.embedded import Binary, EmbeddedEtcd, EmbeddedEtcdError, find_binary
 from proxy.etcd.model import EtcdNoSpace, Get, Put, Txn
-from tests.harness.process import REPOSITORY, find_program
-from tests.harness.waiting import wait_until
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
+from lab.servers import EtcdServer
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
@@ -31,8 +33,6 @@ from proxy.etcd.model import (
     WatchMessage,
 )
 from proxy.etcd.versions import parse
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
-from tests.harness import EtcdServer
 from tests.proxy.etcd import admin
 from tests.proxy.etcd.strategies import LEASES, txns
 from tests.proxy.etcd.watching import watching

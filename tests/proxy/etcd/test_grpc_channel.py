@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers import EtcdServer, free_port
+from lab.servers.process import REPOSITORY
 from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.grpc_channel import GrpcChannel
 from proxy.etcd.model import EtcdUnknown, Get
 from proxy.etcd.transport import RpcError
-from tests.harness import EtcdServer, free_port
-from tests.harness.process import REPOSITORY
 
 
 def test_an_address_of_ipv6_is_in_brackets() -> None:

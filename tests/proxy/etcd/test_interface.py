@@ -4,9 +4,9 @@ import inspect
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcdClient
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
-from tests.fakes.etcd import FakeEtcdClient
 
 METHODS = [name for name, _ in inspect.getmembers(Etcd, inspect.isfunction) if not name.startswith("_")]
 

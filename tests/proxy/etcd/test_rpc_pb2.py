@@ -5,7 +5,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.harness.process import REPOSITORY
+from lab.servers.process import REPOSITORY
 
 
 def test_the_generated_module_is_up_to_date(tmp_path: Path) -> None:

@@ -5,8 +5,8 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.status_poller import StatusPoller
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 
 
 async def test_the_last_answer_is_kept_when_etcd_is_gone() -> None:

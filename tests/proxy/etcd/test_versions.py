@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers.process import REPOSITORY
 from proxy.etcd.versions import Version, parse, usable, warnings
-from tests.harness.process import REPOSITORY
 
 LOSES_DATA = "lose or corrupt data"
 ENDS_LEASES = "issue 15247"

@@ -18,10 +18,10 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from lab.servers.tls import Authority, Pair
 from proxy.frontend import certificates
 from proxy.frontend.certificates import TlsContext, context_of
 from proxy.tls_options import ClientTls
-from tests.harness.tls import Authority, Pair
 
 
 @pytest.fixture

@@ -12,11 +12,11 @@ from unittest import mock
 
 import pytest
 
+from lab.servers.tls import Authority, Pair
 from proxy.frontend import listener as module
 from proxy.frontend.listener import ClientListener
 from proxy.frontend.proxy_protocol import ACCEPT, OFF, REQUIRE, ProxyProtocol, Source
 from proxy.support.tasks import Tasks
-from tests.harness.tls import Authority, Pair
 from tests.proxy.frontend.proxy_headers import binary, line
 
 # Of a client behind a load balancer, and the balancers.

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 from codec.constants import OpCode
 from codec.jute import OPEN_ACLS, pack_buffer, pack_string
+from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get
 from proxy.log.follower import Apply, Follower
@@ -17,7 +18,6 @@ from proxy.state.watches import WatchTable
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, decode_entry, encode_close, encode_open
 from schema.keys import Keyspace
-from tests.fakes.etcd import FakeEtcd
 
 PASSWORD = hashlib.sha256(b"secret").digest()[:16]
 EPHEMERAL, SEQUENTIAL = 1, 2

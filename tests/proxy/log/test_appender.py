@@ -7,6 +7,7 @@ from typing import NamedTuple
 import pytest
 
 from codec.constants import ErrorCode, OpCode
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import (
     EtcdNoSpace,
     EtcdRefused,
@@ -27,7 +28,6 @@ from proxy.state import capture
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, decode_entry
 from schema.keys import Keyspace
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 
 KEYS = Keyspace("/t")
 PROXY_REVISION = 5

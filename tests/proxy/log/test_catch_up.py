@@ -5,13 +5,13 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Delete, Get, Put, Txn
 from proxy.log import catch_up as module
 from proxy.log import truncation
 from proxy.log.catch_up import Truncated, catch_up, entries_after
 from proxy.log.record import TreeNotServable, look
 from schema.record import encode_record
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.trees import Ran, Tree
 
 

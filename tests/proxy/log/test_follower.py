@@ -5,11 +5,11 @@ import random
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.model import Compare, Delete, Get, Put, Txn
 from proxy.log.follower import Apply, Follower, Item, ProxyCame, ProxyGone, RecordChanged
 from proxy.state.pieces import whole
 from schema.keys import Keyspace
-from tests.fakes.etcd import FakeEtcd
 
 KEYS = Keyspace("/t")
 

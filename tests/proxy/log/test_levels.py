@@ -2,12 +2,12 @@
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Put, Txn, TxnResult
 from proxy.log.levels import LevelRefused, raise_level
 from proxy.log.record import TreeNotServable
 from proxy.log.start import load
 from schema.entry import Kind, decode_entry
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.trees import Tree
 
 

@@ -8,13 +8,13 @@ from collections.abc import AsyncIterator
 import pytest
 
 from codec.constants import ErrorCode, OpCode
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import Put, Txn
 from proxy.log import truncation
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshot_writer import Writer, write
 from schema.entry import Kind, encode_attach, encode_forget, encode_level
 from schema.keys import Keyspace
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from tests.proxy.log.proxies import EPHEMERAL, PASSWORD, Proxy, Reply, answered, log_of, until
 
 

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 import pytest
 
 from codec.constants import ErrorCode
+from lab.servers import EtcdServer
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Delete, EtcdError, Get, Txn
 from proxy.log.log import LogSettings
 from schema.keys import Keyspace
-from tests.harness import EtcdServer
 from tests.proxy.etcd.admin import compact, defragment, disarm
 from tests.proxy.log.proxies import Proxy, Reply, answered, until
 

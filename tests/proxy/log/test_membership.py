@@ -5,12 +5,12 @@ from collections.abc import AsyncIterator
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import EtcdNoSpace
 from proxy.log import membership as membership_module
 from proxy.log.membership import Membership
 from proxy.support.tasks import Tasks
 from schema.keys import Keyspace
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from tests.proxy.log.proxies import until
 
 KEYS = Keyspace("/t")

@@ -5,9 +5,9 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.log import pages as module
 from proxy.log.pages import UnusableSnapshot, read_snapshot
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.trees import Ran, Tree, pages_of
 
 

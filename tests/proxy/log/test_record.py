@@ -2,9 +2,9 @@
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Delete, Txn
 from proxy.log.record import TreeNotServable, create, incarnation_of, look, servable, unknown_level
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.trees import Tree
 
 

@@ -5,13 +5,13 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.log import replay as module
 from proxy.log.catch_up import catch_up
 from proxy.log.replay import Place, Replay
 from proxy.state import capture
 from proxy.state.machine import Machine
 from schema.entry import Entry, Request
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.trees import Ran, Tree, created, pages_of
 
 

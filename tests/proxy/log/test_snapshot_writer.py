@@ -12,6 +12,9 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
+from lab.servers import EtcdServer
+from lab.servers.process import REPOSITORY
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn, TxnResult
 from proxy.log import snapshot_writer, truncation
@@ -20,9 +23,6 @@ from proxy.log.snapshot_writer import Result, WriteFailed, Writer, digest_at, wr
 from proxy.log.start import load
 from proxy.log.truncation import Overtaken, drop_incarnation, forgettable
 from schema.entry import Kind, Request, encode_close, encode_forget
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
-from tests.harness import EtcdServer
-from tests.harness.process import REPOSITORY
 from tests.proxy.log.trees import PACE, Ran, Tree, created, opened, pages_of, value_of
 
 

@@ -7,6 +7,8 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.servers import EtcdServer
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdRefused
@@ -20,8 +22,6 @@ from proxy.state.machine import Disagreement, Machine
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, decode_forget, encode_close
 from schema.record import SnapshotRef, TreeRecord
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
-from tests.harness import EtcdServer
 from tests.proxy.log.trees import Tree, pages_of
 
 _REF = SnapshotRef("1-a", 100, "a", 1, 1, 1000, 10, 1, 5, 7)

@@ -6,6 +6,7 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import EtcdUnknown
 from proxy.log import staleness as module
 from proxy.log.follower import Apply, Follower
@@ -15,7 +16,6 @@ from proxy.state.machine import Machine
 from proxy.state.pieces import whole
 from proxy.support.tasks import Tasks
 from schema.entry import decode_entry
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.trees import Tree
 
 

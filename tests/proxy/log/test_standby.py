@@ -5,13 +5,13 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.servers.waiting import eventually
 from pipeline.etcd.load import begin as begin_load
 from pipeline.follow.changes import Changes
 from proxy.log import standby
 from proxy.log.record import TreeNotServable, look
 from proxy.log.start import Loaded, load
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
-from tests.harness.waiting import eventually
 from tests.pipeline.follow.histories import creates, node_pages
 from tests.pipeline.follow.test_target import KEYS, opened
 

@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Compare, Delete, EtcdRefused, Get, Put, RefusalKind, Txn, TxnResult
 from proxy.log import start as start_module
 from proxy.log import truncation
@@ -16,7 +17,6 @@ from proxy.log.start import Loaded, NotInLog, Wanted, load
 from proxy.state.pieces import whole
 from schema.entry import EntryWriter, Kind, encode_level
 from schema.record import encode_record
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.trees import CLOCK, Ran, Tree, created, pages_of
 
 

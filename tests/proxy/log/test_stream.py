@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Delete, Put, Txn, WatchMessage
 from proxy.log import start as start_module
 from proxy.log import stream as module
@@ -19,7 +20,6 @@ from proxy.state.machine import Machine
 from proxy.support.tasks import Tasks
 from schema.entry import decode_entry
 from schema.record import encode_record
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.trees import Ran, Tree, pages_of
 
 

@@ -6,6 +6,7 @@ from collections import Counter
 import pytest
 
 from codec.constants import ErrorCode, OpCode
+from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.model import Delete, Put, Txn
 from proxy.log.follower import Apply, Follower, Item, ProxyGone
 from proxy.log.pending import Pending
@@ -20,7 +21,6 @@ from proxy.log.translator import (
 )
 from schema.entry import Kind, decode_entry
 from schema.keys import Keyspace
-from tests.fakes.etcd import FakeEtcd
 
 KEYS = Keyspace("/t")
 HEADER = Header(1000, 3, 0, 0)

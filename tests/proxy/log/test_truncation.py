@@ -5,10 +5,10 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Compare, Delete, EtcdUnknown, Put, Txn, TxnResult
 from proxy.log import truncation as module
 from proxy.log.truncation import Overtaken, applied_in, delete_pages, insist, truncate_log
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient
 from tests.proxy.log.trees import Tree
 
 

@@ -4,13 +4,13 @@ import asyncio
 
 import pytest
 
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
+from lab.servers import EtcdServer
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdUnknown, Get
 from proxy.log import visitor as module
 from proxy.log.visitor import visit
 from schema.record import decode_proxy
-from tests.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
-from tests.harness import EtcdServer
 from tests.proxy.log.trees import Tree
 
 

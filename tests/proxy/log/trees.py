@@ -6,6 +6,7 @@ from collections.abc import Iterable
 
 from codec.constants import OpCode
 from codec.jute import OPEN_ACLS, pack_buffer, pack_string
+from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, KeyValue, Put, Txn
 from proxy.log.follower import Apply, Follower
@@ -18,7 +19,6 @@ from proxy.state.machine import Machine
 from schema.entry import EntryWriter, Kind, Request, decode_entry, encode_open
 from schema.keys import Keyspace
 from schema.record import ProxyValue, TreeRecord, decode_record, encode_proxy
-from tests.fakes.etcd import FakeEtcd
 
 PASSWORD = hashlib.sha256(b"secret").digest()[:16]
 PACE = 1e12  # bytes a second

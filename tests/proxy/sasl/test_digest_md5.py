@@ -4,10 +4,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.servers.digest_md5 import respond
 from proxy.sasl.digest_md5 import REALM, DigestMd5, directives, secret
 from proxy.sasl.exchange import Failed, Step
 from proxy.sasl.principal import Naming
-from tests.harness.digest_md5 import respond
 
 NONCE = "OA6MG9tEQGm2hh"
 USERS = {"bob": secret("bob", "word"), "J\u00fcrgen": secret("J\u00fcrgen", "w\u00f6rd\u4f60")}

@@ -4,13 +4,13 @@ import sys
 
 import pytest
 
+from lab.servers import Kdc
 from proxy.sasl.digest_md5 import DigestMd5, secret
 from proxy.sasl.exchange import Failed
 from proxy.sasl.gssapi_server import Credentials, Gssapi, Missing
 from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
 from proxy.sasl.principal import Naming
-from tests.harness import Kdc
 
 USERS = {"bob": secret("bob", "word")}
 

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers.waiting import wait_until
 from proxy.support import logs
-from tests.harness.waiting import wait_until
 
 
 def record(message: str, *arguments: object) -> logging.LogRecord:

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers import EtcdServer, ZketcdServer
 from proxy.support.readiness import READY, notify, watchdog_interval
-from tests.harness import EtcdServer, ZketcdServer
 
 
 @pytest.mark.parametrize("abstract", [False, True])

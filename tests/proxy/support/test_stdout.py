@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness.process import REPOSITORY
+from lab.servers.process import REPOSITORY
 
 _PROGRAM = """
 import sys

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.servers.tls import Authority
 from proxy.support.validity import fault_of
-from tests.harness.tls import Authority
 
 _NOW = datetime.datetime.now(datetime.UTC)
 _DAY = datetime.timedelta(days=1)

@@ -9,8 +9,8 @@ from cryptography.x509.oid import NameOID
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lab.servers.tls import Authority
 from proxy.state.auth.der import Attribute, subject_of
-from tests.harness.tls import Authority
 
 
 @pytest.fixture(scope="module")

@@ -4,13 +4,13 @@ Here: processes, ports, waiting with deadlines. Not here: pytest (so that bench/
 well), protocol code, assertions about the servers' behaviour.
 """
 
-from tests.harness.etcd import EtcdServer
-from tests.harness.kerberos import Kdc
-from tests.harness.ports import free_port
-from tests.harness.process import BinaryMissing, ServerProcess, StartFailed
-from tests.harness.waiting import eventually, wait_until
-from tests.harness.zketcd import ZketcdServer
-from tests.harness.zookeeper import (
+from lab.servers.etcd import EtcdServer
+from lab.servers.kerberos import Kdc
+from lab.servers.ports import free_port
+from lab.servers.process import BinaryMissing, ServerProcess, StartFailed
+from lab.servers.waiting import eventually, wait_until
+from lab.servers.zketcd import ZketcdServer
+from lab.servers.zookeeper import (
     ZooKeeperServer,
     debian_zookeeper_classpath,
     zookeeper_classpath,

@@ -7,8 +7,8 @@ import shutil
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.harness.four_letter import four_letter_word
-from tests.harness.process import REPOSITORY, BinaryMissing, ServerProcess, find_program
+from lab.servers.four_letter import four_letter_word
+from lab.servers.process import REPOSITORY, BinaryMissing, ServerProcess, find_program
 
 # What the standalone server and zkCli load, found with `java -verbose:class`.
 _JARS = (

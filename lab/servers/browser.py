@@ -19,7 +19,7 @@ from typing import Any
 
 import aiohttp
 
-from tests.harness.process import StartFailed, find_program
+from lab.servers.process import StartFailed, find_program
 
 _PATIENCE = 60.0  # seconds
 _POLL = 0.02

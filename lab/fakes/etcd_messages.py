@@ -6,6 +6,7 @@ So the real client can talk to the fake. Streams are their users' own; the messa
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from lab.fakes.etcd import FakeEtcd
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.model import (
     Compare,
@@ -21,7 +22,6 @@ from proxy.etcd.model import (
     TxnResult,
 )
 from proxy.etcd.transport import RpcError
-from tests.fakes.etcd import FakeEtcd
 
 
 def answer(

@@ -13,7 +13,7 @@ import yaml
 from kubernetes_validate import utils
 from referencing import Registry, Resource
 
-from tests.harness.process import REPOSITORY, BinaryMissing
+from lab.servers.process import REPOSITORY, BinaryMissing
 
 CHART = REPOSITORY / "deploy" / "helm" / "zketcd"
 _HELM = REPOSITORY / ".cache" / "helm" / "helm"  # tools/fetch_helm.sh

@@ -15,7 +15,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from tests.harness.ports import free_port
+from lab.servers.ports import free_port
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 

@@ -4,8 +4,8 @@ import csv
 import socket
 from collections.abc import Sequence
 
-from tests.harness.ports import free_port
-from tests.harness.process import ServerProcess, find_program
+from lab.servers.ports import free_port
+from lab.servers.process import ServerProcess, find_program
 
 _CONFIGURATION = """
 global

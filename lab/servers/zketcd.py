@@ -4,7 +4,7 @@ import re
 import sys
 from collections.abc import Mapping, Sequence
 
-from tests.harness.process import ServerProcess
+from lab.servers.process import ServerProcess
 
 _READY = re.compile(r"^ready\b.*\n", re.MULTILINE)
 

@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.harness.process import ServerProcess, find_program
+from lab.servers.process import ServerProcess, find_program
 
 #: As kazoo's tests expect it.
 REALM = "KAZOOTEST.ORG"

@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from tests.harness import ports
+from lab.servers import ports
 
-_HOLDER = "from tests.harness import free_port; print(free_port(), flush=True); input()"
+_HOLDER = "from lab.servers import free_port; print(free_port(), flush=True); input()"
 
 
 def test_a_port_that_another_process_was_given_is_not_given_again(monkeypatch: pytest.MonkeyPatch) -> None:

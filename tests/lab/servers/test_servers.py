@@ -4,10 +4,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.harness import EtcdServer, StartFailed, ZooKeeperServer, eventually, wait_until
-from tests.harness import zookeeper as zookeeper_module
-from tests.harness.four_letter import four_letter_word
-from tests.harness.process import closed_logs
+from lab.servers import EtcdServer, StartFailed, ZooKeeperServer, eventually, wait_until
+from lab.servers import zookeeper as zookeeper_module
+from lab.servers.four_letter import four_letter_word
+from lab.servers.process import closed_logs
 
 
 def test_zookeeper_is_the_version_of_its_jar(zookeeper_server: ZooKeeperServer) -> None:

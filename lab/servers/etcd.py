@@ -4,8 +4,8 @@ import http.client
 import urllib.request
 from collections.abc import Sequence
 
-from tests.harness.ports import free_port
-from tests.harness.process import ServerProcess, find_program
+from lab.servers.ports import free_port
+from lab.servers.process import ServerProcess, find_program
 
 
 class EtcdServer(ServerProcess):

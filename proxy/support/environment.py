@@ -1,0 +1,42 @@
+"""What a proxy takes from its host besides the network: clocks and randomness.
+
+`server.py` makes one `Environment` and hands it, or what is needed of it, to each part. A simulation hands in
+its own. No other module of `proxy` reads a clock or draws random numbers; deadlines and sleeps use the event
+loop's clock.
+"""
+
+import secrets
+import time as host_time
+from dataclasses import dataclass, field
+
+
+class Clock:
+    """The host's clocks. Subclasses simulate one."""
+
+    #: Seconds since 1970, and nanoseconds.
+    time = staticmethod(host_time.time)
+    time_ns = staticmethod(host_time.time_ns)
+    #: Seconds and nanoseconds for measuring durations; the origin means nothing.
+    monotonic = staticmethod(host_time.monotonic)
+    perf_counter = staticmethod(host_time.perf_counter)
+    perf_counter_ns = staticmethod(host_time.perf_counter_ns)
+
+
+class Randomness:
+    """The host's source of random values that nobody can predict."""
+
+    token_bytes = staticmethod(secrets.token_bytes)
+    token_hex = staticmethod(secrets.token_hex)
+    randbits = staticmethod(secrets.randbits)
+
+
+@dataclass(frozen=True, slots=True)
+class Environment:
+    """A host's clocks and randomness."""
+
+    clock: Clock = field(default_factory=Clock)
+    randomness: Randomness = field(default_factory=Randomness)
+
+
+HOST = Environment()
+"""The real host."""
