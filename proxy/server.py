@@ -7,7 +7,6 @@ import asyncio
 import getpass
 import logging
 import socket
-import time
 from collections.abc import Callable, Collection, Iterator
 from functools import partial
 
@@ -51,6 +50,7 @@ from proxy.state.ops.features import system_nodes
 from proxy.state.watches import WatchTable
 from proxy.support import logs
 from proxy.support.counters import Counters
+from proxy.support.environment import HOST, Environment
 from proxy.support.latency import Histogram, Latency
 from proxy.support.tasks import Tasks
 from proxy.traces.span import Tracer
@@ -74,11 +74,13 @@ class Server:
         tls: TlsContext | None = None,
         login: Login | None = None,
         tracer: Tracer | None = None,
+        environment: Environment = HOST,
     ) -> None:
         """`access`: how the writer of snapshots reaches etcd. `tls`, `login`: for clients, if any.
 
-        `tracer`: takes the spans of clients' requests, if any.
+        `tracer`: takes the spans of clients' requests, if any. `environment`: clocks and randomness.
         """
+        self._environment = environment
         self._config = config
         self._login = login
         self._etcd = etcd
@@ -86,7 +88,7 @@ class Server:
         self._running: list[asyncio.Task[None]] = []
         self._draining = False
         loop = asyncio.get_running_loop()
-        self.started = time.time()
+        self.started = environment.clock.time()
         self.settings = _settings(config)
         self.counters = Counters()
         self.pauses = Histogram()
@@ -202,7 +204,7 @@ class Server:
             config.slow_request,
             self._stages,
             lambda: self.machine.ended,
-            time.perf_counter_ns,
+            self._environment.clock.perf_counter_ns,
             writes,
         )
 
@@ -211,7 +213,7 @@ class Server:
 
     def _traces(self, tracer: Tracer) -> Traces:
         facts = TracedFacts(lambda: self.machine.zxid, self._stages, lambda: self.log.position)
-        return Traces(tracer, facts, time.perf_counter_ns)
+        return Traces(tracer, facts, self._environment.clock.perf_counter_ns)
 
     # -- life ----------------------------------------------------------------------------------------------
 

@@ -3,8 +3,8 @@
 This is all of `proxy/` that a simulation replaces; tests/proof/simulation/test_seams.py finds every other use
 of a clock or of chance and fails. Sockets are not in the list: a simulated host's event loop makes none.
 
-clocks        `time` in each module that imports it: the host's own, simulated clock
-chance        `secrets` likewise: drawn from the seed
+clocks        `Clock`, and `time` in each module that imports it: the host's own, simulated clock
+chance        `Randomness`, and `secrets` likewise: drawn from the seed
 child         `Snapshots._child` starts the snapshot writer as a host of its own, in this process
 levels        which levels a release knows: that of the host, so that two releases can run side by side
 lengths       in every other world, all that can be done in pieces is, in pieces as short as can be
@@ -37,6 +37,7 @@ from proxy.log.log import LogSettings
 from proxy.log.snapshots import Snapshots
 from proxy.state import capture
 from proxy.state.machine import Machine
+from proxy.support.environment import Clock, Randomness
 from schema.entry import Kind, Request
 
 CLOCKS = (
@@ -53,7 +54,6 @@ CLOCKS = (
     "proxy.log.staleness",
     "proxy.log.start",
     "proxy.log.visitor",
-    "proxy.server",
     "proxy.support.throttled_log",
 )
 """Modules that `import time`."""
@@ -249,6 +249,12 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
             for name, function in CLOCK_FUNCTIONS
         ),
         *((importlib.import_module(name), "secrets", _Secrets) for name in CHANCE),
+        *(
+            (owner, name, staticmethod(getattr(shim, name)))
+            for owner, shim in ((Clock, _Time), (Randomness, _Secrets))
+            for name in vars(owner)
+            if not name.startswith("__")
+        ),
         *((importlib.import_module(name), length, 1) for name, length in LENGTHS if world.seed % 2),
         *quiet.replacements(),
         (proxy.server, "_log_settings", settings),
@@ -263,7 +269,7 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
             {**(Machine.__init__.__kwdefaults__ or {}), "known_levels": levels},
         ),
     ]
-    former = [(owner, name, getattr(owner, name)) for owner, name, _ in replaced]
+    former = [(owner, name, vars(owner).get(name, getattr(owner, name))) for owner, name, _ in replaced]
     logger = logging.getLogger("proxy")
     handler = _Trace(world)
     logged = (logger.level, logger.propagate, logger.handlers[:])

@@ -16,6 +16,7 @@ _NOT_SIMULATED = (
     "proxy.ctl.",
     "proxy.console.",
     "proxy.traces.otel",
+    "proxy.support.environment",  # whose classes are replaced
     "proxy.support.logs",
     "proxy.support.pauses",
 )
