@@ -10,6 +10,7 @@ from matplotlib.figure import Figure
 from bench.errors import BenchError
 from bench.plots import figures
 from bench.plots.blocks import blocks
+from bench.plots.comparison import look_alike
 from bench.plots.document import BadMark, filled
 from bench.plots.results import Found, read
 from bench.plots.style import svg
@@ -54,6 +55,12 @@ def outputs(found: Found, root: Path) -> dict[Path, str]:
     return files
 
 
+def _is_current(path: Path, text: str) -> bool:
+    if not path.exists():
+        return False
+    return look_alike(path.read_text(), text) if path.suffix == ".svg" else path.read_text() == text
+
+
 def main(arguments: Sequence[str] | None = None) -> int:
     """Write the files; with --check return 1 if one isn't what the results say."""
     parser = Parser(prog="python -m bench.plots", description=__doc__, allow_abbrev=False)
@@ -71,7 +78,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         metavar="FOLDER",
         help=f"where {', '.join(DOCUMENTS)} and {PICTURES}/ are (default: this repository)",
     )
-    parser.add_argument("--check", action="store_true", help="write nothing, tell what would change")
+    parser.add_argument("--check", action="store_true", help="write nothing, report what would change")
     options = parser.parse_args(arguments)
     try:
         files = outputs(read(options.results), options.root)
@@ -80,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 1
     pictures = options.root / PICTURES
     stale = sorted(set(pictures.glob("*.svg")) - set(files))
-    changed = [path for path, text in files.items() if not path.exists() or path.read_text() != text]
+    changed = [path for path, text in files.items() if not _is_current(path, text)]
     for path in [*changed, *stale]:
         done = "differs" if options.check else "written" if path in files else "removed"
         print(path.relative_to(options.root), done)

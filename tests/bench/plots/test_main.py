@@ -7,6 +7,7 @@ import pytest
 
 from bench.plots.__main__ import DOCUMENTS, main
 from bench.report import as_json
+from bench.run import Cell
 from tests.bench.plots.sample import ENVIRONMENT, MEMORY, SIDECARS, curves, reference
 
 
@@ -37,6 +38,11 @@ def test_files_follow_results(folders: list[str], tmp_path: Path, capsys: pytest
     capsys.readouterr()
     assert main([*folders, "--check"]) == 0
     assert capsys.readouterr().out == ""
+    faster = reference()
+    faster[Cell("create", 64, 32), "zketcd"].rounds[0]["rate"] *= 1.01
+    (tmp_path / "results" / "reference.json").write_text(json.dumps(as_json(faster, ENVIRONMENT)))
+    assert main([*folders, "--check"]) == 1
+    assert "docs/performance/speed.svg differs" in capsys.readouterr().out
     (tmp_path / "results" / "reference.json").unlink()
     (tmp_path / "results" / "curves.json").write_text(json.dumps(as_json(curves(), ENVIRONMENT)))
     scenarios = {
