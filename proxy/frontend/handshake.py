@@ -14,7 +14,7 @@ from codec.jute import pack_string
 from codec.packets import ConnectRequest
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Connection, Session, Sessions
-from proxy.log.pending import Pending
+from proxy.log.pending import CallbackRequest, Pending
 from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind
 
@@ -143,7 +143,7 @@ class Handshake:
         # What the client has seen may be on its way: it is here once a request of ours is. That is always
         # answered with SESSION_EXPIRED, for there is no session 0, and spends no zxid.
         done = partial(self._caught_up, connection, request)
-        self._submit(Pending(Kind.CLIENT, 0, int(OpCode.SYNC), (), _SYNC, done))
+        self._submit(CallbackRequest(Kind.CLIENT, 0, int(OpCode.SYNC), (), _SYNC, done))
 
     def _caught_up(
         self, connection: Applicant, request: ConnectRequest, *_outcome: Pending | int | bytes

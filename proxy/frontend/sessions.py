@@ -21,7 +21,7 @@ from collections.abc import Callable, Container, Iterator, Mapping
 from typing import NamedTuple, Protocol, TypeAlias
 
 from codec.constants import ErrorCode
-from proxy.log.pending import Pending
+from proxy.log.pending import CallbackRequest, Pending
 from proxy.state.sessions import hash_of, session_text
 from proxy.state.watches import Watcher
 from proxy.support.counters import Counters
@@ -175,9 +175,9 @@ class Sessions:
 
     # -- a session begins, or goes on here -------------------------------------------------------------------
 
-    def open(self, session_id: int, timeout_ms: int, password: bytes, done: Done) -> Pending:
+    def open(self, session_id: int, timeout_ms: int, password: bytes, done: Done) -> CallbackRequest:
         """The request for a new session, which `began` follows once it is applied."""
-        return Pending(Kind.OPEN, session_id, 0, (), encode_open(timeout_ms, hash_of(password)), done)
+        return CallbackRequest(Kind.OPEN, session_id, 0, (), encode_open(timeout_ms, hash_of(password)), done)
 
     def attach(self, session_id: int, timeout_ms: int, password: bytes, now: float, done: Done) -> Pending:
         """The request of a client to go on with a session, which `began` follows once it is applied.
@@ -200,7 +200,7 @@ class Sessions:
 
         self._attaching[session_id] += 1
         body = encode_attach(timeout_ms, hash_of(password))
-        return Pending(Kind.ATTACH, session_id, 0, (), body, attached)
+        return CallbackRequest(Kind.ATTACH, session_id, 0, (), body, attached)
 
     def began(self, session_id: int, timeout_ms: int, now: float) -> Session:
         """A session is attached to this proxy from now on; it has its whole timeout."""
@@ -343,7 +343,7 @@ class Sessions:
                 actions.to_append.append(self._close(session_id, reason, orphan.incarnation))
 
     def _close(self, session_id: int, reason: str, holder: str) -> Pending:
-        return Pending(Kind.CLOSE, session_id, 0, (), encode_close(reason, holder), self._close_done)
+        return CallbackRequest(Kind.CLOSE, session_id, 0, (), encode_close(reason, holder), self._close_done)
 
     def _close_done(self, pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
         """A CLOSE has its outcome: `changed` follows if the session ended, else the next check repeats it."""

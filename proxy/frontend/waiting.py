@@ -17,7 +17,7 @@ _CLIENT = int(Kind.CLIENT)  # a plain number: looking up an enum's member costs 
 class Write(Pending):
     """A write of this connection, in the log."""
 
-    __slots__ = ("err", "received", "reply", "size", "xid", "zxid")
+    __slots__ = ("done", "err", "received", "reply", "size", "xid", "zxid")
 
     err: int  # set only if the outcome is known before it is this write's turn to be answered; so is `reply`
     reply: bytes
@@ -46,6 +46,10 @@ class Write(Pending):
         self.size = size
         self.received = received  # nanoseconds, when it came
         self.zxid = UNKNOWN
+
+    def applied(self, zxid: int, err: int, body: bytes) -> None:
+        """As Pending.applied."""
+        self.done(self, zxid, err, body)
 
 
 class Reads:

@@ -164,7 +164,7 @@ class Applier:
     def answer(self, pending: Pending, zxid: int, error: int, body: bytes = b"") -> None:
         """Tell a request its outcome."""
         try:
-            pending.done(pending, zxid, error, body)
+            pending.applied(zxid, error, body)
         except Exception:
             log.exception("cannot make the reply to a request of session 0x%x", pending.session_id)
 
@@ -335,7 +335,7 @@ class Applier:
                     yield from self._telling_many(many)
                 events.clear()
             try:
-                pending.done(pending, zxid, error, body)
+                pending.applied(zxid, error, body)
             except Exception:
                 log.exception("cannot make the reply to a request of session 0x%x", pending.session_id)
             if changes or warnings:

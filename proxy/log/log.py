@@ -19,7 +19,7 @@ from proxy.log.follower import Follower, Item, ProxyCame, ProxyGone
 from proxy.log.lag import Lags
 from proxy.log.members import Member, Members
 from proxy.log.membership import Membership
-from proxy.log.pending import Pending
+from proxy.log.pending import CallbackRequest, Pending
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.staleness import LIMIT, Staleness
 from proxy.log.start import Loaded, load
@@ -352,7 +352,7 @@ class Log:
         """Before anything else the next incarnation takes over the sessions, then what did not count."""
         again = self._translator.ended(self._translator.applied_number)
         log.warning("carrying sessions over from %s; %d requests are sent again", old, len(again))
-        carry = Pending(Kind.CARRY_OVER, 0, 0, (), encode_carry_over(old), self._carried)
+        carry = CallbackRequest(Kind.CARRY_OVER, 0, 0, (), encode_carry_over(old), self._carried)
         self._translator.queue.extendleft(reversed((carry, *again)))
 
     def _carried(self, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
@@ -373,7 +373,7 @@ class Log:
                 log.error("cannot begin a new epoch of zxids (error %d); trying again", error)
                 self.submit(pending)
 
-        self.submit(Pending(Kind.EPOCH, 0, 0, (), encode_epoch(cluster_id, zxid), done))
+        self.submit(CallbackRequest(Kind.EPOCH, 0, 0, (), encode_epoch(cluster_id, zxid), done))
 
     # -- the stream's consumer -----------------------------------------------------------------------------
 

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
-from proxy.log.pending import Pending
+from proxy.log.pending import CallbackRequest, Pending
 from proxy.state.expiry import Expiry
 from proxy.state.machine import Machine
 from schema.entry import Kind, NodeDue, encode_node_due
@@ -100,5 +100,5 @@ class NodeExpiry:
             if not outcome.done():
                 outcome.set_result(err)
 
-        self._submit(Pending(Kind.NODE_DUE, 0, 0, (), encode_node_due(*due), done))
+        self._submit(CallbackRequest(Kind.NODE_DUE, 0, 0, (), encode_node_due(*due), done))
         return await outcome

@@ -1,6 +1,6 @@
 """A request on its way through the log, from the moment it is submitted until its outcome is known.
 
-Pure. The frontend subclasses `Pending` to keep what it needs for the reply.
+Pure. Each part that submits requests has a subclass whose `applied` does what follows from the outcome.
 """
 
 from collections.abc import Callable
@@ -10,15 +10,9 @@ from schema.entry import Identities
 
 
 class Pending:
-    """One request for the log.
+    """One request for the log."""
 
-    `done(pending, zxid, err, body)` is called exactly once, at the moment the request is applied, in the
-    order in which the session's requests were submitted. `err` is what the state machine answered, or
-    SYSTEM_ERROR (etcd has no space), BAD_ARGUMENTS (too large for etcd), CONNECTION_LOSS (the outcome is not
-    known, because this proxy loaded a snapshot that contains it).
-    """
-
-    __slots__ = ("body", "done", "fields", "identities", "kind", "opcode", "session_id")
+    __slots__ = ("body", "fields", "identities", "kind", "opcode", "session_id")
 
     def __init__(
         self,
@@ -27,7 +21,6 @@ class Pending:
         opcode: int,
         identities: Identities,
         body: bytes,
-        done: Callable[["Pending", int, int, bytes], None],
         fields: Any = None,
     ) -> None:
         """`kind` to `body` are those of `schema.entry.Request`. `fields`: `body` decoded, None if not yet."""
@@ -37,4 +30,33 @@ class Pending:
         self.identities = identities
         self.body = body
         self.fields = fields
-        self.done = done
+
+    def applied(self, zxid: int, err: int, body: bytes) -> None:
+        """Take the outcome, at the moment the request is applied; here, do nothing with it.
+
+        It is called exactly once, in the order in which the session's requests were submitted. `err` is what
+        the state machine answered, or SYSTEM_ERROR (etcd has no space), BAD_ARGUMENTS (too large for etcd),
+        CONNECTION_LOSS (the outcome is unknown, because this proxy loaded a snapshot that contains it).
+        """
+
+
+class CallbackRequest(Pending):
+    """A request whose outcome a function takes: `callback(pending, zxid, err, body)`."""
+
+    __slots__ = ("callback",)
+
+    def __init__(
+        self,
+        kind: int,
+        session_id: int,
+        opcode: int,
+        identities: Identities,
+        body: bytes,
+        callback: Callable[[Pending, int, int, bytes], None],
+    ) -> None:
+        super().__init__(kind, session_id, opcode, identities, body)
+        self.callback = callback
+
+    def applied(self, zxid: int, err: int, body: bytes) -> None:
+        """As the base class."""
+        self.callback(self, zxid, err, body)

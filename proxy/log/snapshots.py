@@ -329,7 +329,8 @@ class Snapshots:
             for incarnation in forgettable(replicated.machine, living, truncated or {}):
                 if await drop_incarnation(self._etcd, self._keys, incarnation):
                     log.info("forgetting incarnation %s", incarnation)
-                    replicated.submit(Pending(Kind.FORGET, 0, 0, (), encode_forget(incarnation), _forgotten))
+                    # One that fails is submitted again after the next snapshot.
+                    replicated.submit(Pending(Kind.FORGET, 0, 0, (), encode_forget(incarnation)))
         except EtcdError as error:
             log.warning("cannot drop ended incarnations from the state: %s", error)
 
@@ -368,7 +369,3 @@ class Snapshots:
         if self._on_wrong is not None:
             self._on_wrong()
         return False
-
-
-def _forgotten(_pending: Pending, _zxid: int, _error: int, _body: bytes) -> None:
-    """Nobody waits for it; if it fails it is tried again after the next snapshot."""

@@ -155,7 +155,7 @@ class PaperHost:
         self._entries = 0
         for session_id in sessions:
             body = encode_open(4000, hash_of(PASSWORD))
-            self.pending.append(Pending(Kind.OPEN, session_id, 0, (), body, _nothing))
+            self.pending.append(Pending(Kind.OPEN, session_id, 0, (), body))
         self.commit()
 
     def services(self) -> Services[Connection]:
@@ -213,13 +213,9 @@ class PaperHost:
             outcome = machine.execute(request, pending.fields, own=True)
             for event in machine.events:
                 self.watches.fire(event, machine.zxid)
-            pending.done(pending, machine.zxid, outcome.err, outcome.body)
+            pending.applied(machine.zxid, outcome.err, outcome.body)
             self.changes += machine.session_changes
         machine.end()
-
-
-def _nothing(_pending: Pending, _zxid: int, _err: int, _body: bytes) -> None:
-    """Nobody waits."""
 
 
 class Client:

@@ -99,13 +99,13 @@ class Proxy:
         while self.pending:
             pending = self.pending.pop(0)
             if error:
-                pending.done(pending, self.machine.zxid, error, b"")
+                pending.applied(self.machine.zxid, error, b"")
                 continue
             request = Request(
                 pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
             )
             (outcome,) = self.apply(request, OWN)
-            pending.done(pending, self.machine.zxid, outcome, b"")
+            pending.applied(self.machine.zxid, outcome, b"")
             for change in self.machine.session_changes:
                 connection = self.sessions.changed(change, self.machine.sessions, self.loop.now)
                 if connection is not None:
@@ -211,8 +211,7 @@ def test_a_session_that_is_gone_is_refused(proxy: Proxy) -> None:
 
 def test_a_session_comes_from_another_proxy(proxy: Proxy) -> None:
     password = b"sixteen bytes ok"
-    elsewhere = Pending(Kind.OPEN, 77, 0, (), b"", lambda *_: None)
-    opened = proxy.sessions.open(77, 4000, password, elsewhere.done)
+    opened = proxy.sessions.open(77, 4000, password, lambda *_: None)
     proxy.apply(Request(Kind.OPEN, 77, 0, (), opened.body), OTHER)
     applicant = proxy.attach(ConnectRequest(0, 0, 5000, 77, password, False))
     proxy.commit()
@@ -240,7 +239,7 @@ def test_a_client_that_has_seen_more_waits_until_it_is_here_too(proxy: Proxy) ->
     (pending,) = proxy.pending
     assert (pending.kind, pending.session_id, pending.opcode) == (Kind.CLIENT, 0, OpCode.SYNC)
     # An entry of another proxy comes before it.
-    opened = proxy.sessions.open(5, 4000, b"", pending.done)
+    opened = proxy.sessions.open(5, 4000, b"", lambda *_: None)
     proxy.apply(Request(Kind.OPEN, 5, 0, (), opened.body), OTHER)
     proxy.commit()
     assert applicant.outcome == "established"

@@ -125,8 +125,8 @@ def test_a_session_that_is_lost_ends_the_connection(client: Client, code: ErrorC
     """As in ZooKeeper, which closes the connection of a session that has moved, and says nothing."""
     client.send(packets.put(1, "/a", b"1") + packets.get(2, "/a") + packets.put(3, "/a", b"2"))
     first, second = client.host.pending
-    first.done(first, 77, code, b"")
-    second.done(second, 78, code, b"")
+    first.applied(77, code, b"")
+    second.applied(78, code, b"")
     client.loop.run()
     assert [(reply.xid, reply.zxid, reply.err) for reply in client.replies()] == [(1, 77, code)] * is_told
     assert client.transport.is_closed()
@@ -464,7 +464,7 @@ def test_a_session_that_could_not_be_ended_goes_on(client: Client) -> None:
     client.send(packets.close(1) + packets.get(2, "/a"))
     (request,) = client.host.pending
     client.host.pending.clear()
-    request.done(request, 9, ErrorCode.SYSTEM_ERROR, b"")
+    request.applied(9, ErrorCode.SYSTEM_ERROR, b"")
     client.loop.run()
     assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.SYSTEM_ERROR), (2, 0)]
     assert not client.transport.is_closed()

@@ -300,7 +300,7 @@ class World:
     def apply(self, count: int) -> None:
         for write in self.log[:count]:
             err, body = self.machine.execute(write)
-            write.done(write, self.machine.zxid, err, body)
+            write.applied(self.machine.zxid, err, body)
             if self.order.in_flush_queue:
                 assert self.touched
         del self.log[:count]
@@ -473,7 +473,7 @@ def test_an_outcome_that_comes_out_of_turn_waits(
         if place < len(world.log) and world.log[place].opcode != OpCode.CLOSE_SESSION:
             write = world.log.pop(place)
             early.append(write.xid)
-            write.done(write, world.machine.zxid, ErrorCode.BAD_ARGUMENTS, b"")
+            write.applied(world.machine.zxid, ErrorCode.BAD_ARGUMENTS, b"")
             world.collect()
     world.finish()
     expected = model(script)

@@ -84,7 +84,7 @@ class Proxy:
         """The log answers what was appended."""
         appended, self.appended = self.appended, []
         for pending in appended:
-            pending.done(pending, 1, err, b"")
+            pending.applied(1, err, b"")
             if not err:
                 former = self.attached.pop(pending.session_id).incarnation
                 self.change(pending.session_id, former, None)
@@ -115,7 +115,7 @@ def test_a_new_session(proxy: Proxy) -> None:
         pass
 
     pending = proxy.sessions.open(7, 5000, b"secret", done)
-    assert (pending.kind, pending.session_id, pending.done) == (Kind.OPEN, 7, done)
+    assert (pending.kind, pending.session_id, pending.callback) == (Kind.OPEN, 7, done)
     assert decode_open(pending.body) == (5000, hash_of(b"secret"))
     assert proxy.sessions.get(7) is None
     session = proxy.sessions.began(7, 5000, 100.0)
@@ -130,7 +130,7 @@ def test_a_client_that_comes_again_is_not_ended_meanwhile(proxy: Proxy) -> None:
     assert (pending.kind, decode_attach(pending.body)) == (Kind.ATTACH, (6000, hash_of(b"word")))
     assert connection.is_closed()
     assert proxy.pass_to(110.9) == []  # nor while the answer is late
-    pending.done(pending, 5, 0, b"")
+    pending.applied(5, 0, b"")
     proxy.sessions.began(1, 6000, 110.9)
     assert session.timeout_ms == 6000  # as in ZooKeeper the last one wanted holds
     assert [time for _, _, time in proxy.pass_to(130.0)] == [116.9]
@@ -139,7 +139,7 @@ def test_a_client_that_comes_again_is_not_ended_meanwhile(proxy: Proxy) -> None:
 def test_a_client_that_came_again_in_vain_leaves_a_session_that_runs_out(proxy: Proxy) -> None:
     proxy.begin()
     pending = proxy.sessions.attach(1, 4000, b"wrong", 102.0, lambda *_: None)
-    pending.done(pending, 5, ErrorCode.SESSION_EXPIRED, b"")
+    pending.applied(5, ErrorCode.SESSION_EXPIRED, b"")
     assert [time for _, _, time in proxy.pass_to(120.0)] == [106.0]
 
 
@@ -334,11 +334,11 @@ def test_no_close_goes_behind_an_attach_of_a_session_that_was_not_here_yet(proxy
         outcomes.append(err)
 
     attaches = [proxy.sessions.attach(7, 4000, b"", 100.0, done) for _ in range(2)]
-    attaches[0].done(attaches[0], 1, 0, b"")
+    attaches[0].applied(1, 0, b"")
     proxy.sessions.began(7, 4000, 100.0)
     proxy.now = 100.0
     assert proxy.pass_to(110.0) == []
-    attaches[1].done(attaches[1], 2, 0, b"")
+    attaches[1].applied(2, 0, b"")
     assert outcomes == [0, 0]
     proxy.sessions.began(7, 4000, 110.0)
     assert [(session, holder) for session, holder, _ in proxy.pass_to(115.0)] == [(7, OWN)]
@@ -355,7 +355,7 @@ def test_a_session_whose_attach_may_count_has_its_whole_timeout(
     proxy.now = 100.0
     attach = proxy.sessions.attach(7, 4000, b"", 100.0, lambda *_outcome: None)
     assert proxy.pass_to(110.0) == []
-    attach.done(attach, 1, int(err), b"")
+    attach.applied(1, int(err), b"")
     assert proxy.pass_to(115.0) == [(7, OWN, due)]
 
 

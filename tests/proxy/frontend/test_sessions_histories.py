@@ -123,7 +123,7 @@ class World:
         session_id, holder = pending.session_id, decode_close(pending.body).holder
         found = self.state.get(session_id)
         fits = found is not None and found.incarnation == holder
-        pending.done(pending, 1, 0 if fits else -118, b"")
+        pending.applied(1, 0 if fits else -118, b"")
         if found is None or not fits:
             return
         proxy = self.at.get(session_id)
@@ -148,7 +148,7 @@ class World:
             self.state[session_id] = Attached(timeout_ms, "")
         pending = proxy.sessions.attach(session_id, timeout_ms, b"", self.now, lambda *_: None)
         self.state[session_id] = Attached(timeout_ms, self.state[session_id].incarnation)
-        pending.done(pending, 1, 0, b"")
+        pending.applied(1, 0, b"")
         session = proxy.sessions.began(session_id, timeout_ms, self.now)
         self.heard[session_id] = self.now
         session.connection = self.connections[session_id] = Connection(session_id)
@@ -196,7 +196,7 @@ class World:
             if proxy.works and not self.outage and proxy.has_key:
                 self.close(pending)
             else:
-                pending.done(pending, 0, -1, b"")  # it is over by the time that it could be sent
+                pending.applied(0, -1, b"")  # it is over by the time that it could be sent
 
     def key_gone(self, proxy: Proxy) -> None:
         self.members.remove(proxy)

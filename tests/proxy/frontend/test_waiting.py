@@ -11,7 +11,7 @@ def test_a_write_is_a_request_for_the_log() -> None:
 
     identities = (Identity("ip", "10.0.0.7"),)
     write = Write(7, 5, identities, b"body", done, ("/a", b"", -1), 3, 12, 99)
-    pending = Pending(Kind.CLIENT, 7, 5, identities, b"body", done, ("/a", b"", -1))
+    pending = Pending(Kind.CLIENT, 7, 5, identities, b"body", ("/a", b"", -1))
     for name in Pending.__slots__:
         assert getattr(write, name) == getattr(pending, name)
     assert (write.xid, write.size, write.received, write.zxid) == (3, 12, 99, UNKNOWN)

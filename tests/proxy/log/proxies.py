@@ -12,7 +12,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get
 from proxy.log.follower import Apply, Follower
 from proxy.log.log import Log, LogSettings
-from proxy.log.pending import Pending
+from proxy.log.pending import CallbackRequest, Pending
 from proxy.state.outcome import SessionChange
 from proxy.state.watches import WatchTable
 from proxy.support.tasks import Tasks
@@ -99,7 +99,7 @@ class Proxy:
             reply.times += 1
             reply.zxid, reply.error, reply.body = zxid, error, answer
 
-        self.log.submit(Pending(kind, session_id, opcode, (), body, done))
+        self.log.submit(CallbackRequest(kind, session_id, opcode, (), body, done))
         return reply
 
     def open(self, session_id: int) -> Reply:

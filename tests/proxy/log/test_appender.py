@@ -97,7 +97,7 @@ class World:
         )
 
     def submit(self, body: bytes, opcode: int = OpCode.CREATE) -> None:
-        self.appender.submit(Pending(Kind.CLIENT, 1, opcode, (), body, lambda *_: None))
+        self.appender.submit(Pending(Kind.CLIENT, 1, opcode, (), body))
 
     def applied(self, number: int) -> None:
         self.translator.applied(number)

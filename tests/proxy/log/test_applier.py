@@ -10,7 +10,7 @@ from codec.jute import Acl, pack_string
 from codec.packets import MULTI_HEADER
 from proxy.log.applier import Applier, Membership
 from proxy.log.follower import Apply, ProxyCame, ProxyGone
-from proxy.log.pending import Pending
+from proxy.log.pending import CallbackRequest, Pending
 from proxy.log.record import TreeNotServable
 from proxy.log.stats import Stats
 from proxy.log.translator import Header, Sent, Translator
@@ -87,11 +87,11 @@ class World:
         self.position += 1
         return Apply(self.position, "other", number, value or entry(*requests))
 
-    def submit(self, request: Request) -> Pending:
+    def submit(self, request: Request) -> CallbackRequest:
         def done(pending: Pending, zxid: int, error: int, body: bytes) -> None:
             self.told.append(f"reply {zxid} {error}")
 
-        pending = Pending(*request, done)
+        pending = CallbackRequest(*request, done)
         self.translator.queue.append(pending)
         return pending
 
@@ -140,13 +140,13 @@ async def test_a_watch_set_by_a_reply_hears_of_the_next_request(world: World) ->
     world.submit(OPEN)
     first = world.submit(creation("/x"))
     world.submit(creation("/y"))
-    done = first.done
+    done = first.callback
 
     def read(*arguments: object) -> None:
         done(*arguments)  # type: ignore[arg-type]
         world.watches.data.add("/y", world)
 
-    first.done = read
+    first.callback = read
     world.applier.feed([world.cut()[1]])
     assert world.told[2:] == ["reply 2 0", "NODE_CREATED /y 3", "reply 3 0", "appended"]
 
@@ -267,13 +267,13 @@ async def test_nothing_is_applied_while_somebody_holds_the_state(world: World) -
     world.submit(OPEN)
     first = world.submit(creation("/x"))
     world.submit(creation("/y"))
-    done = first.done
+    done = first.callback
 
     def hold(*arguments: object) -> None:
         done(*arguments)  # type: ignore[arg-type]
         world.applier.hold()
 
-    first.done = hold
+    first.callback = hold
     world.applier.feed([world.cut()[1]])
     world.applier.hold()
     world.applier.release()
@@ -315,7 +315,7 @@ async def test_a_reply_that_fails_stops_nothing(world: World) -> None:
     def fail(*_: object) -> None:
         raise RuntimeError("test")
 
-    world.submit(OPEN).done = fail
+    world.submit(OPEN).callback = fail
     world.submit(creation("/x"))
     world.applier.feed([world.cut()[1]])
     assert world.told == ["session 1 me", "reply 2 0", "appended"]

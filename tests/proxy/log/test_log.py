@@ -11,6 +11,7 @@ from codec.constants import ErrorCode, OpCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import Put, Txn
 from proxy.log import truncation
+from proxy.log.pending import CallbackRequest
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshot_writer import Writer, write
 from schema.entry import Kind, encode_attach, encode_forget, encode_level
@@ -147,14 +148,15 @@ async def test_watch_events_come_before_the_reply_and_reads_behind_it_see_its_st
 
     first, second = one.create(1, "/xa"), one.create(1, "/xb")
     for reply, pending in zip((first, second), list(one.log._translator.queue), strict=True):
-        done = pending.done
+        assert isinstance(pending, CallbackRequest)
+        done = pending.callback
 
         def both(pending, zxid, error, body, done=done, path=reply.path) -> None:  # type: ignore[no-untyped-def]
             told.append(f"reply {path}")
             done(pending, zxid, error, body)
             reads()
 
-        pending.done = both
+        pending.callback = both
     await answered([first, second])
     assert told == ["event /xa 2", "reply /xa", "read 1", "event /xb 3", "reply /xb", "read 2"]
 

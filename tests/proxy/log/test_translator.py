@@ -30,7 +30,7 @@ NOBODY = ()
 def request(
     session: int = 1, body: bytes = b"x", *, kind: Kind = Kind.CLIENT, opcode: int = OpCode.CREATE
 ) -> Pending:
-    return Pending(kind, session, opcode, NOBODY, body, lambda *_: None)
+    return Pending(kind, session, opcode, NOBODY, body)
 
 
 def bodies(value: bytes) -> list[bytes]:
