@@ -15,6 +15,7 @@ RUN python -m venv /opt/zketcd \
 COPY codec /opt/zketcd/app/codec
 COPY schema /opt/zketcd/app/schema
 COPY proxy /opt/zketcd/app/proxy
+COPY console /opt/zketcd/app/console
 COPY deploy/healthcheck.py /opt/zketcd/
 # Compiled here: the server's user may not write, and its root may be read-only.
 RUN python -m compileall -q /opt/zketcd/app

@@ -8,7 +8,7 @@ export PYTHON
 VENV := .venv/bin
 PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --require-hashes
 STAMPS := .venv/.stamps
-SOURCES := codec schema proxy pipeline zketcd lab proof examples tests bench tools deploy
+SOURCES := codec schema proxy console pipeline zketcd lab proof examples tests bench tools deploy
 
 # Arguments for the program behind a target: make run ARGS="--listen 0.0.0.0:2181", make test ARGS="-k watches"
 ARGS ?=

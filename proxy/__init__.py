@@ -43,7 +43,6 @@ The packages, each above those that it imports:
 
 server             puts the parts together
 admin              four-letter words, HTTP commands, metrics
-console            the page for operators on the admin port
 frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions
 ctl                a command that reads etcd without a proxy
 log                requests into entries, entries into etcd, the watch stream into the machine; snapshots
@@ -52,6 +51,8 @@ etcd               the client of etcd, and the embedded etcd
 traces             spans of requests for OpenTelemetry
 sasl               users and Kerberos: how clients prove who they are
 support            tasks, histograms, counters, throttled log lines
+
+Above all of them, `proxy.__main__` also starts `console`, the page for operators on the admin port.
 
 `codec`, `schema` and `proxy.state` are pure: no I/O, no clock, no randomness. So are single modules of other
 packages, which pyproject.toml names (contract "pure").

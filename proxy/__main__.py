@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import uvloop
 
+from console import passwords
+from console.api import Api
+from console.assets import read_assets
+from console.http import Console, ConsoleSettings
+from console.local_session import connection_factory
 from proxy.admin.commands import Commands
 from proxy.admin.environment import VERSION
 from proxy.admin.http import AdminServer
 from proxy.config import Config, parse, parser
-from proxy.console import passwords
-from proxy.console.api import Api
-from proxy.console.assets import read_assets
-from proxy.console.http import Console, ConsoleSettings
-from proxy.console.local_session import connection_factory
 from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
 from proxy.etcd.model import EtcdError

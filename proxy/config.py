@@ -14,13 +14,13 @@ from codec.framing import DEFAULT_MAX_FRAME
 from proxy import option_values as values
 from proxy import tls_options, zoo_cfg
 from proxy.admin import words
-from proxy.console.guard import is_loopback
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 from proxy.frontend import proxy_protocol
 from proxy.frontend.proxy_protocol import ProxyProtocol
 from proxy.option_parser import TABLE, OptionParser
 from proxy.sasl import options as sasl_options
 from proxy.support import logs
+from proxy.support.addresses import is_loopback
 
 _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etcd. Without --etcd it starts a
 single-node etcd of its own, for a trial or for a single machine."""

@@ -40,8 +40,8 @@ _prefix_numbers = itertools.count(1)
 
 @pytest.fixture(scope="session", autouse=True)
 def nothing_blocks_the_loop() -> Iterator[BlockBuster]:
-    """Any call from proxy's code on an event loop that would block it raises BlockingError."""
-    with blockbuster_ctx("proxy") as guard:
+    """Any call from our server's code on an event loop that would block it raises BlockingError."""
+    with blockbuster_ctx(["proxy", "console"]) as guard:
         # Open files and memory are read from /proc, for which no disk is asked.
         guard.functions["os.listdir"].can_block_in("proxy/admin/facts.py", "_open_files")
         guard.functions["os.stat"].can_block_in("proxy/admin/facts.py", "_open_files")

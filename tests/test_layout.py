@@ -11,7 +11,19 @@ from typing import Any
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-PACKAGES = ["bench", "codec", "examples", "lab", "pipeline", "proof", "proxy", "schema", "tests", "zketcd"]
+PACKAGES = [
+    "bench",
+    "codec",
+    "console",
+    "examples",
+    "lab",
+    "pipeline",
+    "proof",
+    "proxy",
+    "schema",
+    "tests",
+    "zketcd",
+]
 # Rooms of tests that have no source room, and single files that are not about one module.
 OWN_ROOMS = (
     "tests/compat/",

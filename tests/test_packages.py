@@ -101,7 +101,7 @@ def test_the_archive_serves(
         assert "raise-level" in run("completion", shell).stdout
     assert "bench" not in run("help").stdout
     with zipfile.ZipFile(packages.archive) as archive:
-        assert "site-packages/proxy/console/static/main.js" in archive.namelist()
+        assert "site-packages/console/static/main.js" in archive.namelist()
     with Packaged(etcd_server, etcd_prefix, [sys.executable, str(packages.archive)], **variables) as server:
         _serves_a_client(server)
         listed = run("ls", "--etcd", etcd_server.endpoint, "--prefix", etcd_prefix, "/")
@@ -138,7 +138,7 @@ def test_the_debian_package_is_clean(packages: Packages) -> None:
     tops = {"/".join(name.split("/")[:3]) for name in files if name.count("/") > 2}
     assert tops == {"/etc/zketcd", "/opt/zketcd", "/usr/bin", "/usr/lib", "/usr/share"}
     assert any(name.endswith(".pyc") for name in files)
-    assert any(name.endswith("/proxy/console/static/index.html") for name in files)
+    assert any(name.endswith("/console/static/index.html") for name in files)
     content = subprocess.run(
         ["dpkg-deb", "--fsys-tarfile", packages.older], check=True, capture_output=True
     ).stdout

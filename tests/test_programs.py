@@ -21,7 +21,7 @@ from lab.servers import BinaryMissing
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 INSTALLER = REPOSITORY / "tools" / "install_system_packages.sh"
-FOLDERS = ("bench", "deploy", "examples", "pipeline", "proof", "proxy", "tests", "tools")
+FOLDERS = ("bench", "console", "deploy", "examples", "lab", "pipeline", "proof", "proxy", "tests", "tools")
 
 # README.md asks for these before anything else.
 PREREQUISITES = {"git", "make", "python3", "python3.11"}

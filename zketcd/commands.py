@@ -22,7 +22,7 @@ ALL: Mapping[str, Command] = {
     "serve": Command("serve ZooKeeper clients, with all state in etcd", "proxy.__main__"),
     **{name: Command(summary, "proxy.ctl.__main__") for name, summary in CTL.items()},
     **{name: Command(each.summary, "pipeline.__main__") for name, each in PIPELINE.items()},
-    "console-user": Command("print the line of a user for --console-users", "proxy.console.__main__"),
+    "console-user": Command("print the line of a user for --console-users", "console.__main__"),
     "bench": Command("compare zketcd with ZooKeeper and raw etcd (in a checkout)", "bench.__main__"),
     "completion": Command("print the completion for a shell", "zketcd.completion"),
     "help": Command("show this help, or that of a command", "zketcd.manual"),

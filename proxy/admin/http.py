@@ -1,8 +1,8 @@
 """The admin HTTP server: ZooKeeper's /commands, /ready and /live for orchestrators, /metrics for Prometheus.
 
 Runs in the proxy's event loop, on its own port. `commands` and `prometheus` decide what is answered; this
-file has only routes and statuses. Long answers are made and sent in slices. The console (`proxy.console`) is
-an application of its own.
+file has only routes and statuses. Long answers are made and sent in slices. The console is an application
+of its own.
 """
 
 import asyncio

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from console.passwords import line, make
 from proxy.__main__ import main
-from proxy.console.passwords import line, make
 
 
 def test_an_audit_log_that_cannot_be_written_ends_the_start(tmp_path: Path) -> None:

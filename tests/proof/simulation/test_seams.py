@@ -9,12 +9,11 @@ from proof.simulation.world import World
 REPOSITORY = Path(__file__).resolve().parents[3]
 _SOURCES = ("proxy", "schema", "codec")
 _OF_TIME_AND_CHANCE = {"time", "random", "secrets", "uuid", "datetime"}
-# What a simulated proxy does not run: the embedded etcd, the command line, tools that read etcd, the console,
+# What a simulated proxy does not run: the embedded etcd, the command line, tools that read etcd,
 # OpenTelemetry, the watch over pauses of its process. The messages' form has the time written down in them.
 _NOT_SIMULATED = (
     "proxy.etcd.embedded",
     "proxy.ctl.",
-    "proxy.console.",
     "proxy.traces.otel",
     "proxy.support.environment",  # whose classes are replaced
     "proxy.support.logs",

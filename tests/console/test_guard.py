@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.console.guard import HEADER, Kind, host_of, is_loopback, refusal
+from console.guard import HEADER, Kind, host_of, refusal
 
 _OWN = {"Host": "localhost:8080", HEADER: "1"}
 
@@ -52,5 +52,3 @@ def test_with_logins_any_name_may_be_the_proxys() -> None:
 
 def test_hosts() -> None:
     assert [host_of(each) for each in ("a:1", "a", "[::1]:1", "[::1]")] == ["a", "a", "::1", "::1"]
-    assert all(map(is_loopback, ("127.0.0.1", "127.9.9.9", "::1", "LOCALHOST")))
-    assert not any(map(is_loopback, ("0.0.0.0", "::", "10.0.0.1", "", "local host")))

@@ -10,16 +10,16 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
+from console import arguments, clients, cluster, znodes
+from console.approvals import Approvals, Deletion, refusal
+from console.editing import MODES, Editor, Refused, create, delete, delete_all, set_data
+from console.listing import children_of, may_read, ordered, walk
+from console.local_session import Connection
+from console.logins import Login
+from console.pacing import Pace, paced
+from console.traffic import traffic
 from proxy.admin.environment import VERSION
 from proxy.admin.facts import Facts
-from proxy.console import arguments, clients, cluster, znodes
-from proxy.console.approvals import Approvals, Deletion, refusal
-from proxy.console.editing import MODES, Editor, Refused, create, delete, delete_all, set_data
-from proxy.console.listing import children_of, may_read, ordered, walk
-from proxy.console.local_session import Connection
-from proxy.console.logins import Login
-from proxy.console.pacing import Pace, paced
-from proxy.console.traffic import traffic
 from proxy.state.auth.ip import IP
 from proxy.state.auth.scheme import Identities, Peer
 from proxy.state.auth.schemes import AuthSchemes

@@ -1,6 +1,6 @@
 """How often passwords may be tried."""
 
-from proxy.console.throttle import Throttle
+from console.throttle import Throttle
 
 
 def test_five_tries_a_minute_from_an_address() -> None:

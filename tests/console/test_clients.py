@@ -6,9 +6,9 @@ from dataclasses import dataclass, field
 from time import perf_counter_ns
 
 from codec.constants import OpCode
+from console.clients import pending
+from console.pacing import Pace
 from proxy.admin.subject import WaitingRequest
-from proxy.console.clients import pending
-from proxy.console.pacing import Pace
 from proxy.frontend.waiting import Waiting
 from proxy.support.latency import ConnectionLatency, Latency
 from tests.proxy.admin import subjects

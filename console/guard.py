@@ -8,9 +8,10 @@ A page of another site must neither read nor change anything with the browser of
   points to 127.0.0.1 (DNS rebinding) makes a page of theirs the same origin.
 """
 
-import ipaddress
 from collections.abc import Mapping
 from enum import Enum
+
+from proxy.support.addresses import is_loopback
 
 HEADER = "X-Zketcd-Console"
 
@@ -23,14 +24,6 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-
-
-def is_loopback(host: str) -> bool:
-    """Whether a host's name or address is of the loopback interface."""
-    try:
-        return ipaddress.ip_address(host).is_loopback
-    except ValueError:
-        return host.lower() == "localhost"
 
 
 def host_of(header: str) -> str:

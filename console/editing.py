@@ -10,7 +10,7 @@ from typing import NamedTuple
 from codec.constants import CreateMode, ErrorCode, OpCode
 from codec.jute import INT, LONG, OPEN_TO_ALL, Acl, Reader, pack_acls, pack_buffer, pack_string
 from codec.packets import MULTI_HEADER
-from proxy.console.local_session import Answer, Connection, LocalSession, NoAnswer, NoSession
+from console.local_session import Answer, Connection, LocalSession, NoAnswer, NoSession
 from proxy.frontend.audit import CONSOLE
 from proxy.state.auth.scheme import Identities, Identity
 from schema.znode import MAX_TTL

@@ -7,7 +7,7 @@ from typing import Any
 from codec.constants import Perms
 from codec.jute import Acl
 from codec.packets import STAT, STAT_NAMES
-from proxy.console.listing import may_read
+from console.listing import may_read
 from proxy.state.acl import masked, permits
 from proxy.state.auth.scheme import Identities
 from proxy.state.sessions import session_text

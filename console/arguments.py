@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from proxy.console.editing import Refused
+from console.editing import Refused
 from schema.paths import ROOT, is_valid
 
 #: Rows of one page at most.

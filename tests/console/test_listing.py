@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.jute import Acl
-from proxy.console.listing import _CHUNK, ordered, walk
+from console.listing import _CHUNK, ordered, walk
 from proxy.state.auth.digest import digest_identity
 from proxy.state.tree import Node, Tree
 from schema.znode import OPEN_ACL

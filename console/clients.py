@@ -8,10 +8,10 @@ from itertools import chain
 from time import perf_counter_ns
 from typing import Any
 
+from console.listing import ordered
+from console.pacing import Pace, paced
 from proxy.admin.clients import operation_name
 from proxy.admin.subject import ClientConnection, Subject
-from proxy.console.listing import ordered
-from proxy.console.pacing import Pace, paced
 from proxy.state.auth.schemes import SCHEMES
 from proxy.state.sessions import Session, session_text
 from proxy.state.watches import Watcher

@@ -14,15 +14,15 @@ import pytest
 from cryptography import x509
 
 from codec.jute import INT, Acl
+from console import api
 from lab.servers.tls import Authority
 from proxy.config import parse
-from proxy.console import api
 from proxy.frontend.certificates import TlsContext
 from proxy.sasl.options import SaslSettings
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identities
+from tests.console.consoles import ASSETS, LONG_SESSION, PASSWORD, Operator, alone, place, text
 from tests.proxy import packets
-from tests.proxy.console.consoles import ASSETS, LONG_SESSION, PASSWORD, Operator, alone, place, text
 from tests.proxy.test_server import Client
 
 _WEIRD = ["/<img src=x onerror=alert(1)>", "/ä ö", "/a%2Fb", "/q?x=1&y#z", "/'\"`", "/\u202eright"]
@@ -265,7 +265,7 @@ async def test_who_is_not_logged_in_can_send_little() -> None:
 async def test_a_body_has_to_come_in_time() -> None:
     async with place("amy") as where:
         reader, writer = await asyncio.open_connection("127.0.0.1", where.port)
-        with mock.patch("proxy.console.http._PATIENCE", 0.05):
+        with mock.patch("console.http._PATIENCE", 0.05):
             writer.write(
                 b"POST /console/api/v1/login HTTP/1.1\r\nHost: localhost\r\nX-Zketcd-Console: 1\r\n"
                 b"Content-Type: application/json\r\nContent-Length: 100\r\n\r\n{"
@@ -636,7 +636,7 @@ async def test_a_large_subtree_is_deleted_in_several_transactions() -> None:
 )
 async def test_a_server_that_does_not_answer(answers: int, status: int, words: str) -> None:
     async with alone(write=True) as (where, operator):
-        with mock.patch("proxy.console.local_session._PATIENCE", 0.05):
+        with mock.patch("console.local_session._PATIENCE", 0.05):
             where.console._api._make = lambda: _Silent(answers)
             found, body = await operator.ask("create", {"path": "/a"})
         assert (found, words in body["error"]) == (status, True)
@@ -717,7 +717,7 @@ async def test_a_certificate_is_a_login(certificates: _Certificates) -> None:
 
 
 async def test_the_documents_example_is_what_a_new_tree_answers() -> None:
-    page = (Path(__file__).parents[3] / "docs" / "console.md").read_text()
+    page = (Path(__file__).parents[2] / "docs" / "console.md").read_text()
     (shown,) = (line.strip() for line in page.splitlines() if line.startswith('    {"path"'))
     async with alone() as (_, operator):
         assert await operator.got("children", path="/", limit=1) == json.loads(shown)

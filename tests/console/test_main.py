@@ -6,8 +6,8 @@ from unittest import mock
 
 import pytest
 
-from proxy.console.__main__ import main
-from proxy.console.passwords import is_right, read
+from console.__main__ import main
+from console.passwords import is_right, read
 
 
 def _typed(*passwords: str | type[Exception]) -> int:

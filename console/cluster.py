@@ -3,8 +3,8 @@
 from collections import Counter
 from typing import Any
 
+from console.pacing import Pace
 from proxy.admin.facts import Facts
-from proxy.console.pacing import Pace
 from proxy.state.machine import CHECKPOINT_EVERY
 from proxy.state.sessions import session_text
 from schema.record import SnapshotRef

@@ -10,14 +10,14 @@ from typing import NamedTuple
 
 from aiohttp import web
 
-from proxy.console import arguments, guard
-from proxy.console.api import Api, Body, Call
-from proxy.console.assets import Asset
-from proxy.console.editing import Refused
-from proxy.console.local_session import NoAnswer, NoSession
-from proxy.console.logins import Login, Logins
-from proxy.console.passwords import LONGEST, Secret, is_right
-from proxy.console.throttle import Throttle
+from console import arguments, guard
+from console.api import Api, Body, Call
+from console.assets import Asset
+from console.editing import Refused
+from console.local_session import NoAnswer, NoSession
+from console.logins import Login, Logins
+from console.passwords import LONGEST, Secret, is_right
+from console.throttle import Throttle
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.x509 import subject_name
 

@@ -2,7 +2,7 @@
 
 import pytest
 
-from proxy.console.logins import Login, Logins
+from console.logins import Login, Logins
 from proxy.state.auth.scheme import Identity
 
 

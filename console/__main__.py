@@ -1,11 +1,11 @@
-"""`zketcd console-user NAME` (`python -m proxy.console`): prints the line of a user for --console-users."""
+"""`zketcd console-user NAME` (`python -m console`): prints the line of a user for --console-users."""
 
 import getpass
 import sys
 from argparse import ArgumentParser
 from collections.abc import Sequence
 
-from proxy.console.passwords import SHORTEST, check_name, line, make
+from console.passwords import SHORTEST, check_name, line, make
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 
@@ -16,7 +16,7 @@ least {SHORTEST} characters. It is asked for on the terminal, or is the first li
 def parser(command: str = "") -> ArgumentParser:
     """The parser; with a name, of that command of `zketcd`."""
     made = Parser(
-        prog=f"zketcd {command}" if command else "python -m proxy.console",
+        prog=f"zketcd {command}" if command else "python -m console",
         description=_DESCRIPTION,
         allow_abbrev=False,
     )

@@ -24,7 +24,7 @@ class Asset(NamedTuple):
 def read_assets() -> Mapping[str, Asset]:
     """All files by their names. Blocks: to be called before the loop runs."""
     found = {}
-    for file in files("proxy.console").joinpath("static").iterdir():
+    for file in files("console").joinpath("static").iterdir():
         kind = _TYPES.get("." + file.name.rpartition(".")[2])
         if kind is not None:
             content = file.read_bytes()

@@ -10,14 +10,14 @@ from typing import Any
 
 import aiohttp
 
+from console.assets import read_assets
+from console.guard import HEADER
+from console.http import Console, ConsoleSettings
+from console.passwords import Secret, make
 from lab.fakes.etcd import FakeEtcd
 from proxy.__main__ import console_of
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
-from proxy.console.assets import read_assets
-from proxy.console.guard import HEADER
-from proxy.console.http import Console, ConsoleSettings
-from proxy.console.passwords import Secret, make
 from proxy.frontend.ports import bound_socket
 from proxy.server import Server
 from tests.proxy.test_server import serving
