@@ -80,7 +80,6 @@ class Server:
 
         `tracer`: takes the spans of clients' requests, if any. `environment`: clocks and randomness.
         """
-        self._environment = environment
         self._config = config
         self._login = login
         self._etcd = etcd
@@ -88,7 +87,9 @@ class Server:
         self._running: list[asyncio.Task[None]] = []
         self._draining = False
         loop = asyncio.get_running_loop()
-        self.started = environment.clock.time()
+        self._environment = environment
+        self.clock = environment.clock
+        self.started = self.clock.time()
         self.settings = _settings(config)
         self.counters = Counters()
         self.pauses = Histogram()
@@ -105,7 +106,7 @@ class Server:
         keys = Keyspace(config.prefix)
         self.watches = WatchTable()
         log_settings = _log_settings(config, has_tls=tls is not None, has_sasl=login is not None)
-        self.log = Log(etcd, keys, self._tasks, self, self.watches, log_settings)
+        self.log = Log(etcd, keys, self._tasks, self, self.watches, log_settings, environment)
         self.machine: Machine = self.log.machine
         self.snapshots = Snapshots(
             self.log,
@@ -192,6 +193,7 @@ class Server:
             traces=traces,
             login=self._login,
             enforced_schemes=frozenset(config.sasl.enforced),
+            environment=self._environment,
         )
 
     def _request_logs(self, config: Config, writes: frozenset[int]) -> RequestLogs | None:
@@ -204,7 +206,7 @@ class Server:
             config.slow_request,
             self._stages,
             lambda: self.machine.ended,
-            self._environment.clock.perf_counter_ns,
+            self.clock.perf_counter_ns,
             writes,
         )
 
@@ -213,7 +215,7 @@ class Server:
 
     def _traces(self, tracer: Tracer) -> Traces:
         facts = TracedFacts(lambda: self.machine.zxid, self._stages, lambda: self.log.position)
-        return Traces(tracer, facts, self._environment.clock.perf_counter_ns)
+        return Traces(tracer, facts, self.clock.perf_counter_ns)
 
     # -- life ----------------------------------------------------------------------------------------------
 

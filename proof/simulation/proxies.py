@@ -6,6 +6,7 @@ from typing import Any
 
 from typing_extensions import override
 
+from proof.simulation.environment import SimulatedClock, environment
 from proof.simulation.etcd import Channel, Cluster
 from proof.simulation.network import Network, Pipe
 from proof.simulation.world import Host, World
@@ -104,7 +105,9 @@ class Proxy:
     async def _run(self, host: Host) -> None:
         etcd = self.client(host)
         try:
-            server = self.server = Server(self._settings, etcd, Access(("simulated",)))
+            server = self.server = Server(
+                self._settings, etcd, Access(("simulated",)), environment=environment(host)
+            )
             await server.start(lambda _count: None, _Socket())  # type: ignore[arg-type]
             self.serving = True
             self.world.trace(self.name, f"serves as {server.log.incarnation}")
@@ -121,7 +124,9 @@ class Proxy:
         names = list(members)
         host.random.shuffle(names)
         return EtcdClient(
-            names, connect=lambda name, _port, _tls: Channel(self._cluster, host, members[name])
+            names,
+            connect=lambda name, _port, _tls: Channel(self._cluster, host, members[name]),
+            clock=SimulatedClock(host),
         )
 
     def kill(self, *, silently: bool = False) -> None:

@@ -41,11 +41,6 @@ from proxy.support.environment import Clock, Randomness
 from schema.entry import Kind, Request
 
 CLOCKS = (
-    "proxy.admin.facts",
-    "proxy.admin.four_letter",
-    "proxy.admin.prometheus",
-    "proxy.etcd.client",
-    "proxy.etcd.keeper",
     "proxy.log.appender",
     "proxy.log.membership",
     "proxy.log.replay",
@@ -54,7 +49,6 @@ CLOCKS = (
     "proxy.log.staleness",
     "proxy.log.start",
     "proxy.log.visitor",
-    "proxy.support.throttled_log",
 )
 """Modules that `import time`."""
 CLOCK_FUNCTIONS = (
@@ -65,7 +59,6 @@ CLOCK_FUNCTIONS = (
     ("proxy.frontend.whole_state", "perf_counter"),
     ("proxy.frontend.long_reads", "perf_counter"),
     ("proxy.frontend.flush_queue", "perf_counter"),
-    ("proxy.support.slices", "perf_counter"),
 )
 """Modules that import functions of `time` by name."""
 CHANCE = (
@@ -73,7 +66,6 @@ CHANCE = (
     "proxy.frontend.read_only",
     "proxy.log.membership",
     "proxy.log.visitor",
-    "proxy.sasl.login",
 )
 """Modules that import `secrets`."""
 
@@ -152,6 +144,8 @@ class _Time:
     @staticmethod
     def perf_counter() -> float:
         return _host().stopwatch()
+
+    process_time_ns = staticmethod(real_time.process_time_ns)
 
     @staticmethod
     def perf_counter_ns() -> int:

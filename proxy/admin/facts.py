@@ -6,7 +6,6 @@ is read at the moment of the request, and nothing walks the tree. Facts about si
 
 import os
 import resource
-import time
 from collections.abc import Collection, Sequence
 from typing import Any
 
@@ -215,7 +214,7 @@ class Facts:
         }
 
     def _uptime(self) -> int:
-        return int((time.time() - self.subject.started) * 1000)
+        return int((self.subject.clock.time() - self.subject.started) * 1000)
 
     # -- settings ------------------------------------------------------------------------------------------
 

@@ -4,8 +4,8 @@ The values come from `facts` and `clients`; here they get ZooKeeper's form. Keep
 in `keeper_words`.
 """
 
-import time
 from collections.abc import Callable, Generator, Iterator, Mapping
+from datetime import UTC, datetime
 from typing import Any, TypeVar
 
 from proxy.admin.environment import VERSION, environment
@@ -166,13 +166,20 @@ class FourLetterWords:
     def _dump(self) -> Iterator[str]:
         clients = self._facts.clients
         yield "SessionTracker dump:\n"
-        yield from _sets("Session", (yield from _awaited(clients.session_expiry())), session_text)
+        yield from _sets("Session", (yield from _awaited(clients.session_expiry())), session_text, self._due)
         yield f"ephemeral nodes dump:\nSessions with Ephemerals ({clients.owners}):\n"
         for session, paths in clients.ephemerals():
             yield f"{session_text(session)}:\n"
             yield from (f"\t{path}\n" for path in paths)
         yield "Connections dump:\n"
-        yield from _sets("Connections", (yield from _awaited(clients.connection_expiry())), _address)
+        yield from _sets(
+            "Connections", (yield from _awaited(clients.connection_expiry())), _address, self._due
+        )
+
+    def _due(self, milliseconds: int) -> str:
+        """The date that the monotonic clock reaches at a time."""
+        clock = self._facts.subject.clock
+        return _date(milliseconds / 1000 + clock.time() - clock.monotonic())
 
     def _wchs(self) -> Iterator[str]:
         connections, paths, watches = self._facts.clients.watch_summary()
@@ -228,18 +235,22 @@ def _awaited(work: Work[Result]) -> Generator[str, None, Result]:
         yield ""
 
 
-def _sets(what: str, sets: Mapping[int, list[_Item]], text: Callable[[_Item], str]) -> Iterator[str]:
+def _sets(
+    what: str,
+    sets: Mapping[int, list[_Item]],
+    text: Callable[[_Item], str],
+    date_of: Callable[[int], str],
+) -> Iterator[str]:
     """ExpiryQueue.dump: what expires when; the keys are milliseconds of the monotonic clock."""
     yield f"{what} Sets ({len(sets)})/({sum(map(len, sets.values()))}):\n"
-    offset = time.time() - time.monotonic()
     for due, elements in sets.items():
-        yield f"{len(elements)} expire at {_date(due / 1000 + offset)}:\n"
+        yield f"{len(elements)} expire at {date_of(due)}:\n"
         yield from (f"\t{text(element)}\n" for element in elements)
 
 
 def _date(seconds: float) -> str:
     """java.util.Date.toString, whatever the locale."""
-    day = time.gmtime(seconds)
-    name = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[day.tm_wday]
+    day = datetime.fromtimestamp(seconds, UTC)
+    name = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")[day.weekday()]
     months = ("Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec")
-    return f"{name} {months[day.tm_mon - 1]} {time.strftime('%d %H:%M:%S UTC %Y', day)}"
+    return f"{name} {months[day.month - 1]} {day:%d %H:%M:%S UTC %Y}"

@@ -92,9 +92,10 @@ class AdminServer:
                 arguments,
                 request.headers.get("Authorization"),
                 request.remote or "",
-            )
+            ),
+            self._facts.subject.clock,
         )
-        parts = await in_slices(encoding(body))
+        parts = await in_slices(encoding(body), self._facts.subject.clock)
         return _whole(status, parts) if len(parts) <= _AT_ONCE else await _in_parts(request, status, parts)
 
     async def _live(self, _: web.Request) -> web.Response:

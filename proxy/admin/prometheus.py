@@ -7,7 +7,6 @@ Nothing here walks the tree.
 
 import os
 import resource
-import time
 from collections.abc import Iterator
 
 from prometheus_client import CollectorRegistry, generate_latest
@@ -191,7 +190,7 @@ def _of_snapshots(subject: Subject) -> Iterator[Metric]:
     snapshots, record = subject.snapshots, subject.log.record
     stats = snapshots.stats
     current = record.current if record else None
-    age = time.monotonic() - stats.written_at if stats.written_at else 0.0
+    age = subject.clock.monotonic() - stats.written_at if stats.written_at else 0.0
     yield GaugeMetricFamily(
         "zketcd_snapshot_bytes", "size of the current snapshot", current.bytes if current else 0
     )

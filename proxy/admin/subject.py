@@ -18,6 +18,7 @@ from proxy.state.auth.scheme import Identities
 from proxy.state.machine import Machine
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
+from proxy.support.environment import Clock
 from proxy.support.latency import ConnectionLatency, Histogram, Latency
 from schema.record import TreeRecord
 
@@ -52,7 +53,7 @@ class WaitingRequest(Protocol):
 
     @property
     def received(self) -> int:
-        """When it came: nanoseconds of time.perf_counter_ns."""
+        """When it came: nanoseconds of Clock.perf_counter_ns."""
 
 
 class SessionFacts(Protocol):
@@ -188,6 +189,7 @@ class Subject(Protocol):
     """One proxy."""
 
     settings: Settings
+    clock: Clock
     started: float  # seconds since 1970
     features: Collection[KeeperFeature]  # those of ClickHouse Keeper that clients are offered
     machine: Machine

@@ -7,7 +7,6 @@ it: an unknown outcome goes to the caller, since only the caller can settle it.
 
 import asyncio
 import ssl
-import time
 from collections.abc import Callable, Sequence
 from functools import partial
 from pathlib import Path
@@ -42,6 +41,7 @@ from proxy.etcd.transport import (
     RpcError,
     TransportMissing,
 )
+from proxy.support.environment import HOST, Clock
 from proxy.support.libraries import how_to_add
 from proxy.support.tasks import Tasks
 from proxy.support.validity import fault_of
@@ -168,7 +168,7 @@ class Stream:
         client = self._client
 
         def take(message: bytes) -> None:
-            client.last_contact = time.monotonic()
+            client.last_contact = client.clock.monotonic()
             on_message(message)
 
         try:
@@ -221,11 +221,13 @@ class EtcdClient:
         password: str = "",
         transport: str = HTTP2,
         connect: _Connect | None = None,
+        clock: Clock = HOST.clock,
     ) -> None:
         """Connects lazily. `tls` is for https endpoints. Raises ValueError for a bad endpoint.
 
         `transport` is one of proxy.etcd.transport.TRANSPORTS; TransportMissing (a ValueError) says that its
         library is not installed. `connect`, if given, makes the channel to a host and port instead.
+        `clock` measures the calls.
         """
         if not endpoints:
             raise ValueError("no etcd endpoint given")
@@ -239,8 +241,9 @@ class EtcdClient:
         self._authenticating = asyncio.Lock()
         self._streams: set[Stream] = set()
         self._tasks = Tasks()
-        #: time.monotonic() of the last answer that etcd gave to a request or sent on a stream.
-        self.last_contact = time.monotonic()
+        self.clock = clock
+        #: clock.monotonic() of the last answer that etcd gave to a request or sent on a stream.
+        self.last_contact = self.clock.monotonic()
         #: How long calls took, and which failed.
         self.calls = Calls()
 
@@ -277,7 +280,7 @@ class EtcdClient:
     def begin_txn(self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]) -> None:
         """As `txn`, but the answer goes to a callback: no task has to be started, nor woken."""
         member = self._member
-        asked = time.monotonic_ns()
+        asked = self.clock.perf_counter_ns()
 
         def answered(answer: bytes | RpcError) -> None:
             if not isinstance(answer, RpcError):
@@ -287,8 +290,8 @@ class EtcdClient:
                     self._garbled(member, "Txn", garbled)
                     on_answer(garbled)
                     return
-                self.last_contact = time.monotonic()
-                self.calls.answered("Txn", time.monotonic_ns() - asked)
+                self.last_contact = self.clock.monotonic()
+                self.calls.answered("Txn", self.clock.perf_counter_ns() - asked)
                 on_answer(result)
                 return
             failure = self.failure(member, answer.details)
@@ -417,7 +420,7 @@ class EtcdClient:
         self, method: str, request: bytes, timeout: float, decode: Callable[[bytes], _Answer]
     ) -> _Answer:
         member = self._member
-        asked = time.monotonic_ns()
+        asked = self.clock.perf_counter_ns()
         try:
             response = await member.channel.unary(method, request, timeout, self._metadata)
         except RpcError as error:
@@ -429,8 +432,8 @@ class EtcdClient:
         except EtcdUnknown as garbled:
             self._garbled(member, method.rpartition("/")[2], garbled)
             raise
-        self.last_contact = time.monotonic()
-        self.calls.answered(method.rpartition("/")[2], time.monotonic_ns() - asked)
+        self.last_contact = self.clock.monotonic()
+        self.calls.answered(method.rpartition("/")[2], self.clock.perf_counter_ns() - asked)
         return answer
 
     async def _authenticate(self, stale: str, timeout: float) -> None:

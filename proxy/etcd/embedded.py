@@ -16,7 +16,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self, TextIO
@@ -252,7 +251,8 @@ class EmbeddedEtcd:
             os.close(log)
 
     async def _wait_until_serving(self) -> None:
-        deadline = time.monotonic() + self._start_timeout
+        loop = asyncio.get_running_loop()
+        deadline = loop.time() + self._start_timeout
         while not await _serves(self._port):
             status = self._running().returncode
             if status is not None:
@@ -260,7 +260,7 @@ class EmbeddedEtcd:
                 if "address already in use" in said:
                     raise _PortTaken
                 raise EmbeddedEtcdError(f"etcd ended with status {status} at once: {said}")
-            if time.monotonic() >= deadline:
+            if loop.time() >= deadline:
                 said = await asyncio.to_thread(self._log_tail)
                 raise EmbeddedEtcdError(f"etcd did not serve within {self._start_timeout} s: {said}")
             await asyncio.sleep(_POLL)

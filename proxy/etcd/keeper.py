@@ -5,7 +5,6 @@ The caller decides what a lease stands for and when to keep it alive; the client
 
 import asyncio
 import logging
-import time
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
@@ -45,6 +44,7 @@ class LeaseKeeper:
         self._waiting: dict[int, None] = {}
         # Lease ids sent and not answered, with the time of sending, oldest first.
         self._sent: dict[int, float] = {}
+        self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
         self._delay = _FIRST_DELAY
 
@@ -71,9 +71,8 @@ class LeaseKeeper:
     async def _serve(self, stream: _Stream) -> None:
         """Use one stream until it breaks."""
         # Not a TaskGroup: in Python 3.11 one that a child's error ends leaves its parent marked as cancelled.
-        loop = asyncio.get_running_loop()
         parts = [
-            loop.create_task(part)
+            self._loop.create_task(part)
             for part in (self._write(stream), stream.listen(self._take), self._expect_answers(stream))
         ]
         try:
@@ -92,7 +91,7 @@ class LeaseKeeper:
             while self._waiting:
                 lease_id = next(iter(self._waiting))
                 del self._waiting[lease_id]
-                self._sent.setdefault(lease_id, time.monotonic())
+                self._sent.setdefault(lease_id, self._loop.time())
                 stream.write(pb.LeaseKeepAliveRequest(id=lease_id).SerializeToString())
             self._wake.clear()
 
@@ -111,6 +110,6 @@ class LeaseKeeper:
         while True:
             await asyncio.sleep(self._answer_timeout / 4)
             oldest = next(iter(self._sent.values()), None)
-            if oldest is not None and time.monotonic() - oldest > self._answer_timeout:
+            if oldest is not None and self._loop.time() - oldest > self._answer_timeout:
                 stream.distrust()
                 raise EtcdUnknown(f"no answer to a lease keep-alive in {self._answer_timeout} s")

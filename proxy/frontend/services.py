@@ -17,6 +17,7 @@ from proxy.sasl.login import Login
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.operation import Operations, Reading
 from proxy.support.counters import Counters
+from proxy.support.environment import HOST, Environment
 from proxy.support.latency import Latency
 from proxy.support.throttled_log import ThrottledLog
 
@@ -74,5 +75,7 @@ class Services(Generic[Connection]):
     login: Login | None = None
     #: Only clients with an identity of one of these schemes are served; empty: all are.
     enforced_schemes: frozenset[str] = frozenset()
+    #: Clocks and randomness.
+    environment: Environment = HOST
     #: For connections that send something else than a ZooKeeper client does, such as port scanners.
     throttled_log: ThrottledLog = field(default_factory=lambda: ThrottledLog(log))

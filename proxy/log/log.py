@@ -31,6 +31,7 @@ from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.outcome import SessionChange
 from proxy.state.watches import WatchTable
+from proxy.support.environment import HOST, Environment
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind, encode_carry_over, encode_epoch
@@ -87,12 +88,14 @@ class Log:
         listener: Listener,
         watches: WatchTable,
         settings: LogSettings = LogSettings(),  # noqa: B008 - immutable
+        environment: Environment = HOST,
     ) -> None:
         self._etcd = etcd
         self._keys = keys
         self._tasks = tasks
         self._listener = listener
         self._settings = settings
+        self._environment = environment
         self._loop = asyncio.get_running_loop()
         self.stats = Stats()
         #: The state. Always the same object; empty until `load`.

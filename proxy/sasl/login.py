@@ -1,13 +1,13 @@
 """What a server authenticates clients with: ZooKeeper's Login. It begins the exchanges of all connections."""
 
 import base64
-import secrets
 from concurrent.futures import ThreadPoolExecutor
 
 from proxy.sasl.digest_md5 import DigestMd5
 from proxy.sasl.exchange import Exchange, Failed
 from proxy.sasl.gssapi_server import Credentials, Gssapi
 from proxy.sasl.options import SaslSettings
+from proxy.support.environment import HOST, Randomness
 
 _NONCE_BYTES = 30
 # Threads for Kerberos: a step takes well below a millisecond of CPU, and waits for the replay cache's disk.
@@ -17,8 +17,9 @@ _THREADS = 2
 class Login:
     """The users and keys of one server."""
 
-    def __init__(self, settings: SaslSettings) -> None:
+    def __init__(self, settings: SaslSettings, randomness: Randomness = HOST.randomness) -> None:
         """Raises proxy.sasl.gssapi_server.Missing."""
+        self._randomness = randomness
         self._users = settings.users
         self._name_of = settings.naming.name_of
         self._credentials = Credentials(settings.keytab, settings.principal) if settings.keytab else None
@@ -40,7 +41,7 @@ class Login:
             return Gssapi(self._credentials, self._name_of)
         if not self._users:
             raise Failed("no mechanism is configured")
-        nonce = base64.b64encode(secrets.token_bytes(_NONCE_BYTES)).decode()
+        nonce = base64.b64encode(self._randomness.token_bytes(_NONCE_BYTES)).decode()
         return DigestMd5(self._users, nonce, self._name_of)
 
     def close(self) -> None:

@@ -1,8 +1,8 @@
 """What a proxy takes from its host besides the network: clocks and randomness.
 
-`server.py` makes one `Environment` and hands it, or what is needed of it, to each part. A simulation hands in
-its own. No other module of `proxy` reads a clock or draws random numbers; deadlines and sleeps use the event
-loop's clock.
+`Server` takes one `Environment` and hands it, or the part that is needed, to each of its parts; a simulation
+hands in its own. No other module of `proxy` reads a clock or draws random values (a test checks the imports).
+Deadlines and sleeps use the event loop's clock.
 """
 
 import secrets
@@ -20,6 +20,8 @@ class Clock:
     monotonic = staticmethod(host_time.monotonic)
     perf_counter = staticmethod(host_time.perf_counter)
     perf_counter_ns = staticmethod(host_time.perf_counter_ns)
+    #: Nanoseconds of CPU time that this process has used.
+    process_time_ns = staticmethod(host_time.process_time_ns)
 
 
 class Randomness:

@@ -9,8 +9,8 @@ import asyncio
 import gc
 import logging
 from collections.abc import Mapping
-from time import monotonic_ns, process_time_ns
 
+from proxy.support.environment import HOST, Clock
 from proxy.support.latency import MILLISECOND, Histogram
 
 log = logging.getLogger(__name__)
@@ -18,24 +18,29 @@ log = logging.getLogger(__name__)
 _INTERVAL = 0.1  # seconds between two looks
 
 
-async def watch_pauses(pauses: Histogram, warn_seconds: float) -> None:
-    """Note until cancelled how late the loop is; log a warning from `warn_seconds` on, never with 0."""
-    collector = _Collector()
+async def watch_pauses(
+    pauses: Histogram, warn_seconds: float, clock: Clock = HOST.clock, interval: float = _INTERVAL
+) -> None:
+    """Record until cancelled how late the loop is; log a warning from `warn_seconds` on, never with 0.
+
+    `interval`: seconds between two looks.
+    """
+    collector = _Collector(clock)
     gc.callbacks.append(collector)
     try:
         while True:
-            began, used, collecting = monotonic_ns(), process_time_ns(), collector.nanos
-            await asyncio.sleep(_INTERVAL)
-            late = max(0, monotonic_ns() - began - int(_INTERVAL * 1e9))
+            began, used, collecting = clock.perf_counter_ns(), clock.process_time_ns(), collector.nanos
+            await asyncio.sleep(interval)
+            late = max(0, clock.perf_counter_ns() - began - int(interval * 1e9))
             pauses.note(late)
             if late >= warn_seconds * 1e9 > 0:
                 log.warning(
                     "this process paused for about %d ms, in which it used %d ms of CPU time, %d ms of them"
                     " to collect garbage: %s",
                     late // MILLISECOND,
-                    (process_time_ns() - used) // MILLISECOND,
+                    (clock.process_time_ns() - used) // MILLISECOND,
                     (collector.nanos - collecting) // MILLISECOND,
-                    _cause(late, process_time_ns() - used),
+                    _cause(late, clock.process_time_ns() - used),
                 )
     finally:
         gc.callbacks.remove(collector)
@@ -51,13 +56,14 @@ def _cause(late: int, used: int) -> str:
 class _Collector:
     """Adds up how long the garbage collector runs."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
         self.nanos = 0
         self._began = 0
 
     def __call__(self, phase: str, _info: Mapping[str, int]) -> None:
         """The collector starts or stops."""
         if phase == "start":
-            self._began = monotonic_ns()
+            self._began = self._clock.perf_counter_ns()
         else:
-            self.nanos += monotonic_ns() - self._began
+            self.nanos += self._clock.perf_counter_ns() - self._began

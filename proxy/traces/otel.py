@@ -8,7 +8,6 @@ import logging
 import os
 import socket
 import threading
-import time
 from collections.abc import Mapping
 
 from opentelemetry.context import Context
@@ -37,6 +36,7 @@ from opentelemetry.trace import (
 )
 
 from codec.trace_context import TraceContext
+from proxy.support.environment import HOST
 from proxy.support.throttled_log import ThrottledLog
 from proxy.traces.span import Decision, Span
 
@@ -74,7 +74,7 @@ class OtelTracer:
     def record(self, decision: Decision, span: Span) -> None:
         """As Tracer. The SDK drops spans if its queue is full."""
         self._ids.decided = decision.trace_id
-        to_wall = time.time_ns() - time.perf_counter_ns()
+        to_wall = HOST.clock.time_ns() - HOST.clock.perf_counter_ns()
         parent = decision.parent
         made = self._tracer.start_span(
             span.name,

@@ -5,6 +5,7 @@ from typing import Any, TypeVar
 
 import pytest
 
+from proof.simulation.environment import SimulatedClock
 from proof.simulation.etcd import Channel, Cluster
 from proof.simulation.network import Network
 from proof.simulation.world import Host, World
@@ -25,7 +26,9 @@ class _System:
         self.host = Host(self.world, "proxy1")
         members = {member.name: member for member in self.cluster.members}
         self.client = EtcdClient(
-            list(members), connect=lambda name, _port, _tls: Channel(self.cluster, self.host, members[name])
+            list(members),
+            connect=lambda name, _port, _tls: Channel(self.cluster, self.host, members[name]),
+            clock=SimulatedClock(self.host),
         )
 
     def do(self, work: Coroutine[Any, Any, T], limit: float = 60.0) -> T:
@@ -39,16 +42,8 @@ class _System:
 
 
 @pytest.fixture
-def system(monkeypatch: pytest.MonkeyPatch) -> _System:
-    world_time = _Clock()
-    monkeypatch.setattr("proxy.etcd.client.time", world_time)
-    monkeypatch.setattr("proxy.etcd.keeper.time", world_time)
+def system() -> _System:
     return _System()
-
-
-class _Clock:
-    monotonic = staticmethod(lambda: 0.0)
-    monotonic_ns = staticmethod(lambda: 0)
 
 
 def _put(value: bytes) -> Txn:

@@ -9,15 +9,13 @@ from proof.simulation.world import World
 REPOSITORY = Path(__file__).resolve().parents[3]
 _SOURCES = ("proxy", "schema", "codec")
 _OF_TIME_AND_CHANCE = {"time", "random", "secrets", "uuid", "datetime"}
-# What a simulated proxy does not run: the embedded etcd, the command line, tools that read etcd,
-# OpenTelemetry, the watch over pauses of its process. The messages' form has the time written down in them.
+# `environment` is where clocks and randomness come from. A simulated proxy does not run the command line. The
+# messages' form has the time written down in them.
 _NOT_SIMULATED = (
-    "proxy.etcd.embedded",
+    "proxy.support.environment",
     "proxy.ctl.",
-    "proxy.traces.otel",
-    "proxy.support.environment",  # whose classes are replaced
     "proxy.support.logs",
-    "proxy.support.pauses",
+    "proxy.admin.four_letter",
 )
 
 

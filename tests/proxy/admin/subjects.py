@@ -17,6 +17,7 @@ from proxy.state.machine import Machine
 from proxy.state.ops import EXTENDED
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
+from proxy.support.environment import HOST, Clock
 from proxy.support.latency import ConnectionLatency, Histogram, Latency
 from schema.record import TreeRecord
 
@@ -92,6 +93,7 @@ class Subject:
     """A proxy."""
 
     settings: Settings = _SETTINGS
+    clock: Clock = HOST.clock
     started: float = 1e9
     port: int = 2181
     machine: Machine = field(default_factory=lambda: new_machine(1))

@@ -6,8 +6,9 @@ import logging
 from collections.abc import Iterator
 
 import pytest
+from typing_extensions import override
 
-from proxy.support import pauses as module
+from lab.fakes.clock import FakeClock
 from proxy.support.latency import Histogram
 from proxy.support.pauses import watch_pauses
 from tests.proxy.log.proxies import until
@@ -23,26 +24,22 @@ def _no_collector() -> Iterator[None]:
     gc.enable()
 
 
-class Clocks:
+class Clocks(FakeClock):
     """The time and the CPU time of a process that is late at each look."""
 
-    def __init__(self, monkeypatch: pytest.MonkeyPatch, late: float, used: float) -> None:
-        self.looks = 0
-        self._late = late
+    def __init__(self, late: float, used: float) -> None:
+        super().__init__(step=late)
         self._used = used
-        monkeypatch.setattr(module, "_INTERVAL", 0)
-        monkeypatch.setattr(module, "monotonic_ns", self._time)
-        monkeypatch.setattr(module, "process_time_ns", lambda: int(self.looks * self._used * _SECOND / 2))
 
-    def _time(self) -> int:
-        self.looks += 1
-        return int(self.looks * self._late * _SECOND)
+    @override
+    def process_time_ns(self) -> int:
+        return int(self.looks * self._used * _SECOND / 2)
 
 
 async def _watched(warn_seconds: float, clocks: Clocks) -> Histogram:
     found = Histogram()
     before = list(gc.callbacks)
-    watching = asyncio.get_running_loop().create_task(watch_pauses(found, warn_seconds))
+    watching = asyncio.get_running_loop().create_task(watch_pauses(found, warn_seconds, clocks, interval=0))
     await until(lambda: clocks.looks >= 6)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
@@ -58,9 +55,9 @@ async def _watched(warn_seconds: float, clocks: Clocks) -> Histogram:
     ],
 )
 async def test_a_long_pause_is_noted_and_logged_with_its_cause(
-    used: float, cause: str, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    used: float, cause: str, caplog: pytest.LogCaptureFixture
 ) -> None:
-    found = await _watched(1.5, Clocks(monkeypatch, 2.0, used))
+    found = await _watched(1.5, Clocks(2.0, used))
     assert found.count >= 2
     assert found.nanos == found.count * 2 * _SECOND
     assert caplog.records[0].levelno == logging.WARNING
@@ -69,19 +66,15 @@ async def test_a_long_pause_is_noted_and_logged_with_its_cause(
 
 
 @pytest.mark.parametrize("warn_seconds", [0.0, 2.5])
-async def test_a_short_pause_is_only_noted(
-    warn_seconds: float, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    found = await _watched(warn_seconds, Clocks(monkeypatch, 2.0, 2.0))
+async def test_a_short_pause_is_only_noted(warn_seconds: float, caplog: pytest.LogCaptureFixture) -> None:
+    found = await _watched(warn_seconds, Clocks(2.0, 2.0))
     assert found.count >= 2
     assert caplog.records == []
 
 
-async def test_the_time_of_the_collector_is_told(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
-) -> None:
-    clocks = Clocks(monkeypatch, 2.0, 2.0)
-    watching = asyncio.get_running_loop().create_task(watch_pauses(Histogram(), 0.5))
+async def test_the_time_of_the_collector_is_told(caplog: pytest.LogCaptureFixture) -> None:
+    clocks = Clocks(2.0, 2.0)
+    watching = asyncio.get_running_loop().create_task(watch_pauses(Histogram(), 0.5, clocks, interval=0))
     await until(lambda: clocks.looks > 0)
     gc.collect()
     await until(lambda: any("2000 ms of them to collect garbage" in message for message in caplog.messages))

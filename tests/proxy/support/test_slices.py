@@ -3,10 +3,8 @@
 import asyncio
 from collections.abc import Generator
 
-import pytest
-
-from proxy.support import slices as module
-from proxy.support.slices import in_slices
+from lab.fakes.clock import FakeClock
+from proxy.support.slices import SLICE, in_slices
 
 
 def _work(pieces: int, seen: list[int], turns: list[int]) -> Generator[None, None, str]:
@@ -16,16 +14,8 @@ def _work(pieces: int, seen: list[int], turns: list[int]) -> Generator[None, Non
     return "done"
 
 
-async def _in_turns(seconds: float, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+async def _in_turns(seconds: float) -> list[int]:
     """For 12 pieces: in which turn of the loop each was done, if each of them takes so long."""
-    now = 0.0
-
-    def look() -> float:
-        nonlocal now
-        now += seconds
-        return now
-
-    monkeypatch.setattr(module, "perf_counter", look)
     turns: list[int] = []
     seen: list[int] = []
     loop = asyncio.get_running_loop()
@@ -36,14 +26,14 @@ async def _in_turns(seconds: float, monkeypatch: pytest.MonkeyPatch) -> list[int
             loop.call_soon(turn)
 
     loop.call_soon(turn)
-    assert await in_slices(_work(12, seen, turns)) == "done"
+    assert await in_slices(_work(12, seen, turns), FakeClock(step=seconds)) == "done"
     return seen
 
 
-async def test_others_have_the_loop_between_two_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    seen = await _in_turns(module.SLICE / 3.5, monkeypatch)
+async def test_others_have_the_loop_between_two_slices() -> None:
+    seen = await _in_turns(SLICE / 3.5)
     assert [seen.count(turn) for turn in range(3)] == [4, 4, 4]
 
 
-async def test_short_work_is_done_at_a_stretch(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert set(await _in_turns(0, monkeypatch)) == {0}
+async def test_short_work_is_done_at_a_stretch() -> None:
+    assert set(await _in_turns(0)) == {0}
