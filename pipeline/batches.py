@@ -6,8 +6,12 @@ Column-wise: an object for each cell would cost more than all the rest.
 from collections.abc import Iterator, Sequence
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from pipeline.table import ZNODES, AclRow, ZnodeRow
+from schema.fixed import fixed_nodes
+from schema.paths import CONFIG
+from schema.znode import OPEN_ACL
 
 ROWS = 4096  # in one batch
 
@@ -21,6 +25,26 @@ def batch_of(rows: Sequence[ZnodeRow]) -> pa.RecordBatch:
         for column, field in zip(zip(*rows, strict=True), ZNODES, strict=True)
     ]
     return pa.RecordBatch.from_arrays(columns, schema=ZNODES)
+
+
+def fixed_row(path: str) -> ZnodeRow:
+    """One of the nodes that every ZooKeeper has, as a new server makes it."""
+    node = fixed_nodes()[path]
+    acl = None if node.acl is OPEN_ACL else tuple(AclRow(*entry) for entry in node.acl)
+    return ZnodeRow(path, node.data, acl, *(getattr(node, name) for name in ZnodeRow._fields[3:]))
+
+
+def without_members(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The same rows, with `/zookeeper/config` as a new server makes it. `batch` has the schema ZNODES.
+
+    Each member of an ensemble writes the client addresses of all members there, and clients that find them
+    (Curator's EnsembleTracker) connect to these. So the node's content does not move with a tree.
+    """
+    at = pc.index(batch.column("path"), CONFIG).as_py()
+    if at < 0:
+        return batch
+    plain = batch_of([fixed_row(CONFIG)])
+    return pa.concat_batches([batch.slice(0, at), plain, batch.slice(at + 1)])
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[ZnodeRow]:

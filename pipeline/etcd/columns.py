@@ -14,6 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from codec.jute import Acl
+from pipeline.batches import without_members
 from pipeline.formats import digest
 from pipeline.table import ZNODES
 from schema import pages
@@ -150,13 +151,13 @@ def numbers(batch: pa.RecordBatch, name: str) -> Numbers:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The same rows in batches that are worth a page; columns in the order of ZNODES, no other ones."""
+    """The rows to store, in batches that are worth a page; columns in the order of ZNODES, no other ones."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
         if not batch.num_rows:
             continue
-        waiting.append(batch.select(ZNODES.names).cast(ZNODES))
+        waiting.append(without_members(batch.select(ZNODES.names).cast(ZNODES)))
         size += batch.nbytes
         if size >= _LEAST_RAW:
             yield pa.concat_batches(waiting)

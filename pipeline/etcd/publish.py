@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from pipeline.batches import batch_of
+from pipeline.batches import batch_of, fixed_row
 from pipeline.etcd import columns, load, paths
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
@@ -10,7 +10,7 @@ from pipeline.etcd.passwords import password_of
 from pipeline.etcd.paths import Faults
 from pipeline.etcd.requests import TIMEOUT, LoadRefused, insist
 from pipeline.etcd.writer import Part, write
-from pipeline.table import AclRow, SessionRow, ZnodeRow
+from pipeline.table import SessionRow
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, Put
 from proxy.state.digest import session_hash
@@ -21,7 +21,6 @@ from schema.keys import Keyspace
 from schema.pages import SessionValue, StateValue, encode_state, split_sessions
 from schema.paths import ROOT
 from schema.record import SnapshotRef, TreeRecord
-from schema.znode import OPEN_ACL
 
 _NOBODY = ""  # no incarnation: the first proxy gives the session its whole timeout
 _UNKNOWN_TIMEOUT_MS = 10_000  # of a session of which only ephemerals came
@@ -47,7 +46,7 @@ async def publish(
     if ROOT in missing:
         raise LoadRefused("the table has no row for /: it is not a complete tree. Not published")
     if missing:
-        rows = [_row(path) for path in sorted(missing)]
+        rows = [fixed_row(path) for path in sorted(missing)]
         parts = [*parts, await write(etcd, keys, sealed, iter([batch_of(rows)]), limits)]
     faults = paths.check(part.paths for part in parts)
     numbers = [number for part in parts for number in part.numbers]
@@ -80,12 +79,6 @@ async def publish(
 
 def _session(row: SessionRow) -> SessionValue:
     return SessionValue(row.id, row.timeout_ms, hash_of(password_of(row.id)), _NOBODY)
-
-
-def _row(path: str) -> ZnodeRow:
-    node = fixed_nodes()[path]
-    acl = None if node.acl is OPEN_ACL else tuple(AclRow(*entry) for entry in node.acl)
-    return ZnodeRow(path, node.data, acl, *(getattr(node, name) for name in ZnodeRow._fields[3:]))
 
 
 async def _wrong(

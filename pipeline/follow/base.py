@@ -5,6 +5,7 @@ import gc
 from collections.abc import Iterator, Mapping
 
 from codec.jute import Acl
+from pipeline.batches import fixed_row
 from pipeline.errors import Failure
 from pipeline.etcd.passwords import password_of
 from pipeline.formats import digest, directory, snapshot
@@ -17,6 +18,7 @@ from proxy.state.machine import Machine
 from proxy.state.sessions import Session, hash_of
 from proxy.state.tree import Node
 from schema.fixed import fixed_nodes
+from schema.paths import CONFIG
 from schema.znode import OPEN_ACL
 
 _STEP = 64 << 20  # bytes of a snapshot between two reports
@@ -53,6 +55,7 @@ def load_base(path: str, log_path: str | None, cluster_id: int) -> Machine:
         for fixed in fixed_nodes():
             if fixed not in machine.tree.nodes:
                 raise Failure(f"{survey.snapshot}: there is no {fixed}: it is not a complete tree")
+        machine.tree.nodes[CONFIG] = node_of(fixed_row(CONFIG), known)  # before its parent is linked to it
         machine.tree.link_all()
     finally:
         gc.enable()
@@ -62,6 +65,12 @@ def load_base(path: str, log_path: str | None, cluster_id: int) -> Machine:
     for owner in machine.tree.ephemerals.keys() - machine.sessions.keys():
         machine.sessions[owner] = session_from(SessionRow(owner, _UNKNOWN_TIMEOUT_MS))
     machine.reset_digest()
+    newest = max(max(node.czxid, node.mzxid, node.pzxid) for node in machine.tree.nodes.values())
+    if newest > survey.last_zxid:
+        raise Failure(
+            f"{survey.snapshot}: a znode has zxid {newest:#x}, and the logs end at {survey.last_zxid:#x}: the"
+            " logs behind it are missing. Complete the copy, the logs after the snapshots"
+        )
     if survey.digest is not None and compare_digest(machine, survey.digest) is Same.NO:
         raise Failure(
             f"{survey.snapshot}: the tree at zxid {survey.last_zxid:#x} has another digest than"

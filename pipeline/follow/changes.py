@@ -16,7 +16,7 @@ from proxy.state.machine import Machine
 from proxy.state.transaction import Transaction
 from schema.followed import Followed
 from schema.pages import SessionValue
-from schema.paths import parent_of
+from schema.paths import CONFIG, parent_of
 from schema.znode import without_data
 
 
@@ -55,8 +55,10 @@ class Changes:
             self._tx.zxid = first.zxid
             for row in rows:
                 apply = _TYPES.get(row.type)
-                if apply is None:
-                    continue  # an empty multi, and checks, which were made before it was logged
+                # Empty multis change nothing, checks were made before the transaction was logged, and the
+                # addresses of ZooKeeper's own members are not part of the tree.
+                if apply is None or row.path == CONFIG:
+                    continue
                 try:
                     apply(self, row)
                 except KeyError as error:
@@ -202,7 +204,6 @@ _TYPES: dict[int, Callable[[Changes, TransactionRow], None]] = {
     OpCode.DELETE: Changes._delete,
     OpCode.DELETE_CONTAINER: Changes._delete,
     OpCode.SET_DATA: Changes._set_data,
-    OpCode.RECONFIG: Changes._set_data,
     OpCode.SET_ACL: Changes._set_acl,
     OpCode.CREATE_SESSION: Changes._create_session,
     OpCode.CLOSE_SESSION: Changes._close_session,

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import BinaryIO, NamedTuple
 
 from codec.jute import Acl
+from pipeline.batches import fixed_row
 from pipeline.errors import Failure
 from pipeline.follow.base import load_base
 from pipeline.formats import directory, log, snapshot, transactions
@@ -20,6 +21,7 @@ from pipeline.formats.directory import TAIL
 from pipeline.formats.seal import sealed_tail
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from proxy.state.machine import Machine
+from schema.paths import CONFIG
 from schema.znode import OPEN_ACL
 
 MARK = "zketcd-export.json"  # names a directory as ours, beside version-2
@@ -160,23 +162,23 @@ def _chunks(machine: Machine) -> Iterable[bytes]:
     parts = [snapshot.pack_head(sessions, table)]
     size = 0
     for path, node in sorted(machine.tree.nodes.items()):
-        record = snapshot.pack_node(
-            ZnodeRow(
-                path,
-                node.data,
-                None,
-                node.czxid,
-                node.mzxid,
-                node.pzxid,
-                node.ctime,
-                node.mtime,
-                node.version,
-                node.created,
-                node.aversion,
-                node.owner,
-            ),
-            acls[node.acl],
+        row = ZnodeRow(
+            path,
+            node.data,
+            None,
+            node.czxid,
+            node.mzxid,
+            node.pzxid,
+            node.ctime,
+            node.mtime,
+            node.version,
+            node.created,
+            node.aversion,
+            node.owner,
         )
+        if path == CONFIG:
+            row = fixed_row(CONFIG)
+        record = snapshot.pack_node(row, acls[node.acl])
         parts.append(record)
         size += len(record)
         if size > _CHUNK:

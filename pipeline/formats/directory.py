@@ -59,8 +59,13 @@ class Survey(NamedTuple):
 
     @property
     def fuzzy(self) -> bool:
-        """Whether the snapshot tells that it holds some of the transactions behind its name."""
-        return self.checked.digest is not None and self.checked.digest[0] > self.snapshot_zxid
+        """Whether the snapshot says that it holds parts of transactions behind its name."""
+        return self.checked.written_at > self.snapshot_zxid
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether the snapshot holds parts of transactions that no log holds: such a tree never existed."""
+        return self.checked.written_at > self.last_zxid
 
 
 def files(path: str, log_path: str | None = None) -> tuple[list[str], list[str]]:
@@ -114,6 +119,7 @@ def survey(
                 f"is not usable ({other.reason}), and the logs end before it, at zxid {state.zxid:#x}; "
                 f"option snapshot={Path(file).name} accepts the older tree",
             )
+    state.check_complete(file, checked, bool(logs))
     if not state.count:
         digest = checked.digest[1] if checked.digest is not None and checked.digest[0] == zxid else None
     else:
@@ -327,6 +333,33 @@ class _LogState:
             if GAP not in self._repair:
                 raise flaw
             self._notes.append(str(flaw))
+
+    def check_complete(self, snapshot: str, checked: Checked, any_logs: bool) -> None:
+        """Compare the snapshot's trailers with what the logs hold. Raises BadFile.
+
+        A server writes a snapshot while it applies transactions. The file then holds parts of these, and only
+        their replay makes it a tree. Its trailers say which transaction was the last.
+        """
+        if 0 < (checked.last_zxid or 0) < self._start:
+            raise BadFile(
+                snapshot,
+                None,
+                f"was written at zxid {checked.last_zxid:#x}, before the one in its name: it was renamed",
+            )
+        last = checked.written_at
+        if last > self.zxid:
+            ends = f"the logs end at {self.zxid:#x}" if any_logs else "there is no log (--data-log-dir?)"
+            flaw = BadFile(
+                snapshot,
+                None,
+                f"holds parts of the transactions up to {last:#x}, and {ends}. Without the logs that hold"
+                f" {self.zxid + 1:#x} to {last:#x} this is a tree that never existed",
+            )
+            if GAP not in self._repair:
+                raise flaw
+            self._notes.append(str(flaw))
+        elif not any_logs:
+            self._notes.append(f"{snapshot}: no log lies beside it. If the server has a dataLogDir, name it")
 
     def _take(self, entry: log.Entry, file: str) -> None:
         self.zxid = log.zxid_at(entry.body)

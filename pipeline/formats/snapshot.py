@@ -69,6 +69,11 @@ class Checked(NamedTuple):
     digest: tuple[int, int] | None  # zxid, sum as a signed long
     last_zxid: int | None
 
+    @property
+    def written_at(self) -> int:
+        """The last transaction of which the file may hold a part; 0 where no trailer says so."""
+        return max(self.digest[0] if self.digest is not None else 0, self.last_zxid or 0)
+
 
 class Nodes(NamedTuple):
     """A run of nodes as columns."""

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import numpy
 import pyarrow as pa
 
+from pipeline.batches import without_members
 from pipeline.etcd import columns, paths
 from pipeline.etcd.paths import Paths
 from pipeline.etcd.records import kind_of, obstacle_to
@@ -105,7 +106,7 @@ def _count(batches: Iterable[pa.RecordBatch], max_request_bytes: int) -> _Found:
     hashed = []
     for batch in batches:
         if batch.num_rows:
-            _add(found, batch, max_request_bytes)
+            _add(found, without_members(batch), max_request_bytes)
             hashed.append(paths.hashes(batch.column("path")))
     found.paths = Paths.of(hashed)
     return found

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from pipeline.etcd import columns
 from pipeline.running.buckets import dealt
-from schema.paths import parent_of
+from schema.paths import CONFIG, parent_of
 
 KINDS = ("missing", "extra", "duplicate", "data", "acl", "counter", "stat")
 _STAT = ("czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "aversion", "owner")
@@ -51,6 +51,7 @@ class Found(NamedTuple):
     counts: dict[str, int]  # of each of KINDS
     samples: dict[str, list[Difference]]  # of each kind, by path
     newest: tuple[int, int]  # the largest zxid in any node
+    members: bool  # whether /zookeeper/config differs, which is no difference
 
 
 @dataclass(frozen=True)
@@ -153,6 +154,10 @@ class Compare:
         spared = table.filter(table.column("spared")).column("path").combine_chunks()
         nodes = table.filter(pc.invert(table.column("spared")))
         sides = [nodes.filter(pc.equal(nodes.column("side"), side)) for side in (0, 1)]
+        counted = (sides[0].num_rows, sides[1].num_rows)
+        newest = [pc.max(side.column("newest")).as_py() or 0 for side in sides]
+        own = [side.filter(pc.equal(side.column("path"), CONFIG)).drop(["side"]) for side in sides]
+        sides = [side.filter(pc.not_equal(side.column("path"), CONFIG)) for side in sides]
         left, right = (_once(side) for side in sides)
         repeated = sorted({path for side in sides for path in _repeated(side)})
         counts = dict.fromkeys(KINDS, 0)
@@ -174,8 +179,7 @@ class Compare:
             samples[kind] = [
                 _difference(kind, names, differs, pairs, row) for row in wrong[: self.samples].tolist()
             ]
-        newest = [pc.max(side.column("newest")).as_py() or 0 for side in sides]
-        return Found((sides[0].num_rows, sides[1].num_rows), counts, samples, (newest[0], newest[1]))
+        return Found(counted, counts, samples, (newest[0], newest[1]), not own[0].equals(own[1]))
 
 
 def merged(parts: Sequence[Found], most: int) -> Found:
@@ -189,6 +193,7 @@ def merged(parts: Sequence[Found], most: int) -> Found:
         {kind: sum(part.counts[kind] for part in parts) for kind in KINDS},
         {kind: sorted(one for part in parts for one in part.samples[kind])[:most] for kind in KINDS},
         pair(lambda part: part.newest, max),
+        any(part.members for part in parts),
     )
 
 

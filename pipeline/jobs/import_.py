@@ -123,7 +123,14 @@ def _refused(found: Origin, counted: Census, arguments: argparse.Namespace) -> b
             " tree"
             " (--accept-changes imports it anyway)"
         )
-    return bool(counted.obstacle_count or (different and not arguments.accept_changes))
+    ahead = 0 < found.last_zxid < counted.max_zxid
+    if ahead:
+        say(
+            f"refused: a znode has zxid 0x{counted.max_zxid:x}, and the source ends at 0x{found.last_zxid:x}:"
+            " its snapshot was written amid transactions whose logs are missing, so this tree never existed"
+            " (--accept-changes imports it anyway)"
+        )
+    return bool(counted.obstacle_count or ((different or ahead) and not arguments.accept_changes))
 
 
 def _load(

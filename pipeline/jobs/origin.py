@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 
 from pipeline.batches import batch_of
 from pipeline.errors import Failure
-from pipeline.formats.directory import Survey
+from pipeline.formats.directory import GAP, Survey
 from pipeline.jobs import tables
 from pipeline.jobs.summary import add_auth_argument
 from pipeline.live import admin
@@ -135,10 +135,10 @@ def _downloaded(arguments: argparse.Namespace, folder: Path, reporter: Reporter)
     reporter.tell(f"asking {arguments.source} for a snapshot")
     file = admin.download(arguments.source, folder, authorization)
     reporter.tell(f"got {file.name}, {file.stat().st_size} bytes")
-    there = tables.directory_of(options_of({"path": str(folder)}))
+    there = tables.directory_of(options_of({"path": str(folder), "repair": GAP}))
     found = there.survey
     notes: list[str] = [f"the admin server's {_described(found)}"]
-    if found.fuzzy:
+    if found.incomplete:
         if not arguments.accept_changes:
             raise Failure(
                 f"{arguments.source} was written to while it made its snapshot, and the log that would"
@@ -148,5 +148,5 @@ def _downloaded(arguments: argparse.Namespace, folder: Path, reporter: Reporter)
         notes.append("it was written to during the copy: the result is a tree that never existed")
     elif found.checked.digest is None:
         notes.append("its snapshot has no digest: writes during the copy cannot be detected")
-    digest = None if found.fuzzy else found.digest
+    digest = None if found.incomplete else found.digest
     return Origin(there.znodes, found.last_zxid, found.sessions, digest, tuple(notes))

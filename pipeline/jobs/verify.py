@@ -10,12 +10,14 @@ import sys
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from pipeline.errors import Failure
 from pipeline.jobs import sides, tables
 from pipeline.jobs.compare import KINDS, Compare, Difference, Slim, merged
 from pipeline.jobs.side import Side
 from pipeline.jobs.summary import number
 from pipeline.running import runner as running
 from pipeline.running.runner import Runner
+from schema.paths import CONFIG
 
 
 class Comparison(NamedTuple):
@@ -101,7 +103,7 @@ def compare(
     ephemerals: bool = True,
     samples: int = 10,
 ) -> Comparison:
-    """Compare two trees. `ignored` are paths of subtrees to leave out."""
+    """Compare two trees. `ignored` are paths of subtrees to leave out. Raises Failure."""
     on_the_wire = left.on_the_wire or right.on_the_wire
     buckets = max(left.znodes.buckets, right.znodes.buckets)
     inputs = [
@@ -109,13 +111,22 @@ def compare(
         for number, side in enumerate((left, right))
     ]
     found = merged(runner.shuffled("verify", inputs, Compare(samples)), samples)
-    notes = tuple(
+    for side, newest in zip((left, right), found.newest, strict=True):
+        if side.directory is not None and newest > side.directory.survey.last_zxid:
+            raise Failure(
+                f"{side.directory.survey.snapshot}: a znode has zxid {newest:#x}, and the logs end at"
+                f" {side.directory.survey.last_zxid:#x}: the logs behind it are missing, and this tree never"
+                " existed"
+            )
+    notes = [
         f"{side.name} was written to while it was walked: what was compared never was its tree"
         for side, newest in zip((left, right), found.newest, strict=True)
         if side.zxid is not None and newest > side.zxid
-    )
+    ]
+    if found.members:
+        notes.append(f"{CONFIG} differs and is left out: each server keeps its own addresses there")
     shown = tuple(one for kind in KINDS for one in found.samples[kind])
-    return Comparison(*found.nodes, found.counts, shown, notes)
+    return Comparison(*found.nodes, found.counts, shown, tuple(notes))
 
 
 def _print(runner: Runner, found: Comparison, left: str, right: str) -> None:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import pyarrow as pa
 
+from pipeline.batches import without_members
 from pipeline.errors import Failure
 from pipeline.sources.folders import check_writable
 from pipeline.table import ZNODES
@@ -111,7 +112,7 @@ class ParquetWriter:
         file = self._staging / f"part-{uuid.uuid4().hex}.parquet"
         with pq.ParquetWriter(file, ZNODES) as writer:
             for batch in batches:
-                writer.write_batch(batch.select(ZNODES.names).cast(ZNODES))
+                writer.write_batch(without_members(batch.select(ZNODES.names).cast(ZNODES)))
         return file.name
 
     def commit(self, parts: Sequence[str]) -> None:

@@ -31,6 +31,7 @@ import numpy
 import pyarrow
 
 from codec.jute import INT, NULL
+from pipeline.batches import without_members
 from pipeline.formats import digest, log, snapshot
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor
 from pipeline.formats.seal import adler32_combine, sealed_tail
@@ -211,6 +212,7 @@ class _Task:
         """Take rows in. Raises ValueError for a path that no tree has."""
         if not batch.num_rows:
             return
+        batch = without_members(batch.select(ZNODES.names).cast(ZNODES))
         fixed = numpy.zeros(batch.num_rows, snapshot.FIXED)
         for name in ZNODES.names[3:]:
             fixed[name] = batch.column(name).to_numpy()

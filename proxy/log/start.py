@@ -25,6 +25,7 @@ from proxy.state.level import KNOWN, NEWEST, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.support.throttled_log import ThrottledLog
 from schema.keys import Keyspace
+from schema.paths import CONFIG
 from schema.record import SnapshotRef, TreeRecord
 
 log = logging.getLogger(__name__)
@@ -98,6 +99,18 @@ async def load(
             await asyncio.sleep(_RETRY)
 
 
+def forget_members(machine: Machine) -> None:
+    """Empty `/zookeeper/config` where an earlier release has imported the addresses of a ZooKeeper's members.
+
+    Such content has version -1, which no client's write leaves. All else stays as it is, and no digest counts
+    this node: so proxies that have not loaded again yet come to the same state.
+    """
+    node = machine.tree.nodes.get(CONFIG)
+    if node is not None and node.data and node.version == -1:
+        machine.tree.data_size -= len(node.data)
+        node.data = b""
+
+
 class _Load:
     """One try."""
 
@@ -150,6 +163,7 @@ class _Load:
         await replay.run(self._wanted.upto or caught.revision, self._wanted.entries)
         if machine.entries < self._wanted.entries:
             raise NotInLog(f"the log has {machine.entries} entries so far, not {self._wanted.entries}")
+        forget_members(machine)
         return Loaded(
             machine,
             caught._replace(entries=replay.rest()),

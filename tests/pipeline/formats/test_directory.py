@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from codec.constants import OpCode
-from pipeline.formats import directory, log
+from pipeline.formats import directory, log, snapshot
 from pipeline.formats.errors import BadFile
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from tests.pipeline.trees import (
@@ -54,6 +54,33 @@ def test_fuzzy_snapshots_are_told() -> None:
     path = str(SAMPLES / "zk39-fuzzy")
     found = [directory.survey(path, chosen=chosen) for name, chosen in SNAPSHOTS if name == "zk39-fuzzy"]
     assert [survey.fuzzy for survey in found].count(True) == 7
+
+
+def test_a_fuzzy_snapshot_needs_the_logs_behind_it(tmp_path: Path) -> None:
+    """Without them the tree never existed, whether all are missing or the last ones."""
+    shutil.copytree(SAMPLES / "zk39-fuzzy" / "version-2", tmp_path / "version-2")
+    found = directory.survey(str(tmp_path), chosen="snapshot.9a2")
+    last = found.checked.written_at
+    wrong = f"snapshot.9a2: holds parts of the transactions up to {last:#x}, and "
+    for file in found.logs:
+        Path(file.file).unlink()
+    with pytest.raises(BadFile, match=wrong + "the logs end at 0x9a2"):
+        directory.survey(str(tmp_path), chosen="snapshot.9a2")
+    for log_file in tmp_path.glob("*/log.*"):
+        log_file.unlink()
+    with pytest.raises(BadFile, match=wrong + "there is no log"):
+        directory.survey(str(tmp_path))
+    accepted = directory.survey(str(tmp_path), repair=frozenset({directory.GAP}))
+    assert accepted.incomplete
+    assert wrong in accepted.notes[-1]
+
+
+def test_a_renamed_snapshot_is_refused(tmp_path: Path) -> None:
+    """Transactions between its tree and its name would be passed over."""
+    raw = write_snapshot(tmp_path, 5, [ROOT], trailers=[snapshot.pack_last_zxid(5)])
+    raw.rename(tmp_path / "snapshot.9")
+    with pytest.raises(BadFile, match="was written at zxid 0x5, before the one in its name"):
+        directory.survey(str(tmp_path))
 
 
 @pytest.mark.parametrize("step", [1, 1000, 10**9])
@@ -302,4 +329,4 @@ def test_a_directory_that_is_named_like_a_file_is_passed_over_and_reported(tmp_p
     (tmp_path / "version-2" / name).mkdir()
     found = directory.survey(str(tmp_path))
     assert found.last_zxid == 5
-    assert found.notes == (f"{tmp_path}/version-2/{name}: is no file, and is passed over",)
+    assert found.notes[-1] == f"{tmp_path}/version-2/{name}: is no file, and is passed over"

@@ -65,6 +65,20 @@ def test_nodes_that_zketcd_cannot_hold(
     assert state(target).keys == 0
 
 
+def test_a_snapshot_amid_transactions_whose_logs_are_missing(
+    target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Servers before 3.6 write no trailer that says so; a znode above the last zxid does."""
+    write_snapshot(tmp_path, 5, [ROOT, node("/a", 7)])
+    assert run(str(tmp_path), target) == 1
+    assert "refused: a znode has zxid 0x7, and the source ends at 0x5" in capsys.readouterr().out
+    assert state(target).keys == 0
+    assert main(["verify", str(tmp_path), str(tmp_path)]) == 2
+    assert "a znode has zxid 0x7, and the logs end at 0x5" in capsys.readouterr().err
+    assert main(["follow", str(tmp_path), "--etcd", target.etcd, "--prefix", target.prefix]) == 2
+    assert run(str(tmp_path), target, "--accept-changes") == 0
+
+
 def test_a_path_that_comes_twice(
     target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -1,0 +1,79 @@
+"""A move with Curator's clients, whose EnsembleTracker connects to the addresses that a server names."""
+
+from collections.abc import Iterator
+from contextlib import ExitStack
+from typing import Any
+
+import pytest
+
+from lab.servers import EtcdServer, ZooKeeperServer, free_port, wait_until
+from lab.servers.process import ServerProcess
+from pipeline.__main__ import main
+from schema.paths import CONFIG
+from tests.clients.jvm import Jvm, java_virtual_machine
+from tests.pipeline.ensembles import view, zketcd
+
+_SECONDS = 30
+
+
+@pytest.fixture
+def member() -> Iterator[ZooKeeperServer]:
+    """The only member of an ensemble, which writes its address into the tree as all members do."""
+    port = free_port()
+    server = ZooKeeperServer(
+        port=port,
+        settings={
+            "server.1": f"127.0.0.1:{free_port()}:{free_port()};127.0.0.1:{port}",
+            "standaloneEnabled": "false",
+            "initLimit": "30",
+            "syncLimit": "15",
+        },
+        java_options=("-Xmx192m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1"),
+    )
+    server.data_dir.mkdir(exist_ok=True)
+    (server.data_dir / "myid").write_text("1")
+    with server:
+        yield server
+
+
+def curator(jvm: Jvm, server: ServerProcess) -> Any:
+    """A client as applications make it: the tracker is on by default."""
+    policy = jvm.find("org.apache.curator.retry.RetryNTimes")(200, 100)
+    factory = jvm.find("org.apache.curator.framework.CuratorFrameworkFactory")
+    client = factory.newClient(server.address, 10_000, _SECONDS * 1000, policy)
+    client.start()
+    assert client.blockUntilConnected(_SECONDS, jvm.find("java.util.concurrent.TimeUnit").SECONDS)
+    return client
+
+
+@pytest.mark.timeout(300)
+def test_no_client_goes_back_to_the_old_ensemble(
+    member: ZooKeeperServer,
+    etcd_server: EtcdServer,
+    etcd_prefix: str,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    there = f"etcd://{etcd_server.address}{etcd_prefix}"
+    to_etcd = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+    with java_virtual_machine() as jvm, ExitStack() as stack:
+        old = curator(jvm, member)
+        stack.callback(old.close)
+        old.create().forPath("/made-before")
+        assert member.address in bytes(old.getConfig().forEnsemble()).decode()
+        assert view(member.port)[CONFIG].stat.version == -1  # how proxy.log.start knows it
+        assert main(["follow", str(member.data_dir), *to_etcd, "--finish"]) == 0
+        assert main(["verify", str(member.data_dir), there, "--without-ephemerals"]) == 0
+        assert f"{CONFIG} differs and is left out" in capsys.readouterr().err
+        new = zketcd(etcd_server.endpoint, etcd_prefix)
+        stack.enter_context(new)
+        client = curator(jvm, new)
+        stack.callback(client.close)
+        assert bytes(client.getConfig().forEnsemble()) == b""  # what the tracker sees
+        # A client that has lost its server connects to the addresses that its tracker has found.
+        new.kill()
+        new.start()
+        wait_until(lambda: client.checkExists().forPath("/made-before") is not None, "it is back", _SECONDS)
+        client.create().forPath("/made-after")
+        assert client.getZookeeperClient().getCurrentConnectionString() == new.address
+        assert "/made-after" in view(new.port)
+        assert "/made-after" not in view(member.port)
