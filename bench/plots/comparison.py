@@ -1,7 +1,7 @@
 """Whether two SVGs look alike.
 
-Processors round differently: on another machine the same figure has other last digits, and matplotlib hashes ids from these
-digits. A reader sees neither.
+Processors round differently: on another machine the same figure has other last digits, and matplotlib hashes
+ids from these. A reader sees neither.
 """
 
 import math
@@ -16,7 +16,7 @@ _HASHED_ID = re.compile(r"\b[pm][0-9a-f]{10}\b")
 
 
 def look_alike(one: str, other: str) -> bool:
-    """Whether both have the same elements and texts in the same order, and attributes that differ by rounding at most."""
+    """Whether both have the same elements and texts, and attributes that differ by rounding at most."""
     if one == other:
         return True
     elements, others = (list(ElementTree.fromstring(_with_counted_ids(svg)).iter()) for svg in (one, other))

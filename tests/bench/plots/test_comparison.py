@@ -4,7 +4,8 @@ import pytest
 
 from bench.plots.comparison import look_alike
 
-SVG = """<svg><path id="m44eeb99767" d="M 10.5 20.25 \nL -3 4"/><use href="#m44eeb99767" style="fill: #7a7a7a"/>
+SVG = """<svg><path id="m44eeb99767" d="M 10.5 20.25 \nL -3 4"/>
+<use href="#m44eeb99767" style="fill: #7a7a7a"/>
 <text x="1.5" transform="rotate(-0 1.5 2)">0.1</text></svg>"""
 
 

@@ -1,0 +1,167 @@
+"""Words that stay out of comments, docstrings and messages; each rule has what to write instead.
+
+`python tests/test_prose.py proxy/log codec/jute.py` prints what is found; without arguments, in all rooms.
+Code in backticks does not count.
+"""
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parents[1]
+ROOMS = ("codec", "schema", "proxy", "console", "pipeline", "proof")
+# Rooms whose prose has been rewritten: a finding fails.
+CLEAN: tuple[str, ...] = ()
+# What a line may say all the same, with the reason.
+ALLOWED: dict[str, str] = {}
+
+
+class Rule(NamedTuple):
+    """A pattern and what to write instead."""
+
+    pattern: re.Pattern[str]
+    instead: str
+
+
+def _rule(pattern: str, instead: str) -> Rule:
+    return Rule(re.compile(rf"\b(?:{pattern})\b", re.IGNORECASE), instead)
+
+
+RULES = (
+    _rule("nobody|no one", "name who is meant: no client, no proxy, no process"),
+    _rule("whoever|whomever", "name who is meant: a client that, a caller that"),
+    _rule("tell apart|tells? \\w+ from", "distinguish"),
+    _rule(
+        "told|tells? (?:it|them|us|him|others|everybody|each)",
+        "notified; receives; reports to; distinguished",
+    ),
+    _rule("lets? go|letting go", "release, delete, drop"),
+    _rule("laborious(?:ly)?", "slow, long"),
+    _rule("midway", "partially applied"),
+    _rule("goes on|go on|going on|went on", "continue"),
+    _rule("(?:heard|hears?|hearing) (?:of|from)", "receive from, be notified of"),
+    _rule("what is there", "name the thing that exists"),
+    _rule("is there no more|no longer there|no more there", "no longer exists"),
+    _rule("patience", "timeout"),
+    _rule("mortals?", "expiring nodes (containers and TTL nodes)"),
+    _rule("by (?:it|them)sel(?:f|ves)", "automatically, alone"),
+    _rule("(?:it|that|this|what|which|who) comes? (?:to|in|back|here)", "arrive, return"),
+    _rule("comes? (?:to be|into being)", "is created"),
+    _rule("for what it is|as it is there", "name the property"),
+    _rule("(?:is|are) let in", "is admitted"),
+    _rule("the like of", "such as"),
+    _rule("beside (?:that|it|them|which)", "besides, also; compared with"),
+    _rule("of whom|whose turn it is|to whom", "name the thing"),
+    _rule("(?:process|proxy|server|client|proxies|member|etcd|node|host|clients|servers) who", "that, which"),
+    _rule("one who|those who|any who|all who|he who", "a client that, those that"),
+    _rule("somebody|someone|everybody|everyone", "name who is meant: a client, each proxy"),
+    _rule("hang(?:s|ing)? up|hung up", "close the connection"),
+    _rule("courtesy|flight of", "a plain word"),
+    _rule("without a word", "without a message"),
+)
+_CODE = re.compile(r"``?[^`]*``?")
+_LOG_METHODS = frozenset({"debug", "info", "warning", "error", "exception", "critical", "log"})
+
+
+class Finding(NamedTuple):
+    """One place."""
+
+    line: int
+    words: str
+    instead: str
+
+
+def prose_of(source: str) -> Iterator[tuple[int, str]]:
+    """(line, text) of each comment, docstring line, log message, and message of a raised error."""
+    for token in tokenize.generate_tokens(io.StringIO(source).readline):
+        if token.type == tokenize.COMMENT:
+            yield token.start[0], token.string
+    for node in ast.walk(ast.parse(source)):
+        match node:
+            # A string that stands alone: a docstring, of an attribute as well.
+            case ast.Expr(value=ast.Constant(value=str() as text)):
+                for offset, line in enumerate(text.splitlines()):
+                    yield node.lineno + offset, line
+            case ast.Call(func=ast.Attribute(attr=name), args=arguments) if name in _LOG_METHODS:
+                yield from _texts(arguments)
+            case ast.Raise(exc=ast.Call(args=arguments)):
+                yield from _texts(arguments)
+
+
+def _texts(arguments: list[ast.expr]) -> Iterator[tuple[int, str]]:
+    for argument in arguments:
+        for node in ast.walk(argument):
+            if isinstance(node, ast.Constant) and isinstance(node.value, str):
+                yield node.lineno, node.value
+
+
+def findings(source: str) -> list[Finding]:
+    """What the rules find in a module, by line."""
+    found = {
+        Finding(line, match.group(), rule.instead)
+        for line, text in prose_of(source)
+        for rule in RULES
+        for match in rule.pattern.finditer(_CODE.sub("", text))
+        if text.strip() not in ALLOWED
+    }
+    return sorted(found)
+
+
+def _files(root: Path) -> list[Path]:
+    files = [root] if root.is_file() else sorted(root.rglob("*.py"))
+    return [path for path in files if not re.search(r"_pb2(_grpc)?\.py$", path.name)]
+
+
+@pytest.mark.parametrize(
+    "source",
+    [
+        "# a request that nobody waits for",
+        '"""Clients are told of it."""',
+        'def do():\n    """Do.\n\n    It goes on.\n    """',
+        "x = 1\n'''Whoever reads it.'''",
+        "log.warning('the state is %s midway', 1)",
+        "raise ValueError(f'{name}: let go by itself')",
+    ],
+)
+def test_a_listed_word_is_found(source: str) -> None:
+    assert findings(source)
+
+
+@pytest.mark.parametrize(
+    "source",
+    ["nobody = 1", "say('nobody')", "# the scheme `nobody` and ``whoever``", "x = 'midway'"],
+)
+def test_names_other_strings_and_code_do_not_count(source: str) -> None:
+    assert findings(source) == []
+
+
+def test_no_listed_word() -> None:
+    found = [
+        f"{path.relative_to(REPOSITORY)}:{line}: {words!r}: {instead}"
+        for room in CLEAN
+        for path in _files(REPOSITORY / room)
+        for line, words, instead in findings(path.read_text())
+    ]
+    assert found == []
+
+
+def main() -> None:
+    """Print the findings of the files and folders named, by default of all rooms."""
+    count = 0
+    for name in sys.argv[1:] or [str(REPOSITORY / room) for room in ROOMS]:
+        for path in _files(Path(name)):
+            for line, words, instead in findings(path.read_text()):
+                count += 1
+                print(f"{path}:{line}: {words!r}: {instead}")
+    print(f"{count} found")
+
+
+if __name__ == "__main__":
+    main()
