@@ -9,6 +9,7 @@ import ssl
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, contextmanager, nullcontext
+from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import uvloop
@@ -106,7 +107,7 @@ def _prepare(config: Config) -> _Prepared:
     return _Prepared(
         TlsContext(config.tls) if config.tls.cert else None,
         Login(config.sasl) if config.sasl.is_on else None,
-        Tls(config.etcd_ca, config.etcd_cert, config.etcd_key),
+        Tls(config.etcd_access.ca, config.etcd_access.cert, config.etcd_access.key),
         _admin_settings(config),
         _tracer(config) if config.traces else None,
     )
@@ -129,7 +130,7 @@ def _admin_settings(config: Config) -> _AdminSettings:
     if config.admin_tls:
         # Probes have no certificates, so none is required here: the console decides who needs one.
         asked = "none" if config.tls.client_auth == "none" else "want"
-        certificates = TlsContext(config.tls._replace(client_auth=asked))
+        certificates = TlsContext(replace(config.tls, client_auth=asked))
     console = console_settings(config) if config.console else None
     return _AdminSettings(console, certificates, certificates.lasting() if certificates else None)
 
@@ -248,22 +249,17 @@ def _etcd_client(config: Config, endpoints: Sequence[str], tls: Tls) -> EtcdClie
     return EtcdClient(
         endpoints,
         tls=tls,
-        user=config.etcd_user,
-        password=config.etcd_password,
+        user=config.etcd_access.user,
+        password=config.etcd_access.password,
         transport=config.etcd_transport,
     )
 
 
 def _access(config: Config, endpoints: tuple[str, ...]) -> Access:
     """How the child process that writes snapshots reaches etcd."""
+    given = config.etcd_access
     return Access(
-        endpoints,
-        config.etcd_ca,
-        config.etcd_cert,
-        config.etcd_key,
-        config.etcd_user,
-        config.etcd_password,
-        config.etcd_transport,
+        endpoints, given.ca, given.cert, given.key, given.user, given.password, config.etcd_transport
     )
 
 

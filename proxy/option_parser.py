@@ -1,5 +1,6 @@
 """The parser of programs whose options can also stand in the environment and in a TOML file."""
 
+import argparse
 from typing import Any
 
 import configargparse
@@ -21,6 +22,15 @@ class OptionParser(Parser, configargparse.ArgumentParser):  # type: ignore[misc]
             "allow_abbrev": False,
         }
         super().__init__(**ours | options)
+
+
+class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
+    """Shows the default of each option that has one."""
+
+    def _get_help_string(self, action: argparse.Action) -> str | None:
+        if action.default in (None, ""):
+            return action.help
+        return super()._get_help_string(action)
 
 
 class _TomlFile(configargparse.TomlConfigParser):  # type: ignore[misc]  # it has no types

@@ -1,4 +1,4 @@
-"""How the value of an option is read from its text, and options that several programs have.
+"""How the value of an option is read from its text.
 
 Each function that reads a text raises ArgumentTypeError for a bad one.
 """
@@ -7,7 +7,6 @@ import ipaddress
 import os
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable
 
 from schema.keys import Keyspace
 
@@ -137,29 +136,3 @@ def not_negative(text: str) -> int:
     if _digits(text) > MAX_INT:
         raise ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
     return int(text)
-
-
-def add_etcd_access(add: Callable[..., object]) -> None:
-    """Add the options that say as whom to speak to etcd: the same for every program that does."""
-    add(
-        "--etcd-ca",
-        type=file,
-        default="",
-        metavar="FILE",
-        help="PEM file of the CA that signed etcd's certificate",
-    )
-    add(
-        "--etcd-cert",
-        type=file,
-        default="",
-        metavar="FILE",
-        help="PEM file of the certificate that zketcd shows to etcd",
-    )
-    add("--etcd-key", type=file, default="", metavar="FILE", help="PEM file of the key of --etcd-cert")
-    add("--etcd-user", default="", metavar="NAME", help="etcd user, if etcd has authentication enabled")
-    add(
-        "--etcd-password",
-        default="",
-        metavar="WORD",
-        help="password of --etcd-user; safer in the environment or in a file than on the command line",
-    )

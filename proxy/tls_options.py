@@ -1,27 +1,91 @@
 """The options for TLS with clients, and which of them exclude or need each other."""
 
-from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from argparse import ArgumentTypeError
+from dataclasses import dataclass
+
+from proxy import option_values as values
+from proxy import zoo_cfg_values as zoo
+from proxy.option_table import option
 
 CLIENT_AUTH = ("none", "want", "need")
 LISTEN_TLS = ("detect", "only", "off")
 MIN_VERSIONS = ("1.2", "1.3")
 
 
-class ClientTls(NamedTuple):
+def _subject(text: str) -> str:
+    if text and "=" not in text:
+        raise ArgumentTypeError(f"{text!r} is not a subject such as CN=admin,O=Example")
+    return text
+
+
+@dataclass(frozen=True, slots=True)
+class ClientTls:
     """How clients are served over TLS; without `cert` they are not. Files are PEM; "" means none."""
 
-    cert: str
-    key: str
-    key_password: str
-    ca: str
-    client_auth: str
-    min_version: str
-    ciphers: str  # OpenSSL's names, for TLS 1.2; "" for its default
-    listen: str  # whether the port of --listen takes TLS: one of LISTEN_TLS
-    secure: tuple[str, int] | None  # a port that takes only TLS
-    super_user: str  # the subject of the super user's certificate, "" for none
+    cert: str = option(
+        "PEM file of this server's certificate chain", name="--tls-cert", type=values.file, metavar="FILE"
+    )
+    key: str = option(
+        "PEM file of the key of --tls-cert",
+        name="--tls-key",
+        type=values.file,
+        metavar="FILE",
+        secret_file=True,
+    )
+    key_password: str = option(
+        "password of --tls-key; safer in the environment or in a file than on the command line",
+        name="--tls-key-password",
+        metavar="WORD",
+        zoo={"ssl.keyStore.password": str, "ssl.keyStore.passwordPath": zoo.first_line},
+        secret=True,
+    )
+    ca: str = option(
+        "PEM file of the CAs that sign the certificates of clients",
+        name="--tls-ca",
+        type=values.file,
+        metavar="FILE",
+    )
+    client_auth: str = option(
+        "whether clients may show a certificate (want), must show one (need), or are not asked (none)"
+        " (ssl.clientAuth)",
+        name="--tls-client-auth",
+        choices=CLIENT_AUTH,
+        default="need",
+        zoo={"ssl.clientAuth": str.lower},
+    )
+    min_version: str = option(
+        "oldest version of TLS that is accepted",
+        name="--tls-min-version",
+        choices=MIN_VERSIONS,
+        default="1.2",
+        zoo={"ssl.enabledProtocols": zoo.oldest_tls},
+    )
+    ciphers: str = option(
+        "cipher suites for TLS 1.2, in OpenSSL's names (ssl.ciphersuites)",
+        name="--tls-ciphers",
+        metavar="LIST",
+    )
+    listen: str = option(
+        "with --tls-cert, which clients the port of --listen takes: with and without TLS (detect), only"
+        " with TLS (only), or only without (off) (client.portUnification)",
+        name="--listen-tls",
+        choices=LISTEN_TLS,
+        default="detect",
+    )
+    secure: tuple[str, int] | None = option(
+        "a second port, which takes only clients with TLS (secureClientPort)",
+        name="--secure-listen",
+        type=lambda text: values.address(text) if text else None,
+        metavar="HOST:PORT",
+    )
+    super_user: str = option(
+        "subject of the certificate that has all permissions"
+        " (zookeeper.X509AuthenticationProvider.superUser)",
+        name="--x509-super-user",
+        type=_subject,
+        metavar="SUBJECT",
+        zoo="X509AuthenticationProvider.superUser",
+    )
 
     @property
     def files(self) -> tuple[str, ...]:
@@ -29,103 +93,22 @@ class ClientTls(NamedTuple):
         return tuple(file for file in (self.cert, self.key, self.ca) if file)
 
 
-def add_options(
-    add: Callable[..., Any], file: Callable[[str], str], address: Callable[[str], tuple[str, int]]
-) -> None:
-    """Declare the options with argparse's `add_argument`; `file` and `address` check and convert values."""
-    add(
-        "--tls-cert",
-        type=file,
-        default="",
-        metavar="FILE",
-        help="PEM file of this server's certificate chain",
-    )
-    add("--tls-key", type=file, default="", metavar="FILE", help="PEM file of the key of --tls-cert")
-    add(
-        "--tls-key-password",
-        default="",
-        metavar="WORD",
-        help="password of --tls-key; safer in the environment or in a file than on the command line",
-    )
-    add(
-        "--tls-ca",
-        type=file,
-        default="",
-        metavar="FILE",
-        help="PEM file of the CAs that sign the certificates of clients",
-    )
-    add(
-        "--tls-client-auth",
-        choices=CLIENT_AUTH,
-        default="need",
-        help="whether clients may show a certificate (want), must show one (need), or are not asked (none)"
-        " (ssl.clientAuth)",
-    )
-    add(
-        "--tls-min-version",
-        choices=MIN_VERSIONS,
-        default="1.2",
-        help="oldest version of TLS that is accepted",
-    )
-    add(
-        "--tls-ciphers",
-        default="",
-        metavar="LIST",
-        help="cipher suites for TLS 1.2, in OpenSSL's names (ssl.ciphersuites)",
-    )
-    add(
-        "--listen-tls",
-        choices=LISTEN_TLS,
-        default="detect",
-        help="with --tls-cert, which clients the port of --listen takes: with and without TLS (detect), only"
-        " with TLS (only), or only without (off) (client.portUnification)",
-    )
-    add(
-        "--secure-listen",
-        type=lambda text: address(text) if text else None,
-        default="",
-        metavar="HOST:PORT",
-        help="a second port, which takes only clients with TLS (secureClientPort)",
-    )
-    add(
-        "--x509-super-user",
-        type=_subject,
-        default="",
-        metavar="SUBJECT",
-        help="subject of the certificate that has all permissions"
-        " (zookeeper.X509AuthenticationProvider.superUser)",
-    )
-
-
-def read(given: Namespace) -> ClientTls:
-    """The settings. Raises ValueError for options that exclude each other or lack a partner."""
-    if bool(given.tls_cert) != bool(given.tls_key):
+def check(tls: ClientTls) -> None:
+    """Raises ValueError for options that exclude each other or lack a partner."""
+    if bool(tls.cert) != bool(tls.key):
         raise ValueError("--tls-cert and --tls-key must be given together")
-    if not given.tls_cert:
-        for option in ("secure_listen", "tls_ca", "x509_super_user", "tls_ciphers", "tls_key_password"):
-            if getattr(given, option):
-                raise ValueError(f"--{option.replace('_', '-')} needs --tls-cert and --tls-key")
-        if given.listen_tls == "only":
-            raise ValueError("--listen-tls only needs --tls-cert and --tls-key")
-    elif given.tls_client_auth != "none" and not given.tls_ca:
-        raise ValueError(f"--tls-client-auth {given.tls_client_auth} needs --tls-ca")
-    elif given.x509_super_user and given.tls_client_auth == "none":
+    if not tls.cert:
+        for name, value in (
+            ("--secure-listen", tls.secure),
+            ("--tls-ca", tls.ca),
+            ("--x509-super-user", tls.super_user),
+            ("--tls-ciphers", tls.ciphers),
+            ("--tls-key-password", tls.key_password),
+            ("--listen-tls only", tls.listen == "only"),
+        ):
+            if value:
+                raise ValueError(f"{name} needs --tls-cert and --tls-key")
+    elif tls.client_auth != "none" and not tls.ca:
+        raise ValueError(f"--tls-client-auth {tls.client_auth} needs --tls-ca")
+    elif tls.super_user and tls.client_auth == "none":
         raise ValueError("--x509-super-user needs clients with certificates: --tls-client-auth want or need")
-    return ClientTls(
-        given.tls_cert,
-        given.tls_key,
-        given.tls_key_password,
-        given.tls_ca,
-        given.tls_client_auth,
-        given.tls_min_version,
-        given.tls_ciphers,
-        given.listen_tls,
-        given.secure_listen or None,
-        given.x509_super_user,
-    )
-
-
-def _subject(text: str) -> str:
-    if text and "=" not in text:
-        raise ArgumentTypeError(f"{text!r} is not a subject such as CN=admin,O=Example")
-    return text

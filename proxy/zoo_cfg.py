@@ -1,16 +1,19 @@
 """ZooKeeper's zoo.cfg as options of this server (`--zoo-cfg`).
 
-What each setting means is in zoo_cfg_keys. Here: reading the file as Java does (java.util.Properties), and
-settings that say something only together.
+Options say which setting means the same as each; zoo_cfg_keys has all others. Here: reading the file as Java
+does (java.util.Properties), and settings that say something only together.
 """
 
 import re
 from argparse import ArgumentTypeError
-from collections.abc import Callable, Mapping
-from typing import NamedTuple
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, NamedTuple
 
+from proxy.option_parser import OptionParser
+from proxy.option_table import Option
 from proxy.sasl.options import SOURCES, is_source_given
-from proxy.zoo_cfg_keys import Combined, Refuse, Use, meaning
+from proxy.zoo_cfg_keys import Combined, Refuse, meaning
 
 # Java's wildcard address.
 _ANY = "0.0.0.0"
@@ -26,26 +29,61 @@ class Found(NamedTuple):
     unknown: tuple[str, ...]  # settings that ZooKeeper 3.9 does not have
 
 
-def read(text: str, is_given: Callable[[str], bool]) -> Found:
-    """The options of a file. `is_given`: whether an option comes from elsewhere, and so takes precedence.
+NOTHING = Found({}, {}, (), ())
+
+
+def take(parser: OptionParser, given: Any, table: Iterable[Option]) -> Found:
+    """Make the settings of the file that `given` names the parser's defaults. Raises OSError, ValueError."""
+    # Java reads such files as Latin-1 (java.util.Properties.load).
+    text = Path(given.zoo_cfg).read_text(encoding="latin-1")
+    actions: dict[str, Any] = {action.dest: action for action in parser._actions}
+
+    def is_given(option: str) -> bool:
+        default = parser.get_default(option)
+        action = actions[option]
+        if isinstance(default, str) and action.type is not None:
+            default = action.type(default)
+        return bool(getattr(given, option) != default)
+
+    found = read(text, table, is_given)
+    for option, value in found.options.items():
+        action = actions[option]
+        key = found.origin[option]
+        try:
+            meant = action.type(value) if action.type is not None else value
+        except (ArgumentTypeError, ValueError) as error:
+            raise ValueError(f"{key}: {error}") from error
+        if action.choices is not None and meant not in action.choices:
+            raise ValueError(f"{key}: {value!r} is none of {', '.join(action.choices)}")
+    parser.set_defaults(**found.options)
+    return found
+
+
+def read(text: str, table: Iterable[Option], is_given: Callable[[str], bool]) -> Found:
+    """The options of a file, of all those in `table`.
+
+    `is_given`: whether an option has a value from elsewhere, which takes precedence.
 
     Raises ValueError, with the setting and the reason, for what would be dangerous to ignore.
     """
     settings = properties(text)
+    same = {key: (each.dest, convert) for each in table for key, convert in each.zoo.items()}
     options: dict[str, str] = {}
     origin: dict[str, str] = {}
     ignored: list[str] = []
     unknown: list[str] = []
     for key, value in settings.items():
+        if key in same:
+            option, convert = same[key]
+            try:
+                converted = convert(value)
+            except ArgumentTypeError as error:
+                raise ValueError(f"{key}: {error}") from error
+            if converted is not None:
+                options[option] = converted
+                origin[option] = key
+            continue
         match meaning(key):
-            case Use(option, convert):
-                try:
-                    converted = convert(value)
-                except ArgumentTypeError as error:
-                    raise ValueError(f"{key}: {error}") from error
-                if converted is not None:
-                    options[option] = converted
-                    origin[option] = key
             case Refuse(reason, unless):
                 why = reason(value)
                 if why and not (unless and is_given(unless)):
@@ -169,7 +207,7 @@ def _identities(settings: Mapping[str, str], is_given: Callable[[str], bool]) ->
             and value.endswith(".SASLAuthenticationProvider")
             and not is_source_given(is_given)
         ):
-            raise ValueError(f"{key}={value}: nobody could authenticate by SASL: give {SOURCES}")
+            raise ValueError(f"{key}={value}: no client could authenticate by SASL: give {SOURCES}")
     schemes = settings.get("enforce.auth.schemes", "")
     enforced = ""
     if settings.get("sessionRequireClientSASLAuth", "").lower() == "true":

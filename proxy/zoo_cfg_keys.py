@@ -1,26 +1,16 @@
-"""ZooKeeper's settings: which option each one is, which are dangerous to ignore, which mean nothing here.
+"""ZooKeeper's settings that are no option here: which are dangerous to ignore, which mean nothing.
 
 The names are those of zoo.cfg: ZooKeeper's system properties without the leading `zookeeper.`
-(QuorumPeerConfig.parseProperties). Addresses of ports are combined from several settings: see zoo_cfg.
+(QuorumPeerConfig.parseProperties). Settings that mean the same as an option are declared with the option.
 """
 
-from argparse import ArgumentTypeError
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import NamedTuple
 
 _PROVIDERS = frozenset(
     f"org.apache.zookeeper.server.auth.{name}AuthenticationProvider"
     for name in ("Digest", "IP", "SASL", "X509")
 )
-_TLS_VERSIONS = {"TLSv1.2": "1.2", "TLSv1.3": "1.3"}
-
-
-class Use(NamedTuple):
-    """A setting that is an option here. `convert` gives the option's text, None for its default."""
-
-    option: str  # its name in the namespace
-    convert: Callable[[str], str | None] = str
 
 
 class Refuse(NamedTuple):
@@ -36,40 +26,6 @@ class Combined(NamedTuple):
 
 class Nothing(NamedTuple):
     """A setting without a meaning here: of the ensemble, the JVM, files that zketcd does not have."""
-
-
-def _whole(text: str) -> str:
-    """Java reads hexadecimal numbers too (Integer.getInteger)."""
-    try:
-        return str(int(text, 0))
-    except ValueError:
-        return text
-
-
-def _timeout(text: str) -> str | None:
-    return None if text == "-1" else text  # -1: 2 and 20 ticks
-
-
-def _switch(text: str) -> str:
-    if text.lower() not in ("true", "false"):
-        raise ArgumentTypeError(f"{text!r} is neither true nor false")
-    return "on" if text.lower() == "true" else "off"
-
-
-def _oldest(text: str) -> str:
-    """The oldest version of TLS in a list of Java's names. Above it all are accepted."""
-    found = [_TLS_VERSIONS.get(name.strip()) for name in text.split(",")]
-    known = sorted(version for version in found if version)
-    if not known:
-        raise ArgumentTypeError(f"{text!r} names no version of TLS that zketcd has: TLSv1.2, TLSv1.3")
-    return known[0]
-
-
-def _first_line(path: str) -> str:
-    try:
-        return Path(path).read_text().split("\n", 1)[0].rstrip("\r")
-    except (OSError, UnicodeDecodeError) as error:
-        raise ArgumentTypeError(f"it cannot be read: {error}") from error
 
 
 def _if_true(reason: str) -> Callable[[str], str]:
@@ -103,7 +59,7 @@ def _always(reason: str) -> Callable[[str], str]:
 _COMBINED = Combined()
 _NOTHING = Nothing()
 
-KEYS: Mapping[str, Use | Refuse | Combined | Nothing] = {
+KEYS: Mapping[str, Refuse | Combined | Nothing] = {
     # Addresses.
     **dict.fromkeys(
         (
@@ -118,30 +74,11 @@ KEYS: Mapping[str, Use | Refuse | Combined | Nothing] = {
         ),
         _COMBINED,
     ),
-    # Sessions, limits.
-    "tickTime": Use("tick_time"),
-    "minSessionTimeout": Use("min_session_timeout", _timeout),
-    "maxSessionTimeout": Use("max_session_timeout", _timeout),
-    "maxClientCnxns": Use("max_client_connections"),
-    "maxCnxns": Use("max_connections"),
-    "globalOutstandingLimit": Use("global_outstanding_limit"),
-    "jute.maxbuffer": Use("max_frame", _whole),
-    # Rules.
-    "extendedTypesEnabled": Use("extended_types_enabled"),
-    "enforceQuota": Use("enforce_quota"),
-    "readonlymode.enabled": Use("read_only_mode", _switch),
-    "znode.container.checkIntervalMs": Use("container_check_interval"),
-    "znode.container.maxPerMinute": Use("container_max_per_minute"),
-    "znode.container.maxNeverUsedIntervalMs": Use("container_max_never_used"),
-    "4lw.commands.whitelist": Use("four_letter_words"),
-    "jvm.pause.warn-threshold.ms": Use("pause_warn_ms", _whole),
     # Who may do what.
-    "DigestAuthenticationProvider.superDigest": Use("super_digest"),
     "DigestAuthenticationProvider.digestAlg": Refuse(
         _if_other_than("SHA1", "zketcd hashes passwords with SHA1: ACLs with other hashes would not match")
     ),
     "DigestAuthenticationProvider.enabled": Refuse(_if_false("zketcd cannot turn the scheme digest off")),
-    "X509AuthenticationProvider.superUser": Use("x509_super_user"),
     "ssl.authProvider": Refuse(_if_other_than("X509", "zketcd has no provider but x509")),
     **dict.fromkeys(
         (
@@ -153,10 +90,6 @@ KEYS: Mapping[str, Use | Refuse | Combined | Nothing] = {
         ),
         _COMBINED,
     ),
-    "allowSaslFailedClients": Use("allow_sasl_failed_clients"),
-    "kerberos.removeHostFromPrincipal": Use("kerberos_remove_host"),
-    "kerberos.removeRealmFromPrincipal": Use("kerberos_remove_realm"),
-    "sasl.serverconfig": Use("jaas_section"),
     "security.auth_to_local": Refuse(
         _if_other_than("DEFAULT", "zketcd has no rules for principals: users would get other names in ACLs")
     ),
@@ -167,8 +100,7 @@ KEYS: Mapping[str, Use | Refuse | Combined | Nothing] = {
         _always("give the user super this password where the users are, and remove the setting")
     ),
     "skipACL": Refuse(_if_true("zketcd always checks ACLs: clients would get NOAUTH where they had access")),
-    # The audit log goes where all messages go, as in ZooKeeper.
-    "audit.enable": Use("audit_log", lambda value: "-" if _switch(value) == "on" else ""),
+    # The audit log.
     "audit.impl.class": Refuse(
         _if_other_than(
             "ORG.APACHE.ZOOKEEPER.AUDIT.SLF4JAUDITLOGGER", "zketcd cannot load Java classes: use --audit-log"
@@ -177,15 +109,11 @@ KEYS: Mapping[str, Use | Refuse | Combined | Nothing] = {
     # TLS.
     "ssl.keyStore.location": _COMBINED,
     "ssl.keyStore.type": Refuse(_store_type, unless="tls_cert"),
-    "ssl.keyStore.password": Use("tls_key_password"),
-    "ssl.keyStore.passwordPath": Use("tls_key_password", _first_line),
     "ssl.trustStore.location": _COMBINED,
     "ssl.trustStore.type": Refuse(_store_type, unless="tls_ca"),
     "ssl.trustStore.password": _NOTHING,
     "ssl.trustStore.passwordPath": _NOTHING,
-    "ssl.clientAuth": Use("tls_client_auth", str.lower),
     "ssl.protocol": _NOTHING,
-    "ssl.enabledProtocols": Use("tls_min_version", _oldest),
     "ssl.ciphersuites": Refuse(
         _always("these are Java's names: give OpenSSL's with --tls-ciphers"), unless="tls_ciphers"
     ),
@@ -329,7 +257,7 @@ PREFIXES: Mapping[str, Refuse | Combined | Nothing] = {
 """Settings of which there are many with one beginning."""
 
 
-def meaning(key: str) -> Use | Refuse | Combined | Nothing | None:
+def meaning(key: str) -> Refuse | Combined | Nothing | None:
     """What a setting means here; None for one that ZooKeeper 3.9 does not have."""
     found = KEYS.get(key)
     if found is None:

@@ -14,8 +14,10 @@ from proxy.ctl.output import CommandFailed, Output
 from proxy.etcd.client import EtcdClient, Tls
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Get
+from proxy.etcd_options import EtcdAccess, check
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Wanted, load
+from proxy.option_table import values_of
 from proxy.state.machine import Machine
 from proxy.support.stdout import guarded
 from schema.keys import Keyspace
@@ -31,15 +33,16 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         options.error(
             "--etcd embedded: give the URL of the embedded etcd instead. The server prints it at its start"
         )
-    if bool(given.etcd_cert) != bool(given.etcd_key):
-        options.error("--etcd-cert and --etcd-key go together")
-    if bool(given.etcd_user) != bool(given.etcd_password):
-        options.error("--etcd-user and --etcd-password go together")
+    access = EtcdAccess(**values_of(EtcdAccess, given))
+    try:
+        check(access)
+    except ValueError as error:
+        options.error(str(error))
     logging.basicConfig(
         level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
     try:
-        output = asyncio.run(_run(given))
+        output = asyncio.run(_run(given, access))
     except (CommandFailed, TreeNotServable, EtcdError, OSError, ValueError) as error:
         print(f"zketcd {command or 'ctl'}: {error}", file=sys.stderr)
         return 1
@@ -47,12 +50,12 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     return 0
 
 
-async def _run(given: Any) -> Output:
+async def _run(given: Any, access: EtcdAccess) -> Output:
     etcd = EtcdClient(
         given.etcd,
-        tls=Tls(given.etcd_ca, given.etcd_cert, given.etcd_key),
-        user=given.etcd_user,
-        password=given.etcd_password,
+        tls=Tls(access.ca, access.cert, access.key),
+        user=access.user,
+        password=access.password,
         transport=given.etcd_transport,
     )
     try:

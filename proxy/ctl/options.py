@@ -12,7 +12,9 @@ import configargparse
 from proxy import option_values as values
 from proxy.ctl.commands import COMMANDS
 from proxy.etcd.transport import HTTP2, TRANSPORTS
+from proxy.etcd_options import EtcdAccess
 from proxy.option_parser import OptionParser
+from proxy.option_table import add_options
 from proxy.support.usage import Parser
 
 _DESCRIPTION = """Read or repair a tree of zketcd in etcd. The commands read etcd directly and need no
@@ -55,7 +57,7 @@ def _add_connection(add: Any) -> None:
         help="etcd's client URLs, separated by commas",
     )
     add("--prefix", type=values.prefix, default="/zketcd", help="etcd prefix of the tree")
-    values.add_etcd_access(add)
+    add_options(add, EtcdAccess)
     add("--etcd-transport", choices=TRANSPORTS, default=HTTP2, help="implementation of gRPC")
     add(
         "--patience",

@@ -1,10 +1,13 @@
 """The options for SASL and for which clients are served at all, and which of them need each other."""
 
-from argparse import ArgumentTypeError, Namespace
-from collections.abc import Callable, Mapping
+from argparse import ArgumentTypeError
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from proxy import option_values as values
+from proxy.option_table import option
 from proxy.sasl import jaas, users
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.principal import Naming, realm_of
@@ -12,7 +15,6 @@ from proxy.sasl.principal import Naming, realm_of
 #: The value of --enforce-auth-schemes that says that clients need not authenticate.
 NO_SCHEME = "none"
 _SOURCES = ("sasl_user", "sasl_users_file", "jaas_file", "sasl_keytab")
-#: The same for people.
 SOURCES = "--jaas-file, --sasl-users-file, --sasl-user or --sasl-keytab"
 
 
@@ -40,105 +42,134 @@ class SaslSettings(NamedTuple):
         return "sasl" in self.enforced
 
 
-def add_options(add: Callable[..., Any], file: Callable[[str], str], truth: Callable[[str], bool]) -> None:
-    """Declare the options with argparse's `add_argument`; `file` and `truth` check and convert values."""
-    add(
-        "--jaas-file",
-        type=file,
-        default="",
+def _user(text: str) -> tuple[str, bytes]:
+    try:
+        return users.user(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from None
+
+
+def _principal(text: str) -> str:
+    if text:
+        try:
+            realm_of(text)
+        except ValueError as error:
+            raise ArgumentTypeError(str(error)) from None
+    return text
+
+
+def _names(text: str) -> tuple[str, ...]:
+    return tuple(name.strip() for name in text.split(",") if name.strip())
+
+
+def _schemes(text: str) -> tuple[str, ...]:
+    names = _names(text)
+    if NO_SCHEME in names and len(names) > 1:
+        raise ArgumentTypeError(f"{text!r}: {NO_SCHEME} goes with no other scheme")
+    return names
+
+
+@dataclass(frozen=True, slots=True)
+class SaslOptions:
+    """The options as they are given."""
+
+    jaas_file: str = option(
+        "JAAS file of a ZooKeeper server: users of DIGEST-MD5, or a keytab (java.security.auth.login.config)",
+        type=values.file,
         metavar="FILE",
-        help="JAAS file of a ZooKeeper server: users of DIGEST-MD5, or a keytab"
-        " (java.security.auth.login.config)",
+        secret_file=True,
     )
-    add(
-        "--jaas-section",
+    jaas_section: str = option(
+        "section of --jaas-file that is used (zookeeper.sasl.serverconfig)",
         default="Server",
         metavar="NAME",
-        help="section of --jaas-file that is used (zookeeper.sasl.serverconfig)",
+        zoo="sasl.serverconfig",
     )
-    add(
-        "--sasl-user",
+    users: Sequence[tuple[str, bytes]] = option(
+        "user that may authenticate by DIGEST-MD5; may be given several times. NAME:{ha1}HASH has the"
+        " MD5 of NAME:zk-sasl-md5:PASSWORD, in hex, in place of the password. Safer in a file than on the"
+        " command line",
+        name="--sasl-user",
         type=_user,
         action="append",
         metavar="NAME:PASSWORD",
-        help="user that may authenticate by DIGEST-MD5; may be given several times. NAME:{ha1}HASH has the"
-        " MD5 of NAME:zk-sasl-md5:PASSWORD, in hex, in place of the password. Safer in a file than on the"
-        " command line",
+        default=None,
+        final=lambda found: found or (),
+        secret=True,
     )
-    add(
-        "--sasl-users-file",
-        type=file,
-        default="",
+    users_file: str = option(
+        "file with a user of DIGEST-MD5 on each line, as --sasl-user has them",
+        name="--sasl-users-file",
+        type=values.file,
         metavar="FILE",
-        help="file with a user of DIGEST-MD5 on each line, as --sasl-user has them",
+        secret_file=True,
     )
-    add(
-        "--sasl-keytab",
-        type=file,
-        default="",
+    keytab: str = option(
+        "keytab of --sasl-principal, for clients that authenticate by GSSAPI (Kerberos); needs python-gssapi",
+        name="--sasl-keytab",
+        type=values.file,
         metavar="FILE",
-        help="keytab of --sasl-principal, for clients that authenticate by GSSAPI (Kerberos); needs"
-        " python-gssapi",
+        secret_file=True,
     )
-    add(
-        "--sasl-principal",
+    principal: str = option(
+        "this server's Kerberos principal; HOST is the name by which clients reach it",
+        name="--sasl-principal",
         type=_principal,
-        default="",
         metavar="SERVICE/HOST@REALM",
-        help="this server's Kerberos principal; HOST is the name by which clients reach it",
     )
-    add(
-        "--sasl-super-users",
+    super_users: tuple[str, ...] = option(
+        "SASL users that have all permissions, separated by commas (zookeeper.superUser)",
+        name="--sasl-super-users",
         type=_names,
-        default="",
         metavar="NAMES",
-        help="SASL users that have all permissions, separated by commas (zookeeper.superUser)",
     )
-    add(
-        "--kerberos-remove-host",
-        type=truth,
-        default="false",
-        metavar="BOOL",
-        help="whether ACLs name a principal of this realm without its host"
+    remove_host: bool = option(
+        "whether ACLs name a principal of this realm without its host"
         " (zookeeper.kerberos.removeHostFromPrincipal)",
-    )
-    add(
-        "--kerberos-remove-realm",
-        type=truth,
+        name="--kerberos-remove-host",
+        type=values.truth,
         default="false",
         metavar="BOOL",
-        help="whether ACLs name a principal of this realm without the realm"
+        zoo="kerberos.removeHostFromPrincipal",
+    )
+    remove_realm: bool = option(
+        "whether ACLs name a principal of this realm without the realm"
         " (zookeeper.kerberos.removeRealmFromPrincipal)",
-    )
-    add(
-        "--allow-sasl-failed-clients",
-        type=truth,
+        name="--kerberos-remove-realm",
+        type=values.truth,
         default="false",
         metavar="BOOL",
-        help="whether a client whose SASL fails is served without its identity, instead of being closed"
+        zoo="kerberos.removeRealmFromPrincipal",
+    )
+    allow_failed: bool = option(
+        "whether a client whose SASL fails is served without its identity, instead of being closed"
         " (zookeeper.allowSaslFailedClients)",
+        name="--allow-sasl-failed-clients",
+        type=values.truth,
+        default="false",
+        metavar="BOOL",
+        zoo="allowSaslFailedClients",
     )
-    add(
-        "--enforce-auth-schemes",
-        type=_schemes,
-        default="",
-        metavar="SCHEMES",
-        help="serve only clients with an identity of one of these schemes, separated by commas: sasl, x509,"
+    schemes: tuple[str, ...] = option(
+        "serve only clients with an identity of one of these schemes, separated by commas: sasl, x509,"
         f" digest, ip; {NO_SCHEME} serves all (enforce.auth.schemes, sessionRequireClientSASLAuth)",
+        name="--enforce-auth-schemes",
+        type=_schemes,
+        metavar="SCHEMES",
     )
 
 
-def read(given: Namespace, *, has_x509: bool) -> SaslSettings:
+def read(given: SaslOptions, *, has_x509: bool) -> SaslSettings:
     """The settings. Raises ValueError for a bad file, and for options that lack a partner.
 
     `has_x509`: whether clients can show certificates.
     """
     found: dict[str, bytes] = {}
-    for name, word in given.sasl_user or ():
+    for name, word in given.users:
         users.add(found, name, word)
-    if given.sasl_users_file:
-        _from(given.sasl_users_file, lambda text: _add_all(found, users.lines(text)))
-    keytab, principal = given.sasl_keytab, given.sasl_principal
+    if given.users_file:
+        _from(given.users_file, lambda text: _add_all(found, users.lines(text)))
+    keytab, principal = given.keytab, given.principal
     if given.jaas_file:
         section = _from(given.jaas_file, lambda text: jaas.read(text, given.jaas_section))
         for name, password in section.passwords.items():
@@ -153,12 +184,12 @@ def read(given: Namespace, *, has_x509: bool) -> SaslSettings:
         principal,
         Naming(
             realm_of(principal) if principal else "",
-            given.kerberos_remove_host,
-            given.kerberos_remove_realm,
+            given.remove_host,
+            given.remove_realm,
         ),
-        frozenset(given.sasl_super_users),
-        given.allow_sasl_failed_clients,
-        tuple(scheme for scheme in given.enforce_auth_schemes if scheme != NO_SCHEME),
+        frozenset(given.super_users),
+        given.allow_failed,
+        tuple(scheme for scheme in given.schemes if scheme != NO_SCHEME),
     )
     if settings.super_users and not settings.is_on:
         raise ValueError(f"--sasl-super-users needs clients that can authenticate: {SOURCES}")
@@ -188,30 +219,3 @@ def _from(path: str, read: Callable[[str], Any]) -> Any:
 def _add_all(found: dict[str, bytes], more: Mapping[str, bytes]) -> None:
     for name, word in more.items():
         users.add(found, name, word)
-
-
-def _user(text: str) -> tuple[str, bytes]:
-    try:
-        return users.user(text)
-    except ValueError as error:
-        raise ArgumentTypeError(str(error)) from None
-
-
-def _principal(text: str) -> str:
-    if text:
-        try:
-            realm_of(text)
-        except ValueError as error:
-            raise ArgumentTypeError(str(error)) from None
-    return text
-
-
-def _names(text: str) -> tuple[str, ...]:
-    return tuple(name.strip() for name in text.split(",") if name.strip())
-
-
-def _schemes(text: str) -> tuple[str, ...]:
-    names = _names(text)
-    if NO_SCHEME in names and len(names) > 1:
-        raise ArgumentTypeError(f"{text!r}: {NO_SCHEME} goes with no other scheme")
-    return names

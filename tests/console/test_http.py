@@ -5,6 +5,7 @@ import hashlib
 import io
 import json
 import ssl
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 from unittest import mock
@@ -689,7 +690,7 @@ def certificates(tmp_path: Path) -> _Certificates:
     ).tls
     nameless = authority.issue_for("nameless", x509.Name([]))
     return _Certificates(
-        TlsContext(settings._replace(client_auth="want")).lasting(),
+        TlsContext(replace(settings, client_auth="want")).lasting(),
         authority.client_context(),
         authority.client_context(nameless),
         authority.client_context(amy),

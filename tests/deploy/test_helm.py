@@ -143,7 +143,8 @@ def test_files_of_tls_lie_in_secrets_that_are_mounted(manifests: list[Manifest])
     spec = pod(manifests, "Deployment")
     (container,) = spec["containers"]
     config = configuration(container)
-    files = [config.etcd_ca, config.etcd_cert, config.etcd_key, *config.tls.files]
+    access = config.etcd_access
+    files = [access.ca, access.cert, access.key, *config.tls.files]
     mounted = {mount["mountPath"]: mount["name"] for mount in container.get("volumeMounts", [])}
     volumes = {volume["name"]: volume["secret"]["secretName"] for volume in spec.get("volumes", [])}
     assert set(mounted.values()) == set(volumes)

@@ -3,10 +3,11 @@
 import pytest
 
 from proxy import zoo_cfg
+from proxy.config import OPTIONS
 
 
 def read(text: str, *given: str) -> zoo_cfg.Found:
-    return zoo_cfg.read(text, lambda option: option in given)
+    return zoo_cfg.read(text, OPTIONS, lambda option: option in given)
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_harmless_values_of_settings_that_may_be_refused() -> None:
         "authProvider.1=org.apache.zookeeper.server.auth.DigestAuthenticationProvider\nskipACL=no\n"
         "enforce.auth.enabled=false\nssl.authProvider=x509\nDigestAuthenticationProvider.digestAlg=sha1\nssl.crl=false"
     )
-    assert read(text) == zoo_cfg.Found({}, {}, (), ())
+    assert read(text) == zoo_cfg.NOTHING
 
 
 def test_what_has_no_meaning_is_named() -> None:

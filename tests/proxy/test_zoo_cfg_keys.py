@@ -6,8 +6,8 @@ import zipfile
 import pytest
 
 from lab.servers.zookeeper import jar_folder
-from proxy.config import parser
-from proxy.zoo_cfg_keys import KEYS, Refuse, Use, meaning
+from proxy.config import OPTIONS
+from proxy.zoo_cfg_keys import KEYS, Refuse, meaning
 
 # Named in the jar, but settings of clients, of tools, or of a server embedded in another program.
 _NOT_OF_THE_SERVER = {
@@ -83,11 +83,14 @@ def test_each_setting_of_zookeeper_has_a_meaning_here() -> None:
     known = settings_of_zookeeper()
     assert {"snapCount", "enforceQuota", "autopurge.purgeInterval"} <= known
     assert len(known) > 150
-    assert {name for name in known - _NOT_OF_THE_SERVER if meaning(name) is None} == set()
+    options = {setting for option in OPTIONS for setting in option.zoo}
+    assert {name for name in known - options - _NOT_OF_THE_SERVER if meaning(name) is None} == set()
 
 
-def test_each_option_of_the_table_exists() -> None:
-    options = {action.dest for action in parser()._actions}
-    used = {each.option for each in KEYS.values() if isinstance(each, Use)}
+def test_each_option_that_takes_a_settings_place_exists() -> None:
     instead = {each.unless for each in KEYS.values() if isinstance(each, Refuse) and each.unless}
-    assert used | instead <= options
+    assert instead <= {option.dest for option in OPTIONS}
+
+
+def test_a_setting_means_one_thing() -> None:
+    assert not [setting for option in OPTIONS for setting in option.zoo if setting in KEYS]

@@ -241,8 +241,8 @@ def test_an_etcd_that_comes_back_within_the_patience(
         (["replay", "ls", "/"], "--to"),
         (["log", "--tail", "0"], "--tail"),
         (["--etcd", "embedded", "ls", "/"], "give the URL of the embedded etcd"),
-        (["--etcd-key", __file__, "ls", "/"], "go together"),
-        (["--etcd-user", "x", "ls", "/"], "go together"),
+        (["--etcd-key", __file__, "ls", "/"], "must be given together"),
+        (["--etcd-user", "x", "ls", "/"], "must be given together"),
         (["--prefix", "x//y", "ls", "/"], "prefix"),
     ],
 )

@@ -7,6 +7,7 @@ import os
 import re
 import ssl
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 from unittest import mock
 
@@ -40,7 +41,7 @@ def _settings(authority: Authority, pair: Pair, **changes: str) -> ClientTls:
     plain = ClientTls(
         str(pair.cert), str(pair.key), "", str(authority.ca), "need", "1.2", "", "only", None, ""
     )
-    return plain._replace(**changes)  # type: ignore[arg-type]
+    return replace(plain, **changes)  # type: ignore[arg-type]
 
 
 def _names(context: ssl.SSLContext, trusted: Authority) -> str:

@@ -137,4 +137,4 @@ def test_zoo_cfg_with_the_provider_alone(tmp_path: Path, capsys: pytest.CaptureF
     file.write_text("authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n")
     with pytest.raises(SystemExit):
         parse(["--zoo-cfg", str(file)])
-    assert "nobody could authenticate by SASL: give --jaas-file" in capsys.readouterr().err
+    assert "no client could authenticate by SASL: give --jaas-file" in capsys.readouterr().err

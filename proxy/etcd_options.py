@@ -1,0 +1,46 @@
+"""The options that say how to reach etcd and under which identity: the same for every program that does."""
+
+from dataclasses import dataclass
+
+from proxy import option_values as values
+from proxy.option_table import option
+
+
+@dataclass(frozen=True, slots=True)
+class EtcdAccess:
+    """Certificates are PEM files; "" means none."""
+
+    ca: str = option(
+        "PEM file of the CA that signed etcd's certificate",
+        name="--etcd-ca",
+        type=values.file,
+        metavar="FILE",
+    )
+    cert: str = option(
+        "PEM file of the certificate that zketcd shows to etcd",
+        name="--etcd-cert",
+        type=values.file,
+        metavar="FILE",
+    )
+    key: str = option(
+        "PEM file of the key of --etcd-cert",
+        name="--etcd-key",
+        type=values.file,
+        metavar="FILE",
+        secret_file=True,
+    )
+    user: str = option("etcd user, if etcd has authentication enabled", name="--etcd-user", metavar="NAME")
+    password: str = option(
+        "password of --etcd-user; safer in the environment or in a file than on the command line",
+        name="--etcd-password",
+        metavar="WORD",
+        secret=True,
+    )
+
+
+def check(access: EtcdAccess) -> None:
+    """Raises ValueError for an option without its partner."""
+    if bool(access.cert) != bool(access.key):
+        raise ValueError("--etcd-cert and --etcd-key must be given together")
+    if bool(access.user) != bool(access.password):
+        raise ValueError("--etcd-user and --etcd-password must be given together")
