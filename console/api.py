@@ -27,7 +27,7 @@ from proxy.state.sessions import session_text
 from proxy.state.tree import Node
 from schema.paths import ROOT, SPECIAL_PATHS, join
 
-_MOST_VISITED = 50_000  # znodes that one search looks at; the next request goes on
+_MOST_VISITED = 50_000  # znodes that one search looks at; the next request continues there
 _MOST_DELETED = 100_000  # znodes of one recursive deletion
 _WALKS = 2  # walks through the tree at a time
 _DIGEST = "digest"
@@ -88,11 +88,11 @@ class Api:
             "modes": list(MODES),
             "proxy": subject.log.incarnation,
             "version": VERSION,
-            "prefix": self._facts.prefix,
+            "prefix": self._subject.settings.prefix,
             "port": subject.port,
-            "serving": self._facts.serving,
+            "serving": self._subject.serving,
             "notReady": self._facts.why_not_ready,
-            "zxid": session_text(self._facts.zxid),
+            "zxid": session_text(self._subject.machine.zxid),
             "znodes": len(subject.machine.tree.nodes),
             "bytes": subject.machine.tree.data_size,
             "sessions": len(subject.machine.sessions),
@@ -120,7 +120,7 @@ class Api:
         return {"identities": call.login.names}
 
     async def forget_identities(self, call: Call) -> Body:
-        """Be nobody again."""
+        """Have no identities again."""
         call.login.identities = ()
         self._approvals.drop(call.login)
         return {"identities": []}
@@ -135,7 +135,7 @@ class Api:
         """The node, if it may be read."""
         node = self._subject.machine.tree.nodes.get(path)
         if node is None:
-            if not self._facts.serving:
+            if not self._subject.serving:
                 raise Refused(503, self._facts.why_not_ready)
             raise Refused(404, f"there is no znode {path!r}")
         if not may_read(node, identities):
@@ -180,7 +180,7 @@ class Api:
         }
 
     async def search(self, call: Call) -> Body:
-        """Paths below `path` that contain `text`; `cursor` is where to go on, None at the end."""
+        """Paths below `path` that contain `text`; `next` is the next page's cursor, None at the end."""
         text = call.query.get("text", "")
         if not text or len(text) > 1000:
             raise Refused(400, "text is what the paths contain: 1 to 1000 characters")
@@ -256,7 +256,7 @@ class Api:
     def _demand_write(self) -> None:
         if not self._write:
             raise Refused(403, "this console only reads: start zketcd with --console-write")
-        if not self._facts.serving:
+        if not self._subject.serving:
             raise Refused(503, self._facts.why_not_ready)
 
     async def create(self, call: Call) -> Body:
@@ -293,7 +293,7 @@ class Api:
         return {"path": path}
 
     async def ask_deletion(self, call: Call) -> Body:
-        """Ask for the deletion of a znode and all below it, which somebody has to confirm."""
+        """Ask for the deletion of a znode and all below it, which another user has to confirm."""
         self._demand_write()
         path = arguments.valid_path(call.values)
         identities = call.login.identities

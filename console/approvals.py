@@ -62,7 +62,7 @@ class Approvals:
         return self._waiting.get(number)
 
     def take(self, number: int) -> None:
-        """It is confirmed or withdrawn: nobody can confirm it again."""
+        """It is confirmed or withdrawn, so it cannot be confirmed again."""
         self._waiting.pop(number, None)
 
     def drop(self, login: object) -> None:
@@ -76,7 +76,7 @@ class Approvals:
 
 
 def refusal(asked: Deletion, user: str, path: str, nodes: int) -> str:
-    """Why this user may not confirm it so; "" if they may. Without users the one who asked confirms."""
+    """Why this user may not confirm it so; "" if they may. Without users, the requester confirms."""
     if user and user == asked.user:
         return "another user has to confirm this: you asked for it"
     if (path, nodes) != (asked.path, asked.nodes):

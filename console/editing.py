@@ -24,7 +24,7 @@ MODES = {
     "container": CreateMode.CONTAINER,
     "ttl": CreateMode.PERSISTENT_WITH_TTL,
 }
-#: The ACLs that a new node can get: for everybody, or for those that its creator has proven to be.
+#: The ACLs that a new node can get: for all clients, or for the proven identities of its creator.
 ACLS: dict[str, Sequence[Acl]] = {"world": OPEN_TO_ALL, "creator": (Acl(31, "auth", ""),)}
 # Deletions in one multi, and their bytes: well below jute.maxbuffer, and applied in some milliseconds.
 _MOST_TOGETHER = 500

@@ -37,7 +37,7 @@ class Kind(Enum):
     """What is asked for."""
 
     PAGE = 0  # the files of the page, which hold nothing of the tree
-    DATA = 1  # a download, which the browser fetches by itself
+    DATA = 1  # a download, which the browser fetches without a script
     API = 2
 
 

@@ -44,7 +44,7 @@ class ConsoleSettings(NamedTuple):
 
     @property
     def needs_login(self) -> bool:
-        """Whether it answers only those who have logged in."""
+        """Whether it answers only users that have logged in."""
         return bool(self.users) or self.certificates
 
 
@@ -279,7 +279,7 @@ def _subject(request: web.Request) -> str | None:
     tls = None if request.transport is None else request.transport.get_extra_info("ssl_object")
     certificate = None if tls is None else tls.getpeercert(binary_form=True)
     try:
-        # A certificate without a subject names nobody: its user would be "", as where no login is needed.
+        # A certificate without a subject names no user: its user would be "", as where no login is needed.
         return None if certificate is None else subject_name(certificate) or None
     except ValueError as error:
         log.warning("console: the certificate from %s: %s", request.remote, error)

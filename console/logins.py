@@ -74,7 +74,7 @@ class Logins:
         return login
 
     def end(self, login: Login) -> None:
-        """Somebody has logged out."""
+        """A user has logged out."""
         self._by_token.pop(login.token, None)
         login.is_over = True
         self._ended(login)

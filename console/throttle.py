@@ -14,7 +14,7 @@ class Throttle:
         self._tries: deque[tuple[float, str, str]] = deque()
 
     def wait(self, address: str, now: float) -> float:
-        """For how many seconds nobody at this address may try; 0 if one may now."""
+        """How many seconds this address has to wait before it may try; 0 for none."""
         while self._tries and now - self._tries[0][0] >= _WHILE:
             self._tries.popleft()
         own = [when for when, who, _ in self._tries if who == address]
@@ -31,6 +31,6 @@ class Throttle:
     def was_right(self, address: str, user: str) -> None:
         """The password was right: what this address tried before for this user is forgiven.
 
-        Tries for others count on: else whoever has a login could try any number of somebody else's passwords.
+        Tries for other users still count: else a user with a login could try any number of their passwords.
         """
         self._tries = deque(each for each in self._tries if each[1:] != (address, user))

@@ -14,7 +14,7 @@ from proxy.state.sessions import session_text
 from proxy.state.tree import Node
 from schema.znode import CONTAINER_OWNER, session_of, ttl_of
 
-#: Bytes of data that the page is sent at once; the rest it asks for by itself.
+#: Bytes of data that the page is sent at once; it requests the rest separately.
 PREVIEW = 64 << 10
 _MOST_ENTRIES = 1000  # of one ACL
 _PERMS = (
@@ -27,7 +27,7 @@ _PERMS = (
 
 
 def kind_of(node: Node) -> str:
-    """What becomes of the node by itself."""
+    """What deletes the node, besides a request: its session's end, its emptiness, its age."""
     if session_of(node.owner):
         return "ephemeral"
     if node.owner == CONTAINER_OWNER:

@@ -18,7 +18,16 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parents[1]
 ROOMS = ("codec", "schema", "proxy", "console", "pipeline", "proof")
 # Rooms whose prose has been rewritten: a finding fails.
-CLEAN: tuple[str, ...] = ()
+CLEAN: tuple[str, ...] = (
+    "console",
+    "proxy/admin",
+    "proxy/ctl",
+    "proxy/sasl",
+    "proxy/config.py",
+    "proxy/option_table.py",
+    "proxy/zoo_cfg.py",
+    "proxy/zoo_cfg_keys.py",
+)
 # What a line may say all the same, with the reason.
 ALLOWED: dict[str, str] = {}
 

@@ -57,7 +57,7 @@ class Clients:
             yield _connection(connection, brief=brief)
 
     def reset_connections(self) -> None:
-        """Start the statistics of the connections anew (crst: ServerCnxn.resetStats); the server's go on."""
+        """Start the connections' statistics anew, not the server's (crst: ServerCnxn.resetStats)."""
         connections = self._subject.connections
         for connection in connections:
             connections.received += connection.received
@@ -115,7 +115,7 @@ class Clients:
 
 
 def _in_order(paths: Collection[str]) -> list[str]:
-    """Sorted for people, but not where that takes long: nobody reads so many."""
+    """Sorted for people, unless that takes long: people do not read so many."""
     return sorted(paths) if len(paths) <= _SORTED else list(paths)
 
 

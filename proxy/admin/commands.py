@@ -14,6 +14,7 @@ from proxy.state.acl import permits
 from proxy.state.auth.scheme import Identities, Peer
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.pieces import PIECE, Work
+from schema.paths import ROOT
 
 _Item = TypeVar("_Item")
 Body = dict[str, Any]
@@ -113,7 +114,7 @@ class Commands:
         command = self._by_name.get(name)
         if command is None:
             return _failed(HTTPStatus.OK, name, f"Unknown command: {name}")
-        if command.needs_server and not self._facts.serving:
+        if command.needs_server and not self._facts.subject.serving:
             return _failed(HTTPStatus.OK, name, NOT_SERVING)
         if command.guarded:
             refused = self._refused(name, authorization, address)
@@ -145,7 +146,7 @@ class Commands:
             )
         if not identities:
             return _failed(HTTPStatus.UNAUTHORIZED, name, "Not authenticated")
-        acl = self._facts.root_acl
+        acl = self._facts.subject.machine.tree.nodes[ROOT].acl
         if not all(permits(acl, 1 << bit, identities) for bit in range(_ALL_PERMISSIONS.bit_length())):
             return _failed(HTTPStatus.FORBIDDEN, name, "Not authorized")
         return None

@@ -6,17 +6,12 @@ is read at the moment of the request, and nothing walks the tree. Facts about si
 
 import os
 import resource
-from collections.abc import Collection, Sequence
 from typing import Any
 
-from codec.constants import KeeperFeature
-from codec.jute import Acl
 from proxy.admin.clients import Clients
 from proxy.admin.environment import VERSION
 from proxy.admin.subject import Subject
-from proxy.etcd.model import Status
 from proxy.support.latency import MILLISECOND, Histogram
-from schema.paths import ROOT
 
 STATE = "standalone"
 _LONG = 1e9  # seconds; before a proxy had caught up with etcd for the first time its age is infinite
@@ -36,16 +31,6 @@ class Facts:
     # -- health --------------------------------------------------------------------------------------------
 
     @property
-    def in_touch(self) -> bool:
-        """Whether etcd has answered lately."""
-        return self.subject.in_touch
-
-    @property
-    def serving(self) -> bool:
-        """Whether the tree is loaded and clients are let in."""
-        return self.subject.serving
-
-    @property
     def ready(self) -> bool:
         """Whether clients should connect to this server."""
         return not self.why_not_ready
@@ -53,9 +38,9 @@ class Facts:
     @property
     def why_not_ready(self) -> str:
         """Why clients should not connect to this server; "" if they should."""
-        if not self.serving:
+        if not self.subject.serving:
             return "this proxy is loading the tree, or stopping"
-        if not self.in_touch:
+        if not self.subject.in_touch:
             return "etcd does not answer, or has entries that this proxy has not applied in time"
         log = self.subject.log
         if log.is_registered:
@@ -66,24 +51,9 @@ class Facts:
     @property
     def read_only(self) -> bool:
         """Whether etcd is out of reach and clients are served read-only meanwhile."""
-        return self.subject.settings.read_only_mode and not self.in_touch
+        return self.subject.settings.read_only_mode and not self.subject.in_touch
 
     # -- the tree ------------------------------------------------------------------------------------------
-
-    @property
-    def root_acl(self) -> Sequence[Acl]:
-        """The root node's ACL."""
-        return self.subject.machine.tree.nodes[ROOT].acl
-
-    @property
-    def features(self) -> Collection[KeeperFeature]:
-        """Those of ClickHouse Keeper that clients are offered."""
-        return self.subject.features
-
-    @property
-    def zxid(self) -> int:
-        """The zxid of the last request that was applied."""
-        return self.subject.machine.zxid
 
     @property
     def znodes(self) -> int:
@@ -98,13 +68,8 @@ class Facts:
     @property
     def data_size(self) -> int:
         """Bytes that etcd's database takes on its member's disk, as it last reported; 0 before it has."""
-        status = self.etcd
+        status = self.subject.etcd_status
         return 0 if status is None else status.db_size
-
-    @property
-    def etcd(self) -> Status | None:
-        """What etcd said of itself some seconds ago; None before it has."""
-        return self.subject.etcd_status
 
     # -- statistics ----------------------------------------------------------------------------------------
 
@@ -135,7 +100,7 @@ class Facts:
             "client_response_stats": self.response_sizes(),
             "data_dir_size": self.data_size,
             "log_dir_size": self.data_size,
-            "last_processed_zxid": self.zxid,
+            "last_processed_zxid": self.subject.machine.zxid,
             "outstanding_requests": subject.log.outstanding,
             "server_state": STATE,
             "avg_latency": latency.average,
@@ -202,7 +167,7 @@ class Facts:
         log = self.subject.log
         stats = log.stats
         return {
-            "etcd_in_touch": int(self.in_touch),
+            "etcd_in_touch": int(self.subject.in_touch),
             "log_position": log.position,
             "log_staleness_ms": int(min(log.age, _LONG) * 1000),
             "log_entries_appended": stats.sent_entries,
@@ -232,16 +197,6 @@ class Facts:
             "server_id": 0,
             "client_port_listen_backlog": -1,
         }
-
-    @property
-    def secure_port(self) -> int:
-        """The port that takes only TLS; -1 without one."""
-        return self.subject.settings.secure_port
-
-    @property
-    def prefix(self) -> str:
-        """The etcd prefix of the tree."""
-        return self.subject.settings.prefix
 
 
 def _open_files() -> int:

@@ -73,11 +73,11 @@ class FourLetterWords:
     # -- health --------------------------------------------------------------------------------------------
 
     def _ruok(self) -> Iterator[str]:
-        yield "imok" if self._facts.in_touch else NOT_SERVING
+        yield "imok" if self._facts.subject.in_touch else NOT_SERVING
 
     def _isro(self) -> Iterator[str]:
         facts = self._facts
-        yield "rw" if facts.in_touch else "ro" if facts.read_only else "null"
+        yield "rw" if facts.subject.in_touch else "ro" if facts.read_only else "null"
 
     # -- figures -------------------------------------------------------------------------------------------
 
@@ -124,15 +124,16 @@ class FourLetterWords:
 
     def _conf(self) -> Iterator[str]:
         conf = self._facts.configuration()
+        settings = self._facts.subject.settings
         size = self._facts.data_size
-        yield f"clientPort={conf['client_port']}\nsecureClientPort={self._facts.secure_port}\n"
+        yield f"clientPort={conf['client_port']}\nsecureClientPort={settings.secure_port}\n"
         yield f"dataDir={conf['data_dir']}\ndataDirSize={size}\n"
         yield f"dataLogDir={conf['data_log_dir']}\ndataLogSize={size}\n"
         yield f"tickTime={conf['tick_time']}\nmaxClientCnxns={conf['max_client_cnxns']}\n"
         yield f"minSessionTimeout={conf['min_session_timeout']}\n"
         yield f"maxSessionTimeout={conf['max_session_timeout']}\n"
         yield f"clientPortListenBacklog={conf['client_port_listen_backlog']}\n"
-        yield f"serverId={conf['server_id']}\nprefix={self._facts.prefix}\n"
+        yield f"serverId={conf['server_id']}\nprefix={settings.prefix}\n"
 
     def _envi(self) -> Iterator[str]:
         """Clients read the version here (kazoo's server_version)."""

@@ -105,7 +105,7 @@ class AdminServer:
     async def _ready(self, _: web.Request) -> web.Response:
         """Whether clients should connect to this proxy, in the form of Keeper's /ready."""
         facts = self._facts
-        details = {"role": STATE, "hasLeader": facts.in_touch, "serving": facts.serving}
+        details = {"role": STATE, "hasLeader": facts.subject.in_touch, "serving": facts.subject.serving}
         reason = facts.why_not_ready
         if not reason:
             return _json(Response(HTTPStatus.OK, {"status": "ok", "details": details}))

@@ -35,12 +35,12 @@ class KeeperWords:
 
     def _apiv(self) -> Iterator[str]:
         """The same as the node /keeper/api_version, where that exists."""
-        yield KEEPER_API_VERSION if self._facts.features else _ZOOKEEPER_ALONE
+        yield KEEPER_API_VERSION if self._facts.subject.features else _ZOOKEEPER_ALONE
 
     def _ftfl(self) -> Iterator[str]:
         """One line for each feature that /keeper/feature_flags can name."""
         for feature in KeeperFeature:
-            yield f"{feature.name.lower()}\t{int(feature in self._facts.features)}\n"
+            yield f"{feature.name.lower()}\t{int(feature in self._facts.subject.features)}\n"
 
     def _rclc(self) -> Iterator[str]:
         """Keeper adds up the sizes of its nodes anew; here they are always exact."""
@@ -48,7 +48,7 @@ class KeeperWords:
 
     def _lgif(self) -> Iterator[str]:
         """The log as this proxy knows it: indexes are etcd revisions, terms those of etcd's raft."""
-        status = self._facts.etcd
+        status = self._facts.subject.etcd_status
         term = 0 if status is None else status.raft_term
         position = self._facts.subject.log.position
         last = max(position, 0 if status is None else status.revision)

@@ -90,7 +90,7 @@ class _ServerCollector(Collector):
         yield from _of_server(facts, subject)
         yield from _of_log(subject.log)
         yield from _of_snapshots(subject)
-        yield from _of_etcd(facts, subject)
+        yield from _of_etcd(subject)
 
 
 def _of_zookeeper(facts: Facts, subject: Subject) -> Iterator[Metric]:
@@ -219,15 +219,15 @@ def _of_snapshots(subject: Subject) -> Iterator[Metric]:
     )
 
 
-def _of_etcd(facts: Facts, subject: Subject) -> Iterator[Metric]:
-    yield GaugeMetricFamily("zketcd_etcd_in_touch", "whether etcd has answered lately", facts.in_touch)
+def _of_etcd(subject: Subject) -> Iterator[Metric]:
+    yield GaugeMetricFamily("zketcd_etcd_in_touch", "whether etcd has answered lately", subject.in_touch)
     yield GaugeMetricFamily("zketcd_etcd_silence_seconds", "since etcd last answered", subject.silence)
     yield GaugeMetricFamily(
         "zketcd_etcd_no_space",
         "whether etcd refused the last append because its quota is used up",
         subject.log.is_full,
     )
-    status = facts.etcd
+    status = subject.etcd_status
     if status is not None:
         yield GaugeMetricFamily("zketcd_etcd_db_size_bytes", "size of etcd's database", status.db_size)
         yield GaugeMetricFamily(

@@ -223,7 +223,7 @@ class Subject(Protocol):
 
     @property
     def serving(self) -> bool:
-        """Whether the tree is loaded and clients are let in."""
+        """Whether the tree is loaded and clients are admitted."""
 
     @property
     def in_touch(self) -> bool:

@@ -1,4 +1,4 @@
-"""The names of the commands, and what each does. Nothing else, so that whoever lists them imports nothing."""
+"""The names of the commands, and what each does. Imports nothing, so that a list of them is cheap."""
 
 COMMANDS = {
     "ls": "list the children of a node",

@@ -4,7 +4,7 @@ from typing import NamedTuple, Protocol
 
 
 class Failed(Exception):
-    """The client has not proved who it is. The text says why, for the log; the client is not told."""
+    """The client has not proved who it is. The text says why, for the log; the client does not get it."""
 
     def __init__(self, reason: str, name: str = "") -> None:
         """`name`: whom the client claims to be, as far as it has said so."""

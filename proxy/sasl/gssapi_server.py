@@ -1,6 +1,6 @@
 """GSSAPI (RFC 4752), the server's side: Kerberos by python-gssapi, which is imported only if configured.
 
-No security layer: ZooKeeper's packets go on as they are, over TLS or not.
+No security layer: ZooKeeper's packets stay as they are, over TLS or not.
 """
 
 import importlib

@@ -25,7 +25,7 @@ class Login:
         self._credentials = Credentials(settings.keytab, settings.principal) if settings.keytab else None
         #: For the steps that block; None if none does.
         self.threads = ThreadPoolExecutor(_THREADS, "sasl") if settings.keytab else None
-        #: The names of those who may do everything.
+        #: The names of the users that have all permissions.
         self.super_users = settings.super_users
         #: Whether a client that fails is served nevertheless, without an identity.
         self.allows_failed = settings.allow_failed

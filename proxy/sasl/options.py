@@ -38,7 +38,7 @@ class SaslSettings(NamedTuple):
 
     @property
     def is_demanded(self) -> bool:
-        """Whether a client whose SASL fails is told that it needs it (AuthenticationHelper)."""
+        """Whether a client whose SASL fails gets the error that it needs SASL (AuthenticationHelper)."""
         return "sasl" in self.enforced
 
 

@@ -9,13 +9,13 @@ _PRINCIPAL = re.compile(r"([^/@]*)(?:/([^/@]*))?@([^/@]*)")
 class Naming(NamedTuple):
     """How principals become names."""
 
-    #: Whose principals are mapped. Those of others stay whole, so that nobody has a name of another realm.
+    #: The realm whose principals are mapped. Others stay whole: no user gets a name of another realm.
     realm: str = ""
     remove_host: bool = False  # kerberos.removeHostFromPrincipal
     remove_realm: bool = False  # kerberos.removeRealmFromPrincipal
 
     def name_of(self, principal: str) -> str:
-        """The name of an authenticated principal, or of a user of DIGEST-MD5, most of whom have no realm."""
+        """The name of an authenticated principal, or of a user of DIGEST-MD5, most of which have no realm."""
         parts = _PRINCIPAL.fullmatch(principal)
         if parts is None or parts[3] != self.realm:
             return principal

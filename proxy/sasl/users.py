@@ -34,7 +34,7 @@ def check_name(name: str) -> None:
 def lines(text: str) -> dict[str, bytes]:
     """The users of a file, one a line; empty lines and comments (#) are ignored. Raises ValueError.
 
-    A file without users is refused: with it alone, a proxy would serve everybody without SASL.
+    A file without users is refused: with it alone, a proxy would serve all clients without SASL.
     """
     found: dict[str, bytes] = {}
     # Not splitlines, which splits passwords at U+2028, form feeds and others.

@@ -20,7 +20,8 @@ from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
 from proxy.frontend.ports import bound_socket
 from proxy.server import Server
-from tests.proxy.test_server import serving
+from tests.proxy import packets
+from tests.proxy.test_server import Client, serving
 
 ASSETS = read_assets()  # here, not in a test's loop, which reading would block
 PASSWORD = "correct horse"
@@ -112,3 +113,15 @@ async def alone(*, write: bool = False, **settings: Any) -> AsyncIterator[tuple[
 def text(data: bytes | str) -> str:
     """Data as the console takes and gives them."""
     return base64.b64encode(data.encode() if isinstance(data, str) else data).decode()
+
+
+async def client_of(server: Server) -> Client:
+    """A client of the server, whose session lasts."""
+    return await Client.connected(server, timeout_ms=LONG_SESSION)
+
+
+async def create(client: Client, *nodes: tuple[str, bytes], flags: int = 0) -> None:
+    """Create nodes one after another."""
+    client.send(*(packets.create(xid, path, data, flags) for xid, (path, data) in enumerate(nodes, 1)))
+    for _ in nodes:
+        assert (await client.reply()).err == 0
