@@ -15,7 +15,6 @@ from proof.simulation.campaign import (
     STORMY_HOURS,
     STORMY_SHARE,
     TRIES,
-    Found,
     World,
     cpu_seconds,
     find,
@@ -24,7 +23,7 @@ from proof.simulation.campaign import (
     tail,
     worlds,
 )
-from proof.simulation.planted import PLANTED
+from proof.simulation.planted import read_planted
 from proof.simulation.simulation import Outcome
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
@@ -67,28 +66,24 @@ def main(arguments: list[str] | None = None) -> int:
 
 def _planted(parser: argparse.ArgumentParser, wanted: str, seed: int, tries: int) -> int:
     """Find planted faults; all, or those whose names hold `wanted`."""
-    chosen = [fault for fault in PLANTED if wanted in fault.name]
+    faults = read_planted()
+    chosen = [fault for fault in faults if wanted in fault.name]
     if not chosen:
-        parser.error(
-            f"no planted fault has {wanted!r} in its name: {', '.join(fault.name for fault in PLANTED)}"
-        )
-    missed: list[Found] = []
+        names = ", ".join(fault.name for fault in faults)
+        parser.error(f"no planted fault has {wanted!r} in its name: {names}")
+    missed = 0
     for fault in chosen:
-        found = find(fault, seed, tries)
-        if found.seed is None:
-            missed.append(found)
-            print(f"NOT FOUND in {found.tries} seeds: {fault.name} ({fault.what})", flush=True)
-        elif found.control:
-            missed.append(found)
-            print(
-                f"{fault.name}: seed {found.seed} is wrong without it as well: {found.control[0]}", flush=True
-            )
+        _, found, control = find(fault, seed, tries)
+        if found is None:
+            said = f"NOT FOUND in {tries} seeds: {fault.name} ({fault.what})"
+        elif control is not None:
+            said = f"{fault.name}: seed {found.seed} is wrong without it as well: {control.what}"
         else:
-            print(
-                f"{fault.name}: found by seed {found.seed}, try {found.tries}: {found.violation[:200]}",
-                flush=True,
-            )
-    print(f"{len(chosen) - len(missed)} of {len(chosen)} planted faults were found")
+            try_ = found.seed - seed + 1
+            said = f"{fault.name}: found by seed {found.seed}, try {try_}: {found.what[:200]}"
+        missed += found is None or control is not None
+        print(said, flush=True)
+    print(f"{len(chosen) - missed} of {len(chosen)} planted faults were found")
     return 1 if missed else 0
 
 

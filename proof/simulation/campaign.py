@@ -11,6 +11,7 @@ from multiprocessing import active_children, get_context
 from typing import NamedTuple
 
 from proof.simulation.calm import simulate_calm
+from proof.simulation.hunt import Hunt, Violation, hunt, hunt_in
 from proof.simulation.planted import Planted, planted
 from proof.simulation.simulation import Outcome, simulate
 
@@ -142,13 +143,11 @@ def cpu_seconds() -> float:
 
 
 class Found(NamedTuple):
-    """How a planted fault was found."""
+    """What came of the search for a planted fault."""
 
     fault: Planted
-    seed: int | None  # None: it was not
-    tries: int
-    violation: str
-    control: list[str]  # violations of the same seed without the fault: none, or nothing was shown
+    violation: Violation | None  # None: it was not found
+    control: Violation | None  # of the same seed without the fault: if there is one, nothing was shown
 
 
 def find(fault: Planted, seed: int, tries: int = TRIES, *, control: bool = True) -> Found:
@@ -156,14 +155,13 @@ def find(fault: Planted, seed: int, tries: int = TRIES, *, control: bool = True)
 
     `control`: then simulate the same seed without the fault, in which nothing may be wrong.
     """
-    simulated, hours = (simulate_calm, PLANTED_CALM_HOURS) if fault.calm else (simulate, PLANTED_HOURS)
-    for number in range(tries):
-        with planted(fault):
-            outcome = simulated(seed + number, hours, tuple(fault.kinds))
-        if outcome.violations:
-            without = simulated(seed + number, hours, tuple(fault.kinds)).violations if control else []
-            return Found(fault, seed + number, number + 1, outcome.violations[0], without)
-    return Found(fault, None, tries, "", [])
+    hours = PLANTED_CALM_HOURS if fault.calm else PLANTED_HOURS
+    wanted = Hunt(fault.calm, seed, tries, hours, fault.faults)
+    with planted(fault) as source:
+        found = hunt_in(source, wanted)
+    if found is None or not control:
+        return Found(fault, found, None)
+    return Found(fault, found, hunt(wanted._replace(seed=found.seed, tries=1)))
 
 
 def report(outcomes: list[Outcome], cpu: float) -> list[str]:

@@ -42,22 +42,13 @@ class Done(NamedTuple):
     error: int
 
 
-class ReferenceMachine(Machine):
-    """The oracle's machine, which planted faults can tell from those of the proxies."""
-
-
-def is_oracle(machine: Machine) -> bool:
-    """Whether a machine is the reference."""
-    return isinstance(machine, ReferenceMachine)
-
-
 class Oracle:
     """The one right order, and the one right state."""
 
     def __init__(self, world: Clock, cluster_id: int) -> None:
         self._world = world
         self._keys = Keyspace(PREFIX)
-        self.machine = ReferenceMachine(cluster_id, known_levels=(1, NEXT_LEVEL))
+        self.machine = Machine(cluster_id, known_levels=(1, NEXT_LEVEL))
         self.machine.become(capture.new_machine(cluster_id))
         #: Times of the world, and the zxid from then on.
         self.times: list[float] = [0.0]

@@ -16,13 +16,14 @@ import signal
 import sys
 import traceback
 from collections.abc import Sequence
+from contextlib import ExitStack
 from pathlib import Path
 
 from lab.servers import BinaryMissing, StartFailed
 from proof.arguments import positive
-from proof.simulation.planted import PLANTED
+from proof.simulation.planted import Planted, planted, read_planted
 from proof.torture.availability import summary, table
-from proof.torture.cluster import Cluster, TorturedProxy, abilities
+from proof.torture.cluster import Cluster, abilities
 from proof.torture.faults import FAULTS, impossible
 from proof.torture.torture import ROUND_SECONDS, Options, Totals, torture
 from proxy.support.stdout import guarded
@@ -40,7 +41,8 @@ def main(arguments: list[str] | None = None) -> int:
     unknown = sorted(set(wanted) - set(FAULTS))
     if unknown:
         parser.error(f"no such fault: {', '.join(unknown)}. --list-faults shows all")
-    if given.plant and given.plant not in {fault.name for fault in PLANTED}:
+    faults = {fault.name: fault for fault in read_planted()}
+    if given.plant and given.plant not in faults:
         parser.error(f"no such planted fault: {given.plant!r}. docs/simulation.md lists them")
     try:
         options = Options(
@@ -54,7 +56,7 @@ def main(arguments: list[str] | None = None) -> int:
             given.round_seconds,
             pairs=given.pairs,
         )
-        totals = _run(options, given.plant)
+        totals = _run(options, faults.get(given.plant))
     except (BinaryMissing, StartFailed, TimeoutError, OSError) as error:
         print(f"proof.torture: cannot run: {error}", file=sys.stderr)
         return 2
@@ -76,14 +78,14 @@ def main(arguments: list[str] | None = None) -> int:
     return 1 if totals.violations else 0
 
 
-def _run(options: Options, planted: str) -> Totals:
-    prepare = None
-    if planted:
-
-        def prepare(proxy: TorturedProxy) -> None:
-            proxy.prelude = f"from proof.simulation.planted import plant; plant({planted!r})"
-
-    with Cluster(options.proxies, prepare, small_disks="full-disk" in options.faults) as cluster:
+def _run(options: Options, fault: Planted | None) -> Totals:
+    with ExitStack() as stack:
+        variables = {}
+        if fault is not None:
+            # Modules are found there, not in the working folder.
+            variables = {"PYTHONPATH": str(stack.enter_context(planted(fault))), "PYTHONSAFEPATH": "1"}
+        small_disks = "full-disk" in options.faults
+        cluster = stack.enter_context(Cluster(options.proxies, variables=variables, small_disks=small_disks))
         return asyncio.run(
             torture(cluster, options, lambda _judged, lines: print(*lines, sep="\n", flush=True))
         )

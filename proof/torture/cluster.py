@@ -13,7 +13,7 @@ import re
 import shutil
 import subprocess
 import tempfile
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -23,7 +23,6 @@ from lab.servers import EtcdServer, ZketcdServer, free_port
 from lab.servers.tls import Authority, Pair
 from proof.simulation.proxies import PREFIX
 from proof.torture.relay import Relays, Way
-from tests.faults.prepared import PreparedServer
 from tests.faults.tools import etcdctl
 
 MEMBERS = 3
@@ -89,12 +88,21 @@ class Member(EtcdServer):
             return False
 
 
-class TorturedProxy(PreparedServer):
+class TorturedProxy(ZketcdServer):
     """A proxy whose clock may be set while it runs, if `library` (libfaketime's) is there."""
 
-    def __init__(self, name: str, endpoints: str, authority: Authority, client: Pair, library: str) -> None:
+    def __init__(
+        self,
+        name: str,
+        endpoints: str,
+        authority: Authority,
+        client: Pair,
+        library: str,
+        variables: Mapping[str, str],
+    ) -> None:
         super().__init__(
             endpoints,
+            variables=variables,
             prefix=PREFIX,
             etcd_ca=authority.ca,
             etcd_cert=client.cert,
@@ -109,10 +117,6 @@ class TorturedProxy(PreparedServer):
         self._library = library
         self._clock = self.folder / "clock"
         self.set_clock(0)
-
-    def command(self) -> Sequence[str]:
-        """`python -m proxy`, with the prelude before it if there is one."""
-        return super().command() if self.prelude else ZketcdServer.command(self)
 
     def environment(self) -> Mapping[str, str]:
         """The wall clock is the library's; the monotonic clock stays."""
@@ -167,17 +171,17 @@ class Cluster:
     def __init__(
         self,
         proxies: int,
-        prepare: Callable[[TorturedProxy], None] | None = None,
         *,
+        variables: Mapping[str, str] | None = None,
         small_disks: bool = False,
     ) -> None:
-        """`prepare` is called with each proxy before its first start.
+        """`variables`: more variables in the environment of each proxy.
 
         `small_disks`: each member of etcd has a small file system of its own, which only root may mount.
         """
         self._stack = ExitStack()
         self._count = proxies
-        self._prepare = prepare
+        self._variables = variables or {}
         self.members: list[Member] = []
         self.proxies: list[TorturedProxy] = []
         #: Where clients reach each proxy.
@@ -222,9 +226,7 @@ class Cluster:
             ports = [self.relays.listen(name, member.host, member.tls_port) for member in self.members]
             turned = ports[number % MEMBERS :] + ports[: number % MEMBERS]
             endpoints = ",".join(f"https://{_ADDRESS}:{port}" for port in turned)
-            proxy = TorturedProxy(name, endpoints, self.authority, client, self.library)
-            if self._prepare is not None:
-                self._prepare(proxy)
+            proxy = TorturedProxy(name, endpoints, self.authority, client, self.library, self._variables)
             self.proxies.append(proxy)
             stack.callback(proxy.close)
             proxy.launch()
