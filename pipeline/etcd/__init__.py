@@ -10,7 +10,7 @@ load.py      the load: begin (unserved), numbers for pages, seal, finish (served
 writer.py    one task's part of a load.
 publish.py   the end of a load: all parts become one tree with its sessions, or are refused.
 read.py      pages and sessions of a snapshot, and whether there is a log behind it.
-settle.py    a snapshot that holds all that a tree holds now.
+tree.py      the tree as of one revision: a snapshot, and the replay of the log behind it.
 log.py       the log as a stream: marks in it, and the entries between two of them.
 replayed.py  what came of the requests between two marks.
 address.py   how a command line names a tree in etcd.

@@ -119,25 +119,52 @@ def refusal(target: Target, keys: Keyspace, *, overwrite: bool) -> str | None:
     return None
 
 
+class Intent(NamedTuple):
+    """A load that several processes begin together: the first one takes the prefix, the others join it."""
+
+    writer: str
+    record_mod: int  # of the tree's record when the load was planned: another load may come in between
+    overwrite: bool
+
+
+async def intend(etcd: Etcd, keys: Keyspace, *, overwrite: bool = False) -> Intent:
+    """Plan a load; nothing is written. Raises LoadRefused where it may not begin, EtcdError."""
+    target = await look(etcd, keys)
+    reason = refusal(target, keys, overwrite=overwrite)
+    if reason is not None:
+        raise LoadRefused(reason)
+    return Intent("load" + secrets.token_hex(8), target.record_mod, overwrite)
+
+
 async def begin(
-    etcd: Etcd, keys: Keyspace, *, overwrite: bool = False, progress: Callable[[str], None] | None = None
+    etcd: Etcd,
+    keys: Keyspace,
+    *,
+    overwrite: bool = False,
+    progress: Callable[[str], None] | None = None,
+    intent: Intent | None = None,
 ) -> Load:
     """Take the prefix for a load, and clear it. From here on no proxy serves it, until `finish`.
 
     An unfinished load is taken over; another tree only with `overwrite`, and never one that is being served.
-    Raises LoadRefused, EtcdError.
+    With an `intent` whose load has begun, join that one. Raises LoadRefused, EtcdError.
     """
-    writer = "load" + secrets.token_hex(8)
+    writer = "load" + secrets.token_hex(8) if intent is None else intent.writer
+    overwrite = overwrite or (intent is not None and intent.overwrite)
+    tried = False
     while True:
         target = await look(etcd, keys)
-        if _is_of(target.record, writer):  # the answer to our Txn was lost
+        if _is_open(target.record, writer):  # another process has begun it, or the answer to our Txn was lost
             assert target.record is not None
             assert target.record.current is not None
             position = target.record.current.position
             before = target.record.current.zxid
             load = Load(target.record_mod, target.record.cluster_id, position, writer, before)
-            await _clear(etcd, keys, load, progress)
+            if tried:
+                await clear(etcd, keys, load, progress)
             return load
+        if intent is not None and target.record_mod != intent.record_mod:
+            raise lost(keys)
         reason = refusal(target, keys, overwrite=overwrite)
         if reason is not None:
             raise LoadRefused(reason)
@@ -145,6 +172,7 @@ async def begin(
         seen = await last_zxid(etcd, keys, target.record)
         load = Load(0, cluster_id, target.revision, writer, seen)
         guards = (Compare(keys.tree, target.record_mod), _no_proxies(keys))
+        tried = True
         try:
             taken = await etcd.txn(Txn(guards, (Put(keys.tree, _incomplete(load)),)), TIMEOUT)
         except EtcdNoSpace as error:
@@ -154,7 +182,7 @@ async def begin(
             continue
         if taken.succeeded:
             load = load._replace(revision=taken.revision)
-            await _clear(etcd, keys, load, progress)
+            await clear(etcd, keys, load, progress)
             return load
 
 
@@ -163,7 +191,7 @@ async def seal(etcd: Etcd, keys: Keyspace, load: Load) -> Load:
 
     Raises LoadRefused if the load is no longer the one that began.
     """
-    put = Txn((load.guard(keys), _no_proxies(keys)), (Put(keys.tree, _incomplete(load)),))
+    put = Txn((load.guard(keys), _no_proxies(keys)), (Put(keys.tree, _incomplete(load, sealed=True)),))
     done = await commit(etcd, put)
     if done.succeeded:
         return load._replace(revision=done.revision)
@@ -266,10 +294,17 @@ def first_zxid(last_zxid: int) -> int:
     return epoch << 32
 
 
-async def _clear(etcd: Etcd, keys: Keyspace, load: Load, progress: Callable[[str], None] | None) -> None:
-    """Delete all but the tree's record, some at a time: one delete of millions would hold etcd up."""
+async def clear(
+    etcd: Etcd, keys: Keyspace, load: Load, progress: Callable[[str], None] | None = None
+) -> None:
+    """Delete all but the tree's record and the load's own pages.
+
+    Some keys at a time: one delete of millions would hold etcd up. Raises LoadRefused.
+    """
     cleared = 0
-    for start, end in ((keys.start, keys.tree), (keys.tree + b"\0", keys.end)):
+    kept = sorted(((keys.tree, keys.tree + b"\0"), keys.snapshot(load.name)))
+    starts, ends = [keys.start, *(end for _, end in kept)], [*(start for start, _ in kept), keys.end]
+    for start, end in zip(starts, ends, strict=True):
         first = start
         async for page in keys_of(etcd, start, end):
             await guarded(etcd, keys, load, [Delete(first, page[-1] + b"\0")])
@@ -291,12 +326,13 @@ async def keys_of(etcd: Etcd, start: bytes, end: bytes) -> AsyncIterator[list[by
             start = page.kvs[-1].key + b"\0"
 
 
-def _incomplete(load: Load) -> bytes:
+def _incomplete(load: Load, *, sealed: bool = False) -> bytes:
     """The record of a tree that is being loaded. Its snapshot, without pages, names the load.
 
-    It keeps the zxid of the tree that was here before, for whoever takes over a load that was not finished.
+    It keeps the zxid of the tree that was here before, for a load that takes this one over. The digest of an
+    empty snapshot says whether the load is sealed.
     """
-    nothing = SnapshotRef(load.name, load.position, load.writer, 0, 0, 0, 0, 0, load.zxid, 0)
+    nothing = SnapshotRef(load.name, load.position, load.writer, 0, 0, 0, 0, 0, load.zxid, int(sealed))
     return encode_record(TreeRecord(False, load.cluster_id, NEWEST, nothing, None))
 
 
@@ -306,6 +342,16 @@ def _is_of(record: TreeRecord | None, writer: str) -> bool:
         and not record.complete
         and record.current is not None
         and record.current.writer == writer
+    )
+
+
+def _is_open(record: TreeRecord | None, writer: str) -> bool:
+    """Whether tasks of this load may still write."""
+    return (
+        _is_of(record, writer)
+        and record is not None
+        and record.current is not None
+        and not record.current.digest
     )
 
 

@@ -1,12 +1,13 @@
-"""A tree in etcd as of one position: its pages, its sessions, and whether there is a log behind them."""
+"""A tree in etcd as of one revision: its pages, its sessions, and whether there is a log behind them."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple
 
+import numpy
 import pyarrow as pa
 
 from pipeline.errors import Failure
-from pipeline.etcd import columns
+from pipeline.etcd import columns, paths
 from pipeline.etcd.passwords import password_of
 from pipeline.etcd.requests import TIMEOUT, insist
 from pipeline.table import SessionRow
@@ -26,24 +27,58 @@ class NotReadable(Failure):
     """What lies under the prefix is no whole tree."""
 
 
-class Survey(NamedTuple):
-    """A snapshot that a prefix's record names."""
-
-    revision: int  # etcd's, at which it was named
-    snapshot: SnapshotRef
-    proxies: int  # that live
-
-    @property
-    def last_zxid(self) -> int:
-        """The zxid of the tree at the snapshot's position."""
-        return self.snapshot.zxid
-
-
 class Session(NamedTuple):
     """A session's record. `derived`: its password is the one that ZooKeeper derives from the id."""
 
     row: SessionRow
     derived: bool
+
+
+class Changed(NamedTuple):
+    """What the log behind a snapshot makes of the tree."""
+
+    position: int  # etcd's revision up to which entries count
+    paths: frozenset[str]  # of nodes that the log has changed, made or deleted
+    pages: tuple[bytes, ...]  # those of these nodes that exist, as the log leaves them
+    sessions: tuple[Session, ...]  # all
+    zxid: int
+    nodes: int  # of the whole tree
+
+
+class Survey(NamedTuple):
+    """A tree as of one position: the pages of a snapshot, and what the log has changed since."""
+
+    revision: int  # etcd's, at which the snapshot's pages are to be read
+    snapshot: SnapshotRef | None  # None: all nodes are among the changed ones
+    proxies: int  # that live
+    changed: Changed | None  # None: no log lies behind the snapshot
+
+    @property
+    def last_zxid(self) -> int:
+        """The zxid of the tree."""
+        if self.changed is not None:
+            return self.changed.zxid
+        return 0 if self.snapshot is None else self.snapshot.zxid
+
+    @property
+    def nodes(self) -> int:
+        """How many znodes the tree has."""
+        if self.changed is not None:
+            return self.changed.nodes
+        return 0 if self.snapshot is None else self.snapshot.nodes
+
+    @property
+    def bytes(self) -> int:
+        """Of the pages."""
+        size = 0 if self.snapshot is None else self.snapshot.bytes
+        return size + (0 if self.changed is None else sum(map(len, self.changed.pages)))
+
+    @property
+    def position(self) -> int:
+        """The revision of the newest entry that may be part of the tree."""
+        if self.changed is not None:
+            return self.changed.position
+        return 0 if self.snapshot is None else self.snapshot.position
 
 
 async def record_of(etcd: Etcd, keys: Keyspace) -> tuple[Look, TreeRecord]:
@@ -79,22 +114,45 @@ async def has_log_behind(etcd: Etcd, keys: Keyspace, snapshot: SnapshotRef | Non
 
 async def sessions(etcd: Etcd, keys: Keyspace, seen: Survey) -> list[Session]:
     """All sessions, by id. Raises NotReadable, EtcdError, BadValue."""
+    if seen.changed is not None:
+        return sorted(seen.changed.sessions)
+    if seen.snapshot is None:
+        return []
     names = [keys.session_page(seen.snapshot.name, number) for number in range(seen.snapshot.session_pages)]
     found = []
     async for value in _values(etcd, names, seen.revision):
         for session_id, timeout_ms, password_hash, _ in decode_sessions(value):
-            derived = password_hash == hash_of(password_of(session_id))
-            found.append(Session(SessionRow(session_id, timeout_ms), derived))
+            found.append(session_of(session_id, timeout_ms, password_hash))
     return sorted(found)
+
+
+def session_of(session_id: int, timeout_ms: int, password_hash: bytes) -> Session:
+    """A session's record as readers have it."""
+    derived = password_hash == hash_of(password_of(session_id))
+    return Session(SessionRow(session_id, timeout_ms), derived)
 
 
 async def pages(
     etcd: Etcd, keys: Keyspace, seen: Survey, numbers: Iterable[int]
 ) -> AsyncIterator[pa.RecordBatch]:
-    """The rows of some pages. Raises NotReadable, EtcdError, BadValue."""
+    """The unchanged nodes of some pages of the snapshot. Raises NotReadable, EtcdError, BadValue."""
+    assert seen.snapshot is not None
     names = [keys.node_page(seen.snapshot.name, number) for number in numbers]
+    left_out = frozenset[str]() if seen.changed is None else seen.changed.paths
+    known = numpy.sort(paths.hashes(pa.array(left_out, pa.string()))[0])
     async for value in _values(etcd, names, seen.revision):
-        yield columns.decode(value)
+        yield _without(columns.decode(value), left_out, known)
+
+
+def _without(batch: pa.RecordBatch, left_out: frozenset[str], known: paths.Hashes) -> pa.RecordBatch:
+    """The rows but those with the paths `left_out`, whose hashes are `known`."""
+    if not left_out:
+        return batch
+    found = numpy.isin(paths.hashes(batch.column("path"))[0], known)
+    column = batch.column("path")
+    for at in numpy.flatnonzero(found).tolist():
+        found[at] = column[at].as_py() in left_out  # equal hashes alone mean nothing
+    return batch.filter(pa.array(~found))
 
 
 async def _values(etcd: Etcd, names: list[bytes], revision: int) -> AsyncIterator[bytes]:

@@ -17,7 +17,7 @@ from pipeline.etcd.options import Connection
 from pipeline.etcd.options import add_arguments as add_etcd_arguments
 from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Session, Survey, sessions
-from pipeline.etcd.settle import settled
+from pipeline.etcd.tree import tree_at
 from pipeline.jobs import census
 from pipeline.jobs.ephemerals import Ending, Kept, kept_of
 from pipeline.jobs.export_follow import add_follow_arguments, follow
@@ -79,7 +79,7 @@ def run(arguments: argparse.Namespace) -> int:
     connection = Connection.from_arguments(arguments)
     found = asyncio.run(_look(connection))
     seen = found.seen
-    say(f"source: {connection.prefix} at position {seen.snapshot.position}, last zxid 0x{seen.last_zxid:x}")
+    say(f"source: {connection.prefix} at position {seen.position}, last zxid 0x{seen.last_zxid:x}")
     if seen.proxies:
         say(f"source: {seen.proxies} zketcd serve it: what clients write from now on is not in the export")
     znodes = table_of(connection, seen)
@@ -161,5 +161,5 @@ def _writer(arguments: argparse.Namespace, kept: Kept, zxid: int) -> Writer:
 async def _look(connection: Connection) -> Prefix:
     keys = connection.keys
     async with reached(connection) as etcd:
-        seen = await settled(etcd, keys)
+        seen = await tree_at(etcd, keys)
         return Prefix(seen, await sessions(etcd, keys, seen))

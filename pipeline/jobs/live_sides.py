@@ -6,7 +6,7 @@ import asyncio
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Survey
-from pipeline.etcd.settle import settled
+from pipeline.etcd.tree import tree_at
 from pipeline.jobs.side import Side
 from pipeline.live.address import servers_of
 from pipeline.live.node_count import node_count
@@ -20,19 +20,19 @@ from schema.paths import ROOT
 def in_etcd(name: str, arguments: argparse.Namespace) -> Side:
     """A tree of zketcd. Raises Failure, ValueError, EtcdError."""
     connection = Connection.from_url(name, arguments)
-    # Every pass over the table reads the same snapshot.
-    seen = asyncio.run(_settled(connection))
+    # Every pass over the table reads the same position.
+    seen = asyncio.run(_seen(connection))
     return Side(name, table_of(connection, seen), False, None, None)
 
 
 def table_of(connection: Connection, seen: Survey) -> Table:
-    """The znodes of a snapshot in etcd."""
-    return Table(ZketcdReader(connection, seen=seen), seen.snapshot.nodes, seen.snapshot.bytes)
+    """The znodes of a tree in etcd."""
+    return Table(ZketcdReader(connection, seen), seen.nodes, seen.bytes)
 
 
-async def _settled(connection: Connection) -> Survey:
+async def _seen(connection: Connection) -> Survey:
     async with reached(connection) as etcd:
-        return await settled(etcd, connection.keys)
+        return await tree_at(etcd, connection.keys)
 
 
 def on_the_wire(name: str, arguments: argparse.Namespace) -> Side:

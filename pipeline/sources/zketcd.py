@@ -1,8 +1,8 @@
 """Spark's data source "zketcd": an etcd prefix as tables, and the guarded load of one.
 
 Reading: option `table` is `znodes` (default), `sessions`, or `traffic`: the log, also as a stream
-(zketcd_log.py). Of znodes and sessions one snapshot is read. If the tree's log has gone on since the newest
-one, a snapshot is written first.
+(zketcd_log.py). A DataFrame of znodes or sessions is the tree at the position of its `load()`, in all scans
+of all actions. Reading writes nothing: a log behind the newest snapshot is replayed in memory.
 Writing: znodes only. mode("overwrite") deletes a tree that is there; `zxid` is the old server's last. The
 tree is served only once all is written.
 Both take the options of pipeline.etcd.options.Connection.
@@ -25,7 +25,7 @@ from pipeline.etcd.options import Connection
 from pipeline.sources.spark import SparkReader, SparkWriter, struct_of
 from pipeline.sources.zketcd_log import TABLE, LogOptions, TrafficReader
 from pipeline.sources.zketcd_stream import TrafficStream
-from pipeline.sources.zketcd_tree import PARTITION, ZketcdReader, ZketcdWriter, begin
+from pipeline.sources.zketcd_tree import PARTITION, ZketcdReader, ZketcdWriter, intend, revision_of, survey
 from pipeline.table import SESSIONS, ZNODES, ZnodeRow
 from pipeline.traffic.table import TRAFFIC
 
@@ -38,6 +38,7 @@ class ZketcdSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         self.options = options
+        self._revision = 0  # of load(); 0 where the user has given the schema
 
     @classmethod
     def name(cls) -> str:
@@ -49,6 +50,9 @@ class ZketcdSource(DataSource):
         table = self.options.get("table", "znodes")
         if table not in _TABLES:
             raise ValueError(f"the option table must be one of {', '.join(_TABLES)}, not {table!r}")
+        if table != TABLE and not self._revision:
+            # Spark keeps this object with the DataFrame, and plans each scan of it with a copy.
+            self._revision = asyncio.run(revision_of(Connection.from_options(self.options)))
         return struct_of(_TABLES[table])
 
     def reader(self, schema: StructType) -> DataSourceReader:
@@ -59,14 +63,17 @@ class ZketcdSource(DataSource):
         if not size:
             raise ValueError("the option partition-size must be above 0")
         table = self.options.get("table", "znodes")
-        return SparkReader(ZketcdReader(Connection.from_options(self.options), table, size))
+        connection = Connection.from_options(self.options)
+        # Here and not in partitions(): what that finds does not get to the workers.
+        seen = asyncio.run(survey(connection, self._revision))
+        return SparkReader(ZketcdReader(connection, seen, table, size))
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Follows the log."""
         return TrafficStream(self.options)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceArrowWriter:
-        """Begin a load."""
+        """Plan a load, which the first task begins. Raises ValueError, LoadRefused, EtcdError."""
         missing = set(ZnodeRow._fields) - set(schema.fieldNames())
         if missing:
             raise ValueError(f"no table of znodes: the columns {', '.join(sorted(missing))} are missing")
@@ -77,8 +84,8 @@ class ZketcdSource(DataSource):
         )
         zxid = _zxid(self.options)
         load.first_zxid(zxid)  # refuses where there is none, before anything is deleted
-        begun = asyncio.run(begin(connection, overwrite=overwrite))
-        return SparkWriter(ZketcdWriter(connection, limits, begun, zxid))
+        intent = asyncio.run(intend(connection, overwrite=overwrite))
+        return SparkWriter(ZketcdWriter(connection, limits, intent, zxid))
 
 
 def _number(options: MutableMapping[str, str], name: str, default: int) -> int:

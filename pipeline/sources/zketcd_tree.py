@@ -2,105 +2,124 @@
 
 import asyncio
 from collections.abc import AsyncIterator, Iterator, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import pyarrow as pa
 
-from pipeline.etcd import load
+from pipeline.etcd import columns, load
 from pipeline.etcd import read as reading
 from pipeline.etcd.limits import Limits
-from pipeline.etcd.load import Load
+from pipeline.etcd.load import Intent, Load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.publish import publish
 from pipeline.etcd.read import Survey
-from pipeline.etcd.settle import settled
+from pipeline.etcd.requests import TIMEOUT, insist
+from pipeline.etcd.tree import tree_at
 from pipeline.etcd.writer import Part, write
 from pipeline.sources.batches import of_rows
 from pipeline.table import SESSIONS
+from proxy.etcd.model import Get
 
 PARTITION = 50_000  # znodes: enough to be worth a task
 
 
 class Pages(NamedTuple):
-    """What one task reads."""
+    """Pages of the snapshot that one task reads."""
 
-    seen: Survey
     first: int
     end: int
 
 
 class ZketcdReader:
-    """Reads the tables of a prefix: `znodes` or `sessions`, all of one snapshot."""
+    """Reads the tables of a prefix, `znodes` or `sessions`, as of one revision."""
 
     def __init__(
-        self,
-        connection: Connection,
-        table: str = "znodes",
-        size: int = PARTITION,
-        seen: Survey | None = None,
+        self, connection: Connection, seen: Survey, table: str = "znodes", size: int = PARTITION
     ) -> None:
         self._connection = connection
+        self._seen = seen
         self._table = table
         self._size = size
-        self._seen = seen
 
-    def partitions(self) -> list[Pages]:
-        """Neighbouring pages of about equal numbers of znodes, all of one snapshot."""
-        seen = self._seen or asyncio.run(self._settled())
+    def partitions(self) -> list[Pages | bytes]:
+        """Neighbouring pages of about equal numbers of znodes, and the pages of what has changed since."""
+        seen = self._seen
         if self._table == "sessions":
-            return [Pages(seen, 0, 0)]
-        pages = seen.snapshot.node_pages
-        step = max(1, self._size * pages // max(1, seen.snapshot.nodes))
-        return [Pages(seen, first, min(first + step, pages)) for first in range(0, pages, step)]
+            return [Pages(0, 0)]
+        found: list[Pages | bytes] = [] if seen.changed is None else list(seen.changed.pages)
+        if seen.snapshot is not None:
+            pages = seen.snapshot.node_pages
+            step = max(1, self._size * pages // max(1, seen.snapshot.nodes))
+            found += [Pages(first, min(first + step, pages)) for first in range(0, pages, step)]
+        return found
 
-    async def _settled(self) -> Survey:
-        async with self._connection.client() as etcd:
-            return await settled(etcd, self._connection.keys)
-
-    def read(self, partition: Pages) -> Iterator[pa.RecordBatch]:
+    def read(self, partition: Pages | bytes) -> Iterator[pa.RecordBatch]:
         """The rows of a partition."""
+        if isinstance(partition, bytes):
+            yield columns.decode(partition)
+            return
         with asyncio.Runner() as runner:
             if self._table == "sessions":
-                rows = [session.row for session in runner.run(self._sessions(partition.seen))]
-                yield from of_rows(rows, SESSIONS)
+                yield from of_rows([session.row for session in runner.run(self._sessions())], SESSIONS)
                 return
             pages = self._pages(partition)
             while (page := runner.run(_next(pages))) is not None:
                 yield page
 
-    async def _sessions(self, seen: Survey) -> list[reading.Session]:
+    async def _sessions(self) -> list[reading.Session]:
         async with self._connection.client() as etcd:
-            return await reading.sessions(etcd, self._connection.keys, seen)
+            return await reading.sessions(etcd, self._connection.keys, self._seen)
 
     async def _pages(self, wanted: Pages) -> AsyncIterator[pa.RecordBatch]:
         numbers = range(wanted.first, wanted.end)
         async with self._connection.client() as etcd:
-            async for page in reading.pages(etcd, self._connection.keys, wanted.seen, numbers):
+            async for page in reading.pages(etcd, self._connection.keys, self._seen, numbers):
                 yield page
 
 
-class ZketcdWriter:
-    """Writes znodes under the fence of one load, and publishes them."""
+async def revision_of(connection: Connection) -> int:
+    """etcd's revision now. Raises EtcdError."""
+    async with connection.client() as etcd:
+        return (await insist(lambda: etcd.range(Get(connection.keys.tree, keys_only=True), TIMEOUT))).revision
 
-    def __init__(self, connection: Connection, limits: Limits, begun: Load, zxid: int) -> None:
+
+async def survey(connection: Connection, revision: int = 0) -> Survey:
+    """The tree as of a revision, or of now. Raises NotReadable, EtcdError."""
+    async with connection.client() as etcd:
+        return await tree_at(etcd, connection.keys, revision)
+
+
+class ZketcdWriter:
+    """Writes znodes under the fence of one load, which its first task begins, and publishes them."""
+
+    def __init__(self, connection: Connection, limits: Limits, intent: Intent, zxid: int) -> None:
         self._connection = connection
         self._limits = limits
-        self._begun = begun
+        self._intent = intent
         self._zxid = zxid
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Part:
-        """Write the rows of one partition."""
-        return write_part(self._connection, self._begun, self._limits, batches)
+        """Write the rows of one partition. Raises LoadRefused, EtcdError."""
+        first = next(batches, None)  # rows that cannot be made must not cost the tree that is there
+        rows = chain([] if first is None else [first], batches)
+        return write_part(self._connection, asyncio.run(self._begin()), self._limits, rows)
 
     def commit(self, parts: Sequence[Part]) -> None:
-        """Publish the tree."""
+        """Publish the tree. Raises LoadRefused, EtcdError."""
         asyncio.run(self._publish(parts))
 
-    async def _publish(self, parts: Sequence[Part]) -> None:
+    async def _begin(self) -> Load:
         async with self._connection.client() as etcd:
-            keys = self._connection.keys
-            zxid = load.first_zxid(max([self._zxid, self._begun.zxid, *(part.max_zxid for part in parts)]))
-            await publish(etcd, keys, self._begun, parts, zxid, (), self._limits)
+            return await load.begin(etcd, self._connection.keys, intent=self._intent)
+
+    async def _publish(self, parts: Sequence[Part]) -> None:
+        keys = self._connection.keys
+        begun = await self._begin()
+        async with self._connection.client() as etcd:
+            await load.clear(etcd, keys, begun)  # the task that began may have died before it had cleared all
+            zxid = load.first_zxid(max([self._zxid, begun.zxid, *(part.max_zxid for part in parts)]))
+            await publish(etcd, keys, begun, parts, zxid, (), self._limits)
 
     def abort(self) -> None:
         """Leave the target as it is: unserved, and free for another load."""
@@ -118,10 +137,10 @@ def write_part(
     return asyncio.run(all_rows())
 
 
-async def begin(connection: Connection, *, overwrite: bool) -> Load:
-    """Take the prefix for a load. Raises LoadRefused, EtcdError."""
+async def intend(connection: Connection, *, overwrite: bool) -> Intent:
+    """Plan a load of the prefix. Raises LoadRefused, EtcdError."""
     async with connection.client() as etcd:
-        return await load.begin(etcd, connection.keys, overwrite=overwrite)
+        return await load.intend(etcd, connection.keys, overwrite=overwrite)
 
 
 async def _next(pages: AsyncIterator[pa.RecordBatch]) -> pa.RecordBatch | None:

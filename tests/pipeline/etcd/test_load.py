@@ -6,7 +6,20 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from pipeline.etcd.limits import Limits
-from pipeline.etcd.load import Load, begin, close_gaps, finish, first_zxid, look, put, seal, take_numbers
+from pipeline.etcd.load import (
+    Load,
+    begin,
+    clear,
+    close_gaps,
+    finish,
+    first_zxid,
+    guarded,
+    intend,
+    look,
+    put,
+    seal,
+    take_numbers,
+)
 from pipeline.etcd.publish import publish
 from pipeline.etcd.requests import LoadRefused
 from proxy.etcd.model import Get, Put, Txn
@@ -246,3 +259,22 @@ async def test_the_target_tells_what_it_holds(etcd: FakeEtcdClient) -> None:
     found = await look(etcd, KEYS)
     assert (found.is_empty, found.nodes, found.proxies) == (False, 8, 0)
     assert (await etcd.range(Get(KEYS.tree), 1)).kvs[0].mod_revision == found.record_mod
+
+
+async def test_tasks_begin_a_load_together() -> None:
+    """The first takes the prefix; the rest join, until the load is sealed; nobody does after another load."""
+    etcd = FakeEtcdClient(FakeEtcd())
+    intent = await intend(etcd, KEYS)
+    assert not etcd.store.snapshot()
+    late = await intend(etcd, KEYS)
+    first = await begin(etcd, KEYS, intent=intent)
+    assert await begin(etcd, KEYS, intent=intent) == first
+    await guarded(etcd, KEYS, first, [Put(page(first, 0), b"x"), Put(KEYS.log + b"left", b"x")])
+    await clear(etcd, KEYS, first)
+    assert set(keys_in(etcd)) == {KEYS.tree, page(first, 0)}
+    await seal(etcd, KEYS, first)
+    for closed in (intent, late):
+        with pytest.raises(LoadRefused, match="another load has taken"):
+            await begin(etcd, KEYS, intent=closed)
+    with pytest.raises(LoadRefused):
+        await guarded(etcd, KEYS, first, [Put(page(first, 0), b"y")])

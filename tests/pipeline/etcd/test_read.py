@@ -26,7 +26,7 @@ def etcd() -> FakeEtcdClient:
 async def loaded(etcd: FakeEtcdClient) -> Survey:
     record = await load_tree(etcd, KEYS, ROWS, [SessionRow(7, 4000)])
     assert record.current is not None
-    return Survey(etcd.store.revision, record.current, 0)
+    return Survey(etcd.store.revision, record.current, 0, None)
 
 
 async def append(etcd: FakeEtcdClient, number: int) -> None:
@@ -35,6 +35,7 @@ async def append(etcd: FakeEtcdClient, number: int) -> None:
 
 async def test_pages_hold_each_znode_once(etcd: FakeEtcdClient) -> None:
     seen = await loaded(etcd)
+    assert seen.snapshot is not None
     numbers = range(seen.snapshot.node_pages)
     assert rows([batch async for batch in read.pages(etcd, KEYS, seen, numbers)]) == sorted(ROWS)
     assert seen.last_zxid == 99
@@ -44,6 +45,7 @@ async def test_a_snapshot_is_read_as_of_its_revision_and_after_compaction_as_it_
     etcd: FakeEtcdClient,
 ) -> None:
     seen = await loaded(etcd)
+    assert seen.snapshot is not None
     key = KEYS.node_page(seen.snapshot.name, 0)
     await etcd.txn(Txn((), (Delete(key),)), 1)
     assert rows([batch async for batch in read.pages(etcd, KEYS, seen, [0])]) == sorted(ROWS)
@@ -78,6 +80,7 @@ async def test_a_log_behind_the_snapshot_is_seen(etcd: FakeEtcdClient) -> None:
     assert not await has_log_behind(etcd, KEYS, seen.snapshot)
     await append(etcd, 1)
     assert await has_log_behind(etcd, KEYS, seen.snapshot)
+    assert seen.snapshot is not None
     gone: SnapshotRef = seen.snapshot._replace(name="gone")
     assert await has_log_behind(etcd, KEYS, gone)
 

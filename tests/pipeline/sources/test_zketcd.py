@@ -3,10 +3,13 @@
 import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from lab.servers import EtcdServer
+from pipeline.etcd.options import Connection
 from pipeline.sources.spark import struct_of
 from pipeline.table import ZNODES, AclRow, ZnodeRow
+from tests.pipeline.sources.proxies import World
 
 ROWS = [
     ZnodeRow("/", b"", None, 0, 0, 9, 0, 0, 0, 2, 0, 0),
@@ -47,6 +50,32 @@ def test_what_is_written_is_read(spark: SparkSession, target: dict[str, str]) ->
     with pytest.raises(PySparkException, match="a tree, of 307 znodes at its last snapshot"):
         frame.write.format("zketcd").options(**target).mode("append").save()
     frame.write.format("zketcd").options(**target).mode("overwrite").save()
+    assert read(spark, target) == sorted(ROWS)
+
+
+def test_a_frame_is_the_tree_at_one_position(spark: SparkSession, target: dict[str, str]) -> None:
+    """In every scan of every action; and reading writes nothing."""
+    world = World(Connection.from_options(target))
+    world.create("/one")
+    frame = spark.read.format("zketcd").options(**target).load()
+    world.create("/two")
+    other = frame.alias("other")
+    both = frame.alias("one").join(other, F.col("one.path") == F.col("other.path"), "full").collect()
+    assert {row[0] for row in both} == {"/", "/one", "/zookeeper", "/zookeeper/config", "/zookeeper/quota"}
+    later = spark.read.format("zketcd").options(**target).load()
+    world.snapshot()
+    assert frame.filter("path = '/two'").count() == 0
+    assert later.filter("path = '/two'").count() == 1
+    assert later.count() == frame.count() + 1
+
+
+def test_planning_writes_nothing(spark: SparkSession, target: dict[str, str]) -> None:
+    """The tree stays until the first task of an overwrite has something to write."""
+    frame = spark.createDataFrame(ROWS, struct_of(ZNODES))
+    frame.write.format("zketcd").options(**target).mode("append").save()
+    wrong = frame.withColumn("path", F.expr("cast(raise_error('this row is wrong') as string)"))
+    with pytest.raises(PySparkException, match="this row is wrong"):
+        wrong.write.format("zketcd").options(**target).mode("overwrite").save()
     assert read(spark, target) == sorted(ROWS)
 
 

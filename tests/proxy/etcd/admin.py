@@ -34,24 +34,26 @@ def disarm(endpoint: str) -> None:
         post(endpoint, "maintenance/alarm", {**alarm, "action": "DEACTIVATE"})
 
 
-def enable_authentication(endpoint: str, user: str, password: str, key: bytes, range_end: bytes) -> str:
-    """Switch authentication on, with root:root and a user that may use one range. Returns root's token."""
+def enable_authentication(
+    endpoint: str, user: str, password: str, key: bytes, range_end: bytes, *, write: bool = True
+) -> str:
+    """Switch authentication on, with root:root and a user of one range. Returns root's token."""
     for name, secret in (("root", "root"), (user, password)):
         post(endpoint, "auth/user/add", {"name": name, "password": secret})
     post(endpoint, "auth/role/add", {"name": "root"})
     post(endpoint, "auth/user/grant", {"user": "root", "role": "root"})
     post(endpoint, "auth/role/add", {"name": "tenant"})
-    grant(endpoint, key, range_end)
+    grant(endpoint, key, range_end, write=write)
     post(endpoint, "auth/user/grant", {"user": user, "role": "tenant"})
     post(endpoint, "auth/enable", {})
     token: str = post(endpoint, "auth/authenticate", {"name": "root", "password": "root"})["token"]
     return token
 
 
-def grant(endpoint: str, key: bytes, range_end: bytes, token: str = "") -> None:
+def grant(endpoint: str, key: bytes, range_end: bytes, token: str = "", *, write: bool = True) -> None:
     """Let the tenant's role use one more range."""
     permission = {
-        "permType": "READWRITE",
+        "permType": "READWRITE" if write else "READ",
         "key": base64.b64encode(key).decode(),
         "range_end": base64.b64encode(range_end).decode(),
     }

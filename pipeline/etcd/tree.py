@@ -1,0 +1,84 @@
+"""The tree under a prefix as of one revision of etcd, read without writing anything.
+
+If the log has gone on since the newest snapshot, it is replayed in memory with the proxies' own state
+machine. A reader then takes from the snapshot all nodes but those that the log has changed.
+"""
+
+import contextlib
+import gc
+from collections.abc import Iterator
+
+from pipeline.etcd.read import Changed, NotReadable, Survey, has_log_behind, record_of, session_of
+from proxy.etcd.interface import Etcd
+from proxy.log.record import TreeNotServable
+from proxy.log.replay import Execute, Place
+from proxy.log.start import Loaded, NotInLog, Wanted, load
+from proxy.state.machine import Machine
+from schema.entry import Entry, Request
+from schema.keys import Keyspace
+from schema.pages import split_nodes
+
+_TIMEOUT = 60.0  # seconds for an etcd that does not answer
+
+
+async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0) -> Survey:
+    """The tree as of `revision`, or as of now. Raises NotReadable, EtcdError."""
+    found, record = await record_of(etcd, keys)
+    revision = revision or found.revision
+    current = record.current
+    proxies = len(found.proxies)
+    is_new = current is not None and current.position <= revision
+    if is_new and not await has_log_behind(etcd, keys, current):
+        return Survey(found.revision, current, proxies, None)
+    changed: set[str] = set()
+
+    def again() -> Execute:
+        changed.clear()
+        return _Watch(changed).execute
+
+    try:
+        with _uncollected():
+            wanted = Wanted(upto=revision)
+            loaded = await load(etcd, keys, make=False, wanted=wanted, patience=_TIMEOUT, executes=again)
+    except NotInLog as error:
+        raise NotReadable(
+            f"{error}: two newer snapshots were made since revision {revision}. Read the tree again"
+        ) from error
+    except TreeNotServable as error:
+        raise NotReadable(str(error)) from error
+    return Survey(loaded.caught.revision, loaded.base, proxies, _changed(loaded, changed, revision))
+
+
+class _Watch:
+    """Executes requests, and notes which nodes they touch."""
+
+    def __init__(self, touched: set[str]) -> None:
+        self._touched = touched
+
+    def execute(self, machine: Machine, _entry: Entry, request: Request, _place: Place) -> None:
+        """Apply the request to the machine. Raises UnknownLevel."""
+        machine.digest.settle(machine.tree.nodes)
+        machine.execute(request)
+        self._touched |= machine.digest.touched
+
+
+def _changed(loaded: Loaded, touched: set[str], position: int) -> Changed:
+    machine = loaded.machine
+    nodes = machine.tree.nodes
+    paths = touched if loaded.base is not None else nodes.keys()
+    pages = split_nodes([(path, nodes[path]) for path in sorted(paths) if path in nodes])
+    sessions = (
+        session_of(session.id, session.timeout_ms, session.password_hash)
+        for session in machine.sessions.values()
+    )
+    return Changed(position, frozenset(paths), tuple(pages), tuple(sessions), machine.zxid, len(nodes))
+
+
+@contextlib.contextmanager
+def _uncollected() -> Iterator[None]:
+    """Without garbage collection, which would look through the loaded tree again and again."""
+    gc.disable()
+    try:
+        yield
+    finally:
+        gc.enable()
