@@ -63,6 +63,15 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         log.info("%s: without a meaning here: %s", config.zoo_cfg, ", ".join(config.zoo_cfg_ignored))
     if config.zoo_cfg_unknown:
         log.warning("%s: unknown settings, ignored: %s", config.zoo_cfg, ", ".join(config.zoo_cfg_unknown))
+    for option in config.secrets_on_command_line:
+        log.warning(
+            "every user of this host can read %s on the command line (ps): set ZKETCD_%s in the environment,"
+            " or put it into the file of --config",
+            option,
+            option.removeprefix("--").replace("-", "_").upper(),
+        )
+    if config.unknown_variables:
+        log.warning("unknown environment variables, ignored: %s", ", ".join(config.unknown_variables))
     try:
         prepared = _prepare(config)
     except (OSError, ValueError, Missing) as error:

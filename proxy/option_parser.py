@@ -1,14 +1,22 @@
-"""The parser of programs whose options can also stand in the environment and in a TOML file."""
+"""The parser of programs whose options can also stand in the environment and in a TOML file.
+
+Errors name the option, and the variable or the line of the file that it comes from, but no secret.
+"""
 
 import argparse
+import re
+from io import StringIO
 from typing import Any
 
 import configargparse
 
+from proxy.option_table import IS_SECRET
 from proxy.support.usage import Parser
 
 TABLE = "zketcd"
 """The table of the file that has the options."""
+VARIABLES = "ZKETCD_"
+"""What the names of environment variables begin with."""
 
 
 class OptionParser(Parser, configargparse.ArgumentParser):  # type: ignore[misc]  # it has no types
@@ -17,11 +25,55 @@ class OptionParser(Parser, configargparse.ArgumentParser):  # type: ignore[misc]
     def __init__(self, **options: Any) -> None:
         """`options` are those of configargparse.ArgumentParser."""
         ours: dict[str, Any] = {
-            "auto_env_var_prefix": "ZKETCD_",
+            "auto_env_var_prefix": VARIABLES,
             "config_file_parser_class": _TomlFile,
             "allow_abbrev": False,
         }
         super().__init__(**ours | options)
+
+    def secrets_on_command_line(self) -> list[str]:
+        """The options with secrets that the command line has, after parsing."""
+        _, words = self._source_to_settings.get("command_line", {}).get("", (None, []))
+        given = {word.partition("=")[0] for word in words}
+        return [
+            action.option_strings[0]
+            for action in self._actions
+            if getattr(action, IS_SECRET, False) and not given.isdisjoint(action.option_strings)
+        ]
+
+    def place_of_unknown(self, name: str) -> str:
+        """Where an unknown option is, if not on the command line."""
+        return self._config_file_parser.place(name.removeprefix("--")) or ""
+
+    def convert_item_to_command_line_arg(self, action: Any, key: str, value: Any) -> list[str]:
+        """As configargparse's, but a list where one value is expected is not shown."""
+        if isinstance(value, list) and action is not None and not isinstance(action, argparse._AppendAction):
+            place = self._config_file_parser.place(key)
+            self.error(f"argument {action.option_strings[0]}: one value is expected, not a list{place}")
+        found: list[str] = super().convert_item_to_command_line_arg(action, key, value)
+        return found
+
+    def _get_value(self, action: Any, text: str) -> Any:
+        try:
+            return super()._get_value(action, text)
+        except argparse.ArgumentError as error:
+            raise argparse.ArgumentError(action, f"{error.message}{self._place(action)}") from error
+
+    def _check_value(self, action: Any, value: Any) -> None:
+        try:
+            super()._check_value(action, value)
+        except argparse.ArgumentError as error:
+            raise argparse.ArgumentError(action, f"{error.message}{self._place(action)}") from error
+
+    def _place(self, action: Any) -> str:
+        """Where an option's value is from, if not from the command line."""
+        for source, settings in self._source_to_settings.items():
+            for key, (found, _) in settings.items():
+                if found is action and source == "environment_variables":
+                    return f" ({key})"
+                if found is action and source.startswith("config_file"):
+                    return str(self._config_file_parser.place(key))
+        return ""
 
 
 class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
@@ -34,13 +86,30 @@ class HelpFormatter(argparse.ArgumentDefaultsHelpFormatter):
 
 
 class _TomlFile(configargparse.TomlConfigParser):  # type: ignore[misc]  # it has no types
-    """Names the file that is wrong."""
+    """Knows on which line of the file a key is, and names the file that is wrong."""
 
     def __init__(self) -> None:
         super().__init__([TABLE])
+        self._name = self._text = ""
 
     def parse(self, stream: Any) -> Any:
+        self._name = stream.name
         try:
-            return super().parse(stream)
+            self._text = stream.read()
+            return super().parse(StringIO(self._text))
+        except UnicodeDecodeError as error:
+            message = f"{self._name}: Couldn't parse TOML file: {error}"
+            raise configargparse.ConfigFileParserException(message) from error
         except configargparse.ConfigFileParserException as error:
-            raise configargparse.ConfigFileParserException(f"{stream.name}: {error}") from error
+            raise configargparse.ConfigFileParserException(f"{self._name}: {error}") from error
+
+    def place(self, key: str) -> str:
+        """The file and the line of a key; "" if the file does not have it."""
+        line = line_of(self._text, key)
+        return f" ({self._name}, line {line})" if line else ""
+
+
+def line_of(text: str, key: str) -> int:
+    """The number of the last line that sets a key, of TOML or of a file of properties; 0 for none."""
+    pattern = re.compile(rf"""\s*(?:\[{TABLE}\.)?["']?{re.escape(key)}(?:["']?\s*[=:.\s\]]|$)""")
+    return max((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), default=0)

@@ -10,6 +10,8 @@ from typing import Any, NamedTuple
 
 _SWITCH = ("on", "off")
 _KEY = "option"
+IS_SECRET = "is_secret"
+"""The attribute of a parser's action whose values are secrets."""
 
 Convert = Callable[[str], str | None]
 """Gives an option's text for a text of zoo.cfg; None for the option's default."""
@@ -49,7 +51,7 @@ def option(
     """
     settings = {zoo: str} if isinstance(zoo, str) and zoo else zoo or {}
     made = Option(name, final, {"help": help, **arguments}, aliases, settings, secret, secret_file)
-    return field(metadata={_KEY: made})
+    return field(metadata={_KEY: made}, repr=not secret)
 
 
 def switch(
@@ -78,7 +80,8 @@ def options_of(table: type) -> Iterator[Option]:
 def add_options(add: Callable[..., Any], table: type) -> None:
     """Add the options of a dataclass to a parser; `add` is its `add_argument`."""
     for each in options_of(table):
-        add(each.name, *each.aliases, **{"default": "", **each.arguments})
+        action = add(each.name, *each.aliases, **{"default": "", **each.arguments})
+        setattr(action, IS_SECRET, each.secret)
 
 
 def values_of(table: type, given: Any) -> dict[str, Any]:

@@ -37,6 +37,8 @@ def endpoints(text: str) -> tuple[str, ...]:
     """Client URLs of etcd, separated by commas; none for `embedded`."""
     if text == EMBEDDED:
         return ()
+    if "@" in text:
+        raise ArgumentTypeError("give --etcd-user and --etcd-password, not a user and password in a URL")
     endpoints = tuple(endpoint.strip() for endpoint in text.split(","))
     for endpoint in endpoints:
         found = re.fullmatch(r"(?:https?://)?(?:[^/\s:]+|\[[0-9a-fA-F:]+\])(?::(\d+))?", endpoint.rstrip("/"))
@@ -87,7 +89,7 @@ def file(text: str) -> str:
 def digest(text: str) -> str:
     """USER:HASH as ZooKeeper's superDigest; "" for none."""
     if text and not re.fullmatch(r"[^:]*:[A-Za-z0-9+/]{27}=", text):
-        raise ArgumentTypeError(f"{text!r} is not USER:HASH, with the base64 of a SHA-1")
+        raise ArgumentTypeError("it is not NAME:HASH, with the base64 of the SHA-1 of NAME:PASSWORD")
     return text
 
 

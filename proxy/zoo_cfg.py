@@ -10,10 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from proxy.option_parser import OptionParser
+from proxy.option_parser import OptionParser, line_of
 from proxy.option_table import Option
 from proxy.sasl.options import SOURCES, is_source_given
-from proxy.zoo_cfg_keys import Combined, Refuse, meaning
+from proxy.support.usage import nearest
+from proxy.zoo_cfg_keys import KEYS, Combined, Refuse, meaning
 
 # Java's wildcard address.
 _ANY = "0.0.0.0"
@@ -26,16 +27,31 @@ class Found(NamedTuple):
     options: Mapping[str, str]  # texts of options, by their names in the namespace
     origin: Mapping[str, str]  # the setting behind each option
     ignored: tuple[str, ...]  # settings without a meaning here
-    unknown: tuple[str, ...]  # settings that ZooKeeper 3.9 does not have
+    unknown: tuple[str, ...]  # settings that ZooKeeper 3.9 does not have, each with a similar one that it has
 
 
 NOTHING = Found({}, {}, (), ())
 
 
 def take(parser: OptionParser, given: Any, table: Iterable[Option]) -> Found:
-    """Make the settings of the file that `given` names the parser's defaults. Raises OSError, ValueError."""
+    """Make the settings of the file that `given` names the parser's defaults.
+
+    Raises OSError, and ValueError with the file and the line.
+    """
     # Java reads such files as Latin-1 (java.util.Properties.load).
     text = Path(given.zoo_cfg).read_text(encoding="latin-1")
+    try:
+        found = _checked(text, parser, given, table)
+    except ValueError as error:
+        # The message begins with the setting.
+        line = line_of(text, re.split("[:= ]", str(error), maxsplit=1)[0])
+        raise ValueError(f"{given.zoo_cfg}{f', line {line}' if line else ''}: {error}") from error
+    parser.set_defaults(**found.options)
+    return found
+
+
+def _checked(text: str, parser: OptionParser, given: Any, table: Iterable[Option]) -> Found:
+    """What the file says, with texts that its options accept. Raises ValueError."""
     actions: dict[str, Any] = {action.dest: action for action in parser._actions}
 
     def is_given(option: str) -> bool:
@@ -55,7 +71,6 @@ def take(parser: OptionParser, given: Any, table: Iterable[Option]) -> Found:
             raise ValueError(f"{key}: {error}") from error
         if action.choices is not None and meant not in action.choices:
             raise ValueError(f"{key}: {value!r} is none of {', '.join(action.choices)}")
-    parser.set_defaults(**found.options)
     return found
 
 
@@ -84,14 +99,14 @@ def read(text: str, table: Iterable[Option], is_given: Callable[[str], bool]) ->
                 origin[option] = key
             continue
         match meaning(key):
-            case Refuse(reason, unless):
+            case Refuse(reason, unless, secret):
                 why = reason(value)
                 if why and not (unless and is_given(unless)):
-                    raise ValueError(f"{key}={value}: {why}")
+                    raise ValueError(f"{key}: {why}" if secret else f"{key}={value}: {why}")
             case Combined():
                 pass
             case None:
-                unknown.append(key)
+                unknown.append(f"{key}{nearest(key, {*KEYS, *same})}")
             case _:
                 ignored.append(key)
     combined = (_addresses(settings, is_given), _stores(settings, is_given), _identities(settings, is_given))

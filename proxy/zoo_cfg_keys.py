@@ -18,6 +18,7 @@ class Refuse(NamedTuple):
 
     reason: Callable[[str], str]
     unless: str = ""  # an option that takes the setting's place
+    secret: bool = False  # the value is a password
 
 
 class Combined(NamedTuple):
@@ -97,7 +98,7 @@ KEYS: Mapping[str, Refuse | Combined | Nothing] = {
         _always("zketcd has no such entry of ACLs: clients would get NOAUTH where they had access")
     ),
     "SASLAuthenticationProvider.superPassword": Refuse(
-        _always("give the user super this password where the users are, and remove the setting")
+        _always("give the user super this password where the users are, and remove the setting"), secret=True
     ),
     "skipACL": Refuse(_if_true("zketcd always checks ACLs: clients would get NOAUTH where they had access")),
     # The audit log.

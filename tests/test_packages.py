@@ -200,7 +200,7 @@ def _refuses_what_is_wrong(root: CleanRoot) -> None:
             0o640,
             "server.key' is not a readable file",
         ),
-        (f'{right}lisden = "127.0.0.1:2181"\n', 0o640, "unrecognized arguments: --lisden="),
+        (f'{right}lisden = "127.0.0.1:2181"\n', 0o640, "unrecognized arguments: --lisden ("),
     ):
         conffile.write_text(text)
         conffile.chmod(mode)

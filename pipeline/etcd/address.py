@@ -22,6 +22,8 @@ def is_url(name: str) -> bool:
 
 def taken_apart(url: str) -> tuple[str, str]:
     """(client URLs of etcd, separated by commas, and the prefix) of such a name. Raises ValueError."""
+    if "@" in re.split("[/?]", url.partition("://")[2], maxsplit=1)[0]:
+        raise ValueError("give --etcd-user and --etcd-password, not a user and password in a URL")
     found = _URL.fullmatch(url)
     if found is None:
         scheme = url.partition("://")[0]

@@ -1,9 +1,16 @@
-"""Wrong usage is reported in one line; --help shows what a command line should be."""
+"""Wrong usage is reported in one line; --help shows what a command line should be.
+
+A word that the parser does not know may be a password: of an option whose name is misspelt. So errors name
+options, and never show unknown words or the values of unknown options.
+"""
 
 import argparse
 import os
+import re
+from collections.abc import Collection, Sequence
+from difflib import get_close_matches
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 
 class Parser(argparse.ArgumentParser):
@@ -12,6 +19,38 @@ class Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
         """Print the error as one line on standard error; exit with 2."""
         self.exit(2, f"{self.prog}: error: {' '.join(message.split())} (see --help)\n")
+
+    def parse_args(self, args: Sequence[str] | None = None, namespace: Any = None) -> Any:  # type: ignore[override]
+        """The options. Unknown ones are an error."""
+        found, unknown = self.parse_known_args(args, namespace)
+        if unknown:
+            self.error(f"unrecognized arguments: {self._described(unknown)}")
+        return found
+
+    def _described(self, unknown: Sequence[str]) -> str:
+        """Unknown arguments without their values."""
+        names = [match.group() for word in unknown if (match := _OPTION.match(word))]
+        described = [
+            f"{name}{self.place_of_unknown(name)}{nearest(name, self._option_string_actions)}"
+            for name in names
+        ]
+        if not names:
+            count = len(unknown)
+            described.append(f"{count} word{'s' * (count > 1)} too many")
+        return ", ".join(described)
+
+    def place_of_unknown(self, name: str) -> str:
+        """Where an unknown option is, if not on the command line."""
+        return ""
+
+
+_OPTION = re.compile(r"--[A-Za-z][A-Za-z0-9_-]*")
+
+
+def nearest(name: str, known: Collection[str]) -> str:
+    """A question to append to an error about an unknown name; "" if no known name is similar."""
+    found = get_close_matches(name, known, 1, 0.75)
+    return f" (did you mean {found[0]}?)" if found else ""
 
 
 def output_file(value: str) -> Path:

@@ -112,3 +112,24 @@ def test_traces_with_a_variable_that_cannot_be(
     (line,) = capsys.readouterr().err.splitlines()
     assert line.startswith("zketcd: ")
     assert "OTEL_" in line
+
+
+def test_secrets_on_the_command_line_and_what_is_ignored_are_warnings(
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+    caplog: pytest.LogCaptureFixture,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    zoo = tmp_path / "zoo.cfg"
+    zoo.write_text("tickTim=1\nfrob=2\n")
+    monkeypatch.setenv("ZKETCD_TEST_KILLS", "1")
+    digest = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
+    ends_the_start = ["--audit-log", str(tmp_path / "none" / "audit.log")]
+    assert main([*ends_the_start, "--zoo-cfg", str(zoo), "--super-digest", digest]) == 2
+    assert [record.getMessage() for record in caplog.records] == [
+        f"{zoo}: unknown settings, ignored: tickTim (did you mean tickTime?), frob",
+        "every user of this host can read --super-digest on the command line (ps): set ZKETCD_SUPER_DIGEST in"
+        " the environment, or put it into the file of --config",
+        "unknown environment variables, ignored: ZKETCD_TEST_KILLS",
+    ]
+    capsys.readouterr()

@@ -29,3 +29,12 @@ def test_a_prefix_may_begin_with_a_slash_or_not(url: str, endpoints: str, prefix
 def test_a_name_without_hosts_or_prefix(url: str) -> None:
     with pytest.raises(ValueError, match=r"is not etcd://HOST:PORT/PREFIX, nor etcd://HOST:PORT\?prefix="):
         taken_apart(url)
+
+
+@pytest.mark.parametrize(
+    "url", ["etcd://root:hunter2@a:1/zketcd", "etcds://root:hunter2@a", "etcd://b,r:hunter2@a:1?prefix=a"]
+)
+def test_a_password_in_a_name_is_refused_and_not_shown(url: str) -> None:
+    with pytest.raises(ValueError, match="--etcd-password, not a user and password in a URL") as refused:
+        taken_apart(url)
+    assert "hunter2" not in str(refused.value)
