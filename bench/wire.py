@@ -5,7 +5,8 @@ Requests are whole packets with their length prefix. Written from ZooKeeper's ju
 """
 
 from struct import Struct
-from typing import NamedTuple
+
+from lab.client.requests import Stat
 
 CREATE = 1
 DELETE = 2
@@ -36,22 +37,6 @@ MULTI_END = MULTI_HEADER.pack(-1, True, -1)
 
 # One entry, world:anyone with all permissions, as kazoo and ClickHouse send it.
 OPEN_ACL = INT.pack(1) + INT.pack(31) + INT.pack(5) + b"world" + INT.pack(6) + b"anyone"
-
-
-class Stat(NamedTuple):
-    """ZooKeeper's Stat record, in wire order."""
-
-    czxid: int
-    mzxid: int
-    ctime: int
-    mtime: int
-    version: int
-    cversion: int
-    aversion: int
-    ephemeral_owner: int
-    data_length: int
-    num_children: int
-    pzxid: int
 
 
 def text(value: bytes) -> bytes:

@@ -17,6 +17,7 @@ from bench.errors import EffectsDiffer
 from bench.load import Admin
 from bench.streams import RepeatedStream, Stream, UniqueStream
 from bench.wire import packet, read_body, text
+from lab.client.requests import Stat
 
 DATA = b"=" * SIZE
 """What prepared nodes hold; in a request of `numbered` it stands for data that differ each time."""
@@ -121,7 +122,7 @@ def expect(what: str, found: int, promised: int) -> None:
         raise EffectsDiffer(f"{what}: {found}, but the counted replies promise {promised}")
 
 
-def stat(admin: Asker, path: bytes) -> wire.Stat:
+def stat(admin: Asker, path: bytes) -> Stat:
     """The Stat of a node that exists."""
     return wire.decode_stat(admin.call(wire.EXISTS, read_body(path)))
 

@@ -3,9 +3,9 @@
 import asyncio
 import time
 
-from examples.client import ConnectionLost, Session
 from examples.invariants import Violation
 from examples.world import World
+from lab.client.session import ConnectionLost, Session
 
 
 class Observer:

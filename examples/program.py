@@ -19,12 +19,12 @@ import uvloop
 from bench.environment import machine
 from bench.scenarios import Cell, Table, markdown
 from bench.summary import medians, percentiles
-from examples.client import Address, ConnectionLost, ZooKeeperError, connected
 from examples.invariants import Violation
-from examples.meter import Latencies, Meter
-from examples.requests import create
 from examples.servers import Server, started
 from examples.tree import delete_tree, make_parents
+from lab.client.meter import Latencies, Meter
+from lab.client.requests import create
+from lab.client.session import Address, ConnectionLost, ZooKeeperError, connected
 from lab.servers import BinaryMissing, StartFailed
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file

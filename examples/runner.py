@@ -11,12 +11,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Itera
 from contextlib import asynccontextmanager, contextmanager
 from typing import Any, NamedTuple
 
-from examples.client import ConnectionLost, ZooKeeperError
 from examples.invariants import Violation, leading
 from examples.member import Member
 from examples.observer import Observer
 from examples.program import count, seconds
 from examples.world import Connecting
+from lab.client.session import ConnectionLost, ZooKeeperError
 
 Task = Callable[[], Coroutine[Any, Any, None]]
 """Something to do. What a host does as long as it lives ends only by an error."""

@@ -5,7 +5,7 @@ from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
 from bench.servers import ETCD_OPTIONS
-from examples.client import Address
+from lab.client.session import Address
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 
 

@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, TypeVar
 
-from examples.client import Session, Watch
-from examples.meter import Latencies
-from examples.requests import Request
+from lab.client.meter import Latencies
+from lab.client.requests import Request
+from lab.client.session import Session, Watch
 
 T = TypeVar("T")
 

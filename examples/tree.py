@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
-from examples.client import MultiFailed, Session
-from examples.requests import Request, children, create, delete, get, maybe, multi
+from lab.client.requests import Request, children, create, delete, get, maybe, multi
+from lab.client.session import MultiFailed, Session
 
 BATCH = 100
 """How many operations a multi of ClickHouse has at most: its MULTI_BATCH_SIZE."""

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from examples.client import OPERATION_TIMEOUT_S, SESSION_TIMEOUT_MS, Address, Session, connect
-from examples.meter import Meter
 from examples.steps import Steps
+from lab.client.meter import Meter
+from lab.client.session import OPERATION_TIMEOUT_S, SESSION_TIMEOUT_MS, Address, Session, connect
 
 
 class Connecting(NamedTuple):

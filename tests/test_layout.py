@@ -152,7 +152,7 @@ LONG_FILES: dict[str, str] = {
     "tests/proxy/log/test_log.py": "today",
 }
 LARGE_CLASSES: dict[str, str] = {
-    "examples/client.py Session": "today",
+    "lab/client/session.py Session": "today",
     "examples/database_replicated/replica.py Replica": "today",
     "examples/replicated_merge_tree/replica.py Replica": "today",
     "proof/history/search.py _Search": "today",
@@ -173,7 +173,7 @@ LARGE_CLASSES: dict[str, str] = {
     "proxy/state/machine.py Machine": "today",
     "proxy/state/transaction.py Transaction": "today",
     "schema/keys.py Keyspace": "today",
-    "tests/proxy/frontend/paper.py PaperHost": "today",
+    "lab/fakes/connection.py PaperHost": "today",
     "tests/proxy/frontend/test_order_histories.py World": "today",
 }
 

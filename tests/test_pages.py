@@ -7,9 +7,9 @@ import pytest
 from kazoo.client import KazooClient
 
 from lab.servers import EtcdServer, ZketcdServer, pages, wait_until
+from lab.servers.operator import ctl
+from lab.servers.prepared import NEXT_LEVEL, prepared
 from lab.servers.process import REPOSITORY, find_program
-from tests.faults.prepared import NEXT_LEVEL, prepared
-from tests.faults.tools import ctl
 
 DOCS = REPOSITORY / "docs"
 

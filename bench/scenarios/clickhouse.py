@@ -16,7 +16,7 @@ from bench.errors import EffectsDiffer
 from bench.scenarios import Cell, Table
 from bench.servers import ETCD_OPTIONS
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
-from tests.clients.clickhouse import ClickHouseServer
+from lab.servers.clickhouse import ClickHouseServer
 
 TABLES = 6
 WRITERS = 12

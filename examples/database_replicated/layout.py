@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from codec.constants import CreateMode
-from examples.requests import Request, check, create, delete, set_data
+from lab.client.requests import Request, check, create, delete, set_data
 
 Parts = list[Request[Any]]
 

@@ -12,13 +12,12 @@ from enum import Enum
 from typing import Any, NamedTuple
 
 from codec.constants import CreateMode, ErrorCode
-from examples.client import Address, ConnectionLost, MultiFailed, Session, ZooKeeperError, connect
 from examples.database_replicated import ddl, layout
 from examples.database_replicated.layout import Layout, number_of
 from examples.database_replicated.ledger import Ledger
 from examples.invariants import Violation
-from examples.meter import Meter
-from examples.requests import (
+from lab.client.meter import Meter
+from lab.client.requests import (
     Request,
     check,
     children,
@@ -31,6 +30,7 @@ from examples.requests import (
     set_data,
     stamped,
 )
+from lab.client.session import Address, ConnectionLost, MultiFailed, Session, ZooKeeperError, connect
 
 _AFTER_ERROR_S = 0.05
 

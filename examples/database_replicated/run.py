@@ -7,14 +7,14 @@ import time
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 
-from examples.client import OPERATION_TIMEOUT_S, Session, connected
 from examples.database_replicated.layout import Layout, number_of
 from examples.database_replicated.ledger import End, LastEntry, LastReplica, Ledger
 from examples.database_replicated.replica import Fate, Replica, Settings
 from examples.invariants import Violation
 from examples.program import Findings, Surroundings, count, seconds
-from examples.requests import children, exists, get, maybe, sync
 from examples.runner import background
+from lab.client.requests import children, exists, get, maybe, sync
+from lab.client.session import OPERATION_TIMEOUT_S, Session, connected
 
 #: How long the replicas may need for anything that the run waits for, above a session's timeout.
 PATIENCE_S = 120.0

@@ -11,10 +11,10 @@ from contextlib import ExitStack
 
 from bench.scenarios import Table, markdown
 from examples import program
-from examples.client import ConnectionLost
 from examples.offkv.checking import Verdict, check_all, requests_of
 from examples.offkv.conformance import LINES
 from examples.servers import Server
+from lab.client.session import ConnectionLost
 from lab.servers import BinaryMissing, StartFailed
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser

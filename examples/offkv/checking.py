@@ -4,11 +4,11 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from codec.constants import OpCode
-from examples.client import Address, ConnectionLost, Session, ZooKeeperError, connect
-from examples.meter import Meter
 from examples.offkv.conformance import LINES, Line, Stage
 from examples.offkv.store import Store
 from examples.tree import delete_tree
+from lab.client.meter import Meter
+from lab.client.session import Address, ConnectionLost, Session, ZooKeeperError, connect
 
 
 class Verdict(NamedTuple):

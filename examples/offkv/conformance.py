@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 from typing import Any, NamedTuple
 
 from codec.constants import EventType, OpCode
-from examples.client import Session, Watch
 from examples.offkv import store as kv
 from examples.offkv.store import Check, Create, Erase, Set, Store
+from lab.client.session import Session, Watch
 
 _WATCH_LIMIT_S = 60.0
 

@@ -4,8 +4,8 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from codec.constants import CreateMode, ErrorCode
-from examples.client import MultiFailed, Session, Watch, ZooKeeperError
-from examples.requests import Request, check, children, create, delete, exists, get, maybe, set_data
+from lab.client.requests import Request, check, children, create, delete, exists, get, maybe, set_data
+from lab.client.session import MultiFailed, Session, Watch, ZooKeeperError
 
 #: What `set` returns if another client has erased the key meanwhile: it has no version, and that is no error.
 NO_VERSION = 1 << 62

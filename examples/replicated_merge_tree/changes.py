@@ -6,7 +6,6 @@ Both take a block number, like an insert: what was inserted before it is concern
 from typing import Any
 
 from codec.constants import CreateMode, ErrorCode
-from examples.client import ConnectionLost, MultiFailed
 from examples.replicated_merge_tree import quorum
 from examples.replicated_merge_tree.entries import DROP, Entry
 from examples.replicated_merge_tree.inserts import create_lock, ensure_partition, lock_number
@@ -14,8 +13,9 @@ from examples.replicated_merge_tree.parts import Part, dropped_range
 from examples.replicated_merge_tree.paths import sequence_number
 from examples.replicated_merge_tree.replica import Replica, numbers_taken
 from examples.replicated_merge_tree.replication import is_in_log, parse_mutation
-from examples.requests import Request, check, children, create, delete, exists, get, maybe, set_data
 from examples.steps import Step
+from lab.client.requests import Request, check, children, create, delete, exists, get, maybe, set_data
+from lab.client.session import ConnectionLost, MultiFailed
 
 
 async def drop_partition(replica: Replica, partition: str) -> None:

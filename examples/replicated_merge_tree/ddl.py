@@ -7,11 +7,11 @@ that it is done (`finished`, persistent). Who asked polls `finished`.
 import asyncio
 
 from codec.constants import CreateMode, ErrorCode
-from examples.client import ConnectionLost, MultiFailed, ZooKeeperError
 from examples.replicated_merge_tree.host import Host
 from examples.replicated_merge_tree.paths import QueryPaths
-from examples.requests import children, create, delete, exists, get, maybe
 from examples.steps import Step
+from lab.client.requests import children, create, delete, exists, get, maybe
+from lab.client.session import ConnectionLost, MultiFailed, ZooKeeperError
 
 _KEPT = 5
 """So many finished queries stay in the queue (ClickHouse: task_max_lifetime)."""

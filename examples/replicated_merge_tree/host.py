@@ -3,12 +3,12 @@
 import asyncio
 import random
 
-from examples.client import ConnectionLost
 from examples.member import Member
 from examples.replicated_merge_tree import recovery
 from examples.replicated_merge_tree.replica import Replica, Table
 from examples.replicated_merge_tree.world import World
 from examples.steps import Step
+from lab.client.session import ConnectionLost
 
 
 class Host(Member):

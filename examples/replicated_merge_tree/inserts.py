@@ -4,7 +4,6 @@ import asyncio
 from typing import Any, NamedTuple
 
 from codec.constants import CreateMode, ErrorCode
-from examples.client import ConnectionLost, MultiFailed
 from examples.invariants import Violation
 from examples.replicated_merge_tree import quorum
 from examples.replicated_merge_tree.entries import GET, Entry
@@ -12,8 +11,9 @@ from examples.replicated_merge_tree.judge import Insert
 from examples.replicated_merge_tree.parts import Block, Part
 from examples.replicated_merge_tree.paths import TablePaths, sequence_number
 from examples.replicated_merge_tree.replica import Replica
-from examples.requests import Request, check, children, create, delete, exists, get, maybe, set_data
 from examples.steps import Step
+from lab.client.requests import Request, check, children, create, delete, exists, get, maybe, set_data
+from lab.client.session import ConnectionLost, MultiFailed
 
 _RETRY = (ErrorCode.NO_NODE, ErrorCode.NODE_EXISTS, ErrorCode.BAD_VERSION)
 

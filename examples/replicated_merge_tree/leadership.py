@@ -9,7 +9,6 @@ import asyncio
 import time
 
 from codec.constants import CreateMode, ErrorCode
-from examples.client import ConnectionLost, MultiFailed
 from examples.invariants import Violation
 from examples.replicated_merge_tree import quorum
 from examples.replicated_merge_tree.entries import MERGE, MUTATE, Entry
@@ -18,9 +17,10 @@ from examples.replicated_merge_tree.recovery import mark_lost
 from examples.replicated_merge_tree.replica import Replica, numbers_taken
 from examples.replicated_merge_tree.replication import load_mutations, pull
 from examples.replicated_merge_tree.selection import Known, choose_merge, choose_mutation, merge_result
-from examples.requests import children, create, exists, set_data
 from examples.steps import Step
 from examples.tree import delete_all
+from lab.client.requests import children, create, exists, set_data
+from lab.client.session import ConnectionLost, MultiFailed
 
 
 async def lead(replica: Replica) -> None:

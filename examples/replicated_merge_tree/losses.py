@@ -5,14 +5,14 @@ import random
 from collections.abc import Sequence
 from enum import Enum
 
-from examples.client import ConnectionLost
 from examples.replicated_merge_tree.host import Host
 from examples.replicated_merge_tree.inserts import insert
 from examples.replicated_merge_tree.load import new_batch
 from examples.replicated_merge_tree.parts import Part
 from examples.replicated_merge_tree.replica import Replica
 from examples.replicated_merge_tree.world import World
-from examples.requests import get, maybe
+from lab.client.requests import get, maybe
+from lab.client.session import ConnectionLost
 
 _PARTS = 3
 

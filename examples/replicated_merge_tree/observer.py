@@ -2,7 +2,6 @@
 
 from collections.abc import Mapping, Sequence
 
-from examples.client import ConnectionLost, Session
 from examples.invariants import Violation
 from examples.observer import Observer
 from examples.replicated_merge_tree.host import Host
@@ -14,8 +13,9 @@ from examples.replicated_merge_tree.replica import Replica, Table
 from examples.replicated_merge_tree.replication import parse_mutation
 from examples.replicated_merge_tree.selection import missing_mutations
 from examples.replicated_merge_tree.world import World
-from examples.requests import children, create, delete, get, multi
 from examples.tree import make_parents, paths_below
+from lab.client.requests import children, create, delete, get, multi
+from lab.client.session import ConnectionLost, Session
 
 _PROGRESS = ("end of a queue entry", "drop of a range", "removal of old parts", "session")
 

@@ -6,14 +6,14 @@ what comes behind it in the queue can go on. `lost_part_count` counts these.
 ClickHouse: ReplicatedMergeTreePartCheckThread.
 """
 
-from examples.client import MultiFailed
 from examples.invariants import Violation
 from examples.replicated_merge_tree import quorum
 from examples.replicated_merge_tree.entries import DROP
 from examples.replicated_merge_tree.parts import Part
 from examples.replicated_merge_tree.replica import Replica
-from examples.requests import Request, check, children, create, delete, exists, get, maybe, set_data
 from examples.steps import Step
+from lab.client.requests import Request, check, children, create, delete, exists, get, maybe, set_data
+from lab.client.session import MultiFailed
 
 
 async def check_parts(replica: Replica) -> None:

@@ -7,12 +7,12 @@ ReplicatedMergeTreeQuorumEntry, StorageReplicatedMergeTree::updateQuorum.
 from typing import NamedTuple, Self
 
 from codec.constants import ErrorCode
-from examples.client import MultiFailed, Watch
 from examples.replicated_merge_tree.parts import Part
 from examples.replicated_merge_tree.paths import TablePaths
 from examples.replicated_merge_tree.replica import Replica
-from examples.requests import Data, Request, create, delete, get, maybe, set_data
 from examples.steps import Step
+from lab.client.requests import Data, Request, create, delete, get, maybe, set_data
+from lab.client.session import MultiFailed, Watch
 
 
 class Status(NamedTuple):

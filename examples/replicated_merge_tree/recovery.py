@@ -10,7 +10,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
-from examples.client import MultiFailed
 from examples.invariants import Violation
 from examples.replicated_merge_tree import quorum
 from examples.replicated_merge_tree.entries import Entry
@@ -18,9 +17,10 @@ from examples.replicated_merge_tree.parts import Part, PartSet
 from examples.replicated_merge_tree.paths import ReplicaPaths
 from examples.replicated_merge_tree.queue import Queue, Queued
 from examples.replicated_merge_tree.replica import Replica
-from examples.requests import Request, check, children, create, delete, exists, get, maybe, multi, set_data
 from examples.steps import Step
 from examples.tree import BATCH, delete_all, paths_below
+from lab.client.requests import Request, check, children, create, delete, exists, get, maybe, multi, set_data
+from lab.client.session import MultiFailed
 
 _LOST = b"1"
 

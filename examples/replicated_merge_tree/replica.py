@@ -7,7 +7,6 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from codec.constants import CreateMode, ErrorCode
-from examples.client import MultiFailed, Session, ZooKeeperError
 from examples.invariants import Violation
 from examples.member import Member
 from examples.replicated_merge_tree.disk import Disk
@@ -17,9 +16,10 @@ from examples.replicated_merge_tree.parts import Content, Part, digest
 from examples.replicated_merge_tree.paths import TablePaths, sequence_number
 from examples.replicated_merge_tree.queue import Queue, Queued
 from examples.replicated_merge_tree.world import World
-from examples.requests import Request, children, create, delete, exists, get, maybe, multi, set_data
 from examples.steps import Step
 from examples.tree import BATCH
+from lab.client.requests import Request, children, create, delete, exists, get, maybe, multi, set_data
+from lab.client.session import MultiFailed, Session, ZooKeeperError
 
 
 class Table(TablePaths):

@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
-from examples.client import ConnectionLost, MultiFailed, Session, Watch
 from examples.invariants import Violation
 from examples.replicated_merge_tree import quorum
 from examples.replicated_merge_tree.entries import DROP, GET, MERGE, Entry
@@ -16,9 +15,10 @@ from examples.replicated_merge_tree.paths import sequence_number
 from examples.replicated_merge_tree.queue import Queued
 from examples.replicated_merge_tree.replica import Replica
 from examples.replicated_merge_tree.selection import missing_mutations
-from examples.requests import Request, check, children, exists, get, maybe
 from examples.steps import Step
 from examples.tree import BATCH
+from lab.client.requests import Request, check, children, exists, get, maybe
+from lab.client.session import ConnectionLost, MultiFailed, Session, Watch
 
 _LONGEST_PAUSE_S = 3.0
 """Between two searches for a part that no replica has. A search asks for two nodes of every replica."""

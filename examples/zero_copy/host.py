@@ -6,16 +6,16 @@ from typing import Any, NamedTuple
 
 from codec.constants import CreateMode, ErrorCode
 from examples import world
-from examples.client import ConnectionLost, MultiFailed, ZooKeeperError
 from examples.invariants import Violation
 from examples.member import Member
 from examples.program import Surroundings
-from examples.requests import Request, children, create, delete, get, maybe, set_data
 from examples.steps import Step
 from examples.world import Connecting
 from examples.zero_copy.bucket import Bucket, Rows
 from examples.zero_copy.marks import Marks
 from examples.zero_copy.paths import Change, ZeroCopyPaths
+from lab.client.requests import Request, children, create, delete, get, maybe, set_data
+from lab.client.session import ConnectionLost, MultiFailed, ZooKeeperError
 
 
 class Settings(NamedTuple):

@@ -3,6 +3,7 @@
 from struct import Struct
 from typing import NamedTuple
 
+import lab.client.requests
 from bench import wire
 from proof.history import (
     AddWatch,
@@ -181,7 +182,7 @@ def _text(frame: bytes, position: int) -> tuple[bytes | None, int]:
 
 
 def _stat(frame: bytes, position: int) -> tuple[Stat, int]:
-    stat = wire.Stat._make(wire.STAT.unpack_from(frame, position))
+    stat = lab.client.requests.Stat._make(wire.STAT.unpack_from(frame, position))
     found = Stat(
         stat.czxid,
         stat.mzxid,

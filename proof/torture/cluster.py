@@ -20,10 +20,10 @@ from pathlib import Path
 from typing import NamedTuple, Self
 
 from lab.servers import EtcdServer, ZketcdServer, free_port
+from lab.servers.operator import etcdctl
 from lab.servers.tls import Authority, Pair
 from proof.simulation.proxies import PREFIX
 from proof.torture.relay import Relays, Way
-from tests.faults.tools import etcdctl
 
 MEMBERS = 3
 CLIENTS = "clients"

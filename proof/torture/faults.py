@@ -21,9 +21,9 @@ from datetime import UTC, datetime, timedelta
 from typing import NamedTuple
 
 from lab.servers import ServerProcess
+from lab.servers.operator import compact, etcdctl
 from proof.torture.cluster import CLIENTS, Abilities, Cluster, Member, TorturedProxy
 from proof.torture.relay import Quality, Way
-from tests.faults.tools import compact, etcdctl
 
 _STOPPED = Quality(stopped=True)
 _JUNK = "x" * (1 << 20)  # bytes of one value that fills etcd's database, or a disk

@@ -10,6 +10,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from lab.client.blocking import NO_NODE, Client, Disconnected, Refused, delete
 from lab.servers import wait_until
 from proof.history.lines import to_lines
 from proof.torture.availability import Episode, summary
@@ -18,7 +19,6 @@ from proof.torture.faults import Faults, make_space
 from proof.torture.observer import Observer
 from proof.torture.real import RealClock
 from proof.torture.rounds import ROOTS, Judged, Plan, Round
-from tests.faults.client import NO_NODE, Client, Disconnected, Refused, delete
 
 ROUND_SECONDS = 120.0
 _UNEXPECTED = re.compile(r"^Traceback .*|.* entries its digest was .*", re.MULTILINE)

@@ -13,10 +13,10 @@ from concurrent.futures import Future, ThreadPoolExecutor
 
 import pytest
 
+from lab.client.blocking import BAD_VERSION, LONG_MS, SEQUENTIAL, Client, Disconnected, Refused
 from lab.servers import EtcdServer, wait_until
 from lab.servers.process import ServerProcess
 from tests.clients.conftest import ON_ZOOKEEPER, two_servers
-from tests.faults.client import BAD_VERSION, LONG_MS, SEQUENTIAL, Client, Disconnected, Refused
 
 Pair = tuple[ServerProcess, ServerProcess]
 

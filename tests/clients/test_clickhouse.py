@@ -17,9 +17,9 @@ import pytest
 
 from codec.constants import OpCode
 from lab.servers import wait_until
+from lab.servers.clickhouse import CLUSTER, ClickHouseServer, QueryRefused
 from lab.servers.delay import DelayingRelay
 from lab.servers.process import ServerProcess
-from tests.clients.clickhouse import CLUSTER, ClickHouseServer, QueryRefused
 from tests.clients.relay import Relay
 
 Pair = tuple[ServerProcess, ServerProcess]

@@ -7,11 +7,11 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from typing import NamedTuple
 
+from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import ZooKeeperServer, wait_until, zookeeper_classpath
 from lab.servers.process import ServerProcess
 from lab.servers.zookeeper import java_program
 from tests.conftest import TICK_TIME_MS
-from tests.faults.client import EPHEMERAL, SEQUENTIAL, Client
 
 
 class Step(NamedTuple):

@@ -11,11 +11,11 @@ from kazoo.client import KazooClient
 from kazoo.exceptions import NoAuthError
 from kazoo.security import make_acl
 
+from lab.oracle import wire
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.four_letter import four_letter_word
 from lab.servers.haproxy import HaproxyServer
 from lab.servers.tls import Authority
-from tests.compat import wire
 
 pytestmark = pytest.mark.real
 

@@ -13,9 +13,9 @@ from typing import TypeVar
 import pytest
 from kazoo.client import KazooClient, KazooState
 
+from lab.client.blocking import BAD_VERSION, EPHEMERAL, LONG_MS, SEQUENTIAL, Client, Refused
 from lab.servers import wait_until
 from lab.servers.process import ServerProcess
-from tests.faults.client import BAD_VERSION, EPHEMERAL, LONG_MS, SEQUENTIAL, Client, Refused
 
 T = TypeVar("T")
 Pair = tuple[ServerProcess, ServerProcess]

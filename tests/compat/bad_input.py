@@ -6,7 +6,8 @@ import struct
 from collections.abc import Iterator
 from random import Random
 
-from tests.compat import script, wire
+from lab.oracle import wire
+from tests.compat import script
 from tests.compat.script import (
     OPEN,
     AddAuth,

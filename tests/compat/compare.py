@@ -10,8 +10,8 @@ from __future__ import annotations
 import bisect
 from typing import NamedTuple
 
+from lab.oracle.wire import Closed, Session, Silent, Stat
 from tests.compat.script import Value
-from tests.compat.wire import Closed, Session, Silent, Stat
 
 
 class Answer(NamedTuple):

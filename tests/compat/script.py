@@ -12,8 +12,8 @@ import itertools
 import struct
 from typing import NamedTuple
 
-from tests.compat import wire
-from tests.compat.wire import Cursor, pack_acls, pack_buffer, pack_int, pack_long, pack_string, pack_strings
+from lab.oracle import wire
+from lab.oracle.wire import Cursor, pack_acls, pack_buffer, pack_int, pack_long, pack_string, pack_strings
 
 AclList = tuple[tuple[int, str, str], ...]
 OPEN: AclList = ((31, "world", "anyone"),)

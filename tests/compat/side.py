@@ -10,10 +10,11 @@ import ssl
 import time
 from typing import NamedTuple
 
-from tests.compat import script, wire
+from lab.oracle import wire
+from lab.oracle.wire import Closed, Connection, Event, Reply, Session, Silent
+from tests.compat import script
 from tests.compat.compare import Answer, Notice, Outcome, Seen
 from tests.compat.script import Call, Close, Drop, Expire, Handshake, Junk, Open, Payload, Reopen, Step
-from tests.compat.wire import Closed, Connection, Event, Reply, Session, Silent
 
 SESSION_TIMEOUT_MS = 30000
 SHORT_TIMEOUT_MS = 800

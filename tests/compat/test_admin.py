@@ -12,9 +12,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lab.servers import EtcdServer, ZketcdServer, free_port
-from tests.clients.jvm import Jvm, java_virtual_machine
-from tests.compat.wire import (
+from lab.oracle.wire import (
     CREATE,
     EXISTS,
     GET_DATA,
@@ -26,6 +24,8 @@ from tests.compat.wire import (
     pack_int,
     pack_string,
 )
+from lab.servers import EtcdServer, ZketcdServer, free_port
+from tests.clients.jvm import Jvm, java_virtual_machine
 
 pytestmark = pytest.mark.real
 

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.oracle import wire
+from lab.oracle.wire import pack_acls, pack_buffer, pack_int, pack_long, pack_string
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from lab.servers.waiting import wait_until
-from tests.compat import wire
-from tests.compat.wire import pack_acls, pack_buffer, pack_int, pack_long, pack_string
 
 pytestmark = pytest.mark.real
 

@@ -2,8 +2,8 @@
 
 import pytest
 
+from lab.oracle.wire import Closed, Session, Silent, Stat
 from tests.compat.compare import Answer, Matcher, Mismatch, Notice, Outcome, Seen, ZxidMap
-from tests.compat.wire import Closed, Session, Silent, Stat
 
 LEFT_STAT = Stat(5, 6, 1000, 2000, 1, 2, 3, 0x100, 4, 5, 7)
 RIGHT_STAT = Stat(50, 61, 1111, 2222, 1, 2, 3, 0x999, 4, 5, 77)

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.oracle import wire
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
 from lab.servers.process import ServerProcess
-from tests.compat import wire
 
 pytestmark = pytest.mark.real
 

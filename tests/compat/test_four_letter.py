@@ -7,10 +7,7 @@ import time
 
 import pytest
 
-from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
-from proxy.admin import words
-from tests.compat.side import Server
-from tests.compat.wire import (
+from lab.oracle.wire import (
     CLOSE_SESSION,
     CREATE,
     EXISTS,
@@ -24,6 +21,9 @@ from tests.compat.wire import (
     pack_int,
     pack_string,
 )
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
+from proxy.admin import words
+from tests.compat.side import Server
 
 pytestmark = pytest.mark.real
 

@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
+from lab.oracle import wire
+from lab.oracle.wire import pack_acls, pack_buffer, pack_int, pack_string
 from lab.servers import EtcdServer, Kdc, ZketcdServer, ZooKeeperServer
 from lab.servers.digest_md5 import respond
-from tests.compat import wire
-from tests.compat.wire import pack_acls, pack_buffer, pack_int, pack_string
 
 pytestmark = pytest.mark.real
 

@@ -11,12 +11,12 @@ from typing import NamedTuple
 
 import pytest
 
+from lab.oracle import wire
+from lab.oracle.wire import Connection, Cursor, Event, Reply, Session, Stat
 from lab.servers import EtcdServer
 from proxy.etcd.client import EtcdClient
 from schema.keys import Keyspace
-from tests.compat import wire
 from tests.compat.conftest import real_zookeeper, zketcd_proxy
-from tests.compat.wire import Connection, Cursor, Event, Reply, Session, Stat
 from tests.pipeline.etcd.rows import FIXED, load_tree
 from tests.pipeline.trees import node, write_snapshot
 

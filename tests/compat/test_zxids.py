@@ -13,11 +13,11 @@ from typing import NamedTuple
 
 import pytest
 
+from lab.oracle import wire
+from lab.oracle.wire import Closed, Connection, Event, Reply, Session, Silent
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, free_port, wait_until
 from schema.entry import Kind
-from tests.compat import wire
 from tests.compat.conftest import real_zookeeper, zketcd_proxy
-from tests.compat.wire import Closed, Connection, Event, Reply, Session, Silent
 from tests.faults.gateway import Append, Fate, Gateway
 
 pytestmark = pytest.mark.real

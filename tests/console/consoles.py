@@ -14,13 +14,13 @@ from console.assets import read_assets
 from console.guard import HEADER
 from console.http import Console, ConsoleSettings
 from console.passwords import Secret, make
+from lab.client import packets
 from lab.fakes.etcd import FakeEtcd
 from proxy.__main__ import console_of
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
 from proxy.frontend.ports import bound_socket
 from proxy.server import Server
-from tests.proxy import packets
 from tests.proxy.test_server import Client, serving
 
 ASSETS = read_assets()  # here, not in a test's loop, which reading would block

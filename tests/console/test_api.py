@@ -8,6 +8,7 @@ import pytest
 
 from codec.jute import Acl
 from console import api
+from lab.client import packets
 from proxy.state.auth.digest import digest_identity
 from tests.console.consoles import (
     alone,
@@ -15,7 +16,6 @@ from tests.console.consoles import (
     create,
     text,
 )
-from tests.proxy import packets
 
 _WEIRD = ["/<img src=x onerror=alert(1)>", "/ä ö", "/a%2Fb", "/q?x=1&y#z", "/'\"`", "/\u202eright"]
 _AMY = digest_identity(b"amy:secret")

@@ -6,6 +6,7 @@ from unittest import mock
 import pytest
 
 from codec.jute import INT, Acl
+from lab.client import packets
 from proxy.sasl.options import SaslSettings
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identities
@@ -17,7 +18,6 @@ from tests.console.consoles import (
     place,
     text,
 )
-from tests.proxy import packets
 
 _AMY = digest_identity(b"amy:secret")
 

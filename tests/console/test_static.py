@@ -10,10 +10,10 @@ from collections.abc import AsyncIterator
 import pytest
 import pytest_asyncio
 
+from lab.client import packets
 from lab.servers.browser import Browser, Page, browsing
 from proxy.server import Server
 from tests.console.consoles import LONG_SESSION, PASSWORD, Place, place
-from tests.proxy import packets
 from tests.proxy.test_server import Client
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]

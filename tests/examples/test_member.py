@@ -5,13 +5,13 @@ import asyncio
 import pytest
 
 from codec.constants import ErrorCode
-from examples.client import Address, ConnectionLost, MultiFailed, Session
 from examples.member import Member
-from examples.meter import Meter
-from examples.requests import create
 from examples.runner import forever
 from examples.steps import Step
 from examples.world import Connecting, World
+from lab.client.meter import Meter
+from lab.client.requests import create
+from lab.client.session import Address, ConnectionLost, MultiFailed, Session
 from lab.servers import ZketcdServer
 from lab.servers.waiting import eventually
 

@@ -4,11 +4,11 @@ import time
 
 import pytest
 
-from examples.client import ConnectionLost
 from examples.invariants import Violation
-from examples.meter import Meter
 from examples.observer import Deadline, Observer
 from examples.world import Connecting, World
+from lab.client.meter import Meter
+from lab.client.session import ConnectionLost
 
 
 class Looking(Observer):

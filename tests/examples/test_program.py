@@ -10,12 +10,12 @@ from pathlib import Path
 import pytest
 
 from examples import program
-from examples.client import Address, connect, connected
 from examples.invariants import Violation
-from examples.meter import Meter
 from examples.program import Findings, Surroundings, Workload
-from examples.requests import create
 from examples.tree import paths_below
+from lab.client.meter import Meter
+from lab.client.requests import create
+from lab.client.session import Address, connect, connected
 from lab.servers import ZooKeeperServer
 from lab.servers.ports import free_port
 

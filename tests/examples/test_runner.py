@@ -7,9 +7,9 @@ import time
 import pytest
 
 from codec.constants import ErrorCode
-from examples.client import ConnectionLost, ZooKeeperError
 from examples.invariants import Violation
 from examples.runner import Pace, Period, add_options, background, connecting, forever, ungrouped
+from lab.client.session import ConnectionLost, ZooKeeperError
 
 
 async def test_a_period_lasts_as_long_as_what_happens_meanwhile() -> None:

@@ -2,9 +2,9 @@
 
 import pytest
 
-from examples.client import connect
-from examples.requests import create, exists, sync
 from examples.servers import started
+from lab.client.requests import create, exists, sync
+from lab.client.session import connect
 
 pytestmark = pytest.mark.real
 

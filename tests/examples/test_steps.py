@@ -2,9 +2,9 @@
 
 import pytest
 
-from examples.client import Address, Session, ZooKeeperError
-from examples.requests import check, children, create, exists, get
 from examples.steps import Step, Steps
+from lab.client.requests import check, children, create, exists, get
+from lab.client.session import Address, Session, ZooKeeperError
 from lab.servers import ZketcdServer
 
 

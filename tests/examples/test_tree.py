@@ -1,8 +1,8 @@
 """Subtrees on real ZooKeeper."""
 
-from examples.client import Address, Session
-from examples.requests import create, exists
 from examples.tree import delete_tree, make_parents, paths_below
+from lab.client.requests import create, exists
+from lab.client.session import Address, Session
 from lab.servers import ZooKeeperServer
 
 

@@ -1,10 +1,10 @@
 """What proxies show, held against each other; and who of them lives."""
 
+from lab.client import blocking as zk
+from lab.client.blocking import Client
+from lab.oracle.wire import Cursor, Stat
 from lab.servers import EtcdServer
-from tests.compat.wire import Cursor, Stat
-from tests.faults import client as zk
-from tests.faults.client import Client
-from tests.faults.tools import etcdctl
+from lab.servers.operator import etcdctl
 
 _PROXIES = "/zketcd/live/proxy/"
 _AT_ONCE = 200

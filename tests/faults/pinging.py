@@ -5,7 +5,7 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.faults.client import EPHEMERAL, Client, Disconnected
+from lab.client.blocking import EPHEMERAL, Client, Disconnected
 
 
 class Pinging:

@@ -1,4 +1,4 @@
-"""A client of real servers that writes down what it sees: tests.faults.client with a history.
+"""A client of real servers that writes down what it sees: lab.client.blocking with a history.
 
 Several clients in threads share one history and its lock.
 """
@@ -6,11 +6,11 @@ Several clients in threads share one history and its lock.
 import threading
 import time
 
+from lab.client import blocking as zk
+from lab.client.blocking import Client, Request, results_of
+from lab.oracle.wire import Cursor, Event, Reply, Stat
 from proof.history import records as r
 from proof.history.recorder import History
-from tests.compat.wire import Cursor, Event, Reply, Stat
-from tests.faults import client as zk
-from tests.faults.client import Client, Request, results_of
 
 
 class RecordingClient:

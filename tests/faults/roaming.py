@@ -7,7 +7,7 @@ once and in order. Each client also has an ephemeral node, which must be there a
 import time
 from collections.abc import Callable, Sequence
 
-from tests.faults.client import EPHEMERAL, LONG_MS, Client, Disconnected
+from lab.client.blocking import EPHEMERAL, LONG_MS, Client, Disconnected
 from tests.faults.workers import Worker, Workers
 
 _PATIENCE_S = 60.0

@@ -7,8 +7,8 @@ happens meanwhile, and goes on until it is over.
 import asyncio
 from collections.abc import Sequence
 
-from examples.client import Address
 from examples.world import Connecting
+from lab.client.session import Address
 from lab.servers import ZketcdServer
 from lab.servers.process import ServerProcess
 from tests.faults.cluster import Cluster

@@ -9,7 +9,7 @@ import pytest
 from kazoo.client import KazooClient
 
 from lab.servers import EtcdServer, StartFailed, ZketcdServer, free_port, wait_until
-from tests.faults.tools import ask
+from lab.servers.operator import ask
 
 pytestmark = pytest.mark.real
 

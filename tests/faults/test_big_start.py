@@ -10,7 +10,9 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from lab.client.blocking import Client
 from lab.servers import EtcdServer
+from lab.servers.operator import compact, ctl
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Put, Txn
 from proxy.state import capture
@@ -19,10 +21,8 @@ from proxy.state.tree import Node
 from schema.keys import Keyspace, snapshot_name
 from schema.record import SnapshotRef, TreeRecord, encode_record
 from schema.znode import OPEN_ACL
-from tests.faults.client import Client
 from tests.faults.conftest import Start
 from tests.faults.roaming import Roamers
-from tests.faults.tools import compact, ctl
 
 _ZNODES = int(os.environ.get("ZKETCD_TEST_ZNODES", "100000"))
 _COMPACTION_S = float(os.environ.get("ZKETCD_TEST_COMPACTION", "1"))

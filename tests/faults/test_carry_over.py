@@ -12,15 +12,15 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.client import blocking as zk
+from lab.client.blocking import EPHEMERAL, SESSION_EXPIRED, SESSION_MOVED, Client, Disconnected
+from lab.oracle.wire import Reply
 from lab.servers import EtcdServer, wait_until
+from lab.servers.operator import ctl, end_lease_of
 from schema.entry import Kind
-from tests.compat.wire import Reply
-from tests.faults import client as zk
 from tests.faults.agreement import assert_same, incarnations
-from tests.faults.client import EPHEMERAL, SESSION_EXPIRED, SESSION_MOVED, Client, Disconnected
 from tests.faults.conftest import Start
 from tests.faults.gateway import Append, Fate, Gateway
-from tests.faults.tools import ctl, end_lease_of
 
 _PROXIES = "/zketcd/live/proxy/"
 _SHORT_MS = 1_000

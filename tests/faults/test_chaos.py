@@ -17,14 +17,14 @@ from typing import NamedTuple, Self
 
 import pytest
 
+from lab.client import blocking as zk
+from lab.client.blocking import Client, Disconnected, Refused, Request
+from lab.oracle import wire
+from lab.oracle.wire import Stat
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from tests.compat import wire
-from tests.compat.wire import Stat
-from tests.faults import client as zk
-from tests.faults.client import Client, Disconnected, Refused, Request
+from lab.servers.operator import compact, end_lease_of, keys_of
 from tests.faults.conftest import Start
 from tests.faults.link import Link
-from tests.faults.tools import compact, end_lease_of, keys_of
 
 _DIRECTORIES = ("/a", "/b", "/a/c")
 _NAMES = ("x", "y", "z", "c")

@@ -10,13 +10,13 @@ from contextlib import ExitStack
 
 import pytest
 
-from examples.meter import Meter
 from examples.program import Surroundings
 from examples.replicated_merge_tree import run as merge_tree
 from examples.replicated_merge_tree.world import Settings
-from examples.requests import create
 from examples.zero_copy import run as zero_copy
 from examples.zero_copy.host import Settings as ZeroCopySettings
+from lab.client.meter import Meter
+from lab.client.requests import create
 from lab.servers import ZketcdServer
 from tests.conftest import TICK_TIME_MS
 from tests.faults import storm

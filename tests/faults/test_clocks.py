@@ -6,10 +6,10 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.client import blocking as zk
+from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import EtcdServer, free_port, wait_until
-from tests.faults import client as zk
-from tests.faults.client import EPHEMERAL, Client
-from tests.faults.prepared import prepared, wrong_clock
+from lab.servers.prepared import prepared, wrong_clock
 from tests.faults.test_reaping import container, ttl_node, with_child
 
 pytestmark = pytest.mark.real

@@ -4,8 +4,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.client.blocking import Client
 from lab.servers import ZketcdServer, wait_until
-from tests.faults.client import Client
 from tests.faults.cluster import Cluster, Member, running_cluster
 from tests.faults.conftest import Start
 from tests.faults.writers import Writers

@@ -3,12 +3,12 @@
 import threading
 from contextlib import ExitStack
 
+from lab.client.blocking import Client
 from lab.servers import EtcdServer
+from lab.servers.operator import compact
 from tests.faults.agreement import assert_same
-from tests.faults.client import Client
 from tests.faults.conftest import Start
 from tests.faults.link import Link
-from tests.faults.tools import compact
 from tests.faults.writers import Writers
 
 _COMPACTIONS = 6

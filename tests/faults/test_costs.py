@@ -7,9 +7,9 @@ from typing import NamedTuple
 
 import pytest
 
+from lab.client import blocking as zk
+from lab.client.blocking import EPHEMERAL, LONG_MS, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from tests.faults import client as zk
-from tests.faults.client import EPHEMERAL, LONG_MS, SEQUENTIAL, Client
 
 pytestmark = pytest.mark.real
 

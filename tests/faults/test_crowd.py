@@ -5,11 +5,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from lab.servers import ZketcdServer
-from tests.compat.wire import Cursor
-from tests.faults import client as zk
-from tests.faults.agreement import assert_same
-from tests.faults.client import (
+from lab.client import blocking as zk
+from lab.client.blocking import (
     BAD_VERSION,
     DELETED,
     EPHEMERAL,
@@ -20,6 +17,9 @@ from tests.faults.client import (
     Request,
     events_of,
 )
+from lab.oracle.wire import Cursor
+from lab.servers import ZketcdServer
+from tests.faults.agreement import assert_same
 
 _COUNT = 300
 Pair = tuple[ZketcdServer, ZketcdServer]

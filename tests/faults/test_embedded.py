@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from lab.client.blocking import EPHEMERAL, Client
 from lab.servers import ZketcdServer, wait_until
-from tests.faults.client import EPHEMERAL, Client
 from tests.faults.conftest import Start
 
 pytestmark = pytest.mark.real

@@ -9,12 +9,12 @@ import time
 from contextlib import ExitStack
 from itertools import chain
 
+from lab.client import blocking as zk
+from lab.client.blocking import EPHEMERAL, Client, Disconnected
 from lab.servers import EtcdServer, wait_until
-from tests.faults import client as zk
-from tests.faults.client import EPHEMERAL, Client, Disconnected
+from lab.servers.operator import ctl
 from tests.faults.conftest import Start
 from tests.faults.pinging import pinging
-from tests.faults.tools import ctl
 
 _PROXIES = int(os.environ.get("ZKETCD_TEST_PROXIES", "4"))
 _SESSIONS = int(os.environ.get("ZKETCD_TEST_SESSIONS", "50"))

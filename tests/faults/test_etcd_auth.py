@@ -5,8 +5,8 @@ from collections.abc import Iterator
 
 import pytest
 
+from lab.client.blocking import CHANGED, EPHEMERAL, Client, events_of
 from lab.servers import EtcdServer, StartFailed, wait_until
-from tests.faults.client import CHANGED, EPHEMERAL, Client, events_of
 from tests.faults.conftest import Start
 from tests.faults.writers import Writers
 from tests.proxy.etcd import admin

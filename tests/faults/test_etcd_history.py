@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.servers import EtcdServer, wait_until
-from tests.faults import client as zk
-from tests.faults.client import (
+from lab.client import blocking as zk
+from lab.client.blocking import (
     CHANGED,
     CHILDREN,
     CREATED,
@@ -18,9 +17,10 @@ from tests.faults.client import (
     Disconnected,
     events_of,
 )
+from lab.servers import EtcdServer, wait_until
+from lab.servers.operator import compact, ctl, etcdctl, revision_of
 from tests.faults.conftest import Start
 from tests.faults.link import Link
-from tests.faults.tools import compact, ctl, etcdctl, revision_of
 
 
 class Backup:

@@ -7,10 +7,10 @@ import os
 import re
 from pathlib import Path
 
+from lab.client.blocking import Client, set_data
 from lab.servers import EtcdServer
-from tests.faults.client import Client, set_data
+from lab.servers.operator import compact
 from tests.faults.conftest import Start
-from tests.faults.tools import compact
 
 _MEGABYTES = int(os.environ.get("ZKETCD_TEST_MEGABYTES", "120"))
 _ENTRY = 400 << 10

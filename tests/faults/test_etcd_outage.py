@@ -5,8 +5,8 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.client.blocking import CREATED, DELETED, EPHEMERAL, Client, Disconnected, events_of, set_data
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from tests.faults.client import CREATED, DELETED, EPHEMERAL, Client, Disconnected, events_of, set_data
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.writers import Writers

@@ -6,10 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.servers import EtcdServer, free_port, wait_until
-from tests.faults import client as zk
-from tests.faults.agreement import assert_same
-from tests.faults.client import (
+from lab.client import blocking as zk
+from lab.client.blocking import (
     DELETED,
     EPHEMERAL,
     OK,
@@ -19,9 +17,11 @@ from tests.faults.client import (
     Disconnected,
     events_of,
 )
+from lab.servers import EtcdServer, free_port, wait_until
+from lab.servers.operator import ask, compact, ctl, etcdctl, keys_of
+from tests.faults.agreement import assert_same
 from tests.faults.conftest import Start
 from tests.faults.gateway import Append, Fate, Gateway
-from tests.faults.tools import ask, compact, ctl, etcdctl, keys_of
 
 _QUOTA = 4 << 20
 _DATA = random.Random(1).randbytes(100_000)

@@ -1,9 +1,9 @@
 """What others do to our own keys in etcd: keys that are not ours are ignored, what is gone is said."""
 
+from lab.client.blocking import CHILDREN, Client, events_of
 from lab.servers import EtcdServer
-from tests.faults.client import CHILDREN, Client, events_of
+from lab.servers.operator import ctl, etcdctl
 from tests.faults.conftest import Start
-from tests.faults.tools import ctl, etcdctl
 
 
 def test_keys_under_the_prefix_that_nobody_knows_are_ignored(

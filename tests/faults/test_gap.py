@@ -2,9 +2,8 @@
 
 import pytest
 
-from lab.servers import EtcdServer
-from tests.faults import client as zk
-from tests.faults.client import (
+from lab.client import blocking as zk
+from lab.client.blocking import (
     CHANGED,
     CHILDREN,
     CREATED,
@@ -15,9 +14,10 @@ from tests.faults.client import (
     Client,
     events_of,
 )
+from lab.servers import EtcdServer
+from lab.servers.operator import compact, ctl
 from tests.faults.conftest import Start
 from tests.faults.link import Link
-from tests.faults.tools import compact, ctl
 
 
 def truncate(etcd: EtcdServer, writer: Client) -> None:

@@ -10,14 +10,14 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.client import blocking as zk
+from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
+from lab.oracle.wire import Cursor
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from tests.compat.wire import Cursor
-from tests.faults import client as zk
+from lab.servers.operator import ctl, end_lease_of, keys_of
 from tests.faults.agreement import assert_same, incarnations
-from tests.faults.client import EPHEMERAL, SEQUENTIAL, Client
 from tests.faults.conftest import Start
 from tests.faults.gateway import Append, Fate, Gateway
-from tests.faults.tools import ctl, end_lease_of, keys_of
 
 _LOG = "/zketcd/live/log/"
 

@@ -7,9 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from lab.servers import EtcdServer, ZketcdServer
-from tests.faults import client as zk
-from tests.faults.client import (
+from lab.client import blocking as zk
+from lab.client.blocking import (
     BAD_ARGUMENTS,
     BAD_VERSION,
     NO_NODE,
@@ -18,6 +17,7 @@ from tests.faults.client import (
     Client,
     Refused,
 )
+from lab.servers import EtcdServer, ZketcdServer
 from tests.faults.link import Link
 
 pytestmark = pytest.mark.real

@@ -6,9 +6,9 @@ import pytest
 from kazoo.client import KazooClient
 from kazoo.exceptions import AuthFailedError
 
+from lab.client.blocking import Client, Disconnected
 from lab.servers import ZketcdServer
 from lab.servers.waiting import wait_until
-from tests.faults.client import Client, Disconnected
 
 
 def test_sessions_and_refusals_have_a_line_each(zketcd_server: ZketcdServer) -> None:

@@ -8,13 +8,13 @@ from itertools import pairwise
 
 import pytest
 
+from lab.client import blocking as zk
+from lab.client.blocking import BAD_ARGUMENTS, EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, wait_until
-from tests.faults import client as zk
+from lab.servers.operator import ctl, end_lease_of, keys_of
 from tests.faults.agreement import assert_same, incarnations
-from tests.faults.client import BAD_ARGUMENTS, EPHEMERAL, SEQUENTIAL, Client
 from tests.faults.conftest import Start
 from tests.faults.gateway import Append, Fate, Gateway
-from tests.faults.tools import ctl, end_lease_of, keys_of
 from tests.faults.writers import Writers
 
 _LOG = "/zketcd/live/log/"

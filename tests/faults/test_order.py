@@ -4,11 +4,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.client import blocking as zk
+from lab.client.blocking import CHANGED, CHILDREN, CREATED, DELETED, EPHEMERAL, Client, events_of
+from lab.oracle import wire
+from lab.oracle.wire import Event, Reply
 from lab.servers import ZketcdServer, wait_until
-from tests.compat import wire
-from tests.compat.wire import Event, Reply
-from tests.faults import client as zk
-from tests.faults.client import CHANGED, CHILDREN, CREATED, DELETED, EPHEMERAL, Client, events_of
 
 Pair = tuple[ZketcdServer, ZketcdServer]
 

@@ -11,14 +11,14 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.client import blocking as zk
+from lab.client.blocking import EPHEMERAL, NO_NODE, NODE_EXISTS, OK, Client, Disconnected
+from lab.oracle.wire import Cursor, Reply
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from tests.compat.wire import Cursor, Reply
-from tests.faults import client as zk
-from tests.faults.client import EPHEMERAL, NO_NODE, NODE_EXISTS, OK, Client, Disconnected
+from lab.servers.operator import ctl, end_lease_of
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.roaming import Roamers
-from tests.faults.tools import ctl, end_lease_of
 
 _TIMEOUT_S = 3.0
 

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from lab.client.blocking import CHILDREN, Client, create, events_of, get_children, get_data, multi, set_data
+from lab.oracle import wire
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.four_letter import four_letter_word
 from lab.servers.tls import Authority
-from tests.compat import wire
-from tests.faults.client import CHILDREN, Client, create, events_of, get_children, get_data, multi, set_data
 from tests.faults.conftest import Start
 
 _MIB = 1 << 20

@@ -9,12 +9,12 @@ from contextlib import ExitStack, contextmanager
 
 import pytest
 
+from lab.client import blocking as zk
+from lab.client.blocking import CHANGED, CHILDREN, CREATED, DELETED, EPHEMERAL, SEQUENTIAL, Client, events_of
+from lab.oracle.wire import Closed, Connection, Cursor
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from tests.compat.wire import Closed, Connection, Cursor
-from tests.faults import client as zk
-from tests.faults.client import CHANGED, CHILDREN, CREATED, DELETED, EPHEMERAL, SEQUENTIAL, Client, events_of
+from lab.servers.operator import end_lease_of, keys_of
 from tests.faults.conftest import Start
-from tests.faults.tools import end_lease_of, keys_of
 
 Pair = tuple[ZketcdServer, ZketcdServer]
 

@@ -1,8 +1,8 @@
 """Quotas over several proxies: all show the same numbers, and nothing passes a hard limit."""
 
+from lab.client import blocking as zk
+from lab.client.blocking import Client
 from lab.servers import EtcdServer
-from tests.faults import client as zk
-from tests.faults.client import Client
 from tests.faults.conftest import Start
 
 QUOTA_EXCEEDED = -125

@@ -8,9 +8,9 @@ import pytest
 from kazoo.client import KazooClient, KazooState, KeeperState
 from kazoo.exceptions import NotReadOnlyCallError
 
+from lab.client.blocking import EPHEMERAL, Client, Disconnected
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.four_letter import four_letter_word
-from tests.faults.client import EPHEMERAL, Client, Disconnected
 from tests.faults.conftest import Start
 
 _WIDE = struct.pack(">iibqiqi", 45, 11, 0, 0, 4000, 0, 16) + bytes(16) + b"\1"

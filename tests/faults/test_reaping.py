@@ -2,13 +2,13 @@
 
 from collections.abc import Sequence
 
+from lab.client import blocking as zk
+from lab.client.blocking import CHILDREN, DELETED, Client, Request, events_of
+from lab.oracle import wire
 from lab.servers import EtcdServer, ZooKeeperServer, wait_until
-from tests.compat import wire
+from lab.servers.operator import ctl, end_lease_of
 from tests.conftest import TICK_TIME_MS
-from tests.faults import client as zk
-from tests.faults.client import CHILDREN, DELETED, Client, Request, events_of
 from tests.faults.conftest import Start
-from tests.faults.tools import ctl, end_lease_of
 
 _INTERVAL_MS = 100
 _NEVER_USED_MS = 300

@@ -13,13 +13,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from lab.servers import EtcdServer, ZketcdServer, wait_until
-from lab.servers.four_letter import four_letter_word
-from tests.compat import wire
-from tests.compat.wire import Reply
-from tests.conftest import TICK_TIME_MS
-from tests.faults import client as zk
-from tests.faults.client import (
+from lab.client import blocking as zk
+from lab.client.blocking import (
     CHANGED,
     CHILDREN,
     CREATED,
@@ -31,8 +26,13 @@ from tests.faults.client import (
     Disconnected,
     events_of,
 )
+from lab.oracle import wire
+from lab.oracle.wire import Reply
+from lab.servers import EtcdServer, ZketcdServer, wait_until
+from lab.servers.four_letter import four_letter_word
+from lab.servers.operator import end_lease_of, keys_of
+from tests.conftest import TICK_TIME_MS
 from tests.faults.conftest import Start
-from tests.faults.tools import end_lease_of, keys_of
 
 Pair = tuple[ZketcdServer, ZketcdServer]
 

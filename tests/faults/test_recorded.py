@@ -4,6 +4,7 @@ import random
 import threading
 from collections.abc import Callable, Sequence
 
+from lab.client.blocking import Disconnected
 from lab.servers import ZketcdServer, ZooKeeperServer, wait_until
 from proof.history import (
     AddWatch,
@@ -21,7 +22,6 @@ from proof.history import (
     check,
 )
 from proof.history import records as r
-from tests.faults.client import Disconnected
 from tests.faults.recorded import RecordingClient
 
 _CLIENTS = 4

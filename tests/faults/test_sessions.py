@@ -5,9 +5,8 @@ from contextlib import ExitStack
 
 import pytest
 
-from lab.servers import EtcdServer, ZketcdServer, wait_until
-from tests.faults import client as zk
-from tests.faults.client import (
+from lab.client import blocking as zk
+from lab.client.blocking import (
     CHILDREN,
     DELETED,
     EPHEMERAL,
@@ -18,9 +17,10 @@ from tests.faults.client import (
     Disconnected,
     events_of,
 )
+from lab.servers import EtcdServer, ZketcdServer, wait_until
+from lab.servers.operator import count_keys, ctl, end_lease_of
 from tests.faults.conftest import Start
 from tests.faults.link import Link
-from tests.faults.tools import count_keys, ctl, end_lease_of
 
 Pair = tuple[ZketcdServer, ZketcdServer]
 

@@ -7,17 +7,17 @@ import sys
 from contextlib import ExitStack
 from pathlib import Path
 
+from lab.client.blocking import Client
 from lab.servers import EtcdServer, wait_until
+from lab.servers.operator import keys_of
 from lab.servers.process import REPOSITORY
 from proxy.etcd.client import EtcdClient
 from proxy.log.record import look
 from proxy.log.start import Loaded, load
 from schema.keys import Keyspace
 from schema.record import TreeRecord
-from tests.faults.client import Client
 from tests.faults.conftest import Start
 from tests.faults.roaming import Roamers
-from tests.faults.tools import keys_of
 
 _STEPS = (
     "clean up",

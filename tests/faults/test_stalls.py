@@ -6,12 +6,12 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.client.blocking import EPHEMERAL, Client, Disconnected
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from tests.faults.client import EPHEMERAL, Client, Disconnected
+from lab.servers.prepared import BUSY, STALLING_STREAM, STALLING_WATCH, prepared
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.pinging import pinging
-from tests.faults.prepared import BUSY, STALLING_STREAM, STALLING_WATCH, prepared
 
 pytestmark = pytest.mark.real
 

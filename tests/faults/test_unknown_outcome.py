@@ -3,11 +3,11 @@
 import random
 import time
 
+from lab.client.blocking import SEQUENTIAL, Client, create, set_data
 from lab.servers import EtcdServer, wait_until
-from tests.faults.client import SEQUENTIAL, Client, create, set_data
+from lab.servers.operator import count_keys
 from tests.faults.conftest import Start
 from tests.faults.link import Link
-from tests.faults.tools import count_keys
 from tests.faults.writers import Writers
 
 _UNKNOWN = "outcome unknown"

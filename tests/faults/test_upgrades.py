@@ -8,12 +8,12 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.client.blocking import Client
 from lab.servers import EtcdServer, StartFailed, wait_until
+from lab.servers.operator import ctl
+from lab.servers.prepared import NEXT_LEVEL, PreparedServer, prepared
 from lab.servers.process import REPOSITORY
-from tests.faults.client import Client
-from tests.faults.prepared import NEXT_LEVEL, PreparedServer, prepared
 from tests.faults.roaming import Roamers
-from tests.faults.tools import ctl
 
 pytestmark = pytest.mark.real
 

@@ -7,18 +7,18 @@ import asyncio
 import os
 from collections.abc import Callable
 
-from examples.client import Address, connected
 from examples.database_replicated.__main__ import WORKLOAD
 from examples.database_replicated.ledger import Ledger
 from examples.database_replicated.run import run
-from examples.meter import Meter
 from examples.program import Surroundings, parser
-from examples.requests import create
+from lab.client.meter import Meter
+from lab.client.requests import create
+from lab.client.session import Address, connected
 from lab.servers import EtcdServer, ZketcdServer, wait_until
+from lab.servers.operator import count_keys
 from lab.servers.waiting import eventually
 from tests.faults.cluster import Cluster, running_cluster
 from tests.faults.conftest import Start
-from tests.faults.tools import count_keys
 
 _ROUNDS = int(os.environ.get("ZKETCD_TEST_WORKLOAD_ROUNDS", "1"))
 _PROXIES = 3

@@ -5,11 +5,11 @@ from contextlib import ExitStack
 
 import pytest
 
+from lab.client.blocking import NO_NODE, OK, SYSTEM_ERROR, Client, Disconnected, create, multi
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from tests.faults.client import NO_NODE, OK, SYSTEM_ERROR, Client, Disconnected, create, multi
+from lab.servers.operator import ctl, etcdctl, keys_of
+from lab.servers.prepared import FLIPPING_DATA, POISON, prepared
 from tests.faults.conftest import Start
-from tests.faults.prepared import FLIPPING_DATA, POISON, prepared
-from tests.faults.tools import ctl, etcdctl, keys_of
 
 pytestmark = pytest.mark.real
 

@@ -5,8 +5,8 @@ from collections.abc import Sequence
 from types import TracebackType
 from typing import Generic, Self, TypeVar
 
+from lab.client.blocking import Client
 from lab.servers import wait_until
-from tests.faults.client import Client
 
 _PATIENCE_S = 60.0
 

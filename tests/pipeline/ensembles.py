@@ -5,11 +5,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from lab.oracle import wire
+from lab.oracle.wire import Connection, Cursor, Reply, Session, Stat
 from lab.servers import ZketcdServer, ZooKeeperServer
-from tests.compat import script, wire
+from tests.compat import script
 from tests.compat.acl_cases import SUPER, SUPER_DIGEST
 from tests.compat.conftest import MAX_SESSION_TIMEOUT_MS, NEVER_MS, TICK_TIME_MS, real_zookeeper
-from tests.compat.wire import Connection, Cursor, Reply, Session, Stat
 
 TIMEOUT_MS = 30_000
 _WINDOW = 100  # nodes asked for at once

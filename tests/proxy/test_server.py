@@ -17,6 +17,8 @@ import pytest
 
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import pack_string
+from lab.client import packets
+from lab.client.packets import ConnectReply, Reply
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.__main__ import main
 from proxy.config import parse
@@ -26,9 +28,7 @@ from proxy.log.log import Log
 from proxy.log.snapshots import Access
 from proxy.server import Server
 from schema.keys import Keyspace
-from tests.proxy import packets
 from tests.proxy.log.proxies import until
-from tests.proxy.packets import ConnectReply, Reply
 
 KEYS = Keyspace("/zketcd")
 _CONFIG = parse(["--listen", "127.0.0.1:0", "--tick-time", "200", "--four-letter-words", "*"])

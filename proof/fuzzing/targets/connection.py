@@ -11,11 +11,11 @@ from unittest.mock import patch
 
 from codec.jute import INT
 from codec.packets import REQUEST_HEADER
+from lab.fakes.connection import Client, established
 from proof.fuzzing.target import Target, Wrong
 from proof.fuzzing.targets.clients import opcode_at
 from proof.fuzzing.targets.pieces import Pieces, cut, same
 from proxy.frontend import connection as connection_module
-from tests.proxy.frontend.paper import Client, established
 
 WIDE_HEADER = Struct(">qi")  # of a client that has asked for 64-bit xids
 # Keeper's handshake of version 11: the last byte is behind what the length in front of it counts.

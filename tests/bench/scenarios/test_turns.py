@@ -11,14 +11,15 @@ import pytest
 from bench.scenarios import turns
 from bench.scenarios.turns import WORKS
 from proof.simulation.seams import LENGTHS
+from proxy.support.environment import Clock
 
+# Modules that still read a clock of their own.
 _CLOCKS = (
-    ("proxy.log.applier", "perf_counter", 1e-9),
-    ("proxy.frontend.whole_state", "perf_counter", 1e-9),
-    ("proxy.frontend.long_reads", "perf_counter", 1e-9),
-    ("proxy.frontend.flush_queue", "perf_counter", 1e-9),
-    ("proxy.frontend.connection", "perf_counter_ns", 1),
-    ("proxy.support.slices", "perf_counter", 1e-9),
+    ("proxy.log.applier", "perf_counter"),
+    ("proxy.frontend.whole_state", "perf_counter"),
+    ("proxy.frontend.long_reads", "perf_counter"),
+    ("proxy.frontend.flush_queue", "perf_counter"),
+    ("proxy.frontend.connection", "perf_counter_ns"),
 )
 _LOOK = 3_000_000  # nanoseconds
 # Calls in one turn: four pieces of 512 parts, nodes or watches, or of 4,096 paths, with some calls for each.
@@ -48,9 +49,11 @@ def _clock(monkeypatch: pytest.MonkeyPatch) -> None:
         now += _LOOK
         return now
 
-    for module, name, unit in _CLOCKS:
-        clock = look if unit == 1 else lambda unit=unit: look() * unit
-        monkeypatch.setattr(importlib.import_module(module), name, clock)
+    clocks = {"perf_counter_ns": look, "perf_counter": lambda: look() * 1e-9}
+    for name, clock in clocks.items():
+        monkeypatch.setattr(Clock, name, staticmethod(clock))
+    for module, name in _CLOCKS:
+        monkeypatch.setattr(importlib.import_module(module), name, clocks[name], raising=False)
 
 
 def _longest(name: str) -> int:

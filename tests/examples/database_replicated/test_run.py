@@ -10,17 +10,17 @@ import pytest
 
 from codec.constants import CreateMode, OpCode
 from codec.jute import Reader
-from examples.client import Address, ConnectionLost, Session, Watch, connected
 from examples.database_replicated.__main__ import WORKLOAD
 from examples.database_replicated.layout import Layout, number_of
 from examples.database_replicated.ledger import Ledger
 from examples.database_replicated.replica import Replica, Settings
 from examples.database_replicated.run import run
 from examples.invariants import Violation
-from examples.meter import Meter
 from examples.program import Findings, Surroundings, main, parser
-from examples.requests import Children, Request, children, create, delete, sync
 from examples.tree import delete_tree
+from lab.client.meter import Meter
+from lab.client.requests import Children, Request, children, create, delete, sync
+from lab.client.session import Address, ConnectionLost, Session, Watch, connected
 from lab.servers import ZketcdServer, ZooKeeperServer
 from lab.servers.waiting import eventually
 

@@ -5,14 +5,14 @@ from functools import partial
 
 import pytest
 
-from examples.client import Address, Session
 from examples.invariants import Violation
-from examples.meter import Meter
 from examples.program import Findings, Surroundings
 from examples.replicated_merge_tree.run import Shape, make_hosts, run
 from examples.replicated_merge_tree.world import Settings, World
-from examples.requests import children, create, delete, set_data
 from examples.world import Connecting
+from lab.client.meter import Meter
+from lab.client.requests import children, create, delete, set_data
+from lab.client.session import Address, Session
 from lab.servers import ZketcdServer
 from lab.servers.waiting import eventually
 

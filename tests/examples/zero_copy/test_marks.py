@@ -5,12 +5,12 @@ from typing import Any, TypeVar
 
 import pytest
 
-from examples.client import Address, ConnectionLost, MultiFailed, Session
-from examples.requests import Request, check, children, create, exists, multi
 from examples.steps import Step
 from examples.zero_copy.bucket import Bucket
 from examples.zero_copy.marks import Marks
 from examples.zero_copy.paths import ZeroCopyPaths
+from lab.client.requests import Request, check, children, create, exists, multi
+from lab.client.session import Address, ConnectionLost, MultiFailed, Session
 from lab.servers import ZketcdServer
 
 T = TypeVar("T")

@@ -4,14 +4,14 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from examples.client import Address, Session
 from examples.invariants import Violation
-from examples.meter import Meter
 from examples.program import Findings, Surroundings
-from examples.requests import children, create, delete
 from examples.world import Connecting
 from examples.zero_copy.host import Settings
 from examples.zero_copy.run import run
+from lab.client.meter import Meter
+from lab.client.requests import children, create, delete
+from lab.client.session import Address, Session
 from lab.servers import ZketcdServer
 from lab.servers.waiting import eventually
 

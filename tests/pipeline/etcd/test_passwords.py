@@ -2,9 +2,9 @@
 
 import pytest
 
+from lab.oracle.wire import Connection, Session
 from lab.servers import ZooKeeperServer
 from pipeline.etcd.passwords import password_of
-from tests.compat.wire import Connection, Session
 
 
 def test_the_password_is_the_one_that_java_makes() -> None:

@@ -14,6 +14,7 @@ import pytest
 
 from codec.constants import OpCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.oracle.wire import Session
 from lab.servers import EtcdServer, debian_zookeeper_classpath
 from lab.servers.waiting import eventually
 from pipeline.__main__ import main
@@ -30,7 +31,6 @@ from proxy.log import start
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
 from tests.compat import script
-from tests.compat.wire import Session
 from tests.pipeline.ensembles import Client, ephemerals, populate, view, zketcd, zookeeper
 from tests.pipeline.follow.histories import creates
 from tests.pipeline.follow.running import Comer, PipelineCommand, wait_for_zxid

@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
+from lab.servers.clickhouse import ClickHouseServer, QueryRefused
 from pipeline.__main__ import main
-from tests.clients.clickhouse import ClickHouseServer, QueryRefused
 from tests.clients.test_clickhouse import ON_ALL, create_table, insert, wait_for_rows
 from tests.pipeline.ensembles import zookeeper
 from tests.pipeline.follow.running import PipelineCommand

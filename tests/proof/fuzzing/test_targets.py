@@ -7,12 +7,12 @@ import random
 import pytest
 
 from codec.constants import OpCode
+from lab.client import packets
 from proof.fuzzing.corpus import CORPUS, committed
 from proof.fuzzing.engine import Fuzzer
 from proof.fuzzing.seeds import seeds_of
 from proof.fuzzing.targets import TARGETS, connection
 from proxy.frontend import connection as connection_module
-from tests.proxy import packets
 
 #: Changed inputs for each target, beyond its corpus. The number and the seed are fixed, so that no submission
 #: fails by chance for what it has not changed; `make fuzz` goes on, with other seeds.

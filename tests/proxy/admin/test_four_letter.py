@@ -4,13 +4,13 @@ import re
 
 import pytest
 
+from lab.client import packets
 from lab.fakes.etcd import FakeEtcd
 from proxy.admin import words
 from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
-from tests.proxy import packets
 from tests.proxy.admin.subjects import Connection, Connections, Session, Subject
 from tests.proxy.test_server import Client, serving
 

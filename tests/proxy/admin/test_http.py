@@ -12,12 +12,12 @@ import pytest
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
+from lab.client import packets
 from lab.fakes.etcd import FakeEtcd
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
 from proxy.frontend.ports import bound_socket
 from proxy.server import Server
-from tests.proxy import packets
 from tests.proxy.test_server import Client, serving
 
 

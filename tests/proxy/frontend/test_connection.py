@@ -12,15 +12,8 @@ import proxy.frontend.connection as connection_module
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import Acl, pack_acls, pack_string
 from codec.packets import ConnectRequest
-from lab.servers.digest_md5 import respond
-from proxy.frontend.connection import Connection
-from proxy.sasl.digest_md5 import secret
-from proxy.sasl.login import Login
-from proxy.sasl.options import SaslSettings
-from proxy.state.auth.digest import digest_identity
-from proxy.state.auth.scheme import Identity
-from tests.proxy import packets
-from tests.proxy.frontend.paper import (
+from lab.client import packets
+from lab.fakes.connection import (
     MAX_FRAME,
     PASSWORD,
     SESSION,
@@ -30,6 +23,13 @@ from tests.proxy.frontend.paper import (
     PaperTransport,
     established,
 )
+from lab.servers.digest_md5 import respond
+from proxy.frontend.connection import Connection
+from proxy.sasl.digest_md5 import secret
+from proxy.sasl.login import Login
+from proxy.sasl.options import SaslSettings
+from proxy.state.auth.digest import digest_identity
+from proxy.state.auth.scheme import Identity
 
 
 @pytest.fixture

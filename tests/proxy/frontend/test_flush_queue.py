@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
+from lab.fakes.connection import PaperLoop
 from proxy.frontend.flush_queue import FlushQueue
-from tests.proxy.frontend.paper import PaperLoop
 
 
 class Connection:

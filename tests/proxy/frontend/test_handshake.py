@@ -7,6 +7,8 @@ import pytest
 
 from codec.constants import ErrorCode, OpCode
 from codec.packets import ConnectRequest
+from lab.client import packets
+from lab.fakes.connection import PaperLoop
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions
@@ -15,8 +17,6 @@ from proxy.state.capture import new_machine
 from proxy.state.sessions import hash_of
 from proxy.support.counters import Counters
 from schema.entry import Entry, Kind, Request, encode_close
-from tests.proxy import packets
-from tests.proxy.frontend.paper import PaperLoop
 
 OWN, OTHER = "own", "other"
 NEW = ConnectRequest(0, 0, 5000, 0, bytes(16), False)

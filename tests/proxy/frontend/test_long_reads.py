@@ -6,9 +6,9 @@ import pytest
 
 from codec.constants import ErrorCode, OpCode
 from codec.jute import Reader
+from lab.client import packets
+from lab.fakes.connection import Client, established
 from proxy.state import tree
-from tests.proxy import packets
-from tests.proxy.frontend.paper import Client, established
 
 
 @pytest.fixture(autouse=True)

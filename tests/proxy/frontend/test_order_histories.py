@@ -19,13 +19,13 @@ from codec.errors import MalformedPacket
 from codec.framing import Framer
 from codec.jute import Acl, pack_buffer
 from codec.packets import frame
+from lab.client import packets
 from proxy.frontend.order import Order
 from proxy.frontend.waiting import SaslAnswer, Write
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
 from proxy.state.refusal import Refusal
 from proxy.support.latency import ConnectionLatency, Latency
 from schema.entry import Identities, Identity
-from tests.proxy import packets
 
 # What the body of a write may ask for.
 FINE, REFUSED = b"fine", b"refused"

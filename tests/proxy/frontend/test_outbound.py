@@ -5,8 +5,8 @@ from typing import cast
 
 import pytest
 
+from lab.fakes.connection import PaperLoop, PaperTransport
 from proxy.frontend.outbound import Outbound
-from tests.proxy.frontend.paper import PaperLoop, PaperTransport
 
 
 class _Way:

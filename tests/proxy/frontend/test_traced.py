@@ -6,11 +6,11 @@ from itertools import count
 from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
 from codec.trace_context import TraceContext
+from lab.client import packets
+from lab.fakes.connection import Client, PaperHost, PaperLoop
 from proxy.frontend.request_logs import Stages
 from proxy.frontend.traced import Facts, Traces
 from proxy.traces.span import Decision, Span
-from tests.proxy import packets
-from tests.proxy.frontend.paper import Client, PaperHost, PaperLoop
 
 
 class PaperTracer:

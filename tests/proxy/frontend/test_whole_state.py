@@ -4,8 +4,8 @@ import pytest
 
 from codec.constants import OpCode
 from codec.jute import pack_string
-from tests.proxy import packets
-from tests.proxy.frontend.paper import Client, established
+from lab.client import packets
+from lab.fakes.connection import Client, established
 
 
 @pytest.fixture

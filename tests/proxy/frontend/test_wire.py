@@ -8,11 +8,11 @@ import pytest
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import pack_buffer, pack_string
 from codec.packets import ConnectRequest
+from lab.client import packets
+from lab.client.packets import framed
+from lab.fakes.connection import PASSWORD, SESSION, Client
 from proxy.frontend.wire import NARROW, WIDE
 from proxy.state.ops import PLAIN
-from tests.proxy import packets
-from tests.proxy.frontend.paper import PASSWORD, SESSION, Client
-from tests.proxy.packets import framed
 
 _HUGE = (1 << 40) + 7
 
@@ -33,7 +33,7 @@ def _handshake(version: int = 11, *, compression: bool = False, wide: bool = Fal
 
 
 def _wide(narrow: bytes, xid: int) -> bytes:
-    """A request of tests.proxy.packets, with another xid."""
+    """A request of lab.client.packets, with another xid."""
     return framed(struct.pack(">q", xid) + narrow[8:])
 
 

@@ -9,9 +9,9 @@ import pytest
 
 from codec.constants import ErrorCode, OpCode, ProtocolVersion
 from codec.jute import pack_buffer
+from lab.client import packets
 from lab.servers import EtcdServer, ZketcdServer, free_port, wait_until
 from lab.servers.collector import CollectedSpan, Collector
-from tests.proxy import packets
 
 pytestmark = pytest.mark.real
 

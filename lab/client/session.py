@@ -18,8 +18,8 @@ from codec.errors import MalformedPacket
 from codec.framing import Framer
 from codec.jute import Reader
 from codec.packets import read_multi_header
-from examples import requests as zk
-from examples.meter import Meter
+from lab.client import requests as zk
+from lab.client.meter import Meter
 
 T = TypeVar("T")
 

@@ -7,9 +7,9 @@ pings, no reconnect.
 from collections.abc import Sequence
 from typing import NamedTuple, Self
 
+from lab.oracle import wire
+from lab.oracle.wire import Closed, Connection, Cursor, Event, Reply, Session, Silent, Stat
 from lab.servers import wait_until
-from tests.compat import wire
-from tests.compat.wire import Closed, Connection, Cursor, Event, Reply, Session, Silent, Stat
 
 PERSISTENT, EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL = range(4)
 OK, SYSTEM_ERROR, RUNTIME_INCONSISTENCY, CONNECTION_LOSS, BAD_ARGUMENTS = 0, -1, -2, -4, -8

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 
 import pytest
 
-from bench.wire import Stat
 from codec import records
 from codec.constants import CreateMode, ErrorCode, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import Reader
-from examples import requests as zk
+from lab.client import requests as zk
+from lab.client.requests import Stat
 
 _STAT = Stat(1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11)
 _STAT_FIELDS = {

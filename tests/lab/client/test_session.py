@@ -8,8 +8,9 @@ import pytest
 
 from codec.constants import CreateMode, ErrorCode, EventType
 from codec.jute import pack_buffer
-from examples import requests as zk
-from examples.client import (
+from lab.client import requests as zk
+from lab.client.meter import Meter
+from lab.client.session import (
     Address,
     ConnectionLost,
     MultiFailed,
@@ -18,7 +19,6 @@ from examples.client import (
     ZooKeeperError,
     connect,
 )
-from examples.meter import Meter
 from lab.servers import ZooKeeperServer
 from lab.servers.ports import free_port
 

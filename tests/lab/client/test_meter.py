@@ -1,7 +1,7 @@
 """Counts of requests and their latencies."""
 
 from codec.constants import OpCode
-from examples.meter import Meter
+from lab.client.meter import Meter
 
 
 def test_what_is_counted() -> None:

@@ -7,7 +7,6 @@ nodes are created with an open ACL. Readers raise codec's MalformedPacket.
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from bench.wire import Stat
 from codec import packets, records
 from codec.constants import CreateMode, ErrorCode, EventType, OpCode, Xid
 from codec.errors import MalformedPacket
@@ -15,6 +14,23 @@ from codec.jute import INT, OPEN_ACLS, Reader, pack_buffer, pack_string
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
+
+
+class Stat(NamedTuple):
+    """ZooKeeper's Stat; ctime and mtime are milliseconds since the epoch."""
+
+    czxid: int
+    mzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    cversion: int
+    aversion: int
+    ephemeral_owner: int
+    data_length: int
+    num_children: int
+    pzxid: int
+
 
 _END_OF_PARTS = packets.MULTI_HEADER.pack(-1, True, -1)
 

@@ -6,6 +6,8 @@ from collections.abc import Callable, Sequence
 from typing import Any, cast
 
 from codec.packets import ConnectRequest
+from lab.client import packets
+from lab.client.packets import Reply
 from proxy.frontend.connection import Connection
 from proxy.frontend.flush_queue import FlushQueue
 from proxy.frontend.load import Load
@@ -26,8 +28,6 @@ from proxy.support.counters import Counters
 from proxy.support.latency import Latency
 from proxy.support.throttled_log import ThrottledLog
 from schema.entry import Kind, Request, Rules, encode_open
-from tests.proxy import packets
-from tests.proxy.packets import Reply
 
 SESSION = 1
 PASSWORD = b"sixteen bytes ok"

@@ -1,0 +1,1 @@
+"""Tests of the ZooKeeper client on codec."""
