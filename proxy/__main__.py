@@ -23,9 +23,10 @@ from proxy.admin.commands import Commands
 from proxy.admin.environment import VERSION
 from proxy.admin.http import AdminServer
 from proxy.config import Config, parse, parser
-from proxy.etcd.client import EtcdClient, Tls
+from proxy.etcd.client import EtcdClient
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
 from proxy.etcd.model import EtcdError
+from proxy.etcd.tls import Tls
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.ports import bound_socket
 from proxy.log.record import TreeNotServable

@@ -58,7 +58,14 @@ class CountingEtcd:
         self.store.version = "3.4.36"  # of which the proxy has nothing to warn
         self._meter = meter
 
-    async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
+    def begin(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float,
+        metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
+    ) -> asyncio.Handle:
         """One request, one answer."""
         former = self._meter.enter(OUTSIDE)
         counts = self.counts
@@ -66,32 +73,21 @@ class CountingEtcd:
             counts.background += 1
             self.counts = Counts()
         try:
-            response = self._answer(path.rpartition("/")[2], request)
+            response: bytes | RpcError = self._answer(path.rpartition("/")[2], request)
+        except RpcError as error:
+            response = error
         finally:
             self.counts = counts
             self._meter.enter(former)
-        # A Txn's events mostly come before its answer: let whoever follows them go first.
-        await asyncio.sleep(0)
-        return response
-
-    def begin(
-        self,
-        path: str,
-        request: bytes,
-        _timeout: float,
-        _metadata: Metadata,
-        on_answer: Callable[[bytes | RpcError], None],
-    ) -> bool:
-        """As `unary`, by a callback. No Txn that the proxy begins this way is refused here."""
-        former = self._meter.enter(OUTSIDE)
-        response = self._answer(path.rpartition("/")[2], request)
-        self._meter.enter(former)
+        # The events of a Txn mostly arrive before its answer: the follower handles them first.
         loop = asyncio.get_running_loop()
-        loop.call_soon(loop.call_soon, self._give, response, on_answer)
-        return True
+        stage = BACKGROUND if former == BACKGROUND else APPEND
+        return loop.call_soon(loop.call_soon, self._give, stage, response, on_answer)
 
-    def _give(self, response: bytes, on_answer: Callable[[bytes | RpcError], None]) -> None:
-        former = self._meter.enter(APPEND)
+    def _give(
+        self, stage: str, response: bytes | RpcError, on_answer: Callable[[bytes | RpcError], None]
+    ) -> None:
+        former = self._meter.enter(stage)
         on_answer(response)
         self._meter.enter(former)
 

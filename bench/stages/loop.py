@@ -24,7 +24,7 @@ CALLBACKS = {
 TASKS = {
     "proxy.log.appender": APPEND,
     "proxy.log.stream": FOLLOWER,
-    "proxy.etcd.keeper": BACKGROUND,
+    "proxy.etcd.leases": BACKGROUND,
     "proxy.etcd.status_poller": BACKGROUND,
     "proxy.frontend.session_timer": BACKGROUND,
     "proxy.log.log": BACKGROUND,

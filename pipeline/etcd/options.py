@@ -10,7 +10,8 @@ from collections.abc import AsyncIterator, Mapping
 from typing import NamedTuple
 
 from pipeline.etcd.address import ACCESS, taken_apart
-from proxy.etcd.client import EtcdClient, Tls
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.tls import Tls
 from proxy.etcd.transport import HTTP2, TRANSPORTS
 from schema.keys import Keyspace
 

@@ -355,12 +355,6 @@ class Channel:
         self.host = host
         self.member = member
 
-    async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
-        """One request, one answer."""
-        call = self._ask(path, request, timeout)
-        result: bytes = await call.future
-        return result
-
     def begin(
         self,
         path: str,
@@ -368,11 +362,11 @@ class Channel:
         timeout: float,
         metadata: Metadata,
         on_answer: Callable[[bytes | RpcError], None],
-    ) -> bool:
-        """As `unary`, by a callback."""
-        future = self._ask(path, request, timeout).future
-        future.add_done_callback(lambda done: on_answer(done.exception() or done.result()))
-        return True
+    ) -> "_Call":
+        """One request, one answer."""
+        call = self._ask(path, request, timeout)
+        call.future.add_done_callback(lambda done: on_answer(done.exception() or done.result()))
+        return call
 
     def _ask(self, path: str, request: bytes, timeout: float) -> "_Call":
         call = _Call(self)
@@ -436,6 +430,10 @@ class _Call:
     def lose(self) -> None:
         """The connection is lost."""
         self.channel.host.call_soon(self.answered, RpcError(_LOST))
+
+    def cancel(self) -> None:
+        """The answer is not wanted any more."""
+        self.answered(RpcError("cancelled"))
 
     def over(self) -> None:
         self.channel.member.calls.pop(self, None)

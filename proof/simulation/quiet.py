@@ -18,7 +18,7 @@ from proxy.frontend.session_timer import SessionTimer
 from proxy.log.log import Log
 
 SLEEPERS = (
-    "proxy.etcd.keeper",
+    "proxy.etcd.leases",
     "proxy.etcd.status_poller",
     "proxy.log.membership",
     "proxy.log.node_expiry",

@@ -11,9 +11,10 @@ from typing import Any
 from proxy.ctl import changes, history, reading
 from proxy.ctl.options import parser
 from proxy.ctl.output import CommandFailed, Output
-from proxy.etcd.client import EtcdClient, Tls
+from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Get
+from proxy.etcd.tls import Tls
 from proxy.etcd_options import EtcdAccess, check
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Wanted, load

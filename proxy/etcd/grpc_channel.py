@@ -1,25 +1,27 @@
 """The channel by grpcio: for meshes and gateways that our own HTTP/2 client does not work with.
 
 The only module that imports grpc, and imported only when `--etcd-transport grpcio` asks for it. It behaves as
-`proxy.etcd.channel.Channel` does, and the same tests hold both to it: calls fail at once while there is no
-connection, nothing is sent twice, a silent peer is noticed within 9 s, renewed certificates serve the next
-connection, and only RpcError comes out.
+`proxy.etcd.http2_channel` does, and the same tests run on both: calls fail at once while there is no
+connection, nothing is sent twice, a silent peer is noticed within 9 s, the next connection uses renewed
+certificates, and the only error is RpcError.
 """
 
 import asyncio
 from collections.abc import AsyncIterator, Callable
-from typing import Any, Protocol
+from typing import Any
 
 import grpc
 import grpc.aio
 
-from proxy.etcd.transport import Metadata, Pem, RpcError
+from proxy.etcd.tls import Pem, Tls
+from proxy.etcd.transport import Metadata, Request, RpcError
+from proxy.support.tasks import Tasks
 
-# Seconds, as in proxy.etcd.channel.
+# Seconds, as in proxy.etcd.http2_channel.
 _CONNECT_TIMEOUT = 5.0
 
 _OPTIONS = (
-    # What etcd sends may be as large as it likes: an answer refused by us would be an unknown outcome.
+    # Messages of etcd may have any size: an answer that we refuse would be an unknown outcome.
     ("grpc.max_receive_message_length", -1),
     ("grpc.max_send_message_length", -1),
     # A call that etcd may have seen is never repeated.
@@ -36,49 +38,29 @@ _OPTIONS = (
     ("grpc.http2.ping_timeout_ms", 3000),
     ("grpc.keepalive_permit_without_calls", 0),
     ("grpc.http2.max_pings_without_data", 0),
-    # As proxy.etcd.channel: pauses of 0.1 to 1 s between attempts, and 5 s for one attempt, which is what
-    # "min_reconnect_backoff" stands for.
+    # As proxy.etcd.http2_channel: pauses of 0.1 to 1 s between attempts, and 5 s for one attempt, as
+    # "min_reconnect_backoff" says.
     ("grpc.initial_reconnect_backoff_ms", 100),
     ("grpc.max_reconnect_backoff_ms", 1000),
     ("grpc.min_reconnect_backoff_ms", 5000),
 )
 
 
-class Security(Protocol):
-    """What a channel wants to know for TLS."""
-
-    server_name: str  # what the certificate must be for, if not the host
-
-    def pem(self) -> Pem:
-        """Read anew for each connection; may block. Raises OSError."""
-
-
 class GrpcChannel:
     """Calls to one server. To be used inside one running event loop."""
 
-    def __init__(self, host: str, port: int, security: Security | None = None) -> None:
-        """`security` is for https."""
-        self._security = security
+    def __init__(self, host: str, port: int, tls: Tls | None = None) -> None:
+        """`tls` is for https."""
+        self._tls = tls
         shown = f"[{host}]" if ":" in host else host
         self.address = f"{shown}:{port}"
         self._pem: Pem | None = None
         self._channel: grpc.aio.Channel | None = None
-        self._former: grpc.aio.Channel | None = None  # calls may still go on there
+        self._former: grpc.aio.Channel | None = None  # its last calls are under way
+        self._tasks = Tasks()
         self._renewing = asyncio.Lock()
         self._failed = False  # since the channel was made: certificates may have been renewed
         self._closed = False
-
-    async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
-        """One request, one answer. `timeout`: seconds, the connecting included. Raises RpcError."""
-        channel = self._channel
-        if channel is None or self._failed or self._closed:
-            channel = await self._usable()
-        call = channel.unary_unary(path, None, None)(request, timeout=timeout, metadata=tuple(metadata))
-        try:
-            answer: bytes = await call
-        except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.CancelledError) as error:
-            raise self._error(error) from None
-        return answer
 
     def begin(
         self,
@@ -87,22 +69,43 @@ class GrpcChannel:
         timeout: float,
         metadata: Metadata,
         on_answer: Callable[[bytes | RpcError], None],
-    ) -> bool:
-        """Never: grpc.aio has a task for each call in any case."""
-        return False
+    ) -> Request:
+        """As Channel. grpc.aio has a task for each call in any case."""
+        return self._tasks.start(
+            self._ask(path, request, timeout, metadata, on_answer), f"ask {self.address}"
+        )
+
+    async def _ask(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float,
+        metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
+    ) -> None:
+        try:
+            channel = self._channel
+            if channel is None or self._failed or self._closed:
+                channel = await self._usable()
+            call = channel.unary_unary(path, None, None)(request, timeout=timeout, metadata=tuple(metadata))
+            answer: bytes | RpcError = await call
+        except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.CancelledError, RpcError) as error:
+            answer = self._error(error)
+        on_answer(answer)
 
     async def stream(self, path: str, metadata: Metadata = ()) -> "GrpcCall":
-        """Open a bidirectional call. Raises RpcError."""
+        """As Channel."""
         channel = await self._usable()
         await self._connected(channel)
         return GrpcCall(channel, path, metadata, self._error)
 
     async def close(self) -> None:
-        """Close all connections; calls under way fail."""
+        """As Channel."""
         self._closed = True
         for channel in (self._former, self._channel):
             if channel is not None:
                 await channel.close(None)
+        await self._tasks.close()
 
     async def _usable(self) -> grpc.aio.Channel:
         """The channel, made anew if a call has failed on it and there are other certificates now."""
@@ -112,7 +115,7 @@ class GrpcChannel:
             if self._channel is not None and not self._failed:
                 return self._channel
             try:
-                pem = None if self._security is None else await asyncio.to_thread(self._security.pem)
+                pem = None if self._tls is None else await asyncio.to_thread(self._tls.pem)
             except OSError as error:
                 raise RpcError(f"connecting to {self.address}: {error}") from None
             self._failed = False
@@ -123,14 +126,14 @@ class GrpcChannel:
             return self._channel
 
     def _make(self, pem: Pem | None) -> grpc.aio.Channel:
-        # The thread that waits for grpc's sockets belongs to all channels: held once more for ever, since
-        # the last one to go would join it and so block the loop.
+        # All channels share the thread that waits for grpc's sockets. One more reference is held for ever:
+        # the last channel to go would join the thread and so block the loop.
         if not _held:
             grpc.aio.init_grpc_aio()  # type: ignore[attr-defined]
             _held.append(True)
-        if pem is None or self._security is None:
+        if pem is None or self._tls is None:
             return grpc.aio.insecure_channel(self.address, options=_OPTIONS)
-        name = self._security.server_name
+        name = self._tls.server_name
         options = [*_OPTIONS, ("grpc.ssl_target_name_override", name)] if name else _OPTIONS
         credentials = grpc.ssl_channel_credentials(pem.authorities, pem.key, pem.certificate)
         return grpc.aio.secure_channel(self.address, credentials, options=options)
@@ -151,12 +154,12 @@ class GrpcChannel:
         except grpc.aio.UsageError as error:
             raise self._error(error) from None
 
-    def _error(self, error: BaseException) -> BaseException:
-        """What a call's end is for the caller: RpcError, or its own cancellation."""
+    def _error(self, error: BaseException) -> RpcError:
+        """What the end of a call means for the caller."""
+        if isinstance(error, RpcError):
+            return error
         if isinstance(error, asyncio.CancelledError):
-            # grpc.aio raises it as well when the call was cancelled, by us or by the channel's end.
-            task = asyncio.current_task()
-            return error if task is not None and task.cancelling() else RpcError("cancelled")
+            return RpcError("cancelled")  # also if the channel was closed
         if not isinstance(error, grpc.aio.AioRpcError):
             return RpcError("the channel is closed" if self._closed else str(error))
         code, details = error.code(), error.details() or ""
@@ -177,37 +180,43 @@ class GrpcCall:
         channel: grpc.aio.Channel,
         path: str,
         metadata: Metadata,
-        error: Callable[[BaseException], BaseException],
+        error: Callable[[BaseException], RpcError],
     ) -> None:
-        """`error` says what the end of a call is for the caller."""
+        """`error` makes the caller's error of grpc's."""
         self._error = error
         self._requests: asyncio.Queue[bytes] = asyncio.Queue()
         self._call: Any = channel.stream_stream(path, None, None)(self._messages(), metadata=tuple(metadata))
 
     async def _messages(self) -> AsyncIterator[bytes]:
-        """What grpc.aio is to send: it waits for flow control, the writer does not."""
+        """The messages for grpc.aio to send. It waits for flow control; the writer does not."""
         while True:
             yield await self._requests.get()
 
     def write(self, message: bytes) -> None:
-        """Send one message, as soon as flow control lets it. Raises RpcError if the stream is over."""
+        """As ByteStream."""
         if self._call.done():
             raise RpcError("the stream was ended")
         self._requests.put_nowait(message)
 
     async def listen(self, on_message: Callable[[bytes], None]) -> None:
-        """Pass on the messages until the server ends the stream. Raises RpcError."""
+        """As ByteStream."""
         while True:
             try:
                 message = await self._call.read()
-            except (grpc.aio.AioRpcError, grpc.aio.UsageError, asyncio.CancelledError) as error:
+            except asyncio.CancelledError as error:
+                # grpc.aio raises it also if the call was cancelled, and not the task that waits.
+                task = asyncio.current_task()
+                if task is not None and task.cancelling():
+                    raise
+                raise self._error(error) from None
+            except (grpc.aio.AioRpcError, grpc.aio.UsageError) as error:
                 raise self._error(error) from None
             if message is grpc.aio.EOF:  # type: ignore[attr-defined]
                 return
             on_message(bytes(message))
 
     def cancel(self) -> None:
-        """End the stream; whoever listens gets RpcError. Nothing if it is over."""
+        """As ByteStream."""
         self._call.cancel()
 
 

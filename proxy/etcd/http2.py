@@ -1,148 +1,91 @@
-"""gRPC calls on one HTTP/2 connection: frames, flow control, pings. Knows no etcd, and does not connect.
+"""gRPC calls on one HTTP/2 connection: frames, flow control, pings. Knows nothing of etcd; does not connect.
 
-grpc.aio spends most of a short call's time on itself (docs/decisions/0007); this does what a client of Go's
-gRPC server needs of RFC 9113 and of gRPC's PROTOCOL-HTTP2, on the event loop's own transport. The peer is
-told to use no dynamic header table, so a header block means the same wherever it comes, and HPACK's decoder
-(the hpack library) is asked once for each distinct block only.
+grpc.aio spends most of a short call's time on itself (docs/decisions/0007); this implements what a client of
+Go's gRPC server needs of RFC 9113 and of gRPC's PROTOCOL-HTTP2, on the event loop's own transport.
 """
 
 import asyncio
 import struct
 from collections import deque
 from collections.abc import Callable
-from functools import lru_cache
 from typing import cast
 from urllib.parse import unquote
 
 import hpack
 
-from proxy.etcd.transport import Metadata, RpcError
-
-_FRAME = struct.Struct(">IBI")  # length and type in one word, flags, stream
-_FRAME_SIZE = _FRAME.size
-_WORD = struct.Struct(">I")
-_SETTING = struct.Struct(">HI")
-_MESSAGE = struct.Struct(">BI")  # compressed or not, length
-
-_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTINUATION = (
-    0,
-    1,
-    3,
-    4,
-    6,
-    7,
-    8,
-    9,
+from proxy.etcd.frames import (
+    ACK,
+    CANCEL,
+    CONTINUATION,
+    DATA,
+    DEFAULT_FRAME,
+    END_HEADERS,
+    END_STREAM,
+    GOAWAY,
+    HEAD,
+    HEADERS,
+    LARGEST,
+    MESSAGE,
+    PING,
+    PRIORITY,
+    RST_STREAM,
+    SETTINGS,
+    WINDOW_UPDATE,
+    WORD,
+    Received,
+    frame,
+    header_fields,
+    preface,
+    read_settings,
+    without_padding,
 )
-_END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
+from proxy.etcd.sender import Sender
+from proxy.etcd.transport import RpcError
 
-_HEADER_TABLE_SIZE, _ENABLE_PUSH, _INITIAL_WINDOW_SIZE, _MAX_FRAME_SIZE = 1, 2, 4, 5
-_CANCEL = 8
-_FIRST_STREAM = 1
 _NEVER = float("inf")
-_LAST_STREAM = (1 << 31) - 1
-
-# RFC 9113's initial values, which hold until the peer's settings come.
-_DEFAULT_WINDOW = 65_535
-_DEFAULT_FRAME = 16_384
-# What the peer may send before we say that we have taken it: a watch that catches up sends tens of MiB.
-_WINDOW = 64 << 20
 
 # Seconds. etcd closes connections that ping without a call or within --grpc-keepalive-min-time, 5 s.
 _PING_AFTER = 6.0
-_PING_PATIENCE = 3.0
-_WATCH_INTERVAL = 1.0
-# Go's gRPC pings at the first data after each answer to a ping, to measure how much the connection holds.
-# A Txn by itself would wake both sides twice. The answer is of use at once only where a request waits for
-# the window of the peer; else it is held back for so long, and then leaves with other frames.
-_ACK_PATIENCE = 0.1
-
-
-def _frame(kind: int, flags: int, stream: int, payload: bytes | memoryview = b"") -> bytes:
-    return _FRAME.pack(len(payload) << 8 | kind, flags, stream) + payload
-
-
-def _text(value: str) -> bytes:
-    """A string of a header field: its length as HPACK's integer with a prefix of 7 bits, then its bytes."""
-    data = value.encode()
-    rest = len(data) - 127
-    if rest < 0:
-        return bytes((len(data),)) + data
-    length = bytearray((127,))
-    while rest >= 128:
-        length.append(rest & 127 | 128)
-        rest >>= 7
-    length.append(rest)
-    return bytes(length) + data
-
-
-@lru_cache(maxsize=256)
-def request_headers(
-    scheme: str, authority: str, path: str, timeout: float | None, metadata: Metadata
-) -> bytes:
-    """The header block of a request: literals that enter no table. `timeout`: seconds."""
-    fields = [
-        b"\x83",  # :method POST
-        b"\x87" if scheme == "https" else b"\x86",
-        b"\x04" + _text(path),
-        b"\x01" + _text(authority),
-        b"\x0f\x10" + _text("application/grpc"),
-        b"\x00" + _text("te") + _text("trailers"),
-    ]
-    if timeout is not None:
-        # At most eight digits, by gRPC's rules: a day in milliseconds fits.
-        fields.append(b"\x00" + _text("grpc-timeout") + _text(f"{max(1, round(timeout * 1000))}m"))
-    fields += (b"\x00" + _text(name) + _text(value) for name, value in metadata)
-    return b"".join(fields)
-
-
-@lru_cache(maxsize=256)
-def _headers_of(block: bytes) -> dict[str, str]:
-    """The fields of a header block. Raises hpack.HPACKError."""
-    decoder = hpack.Decoder()
-    decoder.header_table_size = 0
-    decoder.max_allowed_table_size = 0
-    fields = decoder.decode(block, raw=True)
-    return {bytes(name).decode("latin-1"): bytes(value).decode("latin-1") for name, value in fields}
+_PING_TIMEOUT = 3.0
+_CHECK_INTERVAL = 1.0
 
 
 class Call:
     """One call on a connection: a request or a stream of them, and the answer or answers."""
 
     __slots__ = (
-        "_answer",
+        "_answered",
         "_connection",
         "_messages",
         "_on_answer",
         "_on_message",
         "_partial",
-        "_taken",
-        "closed_here",
         "deadline",
         "ended",
         "failure",
-        "pending",
-        "stream",
-        "trouble",
-        "window",
+        "listener_error",
+        "received",
+        "upload",
     )
 
-    def __init__(self, connection: "Connection", stream: int, window: int) -> None:
+    def __init__(self, connection: "Connection", stream: int) -> None:
         self._connection = connection
-        self._answer: asyncio.Future[None] | None = None  # whoever waits for a message or the end
+        self._answered: asyncio.Future[None] | None = None  # for a task that waits for a message or the end
         self._on_answer: Callable[[bytes | RpcError], None] | None = None
         self._messages: deque[bytes] = deque()
-        self._on_message: Callable[[bytes], None] | None = None  # whoever takes them as they come
+        self._on_message: Callable[[bytes], None] | None = None
         self._partial = bytearray()
-        self._taken = 0  # bytes received that the peer has not been told of
-        self.stream = stream
-        self.window = window  # bytes that we may still send
+        self.received = Received()
+        self.upload = connection.sender.upload(stream)
         self.deadline = _NEVER  # the loop's time
-        self.pending: deque[memoryview] = deque()  # to be sent when the windows allow it
-        self.closed_here = False  # no more will be sent
         self.ended = False
         self.failure: RpcError | None = None
-        self.trouble: Exception | None = None  # what `_on_message` has raised
+        self.listener_error: Exception | None = None
+
+    @property
+    def stream(self) -> int:
+        """The number of the stream."""
+        return self.upload.stream
 
     # -- the caller's side ---------------------------------------------------------------------------------
 
@@ -154,7 +97,7 @@ class Call:
             while not self.ended:
                 await self._wait()
         finally:
-            self.cancel()  # nothing, unless the caller was cancelled
+            self.cancel()  # does nothing unless the caller was cancelled
         answer = self._outcome()
         if isinstance(answer, RpcError):
             raise answer
@@ -173,23 +116,23 @@ class Call:
         return self._messages[0]
 
     async def listen(self, on_message: Callable[[bytes], None]) -> None:
-        """Pass on the messages of a stream the moment they come, until the server ends it.
+        """Pass on the messages of a stream as they arrive, until the server ends it.
 
         Raises RpcError, and what `on_message` raises.
         """
         self._on_message = on_message
         self._pass_on()
         try:
-            while not self.ended and self.trouble is None:
+            while not self.ended and self.listener_error is None:
                 await self._wait()
         finally:
             self._on_message = None
-        failure = self.trouble or self.failure
+        failure = self.listener_error or self.failure
         if failure is not None:
             raise failure
 
     def write(self, message: bytes) -> None:
-        """Send one message of a stream, as soon as flow control lets it. Raises RpcError if it is over."""
+        """Send one message of a stream as soon as flow control allows it. Raises RpcError if it is over."""
         if self.failure is not None:
             raise self.failure
         if self.ended:
@@ -197,17 +140,17 @@ class Call:
         self._connection.send(self, message, last=False)
 
     def cancel(self) -> None:
-        """End the call; whoever waits gets RpcError. Nothing if it is over."""
+        """End the call with RpcError. Does nothing if it is over."""
         if not self.ended:
             self._connection.reset(self)
             self.fail("cancelled")
 
     async def _wait(self) -> None:
-        answer = self._answer = self._connection.loop.create_future()
+        self._answered = self._connection.loop.create_future()
         try:
-            await answer
+            await self._answered
         finally:
-            self._answer = None
+            self._answered = None
 
     # -- the connection's side -----------------------------------------------------------------------------
 
@@ -217,56 +160,50 @@ class Call:
         self.wake()
 
     def end(self, failure: str | None = None) -> None:
-        """Nothing more will come; whoever waits is still to be woken."""
+        """Nothing more will arrive; `wake` follows."""
         if failure is not None:
             self.failure = RpcError(failure)
         self.ended = True
-        self.pending.clear()
 
-    def feed(self, payload: bytes) -> int:
-        """Take bytes of messages; returns how many to tell the peer of. Raises ValueError if garbled."""
+    def feed(self, payload: bytes) -> None:
+        """Take bytes of messages. Raises ValueError if they are garbled."""
         partial = self._partial
         if partial:
             partial += payload
-        elif len(payload) >= 5 and _MESSAGE.unpack_from(payload) == (0, len(payload) - 5):
+        elif len(payload) >= 5 and MESSAGE.unpack_from(payload) == (0, len(payload) - 5):
             self._messages.append(payload[5:])  # the usual case: one whole message
         else:
             partial += payload
         while len(partial) >= 5:
-            compressed, length = _MESSAGE.unpack_from(partial)
+            compressed, length = MESSAGE.unpack_from(partial)
             if compressed:
                 raise ValueError("a compressed message, though none was allowed")
             if len(partial) < 5 + length:
                 break
             self._messages.append(bytes(partial[5 : 5 + length]))
             del partial[: 5 + length]
-        # The answer to a single request is waited for until the end, which comes at once.
+        # The answer to a single request waits for the end of the stream, which follows at once.
         if self._on_message is not None:
             self._pass_on()
-        self._taken += len(payload)
-        if self._taken < _WINDOW // 2:
-            return 0
-        taken, self._taken = self._taken, 0
-        return taken
 
     def _pass_on(self) -> None:
-        """Give the messages of a stream to whoever listens: no task has to be woken for each."""
+        """Give the messages of a stream to its listener: no task has to be woken for each."""
         messages = self._messages
         try:
             while messages and self._on_message is not None:
                 self._on_message(messages.popleft())
-        except Exception as error:  # noqa: BLE001 - it is `listen`'s to raise
+        except Exception as error:  # noqa: BLE001 - `listen` raises it
             self._on_message = None
-            self.trouble = error
+            self.listener_error = error
             self.wake()
 
     def wake(self) -> None:
-        """Let whoever waits go on."""
+        """Give the outcome to the caller."""
         if self._on_answer is not None:
             on_answer, self._on_answer = self._on_answer, None
             on_answer(self._outcome())
-        elif self._answer is not None and not self._answer.done():
-            self._answer.set_result(None)
+        elif self._answered is not None and not self._answered.done():
+            self._answered.set_result(None)
 
 
 class Connection(asyncio.Protocol):
@@ -276,26 +213,19 @@ class Connection(asyncio.Protocol):
         """`address` names the peer in errors."""
         self.loop = loop
         self.usable = False
+        self.sender = Sender(loop)
         self._address = address
-        self._transport: asyncio.Transport | None = None
-        self._out: list[bytes] = []  # frames that leave in one write, for each costs a system call
         self._calls: dict[int, Call] = {}
-        self._blocked: dict[int, Call] = {}  # calls with something to send that has not fit
-        self._next_stream = _FIRST_STREAM
+        self._next_stream = 1
         self._rest = b""
         self._headers: tuple[int, int, bytes] | None = None  # stream, flags and block still to be continued
-        self._window = _DEFAULT_WINDOW
-        self._call_window = _DEFAULT_WINDOW
-        self._frame_size = _DEFAULT_FRAME
-        self._taken = 0
-        self._heard = loop.time()
+        self._received = Received()
+        self._last_received = loop.time()
         self._pinged = 0.0
-        self._acks: list[bytes] = []  # answers to pings that are not sent yet, and since when
-        self._acks_since = 0.0
-        self._watch: asyncio.TimerHandle | None = None
+        self._check_timer: asyncio.TimerHandle | None = None
         # One timer for the deadlines of all calls: nearly every call is answered long before its own.
         self._deadline = _NEVER
-        self._expiry: asyncio.TimerHandle | None = None
+        self._deadline_timer: asyncio.TimerHandle | None = None
 
     # -- the caller's side ---------------------------------------------------------------------------------
 
@@ -313,62 +243,31 @@ class Connection(asyncio.Protocol):
             raise RpcError(f"no connection to {self._address}")
         stream = self._next_stream
         self._next_stream += 2
-        if self._next_stream > _LAST_STREAM:
+        if self._next_stream > LARGEST:
             self.usable = False  # the numbers are used up: another connection takes over
-        call = self._calls[stream] = Call(self, stream, self._call_window)
-        self._write(_frame(_HEADERS, _END_HEADERS, stream, headers))
+        call = self._calls[stream] = Call(self, stream)
+        self.sender.add(frame(HEADERS, END_HEADERS, stream, headers))
         return call
 
     def send(self, call: Call, message: bytes, *, last: bool) -> None:
         """Send one message of a call; `last`: nothing follows it."""
-        call.closed_here = last
-        call.pending.append(memoryview(_MESSAGE.pack(0, len(message)) + message))
-        self._blocked[call.stream] = call
-        self._unblock()
-        self.flush()
+        self.sender.send(call.upload, message, last=last)
+
+    def flush(self) -> None:
+        """Send what has gathered."""
+        self.sender.flush()
 
     def reset(self, call: Call) -> None:
-        """Tell the server that nobody waits for this call any more."""
-        self._calls.pop(call.stream, None)
-        self._blocked.pop(call.stream, None)
-        self._write(_frame(_RST_STREAM, 0, call.stream, _WORD.pack(_CANCEL)))
-        self.flush()
+        """Tell the server that this call is not wanted any more."""
+        self._forget(call.stream)
+        self.sender.add(frame(RST_STREAM, 0, call.stream, WORD.pack(CANCEL)))
+        self.sender.flush()
 
     def expire(self, call: Call, timeout: float) -> None:
         """Let a call fail if it is not answered in so many seconds."""
         call.deadline = self.loop.time() + timeout
         if call.deadline < self._deadline:
-            self._wake_at(call.deadline)
-
-    def _wake_at(self, deadline: float) -> None:
-        if self._expiry is not None:
-            self._expiry.cancel()
-        self._deadline = deadline
-        self._expiry = self.loop.call_at(deadline, self._expire)
-
-    def _expire(self) -> None:
-        """Let the calls fail whose time is over."""
-        self._deadline = _NEVER
-        self._expiry = None
-        now = self.loop.time()
-        for call in [call for call in self._calls.values() if call.deadline <= now]:
-            self.reset(call)
-            call.fail("deadline exceeded")
-        following = min((call.deadline for call in self._calls.values()), default=_NEVER)
-        if following < self._deadline:
-            self._wake_at(following)
-
-    def flush(self) -> None:
-        """Send what has gathered."""
-        acks = self._acks
-        if acks and (self._blocked or self.loop.time() - self._acks_since >= _ACK_PATIENCE):
-            self._out += acks
-            acks.clear()
-        out = self._out
-        if out:
-            self._out = []
-            if self._transport is not None:
-                self._transport.write(out[0] if len(out) == 1 else b"".join(out))
+            self._expire_at(call.deadline)
 
     def close(self) -> None:
         """Close at once; calls under way fail."""
@@ -377,40 +276,35 @@ class Connection(asyncio.Protocol):
     # -- asyncio's side ------------------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Say hello. Calls may follow at once: initial values hold until the settings of the server come."""
-        self._transport = cast(asyncio.Transport, transport)
-        settings = ((_HEADER_TABLE_SIZE, 0), (_ENABLE_PUSH, 0), (_INITIAL_WINDOW_SIZE, _WINDOW))
-        self._transport.write(
-            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
-            + _frame(_SETTINGS, 0, 0, b"".join(_SETTING.pack(*setting) for setting in settings))
-            + _frame(_WINDOW_UPDATE, 0, 0, _WORD.pack(_WINDOW - _DEFAULT_WINDOW))
-        )
+        """Begin. Calls may follow at once: initial values hold until the settings of the server arrive."""
+        self.sender.transport = cast(asyncio.Transport, transport)
+        self.sender.transport.write(preface())
         self.usable = True
-        self._watch = self.loop.call_later(_WATCH_INTERVAL, self._look)
+        self._check_timer = self.loop.call_later(_CHECK_INTERVAL, self._check)
 
     def data_received(self, data: bytes) -> None:
         """Handle all whole frames."""
-        self._heard = self.loop.time()
+        self._last_received = self.loop.time()
         if self._rest:
             data = self._rest + data
         position = 0
         size = len(data)
         try:
-            while size - position >= _FRAME_SIZE:
-                word, flags, stream = _FRAME.unpack_from(data, position)
+            while size - position >= HEAD.size:
+                word, flags, stream = HEAD.unpack_from(data, position)
                 length = word >> 8
-                if length > _DEFAULT_FRAME:
+                if length > DEFAULT_FRAME:
                     raise ValueError(f"a frame of {length} bytes")
-                begin = position + _FRAME_SIZE
+                begin = position + HEAD.size
                 if begin + length > size:
                     break
                 position = begin + length
-                self._take(word & 0xFF, flags, stream & _LAST_STREAM, data[begin:position])
+                self._take(word & 0xFF, flags, stream & LARGEST, data[begin:position])
         except (ValueError, IndexError, struct.error, hpack.HPACKError) as error:
             self._lose(f"not understood: {error}")
             return
         self._rest = data[position:]
-        self.flush()
+        self.sender.flush()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone, and with it every call."""
@@ -418,100 +312,122 @@ class Connection(asyncio.Protocol):
 
     def _lose(self, why: str) -> None:
         self.usable = False
-        for timer in (self._watch, self._expiry):
+        for timer in (self._check_timer, self._deadline_timer):
             if timer is not None:
                 timer.cancel()
-        self._watch = self._expiry = None
-        transport, self._transport = self._transport, None
+        self._check_timer = self._deadline_timer = None
+        transport, self.sender.transport = self.sender.transport, None
         if transport is not None:
             transport.abort()
-        calls, self._calls = self._calls, {}
-        self._blocked.clear()
-        for call in calls.values():
+        for call in list(self._calls.values()):
+            self._forget(call.stream)
             call.fail(f"connection to {self._address}: {why}")
 
-    def _look(self) -> None:
-        """See whether the peer still answers; a silent one is asked."""
-        now = self.loop.time()
-        if self._pinged and now - self._pinged >= _PING_PATIENCE:
-            self._lose(f"no answer to a ping in {_PING_PATIENCE:.0f} s")
-            return
-        if not self._pinged and self._calls and now - self._heard >= _PING_AFTER:
-            self._pinged = now
-            self._write(_frame(_PING, 0, 0, bytes(8)))
-        self.flush()
-        self._watch = self.loop.call_later(_WATCH_INTERVAL, self._look)
+    # -- time ----------------------------------------------------------------------------------------------
 
-    def _write(self, data: bytes) -> None:
-        self._out.append(data)
+    def _check(self) -> None:
+        """Ping a peer that is silent; end a connection that is silent for too long, or is not needed."""
+        now = self.loop.time()
+        if self._pinged and now - self._pinged >= _PING_TIMEOUT:
+            self._lose(f"no answer to a ping in {_PING_TIMEOUT:.0f} s")
+            return
+        if not self.usable and not self._calls:
+            self._lose("its last call is over")
+            return
+        if not self._pinged and self._calls and now - self._last_received >= _PING_AFTER:
+            self._pinged = now
+            self.sender.add(frame(PING, 0, 0, bytes(8)))
+        self.sender.flush()
+        self._check_timer = self.loop.call_later(_CHECK_INTERVAL, self._check)
+
+    def _expire_at(self, deadline: float) -> None:
+        if self._deadline_timer is not None:
+            self._deadline_timer.cancel()
+        self._deadline = deadline
+        self._deadline_timer = self.loop.call_at(deadline, self._expire)
+
+    def _expire(self) -> None:
+        """Let the calls fail whose deadline has passed."""
+        self._deadline = _NEVER
+        self._deadline_timer = None
+        now = self.loop.time()
+        for call in [call for call in self._calls.values() if call.deadline <= now]:
+            self.reset(call)
+            call.fail("deadline exceeded")
+        following = min((call.deadline for call in self._calls.values()), default=_NEVER)
+        if following < self._deadline:
+            self._expire_at(following)
 
     # -- frames --------------------------------------------------------------------------------------------
 
     def _take(self, kind: int, flags: int, stream: int, payload: bytes) -> None:
         """One frame. Raises ValueError, IndexError, struct.error and HPACKError for what breaks the rules."""
-        if self._headers is not None and kind != _CONTINUATION:
+        if self._headers is not None and kind != CONTINUATION:
             raise ValueError("headers without their end")
-        if kind == _DATA:
+        if kind == DATA:
+            self._check_stream(stream)
             self._take_data(flags, stream, payload)
-        elif kind == _HEADERS:
-            if flags & _PADDED:
-                payload = payload[1 : len(payload) - payload[0]]
-            if flags & _PRIORITY:
-                payload = payload[5:]
-            self._headers = (stream, flags, payload)
-            if flags & _END_HEADERS:
-                self._take_headers()
-        elif kind == _CONTINUATION:
+        elif kind == HEADERS:
+            self._check_stream(stream)
+            block = without_padding(flags, payload)
+            self._take_headers(stream, flags, block[5:] if flags & PRIORITY else block)
+        elif kind == CONTINUATION:
             if self._headers is None or self._headers[0] != stream:
                 raise ValueError("a continuation of nothing")
-            self._headers = (stream, self._headers[1], self._headers[2] + payload)
-            if flags & _END_HEADERS:
-                self._take_headers()
-        elif kind == _WINDOW_UPDATE:
-            self._take_window(stream, _WORD.unpack(payload)[0] & _LAST_STREAM)
-        elif kind == _SETTINGS:
-            if not flags & _ACK:
-                self._take_settings(payload)
-        elif kind == _PING:
-            if flags & _ACK:
+            _, former, block = self._headers
+            self._take_headers(stream, former | flags & END_HEADERS, block + payload)
+        elif kind == WINDOW_UPDATE:
+            self._take_window(stream, WORD.unpack(payload)[0] & LARGEST)
+        elif kind == SETTINGS:
+            self._take_settings(flags, stream, payload)
+        elif kind == PING:
+            if stream or len(payload) != 8:
+                raise ValueError(f"a ping of {len(payload)} bytes on stream {stream}")
+            if flags & ACK:
                 self._pinged = 0.0
             else:
-                if not self._acks:
-                    self._acks_since = self.loop.time()
-                self._acks.append(_frame(_PING, _ACK, 0, payload))
-        elif kind == _RST_STREAM:
-            (code,) = _WORD.unpack(payload)  # before the call is out of reach of `_lose`
-            call = self._calls.pop(stream, None)
-            self._blocked.pop(stream, None)
+                self.sender.answer_ping(payload)
+        elif kind == RST_STREAM:
+            self._check_stream(stream)
+            (code,) = WORD.unpack(payload)  # first: if it raises, `_lose` must still find the call
+            call = self._forget(stream)
             if call is not None:
                 call.fail(f"reset by the server, code {code}")
-        elif kind == _GOAWAY:
-            self._take_goaway(_WORD.unpack_from(payload)[0] & _LAST_STREAM)
-        # Other kinds are to be passed over (RFC 9113, 4.1).
+        elif kind == GOAWAY:
+            self._take_goaway(WORD.unpack_from(payload)[0] & LARGEST)
+        # Frames of other types are ignored (RFC 9113, 4.1).
+
+    def _check_stream(self, stream: int) -> None:
+        """Raises ValueError for a stream that we have not opened."""
+        if stream >= self._next_stream or not stream % 2:
+            raise ValueError(f"stream {stream} is not open")
 
     def _take_data(self, flags: int, stream: int, payload: bytes) -> None:
-        self._taken += len(payload)
-        if self._taken >= _WINDOW // 2:
-            self._write(_frame(_WINDOW_UPDATE, 0, 0, _WORD.pack(self._taken)))
-            self._taken = 0
+        size = len(payload)
+        increment = self._received.add(size)
+        if increment:
+            self.sender.add(frame(WINDOW_UPDATE, 0, 0, WORD.pack(increment)))
+        data = without_padding(flags, payload)
         call = self._calls.get(stream)
         if call is None:
-            return  # cancelled meanwhile
-        if flags & _PADDED:
-            payload = payload[1 : len(payload) - payload[0]]
-        taken = call.feed(payload)
-        if taken:
-            self._write(_frame(_WINDOW_UPDATE, 0, stream, _WORD.pack(taken)))
-        if flags & _END_STREAM:
+            return  # cancelled in the meantime
+        call.feed(data)
+        if flags & END_STREAM:
             self._end(call, "the stream ended without a status")
+            return
+        increment = call.received.add(size)
+        if increment:
+            self.sender.add(frame(WINDOW_UPDATE, 0, stream, WORD.pack(increment)))
 
-    def _take_headers(self) -> None:
-        assert self._headers is not None
-        stream, flags, block = self._headers
+    def _take_headers(self, stream: int, flags: int, block: bytes) -> None:
+        """A block of headers, as far as it has arrived."""
+        if not flags & END_HEADERS:
+            self._headers = (stream, flags, block)
+            return
         self._headers = None
-        headers = _headers_of(block)
+        headers = header_fields(block)
         call = self._calls.get(stream)
-        if call is None or not flags & _END_STREAM:
+        if call is None or not flags & END_STREAM:
             return
         status = headers.get("grpc-status")
         if status == "0":
@@ -522,63 +438,43 @@ class Connection(asyncio.Protocol):
             self._end(call, unquote(headers.get("grpc-message", "")) or f"gRPC status {status}")
 
     def _end(self, call: Call, failure: str | None) -> None:
-        """The server has said its last word on a call."""
-        if call.pending or not call.closed_here:
-            self.reset(call)  # it does not wait for the rest of the request
+        """The server has ended a call."""
+        if call.upload.finished:
+            self._forget(call.stream)
         else:
-            del self._calls[call.stream]
+            self.reset(call)  # the server does not wait for the rest of the request
         call.end(failure)
-        # A turn of the loop later: what comes on a stream with it goes first, and what follows from that. For
-        # clients wait for what the watch shows, and nobody for the answer to the Txn.
+        # One turn of the loop later, so that a watch event of the same packet is handled first: clients wait
+        # for the event, not for the answer to the Txn.
         self.loop.call_soon(call.wake)
 
-    def _take_settings(self, payload: bytes) -> None:
-        for name, value in _SETTING.iter_unpack(payload):
-            if name == _INITIAL_WINDOW_SIZE:
-                for call in self._calls.values():
-                    call.window += value - self._call_window
-                self._call_window = value
-            elif name == _MAX_FRAME_SIZE:
-                self._frame_size = value
-        self._write(_frame(_SETTINGS, _ACK, 0))
-        self._unblock()
+    def _forget(self, stream: int) -> Call | None:
+        """A stream is over."""
+        call = self._calls.pop(stream, None)
+        if call is not None:
+            self.sender.discard(call.upload)
+        return call
+
+    def _take_settings(self, flags: int, stream: int, payload: bytes) -> None:
+        if stream or (flags & ACK and payload):
+            raise ValueError(f"settings of {len(payload)} bytes on stream {stream}")
+        if not flags & ACK:
+            self.sender.apply(read_settings(payload), [call.upload for call in self._calls.values()])
 
     def _take_window(self, stream: int, size: int) -> None:
-        if stream == 0:
-            self._window += size
-        else:
-            call = self._calls.get(stream)
-            if call is not None:
-                call.window += size
-        self._unblock()
+        if not stream:
+            self.sender.widen(size)
+            return
+        self._check_stream(stream)
+        call = self._calls.get(stream)
+        if call is not None and not self.sender.widen_stream(call.upload, size):
+            self.reset(call)
+            call.fail(f"window of stream {stream}: {size} bytes more")
 
     def _take_goaway(self, last: int) -> None:
-        """New calls need another connection; the ones behind `last` have not been looked at."""
+        """New calls need another connection; the server has not looked at those behind `last`."""
         self.usable = False
         for stream in [stream for stream in self._calls if stream > last]:
-            self._blocked.pop(stream, None)
-            self._calls.pop(stream).fail(f"{self._address} goes away")
-
-    def _unblock(self) -> None:
-        """Send what the windows allow, a frame of each call in turn."""
-        blocked = self._blocked
-        while blocked:
-            sent = False
-            for call in list(blocked.values()):
-                data = call.pending[0]
-                room = min(self._frame_size, call.window, self._window)
-                if room <= 0:
-                    continue
-                if len(data) <= room:
-                    call.pending.popleft()
-                else:
-                    call.pending[0], data = data[room:], data[:room]
-                last = call.closed_here and not call.pending
-                self._write(_frame(_DATA, _END_STREAM if last else 0, call.stream, data))
-                call.window -= len(data)
-                self._window -= len(data)
-                if not call.pending:
-                    del blocked[call.stream]
-                sent = True
-            if not sent:
-                return
+            call = self._forget(stream)
+            if call is not None:
+                call.fail(f"{self._address} goes away")

@@ -18,8 +18,8 @@ from proxy.etcd.model import (
 )
 
 
-class Keeper(Protocol):
-    """Keeps leases alive on request; see LeaseKeeper."""
+class KeepsAlive(Protocol):
+    """Keeps leases alive on request; see proxy.etcd.leases."""
 
     def send(self, lease_id: int) -> None:
         """Ask for one renewal; returns at once."""
@@ -28,8 +28,13 @@ class Keeper(Protocol):
 class Etcd(Protocol):
     """One etcd cluster, seen by one proxy."""
 
-    last_contact: float
-    calls: Calls
+    @property
+    def last_contact(self) -> float:
+        """When etcd last answered a request, or sent something on a stream."""
+
+    @property
+    def calls(self) -> Calls:
+        """How long calls took, and which failed."""
 
     @property
     def endpoint(self) -> str:
@@ -50,7 +55,7 @@ class Etcd(Protocol):
     async def lease_revoke(self, lease_id: int, timeout: float = ...) -> None:
         """End a lease."""
 
-    def lease_keeper(self, on_alive: Callable[[int, int], None], answer_timeout: float = ...) -> Keeper:
+    def lease_keeper(self, on_alive: Callable[[int, int], None], answer_timeout: float = ...) -> KeepsAlive:
         """Start keeping leases alive."""
 
     async def status(self, timeout: float = ...) -> Status:

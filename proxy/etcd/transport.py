@@ -1,11 +1,11 @@
-"""The interface of a transport: channels, calls, their one error. No transport is implemented here.
+"""The interface of a transport: channels, streams, their one error. No transport is implemented here.
 
-`proxy.etcd.channel` is the transport that is always there (HTTP/2 of our own), `proxy.etcd.grpc_channel` the
-other (grpcio); docs/decisions/0017 says when to use which.
+`proxy.etcd.http2_channel` is the transport that is always there (our own HTTP/2), `proxy.etcd.grpc_channel`
+the standard one (grpcio); docs/decisions/0017 and 0029 say when to use which.
 """
 
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, Protocol
+from typing import Protocol
 
 Metadata = Sequence[tuple[str, str]]
 
@@ -26,22 +26,21 @@ class TransportMissing(ValueError):
     """A transport whose library is not installed; the message says how to install it."""
 
 
-class Pem(NamedTuple):
-    """Authorities, and a client certificate with its key if there is one, in PEM."""
+class Request(Protocol):
+    """A request that was sent, and may not have its answer yet."""
 
-    authorities: bytes
-    certificate: bytes | None
-    key: bytes | None
+    def cancel(self) -> object:
+        """The answer is not wanted any more: it is RpcError. Does nothing if it is there already."""
 
 
-class AnyCall(Protocol):
-    """An open bidirectional stream."""
+class ByteStream(Protocol):
+    """An open bidirectional call."""
 
     def write(self, message: bytes) -> None:
         """Send one message as soon as flow control allows it. Raises RpcError if the stream is over."""
 
     async def listen(self, on_message: Callable[[bytes], None]) -> None:
-        """Pass on the messages as they come, until the server ends the stream.
+        """Pass on the messages as they arrive, until the server ends the stream.
 
         Raises RpcError, and what `on_message` raises.
         """
@@ -50,13 +49,10 @@ class AnyCall(Protocol):
         """End the stream; `listen` raises RpcError."""
 
 
-class AnyChannel(Protocol):
-    """Calls to one member. The bench has one of its own, which connects to nothing."""
+class Channel(Protocol):
+    """Calls to one member of etcd. Connects when needed, and sends nothing twice."""
 
     address: str
-
-    async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
-        """One request, one answer. `timeout` is in seconds and includes connecting. Raises RpcError."""
 
     def begin(
         self,
@@ -65,11 +61,11 @@ class AnyChannel(Protocol):
         timeout: float,
         metadata: Metadata,
         on_answer: Callable[[bytes | RpcError], None],
-    ) -> bool:
-        """As `unary`, but the answer goes to a callback. False: nothing was done, `unary` has to be used."""
+    ) -> Request:
+        """Send one request; its answer goes to a callback, once. `timeout`: seconds, with connecting."""
 
-    async def stream(self, path: str, metadata: Metadata = ()) -> AnyCall:
-        """Open a bidirectional stream. Raises RpcError."""
+    async def stream(self, path: str, metadata: Metadata = ()) -> ByteStream:
+        """Open a bidirectional call. Raises RpcError."""
 
     async def close(self) -> None:
         """Close all connections; calls under way fail with RpcError."""

@@ -21,9 +21,10 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from proxy.etcd.client import EtcdClient, Tls
+from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Put, Txn
+from proxy.etcd.tls import Tls
 from proxy.etcd.transport import HTTP2
 from proxy.log.record import TIMEOUT, TreeNotServable, incarnation_of, look
 from proxy.log.start import Loaded, NotInLog, Wanted, load

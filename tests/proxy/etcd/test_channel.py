@@ -10,19 +10,19 @@ import pytest
 from lab.servers import EtcdServer, free_port
 from lab.servers.waiting import eventually
 from proxy.etcd import rpc_pb2 as pb
-from proxy.etcd.channel import Channel
 from proxy.etcd.grpc_channel import GrpcChannel
-from proxy.etcd.transport import AnyChannel, RpcError
+from proxy.etcd.http2_channel import Http2Channel
+from proxy.etcd.transport import Channel, RpcError
 
 RANGE = "/etcdserverpb.KV/Range"
 REQUEST = pb.RangeRequest(key=b"/k").SerializeToString()
 
 
-_kinds: list[type[Channel] | type[GrpcChannel]] = [Channel]
+_kinds: list[type[Http2Channel] | type[GrpcChannel]] = [Http2Channel]
 
 
-@pytest.fixture(autouse=True, params=[Channel, GrpcChannel])
-def kind(request: pytest.FixtureRequest) -> Iterator[type[Channel] | type[GrpcChannel]]:
+@pytest.fixture(autouse=True, params=[Http2Channel, GrpcChannel])
+def kind(request: pytest.FixtureRequest) -> Iterator[type[Http2Channel] | type[GrpcChannel]]:
     """Each test runs on channels of each kind."""
     _kinds.append(request.param)
     yield request.param
@@ -30,7 +30,7 @@ def kind(request: pytest.FixtureRequest) -> Iterator[type[Channel] | type[GrpcCh
 
 
 @contextlib.asynccontextmanager
-async def channel_to(port: int) -> AsyncIterator[AnyChannel]:
+async def channel_to(port: int) -> AsyncIterator[Channel]:
     channel = _kinds[-1]("127.0.0.1", port)
     try:
         yield channel
@@ -38,10 +38,23 @@ async def channel_to(port: int) -> AsyncIterator[AnyChannel]:
         await channel.close()
 
 
-async def asks(channel: AnyChannel) -> bool:
+async def ask(channel: Channel, path: str, request: bytes, timeout: float) -> bytes:
+    """One request; its answer. Raises RpcError."""
+    answered: asyncio.Future[bytes | RpcError] = asyncio.get_running_loop().create_future()
+    sent = channel.begin(path, request, timeout, (), answered.set_result)
+    try:
+        answer = await asyncio.shield(answered)
+    finally:
+        sent.cancel()
+    if isinstance(answer, RpcError):
+        raise answer
+    return answer
+
+
+async def asks(channel: Channel) -> bool:
     """Whether a request is answered."""
     try:
-        await channel.unary(RANGE, REQUEST, 2.0)
+        await ask(channel, RANGE, REQUEST, 2.0)
     except RpcError:
         return False
     return True
@@ -50,7 +63,7 @@ async def asks(channel: AnyChannel) -> bool:
 async def test_an_etcd_that_comes_later_is_found() -> None:
     async with channel_to(free_port()) as channel:
         with pytest.raises(RpcError, match=r"connecting to 127\.0\.0\.1"):
-            await channel.unary(RANGE, REQUEST, 2.0)
+            await ask(channel, RANGE, REQUEST, 2.0)
         with pytest.raises(RpcError, match="connecting to"):  # without an attempt of its own
             await channel.stream(RANGE)
         port = int(channel.address.rpartition(":")[2])
@@ -65,7 +78,7 @@ async def test_an_etcd_that_comes_later_is_found() -> None:
 
             async def tried() -> bool:
                 with pytest.raises(RpcError):
-                    await channel.unary(RANGE, REQUEST, 2.0)
+                    await ask(channel, RANGE, REQUEST, 2.0)
                 return bool(reached)
 
             await eventually(tried, "the server is reached")
@@ -81,7 +94,7 @@ async def test_a_server_that_says_nothing() -> None:
     port = server.sockets[0].getsockname()[1]
     async with channel_to(port) as channel:
         with pytest.raises(RpcError, match="deadline exceeded"):
-            await channel.unary(RANGE, REQUEST, 0.1)
+            await ask(channel, RANGE, REQUEST, 0.1)
     for writer in silent:
         writer.close()
     server.close()
@@ -89,13 +102,13 @@ async def test_a_server_that_says_nothing() -> None:
 
 async def test_a_failure_without_a_message_is_named_by_its_kind() -> None:
     # As uvloop reports an etcd that is asked for TLS and does not have it.
-    channel = Channel("127.0.0.1", free_port())  # grpcio connects by itself
+    channel = Http2Channel("127.0.0.1", free_port())  # grpcio connects by itself
     loop = asyncio.get_running_loop()
     with (
         mock.patch.object(loop, "create_connection", side_effect=ConnectionResetError),
         pytest.raises(RpcError, match=r"connecting to 127\.0\.0\.1:\d+: ConnectionResetError"),
     ):
-        await channel.unary(RANGE, REQUEST, 2.0)
+        await ask(channel, RANGE, REQUEST, 2.0)
     await channel.close()
 
 
@@ -103,13 +116,13 @@ async def test_a_closed_channel_says_so() -> None:
     async with channel_to(free_port()) as channel:
         pass
     with pytest.raises(RpcError, match="closed"):
-        await channel.unary(RANGE, REQUEST, 1.0)
+        await ask(channel, RANGE, REQUEST, 1.0)
 
 
 @pytest.mark.real
 async def test_calls_at_once_share_one_connection(etcd_server: EtcdServer) -> None:
     async with channel_to(etcd_server.port) as channel:
-        answers = await asyncio.gather(*(channel.unary(RANGE, REQUEST, 5.0) for _ in range(50)))
+        answers = await asyncio.gather(*(ask(channel, RANGE, REQUEST, 5.0) for _ in range(50)))
         assert all(pb.RangeResponse.FromString(answer).header.cluster_id for answer in answers)
         assert await asks(channel)
 
@@ -121,11 +134,11 @@ async def test_a_request_as_large_as_etcd_takes(etcd_server: EtcdServer, etcd_pr
     put = pb.RequestOp(request_put=pb.PutRequest(key=key, value=value))
     async with channel_to(etcd_server.port) as channel:
         request = pb.TxnRequest(success=[put]).SerializeToString()
-        await asyncio.gather(*(channel.unary("/etcdserverpb.KV/Txn", request, 20.0) for _ in range(4)))
-        answer = await channel.unary(RANGE, pb.RangeRequest(key=key).SerializeToString(), 20.0)
+        await asyncio.gather(*(ask(channel, "/etcdserverpb.KV/Txn", request, 20.0) for _ in range(4)))
+        answer = await ask(channel, RANGE, pb.RangeRequest(key=key).SerializeToString(), 20.0)
         assert pb.RangeResponse.FromString(answer).kvs[0].value == value
         with pytest.raises(RpcError, match="larger than max"):
-            await channel.unary("/etcdserverpb.KV/Txn", request * 2, 20.0)
+            await ask(channel, "/etcdserverpb.KV/Txn", request * 2, 20.0)
         assert await asks(channel)
 
 
@@ -133,7 +146,7 @@ async def test_a_request_as_large_as_etcd_takes(etcd_server: EtcdServer, etcd_pr
 async def test_an_unknown_method_is_a_refusal(etcd_server: EtcdServer) -> None:
     async with channel_to(etcd_server.port) as channel:
         with pytest.raises(RpcError, match="unknown service"):
-            await channel.unary("/no/Such", b"", 5.0)
+            await ask(channel, "/no/Such", b"", 5.0)
         assert await asks(channel)
 
 
@@ -156,7 +169,7 @@ async def silent_server() -> AsyncIterator[int]:
 
 async def test_closing_the_channel_fails_what_waits() -> None:
     async with silent_server() as port, channel_to(port) as channel:
-        waiting = asyncio.get_running_loop().create_task(channel.unary(RANGE, REQUEST, 20.0))
+        waiting = asyncio.get_running_loop().create_task(ask(channel, RANGE, REQUEST, 20.0))
         await asyncio.sleep(0.1)
         await channel.close()
         with pytest.raises(RpcError):
@@ -165,14 +178,14 @@ async def test_closing_the_channel_fails_what_waits() -> None:
 
 async def test_a_cancelled_caller_is_cancelled() -> None:
     async with silent_server() as port, channel_to(port) as channel:
-        waiting = asyncio.get_running_loop().create_task(channel.unary(RANGE, REQUEST, 20.0))
+        waiting = asyncio.get_running_loop().create_task(ask(channel, RANGE, REQUEST, 20.0))
         await asyncio.sleep(0.1)
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
         with pytest.raises(TimeoutError):
             async with asyncio.timeout(0.1):
-                await channel.unary(RANGE, REQUEST, 20.0)
+                await ask(channel, RANGE, REQUEST, 20.0)
 
 
 @pytest.mark.real
@@ -207,10 +220,10 @@ async def test_calls_that_end_early_leave_the_others_alone(own_etcd_server: Etcd
         assert pb.WatchResponse.FromString(await messages.get()).created
         own_etcd_server.pause()
         loop = asyncio.get_running_loop()
-        cancelled = [loop.create_task(channel.unary(RANGE, REQUEST, 20.0)) for _ in range(20)]
-        patient = [loop.create_task(channel.unary(RANGE, REQUEST, 20.0)) for _ in range(20)]
+        cancelled = [loop.create_task(ask(channel, RANGE, REQUEST, 20.0)) for _ in range(20)]
+        patient = [loop.create_task(ask(channel, RANGE, REQUEST, 20.0)) for _ in range(20)]
         hasty = await asyncio.gather(
-            *(channel.unary(RANGE, REQUEST, 0.5) for _ in range(20)), return_exceptions=True
+            *(ask(channel, RANGE, REQUEST, 0.5) for _ in range(20)), return_exceptions=True
         )
         assert [str(error) for error in hasty] == ["deadline exceeded"] * 20
         for task in cancelled:
@@ -219,7 +232,7 @@ async def test_calls_that_end_early_leave_the_others_alone(own_etcd_server: Etcd
         assert all(
             pb.RangeResponse.FromString(answer).header.revision for answer in await asyncio.gather(*patient)
         )
-        await channel.unary("/etcdserverpb.KV/Txn", txn, 5.0)
+        await ask(channel, "/etcdserverpb.KV/Txn", txn, 5.0)
         answer = pb.WatchResponse.FromString(await messages.get())
         assert [event.kv.value for event in answer.events] == [b"v"]
         watch.cancel()

@@ -14,7 +14,7 @@ import uvloop
 from lab.servers import EtcdServer, free_port
 from lab.servers.process import REPOSITORY, find_program
 from lab.servers.waiting import eventually
-from proxy.etcd.client import EtcdClient, Tls
+from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
     Compare,
@@ -30,7 +30,16 @@ from proxy.etcd.model import (
     TxnResult,
     WatchMessage,
 )
-from proxy.etcd.transport import HTTP2, TRANSPORTS, AnyCall, Metadata, RpcError, TransportMissing
+from proxy.etcd.tls import Tls
+from proxy.etcd.transport import (
+    HTTP2,
+    TRANSPORTS,
+    ByteStream,
+    Metadata,
+    Request,
+    RpcError,
+    TransportMissing,
+)
 from tests.proxy.etcd import admin
 from tests.proxy.etcd.watching import watching
 
@@ -613,9 +622,6 @@ class _Garbled:
     def __init__(self, host: str, port: int, tls: Tls | None) -> None:
         self.address = f"{host}:{port}"
 
-    async def unary(self, path: str, request: bytes, timeout: float, metadata: Metadata = ()) -> bytes:
-        return b"\0"
-
     def begin(
         self,
         path: str,
@@ -623,11 +629,11 @@ class _Garbled:
         timeout: float,
         metadata: Metadata,
         on_answer: Callable[[bytes | RpcError], None],
-    ) -> bool:
+    ) -> Request:
         on_answer(b"\0")
-        return True
+        return asyncio.get_running_loop().create_future()
 
-    async def stream(self, path: str, metadata: Metadata = ()) -> AnyCall:
+    async def stream(self, path: str, metadata: Metadata = ()) -> ByteStream:
         raise RpcError("no streams")
 
     async def close(self) -> None:

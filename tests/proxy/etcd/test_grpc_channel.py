@@ -9,9 +9,10 @@ import pytest
 
 from lab.servers import EtcdServer, free_port
 from lab.servers.process import REPOSITORY
-from proxy.etcd.client import EtcdClient, Tls
+from proxy.etcd.client import EtcdClient
 from proxy.etcd.grpc_channel import GrpcChannel
 from proxy.etcd.model import EtcdUnknown, Get
+from proxy.etcd.tls import Tls
 from proxy.etcd.transport import RpcError
 
 

@@ -13,7 +13,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.etcd.http2 import Call, Connection, request_headers
+from proxy.etcd.frames import request_headers
+from proxy.etcd.http2 import Call, Connection
 from proxy.etcd.transport import RpcError
 
 OK = [("grpc-status", "0")]
@@ -224,6 +225,87 @@ async def test_what_is_received_is_made_room_for() -> None:
     assert {len(one) for one in received} == {15_000}
 
 
+def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
+    """An HTTP/2 frame."""
+    return len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload
+
+
+def window_updates(sent: bytes, stream: int) -> list[int]:
+    """The increments that the client has sent for a stream's window; 0: the connection's."""
+    found = []
+    while sent:
+        end = 9 + int.from_bytes(sent[:3], "big")
+        if sent[3] == 8 and int.from_bytes(sent[5:9], "big") == stream:
+            found.append(int.from_bytes(sent[9:end], "big"))
+        sent = sent[end:]
+    return found
+
+
+async def test_padding_counts_in_both_windows() -> None:
+    """RFC 9113, 6.1: the whole payload counts, padding included, or windows shrink for ever."""
+    server = Server()
+    call = server.call(last=False)
+    server.exchange()
+    padded = bytes((250,)) + message(bytes(10_000)) + bytes(250)
+    data = frame(0, 0x8, call.stream, padded)
+    for _ in range((64 << 20) // len(padded)):
+        server.connection.data_received(data)
+    sent = bytes(server.wire.written)
+    assert sum(window_updates(sent, call.stream)) > 32 << 20
+    assert window_updates(sent, call.stream) == window_updates(sent, 0)
+
+
+async def test_data_for_a_cancelled_call_counts_in_the_window_of_the_connection() -> None:
+    server = Server()
+    call = server.call(last=False)
+    server.exchange()
+    call.cancel()
+    server.wire.written.clear()
+    data = frame(0, 0, call.stream, bytes(16_000))
+    for _ in range(3000):
+        server.connection.data_received(data)
+    assert window_updates(bytes(server.wire.written), 0)
+    assert server.connection.usable
+
+
+async def test_padded_headers_with_a_priority() -> None:
+    server = Server()
+    call = server.call()
+    server.exchange()
+    block = hpack.Encoder().encode([*HEAD, ("grpc-status", "5"), ("grpc-message", "padded")], huffman=False)
+    payload = bytes((7,)) + bytes(5) + block + bytes(7)
+    server.connection.data_received(frame(1, 0x8 | 0x20 | 0x4 | 0x1, call.stream, payload))
+    with pytest.raises(RpcError, match="padded"):
+        await call.result(PATIENCE)
+
+
+async def test_a_window_that_grows_too_large_ends_the_call_alone() -> None:
+    server = Server()
+    call, other = server.call(last=False), server.call()
+    server.exchange()
+    server.connection.data_received(frame(8, 0, call.stream, b"\x7f\xff\xff\xff"))
+    with pytest.raises(RpcError, match="window"):
+        await call.result(PATIENCE)
+    server.answer(other, b"answer")
+    server.exchange()
+    assert server.reset == [call.stream]
+    assert await other.result(PATIENCE) == b"answer"
+
+
+async def test_a_connection_that_the_server_gives_up_is_closed_after_its_last_call() -> None:
+    server = Server()
+    call = server.call()
+    server.exchange()
+    server.connection.data_received(frame(7, 0, 0, call.stream.to_bytes(4, "big") + bytes(4)))
+    await asyncio.sleep(1.1)
+    assert not server.wire.aborted
+    server.answer(call, b"answer")
+    server.exchange()
+    assert await call.result(PATIENCE) == b"answer"
+    await asyncio.sleep(1.1)
+    assert server.wire.aborted
+
+
 async def test_messages_of_a_stream_come_one_by_one() -> None:
     server = Server()
     call = server.call(b"one", last=False)
@@ -246,7 +328,7 @@ async def test_messages_of_a_stream_come_one_by_one() -> None:
     await listening
     with pytest.raises(RpcError, match="ended"):
         call.write(b"three")
-    assert server.reset == [call.stream], "the server is told that nothing more comes"
+    assert server.reset == [call.stream], "the server learns that nothing more follows"
 
 
 @pytest.mark.parametrize(
@@ -457,6 +539,21 @@ async def test_a_stream_goes_on_before_a_call_whose_end_came_earlier() -> None:
         (b"\0\0\0\x09\0\0\0\0\x01", "a continuation of nothing"),
         (b"\0\0\x01\x08\0\0\0\0\x01\0", "not understood"),
         (b"\0\0\x01\x03\0\0\0\0\x01\0", "not understood"),  # found by fuzzing: the call never ended
+        (frame(0, 0x8, 1, b"\x05abcd"), "padding"),
+        (frame(0, 0x8, 1), "not understood"),
+        (frame(1, 0x8 | 0x4, 1, b"\x05abcd"), "padding"),
+        (frame(0, 0, 0, b"abcd"), "stream 0"),
+        (frame(1, 0x4, 0, b"\x88"), "stream 0"),
+        (frame(3, 0, 3, bytes(4)), "stream 3"),  # not opened yet
+        (frame(0, 0, 2, b"abcd"), "stream 2"),  # a push, which was not allowed
+        (frame(8, 0, 0, bytes(4)), "window"),
+        (frame(8, 0, 0, b"\x7f\xff\xff\xff"), "window"),
+        (frame(4, 0, 1), "settings"),
+        (frame(4, 1, 0, bytes(6)), "settings"),
+        (frame(4, 0, 0, bytes(5)), "not understood"),
+        (frame(4, 0, 0, b"\0\x04\x80\0\0\0"), "settings"),
+        (frame(4, 0, 0, b"\0\x05\0\0\0\1"), "settings"),
+        (frame(6, 0, 0, bytes(7)), "ping"),
     ],
 )
 async def test_garbage_ends_the_connection(frames: bytes, words: str) -> None:

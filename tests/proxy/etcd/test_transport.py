@@ -4,15 +4,15 @@ import inspect
 
 import pytest
 
-from proxy.etcd.channel import Channel
 from proxy.etcd.grpc_channel import GrpcCall, GrpcChannel
 from proxy.etcd.http2 import Call
-from proxy.etcd.transport import AnyCall, AnyChannel, RpcError, TransportMissing
+from proxy.etcd.http2_channel import Http2Channel
+from proxy.etcd.transport import ByteStream, Channel, RpcError, TransportMissing
 
 
 @pytest.mark.parametrize(
     ("contract", "kind"),
-    [(AnyChannel, Channel), (AnyChannel, GrpcChannel), (AnyCall, Call), (AnyCall, GrpcCall)],
+    [(Channel, Http2Channel), (Channel, GrpcChannel), (ByteStream, Call), (ByteStream, GrpcCall)],
 )
 def test_a_transport_has_the_methods_of_the_contract(contract: type, kind: type) -> None:
     for name, method in vars(contract).items():

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 import pytest
 
 from proxy.etcd import rpc_pb2 as pb
-from proxy.etcd.keeper import LeaseKeeper
+from proxy.etcd.leases import LeaseKeeper
 from proxy.etcd.model import EtcdUnknown
 
 Answers = list[tuple[int, int]]

@@ -1,6 +1,6 @@
 """Keeping leases alive over one stream that repairs itself.
 
-The caller decides what a lease stands for and when to keep it alive; the client does the gRPC calls.
+The caller decides what a lease stands for and when to keep it alive.
 """
 
 import asyncio
@@ -28,7 +28,7 @@ class LeaseKeeper:
     """Renews leases on request and reports each answer. Made by EtcdClient.lease_keeper().
 
     `on_alive(lease_id, ttl)` is called in the event loop with the seconds the lease now has, 0 if it is gone.
-    A request that a stream lost is sent again on the next one, so each gets its answer in the end.
+    A request that a stream lost is sent again on the next one, so each is answered in the end.
     """
 
     def __init__(
@@ -40,9 +40,9 @@ class LeaseKeeper:
         self._open_stream = open_stream
         self._on_alive = on_alive
         self._answer_timeout = answer_timeout
-        # Lease ids in the order of asking; asking again before the answer is asking once.
+        # Lease ids in the order of `send`. A second `send` before the answer changes nothing.
         self._waiting: dict[int, None] = {}
-        # Lease ids sent and not answered, with the time of sending, oldest first.
+        # Lease ids sent and not answered, with the loop's time of sending, oldest first.
         self._sent: dict[int, float] = {}
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
@@ -102,11 +102,11 @@ class LeaseKeeper:
         try:
             self._on_alive(response.id, response.ttl)
         except Exception:  # noqa: BLE001
-            # One session's trouble must not let the leases of all the others run out.
+            # One handler that fails must not let all other leases expire.
             _LOG.exception("lease %x: the answer could not be handled", response.id)
 
     async def _expect_answers(self, stream: _Stream) -> None:
-        """A stopped etcd would be noticed by gRPC's pings too, but later than short leases can wait."""
+        """HTTP/2's pings would find a stopped etcd too, but too late for short leases."""
         while True:
             await asyncio.sleep(self._answer_timeout / 4)
             oldest = next(iter(self._sent.values()), None)

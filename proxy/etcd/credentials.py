@@ -1,0 +1,35 @@
+"""The user that requests are made as, and the token that stands for it. Pure."""
+
+from proxy.etcd import rpc_pb2 as pb
+from proxy.etcd.failures import STALE_TOKEN
+from proxy.etcd.model import EtcdRefused
+from proxy.etcd.transport import Metadata
+
+
+class Credentials:
+    """A user and its token; or no user, for an etcd without authentication."""
+
+    def __init__(self, user: str, password: str) -> None:
+        """`user` "": none."""
+        self._user = user
+        self._password = password
+        self.token = ""
+
+    @property
+    def incomplete(self) -> bool:
+        """Whether requests need a token that is not there."""
+        return bool(self._user) and not self.token
+
+    @property
+    def metadata(self) -> Metadata:
+        """The metadata of requests."""
+        return (("token", self.token),) if self.token else ()
+
+    @property
+    def request(self) -> bytes:
+        """The AuthenticateRequest that asks for a token."""
+        return pb.AuthenticateRequest(name=self._user, password=self._password).SerializeToString()
+
+    def expired(self, answer: object) -> bool:
+        """Whether this answer to a request says that its token is not valid any more."""
+        return bool(self._user) and isinstance(answer, EtcdRefused) and answer.message in STALE_TOKEN

@@ -1,0 +1,74 @@
+"""The members of one etcd cluster, and which of them gets the next request."""
+
+from collections.abc import Callable, Sequence
+from urllib.parse import urlsplit
+
+from proxy.etcd.http2_channel import Http2Channel
+from proxy.etcd.tls import Tls
+from proxy.etcd.transport import GRPCIO, HTTP2, TRANSPORTS, Channel, TransportMissing
+from proxy.support.libraries import how_to_add
+
+#: Makes the channel to a host and port.
+Connect = Callable[[str, int, Tls | None], Channel]
+
+
+def connector(transport: str) -> Connect:
+    """What makes channels of a transport. Raises ValueError, and TransportMissing, which is one."""
+    if transport == HTTP2:
+        return Http2Channel
+    if transport != GRPCIO:
+        raise ValueError(f"not a transport to etcd: {transport!r} (expected {' or '.join(TRANSPORTS)})")
+    try:
+        # Only here: the server works without grpcio unless the option names it (docs/decisions/0017).
+        from proxy.etcd.grpc_channel import GrpcChannel
+    except ImportError as error:
+        raise TransportMissing(
+            f"the transport grpcio cannot be used: {error}: {how_to_add('grpcio')}."
+            " `--etcd-transport http2`, the default, needs nothing."
+        ) from None
+    return GrpcChannel
+
+
+class Endpoint:
+    """One member."""
+
+    def __init__(self, endpoint: str, tls: Tls | None, connect: Connect) -> None:
+        """Raises ValueError if this is no endpoint. `tls` is for https."""
+        url = urlsplit(endpoint if "://" in endpoint else f"http://{endpoint}")
+        expected = f"not an etcd endpoint: {endpoint!r} (expected http://HOST:PORT or https://HOST:PORT)"
+        if url.scheme not in ("http", "https") or not url.hostname or url.path not in ("", "/"):
+            raise ValueError(expected)
+        try:
+            port = url.port or 2379
+        except ValueError as error:  # it does not name the endpoint
+            raise ValueError(f"{expected}: {error}") from error
+        secure = (tls or Tls()) if url.scheme == "https" else None
+        self.channel = connect(url.hostname, port, secure)
+        self.address = self.channel.address
+
+
+class Endpoints:
+    """All members."""
+
+    def __init__(self, endpoints: Sequence[str], tls: Tls | None, connect: Connect) -> None:
+        """Raises ValueError for a bad endpoint, or none."""
+        if not endpoints:
+            raise ValueError("no etcd endpoint given")
+        self._all = [Endpoint(endpoint, tls, connect) for endpoint in endpoints]
+        #: Where the next request goes.
+        self.current = self._all[0]
+
+    def fail_over(self) -> None:
+        """Use the next endpoint from now on; open streams stay where they are."""
+        index = self._all.index(self.current)
+        self.current = self._all[(index + 1) % len(self._all)]
+
+    def leave(self, endpoint: Endpoint) -> None:
+        """Fail over if this endpoint is still the current one."""
+        if endpoint is self.current:
+            self.fail_over()
+
+    async def close(self) -> None:
+        """Close all connections. Requests under way fail as unknown."""
+        for endpoint in self._all:
+            await endpoint.channel.close()
