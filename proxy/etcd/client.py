@@ -165,6 +165,6 @@ class EtcdClient:
             response.cancel_reason.rpartition("desc = ")[2] or "the watch was cancelled"
         )
         if self._rpc.credentials.expired(error):
-            self._rpc.credentials.token = ""  # the next request or stream gets a new one
+            self._rpc.credentials.use("")  # the next request or stream gets a new one
             return EtcdUnknown(error.message)
         return error

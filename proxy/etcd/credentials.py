@@ -11,25 +11,27 @@ class Credentials:
 
     def __init__(self, user: str, password: str) -> None:
         """`user` "": none."""
-        self._user = user
+        self.user = user
         self._password = password
         self.token = ""
+        #: The metadata of requests.
+        self.metadata: Metadata = ()
 
     @property
     def incomplete(self) -> bool:
         """Whether requests need a token that is not there."""
-        return bool(self._user) and not self.token
+        return bool(self.user) and not self.token
 
-    @property
-    def metadata(self) -> Metadata:
-        """The metadata of requests."""
-        return (("token", self.token),) if self.token else ()
+    def use(self, token: str) -> None:
+        """Make requests with this token; "": with none."""
+        self.token = token
+        self.metadata = (("token", token),) if token else ()
 
     @property
     def request(self) -> bytes:
         """The AuthenticateRequest that asks for a token."""
-        return pb.AuthenticateRequest(name=self._user, password=self._password).SerializeToString()
+        return pb.AuthenticateRequest(name=self.user, password=self._password).SerializeToString()
 
     def expired(self, answer: object) -> bool:
         """Whether this answer to a request says that its token is not valid any more."""
-        return bool(self._user) and isinstance(answer, EtcdRefused) and answer.message in STALE_TOKEN
+        return bool(self.user) and isinstance(answer, EtcdRefused) and answer.message in STALE_TOKEN

@@ -78,7 +78,9 @@ class Rpc:
             else:
                 on_answer(answer)
 
-        if self.credentials.incomplete:
+        if not self.credentials.user:
+            self._send(method, request, timeout, decode, on_answer)
+        elif not self.credentials.token:
             self._begin_in_task(method, request, timeout, decode, on_answer)
         else:
             self._send(method, request, timeout, decode, answered)
@@ -207,7 +209,7 @@ class Rpc:
         async with self._authenticating:
             if self.credentials.token != stale:
                 return  # another request has got a new one in the meantime
-            self.credentials.token = ""
+            self.credentials.use("")
             decode = partial(wire.decode, pb.AuthenticateResponse)
             try:
                 response = await self._attempt(_AUTHENTICATE, self.credentials.request, timeout, decode)
@@ -216,7 +218,7 @@ class Rpc:
                     raise
                 # As etcd's own client: an etcd without authentication accepts a user too.
                 return
-            self.credentials.token = response.token
+            self.credentials.use(response.token)
 
 
 class MemberStream:
