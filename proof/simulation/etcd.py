@@ -365,7 +365,7 @@ class Channel:
     ) -> "_Call":
         """One request, one answer."""
         call = self._ask(path, request, timeout)
-        call.future.add_done_callback(lambda done: on_answer(done.exception() or done.result()))
+        call.future.add_done_callback(lambda done: on_answer(done.result()))
         return call
 
     def _ask(self, path: str, request: bytes, timeout: float) -> "_Call":
@@ -400,7 +400,7 @@ class Channel:
             call = _Call(self)
             self.host.call_later(0.001, call.answered, RpcError(_REFUSED))
             try:
-                await call.future
+                raise await call.future
             finally:
                 call.over()
         return _Watch(self) if path.endswith("/Watch") else _KeepAlive(self)
@@ -422,10 +422,7 @@ class _Call:
 
     def answered(self, result: bytes | RpcError) -> None:
         if not self.future.done():
-            if isinstance(result, RpcError):
-                self.future.set_exception(result)
-            else:
-                self.future.set_result(result)
+            self.future.set_result(result)
 
     def lose(self) -> None:
         """The connection is lost."""
