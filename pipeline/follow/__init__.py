@@ -7,6 +7,7 @@ changes   applies transactions to that state, and says what they changed
 target    the etcd side: the fence, entries, checkpoints, the position, the cut-over
 finishing how a command asks a running follower for the cut-over
 inward    the loop between tail and target
+checking  compares the tree in etcd with its source while both go on
 
 Back (`python -m pipeline export --follow`):
 recording the state machine's changes, request by request, as ZooKeeper's transactions. Pure.

@@ -36,12 +36,12 @@ class Same(enum.Enum):
     NO = enum.auto()
 
 
-def load_base(path: str, log_path: str | None, cluster_id: int) -> Machine:
-    """The tree at the last transaction that is whole in the log. Raises BadFile, Failure.
+def load_base(path: str, log_path: str | None, cluster_id: int, upto: int | None = None) -> Machine:
+    """The tree at the last transaction that is whole in the log, or at zxid `upto`. Raises BadFile, Failure.
 
     `cluster_id` is of the etcd cluster that it goes to.
     """
-    survey = directory.survey(path, log_path, repair=frozenset({TAIL}))
+    survey = directory.survey(path, log_path, repair=frozenset({TAIL}), upto=upto)
     plan = directory.plan(survey, _STEP)
     machine = Machine(cluster_id)
     known: dict[tuple[AclRow, ...] | None, tuple[Acl, ...]] = {None: OPEN_ACL}

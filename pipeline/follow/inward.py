@@ -46,6 +46,7 @@ class Options(NamedTuple):
     interval: float = 0.1  # seconds between two looks
     torn: bool = False  # the newest log is complete up to its first damage
     limits: Limits = Limits()
+    metrics: str | None = None  # a file for the age of the tree
 
 
 async def follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
@@ -106,7 +107,7 @@ class _Following:
         self._tree, self._machine, self._position = found
         self._changes = Changes(self._machine)
         self._answering = Answering(etcd, keys)
-        self._status = Status()
+        self._status = Status(options.metrics)
         self._tail = Tail(
             options.source,
             options.log_path,

@@ -23,6 +23,7 @@ from schema.keys import Keyspace
 
 DONE, NOT_LEVEL = 0, 3  # exit codes
 _TIMEOUT = 10.0  # seconds
+_PIECE = 1000  # transactions that are applied before they are on disk
 
 
 class Options(NamedTuple):
@@ -32,6 +33,7 @@ class Options(NamedTuple):
     until_level: bool = False
     timeout: float | None = None  # seconds for the way to level
     interval: float = 0.2  # seconds between two looks
+    metrics: str | None = None  # a file for the age of the directory
 
 
 async def mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
@@ -69,7 +71,7 @@ class _Mirroring:
         self._keys = keys
         self._options = options
         self._files = files
-        self._status = Status()
+        self._status = Status(options.metrics)
         self._zxid: int | None = None  # the directory's last
         self._expected: int | None = None  # the directory's digest at that zxid, until it was compared
         self._machine = Machine(0)
@@ -77,6 +79,8 @@ class _Mirroring:
         self._position = 0
         # To be written: the state machine's code must not wait for a disk.
         self._rows: list[list[TransactionRow]] = []
+        self._written = 0  # transactions, in this step
+        self._left = 0  # entries that are read and not yet applied
         self._jumped = False  # behind them only a snapshot can go on
 
     async def run(self) -> int:
@@ -94,8 +98,6 @@ class _Mirroring:
                 tell(f"the log was truncated before it was read ({error}): going on from a newer snapshot")
                 await self._load()
                 continue
-            if self._files.wants_snapshot:
-                self._files.write_snapshot(self._machine)
             # Level with the tree as it was when it was read; while clients write, it is never at rest.
             self._status.level(self._machine.zxid, now=options.until_level)
             if options.until_level:
@@ -117,10 +119,7 @@ class _Mirroring:
         self._machine, self._position = base
         self._recorder = Recorder(self._machine)
         if self._zxid is None:
-            try:
-                await self._step()
-            except Truncated:
-                return await self._load()
+            # At once, so that the log that follows adds to what is there, whenever this process is killed.
             self._files.write_snapshot(self._machine)
             self._zxid = self._machine.zxid
             tell(f"wrote a snapshot of {len(self._machine.tree.nodes)} znodes at zxid 0x{self._zxid:x}")
@@ -147,26 +146,48 @@ class _Mirroring:
         return None
 
     async def _step(self) -> int:
-        """Apply what was appended; how many transactions were written. Raises Truncated, EtcdError."""
+        """Apply what was appended, piece by piece; how many transactions were written.
+
+        Raises Truncated, EtcdError.
+        """
         caught = await catch_up(self._etcd, self._keys, self._machine.applied, self._position)
-        replay = Replay(self._keys, self._machine, caught, lambda _count: None, self._execute)
-        await replay.run(caught.revision)
+        self._left, self._written = len(caught.entries), 0
+        replay = Replay(self._keys, self._machine, caught, self._applied, self._execute)
+        try:
+            async with asyncio.TaskGroup() as group:
+                replaying = group.create_task(replay.run(caught.revision))
+                # It gives way every few milliseconds. What was killed goes on from what is on disk.
+                while not replaying.done():
+                    await asyncio.sleep(0)
+                    if len(self._rows) >= _PIECE or self._jumped:
+                        self._write()
+                        self._status.behind(self._machine.zxid, self._left, "entries")
+        except BaseExceptionGroup as errors:
+            raise errors.exceptions[0] from None
+        self._write()
         self._position = caught.revision
-        written = len(self._rows) + self._jumped
-        for rows in self._rows:
-            self._files.append(rows)
-        self._rows.clear()
-        self._files.sync()
-        if self._jumped:
-            self._files.write_snapshot(self._machine)
-            self._zxid, self._jumped = self._machine.zxid, False
         if self._expected is not None:
             raise Failure(
                 f"{self._options.target} is at zxid 0x{self._zxid or 0:x}, and the tree at"
                 f" 0x{self._machine.zxid:x}: the directory has gone on by itself (was ZooKeeper started"
                 " on it?). Export to an empty directory"
             )
-        return written
+        return self._written
+
+    def _applied(self, entries: int) -> None:
+        self._left -= entries
+
+    def _write(self) -> None:
+        """Put on disk what was applied."""
+        self._written += len(self._rows) + self._jumped
+        for rows in self._rows:
+            self._files.append(rows)
+        self._rows.clear()
+        self._files.sync()
+        if self._jumped or self._files.wants_snapshot:
+            self._files.write_snapshot(self._machine)
+        if self._jumped:
+            self._zxid, self._jumped = self._machine.zxid, False
 
     def _execute(self, machine: Machine, _entry: Entry, request: Request, _place: Place) -> None:
         rows = self._recorder.taken(request, machine.execute(request))

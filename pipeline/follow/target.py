@@ -126,6 +126,14 @@ async def resume(etcd: Etcd, keys: Keyspace) -> Start:
     return Start(tree, machine, position)
 
 
+async def state_of(etcd: Etcd, keys: Keyspace) -> Machine:
+    """The tree that follows, as of now. Raises Failure, EtcdError."""
+    there = await look(etcd, keys)
+    if not there.follows or there.record is None or there.record.current is None:
+        raise Failure(f"{keys.prefix.decode()} does not follow a ZooKeeper")
+    return await _state(etcd, keys, there.record.current)
+
+
 async def _state(etcd: Etcd, keys: Keyspace, base: SnapshotRef) -> Machine:
     """The snapshot, and the entries behind it."""
     try:

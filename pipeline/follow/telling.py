@@ -1,7 +1,18 @@
-"""What the commands that follow say: progress on stderr, the position on stdout."""
+"""What the commands that follow say: progress on stderr, the position on stdout, numbers for Prometheus."""
 
+import os
 import sys
 import time
+from pathlib import Path
+
+_METRICS = """\
+# HELP zketcd_copy_level_timestamp_seconds Unix time at which the copy was last level with its source.
+# TYPE zketcd_copy_level_timestamp_seconds gauge
+zketcd_copy_level_timestamp_seconds {level}
+# HELP zketcd_copy_zxid The last transaction that the copy holds.
+# TYPE zketcd_copy_zxid gauge
+zketcd_copy_zxid {zxid}
+"""
 
 
 def tell(text: str) -> None:
@@ -10,29 +21,52 @@ def tell(text: str) -> None:
 
 
 class Status:
-    """The line about the position, on stdout: at once when it is level or asked for, else now and then."""
+    """The line about the position, on stdout: at once when it is level or asked for, else now and then.
+
+    With `metrics` the same goes to a file for node_exporter's textfile collector, about once a second.
+    """
 
     _EVERY = 5.0  # seconds
+    _METRICS_EVERY = 1.0
 
-    def __init__(self) -> None:
+    def __init__(self, metrics: str | None = None) -> None:
         self._said = ""
         self._at = 0.0
+        self._level_at: float | None = None  # monotonic: the clock may be set
         self._is_level = False
+        self._metrics = None if metrics is None else Path(metrics)
+        self._written = 0.0
 
-    def behind(self, zxid: int, count: int) -> None:
-        """There is more to apply; `count` transactions at least."""
-        if time.monotonic() - self._at > self._EVERY:
-            self._say(f"at zxid 0x{zxid:x} ({count} behind)")
+    def behind(self, zxid: int, count: int, unit: str = "") -> None:
+        """There is more to apply; `count` transactions at least, or of another `unit`."""
+        now = time.monotonic()
+        if now - self._at > self._EVERY:
+            age = "" if self._level_at is None else f", level {now - self._level_at:.0f} s ago"
+            self._say(f"at zxid 0x{zxid:x} ({count}{unit and ' ' + unit} behind{age})")
             self._is_level = False
+        self._write(zxid)
 
     def level(self, zxid: int, *, now: bool = False) -> None:
         """All that there is, is applied. `now`: say it in any case."""
+        self._level_at = time.monotonic()
         if now or not self._is_level or time.monotonic() - self._at > self._EVERY:
             self._say(f"level at zxid 0x{zxid:x} (0 behind)", again=now)
             self._is_level = True
+        self._write(zxid)
 
     def _say(self, line: str, *, again: bool = False) -> None:
         if line != self._said or again:
             print(line, flush=True)
             self._said = line
             self._at = time.monotonic()
+
+    def _write(self, zxid: int) -> None:
+        """Replace the file as a whole: the collector may read it at any time. Raises OSError."""
+        now = time.monotonic()
+        if self._metrics is None or now - self._written < self._METRICS_EVERY:
+            return
+        self._written = now
+        level = 0.0 if self._level_at is None else time.time() - (now - self._level_at)
+        part = self._metrics.with_name(f".{self._metrics.name}.{os.getpid()}")
+        part.write_text(_METRICS.format(level=f"{level:.3f}", zxid=zxid))
+        part.rename(self._metrics)

@@ -95,24 +95,29 @@ def survey(
     *,
     chosen: str | None = None,
     repair: frozenset[str] = frozenset(),
+    upto: int | None = None,
 ) -> Survey:
     """Read what is needed to know a directory's state, without its nodes: seals, sums, headers.
 
-    `chosen` names a snapshot to start from instead of the newest valid one; `repair` is of REPAIRS. The time
-    goes into one pass over the snapshot's bytes and the logs behind it. Raises BadFile.
+    `chosen` names a snapshot to start from instead of the newest valid one; `repair` is of REPAIRS. `upto`:
+    the state at this zxid, from a snapshot that holds nothing of what came later. The time goes into one pass
+    over the snapshot's bytes and the logs behind it. Raises BadFile.
     """
     snapshots, logs = files(path, log_path)
-    file, checked, rejected = _choose(path, snapshots, chosen)
+    if upto is not None:
+        snapshots = [file for file in snapshots if _zxid(file) <= upto]
+        logs = [file for file in logs if (log.zxid_of(Path(file).name) or 0) <= upto]
+    file, checked, rejected = _choose(path, snapshots, chosen, upto)
     zxid = _zxid(file)
     with opened(file) as source:
         sessions = SnapshotReader(source, file).head().sessions
     notes: list[str] = []
     state = _LogState(zxid, repair, notes)
     counting = _counting(logs, zxid)
-    read = tuple(state.read(name, last=name is counting[-1]) for name in counting)
+    read = tuple(state.read(name, last=name is counting[-1], upto=upto) for name in counting)
     notes += _passed_over((_version_folder(path), _version_folder(log_path or path)))
     for other in rejected:
-        if _zxid(other.file) > state.zxid:
+        if _zxid(other.file) > state.zxid and upto is None:
             raise BadFile(
                 other.file,
                 None,
@@ -228,8 +233,11 @@ def read_log(
     repair: frozenset[str] = frozenset(),
     notes: list[str] | None = None,
     visit: Callable[[log.Entry, str], None] | None = None,
+    upto: int | None = None,
 ) -> Log:
     """How far a log counts, after a look at every entry's sum, and at `visit`, if given, for each.
+
+    Entries behind the zxid `upto` do not count, and are not looked at.
 
     `last` is whether no other log follows: only then may it be empty, or damaged where `repair` says so. What
     was allowed is added to `notes`. Raises BadFile, and what `visit` raises.
@@ -246,6 +254,8 @@ def read_log(
         log.check_header(source, file)
         try:
             for entry in log.entries(source, file, log.HEADER_SIZE):
+                if upto is not None and log.zxid_at(entry.body) > upto:
+                    return Log(file, first, zxid, count, end)
                 zxid = log.zxid_at(entry.body)
                 first = zxid if first is None else first
                 if visit is not None:
@@ -304,9 +314,9 @@ class _LogState:
         self._notes = notes
         self._previous: int | None = None  # the last zxid seen, whether it counts or not
 
-    def read(self, file: str, last: bool) -> Log:
-        """One log; `last` is whether no other follows."""
-        return read_log(file, last, self._repair, self._notes, self._visit)
+    def read(self, file: str, last: bool, upto: int | None) -> Log:
+        """One log up to a zxid; `last` is whether no other follows."""
+        return read_log(file, last, self._repair, self._notes, self._visit, upto)
 
     def _visit(self, entry: log.Entry, file: str) -> None:
         zxid = log.zxid_at(entry.body)
@@ -372,7 +382,9 @@ class _LogState:
             self.session_rows += transactions.rows(entry, file, Path(file).name)
 
 
-def _choose(path: str, snapshots: list[str], chosen: str | None) -> tuple[str, Checked, list[Rejected]]:
+def _choose(
+    path: str, snapshots: list[str], chosen: str | None, upto: int | None
+) -> tuple[str, Checked, list[Rejected]]:
     if chosen is not None:
         for file in snapshots:
             if Path(file).name == chosen:
@@ -381,12 +393,17 @@ def _choose(path: str, snapshots: list[str], chosen: str | None) -> tuple[str, C
     rejected: list[Rejected] = []
     for file in reversed(snapshots):
         try:
-            return file, snapshot.check_seal(file), rejected
+            checked = snapshot.check_seal(file)
         except BadFile as error:
             rejected.append(Rejected(file, str(error)))
+            continue
+        if upto is None or checked.written_at <= upto:
+            return file, checked, rejected
     if rejected:
         raise BadFile(path, None, "holds no valid snapshot: " + "; ".join(other.reason for other in rejected))
-    raise BadFile(path, None, "holds no snapshot")
+    raise BadFile(
+        path, None, "holds no snapshot" if upto is None else f"holds no snapshot of zxid {upto:#x} or before"
+    )
 
 
 def _counting(logs: list[str], zxid: int) -> list[str]:

@@ -16,6 +16,16 @@ def add_max_request_bytes(parser: argparse.ArgumentParser) -> None:
     )
 
 
+def add_metrics_argument(parser: argparse.ArgumentParser) -> None:
+    """The option for the file of a textfile collector."""
+    parser.add_argument(
+        "--metrics",
+        metavar="FILE",
+        help="write to FILE when the copy was last level, about once a second, for node_exporter's textfile"
+        " collector",
+    )
+
+
 def seconds(text: str) -> float:
     """A duration, for argparse."""
     try:

@@ -8,7 +8,7 @@ from pipeline.errors import Failure
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.follow.outward import Options, mirror
-from pipeline.jobs.arguments import seconds
+from pipeline.jobs.arguments import add_metrics_argument, seconds
 from pipeline.sources.folders import check_writable
 
 _PARQUET = "parquet:"
@@ -33,6 +33,7 @@ def add_follow_arguments(parser: argparse.ArgumentParser) -> None:
         metavar="SECONDS",
         help="with --until-level: end with exit code 3 if not level by then",
     )
+    add_metrics_argument(parser)
 
 
 def follow(connection: Connection, arguments: argparse.Namespace) -> int:
@@ -48,9 +49,8 @@ def follow(connection: Connection, arguments: argparse.Namespace) -> int:
         check_writable(Path(arguments.target))
     except ValueError as error:
         raise Failure(str(error)) from error
-    return asyncio.run(
-        _follow(connection, Options(arguments.target, arguments.until_level, arguments.timeout))
-    )
+    options = Options(arguments.target, arguments.until_level, arguments.timeout, metrics=arguments.metrics)
+    return asyncio.run(_follow(connection, options))
 
 
 async def _follow(connection: Connection, options: Options) -> int:

@@ -9,11 +9,12 @@ from pipeline.etcd.limits import Limits
 from pipeline.etcd.options import Connection
 from pipeline.etcd.options import add_arguments as add_etcd_arguments
 from pipeline.etcd.reach import reached
+from pipeline.follow.checking import check
 from pipeline.follow.inward import STUCK, Options, follow
 from pipeline.follow.tail import Unsettled
 from pipeline.follow.telling import tell
 from pipeline.formats.directory import TAIL
-from pipeline.jobs.arguments import add_max_request_bytes, seconds, zxid
+from pipeline.jobs.arguments import add_max_request_bytes, add_metrics_argument, seconds, zxid
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -34,6 +35,12 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help="the cut-over: when the tree is level, complete it, so that zketcd serves it. A follower"
         " that runs"
         " on the prefix does this and ends; otherwise this command follows up to there",
+    )
+    add(
+        "--check",
+        action="store_true",
+        help="compare the tree in etcd with the source, field by field, at the zxid that it has come to, and"
+        " end; a follower may run meanwhile, and clients may write. Exit code 1: they differ",
     )
     add(
         "--zxid",
@@ -69,6 +76,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         choices=(TAIL,),
         help="tail: take the newest log as complete up to its first damage, which a killed server leaves",
     )
+    add_metrics_argument(parser)
     add_max_request_bytes(parser)
 
 
@@ -77,6 +85,11 @@ def run(arguments: argparse.Namespace) -> int:
     connection = Connection.from_arguments(arguments)
     if not Path(arguments.source).is_dir():
         raise Failure(f"{arguments.source} is no directory")
+    if arguments.check:
+        for name in ("overwrite", "until_level", "finish", "zxid", "keep_sessions", "timeout", "metrics"):
+            if getattr(arguments, name):
+                raise Failure(f"--{name.replace('_', '-')} does not go with --check")
+        return asyncio.run(_check(connection, arguments))
     if arguments.timeout is not None and not (arguments.until_level or arguments.finish):
         raise Failure("--timeout goes with --until-level or --finish")
     options = Options(
@@ -91,6 +104,7 @@ def run(arguments: argparse.Namespace) -> int:
         arguments.patience,
         torn=arguments.repair == TAIL,
         limits=Limits(max_request_bytes=arguments.max_request_bytes),
+        metrics=arguments.metrics,
     )
     try:
         return asyncio.run(_follow(connection, options))
@@ -102,3 +116,8 @@ def run(arguments: argparse.Namespace) -> int:
 async def _follow(connection: Connection, options: Options) -> int:
     async with reached(connection) as etcd:
         return await follow(etcd, connection.keys, options)
+
+
+async def _check(connection: Connection, arguments: argparse.Namespace) -> int:
+    async with reached(connection) as etcd:
+        return await check(etcd, connection.keys, arguments.source, arguments.data_log_dir)

@@ -83,6 +83,7 @@ def test_the_leader_and_the_followed_member_are_killed(
             wait_until(lambda: _WAITS in new.log_text(), "zketcd waits", 60)
             new.kill()
             new.launch()
+            assert main([*follow, "--check"]) == 0  # while clients write
         writing.stop()
         finish = ["--finish", "--zxid", hex(writing.last_zxid)]
         assert main([*follow, *finish]) == 0

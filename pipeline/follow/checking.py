@@ -1,0 +1,68 @@
+"""Whether a tree that follows is its source's tree, at the zxid that it has come to, while both go on.
+
+The source's side is read from its own snapshot and logs, not from what the follower has made of them.
+"""
+
+from collections.abc import Iterator
+from operator import attrgetter
+
+from pipeline.errors import Failure
+from pipeline.follow.base import load_base
+from pipeline.follow.target import state_of
+from pipeline.follow.telling import tell
+from proxy.etcd.interface import Etcd
+from proxy.state.machine import Machine
+from schema.keys import Keyspace
+from schema.paths import QUOTA
+
+EQUAL, DIFFERENT = 0, 1  # exit codes
+_SHOWN = 10
+_FIELDS = (
+    *("data", "acl", "owner", "czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion"),
+)
+_fields_of = attrgetter(*_FIELDS)
+
+
+async def check(etcd: Etcd, keys: Keyspace, source: str, log_path: str | None) -> int:
+    """Compare, and print what differs; the exit code. Raises Failure, BadFile, EtcdError."""
+    there = await state_of(etcd, keys)
+    here = load_base(source, log_path, there.cluster_id, there.zxid)
+    if here.zxid != there.zxid:
+        raise Failure(
+            f"{source} ends at zxid {here.zxid:#x}, before {there.zxid:#x}, to which the tree in etcd has"
+            " come: name the directory that is followed, or wait until its copy is complete"
+        )
+    count = 0
+    for difference in differences(here, there):
+        count += 1
+        if count <= _SHOWN:
+            tell(difference)
+    nodes, sessions = len(there.tree.nodes), len(there.sessions)
+    if count:
+        print(
+            f"different at zxid 0x{there.zxid:x}: {count} of {nodes} znodes and {sessions} sessions",
+            flush=True,
+        )
+        return DIFFERENT
+    print(f"equal at zxid 0x{there.zxid:x}: {nodes} znodes, {sessions} sessions", flush=True)
+    return EQUAL
+
+
+def differences(source: Machine, copy: Machine) -> Iterator[str]:
+    """Each znode and session that differs, in words. The quotas' counters are each server's own."""
+    ours, theirs = copy.tree.nodes, source.tree.nodes
+    for path in sorted(ours.keys() | theirs.keys()):
+        if path.startswith(QUOTA) and path.endswith("/zookeeper_stats"):
+            continue
+        one, other = theirs.get(path), ours.get(path)
+        if one is None or other is None:
+            yield f"{path}: only in {'the source' if other is None else 'etcd'}"
+            continue
+        fields = zip(_FIELDS, _fields_of(one), _fields_of(other), strict=True)
+        wrong = [name for name, left, right in fields if left != right]
+        if wrong:
+            yield f"{path}: {', '.join(wrong)}"
+    for session in sorted(source.sessions.keys() | copy.sessions.keys()):
+        left, right = source.sessions.get(session), copy.sessions.get(session)
+        if left is None or right is None or left.timeout_ms != right.timeout_ms:
+            yield f"session 0x{session & (1 << 64) - 1:x}"
