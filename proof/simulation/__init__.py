@@ -6,17 +6,18 @@
 `proxies`     whole real servers, their snapshot writers, and their clients' connections
 `clients`     sessions that roam between proxies; what they see is a history
 `packets`     a history's requests and replies as bytes
-`seams`       every place of `proxy/` that is replaced: clocks, chance, the snapshot writer's process
+`environment`  a simulated host's clocks and randomness, as the server takes them
+`seams`       what else of `proxy/` is replaced
 `nemesis`     the faults
 `oracle`      the right order of the log and the right state, beside all proxies
 `exactly_once`  whether each request is in the log once, and what became of those without an answer
 `expiry`      whether sessions end too early
 `simulation`  one stormy world of a seed: faults, recovery, judgement
 `calm`        one calm world: many hours, few requests, a fault now and then
-`quiet`       stretches without faults, in which periodic looks are rare
-`mortals`     TTL nodes and containers: a client that uses them, and when they must go
+`expiring_nodes`  TTL nodes and containers: a client that uses them, and when they must be deleted
 `census`      how much each part of a server keeps
 `bounds`      what may be left at the end of a calm world
-`planted`     faults in the code, planted on purpose, that must be found
+`planted`     faults in the source, planted on purpose, that must be found
+`hunt`        simulates seeds until something is wrong, for a planted fault in a process of its own
 `campaign`    many worlds
 """

@@ -1,10 +1,10 @@
 """One calm world of a seed: many hours with few requests, and a fault now and then.
 
 It finds what only time shows: what leaks or drifts, what ends too late, what goes wrong after hours. A stormy
-world (`simulation`) has a hundred times as many faults an hour. Between two faults the world is quiet (see
-`quiet`), but for its clients: two that write, one that reads, sleepers that stand still for longer than their
-timeouts, one with TTL nodes and containers, and visitors that come, work, and leave or die. Some hours apart
-there is a burst of requests, once a rolling upgrade, and now and then a proxy is away for an hour.
+world (`simulation`) has a hundred times as many faults an hour. Between two faults the world is quiet
+(`proxies`) except for its clients: two that write, one that reads, sleepers that stand still for longer than
+their timeouts, one with TTL nodes and containers, and visitors that connect, work, and leave or die. Every
+few hours there is a burst of requests, once a rolling upgrade, and now and then a proxy is away for an hour.
 """
 
 import gc
@@ -16,7 +16,7 @@ from proof.history.records import Create, Exists
 from proof.simulation.bounds import too_much
 from proof.simulation.clients import LOCKS, REGISTERS, Client
 from proof.simulation.exactly_once import Logged
-from proof.simulation.mortals import MortalClient, MortalJudge
+from proof.simulation.expiring_nodes import ExpiringNodesClient, ExpiringNodesJudge
 from proof.simulation.nemesis import Fault
 from proof.simulation.proxies import config
 from proof.simulation.simulation import Outcome, Simulation
@@ -63,19 +63,21 @@ class Calm(Simulation):
         self._going = True
         self._visitors: list[Client] = []
         self._times = self.world.random("clients' times")
-        self._mortals = MortalJudge(self.oracle, self.violate)
+        self._expiring_nodes = ExpiringNodesJudge(self.oracle, self.violate)
         for _ in range(2):
             self._new_client()
         self._new_client(reads_only=True)
         self._sleepers = [self._make_client(rng.choice(_LONG_TIMEOUTS)) for _ in range(2)]
-        self._mortal = MortalClient(self.world, self.clients_host, "mortal", self.proxies, 60_000)
-        self._mortal.think = 300.0
-        self._begin_client(self._mortal)
+        self._expirer = ExpiringNodesClient(
+            self.world, self.clients_host, "expirer", self.proxies, 60_000
+        )
+        self._expirer.think = 300.0
+        self._begin_client(self._expirer)
 
     @property
     @override
     def _everybody(self) -> list[Client]:
-        return [*self.clients, *self._sleepers, self._mortal, *self._visitors]
+        return [*self.clients, *self._sleepers, self._expirer, *self._visitors]
 
     @override
     def _awaited(self) -> list[Client]:
@@ -84,12 +86,12 @@ class Calm(Simulation):
 
     @override
     def _writes(self) -> dict[int, list[Logged]]:
-        others = self._mortal.session_ids
+        others = self._expirer.session_ids
         return {session: logged for session, logged in self.oracle.writes.items() if session not in others}
 
     @override
     def _more_figures(self) -> tuple[float, int]:
-        return self._quiet, self._mortals.ended
+        return self._quiet, self._expiring_nodes.ended
 
     # -- what clients do -------------------------------------------------------------------------------------
 
@@ -122,7 +124,7 @@ class Calm(Simulation):
             return
         self._later(_NAPS, "_nap")
         rng = self._times
-        client = rng.choice([*self.clients, *self._sleepers, self._mortal])
+        client = rng.choice([*self.clients, *self._sleepers, self._expirer])
         if not client.is_asleep:
             client.sleep(min(client.timeout, 1800.0) * rng.choice((0.2, 0.6, 0.95, 1.2, 3.0)))
 
@@ -184,7 +186,7 @@ class Calm(Simulation):
         world.run(until)
         for late in self.expiry.overdue(self.oracle.machine.sessions, self._calm_since):
             self.violate(late)
-        self._mortals.look(self._calm_since)
+        self._expiring_nodes.look(self._calm_since)
 
     @override
     def _episode(self) -> None:
@@ -223,7 +225,7 @@ class Calm(Simulation):
         self._going = False
         for client in self._everybody:
             client.wake()
-        for visitor in [*self._visitors, self._mortal]:
+        for visitor in [*self._visitors, self._expirer]:
             visitor.retire()
             visitor.urge()
         self._recover("the end of all faults")

@@ -57,7 +57,7 @@ class Totals(NamedTuple):
     elections: int
     sessions: int
     expiries: int
-    mortals: int
+    expired_nodes: int
 
 
 def totals(kind: str, outcomes: list[Outcome]) -> Totals:
@@ -79,7 +79,7 @@ def totals(kind: str, outcomes: list[Outcome]) -> Totals:
         sum(outcome.elections for outcome in outcomes),
         sum(outcome.sessions for outcome in outcomes),
         sum(outcome.expiries for outcome in outcomes),
-        sum(outcome.mortals for outcome in outcomes),
+        sum(outcome.expired_nodes for outcome in outcomes),
     )
 
 
@@ -179,10 +179,12 @@ def _figures(total: Totals) -> Iterator[str]:
     recoveries = total.recoveries or [0.0]
     quiet = f", {total.quiet:.2f} of them in quiet stretches" if total.quiet else ""
     yield f"{total.kind}: {total.worlds} worlds, {total.hours:.2f} simulated hours{quiet}"
-    mortals = f" {total.mortals} TTL nodes and containers were due;" if total.mortals else ""
+    expired_nodes = (
+        f" {total.expired_nodes} TTL nodes and containers were due;" if total.expired_nodes else ""
+    )
     yield (
         f"  {total.operations} requests of clients were answered, {total.requests} applied from the log;"
-        f" {total.sessions} sessions, {total.expiries} of them expired;{mortals} {total.snapshots} snapshots,"
+        f" {total.sessions} sessions, {total.expiries} of them expired;{expired_nodes} {total.snapshots} snapshots,"
         f" {total.elections} elections"
     )
     faults = ", ".join(f"{name} {count}" for name, count in sorted(total.faults.items()))

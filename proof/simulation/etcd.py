@@ -55,12 +55,6 @@ class Store(FakeEtcd):
             self.renewed[lease_id] = self.now
         return super().lease_renew(lease_id)
 
-    def renew_all(self, now: float) -> None:
-        """Keep all leases alive."""
-        self.now = now
-        self.extend_leases()
-        self.renewed.update(dict.fromkeys(self._leases, now))
-
     @override
     def lease_grant(self, lease_id: int, ttl: int) -> int:
         self.renewed[lease_id] = self.now
@@ -333,8 +327,6 @@ class Cluster:
     def _tick(self) -> None:
         self.host.call_later(self.world.stretched(_LEASE_TICK), self._tick)
         store = self.store
-        if self.world.is_quiet:
-            store.renew_all(self.world.now)  # as their keep-alives would, all of which are answered
         if self.leader is None or not self._has_leader(self.leader):
             return
         if self.world.now >= self.leases_late_until:
@@ -586,7 +578,5 @@ class _KeepAlive(_Stream):
             return
         lease = pb.LeaseKeepAliveRequest.FromString(message).id
         cluster.store.now = cluster.world.now
-        if cluster.world.is_quiet:
-            cluster.store.renew_all(cluster.world.now)
         response = pb.LeaseKeepAliveResponse(id=lease, ttl=cluster.store.lease_renew(lease))
         self._from.send(response.SerializeToString())

@@ -34,8 +34,8 @@ _EVENT = Struct(">ii")  # type, state
 PING_PACKET = wire.packet(PING_XID, PING)
 
 
-class CreateMortal(NamedTuple):
-    """A new TTL node, or a container if there is no TTL. No history knows it: `mortals` judges by the log."""
+class CreateExpiring(NamedTuple):
+    """A new TTL node, or a container if there is no TTL. No history knows it: `expired_nodes` judges by the log."""
 
     path: str
     data: bytes = b""
@@ -69,7 +69,7 @@ def event(frame: bytes) -> tuple[int, str]:
     return kind, (path or b"").decode()
 
 
-def packet(xid: int, request: Request | CreateMortal) -> bytes:
+def packet(xid: int, request: Request | CreateExpiring) -> bytes:
     """A request as it goes to the server."""
     opcode, body = parts_of(request)
     if isinstance(request, SetWatches):
@@ -82,15 +82,15 @@ def frame(zxid: int, error: int, body: bytes) -> bytes:
     return _REPLY.pack(0, zxid, error) + body
 
 
-def parts_of(request: Request | CreateMortal) -> tuple[int, bytes]:
+def parts_of(request: Request | CreateExpiring) -> tuple[int, bytes]:
     """Opcode and body of a request."""
     match request:
         case Create(path, data, ephemeral, sequential):
             flags = (1 if ephemeral else 0) + (2 if sequential else 0)
             return wire.CREATE, wire.create_body(path.encode(), data or b"", flags)
-        case CreateMortal(path, data, 0):
+        case CreateExpiring(path, data, 0):
             return CREATE_CONTAINER, wire.create_body(path.encode(), data, _CONTAINER_FLAG)
-        case CreateMortal(path, data, ttl_ms):
+        case CreateExpiring(path, data, ttl_ms):
             body = wire.create_body(path.encode(), data, _TTL_FLAG)
             return CREATE_TTL, body + Struct(">q").pack(ttl_ms)
         case Delete(path, version):

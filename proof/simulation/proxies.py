@@ -1,4 +1,11 @@
-"""A proxy of the simulation: the whole real server on a host, its snapshot writers, its connections."""
+"""A proxy of the simulation: the whole real server on a host, its snapshot writers, its connections.
+
+Hours in which nothing goes wrong cost little. A proxy looks at many things periodically: ten times a second
+whether its state is recent, each second what etcd's newest entry is, and so on. While no fault lasts and none
+begins, such a look finds what the last one found. A world says until when it is quiet (`World.quiet_until`).
+Until then these looks are up to half a minute apart: the host stretches their sleeps. Keep-alives and all
+that clients notice stay as they are.
+"""
 
 import asyncio
 from collections.abc import Callable
@@ -22,6 +29,9 @@ from schema.keys import Keyspace
 
 PREFIX = "/zketcd"
 _GRACE = 2.0  # seconds after a pause
+# Names of tasks of the server.
+_KEEP_ALIVE = "keep this proxy's lease alive"
+_SESSIONS = "look after the sessions"
 
 
 def config(snapshot_requests: int, tick_ms: int, *more: str) -> Config:
@@ -37,6 +47,23 @@ def config(snapshot_requests: int, tick_ms: int, *more: str) -> Config:
             *more,
         ]
     )
+
+
+class _Client(EtcdClient):
+    """A client that takes etcd as having just answered while the world is quiet, when it is seldom asked."""
+
+    def __init__(self, names: list[str], host: Host, connect: Callable[..., Any]) -> None:
+        self._host = host
+        super().__init__(names, connect=connect, clock=SimulatedClock(host))
+
+    @property
+    def last_contact(self) -> float:
+        """The host's time."""
+        return self._host.time() if self._host.world.is_quiet else self._last_contact
+
+    @last_contact.setter
+    def last_contact(self, time: float) -> None:
+        self._last_contact = time
 
 
 class _Socket:
@@ -99,6 +126,7 @@ class Proxy:
         host = self.host = Host(self.world, self.name, skew=self.skew, drift=self.drift)
         host.levels = self.levels
         host.burn = self.burn
+        host.stretched = self._stretched
         self.world.trace(self.name, f"starts, release {max(self.levels)}")
         host.call_soon(lambda: host.create_task(self._run(host), name="the server"))
 
@@ -118,16 +146,30 @@ class Proxy:
         self.world.trace(self.name, f"ends: {self.ended}")
         host.call_soon(self.kill)
 
+    def _stretched(self, delay: float) -> float:
+        """How long a task of the server sleeps in quiet stretches, in place of the period of its looks."""
+        task = asyncio.current_task()
+        name = "" if task is None else task.get_name()
+        if name == _KEEP_ALIVE:
+            return delay
+        if name != _SESSIONS:
+            return self.world.stretched(delay)
+        assert self.server is not None
+        assert self.host is not None
+        sessions = self.server.sessions
+        if sessions.orphans:
+            return delay
+        now = self.host.time()
+        # A session that begins meanwhile has at least the shortest timeout there is.
+        due = [due - now for _, due in self.server.session_due()]
+        return self.world.stretched(delay, min([sessions.negotiate(0) / 1000, *due]))
+
     def client(self, host: Host) -> EtcdClient:
         """A real client of the simulated etcd."""
         members = {member.name: member for member in self._cluster.members}
         names = list(members)
         host.random.shuffle(names)
-        return EtcdClient(
-            names,
-            connect=lambda name, _port, _tls: Channel(self._cluster, host, members[name]),
-            clock=SimulatedClock(host),
-        )
+        return _Client(names, host, lambda name, _port, _tls: Channel(self._cluster, host, members[name]))
 
     def kill(self, *, silently: bool = False) -> None:
         """End at once. `silently`: the machine is gone, so that clients are told nothing."""

@@ -8,8 +8,6 @@ chance        `Randomness`, and `secrets` likewise: drawn from the seed
 child         `Snapshots._child` starts the snapshot writer as a host of its own, in this process
 levels        which levels a release knows: that of the host, so that two releases can run side by side
 lengths       in every other world, all that can be done in pieces is, in pieces as short as can be
-slices        between two of them a proxy's clock goes on, as it does where they take time
-quiet         in quiet stretches of calm worlds periodic looks are rare (`quiet`)
 log           messages of `proxy` go into the trace; one with a traceback is a violation
 """
 
@@ -28,11 +26,8 @@ from typing_extensions import override
 
 import proxy.server
 import proxy.state.machine
-from proof.simulation import quiet
 from proof.simulation.world import Host, World
-from proxy.frontend.long_reads import LongReads
 from proxy.log import start
-from proxy.log.applier import Applier
 from proxy.log.log import LogSettings
 from proxy.log.snapshots import Snapshots
 from proxy.state import capture
@@ -69,7 +64,6 @@ CHANCE = (
 )
 """Modules that import `secrets`."""
 
-_LONG = 25  # times as long as other slices take those of long requests
 LENGTHS = (
     ("proxy.frontend.order", "AT_ONCE_BYTES"),
     ("proxy.state.machine", "AT_ONCE_BYTES"),
@@ -229,13 +223,6 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
             machine.zxid += 1
         return changes
 
-    def schedule(self: Applier | LongReads) -> None:
-        """The next slice, after the time that this one has taken; longer while a request is half done."""
-        if not self._scheduled:
-            self._scheduled = True
-            half_done = isinstance(self, LongReads) or self._machine.midway
-            _host().call_later(_host().burn * (_LONG if half_done else 1), self._go_on)
-
     replaced: list[tuple[Any, str, Any]] = [
         *((importlib.import_module(name), "time", _Time) for name in CLOCKS),
         *(
@@ -250,11 +237,8 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
             if not name.startswith("__")
         ),
         *((importlib.import_module(name), length, 1) for name, length in LENGTHS if world.seed % 2),
-        *quiet.replacements(),
         (proxy.server, "_log_settings", settings),
         (Snapshots, "_child", child),
-        (Applier, "_schedule", schedule),
-        (LongReads, "_schedule", schedule),
         (capture.load, "__defaults__", (None, levels)),
         (start.load, "__kwdefaults__", {**(start.load.__kwdefaults__ or {}), "levels": levels}),
         (

@@ -60,7 +60,7 @@ class Outcome(NamedTuple):
     violations: list[str]
     trace: list[str]
     quiet: float = 0.0  # seconds of quiet stretches
-    mortals: int = 0  # containers and TTL nodes that went when they were due
+    expired_nodes: int = 0  # containers and TTL nodes that went when they were due
 
 
 class Simulation:
@@ -267,7 +267,7 @@ class Simulation:
         )
 
     def _more_figures(self) -> tuple[float, int]:
-        """`quiet` and `mortals` of the outcome."""
+        """`quiet` and `expired_nodes` of the outcome."""
         return 0.0, 0
 
     async def _run_writer(self, host: Host, what: dict[str, Any]) -> Any:

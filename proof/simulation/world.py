@@ -11,7 +11,7 @@ import hashlib
 import heapq
 import random
 import traceback
-from asyncio import events
+from asyncio import events, futures
 from collections import deque
 from collections.abc import Callable
 from contextvars import Context
@@ -25,6 +25,11 @@ _TRACE_LINES = 400  # that are kept to be shown
 _LIVELOCK = 400_000  # callbacks without any progress of time
 _RESOLUTION = 1e-6  # seconds; a shorter wait could be lost in the rounding of a host's clock, again and again
 _STRETCHED = 30.0  # seconds between two looks of what looks periodically, while the world is quiet
+_SHORT = 0.1  # seconds; a shorter sleep is no period
+
+
+# What `asyncio.sleep` has called at its end.
+_AWAKE = futures._set_result_unless_cancelled  # type: ignore[attr-defined]
 
 
 class _Future(asyncio.Future):  # type: ignore[type-arg]
@@ -57,7 +62,7 @@ class World:
         self.now = 0.0  # seconds
         self.lines: deque[str] = deque(maxlen=_TRACE_LINES)
         self.callbacks = 0
-        #: Until this time of the world no fault happens and none goes on: see `quiet`.
+        #: Until this time of the world no fault happens and none lasts: see `Proxy`.
         self.quiet_until = 0.0
         #: What went wrong in a way that no fault explains.
         self.on_error: Callable[[str], None] = lambda _what: None
@@ -125,19 +130,24 @@ class World:
                     if not timers or timers[0][0] > until:
                         self.now = max(self.now, until)
                         return
-                    when, _, host, handle = heapq.heappop(timers)
+                    when, order, host, handle = heapq.heappop(timers)
                     if handle._cancelled:
                         continue
                     if when > self.now:
                         self.now = when
                         stuck = 0
                 else:
+                    order = 0
                     host, handle = ready.popleft()
                     if handle._cancelled:
                         continue
                 if host.paused or host.dead:
                     if not host.dead:
                         host.withheld.append(handle)
+                    continue
+                if host.busy_until > self.now:
+                    # In the order of their arrival: work in slices leaves the others their turns.
+                    heapq.heappush(timers, (host.busy_until, order or self.count(), host, handle))
                     continue
                 stuck += 1
                 if stuck > _LIVELOCK:
@@ -166,10 +176,14 @@ class Host(asyncio.BaseEventLoop):
         self.random = world.random(f"host {name} {world.count()}")
         #: What listens for connections here: makes protocols.
         self.listener: Callable[[], asyncio.Protocol] | None = None
-        #: Seconds that each look at the clock costs: how slow this host is.
+        #: Seconds that each look at the stopwatch costs: how slow this host is.
         self.burn = 0.0
+        #: The world's time until which it is busy with what it has run.
+        self.busy_until = 0.0
         #: What somebody else wants to do when the host is killed by a fault.
         self.on_kill: Callable[[], None] = lambda: None
+        #: How long a sleep of so many seconds takes while the world is quiet.
+        self.stretched: Callable[[float], float] = lambda delay: delay
         #: The levels that its release knows.
         self.levels: frozenset[int] = frozenset((1,))
         self._rate = 1.0 + drift
@@ -190,8 +204,11 @@ class Host(asyncio.BaseEventLoop):
 
     def stopwatch(self) -> float:
         """A clock for durations, which goes on while a callback runs."""
-        self._burnt = max(self.time(), self._burnt) + self.burn
-        return self._burnt
+        if self.burn:
+            self._burnt = max(self.time(), self._burnt) + self.burn
+            self.busy_until = (self._burnt - self._boot) / self._rate
+            return self._burnt
+        return self.time()
 
     # -- faults ----------------------------------------------------------------------------------------------
 
@@ -243,6 +260,8 @@ class Host(asyncio.BaseEventLoop):
         self, delay: float, callback: Callable[..., object], *args: Any, context: Context | None = None
     ) -> asyncio.TimerHandle:
         delay = max(delay, _RESOLUTION) if delay > 0 else delay
+        if delay >= _SHORT and self.world.is_quiet and callback is _AWAKE:
+            delay = self.stretched(delay)
         return self.call_at(self.time() + delay, callback, *args, context=context)
 
     @override

@@ -2,6 +2,8 @@
 
 import asyncio
 
+import pytest
+
 from proof.simulation.world import Host, World
 
 
@@ -103,3 +105,55 @@ def test_sets_of_tasks_have_the_order_of_their_making() -> None:
     tasks = [host.create_task(nothing()) for _ in range(100)]
     assert list(set(tasks)) == tasks
     world.run(1)
+
+
+@pytest.mark.parametrize(
+    ("at", "period", "pause"), [(10, 1.0, 30.0), (95, 2.0, 4.0), (95, 7.0, 7.0), (101, 1.0, 1.0)]
+)
+def test_a_stretched_pause_is_as_many_periods_as_fit(at: float, period: float, pause: float) -> None:
+    world = World(1)
+    world.quiet_until = 100.0
+    world.run(at)
+    assert world.stretched(period) == pause
+
+
+def test_a_loop_is_back_at_its_period_when_the_quiet_ends() -> None:
+    world = World(1)
+    host = Host(world, "host")
+    host.stretched = world.stretched
+    looks: list[float] = []
+
+    async def look() -> None:
+        while True:
+            looks.append(world.now)
+            await asyncio.sleep(0.5)
+            await asyncio.sleep(0.0)  # not a period: it yields, and that is all
+
+    world.quiet_until = 100.0
+    host.call_soon(lambda: host.create_task(look()))
+    world.run(110)
+    host.kill()
+    early = [time for time in looks if time < 99]
+    assert len(early) <= 5
+    late = [time for time in looks if time >= 100]
+    assert len(late) >= 20
+    assert all(abs(time * 2 - round(time * 2)) < 1e-3 for time in looks)
+
+
+def test_a_busy_host_runs_what_arrives_meanwhile_in_turn() -> None:
+    world = World(1)
+    host = Host(world, "slow")
+    host.burn = 1.0
+    ran: list[tuple[str, float]] = []
+
+    def work(left: int) -> None:
+        host.stopwatch()
+        ran.append(("work", world.now))
+        if left:
+            host.call_soon(work, left - 1)
+
+    host.call_soon(work, 3)
+    host.call_soon_at(1.5, lambda: ran.append(("arrival", world.now)))
+    world.run(10)
+    assert [what for what, _ in ran] == ["work", "work", "arrival", "work", "work"]
+    assert [round(when) for _, when in ran] == [0, 1, 2, 2, 3]

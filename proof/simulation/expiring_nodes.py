@@ -14,7 +14,7 @@ from proof.history import Create, Delete, History, SetData
 from proof.history.records import Opened, Request
 from proof.simulation.clients import ROOTS, Address, Client, Clock, Timers
 from proof.simulation.oracle import Oracle
-from proof.simulation.packets import CreateMortal
+from proof.simulation.packets import CreateExpiring
 from proxy.state.tree import Node
 from schema.znode import CONTAINER_OWNER, ttl_of
 
@@ -27,7 +27,7 @@ _TOLERANCE = 0.05  # seconds; hosts' clocks differ by less than one in a thousan
 _LATE = 200.0
 
 
-class MortalClient(Client):
+class ExpiringNodesClient(Client):
     """Makes TTL nodes and containers, writes to them, and leaves them alone."""
 
     def __init__(
@@ -54,11 +54,11 @@ class MortalClient(Client):
             case 0 | 1:
                 path = f"{ROOT}/t{number}"
                 self._names = [*self._names[-_KNOWN:], path]
-                return [Create(ROOT), CreateMortal(path, data, int(rng.choice(_TTLS) * 1000))]  # type: ignore[list-item]
+                return [Create(ROOT), CreateExpiring(path, data, int(rng.choice(_TTLS) * 1000))]  # type: ignore[list-item]
             case 2:
                 path = f"{ROOT}/c{number}"
                 self._containers = [*self._containers[-_KNOWN:], path]
-                return [Create(ROOT), CreateMortal(path, data), Create(f"{path}/x")]  # type: ignore[list-item]
+                return [Create(ROOT), CreateExpiring(path, data), Create(f"{path}/x")]  # type: ignore[list-item]
             case 3 if self._containers:
                 path = rng.choice(self._containers)
                 return [Delete(f"{path}/x"), *([Create(f"{path}/x")] if rng.random() < 0.4 else [])]
@@ -67,7 +67,7 @@ class MortalClient(Client):
         return [Create(ROOT)]
 
 
-class MortalJudge:
+class ExpiringNodesJudge:
     """Whether TTL nodes and containers go when they should."""
 
     def __init__(self, oracle: Oracle, violate: Callable[[str], None]) -> None:

@@ -1,6 +1,6 @@
 """When containers and TTL nodes must go, and when they must not."""
 
-from proof.simulation.mortals import MortalJudge
+from proof.simulation.expiring_nodes import ExpiringNodesJudge
 from proof.simulation.oracle import Oracle
 from proof.simulation.world import World
 from proxy.state import capture
@@ -12,13 +12,13 @@ _TTL = 60_000  # ms
 
 def _judged(
     owner: int, *, written: float, now: float, created: int = 0
-) -> tuple[MortalJudge, Node, list[str]]:
+) -> tuple[ExpiringNodesJudge, Node, list[str]]:
     """A judge, a node that was written last at a time of the world, and what the judge says."""
     world = World(1)
     oracle = Oracle(world, 1)
     oracle.machine.become(capture.new_machine(1))
     said: list[str] = []
-    judge = MortalJudge(oracle, said.append)
+    judge = ExpiringNodesJudge(oracle, said.append)
     oracle.times += [written]
     oracle.zxids += [5]
     node = Node(b"", (), owner, 5, 5, 5, 0, 0, 0, created, 0)
