@@ -68,9 +68,7 @@ class Calm(Simulation):
             self._new_client()
         self._new_client(reads_only=True)
         self._sleepers = [self._make_client(rng.choice(_LONG_TIMEOUTS)) for _ in range(2)]
-        self._expirer = ExpiringNodesClient(
-            self.world, self.clients_host, "expirer", self.proxies, 60_000
-        )
+        self._expirer = ExpiringNodesClient(self.world, self.clients_host, "expirer", self.proxies, 60_000)
         self._expirer.think = 300.0
         self._begin_client(self._expirer)
 

@@ -179,12 +179,10 @@ def _figures(total: Totals) -> Iterator[str]:
     recoveries = total.recoveries or [0.0]
     quiet = f", {total.quiet:.2f} of them in quiet stretches" if total.quiet else ""
     yield f"{total.kind}: {total.worlds} worlds, {total.hours:.2f} simulated hours{quiet}"
-    expired_nodes = (
-        f" {total.expired_nodes} TTL nodes and containers were due;" if total.expired_nodes else ""
-    )
+    due = f" {total.expired_nodes} TTL nodes and containers were due;" if total.expired_nodes else ""
     yield (
         f"  {total.operations} requests of clients were answered, {total.requests} applied from the log;"
-        f" {total.sessions} sessions, {total.expiries} of them expired;{expired_nodes} {total.snapshots} snapshots,"
+        f" {total.sessions} sessions, {total.expiries} of them expired;{due} {total.snapshots} snapshots,"
         f" {total.elections} elections"
     )
     faults = ", ".join(f"{name} {count}" for name, count in sorted(total.faults.items()))

@@ -135,10 +135,10 @@ class Oracle:
         for request in entry.requests:
             before = machine.zxid
             due = decode_node_due(request.body).path if request.kind == Kind.NODE_DUE else ""
-            mortal = machine.tree.nodes.get(due)
+            node = machine.tree.nodes.get(due)
             outcome = machine.execute(request, None, True)
-            if mortal is not None and due not in machine.tree.nodes:
-                self.on_due(due, mortal)
+            if node is not None and due not in machine.tree.nodes:
+                self.on_due(due, node)
             self.requests += 1
             self._note(request, before, outcome)
         machine.end()

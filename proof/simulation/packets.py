@@ -35,7 +35,7 @@ PING_PACKET = wire.packet(PING_XID, PING)
 
 
 class CreateExpiring(NamedTuple):
-    """A new TTL node, or a container if there is no TTL. No history knows it: `expired_nodes` judges by the log."""
+    """A new TTL node, or a container if there is no TTL. `expiring_nodes` judges it."""
 
     path: str
     data: bytes = b""

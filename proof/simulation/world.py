@@ -187,9 +187,7 @@ class Host(asyncio.BaseEventLoop):
         #: The levels that its release knows.
         self.levels: frozenset[int] = frozenset((1,))
         self._rate = 1.0 + drift
-        self._born = world.now
         self._boot = 1000.0 + self.random.random() * 1000.0
-        self._burnt = 0.0
         self._tasks: dict[_Task, None] = {}
 
     # -- its clocks ------------------------------------------------------------------------------------------
@@ -204,11 +202,10 @@ class Host(asyncio.BaseEventLoop):
 
     def stopwatch(self) -> float:
         """A clock for durations, which goes on while a callback runs."""
-        if self.burn:
-            self._burnt = max(self.time(), self._burnt) + self.burn
-            self.busy_until = (self._burnt - self._boot) / self._rate
-            return self._burnt
-        return self.time()
+        if not self.burn:
+            return self.time()
+        self.busy_until = max(self.world.now, self.busy_until) + self.burn
+        return self._boot + self.busy_until * self._rate
 
     # -- faults ----------------------------------------------------------------------------------------------
 
