@@ -144,7 +144,7 @@ def test_a_running_proxy_whose_etcd_is_restored(
     link.unblock()
     # Nobody can tell what became of what was on its way: clients find out for themselves. In this history
     # this client's session has never been.
-    with pytest.raises(Disconnected, match="Closed"):
+    with pytest.raises(Disconnected, match="closed the connection"):
         sender.receive()
     with pytest.raises(Disconnected, match="expired"):
         sender.reconnect(proxy.port)

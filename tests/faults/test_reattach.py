@@ -48,14 +48,14 @@ def rest_of(client: Client, connection: int) -> list[Reply]:
             if isinstance(message, Reply):
                 replies.append(message)
 
-    with pytest.raises(Disconnected, match="Closed"):
+    with pytest.raises(Disconnected, match="closed the connection"):
         read_on()
     return replies
 
 
 def assert_refused(client: Client, port: int) -> None:
     """The server tells a client that its session is over: it does not just disconnect."""
-    with pytest.raises(Disconnected, match="Session"):
+    with pytest.raises(Disconnected, match="expired"):
         client.reconnect(port)
 
 
