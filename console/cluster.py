@@ -89,7 +89,7 @@ async def proxies(facts: Facts, now: int, pace: Pace) -> dict[str, Any]:
     rows = []
     for place, member in enumerate(log.members):
         own = member.incarnation == log.incarnation
-        lag = None if own else log.lags.get(member.incarnation)
+        lag = None if own else log.peers.get(member.incarnation)
         rows.append(
             {
                 "incarnation": member.incarnation,

@@ -4,14 +4,16 @@ All proxies of a tree write the requests of their clients into one log in etcd, 
 order, and apply it to the same state machine. A request is evaluated when it is applied, and the proxy that
 sent it answers its client at that moment. Reads are answered from memory.
 
-    client -> frontend -> log.translator -> entry -> etcd
-                                                      |
+    client -> frontend -> log.outbox -> entry -> etcd
+                                                  |
     client <- frontend <- state.machine <- log.applier <- log.follower <- watch stream
 
 The words used here:
 
 log          the entries of all proxies, in the order in which they take effect
 entry        the requests that one proxy sends to etcd together: one key, written by one Txn
+outbox       the translator: it batches requests (a multi is one request) into entries, numbers them, and
+             remembers what was sent; seq_delta and versions are evaluated when an entry is applied
 append       to write an entry to the log
 apply        to evaluate the requests of an entry; every proxy does so with every entry, with the same outcome
 number       counts the entries of one incarnation: 1, 2, 3, ...; they take effect in this order, without gaps

@@ -240,7 +240,7 @@ async def _run(
             return 0
         await started
         collect_rarely()
-        pauses = loop.create_task(watch_pauses(server.pauses, config.pause_warn / 1000))
+        pauses = loop.create_task(watch_pauses(server.facts.subject.pauses, config.pause_warn / 1000))
         stack.callback(pauses.cancel)
         _report_ready(config, server, endpoints, admin_listener, stack)
         failed = loop.create_task(server.failed())

@@ -74,8 +74,9 @@ PURE_MODULES = {
     "proxy.frontend.sessions",
     "proxy.log.follower",
     "proxy.log.members",
+    "proxy.log.outbox",
+    "proxy.log.peers",
     "proxy.log.pending",
-    "proxy.log.translator",
 }
 
 

@@ -219,7 +219,7 @@ async def _closed_watcher(stage: Stage, count: int) -> Callable[[], object]:
 
     async def closed() -> None:
         watcher.close()
-        await until(lambda: not stage.server.watches)
+        await until(lambda: not stage.server.facts.subject.watches)
 
     return closed
 

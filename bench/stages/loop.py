@@ -27,6 +27,7 @@ TASKS = {
     "proxy.etcd.leases": BACKGROUND,
     "proxy.etcd.status_poller": BACKGROUND,
     "proxy.frontend.session_timer": BACKGROUND,
+    "proxy.log.incarnations": BACKGROUND,
     "proxy.log.log": BACKGROUND,
     "proxy.log.membership": BACKGROUND,
     "proxy.log.node_expiry": BACKGROUND,

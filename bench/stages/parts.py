@@ -15,13 +15,13 @@ from bench.stages.meter import DIGEST, MACHINE, REPLY, TRANSLATOR, WATCHES, Mete
 from proxy.frontend.order import Order
 from proxy.log.appender import Appender
 from proxy.log.applier import Applier
-from proxy.log.translator import Translator
+from proxy.log.outbox import Outbox
 from proxy.state.digest import Digest
 from proxy.state.watches import WatchTable
 
 METHODS: tuple[tuple[type, str, str], ...] = (
-    (Appender, "submit", TRANSLATOR),
-    (Translator, "cut", TRANSLATOR),
+    (Outbox, "submit", TRANSLATOR),
+    (Outbox, "cut", TRANSLATOR),
     (Applier, "feed", MACHINE),
     (Digest, "touch", DIGEST),
     (Digest, "settle", DIGEST),

@@ -83,7 +83,7 @@ async def _loaded(
     # A log from its beginning has no snapshot before it.
     wanted = Wanted(upto=end.revision, since=start.revision or 1)
     try:
-        found = await load(etcd, keys, make=False, wanted=wanted, patience=_PATIENCE, executes=executes)
+        found = await load(etcd, keys, make=False, wanted=wanted, timeout=_PATIENCE, executes=executes)
     except NotInLog as error:
         _, record = await record_of(etcd, keys)
         imported = not start.revision and record.previous is None
@@ -95,7 +95,7 @@ async def _loaded(
         oldest = record.previous or record.current
         assert oldest is not None  # else the log is whole
         wanted = Wanted(upto=end.revision, since=oldest.position)
-        found = await load(etcd, keys, make=False, wanted=wanted, patience=_PATIENCE, executes=executes)
+        found = await load(etcd, keys, make=False, wanted=wanted, timeout=_PATIENCE, executes=executes)
     return found.machine
 
 

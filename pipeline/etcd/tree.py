@@ -39,7 +39,7 @@ async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0) -> Survey:
     try:
         with _uncollected():
             wanted = Wanted(upto=revision)
-            loaded = await load(etcd, keys, make=False, wanted=wanted, patience=_TIMEOUT, executes=again)
+            loaded = await load(etcd, keys, make=False, wanted=wanted, timeout=_TIMEOUT, executes=again)
     except NotInLog as error:
         raise NotReadable(
             f"{error}: two newer snapshots were made since revision {revision}. Read the tree again"

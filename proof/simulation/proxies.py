@@ -157,7 +157,7 @@ class Proxy:
             return delay
         now = self.host.time()
         # A session that begins meanwhile has at least the shortest timeout there is.
-        due = [due - now for _, due in self.server.session_due()]
+        due = [due - now for _, due in self.server.facts.subject.session_due()]
         return self.world.stretched(delay, min([sessions.negotiate(0) / 1000, *due]))
 
     def client(self, host: Host) -> EtcdClient:

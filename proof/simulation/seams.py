@@ -28,23 +28,14 @@ import proxy.server
 import proxy.state.machine
 from proof.simulation.world import Host, World
 from proxy.log import start
-from proxy.log.log import LogSettings
+from proxy.log.settings import LogSettings
 from proxy.log.snapshots import Snapshots
 from proxy.state import capture
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock, Randomness
 from schema.entry import Kind, Request
 
-CLOCKS = (
-    "proxy.log.appender",
-    "proxy.log.membership",
-    "proxy.log.replay",
-    "proxy.log.snapshot_writer",
-    "proxy.log.snapshots",
-    "proxy.log.staleness",
-    "proxy.log.start",
-    "proxy.log.visitor",
-)
+CLOCKS: tuple[str, ...] = ()
 """Modules that `import time`."""
 CLOCK_FUNCTIONS = (
     ("proxy.log.applier", "perf_counter"),
@@ -56,13 +47,8 @@ CLOCK_FUNCTIONS = (
     ("proxy.frontend.flush_queue", "perf_counter"),
 )
 """Modules that import functions of `time` by name."""
-CHANCE = (
-    "proxy.frontend.handshake",
-    "proxy.frontend.read_only",
-    "proxy.log.membership",
-    "proxy.log.visitor",
-)
-"""Modules that import `secrets`."""
+CHANCE: tuple[str, ...] = ()
+"""Modules that `import secrets`."""
 
 LENGTHS = (
     ("proxy.frontend.order", "AT_ONCE_BYTES"),

@@ -406,7 +406,12 @@ class Simulation:
 
     def _what_lacks(self, since: float) -> str:
         for proxy in self.proxies:
-            if not proxy.alive or not proxy.serving or proxy.server is None or not proxy.server.in_touch:
+            if (
+                not proxy.alive
+                or not proxy.serving
+                or proxy.server is None
+                or not proxy.server.log.contact().in_touch
+            ):
                 return f"{proxy.name} does not serve"
         for client in self._awaited():
             if not client.is_connected:
@@ -514,7 +519,7 @@ class Simulation:
         return all(
             proxy.server is not None
             and proxy.server.machine.entries == count
-            and not proxy.server.log.outstanding
+            and not proxy.server.log.outbox.outstanding
             for proxy in self.proxies
         )
 

@@ -23,7 +23,8 @@ from prometheus_client.registry import Collector
 from codec.constants import KeeperOpCode, OpCode
 from proxy.admin.environment import VERSION
 from proxy.admin.facts import Facts
-from proxy.admin.subject import LogFacts, Subject
+from proxy.admin.subject import Subject
+from proxy.log.status import LogStatus
 from proxy.support.latency import MILLISECOND, Histogram
 
 CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
@@ -148,7 +149,7 @@ def _of_server(facts: Facts, subject: Subject) -> Iterator[Metric]:
     yield requests
 
 
-def _of_log(log: LogFacts) -> Iterator[Metric]:
+def _of_log(log: LogStatus) -> Iterator[Metric]:
     stats = log.stats
     for name, text, value in (
         ("entries_appended", "log entries that this proxy appended", stats.sent_entries),

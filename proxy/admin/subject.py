@@ -1,26 +1,24 @@
 """The server as the admin interfaces see it: these facts and no others.
 
-The server implements `Subject`; a test can do so with a few lines. All values are read at the moment of a
-request, and reading one never walks the tree.
+All values are read at the moment of a request, and reading one never walks the tree.
 """
 
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass
 from typing import NamedTuple, Protocol
 
 from codec.constants import KeeperFeature
 from proxy.etcd.calls import Calls
 from proxy.etcd.model import Status
-from proxy.log.lag import Lags
-from proxy.log.members import Members
+from proxy.log.contact import Contact
 from proxy.log.snapshots import SnapshotStats
-from proxy.log.stats import Stats
+from proxy.log.status import LogStatus
 from proxy.state.auth.scheme import Identities
 from proxy.state.machine import Machine
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
 from proxy.support.environment import Clock
 from proxy.support.latency import ConnectionLatency, Histogram, Latency
-from schema.record import TreeRecord
 
 
 class Settings(NamedTuple):
@@ -60,8 +58,16 @@ class SessionFacts(Protocol):
     """One session of this proxy."""
 
     @property
+    def id(self) -> int:
+        """Its id."""
+
+    @property
     def timeout_ms(self) -> int:
         """The negotiated timeout."""
+
+    @property
+    def heard(self) -> float:
+        """When its client last sent something, in seconds of the monotonic clock."""
 
 
 class ClientConnection(Protocol):
@@ -117,54 +123,13 @@ class ConnectionFacts(Protocol):
 
 
 class LogFacts(Protocol):
-    """This proxy's part in the replicated log."""
+    """This proxy's end of the replicated log."""
 
-    stats: Stats
-    members: Members
+    def status(self) -> LogStatus:
+        """Its state now."""
 
-    @property
-    def incarnation(self) -> str:
-        """The name under which this proxy appends."""
-
-    @property
-    def lags(self) -> Lags:
-        """How far the other proxies had come at their last entries."""
-
-    @property
-    def backlog(self) -> int:
-        """Entries that came and are not applied yet."""
-
-    @property
-    def record(self) -> TreeRecord | None:
-        """The tree's record."""
-
-    @property
-    def outstanding(self) -> int:
-        """Requests in the log's hands that have no answer so far."""
-
-    @property
-    def in_flight(self) -> int:
-        """Appends that etcd has not answered yet."""
-
-    @property
-    def position(self) -> int:
-        """The position of the newest entry that was applied here."""
-
-    @property
-    def age(self) -> float:
-        """Seconds since this proxy had caught up with etcd."""
-
-    @property
-    def clock_skew(self) -> float:
-        """Seconds; the largest difference between our clock and those of other proxies' entries lately."""
-
-    @property
-    def is_registered(self) -> bool:
-        """Whether this proxy has a lease and its key in etcd, without which it takes no requests."""
-
-    @property
-    def is_full(self) -> bool:
-        """Whether etcd refused the last append because its quota is used up."""
+    def contact(self) -> Contact:
+        """The contact to etcd now."""
 
 
 class SnapshotFacts(Protocol):
@@ -185,8 +150,39 @@ class SnapshotFacts(Protocol):
         """For how many seconds a snapshot has been due; 0 if none is."""
 
 
-class Subject(Protocol):
-    """One proxy."""
+class SessionTable(Protocol):
+    """The sessions that are attached to this proxy."""
+
+    def __iter__(self) -> Iterator[SessionFacts]:
+        """Each session."""
+
+    def __len__(self) -> int:
+        """How many there are."""
+
+
+class PortFacts(Protocol):
+    """Where clients connect."""
+
+    @property
+    def number(self) -> int:
+        """The main port; 0 before that is open."""
+
+    @property
+    def are_open(self) -> bool:
+        """Whether clients can connect."""
+
+
+class EtcdFacts(Protocol):
+    """What etcd said of itself."""
+
+    @property
+    def status(self) -> Status | None:
+        """Some seconds ago; None before it has."""
+
+
+@dataclass
+class Subject:
+    """One proxy: its parts, as far as operators may ask about them, and a few facts that follow from them."""
 
     settings: Settings
     clock: Clock
@@ -196,47 +192,50 @@ class Subject(Protocol):
     watches: WatchTable
     latency: Latency
     counters: Counters
-    pauses: Histogram  # how late the event loop was, looked at ten times a second
+    pauses: Histogram  # how late the event loop was, measured ten times a second
+    replicated: LogFacts
+    snapshots: SnapshotFacts
+    connections: ConnectionFacts
+    sessions: SessionTable
+    ports: PortFacts
+    etcd: EtcdFacts
+    etcd_calls: Calls  # how etcd answers
 
     @property
-    def log(self) -> LogFacts:
-        """The replicated log."""
-
-    @property
-    def snapshots(self) -> SnapshotFacts:
-        """The snapshots of the tree."""
-
-    @property
-    def connections(self) -> ConnectionFacts:
-        """All connections."""
+    def log(self) -> LogStatus:
+        """This proxy's end of the replicated log."""
+        return self.replicated.status()
 
     @property
     def session_count(self) -> int:
         """Sessions that are attached to this proxy."""
+        return len(self.sessions)
 
-    def session_due(self) -> Iterable[tuple[int, float]]:
-        """The sessions of this proxy, each with the monotonic time when it expires if nothing is heard."""
+    def session_due(self) -> Iterator[tuple[int, float]]:
+        """The sessions of this proxy, each with the monotonic time at which it expires in silence."""
+        return ((session.id, session.heard + session.timeout_ms / 1000) for session in self.sessions)
 
     @property
     def port(self) -> int:
         """Where clients connect; 0 before that is open."""
+        return self.ports.number
 
     @property
     def serving(self) -> bool:
         """Whether the tree is loaded and clients are admitted."""
+        return self.ports.are_open
 
     @property
     def in_touch(self) -> bool:
         """Whether etcd has answered lately and this proxy is not behind it for too long."""
+        return self.replicated.contact().in_touch
 
     @property
     def silence(self) -> float:
         """Seconds since etcd last answered."""
-
-    @property
-    def etcd_calls(self) -> Calls:
-        """How etcd answers."""
+        return self.replicated.contact().silence
 
     @property
     def etcd_status(self) -> Status | None:
         """What etcd said of itself some seconds ago; None before it has."""
+        return self.etcd.status

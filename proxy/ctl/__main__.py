@@ -106,7 +106,7 @@ async def _load(etcd: Etcd, keys: Keyspace, given: Any, upto: int) -> Machine:
     # What is loaded stays until the end: to look through it again and again takes a third of the time.
     gc.disable()
     try:
-        loaded = await load(etcd, keys, make=False, wanted=Wanted(upto=upto), patience=given.patience)
+        loaded = await load(etcd, keys, make=False, wanted=Wanted(upto=upto), timeout=given.patience)
     finally:
         gc.enable()
     if upto > loaded.caught.revision:

@@ -59,12 +59,13 @@ class Ports:
         self._loop = loop
         self._tasks = tasks
         self._listening: list[asyncio.Server | ClientListener] = []
+        self._closed = False
         self.number = 0  # of the main port, once it is open
 
     @property
     def are_open(self) -> bool:
         """Whether clients can connect."""
-        return bool(self._listening)
+        return bool(self._listening) and not self._closed
 
     async def open(self, listener: socket.socket, secure: socket.socket | None, listen: str) -> None:
         """Listen on a bound socket, and on one that takes only TLS.
@@ -104,6 +105,7 @@ class Ports:
 
     def close(self) -> None:
         """Accept no more clients; those that are connected stay so."""
+        self._closed = True
         for listening in self._listening:
             listening.close()
 

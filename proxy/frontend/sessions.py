@@ -1,14 +1,14 @@
 """The sessions attached to this proxy, and those whose proxy died: when each begins, continues and ends.
 
-Pure. Times are arguments, in seconds of a monotonic clock. Nothing else decides that a session ends. Requests
-for the log and connections to close are returned; the shell (`session_timer`, `handshake`) passes them on.
+Pure: the clock is an argument. Nothing else decides that a session ends. The log reports changes of sessions
+and proxies here. Requests for the log are returned; the shell (`session_timer`, `handshake`) submits them.
 
 With T a session's timeout and L the time of a proxy's lease:
 
 - A client that was silent for T loses its session: this proxy appends CLOSE.
 - A connection is closed within T after the last answered keep-alive of this proxy was sent. The other proxies
-  end the session max(2 s, T - L) after they saw this proxy's key go, which is no earlier than that.
-  Nor do they end it before T has passed since it came to that proxy: its lease may have been about to end.
+  end the session max(2 s, T - L) after they saw the deletion of this proxy's key, which is no earlier. Nor do
+  they end it before T has passed since it moved to that proxy, whose lease may have been about to end.
 - While etcd is silent, no timeout runs. Afterwards each session has T again, as after an election of
   ZooKeeper.
 - Sessions whose proxy died are orphans. The eldest proxy closes them; the n-th eldest does so n seconds
@@ -17,11 +17,14 @@ With T a session's timeout and L the time of a proxy's lease:
 
 import logging
 from collections import Counter
-from collections.abc import Callable, Container, Iterator, Mapping
+from collections.abc import Callable, Container, Iterator
 from typing import NamedTuple, Protocol, TypeAlias
 
 from codec.constants import ErrorCode
+from proxy.log.contact import OUTAGE, Contact
 from proxy.log.pending import CallbackRequest, Pending
+from proxy.state.machine import Machine
+from proxy.state.outcome import SessionChange
 from proxy.state.sessions import hash_of, session_text
 from proxy.state.watches import Watcher
 from proxy.support.counters import Counters
@@ -30,39 +33,48 @@ from schema.entry import Kind, decode_close, encode_attach, encode_close, encode
 log = logging.getLogger(__name__)
 
 PASSWORD_BYTES = 16
-#: Seconds of silence after which etcd counts as out of reach, and no session's time runs.
-OUTAGE = 3.0
-# Seconds that a proxy has to carry its sessions over if its key is gone although it lives: etcd can end
-# leases too early (etcd issue 15247), and a proxy in doubt ends its incarnation itself.
+# Seconds that a living proxy whose key is gone has to carry its sessions over: etcd can end leases too early
+# (etcd issue 15247), and a proxy in doubt ends its incarnation itself.
 _CARRY_OVER = 2.0
 _NEVER = float("-inf")
 
 Done: TypeAlias = Callable[[Pending, int, int, bytes], None]
-#: The state machine's SessionChange: the session, its former incarnation, its new one (None: it ended).
-Change: TypeAlias = tuple[int, str, str | None]
 
 
 class Connection(Watcher, Protocol):
-    """A session's connection, as far as sessions care."""
+    """A session's connection, as far as sessions depend on it."""
 
     @property
     def is_held_up(self) -> bool:
-        """Whether the client cannot be heard, since too many of its requests wait for their answers."""
+        """Whether nothing is read from the client, since too many of its requests wait for their answers."""
 
     def close(self) -> None:
         """Close the connection; the session lives on."""
 
 
-class Attached(Protocol):
-    """A session, as the state machine has it."""
+class Applicant(Connection, Protocol):
+    """A connection that requests a session."""
 
     @property
-    def timeout_ms(self) -> int:
-        """The negotiated timeout."""
+    def address(self) -> str:
+        """The client's address, for the log file."""
 
     @property
-    def incarnation(self) -> str:
-        """The proxy that it is attached to."""
+    def is_keepers(self) -> bool:
+        """Whether the client speaks Keeper's form of the protocol."""
+
+    @property
+    def wants_session(self) -> bool:
+        """Whether the client still waits for its session."""
+
+    def established(self, session: "Session", password: bytes, *, read_only: bool = False) -> None:
+        """The connection has its session."""
+
+    def refuse(self) -> None:
+        """The session does not exist, or the password is wrong."""
+
+    def send_elsewhere(self) -> None:
+        """Close the connection, so that the client tries another server."""
 
 
 class Session:
@@ -78,7 +90,7 @@ class Session:
         self.ending = False  # CLOSE is on its way
 
     def is_due(self, now: float) -> bool:
-        """Whether the client was silent for the whole timeout, though we listened."""
+        """Whether the client was silent for the whole timeout, although it was read from."""
         if now - self.heard < self.timeout_ms / 1000:
             return False
         return self.connection is None or not self.connection.is_held_up
@@ -97,20 +109,18 @@ class _Orphan:
         self.ending = False
 
 
-class Contact(NamedTuple):
-    """What this proxy knows of etcd."""
-
-    silence: float  # seconds since etcd was last heard of
-    keep_alive_sent: float  # when the last answered keep-alive was sent
-    lease: float  # seconds of the proxy's lease, as granted
-    rank: int  # how many living proxies are older than this one
-
-
 class Actions(NamedTuple):
-    """What is to be done now."""
+    """What a check leads to."""
 
     to_append: list[Pending]
     to_close: list[Connection]
+
+
+class Timeouts(NamedTuple):
+    """The bounds of timeouts, in milliseconds."""
+
+    least: int
+    most: int
 
 
 class Sessions:
@@ -118,30 +128,34 @@ class Sessions:
 
     def __init__(
         self,
-        min_timeout_ms: int,
-        max_timeout_ms: int,
+        machine: Machine,
+        timeouts: Timeouts,
         interval: float,
         counters: Counters,
+        time: Callable[[], float],
         ended: Callable[[int], None] | None = None,
     ) -> None:
-        """`interval`: seconds between two calls of `check`. `ended` gets each session that ended here."""
+        """`interval`: seconds between two calls of `check`. `time` gives seconds of a monotonic clock.
+
+        `ended` gets each session that ended here.
+        """
+        self._machine = machine
+        self._time = time
         self._ended = ended
         self._ended_last = 0  # so that its end is logged once
         self._by_id: dict[int, Session] = {}
         self._orphans: dict[int, _Orphan] = {}
-        # How many ATTACHes of a session are on their way, also while it is not here yet: a CLOSE behind them
-        # would be too hasty.
+        # How many ATTACHes of a session are in the log's hands, also while it is not here yet: a CLOSE behind
+        # them would be wrong.
         self._attaching: Counter[int] = Counter()
         self._maybe_attached: set[int] = set()  # since the last check
-        self._came: dict[int, float] = {}  # when sessions of other proxies came to them
-        self._min = min_timeout_ms
-        self._max = max_timeout_ms
+        self._came: dict[int, float] = {}  # when sessions of other proxies moved to them
+        self._timeouts = timeouts
         self._interval = interval
         self._counters = counters
         self._checked: float | None = None  # the time of the last check
         self._outage = False
-        self._incarnation = ""
-        self._own: set[str] = set()  # all that this proxy has had
+        self._own: dict[str, None] = {}  # all incarnations of this proxy, the current one last
 
     def __len__(self) -> int:
         return len(self._by_id)
@@ -151,14 +165,8 @@ class Sessions:
 
     @property
     def incarnation(self) -> str:
-        """As which this proxy appends now."""
-        return self._incarnation
-
-    @incarnation.setter
-    def incarnation(self, incarnation: str) -> None:
-        # Sessions stay attached to the former one until they are carried over.
-        self._incarnation = incarnation
-        self._own.add(incarnation)
+        """The name under which this proxy appends."""
+        return next(reversed(self._own), "")
 
     @property
     def orphans(self) -> int:
@@ -171,22 +179,22 @@ class Sessions:
 
     def negotiate(self, wanted_ms: int) -> int:
         """The timeout that a client gets for the one it wants (ZooKeeperServer.processConnectRequest)."""
-        return max(self._min, min(self._max, wanted_ms))
+        return max(self._timeouts.least, min(self._timeouts.most, wanted_ms))
 
-    # -- a session begins, or goes on here -------------------------------------------------------------------
+    # -- a session begins or continues here ------------------------------------------------------------------
 
     def open(self, session_id: int, timeout_ms: int, password: bytes, done: Done) -> CallbackRequest:
         """The request for a new session, which `began` follows once it is applied."""
         return CallbackRequest(Kind.OPEN, session_id, 0, (), encode_open(timeout_ms, hash_of(password)), done)
 
-    def attach(self, session_id: int, timeout_ms: int, password: bytes, now: float, done: Done) -> Pending:
-        """The request of a client to go on with a session, which `began` follows once it is applied.
+    def attach(self, session_id: int, timeout_ms: int, password: bytes, done: Done) -> Pending:
+        """The request of a client to continue a session, which `began` follows once it is applied.
 
-        ZooKeeper drops the older connection even if the newer one then fails to prove itself.
+        ZooKeeper closes the older connection even if the newer one then has the wrong password.
         """
         known = self._by_id.get(session_id)
         if known is not None:
-            known.heard = now
+            known.heard = self._time()
             if known.connection is not None:
                 known.connection.close()
 
@@ -202,8 +210,9 @@ class Sessions:
         body = encode_attach(timeout_ms, hash_of(password))
         return CallbackRequest(Kind.ATTACH, session_id, 0, (), body, attached)
 
-    def began(self, session_id: int, timeout_ms: int, now: float) -> Session:
+    def began(self, session_id: int, timeout_ms: int) -> Session:
         """A session is attached to this proxy from now on; it has its whole timeout."""
+        now = self._time()
         self._orphans.pop(session_id, None)
         session = self._by_id.get(session_id)
         if session is None:
@@ -214,14 +223,20 @@ class Sessions:
         session.heard = now
         return session
 
-    # -- what the log says -----------------------------------------------------------------------------------
+    # -- reports of the log ----------------------------------------------------------------------------------
 
-    def changed(self, change: Change, attached: Mapping[int, Attached], now: float) -> Connection | None:
-        """A session was opened, attached, carried over or ended. Returns a connection that has to be closed.
+    def registered(self, incarnation: str) -> None:
+        """This proxy appends under this name from now on.
 
-        `attached`: the state machine's sessions.
+        Its sessions stay attached to its former incarnation until they are carried over.
         """
+        self._own.pop(incarnation, None)
+        self._own[incarnation] = None
+
+    def session_changed(self, change: SessionChange) -> None:
+        """A session was opened, attached, carried over or ended."""
         session_id, _, incarnation = change
+        now = self._time()
         if incarnation is None or incarnation in self._own:
             self._came.pop(session_id, None)
         else:
@@ -231,17 +246,19 @@ class Sessions:
             del self._orphans[session_id]
         if incarnation in self._own:
             # Mostly known. It is not if a load has skipped the answer to the client's connect request.
-            if session_id not in self._by_id and session_id in attached:
-                self._by_id[session_id] = Session(session_id, attached[session_id].timeout_ms, now)
-            return None
+            attached = self._machine.sessions.get(session_id)
+            if session_id not in self._by_id and attached is not None:
+                self._by_id[session_id] = Session(session_id, attached.timeout_ms, now)
+            return
         session = self._by_id.pop(session_id, None)
         if session is None:
-            return None
+            return
         if incarnation is not None:
             log.info("session %s: continued at another proxy", session_text(session_id))
         elif session_id != self._ended_last:
             log.info("session %s: ended by its client", session_text(session_id))
-        return session.connection
+        if session.connection is not None:
+            session.connection.close()
 
     def proxy_came(self, incarnation: str) -> None:
         """A proxy lives, so its sessions are no orphans: a load shows them before it shows their proxy."""
@@ -250,23 +267,25 @@ class Sessions:
         ]:
             del self._orphans[session_id]
 
-    def proxy_gone(self, incarnation: str, attached: Mapping[int, Attached], now: float) -> None:
-        """A proxy's key is gone: nobody hears the clients of the sessions that are attached to it."""
+    def proxy_gone(self, incarnation: str) -> None:
+        """A proxy's key is gone: no proxy hears the clients of the sessions that are attached to it."""
         if incarnation in self._own:
             return  # this proxy lives, and carries its sessions over
-        for session_id, session in attached.items():
+        now = self._time()
+        for session_id, session in self._machine.sessions.items():
             if session.incarnation == incarnation:
                 self._orphans[session_id] = _Orphan(
                     incarnation, session.timeout_ms / 1000, now, whole=self._outage
                 )
 
-    def ready(self, attached: Mapping[int, Attached], living: Container[str], now: float) -> None:
-        """This proxy has loaded the state: sessions of dead proxies get their whole timeout.
+    def loaded(self, living: Container[str]) -> None:
+        """The state was loaded, at the start or again: sessions of dead proxies get their whole timeout.
 
-        As from an elected leader of ZooKeeper. After a later load, sessions that are orphans already stay so.
+        As from an elected leader of ZooKeeper. Sessions that are orphans already stay so.
         """
+        now = self._time()
         orphans: dict[int, _Orphan] = {}
-        for session_id, session in attached.items():
+        for session_id, session in self._machine.sessions.items():
             incarnation = session.incarnation
             if incarnation in self._own:
                 if session_id not in self._by_id:
@@ -278,11 +297,12 @@ class Sessions:
                 orphans[session_id] = known
         self._orphans = orphans
 
-    # -- what time brings ------------------------------------------------------------------------------------
+    # -- periodic checks -------------------------------------------------------------------------------------
 
-    def check(self, now: float, contact: Contact) -> Actions:
+    def check(self, contact: Contact) -> Actions:
         """End sessions that are due, close connections that may not stay open; called periodically."""
-        # After a pause of the whole process, what clients sent meanwhile has to be read first.
+        now = self._time()
+        # After a pause of the whole process, the requests that clients sent meanwhile have to be read first.
         stalled = self._checked is not None and now - self._checked > 3 * self._interval
         self._checked = now
         actions = Actions([], [])
@@ -298,7 +318,7 @@ class Sessions:
         return actions
 
     def _start_anew(self, now: float) -> None:
-        """etcd is back: every client has its whole timeout to be heard of."""
+        """etcd is back: every session has its whole timeout again."""
         for session in self._by_id.values():
             session.heard = now
         for orphan in self._orphans.values():
@@ -306,9 +326,9 @@ class Sessions:
             orphan.whole = True
 
     def _close_connections(self, now: float, contact: Contact, actions: Actions) -> None:
-        """Close what has no lease behind it: others may have ended the session, or will before long."""
+        """Close the connections whose sessions other proxies may have ended, or will end soon."""
         unkept = now - contact.keep_alive_sent
-        # Others wait for at least L, so a timeout below it need not close while a keep-alive is on its way.
+        # Others wait for at least L, so a timeout below L need not close while a keep-alive is in flight.
         least = min(OUTAGE, contact.lease)
         by_then = unkept + self._interval  # at the next check it would be too late
         if by_then < least:
@@ -328,10 +348,11 @@ class Sessions:
             if (known := self._by_id.get(session_id)) is not None:
                 known.heard = now
         self._maybe_attached.clear()
+        holder = self.incarnation
         for session in self._by_id.values():
             if not session.ending and session.is_due(now) and session.id not in self._attaching:
                 session.ending = True
-                actions.to_append.append(self._close(session.id, "its client was silent", self.incarnation))
+                actions.to_append.append(self._close(session.id, "its client was silent", holder))
 
     def _end_orphans(self, now: float, contact: Contact, actions: Actions) -> None:
         for session_id, orphan in self._orphans.items():
@@ -346,7 +367,7 @@ class Sessions:
         return CallbackRequest(Kind.CLOSE, session_id, 0, (), encode_close(reason, holder), self._close_done)
 
     def _close_done(self, pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
-        """A CLOSE has its outcome: `changed` follows if the session ended, else the next check repeats it."""
+        """A CLOSE has its outcome. If the session did not end, the next check repeats the CLOSE."""
         if not err:
             self._counters.sessions_expired += 1
             reason = decode_close(pending.body).reason

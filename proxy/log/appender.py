@@ -1,12 +1,11 @@
-"""Sends entries to etcd, and makes sure that each number is filled.
+"""Sends the entries of the outbox to etcd, and makes sure that each number is filled.
 
-The shell around `translator`: how many Txns are in flight, when one is sent again, when an incarnation is
-over. The outcome of an entry is not decided here: the stream shows it.
+The shell around `outbox`: how many Txns are in flight, when one is sent again, when an incarnation is over.
+The outcome of an entry is not decided here: the stream shows it.
 """
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Iterator
 
 from proxy.etcd.interface import Etcd
@@ -19,33 +18,35 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
+from proxy.log.outbox import Header, Outbox, Sent, Verdict, append_txn, verdict
 from proxy.log.pending import Pending
 from proxy.log.stats import Stats
-from proxy.log.translator import Header, Sent, Translator, Verdict, append_txn, verdict
 from proxy.state.machine import Machine
+from proxy.support.environment import Clock
 from proxy.support.tasks import Tasks
 from proxy.support.throttled_log import ThrottledLog
 from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
 
-# Seconds until an outcome counts as unknown, by attempt, the last for all that follow. Sending the same Txn
-# again is safe, so the first is short; the others leave a slow etcd the time that it needs.
+# Seconds until the outcome of an attempt counts as unknown: of the first, the second, ...; the last value
+# holds for all further attempts. Sending the same Txn again is safe, so the first timeout is short. The
+# others leave a slow etcd the time that it needs.
 _TIMEOUTS = (1.0, 1.0, 2.0, 3.0, 5.0)
 _FIRST_PAUSE = 0.05  # seconds before the next attempt where an attempt fails at once; doubled each time
 _LONGEST_PAUSE = 0.5
 _REFUSED_PAUSE = 1.0  # seconds, after a refusal that only an operator can end, such as missing permission
 _PROBE_INTERVAL = 1.0  # seconds between two writes that ask a full etcd whether it has space again
-_LEAST_WINDOW = 2  # Txns in flight: near by, more only make the proxy and etcd take turns
+_LEAST_WINDOW = 2  # Txns in flight; near etcd, more would only make the proxy and etcd wait for each other
 _LARGEST_WINDOW = 8
 _WINDOW_PER = 0.0025  # seconds of round trip for each Txn in flight; 8 at 20 ms
 _WINDOW_BYTES = 2 << 20  # in flight together; one entry goes in any case
-_LONG_ENTRY = 64 << 10  # bytes; making a longer one takes so long that others get their turn before the next
+_LONG_ENTRY = 64 << 10  # bytes; after making a longer entry the loop does other work before the next one
 _SAMPLES = 128  # Txns after which the smallest round trip is measured anew
 
 
 class _RoundTrip:
-    """The smallest time that a Txn took lately: what the network and etcd take, without our own queues."""
+    """The shortest recent time of a Txn: that of the network and etcd, without our own queues."""
 
     __slots__ = ("_count", "_current", "_previous")
 
@@ -82,34 +83,38 @@ class Appender:
         etcd: Etcd,
         keys: Keyspace,
         tasks: Tasks,
-        translator: Translator,
+        outbox: Outbox,
         machine: Machine,
         rules: int,
         stats: Stats,
         on_over: Callable[[str, str], None],
         answer: Callable[[Pending, int, int], None],
+        clock: Clock,
     ) -> None:
-        """`on_over(incarnation, why)`: it cannot go on. `answer(pending, zxid, error)`: refuse a request."""
+        """`on_over(incarnation, why)`: the incarnation has to end.
+
+        `answer(pending, zxid, error)` refuses a request.
+        """
         self._etcd = etcd
         self._keys = keys
         self._tasks = tasks
-        self._translator = translator
+        self._outbox = outbox
         self._machine = machine
         self._rules = int(rules)
         self._stats = stats
         self._on_over = on_over
         self._answer = answer
+        self._clock = clock
         self._loop = asyncio.get_running_loop()
-        self._queue = translator.queue
         self._scheduled = False
-        self._has_room = True  # whether the next request has to schedule the pump
         self._incarnation = ""
         self._revision = 0
         # What may not be in the log yet; None while its first attempt is on its way.
         self._running: dict[Sent, asyncio.Task[None] | None] = {}
         self._round_trip = _RoundTrip()
         self._probe_at = 0.0
-        self._throttled_log = ThrottledLog(log)
+        self._throttled_log = ThrottledLog(log, clock)
+        outbox.wake = self._schedule
 
     @property
     def window(self) -> int:
@@ -117,26 +122,14 @@ class Appender:
         wanted = int(self._round_trip.seconds / _WINDOW_PER) + 1
         return max(_LEAST_WINDOW, min(_LARGEST_WINDOW, wanted))
 
-    def submit(self, pending: Pending) -> None:
-        """Take a request. The first goes out as soon as what the loop has read is taken in; others gather."""
-        self._queue.append(pending)
-        if self._has_room:
-            self._schedule()
-
-    def submit_first(self, pending: Pending) -> None:
-        """Take a request that goes out before all that waits."""
-        self._queue.appendleft(pending)
-        if self._has_room:
-            self._schedule()
-
     def start(self, incarnation: str, revision: int) -> None:
-        """Append under this incarnation from now on; `revision`: where its proxy key was put."""
+        """Append under this incarnation from now on; `revision`: the create_revision of its proxy key."""
         self._incarnation = incarnation
         self._revision = revision
         self._schedule()
 
     def stop(self) -> None:
-        """Send nothing more: the incarnation is over. What was sent may yet be put until its key is gone."""
+        """Send nothing more: the incarnation is over. Txns in flight may succeed until its key is gone."""
         self._incarnation = ""
         for task in self._running.values():
             if task is not None:
@@ -146,46 +139,46 @@ class Appender:
     def applied(self) -> None:
         """The stream has shown an entry of ours."""
         for sent in [sent for sent in self._running if sent.over]:
-            # One that is on its way for the first time is left alone: its answer is about to come.
+            # The first attempt is not cancelled: its answer is about to arrive.
             if sent.attempts > 1 and (task := self._running.pop(sent)) is not None:
                 task.cancel()
         self._room()
 
     def no_space(self) -> None:
-        """etcd has refused something else for want of space."""
+        """etcd has refused another request because its quota is used up."""
         self._full("etcd has no space left, and takes no writes until it has")
 
     # -- how -----------------------------------------------------------------------------------------------
 
     def _schedule(self) -> None:
-        self._has_room = False
+        self._outbox.wake = None
         if not self._scheduled:
             self._scheduled = True
             self._loop.call_soon(self._pump)
 
     def _room(self) -> None:
         """There may be room for one more Txn."""
-        if self._queue:
+        if self._outbox.queue:
             self._schedule()
         elif not self._scheduled:
-            self._has_room = True
+            self._outbox.wake = self._schedule
 
     def _pump(self) -> None:
-        """Send what waits, as far as the window allows."""
+        """Send the requests that wait, as far as the window allows."""
         self._scheduled = False
-        translator = self._translator
+        outbox = self._outbox
         window = self.window
         if not self._incarnation:
-            if translator.full:
-                translator.refuse_metered()
+            if outbox.full:
+                outbox.refuse_metered()
         else:
             while (
-                self._queue
-                and translator.unanswered < window
-                and (translator.bytes < _WINDOW_BYTES or not translator.unanswered)
+                outbox.queue
+                and outbox.unanswered < window
+                and (outbox.bytes < _WINDOW_BYTES or not outbox.unanswered)
             ):
-                probes = translator.full and self._loop.time() >= self._probe_at
-                sent = translator.cut(self._header(), may_probe=probes)
+                probes = outbox.full and self._loop.time() >= self._probe_at
+                sent = outbox.cut(self._header(), may_probe=probes)
                 if sent is None:
                     break
                 if sent.is_probe:
@@ -195,34 +188,35 @@ class Appender:
                 self._stats.entry_requests.note(len(sent.requests))
                 self._stats.sent_bytes += len(sent.value)
                 self._begin(sent)
-                if len(sent.original) > _LONG_ENTRY and self._queue:
+                if len(sent.original) > _LONG_ENTRY and outbox.queue:
                     self._schedule()
                     break
-        if translator.refused:
+        if outbox.refused:
             zxid = self._machine.zxid
-            for pending, error in translator.take_refused():
+            for pending, error in outbox.take_refused():
                 self._answer(pending, zxid, error)
-        # While nothing can be sent, and while etcd is full, what comes next may have to be refused.
-        if self._incarnation:
-            self._has_room = not self._queue and translator.unanswered < window
-        else:
-            self._has_room = translator.full
+            if outbox.queue:
+                self._schedule()  # an answer made a client submit another request
+        # Without an incarnation a request only has to be looked at if it may have to be refused.
+        has_room = not outbox.queue and outbox.unanswered < window if self._incarnation else outbox.full
+        if has_room and not self._scheduled:
+            outbox.wake = self._schedule
 
     def _header(self) -> Header:
         checkpoint, digest = self._machine.last_checkpoint
-        return Header(time.time_ns() // 1_000_000, self._rules, checkpoint, digest)
+        return Header(self._clock.time_ns() // 1_000_000, self._rules, checkpoint, digest)
 
     def _begin(self, sent: Sent) -> None:
-        """Send an entry for the first time. Mostly that is all there is to do: no task is needed for it."""
+        """Send an entry for the first time. Most first attempts succeed, so they need no task."""
         self._running[sent] = None
         txn = self._txn(sent, self._incarnation, self._revision)
-        started = time.perf_counter()  # uvloop's own clock counts milliseconds
+        started = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
 
         def answered(answer: TxnResult | EtcdError) -> None:
             if sent not in self._running:
                 return  # the incarnation is over
-            seconds = time.perf_counter() - started
-            if isinstance(answer, TxnResult) and answer.succeeded and not self._translator.full:
+            seconds = self._clock.perf_counter() - started
+            if isinstance(answer, TxnResult) and answer.succeeded and not self._outbox.full:
                 self._round_trip.note(seconds)
                 self._landed(sent)
             else:
@@ -239,9 +233,9 @@ class Appender:
     async def _settle(
         self, sent: Sent, incarnation: str, revision: int, answer: TxnResult | EtcdError, seconds: float
     ) -> None:
-        """Go on until an entry's number is filled for certain, or the incarnation is over.
+        """Send an entry again until its number is definitely filled, or the incarnation is over.
 
-        `answer` is what came of the first attempt after so many `seconds`.
+        `answer` is the answer to the first attempt, which took `seconds`.
         """
         pauses = _growing_pauses()
         while isinstance(answer, EtcdError):
@@ -256,25 +250,25 @@ class Appender:
             timeout = _TIMEOUTS[min(sent.attempts, len(_TIMEOUTS) - 1)]
             txn = self._txn(sent, incarnation, revision)
             self._stats.resent += 1
-            started = time.perf_counter()
+            started = self._clock.perf_counter()
             try:
                 answer = await self._etcd.txn(txn, timeout)
             except EtcdError as error:
                 answer = error
-            seconds = time.perf_counter() - started
+            seconds = self._clock.perf_counter() - started
         else:
             if verdict(answer, revision) is Verdict.OVER:
                 self._give_up(sent, incarnation, "its key is gone")
                 return
-            if answer.succeeded and not sent.nested and self._translator.full:
+            if answer.succeeded and not sent.nested and self._outbox.full:
                 log.warning("etcd has space again")
-                self._translator.full = False
+                self._outbox.full = False
         self._landed(sent)
 
     def _react(
         self, sent: Sent, incarnation: str, error: EtcdError, seconds: float, pauses: Iterator[float]
     ) -> float | None:
-        """Decide what follows from a failed attempt, which took `seconds`.
+        """React to a failed attempt, which took `seconds`.
 
         Returns the seconds until the next attempt, which may send a replacement; None: the incarnation has to
         end. `pauses` are those between attempts of unknown outcome.
@@ -283,12 +277,11 @@ class Appender:
             if sent.nested or sent.over:
                 return _REFUSED_PAUSE
             self._full(error.message)
-            self._translator.no_space(sent)
+            self._outbox.no_space(sent)
             return 0.0
         if isinstance(error, EtcdUnknown):
             self._throttled_log.warn("entry %d of %s: outcome unknown (%s)", sent.number, incarnation, error)
-            # What has waited for its timeout is sent again at once. The client has turned to another endpoint
-            # meanwhile.
+            # After a timeout the Txn is sent again at once: the etcd client has changed to another endpoint.
             return 0.0 if seconds >= _TIMEOUTS[0] / 2 else next(pauses)
         if isinstance(error, EtcdRefused) and error.kind is RefusalKind.TOO_LARGE and not sent.over:
             log.warning(
@@ -296,7 +289,7 @@ class Appender:
                 len(sent.value),
                 error,
             )
-            return 0.0 if self._translator.too_large(sent) else None
+            return 0.0 if self._outbox.too_large(sent) else None
         self._throttled_log.warn("etcd refuses entries: %s", error)
         return _REFUSED_PAUSE
 
@@ -308,12 +301,12 @@ class Appender:
 
     def _landed(self, sent: Sent) -> None:
         self._running.pop(sent, None)
-        self._translator.landed(sent)
+        self._outbox.landed(sent)
         self._room()
 
     def _full(self, why: str) -> None:
-        if not self._translator.full:
+        if not self._outbox.full:
             log.error("etcd's quota is used up (%s): clients' writes are refused with SYSTEMERROR", why)
-        self._translator.full = True
+        self._outbox.full = True
         self._probe_at = self._loop.time() + _PROBE_INTERVAL
         self._schedule()

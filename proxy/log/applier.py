@@ -15,13 +15,12 @@ from time import perf_counter, time_ns
 from typing import Protocol
 
 from codec.constants import ErrorCode
-from proxy.log.clock_skew import ClockSkew
 from proxy.log.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
-from proxy.log.lag import Lags
+from proxy.log.outbox import Outbox, Sent
+from proxy.log.peers import Peers
 from proxy.log.pending import Pending
 from proxy.log.record import TreeNotServable, unreadable
 from proxy.log.stats import Stats
-from proxy.log.translator import Sent, Translator
 from proxy.state.difference import Difference, moving_sessions
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
@@ -70,7 +69,7 @@ class Applier:
         self,
         machine: Machine,
         watches: WatchTable,
-        translator: Translator,
+        outbox: Outbox,
         effects: Effects,
         stats: Stats,
         slice_seconds: float = SLICE,
@@ -78,7 +77,7 @@ class Applier:
         self._machine = machine
         machine.in_pieces = True
         self._watches = watches
-        self._translator = translator
+        self._outbox = outbox
         self._effects = effects
         self._stats = stats
         self._slice = slice_seconds
@@ -91,10 +90,8 @@ class Applier:
         self._drained: list[asyncio.Future[None]] = []
         #: Our own incarnation: whose entries have requests that wait for their answers.
         self.own = ""
-        #: How far other hosts' clocks are from ours.
-        self.skew = ClockSkew()
-        #: How far the others had come.
-        self.lags = Lags()
+        #: What the entries of the other proxies show.
+        self.peers = Peers()
         #: The position of the last entry applied.
         self.position = 0
         #: The clock of the last entry applied, milliseconds since 1970.
@@ -209,7 +206,7 @@ class Applier:
         while backlog:
             item = backlog.popleft()
             if type(item) is Apply:
-                sent = self._translator.get(item.number) if item.incarnation == self.own else None
+                sent = self._outbox.get(item.number) if item.incarnation == self.own else None
                 yield from self._foreign(item) if sent is None else self._mine(item, sent)
             else:
                 self._effects.proxies_changed(item)  # type: ignore[arg-type]
@@ -234,7 +231,7 @@ class Applier:
             self._session_changed(change)
             if perf_counter() >= self._deadline:
                 yield
-        for pending, error in self._translator.skipped(machine.applied.get(self.own, 0)):
+        for pending, error in self._outbox.skipped(machine.applied.get(self.own, 0)):
             self.answer(pending, zxid, error)
             if perf_counter() >= self._deadline:
                 yield
@@ -274,8 +271,7 @@ class Applier:
         self._begin(item, clock, rules, checkpoint, digest)
         if item.incarnation != self.own:
             now = time_ns() // 1_000_000
-            self.skew.note(item.incarnation, clock, now)
-            self.lags.note(item.incarnation, checkpoint, machine.entries, now)
+            self.peers.note(item.incarnation, clock, checkpoint, machine.entries, now)
         machine.watched = bool(self._watches)
         execute = machine.execute
         events, changes, warnings = machine.events, machine.session_changes, machine.warnings
@@ -296,7 +292,7 @@ class Applier:
                 machine.watched = bool(self._watches)
         self._end(item, len(requests))
         if item.incarnation == self.own:
-            self._translator.applied(item.number)
+            self._outbox.applied(item.number)
 
     def _mine(self, item: Apply, sent: Sent) -> Iterator[None]:
         """An entry of ours: its requests are decoded already, and their clients wait for answers."""
@@ -402,7 +398,7 @@ class Applier:
 
     def _settle(self, number: int, sent: Sent | None = None) -> None:
         """An entry of ours is applied: answer what was refused behind it."""
-        sent = self._translator.applied(number) or sent
+        sent = self._outbox.applied(number) or sent
         if sent is not None:
             for pending, error in sent.after:
                 self.answer(pending, self._machine.zxid, error)

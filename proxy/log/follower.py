@@ -95,10 +95,15 @@ class Follower:
         if incarnation not in self._living:
             self._expected[incarnation] = revision
 
-    def forget(self, incarnation: str) -> None:
-        """The state machine has forgotten an incarnation; its keys are gone for good."""
-        self._delivered.pop(incarnation, None)
-        self._waiting.pop(incarnation, None)
+    def retain(self, applied: Mapping[str, int]) -> None:
+        """Drop the incarnations that the state has forgotten: their keys are gone for good.
+
+        To be called with everything applied that was delivered.
+        """
+        if len(self._delivered) > len(applied):
+            for incarnation in [name for name in self._delivered if name not in applied]:
+                del self._delivered[incarnation]
+                self._waiting.pop(incarnation, None)
 
     def feed(self, events: Sequence[Event]) -> list[Item]:
         """Take in the events of whole revisions, in their order."""

@@ -1,13 +1,11 @@
-"""This proxy as a member of the cluster: its incarnation, the lease and the key that show that it lives.
+"""This proxy as a member of the cluster: its incarnation, and the lease and the key that show that it lives.
 
-An incarnation is a random name, one lease, and one key with that lease, which is put once. If it is
-doubtful whether the key is there, the incarnation ends: that is always safe, and clients do not notice it.
+An incarnation is a random name, one lease, and one key with that lease, which is put once. If it is doubtful
+whether the key still exists, the incarnation ends: that is always safe, and clients do not notice it.
 """
 
 import asyncio
 import logging
-import secrets
-import time
 from collections.abc import Callable
 
 from proxy.etcd.interface import Etcd
@@ -22,6 +20,7 @@ from proxy.etcd.model import (
     RefusalKind,
     Txn,
 )
+from proxy.support.environment import Environment
 from proxy.support.throttled_log import ThrottledLog
 from schema.keys import Keyspace
 
@@ -43,27 +42,30 @@ class Membership:
         lease_seconds: int,
         value: bytes,
         on_no_space: Callable[[], None],
+        environment: Environment,
     ) -> None:
-        """`value`: what the proxy key says. `on_no_space`: etcd is too full to let this proxy register."""
+        """`value`: the value of the proxy key. `on_no_space`: etcd is too full to let this proxy register."""
         self._etcd = etcd
         self._keys = keys
         self._lease_seconds = lease_seconds
         self._value = value
         self._on_no_space = on_no_space
+        self._environment = environment
         self._lease = 0
         self._asked: float | None = None  # when the keep-alive was sent that has no answer yet
         self._over = asyncio.Event()
         self._over.set()
-        self._throttled_log = ThrottledLog(log)
-        # A stream that does not answer is given up while the lease still has two thirds of its time.
+        self._gone = asyncio.Event()
+        self._throttled_log = ThrottledLog(log, environment.clock)
+        # A stream that does not answer is replaced while the lease still has two thirds of its time.
         self._keeper = etcd.lease_keeper(self._kept_alive, lease_seconds / _KEEP_ALIVES)
-        #: The name of this run, "" before the first.
+        #: The name under which this proxy appends, did so last, or is about to; "" at first.
         self.incarnation = ""
         #: The create_revision of the proxy key.
         self.revision = 0
-        #: Seconds that etcd has granted the lease for.
+        #: The time of the lease in seconds, as etcd has granted it.
         self.granted = lease_seconds
-        #: Monotonic seconds at which the last keep-alive that was answered was sent, or the lease asked for.
+        #: Monotonic seconds at which the last answered keep-alive, or the request for the lease, was sent.
         self.keep_alive_sent = 0.0
 
     @property
@@ -72,7 +74,10 @@ class Membership:
         return self._over.is_set()
 
     async def register(self) -> None:
-        """Take a new incarnation; returns when its key is there. Retries for as long as it takes."""
+        """Take a new incarnation; returns when its key was put. Retries for as long as it takes.
+
+        The incarnation is over at once if the stream has shown the deletion of the key already.
+        """
         while not await self._try():
             pass
 
@@ -86,8 +91,18 @@ class Membership:
         """Wait until the incarnation is over."""
         await self._over.wait()
 
+    def key_gone(self, incarnation: str, why: str = "its key is gone") -> None:
+        """The stream has passed the deletion of a proxy's key, so no more entries of it take effect."""
+        if incarnation == self.incarnation:
+            self._gone.set()
+            self.end(incarnation, why)
+
+    async def gone(self) -> None:
+        """Wait until no more entries of the incarnation can take effect."""
+        await self._gone.wait()
+
     async def revoke(self) -> None:
-        """Make sure that the proxy key is gone, so that nothing that is still on its way can be appended."""
+        """Delete the proxy key, so that no Txn that is still in flight can append."""
         self._over.set()
         while True:
             if await self._revoked(self._lease):
@@ -96,7 +111,7 @@ class Membership:
         self._lease = 0
 
     async def retire(self) -> None:
-        """Take the proxy key away when this proxy stops, if etcd answers."""
+        """Delete the proxy key when this proxy stops, if etcd answers."""
         self._over.set()
         if self._lease:
             await self._revoked(self._lease)
@@ -105,21 +120,23 @@ class Membership:
         """Keep the lease alive, for ever."""
         while True:
             if self._lease and self._asked is None:
-                self._asked = time.monotonic()
+                self._asked = self._environment.clock.monotonic()
                 self._keeper.send(self._lease)
             await asyncio.sleep(self.granted / _KEEP_ALIVES)
 
     # -- how -----------------------------------------------------------------------------------------------
 
     async def _try(self) -> bool:
-        """One new incarnation; False if it came to nothing."""
-        incarnation = secrets.token_hex(8)
-        lease = secrets.randbits(62) + 1
-        asked = time.monotonic()
+        """Try to register one new incarnation; whether that succeeded."""
+        randomness = self._environment.randomness
+        incarnation = self.incarnation = randomness.token_hex(8)
+        self._gone.clear()
+        lease = randomness.randbits(62) + 1
+        asked = self._environment.clock.monotonic()
         try:
             granted = await self._etcd.lease_grant(lease, self._lease_seconds, _TIMEOUT)
         except EtcdError as error:
-            # Granted or not, it runs out by itself: nothing hangs on it.
+            # If the lease was granted, it runs out: no key has it.
             await self._failed("cannot get a lease", error)
             return False
         key = self._keys.proxy(incarnation)
@@ -139,13 +156,15 @@ class Membership:
             (found,) = answer.responses
             assert isinstance(found, RangeResult)
             self.revision = found.kvs[0].create_revision  # an earlier try of this Txn
-        self.incarnation = incarnation
         self.granted = granted
         self.keep_alive_sent = asked
         self._asked = None
         self._lease = lease
-        self._over.clear()
         log.info("registered as %s", incarnation)
+        if self._gone.is_set():
+            log.warning("incarnation %s is over: its key went at once", incarnation)
+        else:
+            self._over.clear()
         return True
 
     async def _failed(self, what: str, error: EtcdError) -> None:
@@ -176,6 +195,6 @@ class Membership:
         if ttl <= 0:
             self.end(self.incarnation, "its lease has run out")
         elif asked is not None:
-            # At most one is on its way, so this answers the one that was sent then, or later.
+            # At most one keep-alive is in flight, so this answers the one that was sent then, or later.
             self.keep_alive_sent = asked
             self.granted = ttl

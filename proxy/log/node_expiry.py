@@ -6,60 +6,54 @@ log has each deletion twice, and the second one does nothing.
 
 import asyncio
 import logging
-from collections.abc import Callable
 from typing import NamedTuple
 
 from codec.constants import ErrorCode
 from proxy.log.pending import CallbackRequest, Pending
+from proxy.log.status import ReplicatedLog
 from proxy.state.expiry import Expiry
-from proxy.state.machine import Machine
 from schema.entry import Kind, NodeDue, encode_node_due
 
 log = logging.getLogger(__name__)
 
-# Outcomes that say that the node has changed, or is gone: there is nothing left to do.
+# Outcomes that mean that the node has changed, or is gone, so it is not due any more.
 _NOT_DUE_ANY_MORE = (ErrorCode.NO_NODE, ErrorCode.NOT_EMPTY, ErrorCode.BAD_VERSION)
-_SLICE = 256  # nodes that are looked at in one turn of the loop, which takes about half a millisecond
-_LONGEST_NOTE = 1.0  # seconds between two notes of what is applied: by so much a TTL may be exceeded,
-_NOTES = 10  # and by this part of the interval between two looks
+_SLICE = 256  # nodes that are checked in one turn of the loop, which takes about half a millisecond
+# A TTL may be exceeded by the time between two records of what is applied: at most so many seconds, and at
+# most this part of the interval between two checks.
+_LONGEST_NOTE = 1.0
+_NOTES = 10
 
 
 class Pace(NamedTuple):
-    """How often to look, and how fast to delete: ZooKeeper's znode.container.* properties."""
+    """How often to check, and how fast to delete: ZooKeeper's znode.container.* properties."""
 
-    check_interval: int  # ms between two looks
+    check_interval: int  # ms between two checks
     max_per_minute: int
 
 
 class NodeExpiry:
-    """Looks through the containers and TTL nodes periodically."""
+    """Checks the containers and TTL nodes periodically."""
 
-    def __init__(
-        self,
-        machine: Machine,
-        expiry: Expiry,
-        is_eldest: Callable[[], bool],
-        submit: Callable[[Pending], None],
-        pace: Pace,
-    ) -> None:
-        self._machine = machine
+    def __init__(self, replicated: ReplicatedLog, expiry: Expiry, pace: Pace) -> None:
+        self._log = replicated
         self._expiry = expiry
-        self._is_eldest = is_eldest
-        self._submit = submit
         self._pace = pace
+        self._reloads = 0
         self._loop = asyncio.get_running_loop()
 
     async def run(self) -> None:
-        """Look and delete until cancelled."""
+        """Check and delete until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._note())
             group.create_task(self._look())
 
     async def _note(self) -> None:
-        """Keep account of when what was applied; every proxy does, for it may be the eldest soon."""
+        """Record at which time which zxid was applied. Every proxy does: it may become the eldest."""
         interval = min(_LONGEST_NOTE, self._pace.check_interval / 1000 / _NOTES)
         while True:
-            self._expiry.note(self._machine.zxid, self._now())
+            self._forget_if_reloaded()
+            self._expiry.note(self._log.machine.zxid, self._now())
             await asyncio.sleep(interval)
 
     async def _look(self) -> None:
@@ -68,14 +62,15 @@ class NodeExpiry:
             await self._delete_due()
 
     async def _delete_due(self) -> None:
-        """Look at each container and TTL node once, a slice in each turn of the loop."""
+        """Check each container and TTL node once, a slice in each turn of the loop."""
         gap = 60 / self._pace.max_per_minute
-        tree = self._machine.tree
+        tree = self._log.machine.tree
         for count in range(len(tree.expiring)):
             if count % _SLICE == 0:
                 await asyncio.sleep(0)
-            if not tree.expiring or not self._is_eldest():
+            if not tree.expiring or not self._log.status().is_eldest:
                 return
+            self._forget_if_reloaded()
             path = tree.next_expiring()
             due = self._expiry.due(path, tree.nodes[path], self._now())
             if due is None:
@@ -87,8 +82,15 @@ class NodeExpiry:
             elif err not in _NOT_DUE_ANY_MORE:
                 name = ErrorCode(err).name
                 log.warning("cannot delete %s, a container or TTL node that is due: %s", path, name)
-                return  # etcd has no space, most likely: the next look tries again
+                return  # etcd has no space, most likely: the next check tries again
             await asyncio.sleep(max(0.0, gap - (self._loop.time() - started)))
+
+    def _forget_if_reloaded(self) -> None:
+        """After a load the state is another one: what was recorded does not hold for it."""
+        reloads = self._log.status().stats.reloads
+        if reloads != self._reloads:
+            self._reloads = reloads
+            self._expiry.forget()
 
     def _now(self) -> int:
         return int(self._loop.time() * 1000)
@@ -100,5 +102,5 @@ class NodeExpiry:
             if not outcome.done():
                 outcome.set_result(err)
 
-        self._submit(CallbackRequest(Kind.NODE_DUE, 0, 0, (), encode_node_due(*due), done))
+        self._log.outbox.submit(CallbackRequest(Kind.NODE_DUE, 0, 0, (), encode_node_due(*due), done))
         return await outcome

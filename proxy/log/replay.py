@@ -4,7 +4,6 @@ It works in slices, so that the event loop stays usable. It compares each entry'
 """
 
 import asyncio
-import time
 from collections.abc import Callable
 from typing import NamedTuple
 
@@ -15,6 +14,7 @@ from proxy.log.record import TreeNotServable, unknown_level, unreadable
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.pieces import Unfinished
+from proxy.support.environment import HOST, Clock
 from proxy.support.slices import SLICE, in_slices
 from schema.entry import Entry, Request, decode_entry
 from schema.errors import BadValue, ForeignKey
@@ -44,6 +44,7 @@ class Replay:
         caught: Caught,
         progress: Callable[[int], None],
         execute: Execute | None = None,
+        clock: Clock = HOST.clock,
     ) -> None:
         """`progress` gets how many entries were applied since it was called last.
 
@@ -54,6 +55,7 @@ class Replay:
         self._caught = caught
         self._progress = progress
         self._execute = execute
+        self._clock = clock
         self._follower = Follower(keys)
         self._follower.restart(machine.applied)
         self.bytes = 0
@@ -66,8 +68,10 @@ class Replay:
         Raises TreeNotServable for an entry that this release cannot apply.
         """
         caught = self._caught
-        items = await in_slices(self._follower.catching_up(upto, caught.entries, caught.proxies, None))
-        deadline = time.monotonic() + SLICE
+        items = await in_slices(
+            self._follower.catching_up(upto, caught.entries, caught.proxies, None), self._clock
+        )
+        deadline = self._clock.perf_counter() + SLICE
         self._machine.in_pieces = self._execute is None
         try:
             for item in items:
@@ -100,17 +104,17 @@ class Replay:
                     self._execute(machine, entry, request, place)
             except Unfinished as long:
                 for _ in long.work:
-                    if time.monotonic() > deadline:
+                    if self._clock.perf_counter() > deadline:
                         await asyncio.sleep(0)
-                        deadline = time.monotonic() + SLICE
+                        deadline = self._clock.perf_counter() + SLICE
                 machine.publish_zxid()
             except UnknownLevel as error:
                 raise TreeNotServable(
                     f"{where}: {unknown_level(self._keys.prefix.decode(), error.level, KNOWN)}"
                 ) from error
-            if time.monotonic() > deadline:
+            if self._clock.perf_counter() > deadline:
                 await asyncio.sleep(0)
-                deadline = time.monotonic() + SLICE
+                deadline = self._clock.perf_counter() + SLICE
         machine.end()
         self.bytes += len(item.value)
         self.requests += len(entry.requests)

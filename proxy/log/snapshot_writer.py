@@ -14,7 +14,6 @@ import json
 import logging
 import os
 import sys
-import time
 from collections.abc import Mapping
 from contextlib import suppress
 from typing import Any, NamedTuple
@@ -47,7 +46,7 @@ log = logging.getLogger(__name__)
 
 #: Bytes a second. Etcd writes 40 to 60 MB/s in all; puts of 512 KiB back to back made appends wait 0.4 s.
 PACE = 8 << 20
-_PATIENCE = 60.0  # seconds for etcd to come back
+_TIMEOUT = 60.0  # seconds for etcd to come back
 _NICE = 10
 
 
@@ -90,8 +89,9 @@ async def write(
 
     Raises WriteFailed, Overtaken, TreeNotServable, EtcdError.
     """
-    began = time.monotonic()
-    loaded = await load(etcd, keys, make=False, patience=_PATIENCE)
+    now = asyncio.get_running_loop().time
+    began = now()
+    loaded = await load(etcd, keys, make=False, timeout=_TIMEOUT)
     if loaded.disagreements:
         await _settle(etcd, keys, loaded)
     caught = loaded.caught
@@ -112,7 +112,7 @@ async def write(
         loaded.log_bytes,
         loaded.log_requests,
         len(loaded.disagreements),
-        round(time.monotonic() - began, 3),
+        round(now() - began, 3),
     )
 
 
@@ -131,7 +131,7 @@ async def _settle(etcd: Etcd, keys: Keyspace, loaded: Loaded) -> None:
     machine = loaded.machine
     try:
         wanted = Wanted(upto=loaded.caught.revision, previous=True)
-        other = (await load(etcd, keys, make=False, wanted=wanted, patience=_PATIENCE)).machine
+        other = (await load(etcd, keys, make=False, wanted=wanted, timeout=_TIMEOUT)).machine
     except NotInLog:
         return
     if other.compute_digest() != machine.compute_digest():
@@ -155,14 +155,14 @@ async def _write_pages(
 
     async def put(key: bytes, value: bytes) -> int:
         nonlocal size
-        began = time.monotonic()
+        began = asyncio.get_running_loop().time()
         # By way of an inner Txn, which etcd's quota check lets pass: a snapshot is what makes space.
         txn = Txn((alive,), (Txn((), (Put(key, value),)),))
         answer = await insist(lambda: etcd.txn(txn, TIMEOUT))
         if not answer.succeeded:
             raise WriterGone(f"the incarnation {writer.incarnation} that the snapshot is written for is over")
         size += len(value)
-        await asyncio.sleep(max(0.0, len(value) / pace - (time.monotonic() - began)))
+        await asyncio.sleep(max(0.0, len(value) / pace - (asyncio.get_running_loop().time() - began)))
         return answer.revision
 
     step("put the state page")
@@ -242,7 +242,7 @@ async def _truncate(
 
 async def digest_at(etcd: Etcd, keys: Keyspace, entries: int) -> int:
     """The digest of the state after so many entries. Raises NotInLog, TreeNotServable, EtcdError."""
-    loaded = await load(etcd, keys, make=False, wanted=Wanted(entries=entries), patience=_PATIENCE)
+    loaded = await load(etcd, keys, make=False, wanted=Wanted(entries=entries), timeout=_TIMEOUT)
     return loaded.machine.compute_digest()
 
 

@@ -1,8 +1,8 @@
-"""When a snapshot is written and by whom; the child process that does it; and what follows from it.
+"""When a snapshot is written and by which proxy; the child process that writes it; and what follows.
 
 A snapshot is due when replaying the log would take about as long as loading the snapshot. The eldest proxy
 writes it. If it does not, the next eldest does, half a minute later. Two writers at once do no harm: only one
-of them can publish. See `snapshot_writer` for how it is written.
+of them can publish. `snapshot_writer` describes how it is written.
 """
 
 import asyncio
@@ -10,27 +10,25 @@ import json
 import logging
 import os
 import sys
-import time
 from asyncio.subprocess import PIPE, Process
 from collections import deque
-from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
 from proxy.etcd.transport import HTTP2
-from proxy.log.members import Members
 from proxy.log.pending import Pending
 from proxy.log.snapshot_writer import PACE
-from proxy.log.stats import Stats
+from proxy.log.status import ReplicatedLog
 from proxy.log.truncation import applied_in, drop_incarnation, forgettable
-from proxy.state.machine import Disagreement, Machine
+from proxy.state.machine import Disagreement
+from proxy.support.environment import HOST, Clock
 from proxy.support.logs import form_in_use
 from schema.entry import Kind, encode_forget
 from schema.keys import Keyspace
-from schema.record import SnapshotRef, TreeRecord
+from schema.record import SnapshotRef
 
 log = logging.getLogger(__name__)
 
@@ -44,36 +42,6 @@ _OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm
 _LONGEST = 3600.0  # seconds that a child may take
 _MODULE = "proxy.log.snapshot_writer"
 _ROOT = str(Path(__file__).resolve().parents[2])
-
-
-class ReplicatedLog(Protocol):
-    """The log of this proxy, as far as snapshots go."""
-
-    machine: Machine
-    members: Members
-    stats: Stats
-
-    @property
-    def incarnation(self) -> str:
-        """The name under which this proxy appends."""
-
-    @property
-    def record(self) -> TreeRecord | None:
-        """The tree's record as last seen."""
-
-    @property
-    def position(self) -> int:
-        """The position of the last entry applied."""
-
-    @property
-    def replayed(self) -> tuple[int, int]:
-        """Bytes and requests of the log that the last load replayed."""
-
-    @property
-    def fell_back(self) -> bool:
-        """Whether the last load could not use the current snapshot."""
-
-    submit: Callable[[Pending], None]
 
 
 class Access(NamedTuple):
@@ -99,7 +67,7 @@ class SnapshotStats:
         self.overtaken = 0  # another proxy's snapshot was published first
         self.running = False
         self.last_seconds = 0.0  # that the last one took
-        self.written_at = 0.0  # time.monotonic() when the record last named a new one; 0: not in this run
+        self.written_at = 0.0  # monotonic seconds when the record last named a new one; 0: not in this run
 
 
 class Snapshots:
@@ -116,10 +84,9 @@ class Snapshots:
         least_requests: int = LEAST_REQUESTS,
         each_rank: float = _EACH_RANK,
         pace: float = PACE,
-        on_wrong: Callable[[], None] | None = None,
-        clock: Callable[[], float] | None = None,
+        clock: Clock = HOST.clock,
     ) -> None:
-        """`on_wrong`: called when a replay shows that this proxy's state is wrong."""
+        """`each_rank`: seconds to wait for each older proxy. `pace`: bytes a second that are written."""
         self._log = replicated
         self._etcd = etcd
         self._keys = keys
@@ -128,8 +95,7 @@ class Snapshots:
         self._least_requests = least_requests
         self._each_rank = each_rank
         self._pace = pace
-        self._on_wrong = on_wrong
-        self._clock = clock or time.monotonic
+        self._now = clock.monotonic
         self._wanted = False
         self._checking = False
         self._reloads = -1
@@ -147,17 +113,17 @@ class Snapshots:
     @property
     def log_bytes(self) -> int:
         """Bytes of the log since the current snapshot."""
-        return self._log.stats.applied_bytes - self._base[0]
+        return self._log.status().stats.applied_bytes - self._base[0]
 
     @property
     def log_requests(self) -> int:
         """Requests in the log since the current snapshot."""
-        return self._log.stats.applied_requests - self._base[1]
+        return self._log.status().stats.applied_requests - self._base[1]
 
     @property
     def overdue(self) -> float:
         """For how many seconds a snapshot has been due; 0 if none is."""
-        return 0.0 if self._due_since is None else self._clock() - self._due_since
+        return 0.0 if self._due_since is None else self._now() - self._due_since
 
     def want(self) -> None:
         """Write a snapshot soon, however little the log holds."""
@@ -174,7 +140,7 @@ class Snapshots:
     def is_due(self) -> bool:
         """Whether this proxy has to write a snapshot now."""
         self._count()
-        now = self._clock()
+        now = self._now()
         if not self._is_worth_it():
             self._due_since = None
             return False
@@ -189,14 +155,14 @@ class Snapshots:
                 waited,
                 self.log_bytes >> 20,
             )
-        replicated = self._log
-        if now < self._not_before or replicated.incarnation not in replicated.members:
+        status = self._log.status()
+        if now < self._not_before or status.incarnation not in status.members:
             return False
-        rank = 0 if self._wanted else replicated.members.rank(replicated.incarnation)
+        rank = 0 if self._wanted else status.members.rank(status.incarnation)
         return waited >= rank * self._each_rank
 
     def _is_worth_it(self) -> bool:
-        record = self._log.record
+        record = self._log.status().record
         if record is None:
             return False
         current = record.current
@@ -206,22 +172,23 @@ class Snapshots:
 
     def _count(self) -> None:
         """Keep account of how much of the log lies behind the current snapshot."""
-        replicated = self._log
-        totals = (replicated.stats.applied_bytes, replicated.stats.applied_requests)
-        current = replicated.record.current if replicated.record else None
-        if replicated.stats.reloads != self._reloads:
-            self._reloads = replicated.stats.reloads
-            self._base = (totals[0] - replicated.replayed[0], totals[1] - replicated.replayed[1])
+        status = self._log.status()
+        stats = status.stats
+        totals = (stats.applied_bytes, stats.applied_requests)
+        current = status.record.current if status.record else None
+        if stats.reloads != self._reloads:
+            self._reloads = stats.reloads
+            self._base = (totals[0] - status.replayed[0], totals[1] - status.replayed[1])
             self._name = current.name if current else ""
             self._history.clear()
-            self._wanted = self._wanted or replicated.fell_back
+            self._wanted = self._wanted or status.fell_back
         elif current is not None and current.name != self._name:
             self._named(current, totals)
-        self._history.append((replicated.position, *totals))
+        self._history.append((status.position, *totals))
 
     def _named(self, current: SnapshotRef, totals: tuple[int, int]) -> None:
         self._name = current.name
-        self.stats.written_at = self._clock()
+        self.stats.written_at = self._now()
         base = self._base
         for position, size, requests in self._history:
             if position > current.position:
@@ -235,16 +202,16 @@ class Snapshots:
     # -- the child -----------------------------------------------------------------------------------------
 
     async def _write(self) -> None:
-        replicated = self._log
+        status = self._log.status()
         wanted, self._wanted = self._wanted, False
-        (me,) = [member for member in replicated.members if member.incarnation == replicated.incarnation]
-        began = self._clock()
+        (me,) = [member for member in status.members if member.incarnation == status.incarnation]
+        began = self._now()
         self.stats.running = True
         try:
             result = await self._child({"incarnation": me.incarnation, "revision": me.revision})
         finally:
             self.stats.running = False
-        self.stats.last_seconds = self._clock() - began
+        self.stats.last_seconds = self._now() - began
         if result.get("ok"):
             self._pause = _FIRST_PAUSE
             if result.get("ref"):
@@ -264,11 +231,11 @@ class Snapshots:
             else:
                 self.stats.failed += 1
                 log.error("no snapshot was written: %s", result.get("error"))
-        self._not_before = self._clock() + self._pause
+        self._not_before = self._now() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     async def _child(self, what: dict[str, Any]) -> dict[str, Any]:
-        """Run the writer; what it says."""
+        """Run the writer; its result."""
         config = {
             **self._access._asdict(),
             "prefix": self._keys.prefix.decode(),
@@ -319,35 +286,35 @@ class Snapshots:
 
     async def _forget(self) -> None:
         """Have the state forget incarnations that are over and truncated."""
-        replicated = self._log
-        previous = replicated.record.previous if replicated.record else None
+        status = self._log.status()
+        previous = status.record.previous if status.record else None
         if previous is None:
             return
         try:
             truncated = await applied_in(self._etcd, self._keys, previous.name)
-            living = {member.incarnation for member in replicated.members}
-            for incarnation in forgettable(replicated.machine, living, truncated or {}):
+            living = {member.incarnation for member in status.members}
+            for incarnation in forgettable(self._log.machine, living, truncated or {}):
                 if await drop_incarnation(self._etcd, self._keys, incarnation):
                     log.info("forgetting incarnation %s", incarnation)
                     # One that fails is submitted again after the next snapshot.
-                    replicated.submit(Pending(Kind.FORGET, 0, 0, (), encode_forget(incarnation)))
+                    self._log.outbox.submit(Pending(Kind.FORGET, 0, 0, (), encode_forget(incarnation)))
         except EtcdError as error:
             log.warning("cannot drop ended incarnations from the state: %s", error)
 
     async def judge(self, disagreement: Disagreement) -> bool | None:
-        """Find out by a replay whose digest is right; whether it is ours, None if that cannot be said.
+        """Find out by a replay whose digest is right; whether it is ours, None if that is unknown.
 
-        If it is not, `on_wrong` is called.
+        If ours is wrong, the tree is loaded anew.
         """
         if self._checking:
             return None
         self._checking = True
-        reloads = self._log.stats.reloads
+        reloads = self._log.status().stats.reloads
         try:
             result = await self._child({"check_aside": disagreement.checkpoint})
         finally:
             self._checking = False
-        if self._log.stats.reloads != reloads:
+        if self._log.status().stats.reloads != reloads:
             return None  # the state that was in question is gone
         if not result.get("ok"):
             log.error("a replay cannot settle whose digest is wrong: %s", result.get("error"))
@@ -366,6 +333,5 @@ class Snapshots:
             disagreement.checkpoint,
             disagreement.ours,
         )
-        if self._on_wrong is not None:
-            self._on_wrong()
+        self._log.distrust()
         return False

@@ -1,10 +1,11 @@
-"""Whether what this proxy shows is recent: a question to etcd about once a second, past the watch.
+"""Whether this proxy may show its state to clients: it has to be right, and recent.
 
 A lease that is kept alive says nothing about the stream: a watch may hang while other requests are answered.
-So etcd is asked, linearizably, how many entries of each living proxy follow those that are applied, and for
-the proxies' keys. A proxy that has not applied within some seconds what was there when it asked stops serving
-until it has. So does one whose questions stay unanswered although etcd answers other requests. Where it is
-the stream that has not brought it, another watch is begun before that: one that hangs may hang for ever.
+So about once a second etcd is asked, linearizably, how many entries of each living proxy follow those that
+are applied, and for the proxies' keys. A proxy that has not applied what was there within some seconds stops
+serving until it has. So does a proxy whose questions stay unanswered although etcd answers other requests. If
+the stream has not delivered it, another watch is started before that, since a watch that hangs may hang for
+ever.
 
 While etcd answers nothing at all, clients are still served: `frontend.sessions` closes each connection when
 its session's timeout has passed without a keep-alive.
@@ -12,7 +13,6 @@ its session's timeout has passed without a keep-alive.
 
 import asyncio
 import logging
-import time
 from collections import deque
 from collections.abc import Callable, Mapping
 from typing import NamedTuple
@@ -21,6 +21,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, Get, Op, RangeResult, Txn
 from proxy.log.follower import Follower
 from proxy.state.machine import Machine
+from proxy.support.environment import Clock
 from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
@@ -33,16 +34,16 @@ _MOST_OPS = 120  # in one Txn; etcd's --max-txn-ops is 128
 
 
 class _Answer(NamedTuple):
-    """What was there when etcd was asked and was not applied yet."""
+    """What was in etcd when it was asked and was not applied yet."""
 
-    asked: float  # time.monotonic()
+    asked: float  # monotonic seconds
     entries: list[tuple[str, int, int]]  # incarnation, its last applied number, entries above that
-    came: list[int]  # revisions at which proxies came
+    came: list[int]  # create_revisions of the keys of new proxies
     gone: list[str]  # incarnations whose key is gone
 
 
 class Staleness:
-    """Watches over one proxy's distance to etcd."""
+    """Compares the state of one proxy with etcd, and decides whether clients may see it."""
 
     def __init__(
         self,
@@ -50,52 +51,76 @@ class Staleness:
         keys: Keyspace,
         follower: Follower,
         machine: Machine,
-        changed: Callable[[bool], None],
+        stopped: Callable[[str], None],
         hangs: Callable[[], None],
-        limit: float = LIMIT,
-        clock: Callable[[], float] | None = None,
+        limit: float,
+        clock: Clock,
     ) -> None:
-        """`changed` is called with whether the proxy may serve, whenever that changes; at first it may not.
+        """`stopped` is called with the reason when the state may not be shown any more.
 
-        `hangs` is called when the stream has not brought something for half of `limit` seconds,
-        and each time that so many have passed again.
+        `hangs` is called when the stream has not delivered something for half of `limit` seconds, and again
+        after each further half.
         """
         self._etcd = etcd
         self._keys = keys
         self._follower = follower
         self._machine = machine
-        self._changed = changed
+        self._stopped = stopped
         self._hangs = hangs
-        self._renewed = -float("inf")  # when the watch was last given up: time.monotonic()
+        self._renewed = -float("inf")  # monotonic time at which the watch was last replaced
         self._limit = limit
-        self._clock = clock or time.monotonic
+        self._now = clock.monotonic
         self._answers: deque[_Answer] = deque()
-        # Since when questions have no answer, while other requests have: time.monotonic().
+        # Monotonic time since which questions have no answer, while other requests have.
         self._unanswered_since: float | None = None
-        #: Everything that was in etcd at this time (time.monotonic()) is applied.
+        self._wrong = False
+        self._recent = asyncio.Event()
+        #: Everything that was in etcd at this monotonic time is applied.
         self.caught_up_at = -float("inf")
-        self.serving = False
+
+    @property
+    def serving(self) -> bool:
+        """Whether clients may see the state."""
+        return self._recent.is_set() and not self._wrong
+
+    @property
+    def silence(self) -> float:
+        """Seconds since etcd last answered any request."""
+        return max(0.0, self._now() - self._etcd.last_contact)
 
     @property
     def age(self) -> float:
-        """How many seconds old what we show may be."""
-        return self._clock() - self.caught_up_at
+        """How many seconds old the state may be."""
+        return self._now() - self.caught_up_at
+
+    async def caught_up(self) -> None:
+        """Wait until the state is recent."""
+        await self._recent.wait()
+
+    def distrust(self) -> None:
+        """The state is not what the log says: clients may not see it before it was loaded anew."""
+        self._wrong = True
+        self._stopped("this proxy's state is not what the log says: loading the tree anew")
+
+    def trust(self) -> None:
+        """The state was loaded anew."""
+        self._wrong = False
 
     async def run(self) -> None:
-        """Ask and judge for ever."""
+        """Ask, and decide by the answers, for ever."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._ask())
             group.create_task(self._judge())
 
     async def _ask(self) -> None:
         while True:
-            asked = self._clock()
+            asked = self._now()
             try:
                 await self.probe()
             except EtcdError as error:
-                log.debug("etcd does not say what is newest: %s", error)
+                log.debug("cannot ask etcd for the newest entries: %s", error)
                 self.unanswered(asked)
-            await asyncio.sleep(max(0.0, _INTERVAL - (self._clock() - asked)))
+            await asyncio.sleep(max(0.0, _INTERVAL - (self._now() - asked)))
 
     async def _judge(self) -> None:
         while True:
@@ -107,7 +132,7 @@ class Staleness:
         keys = self._keys
         living = list(self._follower.living)
         before = {name: self._machine.applied.get(name, 0) for name in living}
-        asked = self._clock()
+        asked = self._now()
         found: list[RangeResult] = []
         proxies: Op = Get(keys.proxies, keys.proxies_end, keys_only=True)
         ops: list[Op] = [proxies]
@@ -137,7 +162,7 @@ class Staleness:
             self._unanswered_since = asked
 
     def judge(self) -> None:
-        """See what was applied since, whether the proxy may serve, and whether the watch hangs."""
+        """Decide, by what was applied since, whether the state is recent and whether the watch hangs."""
         self._forget_applied()
         self._decide()
         self._renew_hanging()
@@ -145,43 +170,42 @@ class Staleness:
     def _forget_applied(self) -> None:
         """Drop the answers up to the newest one of which everything is applied."""
         for index in range(len(self._answers) - 1, -1, -1):
-            if self._is_applied(self._answers[index]):
+            if self._is_in(self._answers[index], self._machine.applied):
                 self.caught_up_at = self._answers[index].asked
                 for _ in range(index + 1):
                     self._answers.popleft()
                 break
 
     def _decide(self) -> None:
-        """Whether the proxy may serve: it has caught up once, and nothing is overdue."""
-        now = self._clock()
+        """The state is recent if the proxy has caught up once, and nothing is overdue."""
+        now = self._now()
         overdue = [self._answers[0].asked] if self._answers else []
         if self._unanswered_since is not None:
             overdue.append(self._unanswered_since)
-        serving = self.caught_up_at > 0 and all(now - asked <= self._limit for asked in overdue)
-        if serving != self.serving:
-            self.serving = serving
-            if serving:
-                log.info("caught up with etcd: serving")
-            else:
-                log.error("not caught up with etcd for %.1f s: no client is served until it is", self.age)
-            self._changed(serving)
+        recent = self.caught_up_at > 0 and all(now - asked <= self._limit for asked in overdue)
+        if recent == self._recent.is_set():
+            return
+        if recent:
+            log.info("caught up with etcd: serving")
+            self._recent.set()
+        else:
+            log.error("not caught up with etcd for %.1f s: no client is served until it is", self.age)
+            self._recent.clear()
+            self._stopped("etcd has entries that this proxy has not applied in time")
 
     def _renew_hanging(self) -> None:
-        """Give the watch up if it has not brought what was there half of the limit ago."""
+        """Replace the watch if it has not delivered what was there half of the limit ago."""
         if not self._answers:
             return
-        now = self._clock()
+        now = self._now()
         oldest = self._answers[0]
         waited = now - max(oldest.asked, self._renewed)
-        if waited > self._limit / 2 and not self._has_come(oldest, self._follower.numbers):
+        if waited > self._limit / 2 and not self._is_in(oldest, self._follower.numbers):
             self._renewed = now
             self._hangs()
 
-    def _is_applied(self, answer: _Answer) -> bool:
-        return self._has_come(answer, self._machine.applied)
-
-    def _has_come(self, answer: _Answer, numbers: Mapping[str, int]) -> bool:
-        """Whether what was there is counted in `numbers`, the last ones of each incarnation."""
+    def _is_in(self, answer: _Answer, numbers: Mapping[str, int]) -> bool:
+        """Whether `numbers`, the last ones of each incarnation, include what was there."""
         follower = self._follower
         living = follower.living
         return (

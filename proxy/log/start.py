@@ -8,7 +8,6 @@ behind, the writer of snapshots, and the commands of `proxy.ctl`.
 
 import asyncio
 import logging
-import time
 from collections.abc import Callable, Collection
 from typing import NamedTuple
 
@@ -70,19 +69,20 @@ async def load(
     progress: Callable[[int], None] | None = None,
     make: bool = True,
     wanted: Wanted = Wanted(),  # noqa: B008 - immutable
-    patience: float | None = None,
+    timeout: float | None = None,
     executes: Callable[[], Execute] | None = None,
     wait: bool = False,
 ) -> Loaded:
-    """Load, retrying failures of etcd for ever, or for `patience` seconds.
+    """Load, retrying failures of etcd for ever, or for `timeout` seconds.
 
     `make`: make a tree where there is none. `wait`: for the end of following a ZooKeeper. `progress` gets
     the number of znodes and entries about once a second. `executes` gives each try what it executes the log's
-    requests with. Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError at the end of
-    patience.
+    requests with. Raises TreeNotServable, EtcdRefused where etcd denies access, and EtcdError after the
+    timeout.
     """
     throttled_log = ThrottledLog(log)
-    deadline = None if patience is None else time.monotonic() + patience
+    now = asyncio.get_running_loop().time
+    deadline = None if timeout is None else now() + timeout
     while True:
         try:
             execute = None if executes is None else executes()
@@ -93,7 +93,7 @@ async def load(
         except EtcdError as error:
             if isinstance(error, EtcdRefused) and error.kind is not RefusalKind.COMPACTED:
                 raise
-            if deadline is not None and time.monotonic() > deadline:
+            if deadline is not None and now() > deadline:
                 raise
             throttled_log.warn("loading the tree failed (%s); trying again", error)
             await asyncio.sleep(_RETRY)
@@ -130,7 +130,8 @@ class _Load:
         self._wanted = wanted
         self._execute = execute
         self._count = 0
-        self._told = time.monotonic()
+        self._loop = asyncio.get_running_loop()
+        self._reported = self._loop.time()
 
     async def run(self, make: bool, *, wait: bool) -> Loaded:
         """Raises Truncated, EtcdError, TreeNotServable."""
@@ -141,7 +142,7 @@ class _Load:
             found = await look(self._etcd, self._keys)
         ready = None
         if wait and is_following(found):
-            ready = await stand_by(self._etcd, self._keys, self._tell)
+            ready = await stand_by(self._etcd, self._keys, self._report)
             found = await look(self._etcd, self._keys)
         record = servable(found, self._keys, self._levels)
         machine, base = ready or await self._base(record)
@@ -149,7 +150,7 @@ class _Load:
         caught = await catch_up(self._etcd, self._keys, machine.applied, base.position if base else 0)
         # A newer record than the first may have raised the level.
         servable(await look(self._etcd, self._keys), self._keys, self._levels)
-        replay = Replay(self._keys, machine, caught, self._tell, self._execute)
+        replay = Replay(self._keys, machine, caught, self._report, self._execute)
         lost = record.current
         if fell_back and lost is not None:
             await replay.run(lost.position)
@@ -157,7 +158,7 @@ class _Load:
         elif base is None and lost is not None:
             # An older state is wanted. The log of an imported tree does not begin with an empty one.
             whole = capture.new_machine(record.cluster_id, record.level)
-            await Replay(self._keys, whole, caught, self._tell).run(lost.position)
+            await Replay(self._keys, whole, caught, self._report).run(lost.position)
             if whole.compute_digest() != lost.digest:
                 raise self._no_base(record)
         await replay.run(self._wanted.upto or caught.revision, self._wanted.entries)
@@ -186,7 +187,7 @@ class _Load:
             if ref is None or ref.position > (wanted.since or wanted.upto or ref.position):
                 continue
             try:
-                machine = await read_snapshot(self._etcd, self._keys, ref, self._tell)
+                machine = await read_snapshot(self._etcd, self._keys, ref, self._report)
             except UnusableSnapshot as error:
                 await self._check_named(ref)
                 log.error("the snapshot %s cannot be used: %s", ref.name, error)
@@ -239,9 +240,10 @@ class _Load:
                 lost.name,
             )
 
-    def _tell(self, more: int) -> None:
+    def _report(self, more: int) -> None:
+        """Report the progress about once a second: so many znodes or entries more."""
         self._count += more
-        now = time.monotonic()
-        if self._progress is not None and now - self._told > 1:
-            self._told = now
+        now = self._loop.time()
+        if self._progress is not None and now - self._reported > 1:
+            self._reported = now
             self._progress(self._count)

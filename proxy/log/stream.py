@@ -17,6 +17,7 @@ from proxy.log.follower import Follower, Item, RecordChanged
 from proxy.log.record import TIMEOUT, TreeNotServable, no_longer_servable
 from proxy.log.start import Loaded
 from proxy.state.machine import Machine
+from proxy.support.environment import Clock
 from proxy.support.slices import in_slices
 from proxy.support.throttled_log import ThrottledLog
 from schema.errors import BadValue
@@ -59,14 +60,15 @@ class Stream:
         follower: Follower,
         consumer: Consumer,
         load: Callable[[], Awaitable[Loaded]],
+        clock: Clock,
     ) -> None:
         """`load` loads the tree anew, as it is now."""
         self._etcd = etcd
         self._keys = keys
-        self._follower = follower
+        self.follower = follower
         self._consumer = consumer
         self._load = load
-        self._throttled_log = ThrottledLog(log)
+        self._throttled_log = ThrottledLog(log, clock)
         self._following: asyncio.Timeout | None = None  # around the watch, until it is told to end
         self._distrusted = False
         #: etcd's cluster id, as of the last load.
@@ -88,7 +90,7 @@ class Stream:
         self.record = loaded.caught.record
         self.replayed = (loaded.log_bytes, loaded.log_requests)
         self.fell_back = loaded.fell_back
-        self._follower.restart(loaded.machine.applied)
+        self.follower.restart(loaded.machine.applied)
         return await self._take_in(loaded.caught)
 
     async def run(self) -> None:
@@ -134,12 +136,12 @@ class Stream:
         keys = self._keys
         # etcd before 3.4.36 and 3.5.18 omits deletions if it was compacted at the very revision that a watch
         # begins with (issue 19179). So the watch begins with a revision that was taken in before.
-        await self._etcd.watch(keys.live, keys.live_end, self._follower.revision, self._take_message)
+        await self._etcd.watch(keys.live, keys.live_end, self.follower.revision, self._take_message)
 
     def _take_message(self, message: WatchMessage) -> None:
         events = message.events
         if events:
-            follower = self._follower
+            follower = self.follower
             if events[0].kv.mod_revision <= follower.revision:
                 events = [event for event in events if event.kv.mod_revision > follower.revision]
             self._deliver(follower.feed(events))
@@ -153,7 +155,7 @@ class Stream:
                 log.error("etcd's cluster id was %x, and now is %x", self.cluster_id, cluster_id)
                 await self._reload()
                 return True
-            follower = self._follower
+            follower = self.follower
             caught = await catch_up(self._etcd, self._keys, follower.numbers, follower.revision)
             if caught.revision < follower.revision:
                 log.error("etcd went back from revision %d to %d", follower.revision, caught.revision)
@@ -171,7 +173,7 @@ class Stream:
     async def _reload(self) -> None:
         """Load aside, and go on from there."""
         loaded = await self._load()
-        follower = self._follower
+        follower = self.follower
         revision = loaded.caught.revision
         restored = loaded.cluster_id != self.cluster_id or revision < follower.revision
         items: list[Item] = []
@@ -186,7 +188,7 @@ class Stream:
         self._deliver(items)
 
     async def _take_in(self, caught: Caught) -> list[Item]:
-        work = self._follower.catching_up(caught.revision, caught.entries, caught.proxies, caught.pair)
+        work = self.follower.catching_up(caught.revision, caught.entries, caught.proxies, caught.pair)
         return await in_slices(work)
 
     def _deliver(self, items: list[Item]) -> None:

@@ -1,8 +1,6 @@
 """A short-lived incarnation, for a command that has to act on a tree: it lives as long as the command."""
 
 import asyncio
-import secrets
-import time
 from collections.abc import AsyncIterator, Collection
 from contextlib import asynccontextmanager, suppress
 
@@ -11,6 +9,7 @@ from proxy.etcd.model import Compare, EtcdError, Get, Put, RangeResult, Txn
 from proxy.log.record import TIMEOUT
 from proxy.log.snapshot_writer import Writer
 from proxy.log.truncation import insist
+from proxy.support.environment import HOST, Clock, Randomness
 from proxy.support.tasks import Tasks
 from schema.keys import Keyspace
 from schema.record import ProxyValue, encode_proxy
@@ -19,9 +18,15 @@ _LEASE = 15  # seconds
 
 
 @asynccontextmanager
-async def visit(etcd: Etcd, keys: Keyspace, levels: Collection[int], version: str) -> AsyncIterator[Writer]:
-    """Register an incarnation, and take its key away in the end. Raises EtcdError."""
-    lease = secrets.randbits(62) + 1
+async def visit(
+    etcd: Etcd,
+    keys: Keyspace,
+    levels: Collection[int],
+    version: str,
+    randomness: Randomness = HOST.randomness,
+) -> AsyncIterator[Writer]:
+    """Register an incarnation, and delete its key in the end. Raises EtcdError."""
+    lease = randomness.randbits(62) + 1
     granted = await etcd.lease_grant(lease, _LEASE, TIMEOUT)
     keeper = etcd.lease_keeper(lambda _lease, _ttl: None)
     tasks = Tasks()
@@ -33,7 +38,7 @@ async def visit(etcd: Etcd, keys: Keyspace, levels: Collection[int], version: st
 
     try:
         tasks.start(keep_alive(), "keep the command's lease alive")
-        incarnation = f"ctl.{secrets.token_hex(6)}"
+        incarnation = f"ctl.{randomness.token_hex(6)}"
         key = keys.proxy(incarnation)
         value = encode_proxy(ProxyValue(tuple(sorted(levels)), version))
         txn = Txn((Compare(key, 0),), (Put(key, value, lease),), (Get(key, keys_only=True),))
@@ -50,6 +55,6 @@ async def visit(etcd: Etcd, keys: Keyspace, levels: Collection[int], version: st
             await etcd.lease_revoke(lease, TIMEOUT)
 
 
-def clock_ms() -> int:
+def clock_ms(clock: Clock = HOST.clock) -> int:
     """The clock of an entry that a command appends."""
-    return int(time.time() * 1000)
+    return int(clock.time() * 1000)

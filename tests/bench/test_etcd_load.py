@@ -5,7 +5,7 @@ import pytest
 from bench.errors import BadReply
 from bench.etcd_load import BATCH, BATCH_MULTI, SHAPES, Run, check_replies, requests
 from proxy.etcd import rpc_pb2 as rpc
-from proxy.log.translator import append_txn
+from proxy.log.outbox import append_txn
 
 RUN = Run(b"/r/", 2, 1000)
 MAX_TXN_OPS = 128  # etcd's default for --max-txn-ops

@@ -188,7 +188,7 @@ async def test_traffic_log_and_proxies() -> None:
         assert (reads["count"], reads["update"]) == (2, False)
         assert sum(count for _, count in reads["buckets"]) == 2
         log = await operator.got("log")
-        assert log["applied"] == where.server.log.position
+        assert log["applied"] == where.server.log.applier.position
         assert (log["current"], log["previous"], log["backlog"]) == (None, None, 0)
         proxies = await operator.got("proxies")
         (row,) = proxies["rows"]

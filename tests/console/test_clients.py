@@ -29,10 +29,10 @@ async def test_requests_without_an_answer_are_told_with_what_they_wait_for() -> 
         Waiting(OpCode.GET_DATA, None, False, now),
     ]
     latency = Latency(())
-    subject = subjects.Subject()
-    subject.log.outstanding = 1
+    connections = subjects.Connections()
+    subject = subjects.subject_of(replicated=subjects.LogFacts(outstanding=1), connections=connections)
     busy = _Client(ConnectionLatency(latency), session_id=0x1F, outstanding=2, requests=requests * 20)
-    subject.connections += [_Client(ConnectionLatency(latency)), busy]
+    connections += [_Client(ConnectionLatency(latency)), busy]
     found = await pending(subject, Pace(asyncio.Lock()))
     (row,) = found["rows"]
     assert (found["clients"], row["session"], row["outstanding"]) == (1, "0x1f", 2)
@@ -48,8 +48,9 @@ async def test_requests_without_an_answer_are_told_with_what_they_wait_for() -> 
 
 
 async def test_of_very_many_clients_some_are_told_and_all_counted() -> None:
-    subject = subjects.Subject()
+    connections = subjects.Connections()
+    subject = subjects.subject_of(connections=connections)
     latency = ConnectionLatency(Latency(()))
-    subject.connections += [_Client(latency, session_id=number, outstanding=1) for number in range(1000)]
+    connections += [_Client(latency, session_id=number, outstanding=1) for number in range(1000)]
     found = await pending(subject, Pace(asyncio.Lock()))
     assert (found["clients"], len(found["rows"])) == (1000, 200)

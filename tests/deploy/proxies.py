@@ -12,7 +12,7 @@ from proxy.admin.facts import Facts
 from proxy.admin.http import AdminServer
 from proxy.config import Config, parse
 from proxy.state.auth.schemes import AuthSchemes
-from tests.proxy.admin.subjects import Subject
+from tests.proxy.admin.subjects import subject_of
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 # Both ports of the image, by the names of the manifests.
@@ -50,7 +50,7 @@ def _probes(container: Manifest) -> dict[str, Any]:
 
 
 def _routes() -> set[str]:
-    facts = Facts(Subject())
+    facts = Facts(subject_of())
     admin = AdminServer(facts, Commands(facts, AuthSchemes()))
     return {resource.canonical for resource in admin._runner.app.router.resources()}
 

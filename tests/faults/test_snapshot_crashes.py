@@ -85,7 +85,7 @@ def loaded(etcd: EtcdServer, prefix: str) -> tuple[Loaded, TreeRecord]:
         client = EtcdClient([etcd.endpoint])
         try:
             keys = Keyspace(prefix)
-            found = await load(client, keys, make=False, patience=10)
+            found = await load(client, keys, make=False, timeout=10)
             record = (await look(client, keys)).record
         finally:
             await client.close()

@@ -25,8 +25,8 @@ from proxy.__main__ import main
 from proxy.config import parse
 from proxy.etcd.model import Get
 from proxy.frontend.ports import bound_socket
-from proxy.log.log import Log
 from proxy.log.snapshots import Access
+from proxy.log.staleness import Staleness
 from proxy.server import Server
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import until
@@ -244,7 +244,7 @@ async def test_a_drain_answers_what_is_here() -> None:
         client = await Client.connected(server)
         client.send(packets.put(1, "/", b"1"), packets.get(2, "/"))
         async with asyncio.timeout(10):
-            while not server.log.outstanding and server.machine.zxid < 2:  # noqa: ASYNC110
+            while not server.log.outbox.outstanding and server.machine.zxid < 2:  # noqa: ASYNC110
                 await asyncio.sleep(0)
     rest = packets.replies(packets.take_apart(await client.rest()))
     assert [reply.xid for reply in rest] == [1, 2]
@@ -265,7 +265,7 @@ async def test_two_servers_show_the_same() -> None:
 async def test_a_server_that_is_behind_closes_its_connections_and_lets_nobody_in() -> None:
     async with serving(FakeEtcd()) as server:
         client = await Client.connected(server)
-        with mock.patch.object(Log, "is_caught_up", new=False):
+        with mock.patch.object(Staleness, "serving", new=False):
             server.stopped_serving("a test")
             assert await client.rest() == b""
             assert not _is_ready(server)

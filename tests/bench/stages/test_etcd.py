@@ -39,7 +39,7 @@ async def _idle(meter: Meter) -> tuple[Counts, Counts, int]:
                 await asyncio.sleep(0.1)
                 for client in clients:
                     client.give(PING)
-        return etcd.counts.since(before), etcd.counts.copy(), server.session_count
+        return etcd.counts.since(before), etcd.counts.copy(), server.facts.subject.session_count
 
 
 async def test_a_crowd_that_connects_at_once_shares_its_entries() -> None:

@@ -3,12 +3,13 @@
 from collections import deque
 
 from proof.simulation.census import census
-from proxy.frontend.sessions import Session, Sessions
+from proxy.frontend.sessions import Session, Sessions, Timeouts
+from proxy.state.capture import new_machine
 from proxy.support.counters import Counters
 
 
 def _sessions() -> Sessions:
-    return Sessions(4000, 40000, 0.5, Counters())
+    return Sessions(new_machine(1), Timeouts(4000, 40000), 0.5, Counters(), lambda: 0.0)
 
 
 def test_containers_are_counted_by_the_attribute_that_holds_them() -> None:

@@ -64,18 +64,17 @@ def test_no_clock_is_kept_as_a_default() -> None:
 
 
 def test_everything_is_put_back() -> None:
-    import time
-
-    import proxy.log.appender
     from proxy.log.snapshots import Snapshots
+    from proxy.support.environment import Clock
 
+    time = vars(Clock)["time"]
     child = Snapshots._child
 
     async def never(_host: object, _what: object) -> None:
         raise AssertionError
 
     with seams.installed(World(1), never):
-        assert vars(proxy.log.appender)["time"] is not time
+        assert vars(Clock)["time"] is not time
         assert Snapshots._child is not child
-    assert vars(proxy.log.appender)["time"] is time
+    assert vars(Clock)["time"] is time
     assert Snapshots._child is child

@@ -10,7 +10,7 @@ from proof.torture.real import RealClock
 
 _LOG = """\
 2026-01-01 00:00:00,000 INFO proxy.log.membership: registered as 0a
-2026-01-01 00:00:09,000 WARNING proxy.log.log: carrying sessions over from 0a; 3 requests are sent again
+2026-01-01 00:00:09,000 WARNING proxy.log.incarnations: carrying sessions over from 0a; 3 sent again
 2026-01-01 00:00:09,100 INFO proxy.log.membership: registered as 0b
 """
 

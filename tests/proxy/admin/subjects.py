@@ -1,27 +1,27 @@
-"""A subject for the admin side without a server: every fact is a plain value that a test can set."""
+"""A subject for the admin side without a server: its parts are plain values that a test can set."""
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
-from codec.constants import KeeperFeature
-from proxy.admin.subject import Settings, WaitingRequest
+from proxy.admin.subject import Settings, Subject, WaitingRequest
 from proxy.etcd.calls import Calls
 from proxy.etcd.model import Status
-from proxy.log.lag import Lags
+from proxy.log.contact import Contact
 from proxy.log.members import Members
+from proxy.log.peers import Peers
 from proxy.log.snapshots import SnapshotStats
 from proxy.log.stats import Stats
+from proxy.log.status import LogStatus
 from proxy.state.auth.scheme import Identities
 from proxy.state.capture import new_machine
-from proxy.state.machine import Machine
 from proxy.state.ops import EXTENDED
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
-from proxy.support.environment import HOST, Clock
+from proxy.support.environment import HOST
 from proxy.support.latency import ConnectionLatency, Histogram, Latency
-from schema.record import TreeRecord
 
-_SETTINGS = Settings("data", "/zketcd", 2000, 60, 4000, 40000, -1, read_only_mode=False)
+SETTINGS = Settings("data", "/zketcd", 2000, 60, 4000, 40000, -1, read_only_mode=False)
 
 
 @dataclass
@@ -30,17 +30,27 @@ class LogFacts:
 
     stats: Stats = field(default_factory=Stats)
     members: Members = field(default_factory=Members)
-    incarnation: str = "a1"
-    lags: Lags = field(default_factory=Lags)
-    backlog: int = 0
-    record: TreeRecord | None = None
+    peers: Peers = field(default_factory=Peers)
     outstanding: int = 0
-    in_flight: int = 0
-    position: int = 7
-    age: float = 0.5
-    clock_skew: float = 0.0
     is_registered: bool = True
     is_full: bool = False
+    serving: bool = True
+
+    def status(self) -> LogStatus:
+        return LogStatus(
+            self.members,
+            self.peers,
+            self.stats,
+            incarnation="a1",
+            is_registered=self.is_registered,
+            is_full=self.is_full,
+            position=7,
+            outstanding=self.outstanding,
+            age=0.5,
+        )
+
+    def contact(self) -> Contact:
+        return Contact(silence=0.0, keep_alive_sent=100.0, lease=5.0, rank=0, serving=self.serving)
 
 
 @dataclass
@@ -53,11 +63,12 @@ class SnapshotFacts:
     overdue: float = 0.0
 
 
-@dataclass
-class Session:
+class Session(NamedTuple):
     """A session."""
 
-    timeout_ms: int
+    id: int
+    timeout_ms: int = 4000
+    heard: float = 96.0
 
 
 class Connections(list["Connection"]):
@@ -89,32 +100,38 @@ class Connection:
 
 
 @dataclass
-class Subject:
-    """A proxy."""
+class Ports:
+    """Open ports."""
 
-    settings: Settings = _SETTINGS
-    clock: Clock = HOST.clock
-    started: float = 1e9
-    port: int = 2181
-    machine: Machine = field(default_factory=lambda: new_machine(1))
-    watches: WatchTable = field(default_factory=WatchTable)
-    latency: Latency = field(default_factory=lambda: Latency((*EXTENDED.reads, *EXTENDED.writes)))
-    counters: Counters = field(default_factory=Counters)
-    pauses: Histogram = field(default_factory=Histogram)
-    log: LogFacts = field(default_factory=LogFacts)
-    snapshots: SnapshotFacts = field(default_factory=SnapshotFacts)
-    connections: Connections = field(default_factory=Connections)
-    due: dict[int, float] = field(default_factory=dict)
-    features: Collection[KeeperFeature] = ()
-    serving: bool = True
-    in_touch: bool = True
-    silence: float = 0.0
-    etcd_calls: Calls = field(default_factory=Calls)
-    etcd_status: Status | None = None
+    number: int = 2181
+    are_open: bool = True
 
-    @property
-    def session_count(self) -> int:
-        return len(self.due)
 
-    def session_due(self) -> Iterable[tuple[int, float]]:
-        return self.due.items()
+@dataclass
+class Etcd:
+    """An etcd that has not said anything of itself, or this."""
+
+    status: Status | None = None
+
+
+def subject_of(**parts: object) -> Subject:
+    """A proxy with these parts, and harmless ones otherwise."""
+    everything: dict[str, object] = {
+        "settings": SETTINGS,
+        "clock": HOST.clock,
+        "started": 1e9,
+        "features": (),
+        "machine": new_machine(1),
+        "watches": WatchTable(),
+        "latency": Latency((*EXTENDED.reads, *EXTENDED.writes)),
+        "counters": Counters(),
+        "pauses": Histogram(),
+        "replicated": LogFacts(),
+        "snapshots": SnapshotFacts(),
+        "connections": Connections(),
+        "sessions": [],
+        "ports": Ports(),
+        "etcd": Etcd(),
+        "etcd_calls": Calls(),
+    }
+    return Subject(**{**everything, **parts})  # type: ignore[arg-type]

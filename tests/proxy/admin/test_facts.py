@@ -3,37 +3,38 @@
 from proxy.admin.facts import Facts
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
-from tests.proxy.admin.subjects import Connection, Connections, LogFacts, Subject
+from tests.proxy.admin.subjects import SETTINGS, Connection, Connections, LogFacts, Ports, subject_of
 
 MS = 1_000_000
 
 
 def _facts(**values: object) -> Facts:
-    return Facts(Subject(**values))  # type: ignore[arg-type]
+    return Facts(subject_of(**values))
 
 
 def test_ready_needs_both_a_tree_and_etcd() -> None:
     for serving in (True, False):
         for in_touch in (True, False):
-            assert _facts(serving=serving, in_touch=in_touch).ready is (serving and in_touch)
+            facts = _facts(ports=Ports(are_open=serving), replicated=LogFacts(serving=in_touch))
+            assert facts.ready is (serving and in_touch)
 
 
 def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
     assert _facts().why_not_ready == ""
-    facts = _facts(log=LogFacts(is_registered=False))
+    facts = _facts(replicated=LogFacts(is_registered=False))
     assert not facts.ready
     assert "not registered" in facts.why_not_ready
     assert "quota" not in facts.why_not_ready
-    assert "quota is used up" in _facts(log=LogFacts(is_registered=False, is_full=True)).why_not_ready
+    assert "quota is used up" in _facts(replicated=LogFacts(is_registered=False, is_full=True)).why_not_ready
     # Its sessions go on, and so do reads: another proxy would not do better.
-    assert _facts(log=LogFacts(is_full=True)).ready
+    assert _facts(replicated=LogFacts(is_full=True)).ready
 
 
 def test_read_only_is_a_wish_and_a_silent_etcd() -> None:
-    settings = Subject().settings
     for wished in (True, False):
         for in_touch in (True, False):
-            facts = _facts(settings=settings._replace(read_only_mode=wished), in_touch=in_touch)
+            settings = SETTINGS._replace(read_only_mode=wished)
+            facts = _facts(settings=settings, replicated=LogFacts(serving=in_touch))
             assert facts.read_only is (wished and not in_touch)
 
 

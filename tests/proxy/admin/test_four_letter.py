@@ -11,7 +11,7 @@ from proxy.admin.facts import Facts
 from proxy.admin.four_letter import FourLetterWords
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
-from tests.proxy.admin.subjects import Connection, Connections, Session, Subject
+from tests.proxy.admin.subjects import Connection, Connections, Session, subject_of
 from tests.proxy.test_server import Client, serving
 
 
@@ -34,12 +34,11 @@ async def test_every_word_that_is_known_has_an_answer() -> None:
 
 def test_a_session_of_a_server_above_127_is_told_as_zookeeper_does() -> None:
     # Ids of sessions that came from a ZooKeeper whose myid has the sign's bit. Long.toHexString has no sign.
-    connection = Connection(
-        ConnectionLatency(Latency((*EXTENDED.reads, *EXTENDED.writes))), session_id=-2, session=Session(4000)
-    )
-    asked = FourLetterWords(
-        Facts(Subject(connections=Connections([connection]), due={-2: 3.0})), words.parse("dump,cons")
-    )
+    session = Session(-2)
+    latency = ConnectionLatency(Latency((*EXTENDED.reads, *EXTENDED.writes)))
+    connection = Connection(latency, session_id=-2, session=session)
+    subject = subject_of(connections=Connections([connection]), sessions=[session])
+    asked = FourLetterWords(Facts(subject), words.parse("dump,cons"))
     for word in (b"dump", b"cons"):
         answer = said(asked, word) or b""
         assert b"0xfffffffffffffffe" in answer

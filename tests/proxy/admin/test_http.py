@@ -153,7 +153,7 @@ async def test_ready_only_while_clients_are_served() -> None:
             200,
             {"status": "ok", "details": {"role": "standalone", "hasLeader": True, "serving": True}},
         )
-        with mock.patch("proxy.server.OUTAGE", -1.0):
+        with mock.patch("proxy.log.contact.OUTAGE", -1.0):
             status, body = await browser.json("/ready")
             assert (status, body["status"], body["details"]["hasLeader"]) == (503, "fail", False)
             assert body["details"]["reason"].startswith("etcd does not answer")

@@ -7,8 +7,9 @@ from prometheus_client.parser import text_string_to_metric_families
 from codec.constants import OpCode
 from proxy.admin.facts import Facts
 from proxy.admin.prometheus import Exposition
+from proxy.admin.subject import Subject
 from proxy.etcd.model import Status
-from tests.proxy.admin.subjects import Subject
+from tests.proxy.admin.subjects import Etcd, subject_of
 
 MS = 1_000_000
 
@@ -22,7 +23,7 @@ def _samples(subject: Subject) -> dict[str, list[tuple[dict[str, str], float]]]:
 
 
 def test_histograms_are_cumulative_and_in_seconds() -> None:
-    subject = Subject()
+    subject = subject_of()
     histogram = subject.latency.by_opcode[OpCode.EXISTS]
     histogram.note(3 * MS, 2)
     histogram.note(40 * MS)
@@ -42,7 +43,7 @@ def test_histograms_are_cumulative_and_in_seconds() -> None:
 
 
 def test_entries_are_counted_by_their_requests() -> None:
-    subject = Subject()
+    subject = subject_of()
     for size in (1, 2, 3, 4, 100):
         subject.log.stats.entry_requests.note(size)
     samples = _samples(subject)
@@ -52,9 +53,10 @@ def test_entries_are_counted_by_their_requests() -> None:
 
 
 def test_what_etcd_reports_is_missing_until_it_has() -> None:
-    subject = Subject()
+    etcd = Etcd()
+    subject = subject_of(etcd=etcd)
     assert "zketcd_etcd_db_size_bytes" not in _samples(subject)
-    subject.etcd_status = Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, ["NOSPACE"])
+    etcd.status = Status("3.4.23", 1, 1, 4096, 1024, 1, 9, 2, 8, ["NOSPACE"])
     samples = _samples(subject)
     assert samples["zketcd_etcd_db_size_bytes"] == [({}, 4096.0)]
     assert samples["zketcd_etcd_alarms"] == [({}, 1.0)]
@@ -71,7 +73,7 @@ class _CountingDict(dict[str, Any]):
 
 
 def test_a_scrape_does_not_walk_the_tree() -> None:
-    subject = Subject()
+    subject = subject_of()
     nodes = subject.machine.tree.nodes
     subject.machine.tree.nodes = _CountingDict(nodes)
     assert _samples(subject)["znode_count"] == [({}, len(nodes) + 1)]

@@ -1,7 +1,9 @@
 """Connect requests: new sessions, sessions that go on, and those that cannot."""
 
+import asyncio
 import logging
 import struct
+from typing import cast
 
 import pytest
 
@@ -11,60 +13,17 @@ from lab.client import packets
 from lab.fakes.connection import PaperLoop
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions
-from proxy.log.pending import Pending
+from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions, Timeouts
+from proxy.log.outbox import Outbox
 from proxy.state.capture import new_machine
 from proxy.state.sessions import hash_of
 from proxy.support.counters import Counters
+from proxy.support.environment import HOST
 from schema.entry import Entry, Kind, Request, encode_close
+from tests.proxy.frontend.applicants import Applicant, Link
 
 OWN, OTHER = "own", "other"
 NEW = ConnectRequest(0, 0, 5000, 0, bytes(16), False)
-
-
-class Applicant:
-    """A connection that wants a session."""
-
-    session_id = 0
-    address = "127.0.0.1"
-    is_held_up = False
-
-    def __init__(self, *, is_keepers: bool = False) -> None:
-        self.session: Session | None = None
-        self.password = b""
-        self.read_only = self.refused = self.closed = self.turned_away = self.gone = False
-        self.is_keepers = is_keepers
-
-    @property
-    def wants_session(self) -> bool:
-        return self.session is None and not (self.refused or self.closed or self.turned_away or self.gone)
-
-    def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
-        assert self.wants_session
-        self.session = session
-        self.password = password
-        self.read_only = read_only
-        session.connection = self
-
-    def refuse(self) -> None:
-        self.refused = True
-
-    def close(self) -> None:
-        self.closed = True
-
-    def send_elsewhere(self) -> None:
-        self.turned_away = True
-
-    def notify(self, *_event: object) -> None:
-        raise AssertionError("nobody watches here")
-
-    @property
-    def outcome(self) -> str:
-        """What became of it."""
-        if self.session is not None:
-            return "read-only" if self.read_only else "established"
-        said = {"refused": self.refused, "turned away": self.turned_away, "closed": self.closed}
-        return next((word for word, is_so in said.items() if is_so), "waits")
 
 
 class Proxy:
@@ -73,20 +32,22 @@ class Proxy:
     def __init__(self, *, read_only: bool = False) -> None:
         self.loop = PaperLoop()
         self.machine = new_machine(1)
-        self.sessions = Sessions(1000, 10000, 0.5, Counters())
-        self.sessions.incarnation = OWN
-        self.in_touch = True
-        self.pending: list[Pending] = []
+        self.sessions = Sessions(self.machine, Timeouts(1000, 10000), 0.5, Counters(), self.loop.time)
+        self.sessions.registered(OWN)
+        self.link = Link()
+        self.outbox = Outbox()
+        self.pending = self.outbox.queue
         self.read_only = ReadOnlySessions(
-            self.sessions, lambda: self.machine.zxid, lambda: self.in_touch, self.loop.time
+            self.machine, self.sessions, self.link, self.loop.time, HOST.randomness
         )
         self.handshake = Handshake(
             self.machine,
             self.sessions,
-            self.pending.append,
-            lambda: self.in_touch,
+            self.outbox,
+            self.link,
             self.read_only if read_only else None,
-            self.loop,
+            cast(asyncio.AbstractEventLoop, self.loop),
+            HOST,
         )
 
     def attach(self, request: ConnectRequest, *, is_keepers: bool = False) -> Applicant:
@@ -97,7 +58,7 @@ class Proxy:
     def commit(self, error: int = 0) -> None:
         """Apply what was submitted; or refuse it."""
         while self.pending:
-            pending = self.pending.pop(0)
+            pending = self.pending.popleft()
             if error:
                 pending.applied(self.machine.zxid, error, b"")
                 continue
@@ -107,9 +68,7 @@ class Proxy:
             (outcome,) = self.apply(request, OWN)
             pending.applied(self.machine.zxid, outcome, b"")
             for change in self.machine.session_changes:
-                connection = self.sessions.changed(change, self.machine.sessions, self.loop.now)
-                if connection is not None:
-                    connection.close()
+                self.sessions.session_changed(change)
 
     def apply(self, request: Request, incarnation: str) -> list[int]:
         """An entry of any proxy."""
@@ -259,7 +218,7 @@ def test_a_client_that_has_seen_more_and_left_is_not_asked_for(proxy: Proxy) -> 
     applicant = proxy.attach(NEW._replace(last_zxid_seen=1 << 40))
     applicant.gone = True
     proxy.commit()
-    assert proxy.pending == []
+    assert not proxy.pending
     assert not applicant.closed
 
 
@@ -302,20 +261,20 @@ def test_a_client_that_got_its_answer_stays(proxy: Proxy) -> None:
 
 
 def test_without_etcd_a_new_client_is_turned_away(proxy: Proxy) -> None:
-    proxy.in_touch = False
+    proxy.link.in_touch = False
     assert proxy.attach(NEW).outcome == "turned away"
-    assert proxy.pending == []
+    assert not proxy.pending
 
 
 def test_without_etcd_a_session_waits_for_it(proxy: Proxy) -> None:
     first, session = proxy.established()
-    proxy.in_touch = False
+    proxy.link.in_touch = False
     again = ConnectRequest(0, 0, 5000, session.id, first.password, False)
     patient, gone = proxy.attach(again), proxy.attach(again)
     gone.gone = True
     proxy.handshake.check()
-    assert proxy.pending == []  # else it might take the session from where the client is by then
-    proxy.in_touch = True
+    assert not proxy.pending  # else it might take the session from where the client is by then
+    proxy.link.in_touch = True
     proxy.handshake.check()
     proxy.handshake.check()
     assert len(proxy.pending) == 1
@@ -328,7 +287,7 @@ def test_without_etcd_a_session_waits_for_it(proxy: Proxy) -> None:
 
 def test_without_etcd_a_client_that_allows_it_is_served_read_only() -> None:
     proxy = Proxy(read_only=True)
-    proxy.in_touch = False
+    proxy.link.in_touch = False
     wish = NEW._replace(read_only=True)
     assert proxy.attach(wish).outcome == "read-only"
     assert proxy.attach(NEW).outcome == "turned away"
@@ -337,7 +296,7 @@ def test_without_etcd_a_client_that_allows_it_is_served_read_only() -> None:
 
 
 def test_where_read_only_sessions_are_not_allowed_there_are_none(proxy: Proxy) -> None:
-    proxy.in_touch = False
+    proxy.link.in_touch = False
     assert proxy.attach(NEW._replace(read_only=True)).outcome == "turned away"
 
 
@@ -347,7 +306,7 @@ def test_a_client_that_waits_when_etcd_falls_silent_is_served_read_only() -> Non
     other = proxy.attach(NEW)
     proxy.read_only.check()
     assert applicant.outcome == "waits"
-    proxy.in_touch = False
+    proxy.link.in_touch = False
     proxy.read_only.check()
     assert (applicant.outcome, other.outcome) == ("read-only", "waits")
     proxy.commit()  # the answer comes after all: that session runs out

@@ -4,53 +4,24 @@ import pytest
 
 from codec.packets import ConnectRequest
 from proxy.frontend.read_only import ReadOnlySessions
-from proxy.frontend.sessions import Session, Sessions
+from proxy.frontend.sessions import Session, Sessions, Timeouts
+from proxy.state.capture import new_machine
 from proxy.support.counters import Counters
+from proxy.support.environment import HOST
+from tests.proxy.frontend.applicants import Applicant, Link
 
 WISH = ConnectRequest(0, 0, 5000, 0, bytes(16), True)
-
-
-class Applicant:
-    """A connection that wants a session, and has it then."""
-
-    session_id = 0
-    is_held_up = False
-
-    def __init__(self) -> None:
-        self.session: Session | None = None
-        self.password = b""
-        self.closed = False
-
-    @property
-    def wants_session(self) -> bool:
-        return self.session is None and not self.closed
-
-    def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
-        assert read_only
-        self.session = session
-        self.password = password
-        session.connection = self
-
-    def is_closed(self) -> bool:
-        return self.closed
-
-    def close(self) -> None:
-        self.closed = True
-        if self.session is not None and self.session.connection is self:
-            self.session.connection = None
-
-    def notify(self, *_event: object) -> None:
-        raise AssertionError("nobody watches here")
 
 
 class Server:
     def __init__(self) -> None:
         self.now = 100.0
-        self.in_touch = False
-        self.zxid = 50
-        self.sessions = ReadOnlySessions(
-            Sessions(1000, 10000, 0.5, Counters()), lambda: self.zxid, lambda: self.in_touch, lambda: self.now
-        )
+        self.link = Link()
+        self.link.in_touch = False
+        machine = new_machine(1)
+        machine.zxid = 50
+        sessions = Sessions(machine, Timeouts(1000, 10000), 0.5, Counters(), lambda: self.now)
+        self.sessions = ReadOnlySessions(machine, sessions, self.link, lambda: self.now, HOST.randomness)
 
     def serve(self, request: ConnectRequest = WISH) -> Applicant:
         applicant = Applicant()
@@ -75,7 +46,7 @@ def test_a_new_client_gets_a_session_of_its_own(server: Server) -> None:
 
 @pytest.mark.parametrize("request_", [WISH._replace(last_zxid_seen=51), WISH._replace(session_id=4711)])
 def test_a_client_that_others_may_know_better_is_closed(server: Server, request_: ConnectRequest) -> None:
-    assert server.serve(request_).closed
+    assert server.serve(request_).is_closed()
     assert len(server.sessions) == 0
 
 
@@ -85,10 +56,10 @@ def test_a_client_may_come_back_to_its_session(server: Server) -> None:
     known = WISH._replace(session_id=first.session.id, password=first.password)
     second = server.serve(known)
     assert second.session is first.session
-    assert first.closed
+    assert first.is_closed()
     for password in (b"wrong", None):
-        assert server.serve(known._replace(password=password)).closed
-    assert not second.closed
+        assert server.serve(known._replace(password=password)).is_closed()
+    assert not second.is_closed()
     second.close()
     assert server.serve(known).session is first.session
 
@@ -109,14 +80,14 @@ def test_all_end_when_etcd_is_back(server: Server) -> None:
     gone.close()
     server.sessions.check()
     assert not applicant.is_closed()
-    server.in_touch = True
+    server.link.in_touch = True
     server.sessions.check()
     assert applicant.is_closed()
     assert len(server.sessions) == 0
 
 
 def test_clients_that_wait_are_served_once_etcd_falls_silent(server: Server) -> None:
-    server.in_touch = True
+    server.link.in_touch = True
     waiting, served, left = Applicant(), Applicant(), Applicant()
     for applicant in (waiting, served, left):
         server.sessions.stand_by(applicant, WISH)
@@ -124,7 +95,7 @@ def test_clients_that_wait_are_served_once_etcd_falls_silent(server: Server) -> 
     left.close()
     served.established(Session(1, 4000, 100.0), b"", read_only=True)
     server.sessions.stand_by(served, WISH)
-    server.in_touch = False
+    server.link.in_touch = False
     server.sessions.check()
     assert waiting.session is not None
     assert len(server.sessions) == 1

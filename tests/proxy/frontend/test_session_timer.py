@@ -1,4 +1,4 @@
-"""The shell around the sessions: what it passes on, and to whom."""
+"""The periodic checks of sessions: what they submit, and which connections they close."""
 
 import asyncio
 
@@ -8,114 +8,69 @@ from codec.packets import ConnectRequest
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.session_timer import SessionTimer, interval_of
-from proxy.frontend.sessions import Contact, Sessions
-from proxy.log.pending import Pending
+from proxy.frontend.sessions import Sessions, Timeouts
+from proxy.log.outbox import Outbox
 from proxy.state.capture import new_machine
-from proxy.state.sessions import Session as Attached
 from proxy.support.counters import Counters
+from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks
 from schema.entry import Kind
-from tests.proxy.frontend.test_handshake import OTHER, OWN, Applicant
+from tests.proxy.frontend.applicants import Applicant, Link
 
 
 class Proxy:
     def __init__(self) -> None:
         self.loop = asyncio.get_running_loop()
-        self.machine = new_machine(1)
-        self.sessions = Sessions(10, 10000, 0.005, Counters())
-        self.sessions.incarnation = OWN
-        self.in_touch = True
-        self.kept: float | None = None
-        self.pending: list[Pending] = []
-        self.read_only = ReadOnlySessions(
-            self.sessions, lambda: self.machine.zxid, lambda: self.in_touch, self.loop.time
-        )
-        self.handshake = Handshake(
-            self.machine,
-            self.sessions,
-            self.pending.append,
-            lambda: self.in_touch,
-            self.read_only,
-            self.loop,
-        )
-        self.timer = SessionTimer(
-            self.machine,
-            self.sessions,
-            self.handshake,
-            self.read_only,
-            self.pending.append,
-            self.contact,
-            0.005,
-        )
+        self.link = Link()
+        self.link.keep_alive_sent = self.loop.time()
+        self.outbox = Outbox()
+        machine = new_machine(1)
+        self.sessions = Sessions(machine, Timeouts(10, 10000), 0.005, Counters(), self.loop.time)
+        read_only = ReadOnlySessions(machine, self.sessions, self.link, self.loop.time, HOST.randomness)
+        self.handshake = Handshake(machine, self.sessions, self.outbox, self.link, read_only, self.loop, HOST)
+        self.timer = SessionTimer(self.sessions, self.handshake, read_only, self.outbox, self.link, 0.005)
 
-    def contact(self) -> Contact:
-        return Contact(0.0, self.loop.time() if self.kept is None else self.kept, 5.0, 0)
-
-    def begin(self, timeout_ms: int = 10000) -> Applicant:
+    def begin(self, timeout_ms: int) -> Applicant:
         applicant = Applicant()
-        self.machine.sessions[1] = Attached(1, timeout_ms, bytes(16), OWN)
-        applicant.established(self.sessions.began(1, timeout_ms, self.loop.time()), b"")
+        applicant.established(self.sessions.began(1, timeout_ms), b"")
         return applicant
 
 
-async def test_it_looks_every_so_often() -> None:
+async def test_a_session_that_is_due_is_closed() -> None:
     proxy = Proxy()
     proxy.begin(timeout_ms=10)
     tasks = Tasks()
-    tasks.start(proxy.timer.run(), "look after the sessions")
+    tasks.start(proxy.timer.run(), "check the sessions")
     async with asyncio.timeout(20):
-        while not proxy.pending:  # noqa: ASYNC110 - a list has no event
+        while not proxy.outbox.queue:  # noqa: ASYNC110 - a queue has no event
             await asyncio.sleep(0.002)
     await tasks.close()
-    assert (proxy.pending[0].kind, proxy.pending[0].session_id) == (Kind.CLOSE, 1)
+    assert (proxy.outbox.queue[0].kind, proxy.outbox.queue[0].session_id) == (Kind.CLOSE, 1)
 
 
 async def test_connections_without_a_lease_are_closed() -> None:
     proxy = Proxy()
     applicant = proxy.begin(timeout_ms=4000)
-    proxy.kept = proxy.loop.time() - 3.8
+    proxy.link.keep_alive_sent -= 3.8
     proxy.timer.check()
     assert not applicant.closed
-    proxy.kept -= 0.2
+    proxy.link.keep_alive_sent -= 0.2
     proxy.timer.check()
     assert applicant.closed
 
 
-async def test_those_that_wait_are_looked_after() -> None:
+async def test_clients_that_wait_for_etcd_continue_when_it_is_back() -> None:
     proxy = Proxy()
-    proxy.in_touch = False
+    proxy.link.in_touch = False
     waiting, reader = Applicant(), Applicant()
     proxy.handshake.attach(waiting, ConnectRequest(0, 0, 4000, 77, b"", False))
     proxy.handshake.attach(reader, ConnectRequest(0, 0, 4000, 0, b"", True))
     assert reader.outcome == "read-only"
-    assert proxy.pending == []
-    proxy.in_touch = True
+    assert not proxy.outbox.queue
+    proxy.link.in_touch = True
     proxy.timer.check()
-    assert [pending.kind for pending in proxy.pending] == [Kind.ATTACH]
+    assert [pending.kind for pending in proxy.outbox.queue] == [Kind.ATTACH]
     assert reader.closed
-
-
-@pytest.mark.parametrize("to", [OTHER, None])
-async def test_a_session_that_goes_closes_its_connection(to: str | None) -> None:
-    proxy = Proxy()
-    applicant = proxy.begin()
-    proxy.timer.session_changed((1, OWN, to))
-    assert applicant.closed
-    assert len(proxy.sessions) == 0
-
-
-async def test_news_of_proxies() -> None:
-    proxy = Proxy()
-    for session_id in (5, 6):
-        proxy.machine.sessions[session_id] = Attached(session_id, 4000, bytes(16), OTHER)
-    proxy.timer.proxy_gone(OTHER)
-    assert proxy.sessions.orphans == 2
-    proxy.timer.ready({OTHER, OWN})
-    assert proxy.sessions.orphans == 0
-    proxy.timer.ready({OWN})
-    assert proxy.sessions.orphans == 2
-    proxy.timer.session_changed((5, OTHER, OWN))
-    assert (proxy.sessions.orphans, len(proxy.sessions)) == (1, 1)
 
 
 @pytest.mark.parametrize(("tick", "interval"), [(2000, 0.5), (200, 0.05), (60000, 0.5)])

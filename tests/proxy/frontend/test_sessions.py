@@ -1,14 +1,17 @@
 """Sessions of one proxy: when they begin, go on and end, with time as an argument."""
 
 from collections.abc import Sequence
-from typing import NamedTuple
 
 import pytest
 
 from codec.constants import ErrorCode
 from codec.jute import Acl
-from proxy.frontend.sessions import OUTAGE, Contact, Session, Sessions
+from proxy.frontend.sessions import Session, Sessions, Timeouts
+from proxy.log.contact import OUTAGE, Contact
 from proxy.log.pending import Pending
+from proxy.state.capture import new_machine
+from proxy.state.outcome import SessionChange
+from proxy.state.sessions import Session as Attached
 from proxy.state.sessions import hash_of
 from proxy.support.counters import Counters
 from schema.entry import Kind, decode_attach, decode_close, decode_open
@@ -35,11 +38,9 @@ class Connection:
         raise AssertionError("nobody watches here")
 
 
-class Attached(NamedTuple):
+def attached(timeout_ms: int, incarnation: str) -> Attached:
     """A session, as the state machine has it."""
-
-    timeout_ms: int
-    incarnation: str
+    return Attached(0, timeout_ms, b"", incarnation)
 
 
 class Proxy:
@@ -47,26 +48,47 @@ class Proxy:
 
     def __init__(self) -> None:
         self.counters = Counters()
-        self.sessions = Sessions(1000, 40000, INTERVAL, self.counters)
-        self.sessions.incarnation = OWN
-        self.attached: dict[int, Attached] = {}
+        self.machine = new_machine(1)
         self.now = 100.0
+        self.sessions = Sessions(
+            self.machine, Timeouts(1000, 40000), INTERVAL, self.counters, lambda: self.now
+        )
+        self.sessions.registered(OWN)
         self.rank = 0
         self.silent_since: float | None = None
         self.appended: list[Pending] = []
 
+    @property
+    def attached(self) -> dict[int, Attached]:
+        """The state machine's sessions."""
+        return self.machine.sessions
+
+    @attached.setter
+    def attached(self, attached: dict[int, Attached]) -> None:
+        self.machine.sessions = attached
+
+    def gone(self, incarnation: str, now: float) -> None:
+        """A proxy's key goes."""
+        self.now = now
+        self.sessions.proxy_gone(incarnation)
+
+    def load(self, living: set[str], now: float) -> None:
+        """The state is loaded."""
+        self.now = now
+        self.sessions.loaded(living)
+
     def begin(self, session_id: int = 1, timeout_ms: int = 4000) -> tuple[Session, Connection]:
         """A session with a connection."""
-        session = self.sessions.began(session_id, timeout_ms, self.now)
+        session = self.sessions.began(session_id, timeout_ms)
         session.connection = connection = Connection()
-        self.attached[session_id] = Attached(timeout_ms, OWN)
+        self.attached[session_id] = attached(timeout_ms, OWN)
         return session, connection
 
     def check(self, now: float | None = None) -> list[tuple[int, str]]:
         """One look; the sessions that are to be closed, and their holders."""
         self.now = now = self.now + INTERVAL if now is None else now
         heard = now if self.silent_since is None else self.silent_since
-        to_append, to_close = self.sessions.check(now, Contact(now - heard, heard, LEASE, self.rank))
+        to_append, to_close = self.sessions.check(Contact(now - heard, heard, LEASE, self.rank))
         for connection in to_close:
             connection.close()
         self.appended += to_append
@@ -92,10 +114,8 @@ class Proxy:
     def change(self, session_id: int, former: str, incarnation: str | None) -> None:
         """A SessionChange of the log."""
         if incarnation is not None:
-            self.attached[session_id] = Attached(4000, incarnation)
-        connection = self.sessions.changed((session_id, former, incarnation), self.attached, self.now)
-        if connection is not None:
-            connection.close()
+            self.attached[session_id] = attached(4000, incarnation)
+        self.sessions.session_changed(SessionChange(session_id, former, incarnation))
 
 
 @pytest.fixture
@@ -118,7 +138,8 @@ def test_a_new_session(proxy: Proxy) -> None:
     assert (pending.kind, pending.session_id, pending.callback) == (Kind.OPEN, 7, done)
     assert decode_open(pending.body) == (5000, hash_of(b"secret"))
     assert proxy.sessions.get(7) is None
-    session = proxy.sessions.began(7, 5000, 100.0)
+    proxy.now = 100.0
+    session = proxy.sessions.began(7, 5000)
     assert list(proxy.sessions) == [session]
     assert (session.id, session.timeout_ms, session.heard) == (7, 5000, 100.0)
 
@@ -126,19 +147,21 @@ def test_a_new_session(proxy: Proxy) -> None:
 def test_a_client_that_comes_again_is_not_ended_meanwhile(proxy: Proxy) -> None:
     session, connection = proxy.begin()
     proxy.now = 103.9
-    pending = proxy.sessions.attach(1, 6000, b"word", proxy.now, lambda *_: None)
+    pending = proxy.sessions.attach(1, 6000, b"word", lambda *_: None)
     assert (pending.kind, decode_attach(pending.body)) == (Kind.ATTACH, (6000, hash_of(b"word")))
     assert connection.is_closed()
     assert proxy.pass_to(110.9) == []  # nor while the answer is late
     pending.applied(5, 0, b"")
-    proxy.sessions.began(1, 6000, 110.9)
+    proxy.now = 110.9
+    proxy.sessions.began(1, 6000)
     assert session.timeout_ms == 6000  # as in ZooKeeper the last one wanted holds
     assert [time for _, _, time in proxy.pass_to(130.0)] == [116.9]
 
 
 def test_a_client_that_came_again_in_vain_leaves_a_session_that_runs_out(proxy: Proxy) -> None:
     proxy.begin()
-    pending = proxy.sessions.attach(1, 4000, b"wrong", 102.0, lambda *_: None)
+    proxy.now = 102.0
+    pending = proxy.sessions.attach(1, 4000, b"wrong", lambda *_: None)
     pending.applied(5, ErrorCode.SESSION_EXPIRED, b"")
     assert [time for _, _, time in proxy.pass_to(120.0)] == [106.0]
 
@@ -210,8 +233,8 @@ def test_a_session_that_is_ended_elsewhere_closes_its_connection(proxy: Proxy) -
 
 def test_a_session_whose_answer_was_skipped_by_a_load_is_looked_after(proxy: Proxy) -> None:
     proxy.change(5, "", OWN)
-    proxy.attached[6] = Attached(8000, OWN)
-    proxy.sessions.ready(proxy.attached, {OWN}, 100.0)
+    proxy.attached[6] = attached(8000, OWN)
+    proxy.load({OWN}, 100.0)
     assert {session.id for session in proxy.sessions} == {5, 6}
     assert [(one, time) for one, _, time in proxy.pass_to(110.0)] == [(5, 104.0), (6, 108.0)]
 
@@ -261,7 +284,8 @@ def test_a_connection_is_closed_before_others_may_have_ended_its_session(
     last_look = closed_at - INTERVAL  # before it is too late
     for now, is_closed in ((last_look - 0.01, False), (last_look, True)):
         # etcd is heard of, but does not keep the lease alive
-        for one in proxy.sessions.check(100 + now, Contact(0.0, 100.0, lease, 0)).to_close:
+        proxy.now = 100 + now
+        for one in proxy.sessions.check(Contact(0.0, 100.0, lease, 0)).to_close:
             one.close()
         assert connection.is_closed() is is_closed
 
@@ -277,8 +301,8 @@ def test_the_sessions_of_a_dead_proxy_end_after_what_is_left_of_their_timeout(
     """The n-th eldest proxy does so n seconds later."""
     proxy.rank = rank
     proxy.check(100.0)
-    proxy.attached = {7: Attached(timeout_ms, DEAD), 8: Attached(1000, OTHER)}
-    proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
+    proxy.attached = {7: attached(timeout_ms, DEAD), 8: attached(1000, OTHER)}
+    proxy.gone(DEAD, 100.0)
     assert proxy.sessions.orphans == 1
     closed = proxy.pass_to(150.0)
     assert closed == [(7, DEAD, 100 + wait + rank)]
@@ -288,16 +312,16 @@ def test_the_sessions_of_a_dead_proxy_end_after_what_is_left_of_their_timeout(
 
 def test_when_the_eldest_goes_the_next_has_its_place(proxy: Proxy) -> None:
     proxy.rank = 5
-    proxy.attached = {7: Attached(4000, DEAD)}
-    proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
+    proxy.attached = {7: attached(4000, DEAD)}
+    proxy.gone(DEAD, 100.0)
     assert proxy.pass_to(103.0) == []
     proxy.rank = 0
     assert proxy.check() == [(7, DEAD)]
 
 
 def test_a_proxy_that_only_lost_its_key_has_time_to_carry_its_sessions_over(proxy: Proxy) -> None:
-    proxy.attached = {7: Attached(1000, OTHER)}
-    proxy.sessions.proxy_gone(OTHER, proxy.attached, 100.0)
+    proxy.attached = {7: attached(1000, OTHER)}
+    proxy.gone(OTHER, 100.0)
     assert proxy.pass_to(101.5) == []
     proxy.change(7, OTHER, "other again")
     assert proxy.pass_to(120.0) == []
@@ -305,12 +329,13 @@ def test_a_proxy_that_only_lost_its_key_has_time_to_carry_its_sessions_over(prox
 
 @pytest.mark.parametrize("to", [OWN, OTHER, None])
 def test_an_orphan_that_comes_back_anywhere_is_none_any_more(proxy: Proxy, to: str | None) -> None:
-    proxy.attached = {7: Attached(9000, DEAD)}
-    proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
+    proxy.attached = {7: attached(9000, DEAD)}
+    proxy.gone(DEAD, 100.0)
     proxy.change(7, DEAD, to)
     assert proxy.sessions.orphans == 0
     if to == OWN:
-        proxy.sessions.began(7, 9000, 100.0)
+        proxy.now = 100.0
+        proxy.sessions.began(7, 9000)
         assert [time for _, _, time in proxy.pass_to(120.0)] == [109.0]  # its full timeout from then
     else:
         assert proxy.pass_to(120.0) == []
@@ -318,8 +343,8 @@ def test_an_orphan_that_comes_back_anywhere_is_none_any_more(proxy: Proxy, to: s
 
 def test_a_proxy_that_a_load_shows_after_its_sessions_keeps_them(proxy: Proxy) -> None:
     """It came while this proxy was cut off, which then loads the tree anew. Found by the simulation."""
-    proxy.attached = {7: Attached(4000, OTHER)}
-    proxy.sessions.ready(proxy.attached, set(), 100.0)
+    proxy.attached = {7: attached(4000, OTHER)}
+    proxy.load(set(), 100.0)
     assert proxy.sessions.orphans == 1
     proxy.sessions.proxy_came(OTHER)
     assert proxy.sessions.orphans == 0
@@ -333,14 +358,16 @@ def test_no_close_goes_behind_an_attach_of_a_session_that_was_not_here_yet(proxy
     def done(_pending: Pending, _zxid: int, err: int, _body: bytes) -> None:
         outcomes.append(err)
 
-    attaches = [proxy.sessions.attach(7, 4000, b"", 100.0, done) for _ in range(2)]
+    attaches = [proxy.sessions.attach(7, 4000, b"", done) for _ in range(2)]
     attaches[0].applied(1, 0, b"")
-    proxy.sessions.began(7, 4000, 100.0)
+    proxy.now = 100.0
+    proxy.sessions.began(7, 4000)
     proxy.now = 100.0
     assert proxy.pass_to(110.0) == []
     attaches[1].applied(2, 0, b"")
     assert outcomes == [0, 0]
-    proxy.sessions.began(7, 4000, 110.0)
+    proxy.now = 110.0
+    proxy.sessions.began(7, 4000)
     assert [(session, holder) for session, holder, _ in proxy.pass_to(115.0)] == [(7, OWN)]
 
 
@@ -353,7 +380,7 @@ def test_a_session_whose_attach_may_count_has_its_whole_timeout(
     """A load skips the answer of an ATTACH that was long on its way. Found by the simulation."""
     proxy.begin(7, 4000)
     proxy.now = 100.0
-    attach = proxy.sessions.attach(7, 4000, b"", 100.0, lambda *_outcome: None)
+    attach = proxy.sessions.attach(7, 4000, b"", lambda *_outcome: None)
     assert proxy.pass_to(110.0) == []
     attach.applied(1, int(err), b"")
     assert proxy.pass_to(115.0) == [(7, OWN, due)]
@@ -364,15 +391,17 @@ def test_a_session_that_came_to_a_proxy_just_before_its_end_has_its_timeout_from
     proxy: Proxy, former: str
 ) -> None:
     """A proxy can let clients in, by the log, while its lease is about to end. Found by the simulation."""
-    proxy.attached[1] = Attached(8000, DEAD)
-    proxy.sessions.changed((1, former, DEAD), proxy.attached, 99.0)
-    proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
+    proxy.attached[1] = attached(8000, DEAD)
+    proxy.now = 99.0
+    proxy.sessions.session_changed(SessionChange(1, former, DEAD))
+    proxy.gone(DEAD, 100.0)
     assert proxy.pass_to(110.0) == [(1, DEAD, 107.0)]
 
 
 def test_an_orphan_that_could_not_be_ended_is_tried_again(proxy: Proxy) -> None:
-    proxy.attached = {7: Attached(4000, DEAD)}
-    proxy.sessions.proxy_gone(DEAD, proxy.attached, 98.0)
+    proxy.attached = {7: attached(4000, DEAD)}
+    proxy.gone(DEAD, 98.0)
+    proxy.now = 100.0
     assert proxy.check() == [(7, DEAD)]
     assert proxy.check() == []
     proxy.answer(ErrorCode.SYSTEM_ERROR)
@@ -380,29 +409,27 @@ def test_an_orphan_that_could_not_be_ended_is_tried_again(proxy: Proxy) -> None:
 
 
 def test_after_a_start_the_sessions_of_the_dead_have_their_whole_timeout(proxy: Proxy) -> None:
-    proxy.attached = {7: Attached(9000, DEAD), 8: Attached(1000, OTHER), 9: Attached(2000, DEAD)}
-    proxy.sessions.ready(proxy.attached, {OTHER, OWN}, 100.0)
+    proxy.attached = {7: attached(9000, DEAD), 8: attached(1000, OTHER), 9: attached(2000, DEAD)}
+    proxy.load({OTHER, OWN}, 100.0)
     proxy.rank = 1
     assert proxy.pass_to(130.0) == [(9, DEAD, 103.0), (7, DEAD, 110.0)]
 
 
 def test_a_load_leaves_orphans_what_they_have_and_forgets_those_that_are_none(proxy: Proxy) -> None:
-    proxy.attached = {7: Attached(9000, DEAD), 8: Attached(9000, DEAD)}
-    proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
+    proxy.attached = {7: attached(9000, DEAD), 8: attached(9000, DEAD)}
+    proxy.gone(DEAD, 100.0)
     del proxy.attached[8]
-    proxy.attached[9] = Attached(4000, "dead too")
-    proxy.sessions.ready(proxy.attached, {OWN}, 102.0)
+    proxy.attached[9] = attached(4000, "dead too")
+    proxy.load({OWN}, 102.0)
     assert proxy.pass_to(130.0) == [(7, DEAD, 104.0), (9, "dead too", 106.0)]
 
 
 def test_orphans_have_their_whole_timeout_again_when_etcd_is_back(proxy: Proxy) -> None:
-    proxy.attached = {7: Attached(9000, DEAD), 8: Attached(4000, "dead too")}
-    proxy.sessions.proxy_gone(DEAD, proxy.attached, 100.0)
+    proxy.attached = {7: attached(9000, DEAD), 8: attached(4000, "dead too")}
+    proxy.gone(DEAD, 100.0)
     proxy.silent_since = 100.0
     assert proxy.pass_to(150.0) == []
-    proxy.sessions.proxy_gone(
-        "dead too", proxy.attached, 150.0
-    )  # the news of which came before the next look
+    proxy.gone("dead too", 150.0)  # which was reported before the next check
     proxy.silent_since = None
     assert proxy.pass_to(170.0) == [(8, "dead too", 154.5), (7, DEAD, 159.5)]
 
@@ -412,10 +439,10 @@ def test_orphans_have_their_whole_timeout_again_when_etcd_is_back(proxy: Proxy) 
 
 def test_sessions_stay_while_the_incarnation_changes(proxy: Proxy) -> None:
     session, connection = proxy.begin()
-    proxy.sessions.incarnation = "own again"
+    proxy.sessions.registered("own again")
     # Entries of the old incarnation still count, up to the end of its key.
     proxy.change(2, "", OWN)
-    proxy.sessions.proxy_gone(OWN, proxy.attached, 100.0)
+    proxy.gone(OWN, 100.0)
     assert proxy.sessions.orphans == 0
     for session_id in (1, 2):
         proxy.change(session_id, OWN, "own again")
@@ -427,7 +454,7 @@ def test_sessions_stay_while_the_incarnation_changes(proxy: Proxy) -> None:
 
 def test_a_session_that_moved_while_the_incarnation_changed_is_given_up(proxy: Proxy) -> None:
     _, connection = proxy.begin()
-    proxy.sessions.incarnation = "own again"
+    proxy.sessions.registered("own again")
     proxy.change(1, OWN, OTHER)
     assert connection.is_closed()
 

@@ -4,24 +4,22 @@ The log is a dict that all proxies hear of at once, unless they are cut off from
 """
 
 from collections.abc import Callable
-from typing import NamedTuple
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from proxy.frontend.sessions import Contact, Sessions
+from proxy.frontend.sessions import Sessions, Timeouts
+from proxy.log.contact import Contact
 from proxy.log.pending import Pending
+from proxy.state.capture import new_machine
+from proxy.state.outcome import SessionChange
+from proxy.state.sessions import Session as Attached
 from proxy.support.counters import Counters
 from schema.entry import Kind, decode_close
 
 STEP = 0.5
 LEASE = 5.0
 PROXIES = 3
-
-
-class Attached(NamedTuple):
-    timeout_ms: int
-    incarnation: str
 
 
 class Connection:
@@ -52,18 +50,20 @@ class Proxy:
 
     def start(self) -> None:
         """A process that has just started."""
-        self.sessions = Sessions(1000, 20000, STEP, Counters())
+        world = self.world
+        machine = new_machine(1)
+        machine.sessions = world.state
+        self.sessions = Sessions(machine, Timeouts(1000, 20000), STEP, Counters(), lambda: world.now)
         self.alive = True
         self.cut = self.paused = False
         self.news.clear()
         self.register()
-        world = self.world
-        self.sessions.ready(world.state, {proxy.incarnation for proxy in world.members}, world.now)
+        self.sessions.loaded({proxy.incarnation for proxy in world.members})
 
     def register(self) -> None:
         self.lives += 1
         self.incarnation = f"{self.number}-{self.lives}"
-        self.sessions.incarnation = self.incarnation
+        self.sessions.registered(self.incarnation)
         self.kept = self.contact = self.world.now
         self.has_key = True
         self.world.members.append(self)
@@ -107,12 +107,10 @@ class World:
         if incarnation is None:
             del self.state[session_id]
         else:
-            self.state[session_id] = self.state[session_id]._replace(incarnation=incarnation)
+            self.state[session_id].incarnation = incarnation
 
         def news(proxy: Proxy) -> None:
-            connection = proxy.sessions.changed((session_id, former, incarnation), self.state, self.now)
-            if connection is not None:
-                connection.close()
+            proxy.sessions.session_changed(SessionChange(session_id, former, incarnation))
 
         for proxy in self.proxies:
             proxy.hear(news)
@@ -145,11 +143,11 @@ class World:
         if not proxy.works or self.outage or not proxy.has_key:
             return
         if session_id not in self.state:
-            self.state[session_id] = Attached(timeout_ms, "")
-        pending = proxy.sessions.attach(session_id, timeout_ms, b"", self.now, lambda *_: None)
-        self.state[session_id] = Attached(timeout_ms, self.state[session_id].incarnation)
+            self.state[session_id] = Attached(session_id, timeout_ms, b"", "")
+        pending = proxy.sessions.attach(session_id, timeout_ms, b"", lambda *_: None)
+        self.state[session_id].timeout_ms = timeout_ms
         pending.applied(1, 0, b"")
-        session = proxy.sessions.began(session_id, timeout_ms, self.now)
+        session = proxy.sessions.began(session_id, timeout_ms)
         self.heard[session_id] = self.now
         session.connection = self.connections[session_id] = Connection(session_id)
         self.at[session_id] = proxy
@@ -189,7 +187,7 @@ class World:
     def check(self, proxy: Proxy) -> None:
         rank = self.members.index(proxy) if proxy in self.members else len(self.members)
         contact = Contact(self.now - proxy.contact, proxy.kept, LEASE, rank)
-        to_append, to_close = proxy.sessions.check(self.now, contact)
+        to_append, to_close = proxy.sessions.check(contact)
         for connection in to_close:
             connection.close()
         for pending in to_append:
@@ -204,7 +202,7 @@ class World:
         incarnation = proxy.incarnation
 
         def news(one: Proxy) -> None:
-            one.sessions.proxy_gone(incarnation, self.state, self.now)
+            one.sessions.proxy_gone(incarnation)
 
         for one in self.proxies:
             one.hear(news)

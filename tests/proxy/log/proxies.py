@@ -3,7 +3,7 @@
 import asyncio
 import hashlib
 import struct
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Container, Sequence
 
 from codec.constants import OpCode
 from codec.jute import OPEN_ACLS, pack_buffer, pack_string
@@ -11,8 +11,11 @@ from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get
 from proxy.log.follower import Apply, Follower
-from proxy.log.log import Log, LogSettings
+from proxy.log.log import Log
 from proxy.log.pending import CallbackRequest, Pending
+from proxy.log.settings import LogSettings
+from proxy.state.capture import new_machine
+from proxy.state.machine import Disagreement
 from proxy.state.outcome import SessionChange
 from proxy.state.watches import WatchTable
 from proxy.support.tasks import Tasks
@@ -41,7 +44,7 @@ class Reply:
 
 
 class Proxy:
-    """One proxy; its Listener is itself."""
+    """One proxy; what the log reports, it keeps itself."""
 
     def __init__(self, etcd: Etcd, prefix: str = "/t", settings: LogSettings | None = None) -> None:
         self.etcd = etcd
@@ -52,13 +55,20 @@ class Proxy:
         self.registered_as = ""
         self.gone: list[str] = []
         self.stops: list[str] = []
-        self.reloads = 0
+        self.disagreements: list[Disagreement] = []
         self.replies: list[Reply] = []
         self.log = Log(
-            etcd, Keyspace(prefix), self.tasks, self, self.watches, settings or LogSettings(lease_seconds=5)
+            etcd,
+            Keyspace(prefix),
+            self.tasks,
+            new_machine(0),
+            self.watches,
+            self,
+            self,
+            settings or LogSettings(lease_seconds=5),
         )
 
-    # Listener
+    # What the log reports
 
     def registered(self, incarnation: str) -> None:
         self.registered_as = incarnation
@@ -72,11 +82,14 @@ class Proxy:
     def proxy_gone(self, incarnation: str) -> None:
         self.gone.append(incarnation)
 
-    def reloaded(self) -> None:
-        self.reloads += 1
+    def loaded(self, living: Container[str]) -> None:
+        assert all(member.incarnation in living for member in self.log.members)
 
     def stopped_serving(self, reason: str) -> None:
         self.stops.append(reason)
+
+    def disagreed(self, disagreement: Disagreement) -> None:
+        self.disagreements.append(disagreement)
 
     # What a test does
 
@@ -99,7 +112,7 @@ class Proxy:
             reply.times += 1
             reply.zxid, reply.error, reply.body = zxid, error, answer
 
-        self.log.submit(CallbackRequest(kind, session_id, opcode, (), body, done))
+        self.log.outbox.submit(CallbackRequest(kind, session_id, opcode, (), body, done))
         return reply
 
     def open(self, session_id: int) -> Reply:

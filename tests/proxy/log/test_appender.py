@@ -21,10 +21,11 @@ from proxy.etcd.model import (
 )
 from proxy.log import appender as appender_module
 from proxy.log.appender import Appender
+from proxy.log.outbox import Outbox
 from proxy.log.pending import Pending
 from proxy.log.stats import Stats
-from proxy.log.translator import Translator
 from proxy.state import capture
+from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, decode_entry
 from schema.keys import Keyspace
@@ -80,7 +81,7 @@ class World:
     def __init__(self) -> None:
         self.etcd = SlowEtcd()
         self.tasks = Tasks()
-        self.translator = Translator()
+        self.outbox = Outbox()
         self.stats = Stats()
         self.over: list[str] = []
         self.answers: list[tuple[bytes, int]] = []
@@ -88,19 +89,20 @@ class World:
             self.etcd,
             KEYS,
             self.tasks,
-            self.translator,
+            self.outbox,
             capture.new_machine(1),
             3,
             self.stats,
             lambda incarnation, _why: self.over.append(incarnation),
             lambda pending, _zxid, error: self.answers.append((pending.body, error)),
+            HOST.clock,
         )
 
     def submit(self, body: bytes, opcode: int = OpCode.CREATE) -> None:
-        self.appender.submit(Pending(Kind.CLIENT, 1, opcode, (), body))
+        self.outbox.submit(Pending(Kind.CLIENT, 1, opcode, (), body))
 
     def applied(self, number: int) -> None:
-        self.translator.applied(number)
+        self.outbox.applied(number)
         self.appender.applied()
 
 
@@ -147,7 +149,7 @@ async def test_the_stream_may_be_faster_than_the_answer(world: World) -> None:
     assert [call.bodies for call in world.etcd.sent] == [[b"1"], [b"2"], [b"3"]]
     world.etcd.sent[0].succeed()
     await turn()
-    assert world.translator.unanswered == 2
+    assert world.outbox.unanswered == 2
 
 
 async def test_far_away_more_are_in_flight(world: World) -> None:
@@ -187,7 +189,7 @@ async def test_an_unknown_outcome_is_sent_again_the_same(world: World) -> None:
     # The key is there: by the first.
     second.find(proxy=PROXY_REVISION)
     await turn()
-    assert world.translator.unanswered == 0
+    assert world.outbox.unanswered == 0
     assert world.over == []
 
 
@@ -226,12 +228,12 @@ async def test_stopped_nothing_is_sent_and_what_waits_goes_with_the_next_incarna
     await turn()
     world.etcd.sent[0].succeed()
     await turn()
-    assert world.translator.unanswered == 1, "whether it counts is what the stream shows"
+    assert world.outbox.unanswered == 1, "whether it counts is what the stream shows"
     world.submit(b"2")
     await turn()
     assert len(world.etcd.sent) == 1
-    again = world.translator.ended(0)
-    world.translator.queue.extendleft(reversed(again))
+    again = world.outbox.ended(0)
+    world.outbox.queue.extendleft(reversed(again))
     world.appender.start("q", 9)
     await turn()
     assert world.etcd.sent[1].put.key == KEYS.entry("q", 1)
@@ -258,7 +260,7 @@ async def test_no_space_is_followed_by_the_void_and_by_refusals(world: World) ->
     assert (ending.nested, ending.bodies) == (True, [b"4"])
     ending.succeed()
     await turn()
-    assert world.translator.full
+    assert world.outbox.full
 
 
 async def test_a_probe_finds_space(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -273,7 +275,7 @@ async def test_a_probe_finds_space(world: World, monkeypatch: pytest.MonkeyPatch
     assert (probe.nested, probe.bodies) == (False, [b"1"])
     probe.succeed()
     await turn()
-    assert not world.translator.full
+    assert not world.outbox.full
     world.submit(b"3")
     await turn()
     assert world.etcd.sent[1].bodies == [b"3"]
@@ -293,7 +295,7 @@ async def test_while_it_cannot_register_for_want_of_space_writes_are_refused(wor
     await turn()
     # What follows a request of the same session that has to wait is refused behind it.
     assert [call.bodies for call in world.etcd.sent] == [[b"sync"]]
-    sent = world.translator.get(1)
+    sent = world.outbox.get(1)
     assert sent is not None
     assert [(pending.body, error) for pending, error in sent.after] == [(b"2", ErrorCode.SYSTEM_ERROR)]
 
@@ -304,7 +306,7 @@ async def test_too_large_for_this_etcd(world: World) -> None:
     world.etcd.sent[0].answer.set_exception(EtcdRefused(RefusalKind.TOO_LARGE, "too large"))
     await turn()
     assert world.etcd.sent[1].bodies == []
-    sent = world.translator.get(1)
+    sent = world.outbox.get(1)
     assert sent is not None
     assert sent.error == ErrorCode.BAD_ARGUMENTS
 

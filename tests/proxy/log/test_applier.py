@@ -10,10 +10,10 @@ from codec.jute import Acl, pack_string
 from codec.packets import MULTI_HEADER
 from proxy.log.applier import Applier, Membership
 from proxy.log.follower import Apply, ProxyCame, ProxyGone
+from proxy.log.outbox import Header, Outbox, Sent
 from proxy.log.pending import CallbackRequest, Pending
 from proxy.log.record import TreeNotServable
 from proxy.log.stats import Stats
-from proxy.log.translator import Header, Sent, Translator
 from proxy.state import capture
 from proxy.state.digest import Digest
 from proxy.state.level import UnknownLevel
@@ -45,12 +45,12 @@ class World:
     def __init__(self, slice_seconds: float = 60.0) -> None:
         self.machine = capture.new_machine(1)
         self.watches = WatchTable()
-        self.translator = Translator()
+        self.outbox = Outbox()
         self.stats = Stats()
         self.told: list[str] = []
         self.disagreements: list[Disagreement] = []
         self.failures: list[Exception] = []
-        self.applier = Applier(self.machine, self.watches, self.translator, self, self.stats, slice_seconds)
+        self.applier = Applier(self.machine, self.watches, self.outbox, self, self.stats, slice_seconds)
         self.applier.own = "me"
         self.position = 10
 
@@ -92,11 +92,11 @@ class World:
             self.told.append(f"reply {zxid} {error}")
 
         pending = CallbackRequest(*request, done)
-        self.translator.queue.append(pending)
+        self.outbox.queue.append(pending)
         return pending
 
     def cut(self) -> tuple[Sent, Apply]:
-        sent = self.translator.cut(Header(1000, 0, 0, 0))
+        sent = self.outbox.cut(Header(1000, 0, 0, 0))
         assert sent is not None
         self.position += 1
         return sent, Apply(self.position, "me", sent.number, sent.value)
@@ -133,7 +133,7 @@ async def test_own_requests_are_answered_between_events_and_changes_of_sessions(
         f"reply 4 {ErrorCode.NODE_EXISTS}",
         "appended",
     ]
-    assert world.translator.outstanding == 0
+    assert world.outbox.outstanding == 0
 
 
 async def test_a_watch_set_by_a_reply_hears_of_the_next_request(world: World) -> None:
@@ -158,9 +158,9 @@ async def test_what_the_replacement_left_out_is_refused_in_its_turn(world: World
     world.submit(Request(Kind.CLIENT, 1, OpCode.SYNC, (), pack_string("/")))
     world.submit(creation("/y"))
     sent, _ = world.cut()
-    world.translator.no_space(sent)
+    world.outbox.no_space(sent)
     world.submit(creation("/z"))
-    assert world.translator.cut(Header(0, 0, 0, 0)) is None
+    assert world.outbox.cut(Header(0, 0, 0, 0)) is None
     world.applier.feed([Apply(20, "me", 1, sent.value)])
     refused = f"reply 1 {ErrorCode.SYSTEM_ERROR}"
     # The session is another proxy's, so the sync has moved.
@@ -172,7 +172,7 @@ async def test_the_original_counts_if_it_got_there_after_all(world: World) -> No
     world.submit(OPEN)
     world.submit(creation("/x"))
     sent, item = world.cut()
-    world.translator.no_space(sent)
+    world.outbox.no_space(sent)
     world.applier.feed([item])
     assert "/x" in world.machine.tree.nodes
     assert world.told == ["reply 1 0", "session 1 me", "reply 2 0", "appended"]
@@ -185,7 +185,7 @@ async def test_what_somebody_else_put_under_our_number_is_applied_and_nobody_ans
     world.applier.feed([Apply(20, "me", 1, entry(OPEN, creation("/x")))])
     assert "/x" in world.machine.tree.nodes
     assert world.told == ["session 1 me", f"reply 2 {ErrorCode.CONNECTION_LOSS}", "appended"]
-    assert world.translator.outstanding == 0
+    assert world.outbox.outstanding == 0
 
 
 async def test_long_entries_are_applied_in_slices_each_a_true_state() -> None:
@@ -385,7 +385,7 @@ async def test_a_loaded_state_is_told_as_its_difference(world: World) -> None:
     )
     assert world.told[-1] == "replaced"
     assert set(world.machine.tree.nodes) == set(other.machine.tree.nodes)
-    assert world.translator.outstanding == 1
+    assert world.outbox.outstanding == 1
     assert world.stats.reloads == 1
 
 

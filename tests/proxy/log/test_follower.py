@@ -199,7 +199,9 @@ def test_forgotten_incarnations_leave_nothing() -> None:
     world.append("a", 1)
     world.go("a")
     world.feed()
-    world.follower.forget("a")
+    world.follower.retain({"a": 1})
+    assert world.follower.numbers == {"a": 1}
+    world.follower.retain({})
     assert world.follower.numbers == {}
 
 

@@ -11,7 +11,7 @@ from codec.constants import ErrorCode
 from lab.servers import EtcdServer
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import Delete, EtcdError, Get, Txn
-from proxy.log.log import LogSettings
+from proxy.log.settings import LogSettings
 from schema.keys import Keyspace
 from tests.proxy.etcd.admin import compact, defragment, disarm
 from tests.proxy.log.proxies import Proxy, Reply, answered, until
@@ -129,13 +129,13 @@ async def test_etcd_pauses_for_longer_than_the_lease(own_etcd_server: EtcdServer
             replies.append(one.create(1, f"/xa{number}"))
             replies.append(two.create(2, f"/xb{number}"))
             await asyncio.sleep(0.25)
-        assert one.log.silence > 3
+        assert one.log.contact().silence > 3
         own_etcd_server.resume()
         await answered(replies)
         await level(proxies)
         check(proxies)
         assert all(reply.error == 0 for reply in replies)
-        await until(lambda: one.log.is_caught_up and two.log.is_caught_up)
+        await until(lambda: one.log.staleness.serving and two.log.staleness.serving)
         assert one.log.stats.resent
 
 
@@ -176,7 +176,7 @@ async def test_while_etcd_is_full_sessions_end_and_afterwards_all_is_well(small_
         one, two = proxies
         await answered([one.open(1), two.open(2), one.open(3)])
         number = 0
-        while not (one.log.is_full and two.log.is_full):
+        while not (one.log.status().is_full and two.log.status().is_full):
             for proxy, session in ((one, 1), (two, 2)):
                 for _ in range(3):
                     number += 1
@@ -211,7 +211,7 @@ async def test_while_etcd_is_full_sessions_end_and_afterwards_all_is_well(small_
                 break
             assert asyncio.get_running_loop().time() < deadline
             await asyncio.sleep(0.1)
-        await until(lambda: not one.log.is_full)
+        await until(lambda: not one.log.status().is_full)
         await level(proxies)
         check(proxies)
 

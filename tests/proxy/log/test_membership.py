@@ -9,6 +9,7 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import EtcdNoSpace
 from proxy.log import membership as membership_module
 from proxy.log.membership import Membership
+from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import until
@@ -22,7 +23,7 @@ class World:
         self.etcd = FakeEtcdClient(self.store)
         self.full = 0
         self.tasks = Tasks()
-        self.membership = Membership(self.etcd, KEYS, 5, b"value", self.no_space)
+        self.membership = Membership(self.etcd, KEYS, 5, b"value", self.no_space, HOST)
 
     def no_space(self) -> None:
         self.full += 1

@@ -7,8 +7,12 @@ from contextlib import asynccontextmanager
 import pytest
 
 from codec.constants import ErrorCode
+from proxy.log.members import Member, Members
 from proxy.log.node_expiry import NodeExpiry, Pace
-from proxy.log.pending import Pending
+from proxy.log.outbox import Outbox
+from proxy.log.peers import Peers
+from proxy.log.stats import Stats
+from proxy.log.status import LogStatus
 from proxy.state.capture import new_machine
 from proxy.state.expiry import Expiry
 from proxy.state.tree import Node
@@ -36,9 +40,21 @@ class Proxy:
         self.is_eldest = True
         self.due: list[NodeDue] = []
         self.errors: list[ErrorCode] = []
-        self.expiry = NodeExpiry(self.machine, Expiry(0), lambda: self.is_eldest, self.submit, pace)
+        self.outbox = Outbox()
+        self.outbox.wake = self.answer
+        self.stats = Stats()
+        self.members = Members()
+        self.members.came(Member("a", 1, (1,), ""))
+        self.expiry = NodeExpiry(self, Expiry(0), pace)
 
-    def submit(self, pending: Pending) -> None:
+    def status(self) -> LogStatus:
+        return LogStatus(self.members, Peers(), self.stats, "a" if self.is_eldest else "b")
+
+    def distrust(self) -> None:
+        raise AssertionError
+
+    def answer(self) -> None:
+        pending = self.outbox.queue.popleft()
         assert pending.kind == Kind.NODE_DUE
         due = decode_node_due(pending.body)
         self.due.append(due)
@@ -141,6 +157,16 @@ async def test_a_node_that_is_not_due_any_more_is_left_alone() -> None:
         proxy.errors += [ErrorCode.BAD_VERSION, ErrorCode.NOT_EMPTY]
         await _until(lambda: proxy.paths == {"/new", "/long"})
         assert len(proxy.due) == 4
+
+
+async def test_after_a_load_ages_are_counted_anew() -> None:
+    async with _running() as proxy:
+        proxy.is_eldest = False
+        await asyncio.sleep(0.05)
+        proxy.stats.reloads += 1
+        proxy.is_eldest = True
+        await _until(lambda: proxy.paths == {"/new", "/short", "/long"})
+        await _until(lambda: proxy.paths == {"/new", "/long"})
 
 
 async def test_where_etcd_has_no_space_the_next_look_tries_again(caplog: pytest.LogCaptureFixture) -> None:

@@ -8,16 +8,19 @@ from urllib.error import HTTPError
 
 import pytest
 
+from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers import EtcdServer
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.log import snapshots as module
 from proxy.log.members import Member, Members
-from proxy.log.pending import Pending
+from proxy.log.outbox import Outbox
+from proxy.log.peers import Peers
 from proxy.log.snapshots import Access, Snapshots
 from proxy.log.start import load
 from proxy.log.stats import Stats
+from proxy.log.status import LogStatus
 from proxy.state.machine import Disagreement, Machine
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, decode_forget, encode_close
@@ -40,10 +43,25 @@ class Subject:
         self.position = 0
         self.replayed = (0, 0)
         self.fell_back = False
-        self.submitted: list[Pending] = []
-        self.submit: Callable[[Pending], None] = self.submitted.append
+        self.outbox = Outbox()
+        self.distrusted = 0
         for revision, name in enumerate("abc", 10):
             self.members.came(Member(name, revision, (1,), ""))
+
+    def status(self) -> LogStatus:
+        return LogStatus(
+            self.members,
+            Peers(),
+            self.stats,
+            self.incarnation,
+            record=self.record,
+            position=self.position,
+            replayed=self.replayed,
+            fell_back=self.fell_back,
+        )
+
+    def distrust(self) -> None:
+        self.distrusted += 1
 
     def apply(self, position: int, size: int, requests: int) -> None:
         self.position = position
@@ -56,7 +74,7 @@ class World:
         store = FakeEtcd()
         self.tree = Tree(FakeEtcdClient(store))
         self.subject = Subject(Machine(1))
-        self.now = 1000.0
+        self.clock = FakeClock(1000.0)
         self.snapshots = self.of(self.tree.etcd, ())
 
     def of(self, etcd: Etcd, endpoints: tuple[str, ...], **options: object) -> Snapshots:
@@ -67,7 +85,7 @@ class World:
             Access(endpoints),
             least_bytes=5000,
             least_requests=50,
-            clock=lambda: self.now,
+            clock=self.clock,
             **options,  # type: ignore[arg-type]
         )
 
@@ -76,7 +94,7 @@ class World:
         for waited in range(600):
             if self.snapshots.is_due():
                 return waited
-            self.now += 1
+            self.clock.now += 1
         return None
 
 
@@ -219,10 +237,10 @@ async def test_a_child_writes_and_truncates_and_what_is_over_is_forgotten(real: 
     record = await tree.record()
     await adopt(real)
     snapshots.want()  # nothing new: only truncation, and what is over
-    await run_until(snapshots, lambda: real.subject.submitted)
+    await run_until(snapshots, lambda: real.subject.outbox.queue)
     assert await tree.record() == record
     assert not await tree.names(*tree.keys.entries_of("a"))
-    (forget,) = real.subject.submitted
+    (forget,) = real.subject.outbox.queue
     assert decode_forget(forget.body).incarnation == "a"
     loaded = await load(tree.etcd, tree.keys, make=False)
     assert loaded.base == record.current
@@ -244,7 +262,7 @@ async def test_a_proxy_that_loses_its_lease_while_its_snapshot_is_written(
     assert (await real.tree.record()).current is None
     assert (stats.running, stats.failed) == (False, 0)
     members.came(own)
-    real.now += 60
+    real.clock.now += 60
     await run_until(real.snapshots, lambda: stats.written)
 
 
@@ -274,27 +292,25 @@ async def test_a_child_without_python_is_told(real: World, caplog: pytest.LogCap
 
 
 async def test_a_replay_settles_whose_digest_is_wrong(real: World, caplog: pytest.LogCaptureFixture) -> None:
-    wrong: list[int] = []
-    snapshots = real.of(real.tree.etcd, real.snapshots._access.etcd, on_wrong=lambda: wrong.append(1))
+    snapshots = real.of(real.tree.etcd, real.snapshots._access.etcd)
     entries, digest = real.subject.machine.last_checkpoint
     assert await snapshots.judge(Disagreement("a", entries, digest ^ 1, digest)) is True
     assert "the state of the proxy a is wrong" in caplog.text
-    assert not wrong
+    assert real.subject.distrusted == 0
     assert await snapshots.judge(Disagreement("a", entries, digest, digest ^ 1)) is False
-    assert wrong
+    assert real.subject.distrusted == 1
     assert await snapshots.judge(Disagreement("a", 1 << 40, 1, 2)) is None
 
 
 async def test_a_replay_says_nothing_of_a_state_that_was_loaded_since(real: World) -> None:
     """Else the proxy would load its tree again and again, once for each proxy that disagreed before."""
-    wrong: list[int] = []
-    snapshots = real.of(real.tree.etcd, real.snapshots._access.etcd, on_wrong=lambda: wrong.append(1))
+    snapshots = real.of(real.tree.etcd, real.snapshots._access.etcd)
     entries, digest = real.subject.machine.last_checkpoint
     judging = asyncio.ensure_future(snapshots.judge(Disagreement("a", entries, digest, digest ^ 1)))
     await asyncio.sleep(0)
     real.subject.stats.reloads += 1
     assert await judging is None
-    assert not wrong
+    assert real.subject.distrusted == 0
 
 
 async def test_starts_while_etcd_compacts_all_the_time(etcd_server: EtcdServer, real: World) -> None:

@@ -6,6 +6,7 @@ from unittest import mock
 
 import pytest
 
+from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import EtcdUnknown
 from proxy.log import staleness as module
@@ -28,8 +29,8 @@ class World:
         self.tree = Tree(FakeEtcdClient(self.store))
         self.follower = Follower(self.tree.keys)
         self.machine: Machine
-        self.now = 1000.0
-        self.said: list[bool] = []
+        self.clock = FakeClock(1000.0)
+        self.stops: list[str] = []
         self.renewals: list[float] = []
         self.staleness: Staleness
 
@@ -46,10 +47,10 @@ class World:
             self.tree.keys,
             self.follower,
             self.machine,
-            self.said.append,
+            self.stops.append,
             self.hung,
             limit=3.0,
-            clock=lambda: self.now,
+            clock=self.clock,
         )
         return self
 
@@ -60,12 +61,17 @@ class World:
                 if isinstance(item, Apply):
                     self.machine.apply(item.incarnation, item.number, decode_entry(item.value))
 
+    @property
+    def seen(self) -> tuple[bool, int]:
+        """Whether clients may see the state, and how often it was taken from them."""
+        return self.staleness.serving, len(self.stops)
+
     def hung(self) -> None:
         """The stream is told to begin another watch."""
-        self.renewals.append(self.now)
+        self.renewals.append(self.clock.now)
 
     async def second(self) -> None:
-        self.now += 1
+        self.clock.now += 1
         await self.staleness.probe()
 
 
@@ -77,12 +83,12 @@ async def world() -> World:
 async def test_a_proxy_that_has_caught_up_serves(world: World) -> None:
     assert not world.staleness.serving
     await world.staleness.probe()
-    assert world.said == [True]
+    assert world.seen == (True, 0)
     for _ in range(10):
-        await world.tree.create("a", f"/{world.now}")
+        await world.tree.create("a", f"/{world.clock.now}")
         world.follow()
         await world.second()
-    assert world.said == [True]
+    assert world.seen == (True, 0)
     assert world.staleness.age == 0
 
 
@@ -91,12 +97,12 @@ async def test_a_stream_that_hangs(world: World) -> None:
     await world.tree.create("a", "/1")
     for _ in range(4):
         await world.second()
-    assert world.said == [True]
+    assert world.seen == (True, 0)
     await world.second()
-    assert world.said == [True, False]
+    assert world.seen == (False, 1)
     world.follow()
     world.staleness.judge()
-    assert world.said == [True, False, True]
+    assert world.seen == (True, 1)
     assert world.staleness.age == 0
 
 
@@ -104,12 +110,12 @@ async def test_a_watch_that_hangs_is_given_up_before_clients_notice(world: World
     await world.staleness.probe()
     await world.tree.create("a", "/1")
     await world.second()
-    asked = world.now
+    asked = world.clock.now
     await world.second()
     assert world.renewals == []
     await world.second()
     assert world.renewals == [asked + 2]
-    assert world.said == [True]
+    assert world.seen == (True, 0)
     await world.second()  # and again, if the next one hangs as well
     await world.second()
     assert world.renewals == [asked + 2, asked + 4]
@@ -122,7 +128,7 @@ async def test_a_state_that_lags_behind_its_stream_needs_no_other_watch(world: W
         world.follower.feed(events)  # and nothing is applied
     for _ in range(10):
         await world.second()
-    assert world.said == [True, False]
+    assert world.seen == (False, 1)
     assert world.renewals == []
 
 
@@ -135,7 +141,7 @@ async def test_a_stream_that_lags_but_flows(world: World) -> None:
         if count % 2:
             world.follow()
             world.staleness.judge()
-    assert world.said == [True]
+    assert world.seen == (True, 0)
 
 
 @pytest.mark.parametrize("change", ["came", "gone"])
@@ -147,10 +153,10 @@ async def test_proxies_that_the_stream_does_not_show(world: World, change: str) 
         await world.tree.go("a")
     for _ in range(5):
         await world.second()
-    assert world.said == [True, False]
+    assert world.seen == (False, 1)
     world.follow()
     world.staleness.judge()
-    assert world.said == [True, False, True]
+    assert world.seen == (True, 1)
 
 
 async def test_an_entry_that_waits_for_its_predecessor_is_not_missing(world: World) -> None:
@@ -159,39 +165,48 @@ async def test_an_entry_that_waits_for_its_predecessor_is_not_missing(world: Wor
     world.follow()
     for _ in range(10):
         await world.second()
-    assert world.said == [True]
+    assert world.seen == (True, 0)
     await world.tree.go("a")
     world.follow()
     await world.second()
     assert world.staleness.serving
 
 
+async def test_a_state_that_is_wrong_is_shown_to_no_client_until_it_was_loaded_anew(world: World) -> None:
+    await world.staleness.probe()
+    world.staleness.distrust()
+    await world.second()
+    assert world.seen == (False, 1)
+    world.staleness.trust()
+    assert world.seen == (True, 1)
+
+
 async def test_while_etcd_answers_nothing_clients_are_served_on(world: World) -> None:
     await world.staleness.probe()
     world.client.disconnect()
     for _ in range(10):
-        asked = world.now
+        asked = world.clock.now
         with pytest.raises(EtcdUnknown):
             await world.second()
         world.staleness.unanswered(asked)
         world.staleness.judge()
-    assert world.said == [True]
+    assert world.seen == (True, 0)
     world.client.reconnect()
     await world.staleness.probe()
-    assert world.said == [True]
+    assert world.seen == (True, 0)
 
 
 async def test_an_etcd_that_answers_everything_but_the_question(world: World) -> None:
     await world.staleness.probe()
     for _ in range(5):
-        asked = world.now
-        world.now += 1
-        world.client.last_contact = world.now
+        asked = world.clock.now
+        world.clock.now += 1
+        world.client.last_contact = world.clock.now
         world.staleness.unanswered(asked)
         world.staleness.judge()
-    assert world.said == [True, False]
+    assert world.seen == (False, 1)
     await world.staleness.probe()
-    assert world.said == [True, False, True]
+    assert world.seen == (True, 1)
 
 
 async def test_applying_that_falls_further_and_further_behind(world: World) -> None:
@@ -200,7 +215,7 @@ async def test_applying_that_falls_further_and_further_behind(world: World) -> N
     entries = []
     for _ in range(12):
         for count in range(3):
-            await world.tree.create("a", f"/{world.now}-{count}")
+            await world.tree.create("a", f"/{world.clock.now}-{count}")
         for events in world.store.history_from(world.follower.revision + 1):
             entries += [item for item in world.follower.feed(events) if isinstance(item, Apply)]
         await world.second()
@@ -237,9 +252,9 @@ async def test_it_asks_by_itself(world: World, tasks: Tasks) -> None:
                 await asyncio.sleep(0.001)
             await world.tree.create("a", "/1")
             await asyncio.sleep(0.05)
-            world.now += 4
-            while world.said[-1]:  # noqa: ASYNC110
+            world.clock.now += 4
+            while world.seen[0]:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)
             world.follow()
-            while not world.said[-1]:  # noqa: ASYNC110
+            while not world.seen[0]:  # noqa: ASYNC110
                 await asyncio.sleep(0.001)

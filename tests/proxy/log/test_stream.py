@@ -17,6 +17,7 @@ from proxy.log.record import TreeNotServable
 from proxy.log.start import Loaded, load
 from proxy.log.stream import Stream
 from proxy.state.machine import Machine
+from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks
 from schema.entry import decode_entry
 from schema.record import encode_record
@@ -40,7 +41,7 @@ class Proxy:
         self.tree = tree
         self.client = FakeEtcdClient(store)
         self.follower = Follower(tree.keys)
-        self.stream = Stream(self.client, tree.keys, self.follower, self, self.load)
+        self.stream = Stream(self.client, tree.keys, self.follower, self, self.load, HOST.clock)
         self.machine: Machine
         self.items: list[Item] = []
         self.replaced: list[bool] = []

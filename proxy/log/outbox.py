@@ -1,14 +1,17 @@
-"""From requests to entries and Txns, and what is to be done with etcd's answers.
+"""The translator of requests into entries: it batches and numbers them, and remembers what was sent.
 
-Pure: the clock is an argument, sending is `appender`'s. One translator serves a proxy for its whole life; the
+All requests that wait go into one entry, whatever they are (a multi is one request), and an entry is one etcd
+Txn with one put. Sequence numbers (`seq_delta`) and versions are evaluated when the entry is applied.
+
+Pure: the clock is an argument, and `appender` sends. One outbox serves a proxy for its whole life; the
 numbers start again at 1 with each incarnation. A number that was used once is always filled: by the entry as
-it was sent, or, after etcd has refused that for certain, by a replacement without the requests that cannot be
-appended. Which of the two counts is what the stream shows.
+it was sent, or, after etcd has definitely refused that entry, by a replacement without the requests that
+cannot be appended. The stream shows which of the two counts.
 """
 
 import enum
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 from codec.constants import ErrorCode, OpCode
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, Compare, Get, Put, RangeResult, Txn, TxnResult
@@ -19,19 +22,19 @@ from schema.entry import EntryWriter, Kind
 ENTRY_BYTES = 512 << 10
 # What a single request may take: etcd's --max-request-bytes (1.5 MiB) minus what the Txn adds to the value.
 VALUE_BYTES = DEFAULT_MAX_REQUEST_BYTES - 2048
-# In one entry. More would only make the proxies and etcd take turns instead of working side by side.
+# In one entry. With more, the proxies and etcd would wait for each other instead of working in parallel.
 MAX_REQUESTS = 1024
 # The bound of entries once etcd, by a lower --max-request-bytes, has refused one with several requests; where
 # even such a small one was refused, each request goes alone.
 _SMALL_ENTRY_BYTES = 16 << 10
-_REQUEST_OVERHEAD = 64  # what a request adds to an entry besides its body, about
+_REQUEST_OVERHEAD = 64  # bytes that a request adds to an entry besides its body, about
 
-# A client's requests that go on while etcd's quota is used up: nothing could end without them.
+# The requests of clients that are accepted while etcd's quota is used up: no session could end without them.
 _UNMETERED_OPS = (OpCode.CLOSE_SESSION, OpCode.SYNC)
 
 
 class Header:
-    """What an entry says besides its requests."""
+    """The fields of an entry besides its requests."""
 
     __slots__ = ("checkpoint", "clock", "digest", "rules")
 
@@ -43,7 +46,7 @@ class Header:
 
 
 class Sent:
-    """A number in use: what was sent under it, until the stream has shown what it became."""
+    """A number in use: the entry that was sent under it, until the stream has shown the outcome."""
 
     __slots__ = (
         "after",
@@ -72,14 +75,14 @@ class Sent:
         nested: bool,
         is_probe: bool,
     ) -> None:
-        """`nested`: the put goes by way of an inner Txn, which etcd's quota check lets pass."""
+        """`nested`: the put is in an inner Txn, which etcd's quota check lets pass."""
         self.number = number
         self.header = header
-        self.original = value  # what was sent first
-        self.value = value  # what is sent now: the same, or its replacement
+        self.original = value  # the entry as it was sent first
+        self.value = value  # the entry as it is sent now: the same, or its replacement
         self.requests = requests
         self.kept: list[bool] | None = None  # which requests are in the replacement; None: there is none
-        self.error = 0  # what those are answered that are not
+        self.error = 0  # the answer to those that are not in the replacement
         self.nested = nested
         self.is_probe = is_probe  # sent to learn whether etcd has space again
         self.attempts = 0
@@ -91,15 +94,15 @@ class Sent:
 
 
 class Verdict(enum.Enum):
-    """What etcd's answer to an append says."""
+    """What etcd's answer to an append means."""
 
     APPENDED = "the entry is in the log"
-    THERE = "the key is taken: by this entry sent before, or by what it replaces"
+    THERE = "the key is taken: by an earlier try of this entry, or by the entry that it replaces"
     OVER = "the proxy key is gone, and the incarnation with it"
 
 
 def append_txn(proxy_key: bytes, proxy_revision: int, entry_key: bytes, value: bytes, *, nested: bool) -> Txn:
-    """The Txn that appends an entry. `proxy_revision`: where the proxy key, which is put once, was made."""
+    """The Txn that appends an entry. `proxy_revision`: the create_revision of the proxy key, put once."""
     put = Put(entry_key, value)
     return Txn(
         (Compare(proxy_key, proxy_revision), Compare(entry_key, 0)),
@@ -111,7 +114,7 @@ def append_txn(proxy_key: bytes, proxy_revision: int, entry_key: bytes, value: b
 
 
 def verdict(answer: TxnResult, proxy_revision: int) -> Verdict:
-    """What the answer to an append says. An absent key would say nothing of a Txn that is on its way."""
+    """What the answer to an append means. An absent key would say nothing about a Txn in flight."""
     if answer.succeeded:
         return Verdict.APPENDED
     (proxy,) = answer.responses
@@ -128,22 +131,22 @@ def is_metered(pending: Pending) -> bool:
     return pending.kind == Kind.OPEN
 
 
-class Translator:
-    """What waits to be sent, and what is on its way."""
+class Outbox:
+    """The requests of this proxy without an outcome: those that wait, and those that were sent."""
 
     def __init__(self, entry_bytes: int = ENTRY_BYTES, value_bytes: int = VALUE_BYTES) -> None:
-        #: What waits for an entry, in order. The hot path appends here directly.
+        #: The requests that wait for an entry, in order.
         self.queue: deque[Pending] = deque()
-        #: Requests that were refused and have nothing to wait for, with their errors; see `take_refused`.
+        #: Called when a request arrives while the appender has room for it; None while it has not.
+        self.wake: Callable[[], None] | None = None
+        #: Refused requests that can be answered at once, with their errors; see `take_refused`.
         self.refused: list[tuple[Pending, int]] = []
-        #: etcd's quota was used up when last asked.
+        #: Whether etcd's quota was used up when it last answered an append.
         self.full = False
         #: Bytes of the entries that the stream has not shown yet.
         self.bytes = 0
         #: Entries that may not be in the log yet.
         self.unanswered = 0
-        #: The last number of this incarnation that was applied.
-        self.applied_number = 0
         self._entry_bytes = entry_bytes
         self._value_bytes = value_bytes
         self._sent: dict[int, Sent] = {}
@@ -162,13 +165,26 @@ class Translator:
         """What was sent under a number, if the stream has not shown it yet."""
         return self._sent.get(number)
 
-    # -- sending -------------------------------------------------------------------------------------------
+    # -- requests ------------------------------------------------------------------------------------------
+
+    def submit(self, pending: Pending) -> None:
+        """Take a request for the log. It is sent with all others that the loop has read in the same turn."""
+        self.queue.append(pending)
+        if self.wake is not None:
+            self.wake()
+
+    def submit_first(self, requests: Iterable[Pending]) -> None:
+        """Take requests that are sent before all that wait."""
+        self.queue.extendleft(reversed(list(requests)))
+        if self.wake is not None:
+            self.wake()
+
+    # -- entries -------------------------------------------------------------------------------------------
 
     def cut(self, header: Header, *, may_probe: bool = False) -> Sent | None:
-        """Make the next entry of what waits; None if there is nothing to send.
+        """Make the next entry from the requests that wait; None if there is nothing to send.
 
-        While etcd is full, requests that take space are refused, but with `may_probe` one of them is sent
-        alone.
+        While etcd is full, requests that take space are refused. With `may_probe` one of them is sent alone.
         """
         queue = self.queue
         while queue:
@@ -207,10 +223,10 @@ class Translator:
         return None
 
     def refuse_metered(self) -> None:
-        """Refuse what waits and takes space, while nothing can be sent; each session's order is kept.
+        """Refuse waiting requests that take space, while nothing can be sent; each session's order is kept.
 
-        A client that wants to go on with its session is refused as well: it will find another proxy, and its
-        request, appended much later, would take the session away from there.
+        A client that wants to continue its session is refused as well: it will find another proxy, and its
+        request, appended much later, would take the session away from that proxy.
         """
         busy: set[int] = set()
         rest: deque[Pending] = deque()
@@ -233,7 +249,7 @@ class Translator:
             last.after.append((pending, error))
 
     def take_refused(self) -> list[tuple[Pending, int]]:
-        """Requests to be answered now, with an error."""
+        """The requests to be answered now, with their errors."""
         refused, self.refused = self.refused, []
         return refused
 
@@ -246,20 +262,21 @@ class Translator:
             sent.answered = True
 
     def no_space(self, sent: Sent) -> None:
-        """etcd refused the entry for want of space: from now on its replacement is sent under its number.
+        """etcd refused the entry because its quota is used up: send the replacement under its number.
 
-        The refused entry may be in the log all the same: the Txn that crosses the quota is applied.
+        The refused entry may be in the log nevertheless: the Txn that crosses the quota is applied.
         """
         self.full = True
         sent.is_probe = False
         self._replace(sent, ErrorCode.SYSTEM_ERROR)
 
     def too_large(self, sent: Sent) -> bool:
-        """etcd, perhaps with a lower limit than usual, refused the entry; whether its number can be filled.
+        """etcd refused the entry as too large; whether its number can be filled.
 
-        A request that is too large by itself is refused. Several go on in smaller entries, but not under
-        other numbers: later ones may be in the log, also of the same sessions. So unless etcd is too full to
-        let this proxy register again, the incarnation has to end, and the next one sends all of it again.
+        etcd may have a lower limit than usual. A single request that is too large is refused. Several
+        requests are sent again in smaller entries, but not under other numbers, since later entries, even of
+        the same sessions, may be in the log. So the incarnation has to end, and the next one sends all of
+        them again, unless etcd is too full to let this proxy register again.
         """
         if len(sent.requests) == 1:
             self._value_bytes = min(self._value_bytes, len(sent.value) - 1)
@@ -289,12 +306,11 @@ class Translator:
             sent.value = value
         sent.nested = True
 
-    # -- what the stream shows -----------------------------------------------------------------------------
+    # -- the stream ----------------------------------------------------------------------------------------
 
     def applied(self, number: int) -> Sent | None:
-        """An entry of this incarnation was applied, all of it; its refused followers are due now."""
+        """An entry of this incarnation was applied completely; the requests refused behind it are due."""
         sent = self._sent.pop(number, None)
-        self.applied_number = max(self.applied_number, number)
         if sent is not None:
             self._over(sent)
         return sent
@@ -306,20 +322,20 @@ class Translator:
         self.bytes -= len(sent.value)
 
     def skipped(self, applied_number: int) -> list[tuple[Pending, int]]:
-        """A loaded state holds the numbers up to this: their requests, to be answered with these errors."""
+        """A loaded state holds the numbers up to this one: their requests, with the errors to answer."""
         lost: list[tuple[Pending, int]] = []
         for number in [number for number in self._sent if number <= applied_number]:
             sent = self._sent.pop(number)
             self._over(sent)
             lost += [(pending, int(ErrorCode.CONNECTION_LOSS)) for pending in sent.requests]
             lost += sent.after
-        self.applied_number = max(self.applied_number, applied_number)
         return lost
 
     def ended(self, applied_number: int) -> list[Pending]:
-        """The incarnation is over, and the state holds its numbers up to this: what did not count, in order.
+        """The incarnation is over: the requests that do not count, in order.
 
-        The next numbers are those of a new incarnation. What was not sent yet stays in the queue.
+        The state holds its numbers up to `applied_number`. The next numbers are those of a new incarnation.
+        Requests that were not sent stay in the queue.
         """
         again: list[Pending] = []
         for number, sent in self._sent.items():
@@ -329,5 +345,4 @@ class Translator:
             again += [pending for pending, _ in sent.after]
         self._sent.clear()
         self._next = 1
-        self.applied_number = 0
         return again

@@ -1,4 +1,4 @@
-"""The translator alone, and in random histories on the model of etcd: each request counts once, or not."""
+"""The outbox alone, and in random histories on the model of etcd: each request counts once, or not."""
 
 import random
 from collections import Counter
@@ -9,16 +9,16 @@ from codec.constants import ErrorCode, OpCode
 from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.model import Delete, Put, Txn
 from proxy.log.follower import Apply, Follower, Item, ProxyGone
-from proxy.log.pending import Pending
-from proxy.log.translator import (
+from proxy.log.outbox import (
     Header,
+    Outbox,
     Sent,
-    Translator,
     Verdict,
     append_txn,
     is_metered,
     verdict,
 )
+from proxy.log.pending import Pending
 from schema.entry import Kind, decode_entry
 from schema.keys import Keyspace
 
@@ -38,25 +38,25 @@ def bodies(value: bytes) -> list[bytes]:
 
 
 def test_numbers_count_from_one_and_gather_what_waits() -> None:
-    translator = Translator()
-    assert translator.cut(HEADER) is None
+    outbox = Outbox()
+    assert outbox.cut(HEADER) is None
     first, second, third = request(body=b"1"), request(body=b"2"), request(body=b"3")
-    translator.queue.append(first)
-    sent = translator.cut(HEADER)
+    outbox.queue.append(first)
+    sent = outbox.cut(HEADER)
     assert sent is not None
     assert (sent.number, bodies(sent.value)) == (1, [b"1"])
-    translator.queue.append(second)
-    translator.queue.append(third)
-    sent = translator.cut(HEADER)
+    outbox.queue.append(second)
+    outbox.queue.append(third)
+    sent = outbox.cut(HEADER)
     assert sent is not None
     assert (sent.number, bodies(sent.value), sent.requests) == (2, [b"2", b"3"], [second, third])
-    assert (translator.unanswered, translator.outstanding) == (2, 3)
+    assert (outbox.unanswered, outbox.outstanding) == (2, 3)
 
 
 def test_the_header_is_in_the_entry() -> None:
-    translator = Translator()
-    translator.queue.append(request())
-    sent = translator.cut(Header(123, 2, 64, 99))
+    outbox = Outbox()
+    outbox.queue.append(request())
+    sent = outbox.cut(Header(123, 2, 64, 99))
     assert sent is not None
     entry = decode_entry(sent.value)
     assert (entry.clock, entry.rules, entry.checkpoint, entry.digest) == (123, 2, 64, 99)
@@ -64,78 +64,78 @@ def test_the_header_is_in_the_entry() -> None:
 
 def test_an_entry_ends_before_it_gets_too_large_and_a_larger_request_goes_alone() -> None:
     noise = random.Random(1).randbytes
-    translator = Translator(entry_bytes=1000, value_bytes=5000)
+    outbox = Outbox(entry_bytes=1000, value_bytes=5000)
     for size in (400, 400, 400, 3000, 10):
-        translator.queue.append(request(body=noise(size)))
+        outbox.queue.append(request(body=noise(size)))
     sizes = []
-    while (sent := translator.cut(HEADER)) is not None:
+    while (sent := outbox.cut(HEADER)) is not None:
         sizes.append([len(body) for body in bodies(sent.value)])
     assert sizes == [[400, 400], [400], [3000], [10]]
 
 
 def test_a_request_that_etcd_would_never_take_is_refused_in_its_turn() -> None:
     noise = random.Random(1).randbytes
-    translator = Translator(entry_bytes=1000, value_bytes=5000)
+    outbox = Outbox(entry_bytes=1000, value_bytes=5000)
     before, large, behind = request(), request(body=noise(6000)), request()
-    translator.queue.append(large)
-    assert translator.cut(HEADER) is None
-    assert translator.take_refused() == [(large, ErrorCode.BAD_ARGUMENTS)]
-    assert translator.take_refused() == []
+    outbox.queue.append(large)
+    assert outbox.cut(HEADER) is None
+    assert outbox.take_refused() == [(large, ErrorCode.BAD_ARGUMENTS)]
+    assert outbox.take_refused() == []
     for pending in (before, large, behind):
-        translator.queue.append(pending)
-    first, second = translator.cut(HEADER), translator.cut(HEADER)
+        outbox.queue.append(pending)
+    first, second = outbox.cut(HEADER), outbox.cut(HEADER)
     assert first is not None
     assert second is not None
     assert first.requests == [before]
     assert second.requests == [behind]
-    assert translator.take_refused() == []
+    assert outbox.take_refused() == []
     assert first.after == [(large, ErrorCode.BAD_ARGUMENTS)]
-    assert translator.applied(1) is first
+    assert outbox.applied(1) is first
 
 
 def test_after_no_space_the_number_is_filled_without_what_takes_space() -> None:
-    translator = Translator()
+    outbox = Outbox()
     create, close = request(1, b"create"), request(2, b"", opcode=OpCode.CLOSE_SESSION)
     carry = request(0, b"carry", kind=Kind.CARRY_OVER)
     for pending in (create, close, carry):
-        translator.queue.append(pending)
-    sent = translator.cut(HEADER)
+        outbox.queue.append(pending)
+    sent = outbox.cut(HEADER)
     assert sent is not None
     original = sent.value
     was_nested = sent.nested
-    translator.no_space(sent)
-    assert translator.full
+    outbox.no_space(sent)
+    assert outbox.full
     assert (was_nested, sent.nested) == (False, True)
     assert sent.original == original
     assert bodies(sent.value) == [b"", b"carry"]
     assert sent.kept == [False, True, True]
     assert sent.error == ErrorCode.SYSTEM_ERROR
-    assert translator.bytes == len(sent.value)
+    assert outbox.bytes == len(sent.value)
 
 
 def test_while_etcd_is_full_writes_are_refused_and_endings_go_nested() -> None:
-    translator = Translator()
-    translator.full = True
+    outbox = Outbox()
+    outbox.full = True
     write, close, other = request(1), request(2, opcode=OpCode.CLOSE_SESSION), request(3)
     for pending in (write, close, other):
-        translator.queue.append(pending)
-    sent = translator.cut(HEADER)
+        outbox.queue.append(pending)
+    sent = outbox.cut(HEADER)
     assert sent is not None
     assert sent.nested
     assert sent.requests == [close]
-    assert translator.take_refused() == [(write, ErrorCode.SYSTEM_ERROR)]
-    assert translator.cut(HEADER) is None
+    assert outbox.take_refused() == [(write, ErrorCode.SYSTEM_ERROR)]
+    assert outbox.cut(HEADER) is None
     assert sent.after == [(other, ErrorCode.SYSTEM_ERROR)]
 
 
 def test_one_write_alone_probes_whether_there_is_space_again() -> None:
-    translator = Translator()
-    translator.full = True
+    outbox = Outbox()
+    outbox.full = True
     close, probe, other = request(2, opcode=OpCode.CLOSE_SESSION), request(1), request(3)
     for pending in (close, probe, other):
-        translator.queue.append(pending)
-    first = translator.cut(HEADER, may_probe=True)
-    second = translator.cut(HEADER, may_probe=True)
+        outbox.queue.append(pending)
+    first = outbox.cut(HEADER, may_probe=True)
+    second = outbox.cut(HEADER, may_probe=True)
     assert first is not None
     assert second is not None
     assert (first.requests, first.nested, first.is_probe) == ([close], True, False)
@@ -143,79 +143,79 @@ def test_one_write_alone_probes_whether_there_is_space_again() -> None:
 
 
 def test_without_an_incarnation_what_takes_space_is_refused_but_no_session_is_overtaken() -> None:
-    translator = Translator()
-    translator.full = True
+    outbox = Outbox()
+    outbox.full = True
     sync, behind, other = request(1, opcode=OpCode.SYNC), request(1), request(2)
     for pending in (sync, behind, other):
-        translator.queue.append(pending)
+        outbox.queue.append(pending)
     attach = request(3, kind=Kind.ATTACH)
-    translator.queue.append(attach)
-    translator.refuse_metered()
-    assert translator.take_refused() == [
+    outbox.queue.append(attach)
+    outbox.refuse_metered()
+    assert outbox.take_refused() == [
         (other, ErrorCode.SYSTEM_ERROR),
         (attach, ErrorCode.SYSTEM_ERROR),
     ]
-    assert list(translator.queue) == [sync, behind]
+    assert list(outbox.queue) == [sync, behind]
 
 
 def test_a_lower_limit_of_etcd_is_learned_and_nothing_small_is_refused() -> None:
     noise = random.Random(1).randbytes
-    translator = Translator(entry_bytes=200_000)
+    outbox = Outbox(entry_bytes=200_000)
     pendings = [request(body=noise(40_000)) for _ in range(6)]
     for pending in pendings:
-        translator.queue.append(pending)
-    sent, later = translator.cut(HEADER), translator.cut(HEADER)
+        outbox.queue.append(pending)
+    sent, later = outbox.cut(HEADER), outbox.cut(HEADER)
     assert sent is not None
     assert later is not None
     assert (len(sent.requests), len(later.requests)) == (4, 2)
     # Later numbers may be in the log, so the others cannot follow under other numbers of this incarnation.
-    assert not translator.too_large(sent)
-    again = translator.ended(0)
+    assert not outbox.too_large(sent)
+    again = outbox.ended(0)
     assert again == pendings
-    translator.queue.extend(again)
+    outbox.queue.extend(again)
     for number, pending in enumerate(pendings, 1):
-        sent = translator.cut(HEADER)
+        sent = outbox.cut(HEADER)
         assert sent is not None
         assert (sent.number, sent.requests) == (number, [pending])
-        translator.applied(number)
-    translator.queue.append(request())
-    translator.queue.append(request())
-    small = translator.cut(HEADER)
+        outbox.applied(number)
+    outbox.queue.append(request())
+    outbox.queue.append(request())
+    small = outbox.cut(HEADER)
     assert small is not None
     assert len(small.requests) == 2, "small requests still go together"
-    assert not translator.too_large(small)
-    for _ in translator.ended(6):
-        translator.queue.append(request())
-        alone = translator.cut(HEADER)
+    assert not outbox.too_large(small)
+    for _ in outbox.ended(6):
+        outbox.queue.append(request())
+        alone = outbox.cut(HEADER)
         assert alone is not None
         assert len(alone.requests) == 1
 
 
 def test_a_request_that_this_etcd_refuses_by_itself_leaves_a_void() -> None:
     noise = random.Random(1).randbytes
-    translator = Translator()
-    translator.queue.append(request(body=noise(100_000)))
-    sent = translator.cut(HEADER)
+    outbox = Outbox()
+    outbox.queue.append(request(body=noise(100_000)))
+    sent = outbox.cut(HEADER)
     assert sent is not None
-    assert translator.too_large(sent)
+    assert outbox.too_large(sent)
     assert bodies(sent.value) == []
     assert sent.error == ErrorCode.BAD_ARGUMENTS
     # The next one as large is refused without an entry, the next one that is smaller is not.
-    translator.queue.append(request(body=noise(100_000)))
-    assert translator.cut(HEADER) is None
+    outbox.queue.append(request(body=noise(100_000)))
+    assert outbox.cut(HEADER) is None
     assert [error for _, error in sent.after] == [ErrorCode.BAD_ARGUMENTS]
-    translator.queue.append(request(body=noise(50_000)))
-    assert translator.cut(HEADER) is not None
+    outbox.queue.append(request(body=noise(50_000)))
+    assert outbox.cut(HEADER) is not None
 
 
 def test_an_entry_refused_as_too_large_by_a_full_etcd_which_lets_no_proxy_register() -> None:
-    translator = Translator()
+    outbox = Outbox()
     for opcode in (OpCode.CREATE, OpCode.CLOSE_SESSION):
-        translator.queue.append(request(opcode=opcode))
-    sent = translator.cut(HEADER)
+        outbox.queue.append(request(opcode=opcode))
+    sent = outbox.cut(HEADER)
     assert sent is not None
-    translator.full = True
-    assert translator.too_large(sent)
+    outbox.full = True
+    assert outbox.too_large(sent)
     assert sent.kept == [False, True]
     assert sent.error == ErrorCode.SYSTEM_ERROR
 
@@ -238,14 +238,14 @@ def test_which_requests_take_space() -> None:
 
 
 def test_what_a_load_has_skipped_loses_its_answers() -> None:
-    translator = Translator()
+    outbox = Outbox()
     pendings = [request(body=b"%d" % number) for number in range(3)]
     for pending in pendings:
-        translator.queue.append(pending)
-        translator.cut(HEADER)
-    assert translator.skipped(2) == [(pending, ErrorCode.CONNECTION_LOSS) for pending in pendings[:2]]
-    assert translator.ended(translator.applied_number) == pendings[2:]
-    assert (translator.bytes, translator.unanswered, translator.outstanding) == (0, 0, 0)
+        outbox.queue.append(pending)
+        outbox.cut(HEADER)
+    assert outbox.skipped(2) == [(pending, ErrorCode.CONNECTION_LOSS) for pending in pendings[:2]]
+    assert outbox.ended(2) == pendings[2:]
+    assert (outbox.bytes, outbox.unanswered, outbox.outstanding) == (0, 0, 0)
 
 
 class History:
@@ -254,8 +254,9 @@ class History:
     def __init__(self, seed: int) -> None:
         self.random = random.Random(seed)
         self.store = FakeEtcd()
-        self.translator = Translator(entry_bytes=600, value_bytes=2000)
+        self.outbox = Outbox(entry_bytes=600, value_bytes=2000)
         self.follower = Follower(KEYS)
+        self.applied_number = 0  # of this incarnation
         self.taken = 1  # events up to this revision went to the follower
         self.waiting: list[Item] = []  # items not yet applied
         self.lives = 0
@@ -285,18 +286,18 @@ class History:
         kind = self.random.choice((Kind.CLIENT, Kind.CLIENT, Kind.CLIENT, Kind.CLOSE))
         body = b"%d:%d:" % (session, self.counter) + self.random.randbytes(self.random.choice((5, 50, 700)))
         self.submitted.setdefault(session, []).append(body)
-        self.translator.queue.append(request(session, body, kind=kind))
+        self.outbox.queue.append(request(session, body, kind=kind))
 
     def cut(self) -> None:
         if self.over:
             return
-        sent = self.translator.cut(HEADER, may_probe=self.random.random() < 0.3)
+        sent = self.outbox.cut(HEADER, may_probe=self.random.random() < 0.3)
         self.refuse()
         if sent is not None:
             self.send(sent)
 
     def refuse(self) -> None:
-        for pending, error in self.translator.take_refused():
+        for pending, error in self.outbox.take_refused():
             self.finished.append((pending.session_id, pending.body, error))
 
     def send(self, sent: Sent) -> None:
@@ -312,7 +313,7 @@ class History:
 
     def again(self) -> None:
         """Send something again whose outcome is not known."""
-        open_ones = [sent for sent in self.translator if not sent.answered]
+        open_ones = [sent for sent in self.outbox if not sent.answered]
         if open_ones and not self.over:
             self.send(self.random.choice(open_ones))
 
@@ -334,8 +335,8 @@ class History:
                 self.store.txn(txn)
             if listens:
                 if self.random.random() < 0.7:
-                    self.translator.no_space(sent)
-                elif not self.translator.too_large(sent):
+                    self.outbox.no_space(sent)
+                elif not self.outbox.too_large(sent):
                     self.over = True
             return
         answer = self.store.txn(txn)
@@ -345,9 +346,9 @@ class History:
         if told is Verdict.OVER:
             self.over = True
         else:
-            self.translator.landed(sent)
+            self.outbox.landed(sent)
             if told is Verdict.APPENDED and not sent.nested:
-                self.translator.full = False
+                self.outbox.full = False
 
     def follow(self) -> None:
         history = self.store.history_from(self.taken + 1)
@@ -362,7 +363,7 @@ class History:
     def apply(self, item: Item) -> None:
         if isinstance(item, Apply):
             self.executed += [each.body for each in decode_entry(item.value).requests]
-            sent = self.translator.get(item.number) if item.incarnation == self.incarnation else None
+            sent = self.outbox.get(item.number) if item.incarnation == self.incarnation else None
             if sent is None:
                 raise AssertionError(f"{item} is nobody's")
             if item.value == sent.original:
@@ -373,11 +374,13 @@ class History:
                 kept = sent.kept
             for pending, executed in zip(sent.requests, kept, strict=True):
                 self.finished.append((pending.session_id, pending.body, 0 if executed else sent.error))
-            assert self.translator.applied(item.number) is sent
+            assert self.outbox.applied(item.number) is sent
+            self.applied_number = item.number
             self.finished += [(pending.session_id, pending.body, error) for pending, error in sent.after]
         elif isinstance(item, ProxyGone) and item.incarnation == self.incarnation:
-            again = self.translator.ended(self.translator.applied_number)
-            self.translator.queue.extendleft(reversed(again))
+            again = self.outbox.ended(self.applied_number)
+            self.outbox.submit_first(again)
+            self.applied_number = 0
             self.register()
 
     def expire(self) -> None:
@@ -398,7 +401,7 @@ class History:
         """No more faults: everything gets its outcome."""
         for _ in range(400):
             self.cut()
-            for sent in self.translator:
+            for sent in self.outbox:
                 if not sent.answered and not self.over:
                     self.send(sent)
             for incarnation, sent, txn in self.network:
@@ -408,15 +411,15 @@ class History:
                     if told is Verdict.OVER:
                         self.over = True
                     else:
-                        self.translator.landed(sent)
-                        self.translator.full = False
+                        self.outbox.landed(sent)
+                        self.outbox.full = False
             self.network.clear()
             self.follow()
             if self.over and KEYS.proxy(self.incarnation) in self.keys():
                 self.store.lease_revoke(self.lives)
-            if not self.translator.outstanding and not self.waiting:
+            if not self.outbox.outstanding and not self.waiting:
                 return
-        raise AssertionError(f"{self.translator.outstanding} requests never got an outcome")
+        raise AssertionError(f"{self.outbox.outstanding} requests never got an outcome")
 
     def check(self) -> None:
         finished = [body for _, body, _ in self.finished]
@@ -434,7 +437,7 @@ class History:
             for each in decode_entry(item.value).requests
         ]
         assert read == self.executed
-        assert (self.translator.bytes, self.translator.unanswered) == (0, 0)
+        assert (self.outbox.bytes, self.outbox.unanswered) == (0, 0)
 
 
 @pytest.mark.parametrize("seed", range(300))

@@ -1,0 +1,28 @@
+"""What a proxy knows of etcd at a moment, and of its own place among the proxies: a plain value. Pure."""
+
+from typing import NamedTuple, Protocol
+
+#: Seconds of silence after which etcd counts as out of reach.
+OUTAGE = 3.0
+
+
+class Contact(NamedTuple):
+    """The contact to etcd. Times are in seconds of a monotonic clock."""
+
+    silence: float  # seconds since etcd last answered
+    keep_alive_sent: float  # when the last answered keep-alive was sent
+    lease: float  # seconds of the proxy's lease, as granted
+    rank: int  # how many living proxies are older than this one
+    serving: bool = True  # whether the state may be shown to clients
+
+    @property
+    def in_touch(self) -> bool:
+        """Whether etcd has answered lately, and the state may be shown."""
+        return self.silence <= OUTAGE and self.serving
+
+
+class Link(Protocol):
+    """The log, as far as sessions and operators depend on its contact to etcd."""
+
+    def contact(self) -> Contact:
+        """The contact to etcd now."""

@@ -1,0 +1,145 @@
+"""Leads a proxy from one incarnation to the next: register, append, and carry over when one has ended.
+
+When an incarnation is over, the proxy waits until the stream has passed the deletion of its key. By then the
+state says which of its entries count. The next incarnation carries the sessions over, then sends the requests
+again that did not count.
+"""
+
+import asyncio
+import logging
+
+from proxy.etcd.interface import Etcd
+from proxy.log.appender import Appender
+from proxy.log.applier import Applier
+from proxy.log.follower import Follower
+from proxy.log.listeners import SessionKeeper
+from proxy.log.membership import Membership
+from proxy.log.outbox import Outbox
+from proxy.log.pending import CallbackRequest, Pending
+from proxy.log.settings import LogSettings
+from proxy.log.stats import Stats
+from proxy.state.machine import Machine
+from proxy.support.environment import Environment
+from proxy.support.tasks import Tasks
+from schema.entry import Kind, encode_carry_over, encode_epoch
+from schema.keys import Keyspace
+from schema.record import ProxyValue, encode_proxy
+
+log = logging.getLogger(__name__)
+
+_EVERYTHING = 1 << 62  # more than the number of any entry
+
+
+class Incarnations:
+    """The incarnations of one proxy, one after the other."""
+
+    def __init__(
+        self,
+        etcd: Etcd,
+        keys: Keyspace,
+        tasks: Tasks,
+        settings: LogSettings,
+        machine: Machine,
+        outbox: Outbox,
+        applier: Applier,
+        follower: Follower,
+        sessions: SessionKeeper,
+        stats: Stats,
+        environment: Environment,
+    ) -> None:
+        self._machine = machine
+        self._outbox = outbox
+        self._applier = applier
+        self._follower = follower
+        self._sessions = sessions
+        self._stats = stats
+        value = encode_proxy(ProxyValue(tuple(sorted(settings.levels)), settings.version))
+        self.membership = Membership(
+            etcd, keys, settings.lease_seconds, value, self._no_space_to_register, environment
+        )
+        self.appender = Appender(
+            etcd,
+            keys,
+            tasks,
+            outbox,
+            machine,
+            settings.rules,
+            stats,
+            self.membership.end,
+            applier.answer,
+            environment.clock,
+        )
+        #: Set once the first incarnation is registered, or etcd is too full to register one.
+        self.ready = asyncio.Event()
+
+    async def run(self) -> None:
+        """One incarnation after the other, for ever."""
+        membership = self.membership
+        while True:
+            await membership.register()
+            incarnation = membership.incarnation
+            self._stats.incarnations += 1
+            if not membership.is_over:
+                self._follower.expect(incarnation, membership.revision)
+                self._applier.own = incarnation
+                self._sessions.registered(incarnation)
+                self.appender.start(incarnation, membership.revision)
+            self.ready.set()
+            await membership.ended()
+            self.appender.stop()
+            await membership.revoke()
+            await membership.gone()
+            self._carry_over(incarnation)
+
+    async def retire(self) -> None:
+        """Send nothing more. Delete the proxy key if no session needs it.
+
+        Other proxies cannot distinguish a key that was deleted from one whose lease ran out: they would end
+        the sessions too early. So the key of a proxy with sessions goes with its lease.
+        """
+        self.appender.stop()
+        own = self.membership.incarnation
+        if all(session.incarnation != own for session in self._machine.sessions.values()):
+            await self.membership.retire()
+
+    def check_known(self, *, restored: bool) -> None:
+        """A state was loaded: end the incarnation if nobody can say which of its requests count.
+
+        That is the case if the state has forgotten the incarnation, or etcd was restored from a backup.
+        """
+        own = self._applier.own
+        if not restored and (own in self._machine.applied or self._follower.knows(own)):
+            return
+        self.appender.stop()
+        for pending, error in self._outbox.skipped(_EVERYTHING):
+            self._applier.answer(pending, self._machine.zxid, error)
+        self.membership.key_gone(own, "the state was loaded anew, and does not know it")
+        self._applier.own = ""
+
+    def new_epoch(self, cluster_id: int, zxid: int) -> None:
+        """Request an epoch above `zxid`: after a restore, zxids have to exceed all that clients have seen."""
+
+        def done(pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
+            if error:
+                log.error("cannot begin a new epoch of zxids (error %d); trying again", error)
+                self._outbox.submit(pending)
+
+        body = encode_epoch(cluster_id, zxid)
+        self._outbox.submit(CallbackRequest(Kind.EPOCH, 0, 0, (), body, done))
+
+    def _carry_over(self, old: str) -> None:
+        """The next incarnation first takes over the sessions, then sends the requests that did not count."""
+        again = self._outbox.ended(self._machine.applied.get(old, 0))
+        log.warning("carrying sessions over from %s; %d requests are sent again", old, len(again))
+        carry = CallbackRequest(Kind.CARRY_OVER, 0, 0, (), encode_carry_over(old), self._carried)
+        self._outbox.submit_first([carry, *again])
+
+    def _carried(self, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
+        if error:
+            log.error("sessions were not carried over (error %d); trying again", error)
+            # The requests that wait are of these sessions: before this one they would get SESSION_MOVED.
+            self._outbox.submit_first([pending])
+
+    def _no_space_to_register(self) -> None:
+        self.appender.no_space()
+        self.ready.set()

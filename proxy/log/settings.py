@@ -1,0 +1,17 @@
+"""The settings of a proxy that concern its part in the log."""
+
+from collections.abc import Collection
+from typing import NamedTuple
+
+from proxy.log.staleness import LIMIT
+from proxy.state.level import KNOWN
+
+
+class LogSettings(NamedTuple):
+    """What an operator can set, and what follows from the release."""
+
+    lease_seconds: int = 5  # after so long a silence a proxy counts as dead; etcd may grant more
+    rules: int = 0  # schema.entry.Rules of the requests that this proxy sends
+    levels: Collection[int] = KNOWN
+    version: str = ""  # of this release, for people
+    max_staleness: float = LIMIT  # seconds; a proxy whose state is older than this stops serving

@@ -1,0 +1,52 @@
+"""A proxy's end of the log as a plain value, for operators and for what a proxy does periodically."""
+
+from typing import NamedTuple, Protocol
+
+from proxy.log.members import Members
+from proxy.log.outbox import Outbox
+from proxy.log.peers import Peers
+from proxy.log.stats import Stats
+from proxy.state.machine import Machine
+from schema.record import TreeRecord
+
+
+class LogStatus(NamedTuple):
+    """A proxy's end of the log at one moment; `members`, `peers` and `stats` are live."""
+
+    members: Members  # the living proxies
+    peers: Peers  # what the other proxies' entries show
+    stats: Stats
+    incarnation: str = ""  # the name under which this proxy appends, or did so last
+    is_registered: bool = False  # whether there is an incarnation that can append
+    is_full: bool = False  # whether etcd's quota was used up when it last answered an append
+    record: TreeRecord | None = None  # the tree's record as last seen
+    position: int = 0  # of the last entry applied
+    backlog: int = 0  # items of the log that wait to be applied
+    outstanding: int = 0  # requests of this proxy without an outcome
+    in_flight: int = 0  # appends that etcd has not answered
+    age: float = 0.0  # how many seconds old the state may be
+    replayed: tuple[int, int] = (0, 0)  # bytes and requests that the last load replayed upon its snapshot
+    fell_back: bool = False  # whether the last load could not use the current snapshot
+
+    @property
+    def clock_skew(self) -> float:
+        """Seconds; the largest difference between our clock and those of other proxies lately."""
+        return self.peers.clock_skew
+
+    @property
+    def is_eldest(self) -> bool:
+        """Whether this proxy is the eldest living one."""
+        return self.members.eldest == self.incarnation
+
+
+class ReplicatedLog(Protocol):
+    """`Log`, as far as periodic work depends on it."""
+
+    machine: Machine
+    outbox: Outbox
+
+    def status(self) -> LogStatus:
+        """Its state now."""
+
+    def distrust(self) -> None:
+        """The state is not what the log says: show it to no client, and load the tree anew."""

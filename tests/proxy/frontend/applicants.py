@@ -1,0 +1,66 @@
+"""Connections that want a session, and a log whose contact to etcd a test sets."""
+
+from proxy.frontend.sessions import Session
+from proxy.log.contact import Contact
+
+
+class Applicant:
+    """A connection that wants a session."""
+
+    session_id = 0
+    address = "127.0.0.1"
+    is_held_up = False
+
+    def __init__(self, *, is_keepers: bool = False) -> None:
+        self.session: Session | None = None
+        self.password = b""
+        self.read_only = self.refused = self.closed = self.turned_away = self.gone = False
+        self.is_keepers = is_keepers
+
+    @property
+    def wants_session(self) -> bool:
+        return self.session is None and not (self.refused or self.closed or self.turned_away or self.gone)
+
+    def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
+        assert self.wants_session
+        self.session = session
+        self.password = password
+        self.read_only = read_only
+        session.connection = self
+
+    def refuse(self) -> None:
+        self.refused = True
+
+    def close(self) -> None:
+        self.closed = True
+        if self.session is not None and self.session.connection is self:
+            self.session.connection = None
+
+    def send_elsewhere(self) -> None:
+        self.turned_away = True
+
+    def notify(self, *_event: object) -> None:
+        raise AssertionError("nobody watches here")
+
+    def is_closed(self) -> bool:
+        """The same as `closed`."""
+        return self.closed
+
+    @property
+    def outcome(self) -> str:
+        """What became of it."""
+        if self.session is not None:
+            return "read-only" if self.read_only else "established"
+        said = {"refused": self.refused, "turned away": self.turned_away, "closed": self.closed}
+        return next((word for word, is_so in said.items() if is_so), "waits")
+
+
+class Link:
+    """A log."""
+
+    def __init__(self) -> None:
+        self.in_touch = True
+        self.keep_alive_sent = 0.0
+
+    def contact(self) -> Contact:
+        return Contact(0.0, self.keep_alive_sent, 5.0, 0, serving=self.in_touch)
