@@ -24,7 +24,7 @@ from proxy.server import Server
 
 FANOUT = "fanout"
 NAMES = (*WORKLOADS, FANOUT)
-ETCD = ("txns", "puts", "bytes", "ranges")
+ETCD = ("txns", "puts", "deletes", "compares", "bytes", "ranges")
 """What is counted of etcd's work, a request."""
 # As it comes, but for snapshots: their writer would not find this etcd.
 CONFIG = parse(

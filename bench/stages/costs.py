@@ -1,4 +1,4 @@
-"""What requests cost in things that can be counted, as a table that a test compares with.
+"""What requests cost etcd, as a table that a test compares with.
 
 `python -m bench.stages --costs` writes it. The same code gives the same figures on every machine.
 """
@@ -23,25 +23,23 @@ _CHANGES = (1, 2)
 
 
 class Cost(NamedTuple):
-    """What one request costs: etcd, in what it is asked, and the proxy, in calls of functions."""
+    """What etcd is asked to do for one request. `pairs` compares CPU times."""
 
     txns: float
     puts: float
+    deletes: float
+    compares: float
     bytes: float
     """Of the Txns."""
     ranges: float
     """Other requests, and there should be none."""
-    python: float
-    """Calls of functions in Python."""
-    c: float
-    """Calls of functions in C."""
 
 
 def cost_of(case: Case) -> Cost:
     """Run a case and count."""
     warm_up, each = _CHANGES if case.name == FANOUT else _LONE if case.connections == 1 else _CROWD
-    figures = run(case, each, warm_up, counting=True)
-    return Cost._make([*(figures.per_request[name] for name in ETCD), *figures.calls()])
+    figures = run(case, each, warm_up)
+    return Cost._make(figures.per_request[name] for name in ETCD)
 
 
 def table(costs: Iterable[tuple[Case, Cost]]) -> str:
