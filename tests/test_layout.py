@@ -133,8 +133,6 @@ MOST_ATTRIBUTES, MOST_LINES_OF_A_CLASS = 16, 360
 LONG_FILES: dict[str, str] = {
     "lab/fakes/etcd.py": "today",
     "proof/simulation/clients.py": "today",
-    "proof/simulation/etcd.py": "today",
-    "proof/simulation/planted.py": "today",
     "proof/simulation/simulation.py": "today",
     "proxy/config.py": "today",
     "proxy/etcd/http2.py": "today",
@@ -158,9 +156,6 @@ LARGE_CLASSES: dict[str, str] = {
     "examples/replicated_merge_tree/replica.py Replica": "today",
     "proof/history/search.py _Search": "today",
     "proof/simulation/clients.py Client": "today",
-    "proof/simulation/etcd.py Cluster": "today",
-    "proof/simulation/nemesis.py Nemesis": "today",
-    "proof/simulation/proxies.py Proxy": "today",
     "proof/simulation/simulation.py Simulation": "today",
     "proof/torture/rounds.py Round": "today",
     "proxy/etcd/http2.py Connection": "today",

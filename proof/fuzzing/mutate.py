@@ -81,7 +81,7 @@ def _double(chance: random.Random, data: bytearray, others: Sequence[bytes]) -> 
 
 
 def _splice(chance: random.Random, data: bytearray, others: Sequence[bytes]) -> None:
-    """A piece of another input, put over or between what is there."""
+    """A piece of another input, put over or between its bytes."""
     other = chance.choice(others)
     start, end = _span(chance, other)
     at = chance.randrange(len(data) + 1)

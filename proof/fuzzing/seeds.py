@@ -365,7 +365,7 @@ def _http2_calls() -> Iterator[bytes]:
     yield (
         bytes([calls.REQUEST, 250]) * 2 + more + server(_frame(4, 0, 0, b"\0\4\0\2\0\0")) + server(_answer(1))
     )
-    # Nobody answers: a ping goes out, and then it is given up; the first one is answered.
+    # No answer: a ping is sent, and then the connection is given up. The first ping is answered.
     yield hello + stream + bytes([calls.TIME, 28]) + server(_frame(6, 1, 0, bytes(8))) + second * 12
     # A stream that ends before its client has said its last word, and pings in between.
     yield (

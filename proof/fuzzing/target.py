@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Target(NamedTuple):
-    """One thing that takes bytes from somebody else."""
+    """One function that takes bytes from another process."""
 
     name: str
     about: str  # what an input is, for people

@@ -4,7 +4,7 @@ A turn takes longer than it was given: the inputs of former runs are tried first
 So what is left is divided anew before each turn, and what former turns took beyond their time is kept back.
 """
 
-# Seconds of the first round's turns, and the most, in runs that go on: each round's are twice the last one's.
+# Seconds of a turn in runs without an end: in the first round, twice as many in each next one, and at most.
 _FIRST = 5.0
 _LONGEST = 60.0
 

@@ -47,7 +47,7 @@ def _zxids(taken: Taken) -> Iterator[Violation]:
 
 
 class _Seen(NamedTuple):
-    """A zxid that somebody has seen, and the place of the record that showed it."""
+    """A zxid that a client has seen, and the place of the record that showed it."""
 
     zxid: int
     place: int

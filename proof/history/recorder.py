@@ -24,7 +24,7 @@ class History:
     """What clients saw. With clients in several threads each method needs the callers' common lock."""
 
     def __init__(self, records: Iterable[Record] = ()) -> None:
-        """Go on with these records, the first of them the oldest."""
+        """Continue with these records, the first of them the oldest."""
         self.records: list[Record] = list(records)
         numbers = (record.call for record in self.records if isinstance(record, Invoked | Replied | Lost))
         self._calls = 1 + max(numbers, default=-1)
@@ -37,7 +37,7 @@ class History:
         self.records.append(Opened(time, session, timeout_ms, process))
 
     def attached(self, time: int, session: int) -> None:
-        """A session goes on on a new connection."""
+        """A session continues on a new connection."""
         self.records.append(Attached(time, session))
 
     def disconnected(self, time: int, session: int) -> None:

@@ -154,7 +154,7 @@ class Opened(NamedTuple):
 
 
 class Attached(NamedTuple):
-    """A session goes on on another connection: its watches are gone until they are set again."""
+    """A session continues on another connection: its watches are gone until they are set again."""
 
     time: int
     session: int

@@ -8,7 +8,7 @@ that had returned before it was invoked is left over. Calls without an answer ar
 comes somewhere after its invocation, or never.
 
 Session order holds in both: a session's calls take effect in the order in which they were sent, and one
-without an answer never after a later one that was answered (a client that goes on elsewhere leaves its old
+without an answer never after a later one that was answered (a client that continues elsewhere leaves its old
 requests behind). Reads may be stale: in the search they are bound by session order and their own reply, not
 by their invocation. A sync is bound by its invocation, and a read behind it by the sync.
 """

@@ -101,7 +101,7 @@ class _Connection:
     """The zxid up to which an armed watch has given what it owes."""
     due: list[tuple[int, str, str]] = field(default_factory=list)
     given: Counter[tuple[int, int, str]] = field(default_factory=Counter)
-    """How often (zxid, type, path) was told."""
+    """How often (zxid, type, path) was reported."""
     asked: dict[int, set[tuple[int, str]]] = field(default_factory=dict)
     """Of each SetWatches that waits: the events since."""
     told: Counter[tuple[int, str]] = field(default_factory=Counter)
@@ -237,7 +237,7 @@ class _Judge:
         if event.zxid is None:
             told = (event.type, event.path)
             if connection.asked:
-                # A node that is gone is told for each list of the request that has it.
+                # A deleted node is reported once for each list of the request that has it.
                 next((came for came in connection.asked.values() if told not in came), set()).add(told)
                 if not keys:
                     connection.told[told] += 1

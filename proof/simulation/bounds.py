@@ -64,7 +64,7 @@ def _in_etcd(proxies: Sequence[Proxy], cluster: Cluster, machine: Machine) -> It
         ("entries of the log", entries, 3 * due + _ENTRIES),
         ("snapshots", pages, _SNAPSHOTS),
         ("watches", len(cluster.watches), living),
-        ("open calls", sum(call.channel.host in hosts for call in calls), _CALLS * living),
+        ("open calls", sum(call.host in hosts for call in calls), _CALLS * living),
     ):
         if count > most:
             yield f"etcd has {count} {what} at the end; {most} are the most that {living} proxies explain"

@@ -117,7 +117,7 @@ class Calm(Simulation):
         self.clients_host.call_later(rng.expovariate(1 / 10), leave)
 
     def _nap(self) -> None:
-        """Somebody stands still, perhaps for longer than its timeout."""
+        """A client stands still, perhaps for longer than its timeout."""
         if not self._going:
             return
         self._later(_NAPS, "_nap")
@@ -202,7 +202,7 @@ class Calm(Simulation):
         self._recover("faults: " + ", ".join(sorted(fault.name for fault in faults)))
 
     def _be_away(self) -> None:
-        """A proxy stands still, or its machine is gone, for an hour; the others go on."""
+        """A proxy stands still, or its machine is gone, for an hour; the others continue."""
         rng, world = self._plan, self.world
         proxy = rng.choice(self.proxies)
         paused = rng.random() < 0.5

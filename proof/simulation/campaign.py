@@ -104,7 +104,7 @@ def worlds(
             while running:
                 yield running.popleft().result()
                 running.extend(_submitted(pool, world) for world in islice(plan, 1))
-        except BaseException:  # Ctrl-C, or nobody wants the rest
+        except BaseException:  # Ctrl-C, or the caller wants no more
             pool.shutdown(wait=False, cancel_futures=True)
             for process in set(active_children()) - others:
                 process.terminate()

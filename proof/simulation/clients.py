@@ -69,7 +69,7 @@ class Line(Protocol):
         """Send something."""
 
     def hang_up(self, *, silently: bool = False) -> None:
-        """Close it; `silently`: without a word to the other side."""
+        """Close it; `silently`: the other side is not notified."""
 
 
 class Address(Protocol):
@@ -78,7 +78,7 @@ class Address(Protocol):
     name: str
 
     def accept(self, client: str, target: Any, came: Callable[[bytes | None], None]) -> Line | None:
-        """Connect. `came` gets what is sent to the client, and None at the end. None: nobody listens."""
+        """Connect; None if no process listens. `came` gets what is sent here, and None at the end."""
 
 
 class Client:
@@ -121,7 +121,7 @@ class Client:
         self.timeout = timeout_ms / 1000
         #: Gets each acknowledged reply: session, request, reply.
         self.on_reply: Callable[[int, Request, Reply], None] = lambda _session, _request, _reply: None
-        #: Is told of each session that it opens or goes on with, and the address's name.
+        #: Called with each session that it opens or continues, and the address's name.
         self.on_session: Callable[[int, str], None] = lambda _session, _proxy: None
         self._timeout_ms = timeout_ms
         self._proxies = list(proxies)
@@ -164,15 +164,15 @@ class Client:
         self._asleep_until = self.world.now + seconds
 
     def wake(self) -> None:
-        """Go on at once."""
+        """Continue at once."""
         self._asleep_until = min(self._asleep_until, self.world.now)
         if self._woken is not None:
             self._woken.set()
 
     def session_ended(self) -> None:
-        """The log has its session end while it stands still, and its server hangs up.
+        """The log has its session end while it stands still, and its server closes the connection.
 
-        The history is told here of what came before that: its order is that of time.
+        What arrived before that is recorded here: the history is in the order of time.
         """
         if self.is_asleep:
             asleep_until, self._asleep_until = self._asleep_until, 0.0
@@ -226,7 +226,7 @@ class Client:
         self._wishes.append(request)
 
     def urge(self) -> None:
-        """Do what it is there for soon, and again until that succeeds: somebody waits to see that it can."""
+        """Do its work soon, and again until that succeeds: the simulation waits for it."""
         self._urged_at = self.world.now
         self._due = min(self._due, self.world.now + self._random.random() * _URGED)
         if self._woken is not None:
@@ -241,7 +241,7 @@ class Client:
         return self.worked_at < self._urged_at
 
     def die(self) -> None:
-        """The process is gone, and nobody is told: its session has to expire."""
+        """The process is gone without closing anything: its session has to expire."""
         self.stopped = self.dead = True
         if self._transport is not None:
             self._transport.hang_up(silently=True)

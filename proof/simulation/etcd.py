@@ -6,27 +6,22 @@ up, committed twice, overtaken by a later one; an election stops everything for 
 leases; a member that is cut off from the others stays silent; a watch lags, stalls, is cut and fragmented.
 """
 
-from collections import deque
 from collections.abc import Callable
-from typing import Any
+from typing import Protocol
 
 from typing_extensions import override
 
 from lab.fakes.etcd import FakeEtcd, FakeEvent
-from lab.fakes.etcd_messages import answer, watch_message
-from proof.simulation.network import Network, Pipe
+from lab.fakes.etcd_messages import answer
+from proof.simulation.network import Network
 from proof.simulation.world import Host, World
-from proxy.etcd import rpc_pb2 as pb
-from proxy.etcd.model import WatchMessage
-from proxy.etcd.transport import Metadata, RpcError
+from proxy.etcd.transport import RpcError
 
 NAMES = ("etcd1", "etcd2", "etcd3")
 _SERVER_TIMEOUT = 7.0  # seconds until a member gives a request up (5 s and two election timeouts)
-_CHECK = 3.0  # seconds between two looks of a stream at its connection; it breaks after three bad ones
 _LEASE_TICK = 0.5  # seconds between two looks of etcd's lessor
 _ELECTION = (1.0, 2.5)  # seconds
-_REFUSED = "connecting: connection refused"
-_LOST = "the connection was lost"
+REFUSED = "connecting: connection refused"
 _WRITES = frozenset(("Txn", "LeaseGrant", "LeaseRevoke"))
 
 
@@ -61,6 +56,33 @@ class Store(FakeEtcd):
         return super().lease_grant(lease_id, ttl)
 
 
+class OpenCall(Protocol):
+    """A request or stream of a host that is open on a member."""
+
+    host: Host
+    is_stream: bool
+
+    def lose(self) -> None:
+        """The connection is lost."""
+
+    def over(self) -> None:
+        """Nothing follows."""
+
+
+class OpenWatch(Protocol):
+    """A watch stream."""
+
+    host: Host
+    #: It delivers nothing before this time of the world, though the connection is well.
+    stalled_until: float
+
+    def pump(self) -> None:
+        """Send what the member has for it."""
+
+    def cancel(self) -> None:
+        """End it."""
+
+
 class Member:
     """One member."""
 
@@ -70,7 +92,7 @@ class Member:
         self.paused = False
         self.isolated = False  # from the other members
         self.lag = 0.0  # seconds that it is behind the leader
-        self.calls: dict[_Call, None] = {}  # that are open on it
+        self.calls: dict[OpenCall, None] = {}  # that are open on it
         self.inbox: list[Callable[[], None]] = []  # what came while it was paused
         self.waiting: dict[_Proposal, None] = {}  # what waits for a leader
 
@@ -92,6 +114,21 @@ class _Proposal:
         self.respond = respond
 
 
+class Troubles:
+    """What is wrong with the cluster; a fault sets it."""
+
+    def __init__(self) -> None:
+        #: Chances, from 0 to 1.
+        self.lose_answer = 0.0
+        self.lose_request = 0.0
+        self.double = 0.0
+        self.lose_keep_alive = 0.0
+        #: Seconds that the disk adds to each commit.
+        self.slow_disk = 0.0
+        #: Time of the world until which leases that have run out are not revoked.
+        self.leases_late_until = 0.0
+
+
 class Cluster:
     """Three members and their one store."""
 
@@ -106,18 +143,10 @@ class Cluster:
         self.elections = 0
         self.commits = 0
         self.random = world.random("etcd")
-        #: Chances, from 0 to 1, that nemesis sets.
-        self.lose_answer = 0.0
-        self.lose_request = 0.0
-        self.double = 0.0
-        self.lose_keep_alive = 0.0
-        #: Seconds that the disk adds to each commit.
-        self.slow_disk = 0.0
-        #: Time of the world until which leases that have run out are not revoked.
-        self.leases_late_until = 0.0
-        self.watches: dict[_Watch, None] = {}
+        self.troubles = Troubles()
+        self.watches: dict[OpenWatch, None] = {}
         self.store.on_commit = self._committed
-        #: Who else hears of each commit.
+        #: Called with each commit.
         self.on_commit: Callable[[int, list[FakeEvent]], None] = lambda _revision, _events: None
         self._last_commit = 0.0
         self._in_flight: dict[_Proposal, None] = {}
@@ -131,22 +160,22 @@ class Cluster:
     ) -> None:
         """A request has come to a member."""
         if not member.up:
-            respond(RpcError(_REFUSED))
+            respond(RpcError(REFUSED))
             return
         if member.paused:
             member.inbox.append(lambda: self.arrived(member, method, request, respond))
             return
         if method == "Status":
-            leader = 0 if not self._has_leader(member) else 1
+            leader = 0 if not self.has_leader(member) else 1
             self._run(method, request, respond, leader)
             return
-        if method in _WRITES and self.random.random() < self.lose_request:
+        if method in _WRITES and self.random.random() < self.troubles.lose_request:
             return
         self._propose(_Proposal(member, method, request, respond))
 
     def _propose(self, proposal: _Proposal) -> None:
         member = proposal.member
-        if not self._has_leader(member):
+        if not self.has_leader(member):
             member.waiting[proposal] = None
             self.host.call_later(_SERVER_TIMEOUT, self._give_up, proposal)
             return
@@ -154,11 +183,11 @@ class Cluster:
         if proposal.method not in _WRITES:
             self.host.call_soon_at(now + self._hop(), self._execute, proposal)
             return
-        if proposal.method == "Txn" and self.random.random() < self.double:
+        if proposal.method == "Txn" and self.random.random() < self.troubles.double:
             copy = _Proposal(member, "Txn", proposal.request, lambda _result: None)
             self.host.call_later(self.random.choice((0.01, 1.0, 20.0, 300.0)), self._again, copy)
         # Proposals of one member mostly keep their order; sometimes one overtakes another.
-        at = now + self._hop() + self.slow_disk * self.random.random()
+        at = now + self._hop() + self.troubles.slow_disk * self.random.random()
         self._last_commit = at if self.random.random() < 0.1 else max(at, self._last_commit)
         self._in_flight[proposal] = None
         self.host.call_soon_at(self._last_commit, self._commit, proposal, self.term)
@@ -177,11 +206,11 @@ class Cluster:
         self._execute(proposal)
 
     def _execute(self, proposal: _Proposal) -> None:
-        if not self._has_leader(proposal.member):
+        if not self.has_leader(proposal.member):
             self._propose(proposal)
             return
         respond = proposal.respond
-        if proposal.method in _WRITES and self.random.random() < self.lose_answer:
+        if proposal.method in _WRITES and self.random.random() < self.troubles.lose_answer:
             respond = _nobody
         self._run(proposal.method, proposal.request, respond)
 
@@ -208,7 +237,8 @@ class Cluster:
 
     # -- leaders ---------------------------------------------------------------------------------------------
 
-    def _has_leader(self, member: Member) -> bool:
+    def has_leader(self, member: Member) -> bool:
+        """Whether a member reaches a leader that has a majority."""
         leader = self.leader
         return (
             leader is not None
@@ -220,7 +250,7 @@ class Cluster:
     def check(self) -> None:
         """Something has happened to a member: elect a leader if there is none that works."""
         if self._electing or (
-            self.leader is not None and self.leader.sees_others and self._has_leader(self.leader)
+            self.leader is not None and self.leader.sees_others and self.has_leader(self.leader)
         ):
             return
         self.depose()
@@ -245,7 +275,7 @@ class Cluster:
         self.world.trace("etcd", f"{self.leader.name} leads in term {self.term}")
         self.store.now = self.world.now
         self.store.extend_leases()
-        # What was in the old leader's log is in the new one's, or is lost without a word.
+        # What was in the old leader's log is in the new one's, or is lost without an answer.
         for proposal in list(self._in_flight):
             del self._in_flight[proposal]
             if self.random.random() < 0.5:
@@ -283,7 +313,7 @@ class Cluster:
         self.check()
 
     def resume(self, member: Member) -> None:
-        """And goes on, with what has come meanwhile."""
+        """A member continues, with what has arrived meanwhile."""
         member.paused = False
         inbox, member.inbox = member.inbox, []
         for arrive in inbox:
@@ -308,7 +338,7 @@ class Cluster:
             call
             for member in self.members
             for call in member.calls
-            if isinstance(call, _Stream) and host in ("", call.channel.host.name)
+            if call.is_stream and host in ("", call.host.name)
         ]
         for call in calls:
             call.lose()
@@ -327,256 +357,12 @@ class Cluster:
     def _tick(self) -> None:
         self.host.call_later(self.world.stretched(_LEASE_TICK), self._tick)
         store = self.store
-        if self.leader is None or not self._has_leader(self.leader):
+        if self.leader is None or not self.has_leader(self.leader):
             return
-        if self.world.now >= self.leases_late_until:
+        if self.world.now >= self.troubles.leases_late_until:
             passed = self.world.now - store.now
             store.advance(max(0.0, passed))
 
 
 def _nobody(_result: bytes | RpcError) -> None:
     """An answer that gets lost."""
-
-
-class Channel:
-    """A host's channel to one member, for EtcdClient's `connect`."""
-
-    def __init__(self, cluster: Cluster, host: Host, member: Member) -> None:
-        self.address = f"{member.name}:2379"
-        self.cluster = cluster
-        self.host = host
-        self.member = member
-
-    def begin(
-        self,
-        path: str,
-        request: bytes,
-        timeout: float,
-        metadata: Metadata,
-        on_answer: Callable[[bytes | RpcError], None],
-    ) -> "_Call":
-        """One request, one answer."""
-        call = self._ask(path, request, timeout)
-        call.future.add_done_callback(lambda done: on_answer(done.result()))
-        return call
-
-    def _ask(self, path: str, request: bytes, timeout: float) -> "_Call":
-        call = _Call(self)
-        member, host, network = self.member, self.host, self.cluster.network
-
-        def respond(result: bytes | RpcError) -> None:
-            network.send(member.name, host, host.name, call.answered, result)
-
-        network.send(
-            host.name,
-            self.cluster.host,
-            member.name,
-            self.cluster.arrived,
-            member,
-            path.rpartition("/")[2],
-            request,
-            respond,
-        )
-        late = host.call_later(timeout, call.answered, RpcError("deadline exceeded"))
-
-        def over(_future: object) -> None:
-            late.cancel()
-            call.over()
-
-        call.future.add_done_callback(over)
-        return call
-
-    async def stream(self, path: str, metadata: Metadata = ()) -> "_Stream":
-        """A watch, or what keeps leases alive."""
-        if not self.member.up:
-            call = _Call(self)
-            self.host.call_later(0.001, call.answered, RpcError(_REFUSED))
-            try:
-                raise await call.future
-            finally:
-                call.over()
-        return _Watch(self) if path.endswith("/Watch") else _KeepAlive(self)
-
-    async def close(self) -> None:
-        """End all calls."""
-        for call in list(self.member.calls):
-            if call.channel is self:
-                call.lose()
-
-
-class _Call:
-    """A request under way."""
-
-    def __init__(self, channel: Channel) -> None:
-        self.channel = channel
-        self.future: Any = channel.host.create_future()
-        channel.member.calls[self] = None
-
-    def answered(self, result: bytes | RpcError) -> None:
-        if not self.future.done():
-            self.future.set_result(result)
-
-    def lose(self) -> None:
-        """The connection is lost."""
-        self.channel.host.call_soon(self.answered, RpcError(_LOST))
-
-    def cancel(self) -> None:
-        """The answer is not wanted any more."""
-        self.answered(RpcError("cancelled"))
-
-    def over(self) -> None:
-        self.channel.member.calls.pop(self, None)
-
-
-class _Stream(_Call):
-    """A bidirectional stream."""
-
-    def __init__(self, channel: Channel) -> None:
-        super().__init__(channel)
-        host, member, network = channel.host, channel.member, channel.cluster.network
-        self._to = Pipe(network, host.name, channel.cluster.host, member.name, self._received)
-        self._from = Pipe(network, member.name, host, host.name, self._came)
-        self._inbox: deque[bytes] = deque()
-        self._error: str | None = None
-        self._bad = 0
-        self._check = host.call_later(_CHECK, self._look)
-
-    def write(self, message: bytes) -> None:
-        """Send a message."""
-        if self._error is not None:
-            raise RpcError(self._error)
-        self._to.send(message)
-
-    async def read(self) -> bytes:
-        """The next message."""
-        while not self._inbox:
-            if self._error is not None:
-                raise RpcError(self._error)
-            self.future = self.channel.host.create_future()
-            await self.future
-        return self._inbox.popleft()
-
-    async def listen(self, on_message: Callable[[bytes], None]) -> None:
-        """Pass on the messages as they come."""
-        while True:
-            on_message(await self.read())
-
-    def cancel(self) -> None:
-        """End it."""
-        self._end("the stream was closed")
-
-    def lose(self) -> None:
-        """The connection is lost."""
-        if self._error is None:
-            self.channel.host.call_soon(self._end, _LOST)
-
-    def _received(self, message: bytes) -> None:
-        """A message of the client's has come to the member."""
-
-    def _came(self, message: bytes) -> None:
-        self._inbox.append(message)
-        self.answered(b"")
-
-    def _end(self, why: str) -> None:
-        if self._error is None:
-            self._error = why
-            self._check.cancel()
-            self._to.break_off()
-            self._from.break_off()
-            self.over()
-            self.answered(b"")
-
-    def _look(self) -> None:
-        """HTTP/2's pings, and etcd's own look for a leader (the metadata `hasleader`)."""
-        channel = self.channel
-        member, name, network = channel.member, channel.host.name, channel.cluster.network
-        silent = member.paused or network.is_cut(name, member.name) or network.is_cut(member.name, name)
-        leaderless = not silent and not channel.cluster._has_leader(member)
-        self._bad = self._bad + 1 if silent or leaderless else 0
-        if self._bad >= 3:
-            self._end("etcdserver: no leader" if leaderless else "no answer to a ping")
-        else:
-            self._check = channel.host.call_later(channel.host.world.stretched(_CHECK), self._look)
-
-
-class _Watch(_Stream):
-    """A watch stream."""
-
-    def __init__(self, channel: Channel) -> None:
-        super().__init__(channel)
-        self._watcher: Any = None
-        self._request: Any = None
-        #: The watch delivers nothing before this time of the world, though the connection is well.
-        self.stalled_until = 0.0
-
-    @override
-    def _received(self, message: bytes) -> None:
-        self._request = pb.WatchRequest.FromString(message).create_request
-        if self._error is None and self.channel.member.up:
-            self.channel.cluster.watches[self] = None
-            self.pump()
-
-    def pump(self) -> None:
-        """Send what the member has to tell."""
-        cluster, member = self.channel.cluster, self.channel.member
-        if not member.sees_others or self._request is None:
-            return
-        if cluster.world.now < self.stalled_until:
-            cluster.host.call_soon_at(self.stalled_until, self._go_on)
-            return
-        if self._watcher is None:
-            asked = self._request
-            self._watcher = cluster.store.watch(asked.key, asked.range_end, asked.start_revision)
-        queue = self._watcher.queue
-        messages: list[WatchMessage] = []
-        while not queue.empty():
-            message = queue.get_nowait()
-            if isinstance(message, WatchMessage):
-                messages.append(message)
-                continue
-            self._send(messages)
-            messages = []
-            canceled = pb.WatchResponse(canceled=True, compact_revision=message.revision)
-            self._from.send(canceled.SerializeToString())
-        self._send(messages)
-
-    def _go_on(self) -> None:
-        if self in self.channel.cluster.watches:
-            self.pump()
-
-    def _send(self, messages: list[WatchMessage]) -> None:
-        cluster, member = self.channel.cluster, self.channel.member
-        if len(messages) > 1 and cluster.random.random() < 0.5:  # a watch that lagged gets many at a time
-            events = [event for message in messages for event in message.events]
-            messages = [WatchMessage(messages[-1].revision, events)]
-        for revision, told in messages:
-            events = list(told)
-            lag = member.lag * cluster.random.random() if member.lag else 0.0
-            if len(events) > 1 and cluster.random.random() < 0.3:
-                middle = cluster.random.randrange(1, len(events))
-                self._from.send(watch_message(revision, events[:middle], fragment=True), lag)
-                events = events[middle:]
-            self._from.send(watch_message(revision, events), lag)
-
-    @override
-    def _end(self, why: str) -> None:
-        super()._end(why)
-        self.channel.cluster.watches.pop(self, None)
-        if self._watcher is not None:
-            self.channel.cluster.store.unwatch(self._watcher)
-
-
-class _KeepAlive(_Stream):
-    """A stream of renewals, which the leader answers without asking the others."""
-
-    @override
-    def _received(self, message: bytes) -> None:
-        cluster = self.channel.cluster
-        if not cluster._has_leader(self.channel.member) or self._error is not None:
-            return
-        if cluster.random.random() < cluster.lose_keep_alive:
-            return
-        lease = pb.LeaseKeepAliveRequest.FromString(message).id
-        cluster.store.now = cluster.world.now
-        response = pb.LeaseKeepAliveResponse(id=lease, ttl=cluster.store.lease_renew(lease))
-        self._from.send(response.SerializeToString())

@@ -20,7 +20,7 @@ from schema.znode import CONTAINER_OWNER, ttl_of
 
 ROOT = "/m"
 _TTLS = (20.0, 120.0, 600.0, 1800.0)  # seconds
-_KNOWN = 12  # nodes that the client goes on writing to
+_KNOWN = 12  # nodes that the client keeps writing to
 _TOLERANCE = 0.05  # seconds; hosts' clocks differ by less than one in a thousand besides
 #: Seconds after which what is due must be gone: two looks of ContainerManager's, and the pauses in which the
 #: proxies keep account of time.

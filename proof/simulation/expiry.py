@@ -65,7 +65,7 @@ class ExpiryJudge:
                     self._came[parsed.incarnation] = self._world.now
 
     def attached(self, session: int, incarnation: str, timeout_ms: int, carried: bool) -> None:
-        """The log has a session come to an incarnation: it was heard of, unless it was carried over."""
+        """The log attaches a session: its client has sent something, unless it was carried over."""
         self._closing.pop((session, incarnation), None)
         known = self._sessions.get(session)
         now = self._world.now
@@ -99,7 +99,7 @@ class ExpiryJudge:
     def _is_served_elsewhere(self, session: int, known: _Attached) -> bool:
         """Whether a late attach of a connection that the client had given up took the session away.
 
-        Where the client is now, nobody knows of that yet: that proxy's state is older.
+        The proxy that the client is at does not know that yet: its state is older.
         """
         heard, incarnation = self._last.get(session, (0.0, ""))
         return incarnation != known.incarnation and heard > known.began
@@ -113,7 +113,7 @@ class ExpiryJudge:
         return heard if settled and now - renewed < _SETTLED / 3 else 0.0
 
     def overdue(self, sessions: Iterable[int], calm_since: float) -> list[str]:
-        """Sessions that live on though nobody was heard, and nothing was wrong since a time of the world."""
+        """Sessions of silent clients that live on, though nothing was wrong since a time of the world."""
         found = []
         for session in sessions:
             known = self._sessions.get(session)

@@ -1,6 +1,7 @@
 """The faults of a simulation: what each does, and how it is undone. Which come when, the seed says."""
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from proof.simulation.clients import Client
@@ -36,7 +37,7 @@ class Subject(Protocol):
 
 
 class Fault(NamedTuple):
-    """One fault that goes on. `end` undoes it; `what` is for people."""
+    """One fault that lasts. `end` undoes it; `what` is for people."""
 
     name: str
     what: str
@@ -68,10 +69,10 @@ class Nemesis:
             "isolate a member": self._isolate_member,
             "new leader": self._new_leader,
             "no majority": self._no_majority,
-            "lose answers": self._lose_answers,
-            "lose requests": self._lose_requests,
-            "double requests": self._double,
-            "lose keep-alives": self._lose_keep_alives,
+            "lose answers": partial(self._set, "lose_answer", (0.05, 0.3, 0.8)),
+            "lose requests": partial(self._set, "lose_request", (0.05, 0.3, 0.8)),
+            "double requests": partial(self._set, "double", (0.1, 0.5)),
+            "lose keep-alives": partial(self._set, "lose_keep_alive", (0.3, 0.8, 1.0)),
             "end a lease early": self._end_lease,
             "end leases late": self._late_leases,
             "compact": self._compact,
@@ -81,7 +82,7 @@ class Nemesis:
             "kill snapshot writers": self._kill_writers,
             "want snapshots": self._want_snapshots,
             "slow network": self._slow_network,
-            "slow disk": self._slow_disk,
+            "slow disk": partial(self._set, "slow_disk", (0.05, 0.5, 3.0)),
             "lag": self._lag,
             "clock jump": self._clock_jump,
             "client dies": self._client_dies,
@@ -119,7 +120,7 @@ class Nemesis:
             return None
         silently = self._random.random() < 0.3
         proxy.kill(silently=silently)
-        return Fault("", proxy.name + (" without a word" if silently else ""), lambda: _revive(proxy))
+        return Fault("", proxy.name + (" silently" if silently else ""), lambda: _revive(proxy))
 
     def _kill_all(self) -> Fault:
         for proxy in self._subject.proxies:
@@ -189,7 +190,7 @@ class Nemesis:
                     if rng.random() < 0.5:
                         transport.reset()
 
-        return Fault("", f"each {seconds} s", self._every(seconds, reset))
+        return Fault("", f"each {seconds} s", _every(self._subject.cluster.host, seconds, reset))
 
     def _slow_network(self) -> Fault:
         hosts = [
@@ -257,25 +258,10 @@ class Nemesis:
 
     # -- what etcd does with requests ------------------------------------------------------------------------
 
-    def _chance(self, name: str, value: float) -> Fault:
-        cluster = self._subject.cluster
-        setattr(cluster, name, value)
-        return Fault("", f"{value}", lambda: setattr(cluster, name, 0.0))
-
-    def _lose_answers(self) -> Fault:
-        return self._chance("lose_answer", self._random.choice((0.05, 0.3, 0.8)))
-
-    def _lose_requests(self) -> Fault:
-        return self._chance("lose_request", self._random.choice((0.05, 0.3, 0.8)))
-
-    def _double(self) -> Fault:
-        return self._chance("double", self._random.choice((0.1, 0.5)))
-
-    def _lose_keep_alives(self) -> Fault:
-        return self._chance("lose_keep_alive", self._random.choice((0.3, 0.8, 1.0)))
-
-    def _slow_disk(self) -> Fault:
-        return self._chance("slow_disk", self._random.choice((0.05, 0.5, 3.0)))
+    def _set(self, name: str, values: Sequence[float]) -> Fault:
+        troubles, value = self._subject.cluster.troubles, self._random.choice(values)
+        setattr(troubles, name, value)
+        return Fault("", f"{value}", lambda: setattr(troubles, name, 0.0))
 
     def _end_lease(self) -> Fault | None:
         cluster = self._subject.cluster
@@ -289,44 +275,27 @@ class Nemesis:
 
     def _late_leases(self) -> Fault:
         cluster = self._subject.cluster
-        cluster.leases_late_until = cluster.world.now + 3600
+        cluster.troubles.leases_late_until = cluster.world.now + 3600
 
         def end() -> None:
-            cluster.leases_late_until = 0.0
+            cluster.troubles.leases_late_until = 0.0
 
         return Fault("", "", end)
-
-    def _every(self, seconds: float, act: Callable[[], object]) -> Callable[[], None]:
-        """Do something periodically; returns what ends that."""
-        going = True
-        host = self._subject.cluster.host
-
-        def again() -> None:
-            if going:
-                act()
-                host.call_later(seconds, again)
-
-        def end() -> None:
-            nonlocal going
-            going = False
-
-        again()
-        return end
 
     def _compact(self) -> Fault:
         cluster, rng = self._subject.cluster, self._random
         seconds = rng.choice((0.05, 1.0, 5.0))
-        end = self._every(seconds, lambda: cluster.compact(rng.choice((0, 0, 1, 10))))
+        end = _every(cluster.host, seconds, lambda: cluster.compact(rng.choice((0, 0, 1, 10))))
         return Fault("", f"each {seconds} s", end)
 
     def _break_streams(self) -> Fault:
         cluster = self._subject.cluster
         seconds = self._random.choice((0.3, 2.0, 10.0))
-        return Fault("", f"each {seconds} s", self._every(seconds, cluster.break_streams))
+        return Fault("", f"each {seconds} s", _every(cluster.host, seconds, cluster.break_streams))
 
     def _stall_watch(self) -> Fault | None:
         cluster, proxy = self._subject.cluster, self._proxy()
-        watches = [watch for watch in cluster.watches if watch.channel.host is (proxy and proxy.host)]
+        watches = [watch for watch in cluster.watches if watch.host is (proxy and proxy.host)]
         if not watches or proxy is None:
             return None
         (watch, *_) = watches
@@ -423,7 +392,24 @@ class Nemesis:
                 proxy.host.call_soon(proxy.server.log.distrust)
 
         seconds = self._random.choice((0.3, 1.0, 5.0))
-        return Fault("", f"a proxy each {seconds} s", self._every(seconds, distrust))
+        return Fault("", f"a proxy each {seconds} s", _every(self._subject.cluster.host, seconds, distrust))
+
+
+def _every(host: Host, seconds: float, act: Callable[[], object]) -> Callable[[], None]:
+    """Do something periodically; returns what ends that."""
+    ended = False
+
+    def again() -> None:
+        if not ended:
+            act()
+            host.call_later(seconds, again)
+
+    def end() -> None:
+        nonlocal ended
+        ended = True
+
+    again()
+    return end
 
 
 def _revive(proxy: Proxy) -> None:

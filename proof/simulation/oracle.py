@@ -61,11 +61,11 @@ class Oracle:
         self.done: dict[int, Done] = {}
         self.requests = 0
         self.violations: list[str] = []
-        #: Is told of a session that ends without its client's wish: id, holder expected by the CLOSE.
+        #: Called with a session that ends without its client's wish: id, holder expected by the CLOSE.
         self.on_expiry: Callable[[int, str], None] = lambda _session, _holder: None
-        #: Is told of sessions that come to an incarnation: id, that, timeout in ms, whether carried over.
+        #: Called with a session that is attached: id, incarnation, timeout in ms, whether carried over.
         self.on_attached: Callable[[int, str, int, bool], None] = lambda *_change: None
-        #: Is told of containers and TTL nodes that go since they are due: path, and the node as it was.
+        #: Called with a container or TTL node that is deleted as due: path, and the node as it was.
         self.on_due: Callable[[str, Node], None] = lambda _path, _node: None
         self._numbers: dict[str, int] = {}
         self._early: dict[str, dict[int, bytes]] = {}
@@ -73,7 +73,7 @@ class Oracle:
         self.over: set[str] = set()
 
     def begin(self, machine: Machine) -> None:
-        """Go on from a state that was loaded."""
+        """Continue from a state that was loaded."""
         self.machine.become(machine)
         self.machine.session_changes.clear()
         self._numbers = dict(machine.applied)

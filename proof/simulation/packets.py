@@ -43,7 +43,7 @@ class CreateExpiring(NamedTuple):
 
 
 def connect(zxid: int, timeout_ms: int, session: int, password: bytes) -> bytes:
-    """A ConnectRequest, for a new session (0) or to go on with one."""
+    """A ConnectRequest, for a new session (0) or to continue one."""
     body = wire.CONNECT.pack(0, zxid, timeout_ms, session) + wire.text(password) + b"\0"
     return wire.INT.pack(len(body)) + body
 

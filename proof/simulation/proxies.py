@@ -9,14 +9,15 @@ that clients notice stay as they are.
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 from typing_extensions import override
 
 from proof.simulation.environment import SimulatedClock, environment
-from proof.simulation.etcd import Channel, Cluster
+from proof.simulation.etcd import Cluster
+from proof.simulation.etcd_channel import Channel
 from proof.simulation.network import Network, Pipe
-from proof.simulation.world import Host, World
+from proof.simulation.world import Host
 from proxy.config import Config, parse
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError
@@ -72,31 +73,34 @@ class _Socket:
         """The port is this server's; `Host.create_server` does the rest."""
 
 
+class Hardware(NamedTuple):
+    """How the clocks of a proxy's host are, and its speed; see `Host`."""
+
+    skew: float = 0.0
+    drift: float = 0.0
+    burn: float = 0.0
+
+
 class Proxy:
     """One proxy, through all of its lives."""
 
-    def __init__(self, world: World, network: Network, cluster: Cluster, name: str, settings: Config) -> None:
-        self.world = world
+    def __init__(self, cluster: Cluster, name: str, settings: Config) -> None:
+        self.world = cluster.world
         self.name = name
         self.server: Server | None = None
         self.host: Host | None = None
         self.levels: frozenset[int] = frozenset((1,))
-        self.starts = 0
         self.serving = False
-        #: Why it ended by itself; "" while it has not.
+        #: Why it ended although no fault ended it; "" while it has not.
         self.ended = ""
-        #: How its wall clock and its speed are.
-        self.skew = 0.0
-        self.drift = 0.0
-        self.burn = 0.0
+        self.hardware = Hardware()
         #: Transports of its clients.
         self.transports: dict[Transport, None] = {}
         #: Snapshot writers of this life.
         self.writers: dict[Host, None] = {}
-        #: Is told that something was read of a session's client: session id, incarnation.
+        #: Called when something was read from a session's client: session id, incarnation.
         self.on_heard: Callable[[int, str], None] = lambda _session, _incarnation: None
         self.on_writer: Callable[[Proxy, Host], None] = lambda _proxy, _host: None
-        self._network = network
         self._cluster = cluster
         self._settings = settings
         self._port = 0
@@ -116,12 +120,11 @@ class Proxy:
 
     def start(self) -> None:
         """Begin a life."""
-        self.starts += 1
         self.ended = ""
         self.serving = False
-        host = self.host = Host(self.world, self.name, skew=self.skew, drift=self.drift)
+        host = self.host = Host(self.world, self.name, skew=self.hardware.skew, drift=self.hardware.drift)
         host.levels = self.levels
-        host.burn = self.burn
+        host.burn = self.hardware.burn
         host.stretched = self._stretched
         self.world.trace(self.name, f"starts, release {max(self.levels)}")
         host.call_soon(lambda: host.create_task(self._run(host), name="the server"))
@@ -168,7 +171,7 @@ class Proxy:
         return _Client(names, host, lambda name, _port, _tls: Channel(self._cluster, host, members[name]))
 
     def kill(self, *, silently: bool = False) -> None:
-        """End at once. `silently`: the machine is gone, so that clients are told nothing."""
+        """End at once. `silently`: the machine is gone, so that clients are not notified."""
         if not self.alive:
             return
         assert self.host is not None
@@ -176,10 +179,10 @@ class Proxy:
         self.host.kill()
         for member in self._cluster.members:
             for call in list(member.calls):
-                if call.channel.host is self.host:
+                if call.host is self.host:
                     call.over()
         for watch in list(self._cluster.watches):
-            if watch.channel.host is self.host:
+            if watch.host is self.host:
                 watch.cancel()
         for transport in list(self.transports):
             transport.lose(silently=silently)
@@ -198,7 +201,7 @@ class Proxy:
             self.host.pause()
 
     def resume(self) -> None:
-        """Go on."""
+        """Continue."""
         if self.host is not None and self.host.paused:
             self._resumed = self.world.now
             self.host.resume()
@@ -256,17 +259,17 @@ class Proxy:
     def accept(self, client: str, target: Host, came: Callable[[bytes | None], None]) -> "Transport | None":
         """A client connects. `came` gets what is sent to it, on `target`, and None at the end.
 
-        None: nobody listens.
+        Returns None if no process listens.
         """
         host = self.host
         if host is None or host.dead or host.listener is None:
             return None
         self._port += 1
-        return Transport(self, host, self._network, client, target, came, self._port)
+        return Transport(self, host, self._cluster.network, client, target, came, self._port)
 
 
 async def upgrade(etcd: EtcdClient, level: int, levels: frozenset[int]) -> str:
-    """An operator raises the level; what he is told if it is refused."""
+    """An operator raises the level; the reason if it is refused."""
     try:
         await raise_level(etcd, Keyspace(PREFIX), level, levels=levels, version="operator")
     except (LevelRefused, TreeNotServable, EtcdError) as error:
@@ -310,14 +313,14 @@ class Transport(asyncio.Transport):
         self._in.send(data)
 
     def hang_up(self, *, silently: bool = False) -> None:
-        """The client closes its end; `silently`: it is gone without a word."""
+        """The client closes its end; `silently`: the proxy is not notified."""
         self._out.break_off()
         if not silently:
             self._in.send(None)
 
     @property
     def session(self) -> int:
-        """Whose connection it is; 0 for nobody's."""
+        """The session of the connection; 0 without one."""
         return 0 if self._protocol is None else int(self._protocol.session_id)
 
     def reset(self) -> None:

@@ -21,7 +21,7 @@ from proof.simulation.expiry import ExpiryJudge
 from proof.simulation.nemesis import SPARE, Fault, Nemesis
 from proof.simulation.network import Network
 from proof.simulation.oracle import Oracle
-from proof.simulation.proxies import PREFIX, Proxy, config, upgrade
+from proof.simulation.proxies import PREFIX, Hardware, Proxy, config, upgrade
 from proof.simulation.world import Host, World
 from proxy.config import Config
 from proxy.frontend.sessions import Sessions
@@ -86,13 +86,14 @@ class Simulation:
         rng = self._plan
         settings = self._configured(rng)
         self.proxies = [
-            Proxy(self.world, self.network, self.cluster, f"proxy{number}", settings)
-            for number in range(1, rng.randint(2, 4) + 1)
+            Proxy(self.cluster, f"proxy{number}", settings) for number in range(1, rng.randint(2, 4) + 1)
         ]
         for proxy in self.proxies:
-            proxy.skew = rng.choice((0.0, 0.0, rng.uniform(-60, 60)))
-            proxy.drift = rng.uniform(-1e-4, 1e-4)
-            proxy.burn = rng.choice((0.0, 0.0001, 0.004))
+            proxy.hardware = Hardware(
+                skew=rng.choice((0.0, 0.0, rng.uniform(-60, 60))),
+                drift=rng.uniform(-1e-4, 1e-4),
+                burn=rng.choice((0.0, 0.0001, 0.004)),
+            )
             proxy.on_heard = self.expiry.heard
         self.clients_host = Host(self.world, "clients")
         self.clients: list[Client] = []
@@ -213,8 +214,8 @@ class Simulation:
         if not answer.zxid:
             return
         if isinstance(request, GetData | GetChildren | Exists):
-            # Until the proxy stops serving since its state is old, or one of the two hangs up because of a
-            # silence of the other's or of etcd's.
+            # Until the proxy stops serving since its state is old, or one of the two closes the connection
+            # because of a silence of the other's or of etcd's.
             stalest = self._max_staleness + client.timeout + _STALENESS_TOLERANCE
             oldest = self.oracle.zxid_at(client.came_at - stalest)
             if answer.zxid < oldest:
@@ -321,7 +322,7 @@ class Simulation:
         if not self._broken:
             history = settled(self.history, self._writes(), self.violate)
             excused = [f"session {session:#x} " for session in self.expiry.excused]
-            # What a load has skipped is told at the zxid of the loaded state, as far as that still shows it.
+            # What a load has skipped is reported at the loaded state's zxid, as far as that still shows it.
             at_loads = {f"{zxid:#x}" for zxid in self._loaded}
             for violation in check(history, self.expiry.excused, _DRIFT):
                 zxids = _ZXID.findall(violation.message)

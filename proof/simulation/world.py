@@ -180,7 +180,7 @@ class Host(asyncio.BaseEventLoop):
         self.burn = 0.0
         #: The world's time until which it is busy with what it has run.
         self.busy_until = 0.0
-        #: What somebody else wants to do when the host is killed by a fault.
+        #: Called when a fault kills the host.
         self.on_kill: Callable[[], None] = lambda: None
         #: How long a sleep of so many seconds takes while the world is quiet.
         self.stretched: Callable[[float], float] = lambda delay: delay
@@ -201,7 +201,7 @@ class Host(asyncio.BaseEventLoop):
         return EPOCH + self.world.now * self._rate + self.skew
 
     def stopwatch(self) -> float:
-        """A clock for durations, which goes on while a callback runs."""
+        """A clock for durations, which advances while a callback runs."""
         if not self.burn:
             return self.time()
         self.busy_until = max(self.world.now, self.busy_until) + self.burn
@@ -210,11 +210,11 @@ class Host(asyncio.BaseEventLoop):
     # -- faults ----------------------------------------------------------------------------------------------
 
     def pause(self) -> None:
-        """Stop running anything, as SIGSTOP does. Clocks go on."""
+        """Stop running anything, as SIGSTOP does. Its clocks advance."""
         self.paused = True
 
     def resume(self) -> None:
-        """Go on, with all that has become due."""
+        """Continue, with all that has become due."""
         self.paused = False
         withheld, self.withheld = self.withheld, []
         for handle in withheld:
@@ -277,7 +277,7 @@ class Host(asyncio.BaseEventLoop):
             self.world.push_at(when, self, asyncio.Handle(callback, args, self))
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:
-        """Nothing to do: whoever finds it drops it."""
+        """Nothing to do: `World.run` drops it."""
 
     @override
     def create_future(self) -> Any:
@@ -349,10 +349,10 @@ class _Listening:
 
 
 def _drop(task: _Task) -> None:
-    """Unwind a task where it stands. What its `finally` clauses do reaches nobody, since its host is dead."""
+    """Unwind a task where it stands. What its `finally` clauses do has no effect, since its host is dead."""
     try:
         task.get_coro().close()
     except RuntimeError:
-        pass  # it awaits something while it is unwound, which nobody will run
+        pass  # it awaits something while it is unwound, which will not run
     except Exception:  # noqa: BLE001 - whatever it is, the process is gone
         pass

@@ -1,7 +1,7 @@
 """The processes: three members of etcd, the proxies, and relays between all of them and the clients.
 
 Hosts are called `clients`, `proxy1`..., and members by their number from 0; between members a relay knows the
-dialer by etcd's own id of it. Proxies speak TLS with etcd; whoever observes or operates etcd does so past the
+dialer by etcd's own id of it. Proxies speak TLS with etcd; observers and operators connect past the
 relays, without TLS.
 """
 
@@ -132,7 +132,7 @@ class TorturedProxy(ZketcdServer):
         }
 
     def ended_by_itself(self) -> int | None:
-        """The exit status, if the process has ended and nobody has ended it."""
+        """The exit status, if the process has ended and was not killed by us."""
         return None if self._process is None else self._process.poll()
 
     def whole_log(self) -> str:

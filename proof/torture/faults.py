@@ -34,7 +34,7 @@ _STUTTER = (0.15, 0.05)  # seconds that a slow member stands still, and goes
 
 
 class Fault(NamedTuple):
-    """One fault that goes on: what it is, for people, and what ends it."""
+    """One fault that lasts: what it is, for people, and what ends it."""
 
     what: str
     end: Callable[[], None]
@@ -371,7 +371,7 @@ def _launch(*servers: ServerProcess) -> None:
 
 
 def _pause(server: ServerProcess) -> Callable[[], None]:
-    """Stop a process; returns what lets it go on."""
+    """Stop a process; returns what continues it."""
     if not server.alive:
         return lambda: None
     server.pause()

@@ -63,7 +63,7 @@ class Exceptions(NamedTuple):
     def _is_orphans(self, records: Sequence[Record], place: int) -> bool:
         """Whether a session's end at this place is as late as it must be in any case.
 
-        Its proxy had its lease when it wrote last, and at most the length of a lease before had told etcd so.
+        Its proxy had its lease when it wrote last, and at most the length of a lease before had renewed it.
         """
         ends = {
             session.expired: session

@@ -50,7 +50,7 @@ class Observer:
         self._gone: set[str] = set()
         #: The later incarnations of the process that had one, of all proxies.
         self.successors: Callable[[str], Sequence[str]] = lambda _incarnation: ()
-        #: Is told of a session that ends without its client's wish.
+        #: Called with a session that ends without its client's wish.
         self.on_expiry: Callable[[int], None] = lambda _session: None
         #: Sessions that ended because their proxy's lease had: their time counts from its keep-alives.
         self.excused: set[int] = set()

@@ -45,7 +45,7 @@ class Socket(asyncio.Protocol):
         self._silent = False
 
     async def open(self, port: int) -> None:
-        """Connect; `came` is told if that fails."""
+        """Connect; `came` is called with None if that fails."""
         try:
             await asyncio.get_running_loop().create_connection(lambda: self, "127.0.0.1", port)
         except OSError:
@@ -110,7 +110,7 @@ class RealAddress:
         self.name = name
         self._port = port
         self._group = group
-        #: Connections whose clients have died: they stay open until somebody closes them.
+        #: Connections whose clients have died: they stay open until the proxy closes them.
         self.left: list[Socket] = []
 
     def accept(self, client: str, target: Any, came: Callable[[bytes | None], None]) -> Socket:

@@ -57,7 +57,7 @@ _TIMEOUTS_MS = (3_000, 6_000, 12_000)
 # they are while their proxy is paused or cut off, so that their sessions have to be carried over.
 _IDLE = 2
 _IDLE_TIMEOUT_MS = 24_000
-_HOLDS = (1.0, 3.0, 6.0, 12.0)  # seconds that a fault goes on
+_HOLDS = (1.0, 3.0, 6.0, 12.0)  # seconds that a fault lasts
 _QUIET = (1.0, 2.0)  # seconds between a recovery and the next fault
 _STALENESS = 10.0 + 5.0  # seconds: --max-staleness, and how often that is looked at
 _LOADED = re.compile(r"the state was loaded anew: zxid (0x[0-9a-f]+)")
@@ -118,7 +118,7 @@ class Round:
         observer.on_expiry = self._expired
 
     async def run(self, until: float, choose: Callable[[random.Random, Sequence[str]], list[str]]) -> Judged:
-        """Go on until a time of the clock; `choose` says which faults come next."""
+        """Continue until a time of the clock; `choose` says which faults come next."""
         self._observer.begin()
         async with asyncio.TaskGroup() as group:
             ports = self._cluster.ports
@@ -321,7 +321,7 @@ class Round:
         for address in self._direct:
             answers = seen[address.name] = Seen({}, {})
             deadline = self._clock.now + _AUDIT_LIMIT
-            # A connection may be lost on its way: a proxy hangs up if etcd is silent for a session's timeout.
+            # A connection may be lost: a proxy closes it if etcd is silent for a session's timeout.
             while len(answers.children) < len(paths):
                 if self._clock.now > deadline:
                     self._violate(f"{address.name} does not answer the audit")

@@ -25,7 +25,7 @@ class Clock:
 
 
 class Randomness:
-    """The host's source of random values that nobody can predict."""
+    """The host's source of random values that cannot be predicted."""
 
     token_bytes = staticmethod(secrets.token_bytes)
     token_hex = staticmethod(secrets.token_hex)

@@ -117,7 +117,7 @@ class Latency(_Extremes):
         self._before = (Histogram(), Histogram())
 
     def reset(self) -> None:
-        """Start anew for what ZooKeeper's own words report (srst); `by_opcode` goes on."""
+        """Start anew for what ZooKeeper's own words report (srst); `by_opcode` is kept."""
         self._before = (self.total(updates=False), self.total(updates=True))
         self.low = _NEVER
         self.high = 0

@@ -1,6 +1,6 @@
 """What surrounds a command: Ctrl-C, and its standard output.
 
-That may be a full disk, a pipe that nobody reads from, or have no Unicode.
+That may be a full disk, a pipe without a reader, or a terminal without Unicode.
 """
 
 import contextlib

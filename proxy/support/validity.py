@@ -1,4 +1,4 @@
-"""Whether a certificate of ours is in force: OpenSSL loads an expired one without a word."""
+"""Whether a certificate of ours is in force: OpenSSL loads an expired one without an error."""
 
 import contextlib
 import ssl
@@ -8,7 +8,7 @@ _SAYS = {_TOO_EARLY: "it is not valid yet", _EXPIRED: "it has expired"}
 
 
 def fault_of(cert: str, key: str, password: str = "") -> str:
-    """Why nobody would accept the certificate in a PEM file today; "" if its dates are right.
+    """Why clients would not accept the certificate in a PEM file today; "" if its dates are right.
 
     A client is made that trusts the very file, and shown the certificate, all in memory. Blocks. Raises
     ssl.SSLError for files that cannot be loaded.

@@ -55,7 +55,7 @@ class _Timer:
 
 
 class _Loop:
-    """Nothing happens by itself."""
+    """Nothing happens unless it is called."""
 
     def __init__(self) -> None:
         self.now = 100.0
@@ -150,7 +150,7 @@ class _Server:
 
 
 class _Listener:
-    """Whoever listens to a stream."""
+    """A listener of a stream."""
 
     def __init__(self, call: Call) -> None:
         self.call = call
@@ -231,7 +231,7 @@ class _Run:
         self._connection.connection_lost(None)
         self.go_on()
         if self._connection.busy or not all(call.ended for call in self._calls):
-            raise Wrong("a call goes on without a connection")
+            raise Wrong("a call continues without a connection")
         if any(len(answers) != 1 for answers in self._answers):
             raise Wrong(f"answers by request: {[len(answers) for answers in self._answers]}")
         if not all(listener.is_over for listener in self._listeners):

@@ -85,7 +85,7 @@ class _Played(NamedTuple):
 
 
 def _played(client: Client, chunks: Iterable[bytes], *, grant: bool = False) -> _Played:
-    """Send the chunks, and apply what they ask for. `grant`: whoever asks for a session gets it."""
+    """Send the chunks, and apply what they ask for. `grant`: each request for a session is granted."""
     for chunk in chunks:
         if client.transport.is_closed():
             break

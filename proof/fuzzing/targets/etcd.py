@@ -52,7 +52,7 @@ def watch_stream(data: bytes) -> None:
 
 
 class _Loop:
-    """What Connection needs of a loop: nothing happens by itself."""
+    """What Connection needs of a loop: nothing happens unless it is called."""
 
     def __init__(self) -> None:
         self._soon: list[Callable[[], object]] = []
@@ -79,7 +79,7 @@ class _Loop:
 
 class _Transport(asyncio.Transport):
     def write(self, data: Any) -> None:
-        """Whoever reads it does not matter."""
+        """No reader is needed."""
 
     def abort(self) -> None:
         """The same."""
@@ -110,7 +110,7 @@ def http2(data: bytes) -> None:
     if connection.busy or any(len(got) != 1 for got in answers.values()):
         raise Wrong(f"answers by stream: { {stream: len(got) for stream, got in answers.items()} }")
     if not all(call.ended for call in calls):
-        raise Wrong("a call goes on without a connection")
+        raise Wrong("a call continues without a connection")
 
 
 ETCD = (

@@ -35,13 +35,13 @@ _RULES = int(Rules.EXTENDED_TYPES | Rules.ENFORCE_QUOTA | Rules.KEEPER)
 _MOST_STEPS = 40
 _IDENTITIES = ((Identity("ip", "127.0.0.1"),), (Identity("ip", "127.0.0.1"), Identity("digest", "me:hash")))
 
-# How a step begins, by its first byte: the lowest bits say what it is, the others of whom.
+# How a step begins, by its first byte: the lowest bits say what it is, the others which session sends it.
 CLIENT, PROXYS, ENTRY_ENDS = 0, 1, 2
 _MEANINGS = 3
 
 
 class _Client:
-    """Whoever reads and watches."""
+    """A client that reads and watches."""
 
     def __init__(self, session_id: int) -> None:
         self.session_id = session_id
@@ -73,7 +73,7 @@ class _Errors(logging.Handler):
 
 @contextmanager
 def _reported() -> Iterator[_Errors]:
-    """Take what the machine logs, and keep it from everybody else."""
+    """Take what the machine logs, and keep it out of the real log."""
     errors, logger = _Errors(), machine_module.log
     propagates, logger.propagate = logger.propagate, False
     logger.addHandler(errors)
@@ -166,7 +166,7 @@ def _prepared() -> Machine:
 
 
 def state_of(machine: Machine) -> tuple[dict[str, object], list[object]]:
-    """Nodes with their children, and sessions. Zxid and counts of entries go on when requests are refused."""
+    """Nodes with their children, and sessions. Refused requests count in the zxid and in entries."""
     nodes: dict[str, object] = {
         path: (fields_of(node), frozenset(node.children or ())) for path, node in machine.tree.nodes.items()
     }

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 import pytest
 
 from proof.simulation.environment import SimulatedClock
-from proof.simulation.etcd import Channel, Cluster
+from proof.simulation.etcd import Cluster
+from proof.simulation.etcd_channel import Channel
 from proof.simulation.network import Network
 from proof.simulation.world import Host, World
 from proxy.etcd.client import EtcdClient
@@ -56,14 +57,14 @@ def test_a_put_and_a_get(system: _System) -> None:
 
 
 def test_a_lost_answer_leaves_the_put_in_place(system: _System) -> None:
-    system.cluster.lose_answer = 1.0
+    system.cluster.troubles.lose_answer = 1.0
     with pytest.raises(EtcdUnknown):
         system.do(system.client.txn(_put(b"1"), 1.0))
     assert system.cluster.store.snapshot()[0].value == b"1"
 
 
 def test_a_lost_request_leaves_nothing(system: _System) -> None:
-    system.cluster.lose_request = 1.0
+    system.cluster.troubles.lose_request = 1.0
     with pytest.raises(EtcdUnknown):
         system.do(system.client.txn(_put(b"1"), 1.0))
     assert system.cluster.store.snapshot() == []
@@ -81,9 +82,9 @@ def test_a_request_over_a_cut_link_is_committed_after_its_sender_gave_up(system:
 
 
 def test_a_copy_is_committed_later(system: _System) -> None:
-    system.cluster.double = 1.0
+    system.cluster.troubles.double = 1.0
     system.do(system.client.txn(Txn((), (Put(b"k", b"1"),)), 1.0))
-    system.cluster.double = 0.0
+    system.cluster.troubles.double = 0.0
     first = system.cluster.store.revision
     system.world.run(400)
     assert system.cluster.store.revision == first + 1
