@@ -8,7 +8,7 @@ import socket
 import ssl
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import AsyncExitStack, contextmanager, nullcontext
+from contextlib import AsyncExitStack, ExitStack, contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -53,8 +53,9 @@ _ENVELOPE = 16 << 10  # bytes of a request to the console around a znode's data
 
 
 def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
-    """Run until a signal; the exit code of the process: 0 after a drain, 1 for a failure, 2 for bad usage.
+    """Run until a signal; the exit code of the process.
 
+    It is 0 after a drain, 1 for a failure, 2 for bad usage and for a port that cannot be used.
     With `command` the arguments are those of `zketcd COMMAND`.
     """
     config = parse(arguments, command)
@@ -170,14 +171,28 @@ def console_of(server: Server, settings: ConsoleSettings) -> Console:
 
 def _serve(config: Config, prepared: _Prepared) -> int:
     """Hold the ports and run the loop until a signal; the exit code."""
-    try:
+    with ExitStack() as ports:
         # First of all: without the port there is no need to start an etcd and load a tree.
-        with (
-            bound_socket(config.host, config.port) as listener,
-            bound_socket(*config.tls.secure) if config.tls.secure else nullcontext() as secure,
-            _admin_socket(config) as admin,
-            asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner,
-        ):
+        try:
+            listener = ports.enter_context(bound_socket(config.host, config.port))
+            secure = ports.enter_context(bound_socket(*config.tls.secure)) if config.tls.secure else None
+            admin = ports.enter_context(_admin_socket(config))
+        except OSError as error:
+            print(f"zketcd: {error}", file=sys.stderr)
+            return 2
+        return _served(config, prepared, listener, secure, admin)
+
+
+def _served(
+    config: Config,
+    prepared: _Prepared,
+    listener: socket.socket,
+    secure: socket.socket | None,
+    admin: socket.socket | None,
+) -> int:
+    """Run the loop until a signal; the exit code."""
+    try:
+        with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
             return runner.run(_run(config, prepared, listener, secure, admin))
     except (EmbeddedEtcdError, EtcdError, TreeNotServable, BadValue, OSError, ValueError) as error:
         print(f"zketcd: {error}", file=sys.stderr)

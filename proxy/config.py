@@ -157,7 +157,7 @@ class Config:
     max_frame: int = option(
         "largest request that a client may send (jute.maxbuffer)",
         aliases=("--jute-maxbuffer",),
-        type=values.positive,
+        type=values.frame,
         default=DEFAULT_MAX_FRAME,
         metavar="BYTES",
         zoo={"jute.maxbuffer": zoo.number},

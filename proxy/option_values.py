@@ -16,6 +16,8 @@ NO_ADMIN = ("", -1)
 """What `admin` returns for `none`."""
 MAX_PORT = 65535
 MAX_INT = (1 << 31) - 1  # of an int in ZooKeeper's protocol and settings
+# A connect request has 45 bytes; what follows it has paths and SASL tokens.
+_LEAST_FRAME = 1024
 # Below two seconds a short stall of etcd's disk ends leases. Above a minute orphaned sessions last too long.
 _PROXY_LEASE = range(2, 61)
 
@@ -44,6 +46,8 @@ def endpoints(text: str) -> tuple[str, ...]:
         found = re.fullmatch(r"(?:https?://)?(?:[^/\s:]+|\[[0-9a-fA-F:]+\])(?::(\d+))?", endpoint.rstrip("/"))
         if found is None or (found[1] and _digits(found[1]) > MAX_PORT):
             raise ArgumentTypeError(f"{endpoint!r} is not an etcd endpoint such as http://127.0.0.1:2379")
+    if len({endpoint.startswith("https://") for endpoint in endpoints}) > 1:
+        raise ArgumentTypeError("some endpoints are https:// and some are not: use TLS for all or for none")
     return endpoints
 
 
@@ -98,6 +102,14 @@ def positive(text: str) -> int:
     if not 1 <= _digits(text) <= MAX_INT:
         raise ArgumentTypeError(f"{text!r} is not a whole number from 1 up")
     return int(text)
+
+
+def frame(text: str) -> int:
+    """Bytes of the largest request."""
+    found = positive(text)
+    if found < _LEAST_FRAME:
+        raise ArgumentTypeError(f"{text!r} is below {_LEAST_FRAME} bytes: clients could not connect")
+    return found
 
 
 def lease(text: str) -> int:

@@ -139,7 +139,10 @@ class Http2Channel:
         except (OSError, TimeoutError, asyncio.CancelledError) as error:
             self._pause = min(max(_FIRST_PAUSE, 2 * self._pause), _LONGEST_PAUSE)
             self._not_before = loop.time() + self._pause
-            self._failure = RpcError(f"connecting to {self.address}: {str(error) or type(error).__name__}")
+            reason = str(error) or type(error).__name__
+            if tls is not None and isinstance(error, ConnectionResetError):
+                reason = "closed during the TLS handshake. Does this etcd use TLS? If not, its URL is http://"
+            self._failure = RpcError(f"connecting to {self.address}: {reason}")
             raise self._failure from None
         finally:
             self._connecting = None

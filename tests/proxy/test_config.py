@@ -20,8 +20,8 @@ _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "listen": ("host port", "0.0.0.0:2182", ("0.0.0.0", 2182)),
     "etcd": (
         "etcd",
-        "http://one:2379,https://two:2379,[::1]:2379",
-        ("http://one:2379", "https://two:2379", "[::1]:2379"),
+        "http://one:2379,two:2379,[::1]:2379",
+        ("http://one:2379", "two:2379", "[::1]:2379"),
     ),
     "admin-listen": ("admin admin_is_required", "0.0.0.0:8081", (("0.0.0.0", 8081), True)),
     "admin-tls": ("admin_tls", "on", True),
@@ -240,6 +240,7 @@ _WRONG = [
     ("proxy-protocol-from", "::ffff:10.0.0.1"),
     ("proxy-protocol-from", "::ffff:10.0.0.0/104"),
     ("max-frame", "0"),
+    ("max-frame", "10"),
     ("max-frame", "1M"),
     ("extended-types-enabled", "perhaps"),
     ("enforce-quota", "1"),
@@ -274,6 +275,11 @@ def test_a_wrong_value_is_named_with_its_option(
     assert f"argument --{option}" in last
     assert "invalid _" not in last  # argparse's words for a fault of ours
     assert repr(value.split(",")[1] if "," in value else value).lower() in last.lower()
+
+
+def test_endpoints_with_and_without_tls(capsys: pytest.CaptureFixture[str]) -> None:
+    for given in ("http://one:2379,https://two:2379", "https://one:2379,two:2379"):
+        assert "argument --etcd: some endpoints are https:// and" in _complaint([f"--etcd={given}"], capsys)
 
 
 def test_a_wrong_value_of_the_environment_or_a_file_is_named_as_well(
@@ -351,15 +357,15 @@ def test_no_file_at_all_by_an_empty_variable() -> None:
 
 
 def test_zookeepers_names_of_limits() -> None:
-    config = parse(["--max-client-cnxns", "7", "--max-cnxns", "8", "--jute-maxbuffer", "9"])
-    assert (config.max_client_connections, config.max_connections, config.max_frame) == (7, 8, 9)
+    config = parse(["--max-client-cnxns", "7", "--max-cnxns", "8", "--jute-maxbuffer", "9000"])
+    assert (config.max_client_connections, config.max_connections, config.max_frame) == (7, 8, 9000)
 
 
 def test_zookeepers_names_of_limits_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "zketcd.toml"
-    file.write_text("[zketcd]\nmax-client-cnxns = 7\nmax-cnxns = 8\njute-maxbuffer = 9\n")
+    file.write_text("[zketcd]\nmax-client-cnxns = 7\nmax-cnxns = 8\njute-maxbuffer = 9000\n")
     config = parse(["--config", str(file)])
-    assert (config.max_client_connections, config.max_connections, config.max_frame) == (7, 8, 9)
+    assert (config.max_client_connections, config.max_connections, config.max_frame) == (7, 8, 9000)
 
 
 def test_an_address_of_ipv6() -> None:

@@ -1,4 +1,4 @@
-"""What an operator may get wrong: one line, exit code 2 (1 for a port in use), and nothing changed."""
+"""What an operator may get wrong: one line, exit code 2, and nothing changed."""
 
 import datetime
 import logging
@@ -129,7 +129,7 @@ def test_wrong_input_is_one_line_and_changes_nothing(
 
 
 @pytest.mark.parametrize("option", ["--listen", "--admin-listen", "--secure-listen"])
-def test_a_port_in_use_is_no_wrong_usage(
+def test_a_port_in_use(
     option: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(files)
@@ -139,5 +139,5 @@ def test_a_port_in_use_is_no_wrong_usage(
         code, line = _end_of(
             ["--listen", "127.0.0.1:0", "--admin-listen", "none", *tls, option, address], capsys
         )
-    assert (code, line) == (1, f"zketcd: cannot listen on {address}: Address already in use")
+    assert (code, line) == (2, f"zketcd: cannot listen on {address}: Address already in use")
     assert not (files / "data").exists()

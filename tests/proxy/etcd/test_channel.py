@@ -12,6 +12,7 @@ from lab.servers.waiting import eventually
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.grpc_channel import GrpcChannel
 from proxy.etcd.http2_channel import Http2Channel
+from proxy.etcd.tls import Tls
 from proxy.etcd.transport import Channel, RpcError
 
 RANGE = "/etcdserverpb.KV/Range"
@@ -238,3 +239,20 @@ async def test_calls_that_end_early_leave_the_others_alone(own_etcd_server: Etcd
         watch.cancel()
         with pytest.raises(RpcError, match="cancelled"):
             await listening
+
+
+async def test_an_etcd_without_tls_behind_an_https_url_is_named(
+    kind: type[Http2Channel] | type[GrpcChannel],
+) -> None:
+    if kind is GrpcChannel:
+        pytest.skip("grpcio hides why an attempt failed")
+
+    async def plain(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.transport.abort()
+
+    server = await asyncio.start_server(plain, "127.0.0.1", 0)
+    channel = Http2Channel("127.0.0.1", server.sockets[0].getsockname()[1], Tls())
+    with pytest.raises(RpcError, match="Does this etcd use TLS"):
+        await ask(channel, RANGE, REQUEST, 5.0)
+    await channel.close()
+    server.close()
