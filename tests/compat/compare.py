@@ -11,7 +11,7 @@ import bisect
 from typing import NamedTuple
 
 from lab.oracle.wire import Closed, Session, Silent, Stat
-from tests.compat.script import Value
+from tests.compat.fields import Value
 
 
 class Answer(NamedTuple):

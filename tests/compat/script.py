@@ -8,12 +8,11 @@ starts with "~" lies where the quotas of that root and of what is below it do.
 
 from __future__ import annotations
 
-import itertools
 import struct
 from typing import NamedTuple
 
 from lab.oracle import wire
-from lab.oracle.wire import Cursor, pack_acls, pack_buffer, pack_int, pack_long, pack_string, pack_strings
+from lab.oracle.wire import pack_acls, pack_buffer, pack_int, pack_long, pack_string, pack_strings
 
 AclList = tuple[tuple[int, str, str], ...]
 OPEN: AclList = ((31, "world", "anyone"),)
@@ -441,72 +440,3 @@ def encode_body(request: Request, root: str, zxids: dict[str, int]) -> bytes:
             return data
         case Ping() | WhoAmI():
             return b""
-
-
-Value = object
-
-
-def decode(code: int, body: bytes, root: str) -> tuple[Value, ...]:
-    """Return the fields of a reply's body; a body that does not parse comes back whole as bytes."""
-    if not body:
-        return ()
-    cursor = Cursor(body)
-    try:
-        values = _fields(code, cursor, root)
-        cursor.finish()
-    except (struct.error, IndexError):
-        return ("unparsed", body)
-    return values
-
-
-def _fields(code: int, cursor: Cursor, root: str) -> tuple[Value, ...]:
-    if code in (wire.CREATE, wire.SYNC):
-        return (unrooted(cursor.string(), root),)
-    if code in (wire.CREATE2, wire.CREATE_CONTAINER, wire.CREATE_TTL):
-        return (unrooted(cursor.string(), root), cursor.stat())
-    if code in (wire.EXISTS, wire.SET_DATA, wire.SET_ACL):
-        return (cursor.stat(),)
-    if code == wire.GET_DATA:
-        return (cursor.buffer(), cursor.stat())
-    if code == wire.GET_ACL:
-        return (_acls(cursor), cursor.stat())
-    if code == wire.GET_CHILDREN:
-        return (_sorted(cursor),)
-    if code == wire.GET_CHILDREN2:
-        return (_sorted(cursor), cursor.stat())
-    if code in (wire.MULTI, wire.MULTI_READ):
-        return _multi_fields(cursor, root)
-    if code in (wire.ADD_WATCH, wire.GET_ALL_CHILDREN_NUMBER):
-        return (cursor.integer(),)
-    if code == wire.GET_EPHEMERALS:
-        return tuple(sorted(str(unrooted(path, root)) for path in cursor.strings()))
-    if code == wire.WHO_AM_I:  # in the order of a hash set
-        return tuple(sorted((cursor.string(), cursor.string()) for _ in range(cursor.integer())))
-    if code == wire.SASL:
-        return (cursor.buffer(),)
-    raise IndexError(f"no layout for opcode {code}")
-
-
-def _acls(cursor: Cursor) -> tuple[Value, ...]:
-    """Return an ACL; the identities that "auth" stood for come in the order of a hash set, so sort those."""
-    runs = itertools.groupby(cursor.acls(), key=lambda entry: entry[:2])
-    return tuple(entry for _, run in runs for entry in sorted(run, key=str))
-
-
-def _sorted(cursor: Cursor) -> tuple[str, ...]:
-    """Return a child list; ZooKeeper's order is that of a hash set."""
-    return tuple(sorted(map(str, cursor.strings())))
-
-
-def _multi_fields(cursor: Cursor, root: str) -> tuple[Value, ...]:
-    results: list[Value] = []
-    while True:
-        kind, done, err = cursor.integer(), cursor.boolean(), cursor.integer()
-        if done:
-            return (*results, (kind, err))
-        if kind == wire.ERROR:
-            results.append((kind, err, cursor.integer()))
-        elif kind in (wire.DELETE, wire.CHECK):
-            results.append((kind, err))
-        else:
-            results.append((kind, err, *_fields(kind, cursor, root)))

@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 from lab.oracle import wire
 from lab.oracle.wire import Closed, Connection, Event, Reply, Session, Silent
-from tests.compat import script
+from tests.compat import fields, script
 from tests.compat.compare import Answer, Notice, Outcome, Seen
 from tests.compat.script import Call, Close, Drop, Expire, Handshake, Junk, Open, Payload, Reopen, Step
 
@@ -180,7 +180,7 @@ class Side:
 
     def _answer(self, reply: Reply, request: script.Request | None) -> Answer:
         code = 0 if request is None else script.opcode(request)
-        values = script.decode(code, reply.body, self.root)
+        values = fields.decode(code, reply.body, self.root)
         wrote = request is not None and reply.err == 0 and script.writes(request)
         return Answer(reply.xid, reply.zxid, reply.err, values, wrote and not _failed_multi(code, values))
 
@@ -337,7 +337,7 @@ def _probed(step: Call) -> bool:
     return any(isinstance(request, Payload) for request in step.requests)
 
 
-def _failed_multi(code: int, values: tuple[script.Value, ...]) -> bool:
+def _failed_multi(code: int, values: tuple[fields.Value, ...]) -> bool:
     results = values[:-1] if code == wire.MULTI else ()
     return any(isinstance(result, tuple) and result[0] == wire.ERROR for result in results)
 

@@ -4,18 +4,16 @@ Each test plays the same requests to both servers. All that comes back must be e
 nonces and what depends on them.
 """
 
-import re
-import struct
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
 
 from lab.oracle import wire
-from lab.oracle.wire import pack_acls, pack_buffer, pack_int, pack_string
-from lab.servers import EtcdServer, Kdc, ZketcdServer, ZooKeeperServer
+from lab.oracle.wire import pack_buffer, pack_int, pack_string
+from lab.servers import EtcdServer
 from lab.servers.digest_md5 import respond
+from tests.compat.sasl import Pair, Peer, both_servers
 
 pytestmark = pytest.mark.real
 
@@ -35,148 +33,7 @@ _PASSWORDS = {
     "super": "supers word",
     "root": "roots word",
 }
-_PROVIDER = {"authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
 _OPEN = [(31, "world", "anyone")]
-
-
-class Peer:
-    """One connection to one server, and all that it has answered."""
-
-    def __init__(self, port: int) -> None:
-        self._connection = wire.Connection(port, patience=60)
-        assert isinstance(self._connection.connect(), wire.Session)
-        self._xid = 0
-        self.answers: list[object] = []
-        self.body = b""  # of the last answer
-
-    def ask(self, opcode: int, body: bytes = b"", xid: int | None = None) -> None:
-        """Send one request and take its answer."""
-        self._xid += 1
-        self._connection.send(
-            wire.frame(struct.pack(">ii", self._xid if xid is None else xid, opcode) + body)
-        )
-        self.hear()
-
-    def ask_together(self, *requests: tuple[int, bytes]) -> None:
-        """Send several in one go, and take their answers."""
-        packets = b""
-        for opcode, body in requests:
-            self._xid += 1
-            packets += wire.frame(struct.pack(">ii", self._xid, opcode) + body)
-        self._connection.send(packets)
-        for _ in requests:
-            if not self.hear():
-                return
-
-    def hear(self) -> bool:
-        """Take one answer; False if there is none any more."""
-        message = self._connection.receive()
-        if not isinstance(message, wire.Reply):
-            self.answers.append(type(message).__name__)
-            return False
-        self.body = message.body
-        # zxids tell what else has happened on a server; those of answers without any are 0 on both.
-        self.answers.append((message.xid, message.zxid > 0, message.err, _without_nonce(message.body)))
-        return True
-
-    def token(self, token: bytes | None) -> bytes:
-        """Send a token; the one that comes back."""
-        self.ask(wire.SASL, pack_buffer(token))
-        return self.body[4:]
-
-    def authenticate(self, name: str, password: str | None = None, **changes: str | None) -> None:
-        """Go through a whole exchange."""
-        challenge = self.token(b"")
-        word = _PASSWORDS.get(name, "") if password is None else password
-        changed = {key.replace("_", "-"): value for key, value in changes.items()}
-        self.token(respond(challenge, name, word, changed))
-
-    def whoami(self) -> None:
-        """Ask who I am; the order of the answers is nobody's promise."""
-        self.ask(wire.WHO_AM_I)
-        last = self.answers[-1]
-        if isinstance(last, tuple) and not last[2]:
-            cursor = wire.Cursor(self.body)
-            told = sorted((cursor.string(), cursor.string()) for _ in range(cursor.integer()))
-            self.answers[-1] = told
-
-    def create(self, path: str, acls: wire.Acls | None = None) -> None:
-        """Create a node."""
-        acl = pack_acls(_OPEN if acls is None else acls)
-        self.ask(wire.CREATE, pack_string(path) + pack_buffer(b"x") + acl + pack_int(0))
-
-    def read(self, path: str) -> None:
-        """Read a node's data; its Stat is each server's own."""
-        self.ask(wire.GET_DATA, pack_string(path) + b"\0")
-        self._forget_stat()
-
-    def get_acl(self, path: str) -> None:
-        """Read a node's ACL."""
-        self.ask(wire.GET_ACL, pack_string(path))
-        self._forget_stat()
-
-    def close(self) -> None:
-        """Leave, without a word."""
-        self._connection.close()
-
-    def _forget_stat(self) -> None:
-        last = self.answers[-1]
-        if isinstance(last, tuple) and not last[2]:
-            self.answers[-1] = (*last[:3], last[3][: -wire.STAT.size])
-
-
-def _without_nonce(body: bytes) -> bytes:
-    text = re.sub(rb'nonce="([A-Za-z0-9+/]{40})"', b"nonce", body)
-    return re.sub(rb"rspauth=[0-9a-f]{32}", b"rspauth", text)
-
-
-class Pair:
-    """Both servers."""
-
-    def __init__(self, ports: tuple[int, int]) -> None:
-        self._ports = ports
-
-    def alike(self, *plays: Callable[[Peer], None]) -> list[object]:
-        """Play the same on both, on a connection for each part; all answers, which were equal."""
-        answers = []
-        for port in self._ports:
-            peers = []
-            try:
-                for play in plays:
-                    peers.append(Peer(port))
-                    play(peers[-1])
-            finally:
-                for peer in peers:
-                    peer.close()
-            answers.append([answer for peer in peers for answer in peer.answers])
-        assert answers[1] == answers[0]
-        return answers[0]
-
-
-@contextmanager
-def _pair(
-    etcd: EtcdServer, prefix: str, jaas: Path, properties: dict[str, str], **options: object
-) -> Iterator[Pair]:
-    with (
-        ZooKeeperServer(
-            max_client_connections=0,
-            settings=_PROVIDER,
-            system_properties={
-                "java.security.auth.login.config": str(jaas),
-                "zookeeper.forceSync": "no",
-                "org.apache.logging.log4j.level": "OFF",
-                **properties,
-            },
-        ) as oracle,
-        ZketcdServer(
-            etcd.endpoint,
-            prefix=f"/{prefix}",
-            max_client_connections=0,
-            jaas_file=jaas,
-            **options,  # type: ignore[arg-type]
-        ) as subject,
-    ):
-        yield Pair((oracle.port, subject.port))
 
 
 @pytest.fixture(scope="module")
@@ -191,7 +48,7 @@ def _served(prefix: str, properties: dict[str, str], **options: object) -> Calla
 
     @pytest.fixture(scope="module")
     def made(etcd_server: EtcdServer, jaas: Path) -> Iterator[Pair]:
-        with _pair(etcd_server, prefix, jaas, properties, **options) as pair:
+        with both_servers(etcd_server, prefix, jaas, properties, **options) as pair:
             yield pair
 
     return made
@@ -460,125 +317,3 @@ def test_clients_whose_sasl_fails_may_be_served(lenient: Pair) -> None:
         peer.whoami()
 
     lenient.alike(play)
-
-
-# -- Kerberos ------------------------------------------------------------------------------------------------
-
-
-@pytest.fixture(scope="module")
-def kerberos(etcd_server: EtcdServer, kdc: Kdc, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Pair]:
-    """Both with a keytab. This process has tickets of the realm."""
-    jaas = tmp_path_factory.mktemp("kerberos") / "jaas.conf"
-    jaas.write_text(
-        f"""Server {{
-        com.sun.security.auth.module.Krb5LoginModule required
-        useKeyTab=true
-        keyTab="{kdc.server_keytab}"
-        storeKey=true
-        useTicketCache=false
-        principal="{kdc.service}";
-        }};"""
-    )
-    with pytest.MonkeyPatch.context() as patch:
-        for name, value in kdc.client_environment().items():
-            patch.setenv(name, value)
-        with _pair(
-            etcd_server,
-            "compat-sasl-kerberos",
-            jaas,
-            {
-                "java.security.krb5.conf": str(kdc.configuration),
-                "zookeeper.superUser": "root",
-                "zookeeper.kerberos.removeHostFromPrincipal": "true",
-                "zookeeper.kerberos.removeRealmFromPrincipal": "true",
-            },
-            sasl_super_users="root",
-            kerberos_remove_host="true",
-            kerberos_remove_realm="true",
-        ) as made:
-            yield made
-
-
-class Ticket:
-    """The client's side of GSSAPI, by python-gssapi."""
-
-    def __init__(self, kdc: Kdc, principal: str) -> None:
-        gssapi = pytest.importorskip("gssapi")
-        kdc.get_ticket(kdc.add(principal, f"{principal.replace('/', '-')}.keytab"), principal)
-        self._context = gssapi.SecurityContext(
-            name=gssapi.Name("zookeeper@127.0.0.1", gssapi.NameType.hostbased_service),
-            usage="initiate",
-            flags=gssapi.RequirementFlag.mutual_authentication,
-        )
-
-    def open(self, peer: Peer) -> None:
-        """Authenticate, up to the server's offer of layers."""
-        answer = peer.token(self._context.step())
-        assert self._context.step(answer) is None
-        offer = peer.token(b"")
-        # Both are made with keys of this connection, by another library.
-        peer.answers[-2:] = [self._context.unwrap(offer).message]
-
-    def choose(self, peer: Peer, choice: bytes) -> None:
-        """Answer the offer."""
-        peer.token(self._context.wrap(choice, False).message)
-
-
-@pytest.mark.parametrize("principal", ["bob", "bob/host", "root"])
-def test_a_principal_authenticates(kerberos: Pair, kdc: Kdc, principal: str) -> None:
-    def play(peer: Peer) -> None:
-        ticket = Ticket(kdc, principal)
-        ticket.open(peer)
-        ticket.choose(peer, b"\x01\0\0\0")
-        peer.whoami()
-        peer.create(f"/of-{principal.replace('/', '-')}", [(31, "auth", "")])
-        peer.get_acl(f"/of-{principal.replace('/', '-')}")
-
-    answers = kerberos.alike(play)
-    assert (3, False, 0, pack_int(-1)) in answers
-    assert ("sasl", principal.partition("/")[0]) in answers[2]  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("choice", [b"\x01\0\0\0amy", b"\x02\0\0\0", b"\x04\0\xff\xff", b"\0\0\0\0", b"\x01"])
-def test_the_choice_of_a_layer(kerberos: Pair, kdc: Kdc, choice: bytes) -> None:
-    def play(peer: Peer) -> None:
-        ticket = Ticket(kdc, "bob")
-        ticket.open(peer)
-        ticket.choose(peer, choice)
-        peer.whoami()
-
-    kerberos.alike(play)
-
-
-def test_what_is_no_ticket(kerberos: Pair) -> None:
-    def play(token: bytes) -> Callable[[Peer], None]:
-        def one(peer: Peer) -> None:
-            peer.token(token)
-            peer.whoami()
-
-        return one
-
-    kerberos.alike(*map(play, (b"", b"garbage", b"\x60\x06\x06\x01\x01", b"\0" * 70_000)))
-
-
-def test_a_ticket_is_good_once(kerberos: Pair, kdc: Kdc) -> None:
-    """Whoever has heard a token cannot use it for a connection of its own."""
-    gssapi = pytest.importorskip("gssapi")
-    kdc.get_ticket(kdc.add("bob", "bob.keytab"), "bob")
-    tokens = [
-        gssapi.SecurityContext(
-            name=gssapi.Name("zookeeper@127.0.0.1", gssapi.NameType.hostbased_service), usage="initiate"
-        ).step()
-        for _ in range(2)  # of one for each server
-    ]
-    used: list[bytes] = []
-
-    def first(peer: Peer) -> None:
-        used.append(tokens.pop())
-        peer.token(used[-1])
-        peer.answers.clear()
-
-    def again(peer: Peer) -> None:
-        peer.token(used[-1])
-
-    assert kerberos.alike(first, again) == [(1, False, -115, pack_int(-1))]

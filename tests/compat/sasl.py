@@ -1,0 +1,161 @@
+"""A ZooKeeper and a zketcd with the same SASL, and connections that play the same to both."""
+
+import re
+import struct
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from lab.oracle import wire
+from lab.oracle.wire import pack_acls, pack_buffer, pack_int, pack_string
+from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
+from lab.servers.digest_md5 import respond
+
+_PROVIDER = {"authProvider.sasl": "org.apache.zookeeper.server.auth.SASLAuthenticationProvider"}
+_OPEN = [(31, "world", "anyone")]
+_PASSWORDS = {
+    "bob": "bobs word",
+    "amy": 'amys "word" \\ u00fc',
+    "super": "supers word",
+    "root": "roots word",
+}
+
+
+class Peer:
+    """One connection to one server, and all that it has answered."""
+
+    def __init__(self, port: int) -> None:
+        self._connection = wire.Connection(port, patience=60)
+        assert isinstance(self._connection.connect(), wire.Session)
+        self._xid = 0
+        self.answers: list[object] = []
+        self.body = b""  # of the last answer
+
+    def ask(self, opcode: int, body: bytes = b"", xid: int | None = None) -> None:
+        """Send one request and take its answer."""
+        self._xid += 1
+        self._connection.send(
+            wire.frame(struct.pack(">ii", self._xid if xid is None else xid, opcode) + body)
+        )
+        self.hear()
+
+    def ask_together(self, *requests: tuple[int, bytes]) -> None:
+        """Send several in one go, and take their answers."""
+        packets = b""
+        for opcode, body in requests:
+            self._xid += 1
+            packets += wire.frame(struct.pack(">ii", self._xid, opcode) + body)
+        self._connection.send(packets)
+        for _ in requests:
+            if not self.hear():
+                return
+
+    def hear(self) -> bool:
+        """Take one answer; False if there is none any more."""
+        message = self._connection.receive()
+        if not isinstance(message, wire.Reply):
+            self.answers.append(type(message).__name__)
+            return False
+        self.body = message.body
+        # zxids tell what else has happened on a server; those of answers without any are 0 on both.
+        self.answers.append((message.xid, message.zxid > 0, message.err, _without_nonce(message.body)))
+        return True
+
+    def token(self, token: bytes | None) -> bytes:
+        """Send a token; the one that comes back."""
+        self.ask(wire.SASL, pack_buffer(token))
+        return self.body[4:]
+
+    def authenticate(self, name: str, password: str | None = None, **changes: str | None) -> None:
+        """Go through a whole exchange."""
+        challenge = self.token(b"")
+        word = _PASSWORDS.get(name, "") if password is None else password
+        changed = {key.replace("_", "-"): value for key, value in changes.items()}
+        self.token(respond(challenge, name, word, changed))
+
+    def whoami(self) -> None:
+        """Ask who I am; the order of the answers is nobody's promise."""
+        self.ask(wire.WHO_AM_I)
+        last = self.answers[-1]
+        if isinstance(last, tuple) and not last[2]:
+            cursor = wire.Cursor(self.body)
+            told = sorted((cursor.string(), cursor.string()) for _ in range(cursor.integer()))
+            self.answers[-1] = told
+
+    def create(self, path: str, acls: wire.Acls | None = None) -> None:
+        """Create a node."""
+        acl = pack_acls(_OPEN if acls is None else acls)
+        self.ask(wire.CREATE, pack_string(path) + pack_buffer(b"x") + acl + pack_int(0))
+
+    def read(self, path: str) -> None:
+        """Read a node's data; its Stat is each server's own."""
+        self.ask(wire.GET_DATA, pack_string(path) + b"\0")
+        self._forget_stat()
+
+    def get_acl(self, path: str) -> None:
+        """Read a node's ACL."""
+        self.ask(wire.GET_ACL, pack_string(path))
+        self._forget_stat()
+
+    def close(self) -> None:
+        """Leave, without a word."""
+        self._connection.close()
+
+    def _forget_stat(self) -> None:
+        last = self.answers[-1]
+        if isinstance(last, tuple) and not last[2]:
+            self.answers[-1] = (*last[:3], last[3][: -wire.STAT.size])
+
+
+def _without_nonce(body: bytes) -> bytes:
+    text = re.sub(rb'nonce="([A-Za-z0-9+/]{40})"', b"nonce", body)
+    return re.sub(rb"rspauth=[0-9a-f]{32}", b"rspauth", text)
+
+
+class Pair:
+    """Both servers."""
+
+    def __init__(self, ports: tuple[int, int]) -> None:
+        self._ports = ports
+
+    def alike(self, *plays: Callable[[Peer], None]) -> list[object]:
+        """Play the same on both, on a connection for each part; all answers, which were equal."""
+        answers = []
+        for port in self._ports:
+            peers = []
+            try:
+                for play in plays:
+                    peers.append(Peer(port))
+                    play(peers[-1])
+            finally:
+                for peer in peers:
+                    peer.close()
+            answers.append([answer for peer in peers for answer in peer.answers])
+        assert answers[1] == answers[0]
+        return answers[0]
+
+
+@contextmanager
+def both_servers(
+    etcd: EtcdServer, prefix: str, jaas: Path, properties: dict[str, str], **options: object
+) -> Iterator[Pair]:
+    with (
+        ZooKeeperServer(
+            max_client_connections=0,
+            settings=_PROVIDER,
+            system_properties={
+                "java.security.auth.login.config": str(jaas),
+                "zookeeper.forceSync": "no",
+                "org.apache.logging.log4j.level": "OFF",
+                **properties,
+            },
+        ) as oracle,
+        ZketcdServer(
+            etcd.endpoint,
+            prefix=f"/{prefix}",
+            max_client_connections=0,
+            jaas_file=jaas,
+            **options,  # type: ignore[arg-type]
+        ) as subject,
+    ):
+        yield Pair((oracle.port, subject.port))
