@@ -34,7 +34,9 @@ def test_every_test_that_is_named_exists() -> None:
 
 
 def test_every_application_was_tried_in_a_named_way() -> None:
-    assert [row for row in _ROWS if len(row) != 4 or not re.search(r"`[\w/]*test_\w+\.py`|by hand", row[2])] == []
+    assert [
+        row for row in _ROWS if len(row) != 4 or not re.search(r"`[\w/]*test_\w+\.py`|by hand", row[2])
+    ] == []
 
 
 @pytest.mark.parametrize("application", _LOCKED)
