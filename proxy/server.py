@@ -4,8 +4,9 @@ import asyncio
 import getpass
 import logging
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Coroutine
 from functools import partial
+from typing import Any
 
 from proxy.admin.environment import VERSION
 from proxy.admin.facts import Facts
@@ -86,7 +87,7 @@ class Server:
         watches = WatchTable()
         operations = EXTENDED if config.keeper_extensions else PLAIN
         latency = Latency((*operations.reads, *operations.writes))
-        self.machine: Machine = new_machine(0)
+        machine = new_machine(0)
         self.request_logs = self._request_logs(config, frozenset(operations.writes))
         self._status_poller = StatusPoller(etcd)
 
@@ -94,7 +95,7 @@ class Server:
         keys = Keyspace(config.prefix)
         interval = interval_of(config.tick_time)
         self.sessions = sessions = Sessions(
-            self.machine,
+            machine,
             Timeouts(config.min_session_timeout, config.max_session_timeout),
             interval,
             counters,
@@ -102,9 +103,7 @@ class Server:
             None if self.request_logs is None else self.request_logs.session_ended,
         )
         log_settings = _log_settings(config, has_tls=tls is not None, has_sasl=login is not None)
-        self.log = Log(
-            etcd, keys, self._tasks, self.machine, watches, sessions, self, log_settings, environment
-        )
+        self.log = Log(etcd, keys, self._tasks, machine, watches, sessions, self, log_settings, environment)
         self.snapshots = Snapshots(
             self.log,
             etcd,
@@ -114,16 +113,16 @@ class Server:
             least_requests=config.snapshot_log_requests,
             clock=environment.clock,
         )
-        self._node_expiry = NodeExpiry(
+        node_expiry = NodeExpiry(
             self.log,
             Expiry(config.container_max_never_used),
             Pace(config.container_check_interval, config.container_max_per_minute),
         )
 
         # Clients.
-        read_only = ReadOnlySessions(self.machine, sessions, self.log, loop.time, environment.randomness)
+        read_only = ReadOnlySessions(machine, sessions, self.log, loop.time, environment.randomness)
         handshake = Handshake(
-            self.machine,
+            machine,
             sessions,
             self.log.outbox,
             self.log,
@@ -131,11 +130,18 @@ class Server:
             loop,
             environment,
         )
-        self._timer = SessionTimer(sessions, handshake, read_only, self.log.outbox, self.log, interval)
+        timer = SessionTimer(sessions, handshake, read_only, self.log.outbox, self.log, interval)
         limits = ConnectionLimits(config.max_client_connections, config.max_connections, counters)
         self.connections: Connections[Connection] = Connections(limits)
         self._ports = Ports(
             lambda: Connection(services, loop), limits, tls, config.proxy_protocol, loop, self._tasks
+        )
+
+        # Work without which the server cannot continue.
+        self._periodic: tuple[tuple[Callable[[], Coroutine[Any, Any, None]], str], ...] = (
+            (timer.run, "look after the sessions"),
+            (node_expiry.run, "delete containers and TTL nodes that are due"),
+            (self.snapshots.run, "write snapshots"),
         )
 
         # Operators.
@@ -145,7 +151,7 @@ class Server:
                 environment.clock,
                 environment.clock.time(),
                 FEATURES if operations.extended else (),
-                self.machine,
+                machine,
                 watches,
                 latency,
                 counters,
@@ -236,12 +242,8 @@ class Server:
         """
         await self.log.load(progress)
         await self.log.start()
-        for work, what in (
-            (self._timer.run(), "look after the sessions"),
-            (self._node_expiry.run(), "delete containers and TTL nodes that are due"),
-            (self.snapshots.run(), "write snapshots"),
-        ):
-            self._running.append(self._tasks.start(work, what))
+        for run, what in self._periodic:
+            self._running.append(self._tasks.start(run(), what))
         self._tasks.start(self._status_poller.run(), "ask etcd for its status")
         listener = listener or bound_socket(self._config.host, self._config.port)
         await self._ports.open(listener, secure, self._config.tls.listen)
@@ -249,8 +251,8 @@ class Server:
             self.request_logs.server("serverStart")
 
     async def failed(self) -> BaseException:
-        """Wait for a fault that the server cannot go on with."""
-        # The tasks are not awaited themselves: giving up waiting for a failure must not end them.
+        """Wait for a fault after which the server cannot continue."""
+        # The tasks are not awaited themselves: a caller that stops waiting must not end them.
         of_log = self._tasks.start(self.log.failed(), "wait for a failure of the log")
         await asyncio.wait((*self._running, of_log), return_when=asyncio.FIRST_COMPLETED)
         for task in self._running:
@@ -260,7 +262,7 @@ class Server:
         return fault
 
     async def stop(self) -> None:
-        """Stop accepting, answer what is here, close the connections. Sessions stay alive for others."""
+        """Stop accepting, answer the requests that are here, close the connections. Sessions stay alive."""
         if self.request_logs is not None:
             self.request_logs.server("serverStop")
         self._ports.close()
@@ -277,7 +279,7 @@ class Server:
         await self._tasks.close()
 
     def connection(self) -> Connection:
-        """A connection that comes by another way than a port: the console's, a test's."""
+        """A connection without a port: the console's, a test's."""
         return self._ports.connection(admitted=False)
 
     # -- the log's listener --------------------------------------------------------------------------------
@@ -293,6 +295,11 @@ class Server:
         self._tasks.start(self.snapshots.judge(disagreement), "find out whose digest is right")
 
     # -- what others ask -----------------------------------------------------------------------------------
+
+    @property
+    def machine(self) -> Machine:
+        """The state."""
+        return self.log.machine
 
     @property
     def port(self) -> int:

@@ -19,7 +19,7 @@ from proxy.etcd.model import (
     TxnResult,
 )
 from proxy.log.outbox import Header, Outbox, Sent, Verdict, append_txn, verdict
-from proxy.log.pending import Pending
+from proxy.log.pending import refuse
 from proxy.log.stats import Stats
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
@@ -88,13 +88,9 @@ class Appender:
         rules: int,
         stats: Stats,
         on_over: Callable[[str, str], None],
-        answer: Callable[[Pending, int, int], None],
         clock: Clock,
     ) -> None:
-        """`on_over(incarnation, why)`: the incarnation has to end.
-
-        `answer(pending, zxid, error)` refuses a request.
-        """
+        """`on_over(incarnation, why)`: the incarnation has to end."""
         self._etcd = etcd
         self._keys = keys
         self._tasks = tasks
@@ -103,9 +99,7 @@ class Appender:
         self._rules = int(rules)
         self._stats = stats
         self._on_over = on_over
-        self._answer = answer
         self._clock = clock
-        self._loop = asyncio.get_running_loop()
         self._scheduled = False
         self._incarnation = ""
         self._revision = 0
@@ -154,7 +148,7 @@ class Appender:
         self._outbox.wake = None
         if not self._scheduled:
             self._scheduled = True
-            self._loop.call_soon(self._pump)
+            asyncio.get_running_loop().call_soon(self._pump)
 
     def _room(self) -> None:
         """There may be room for one more Txn."""
@@ -177,12 +171,12 @@ class Appender:
                 and outbox.unanswered < window
                 and (outbox.bytes < _WINDOW_BYTES or not outbox.unanswered)
             ):
-                probes = outbox.full and self._loop.time() >= self._probe_at
+                probes = outbox.full and self._clock.monotonic() >= self._probe_at
                 sent = outbox.cut(self._header(), may_probe=probes)
                 if sent is None:
                     break
                 if sent.is_probe:
-                    self._probe_at = self._loop.time() + _PROBE_INTERVAL
+                    self._probe_at = self._clock.monotonic() + _PROBE_INTERVAL
                 self._stats.sent_entries += 1
                 self._stats.sent_requests += len(sent.requests)
                 self._stats.entry_requests.note(len(sent.requests))
@@ -194,7 +188,7 @@ class Appender:
         if outbox.refused:
             zxid = self._machine.zxid
             for pending, error in outbox.take_refused():
-                self._answer(pending, zxid, error)
+                refuse(pending, zxid, error)
             if outbox.queue:
                 self._schedule()  # an answer made a client submit another request
         # Without an incarnation a request only has to be looked at if it may have to be refused.
@@ -212,15 +206,15 @@ class Appender:
         txn = self._txn(sent, self._incarnation, self._revision)
         started = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
 
-        def answered(answer: TxnResult | EtcdError) -> None:
+        def answered(outcome: TxnResult | EtcdError) -> None:
             if sent not in self._running:
                 return  # the incarnation is over
             seconds = self._clock.perf_counter() - started
-            if isinstance(answer, TxnResult) and answer.succeeded and not self._outbox.full:
+            if isinstance(outcome, TxnResult) and outcome.succeeded and not self._outbox.full:
                 self._round_trip.note(seconds)
                 self._landed(sent)
             else:
-                settling = self._settle(sent, self._incarnation, self._revision, answer, seconds)
+                settling = self._settle(sent, self._incarnation, self._revision, outcome, seconds)
                 self._running[sent] = self._tasks.start(settling, "append an entry")
 
         self._etcd.begin_txn(txn, _TIMEOUTS[0], answered)
@@ -308,5 +302,5 @@ class Appender:
         if not self._outbox.full:
             log.error("etcd's quota is used up (%s): clients' writes are refused with SYSTEMERROR", why)
         self._outbox.full = True
-        self._probe_at = self._loop.time() + _PROBE_INTERVAL
+        self._probe_at = self._clock.monotonic() + _PROBE_INTERVAL
         self._schedule()

@@ -15,7 +15,7 @@ from proxy.log.follower import Follower
 from proxy.log.listeners import SessionKeeper
 from proxy.log.membership import Membership
 from proxy.log.outbox import Outbox
-from proxy.log.pending import CallbackRequest, Pending
+from proxy.log.pending import CallbackRequest, Pending, refuse
 from proxy.log.settings import LogSettings
 from proxy.log.stats import Stats
 from proxy.state.machine import Machine
@@ -66,7 +66,6 @@ class Incarnations:
             settings.rules,
             stats,
             self.membership.end,
-            applier.answer,
             environment.clock,
         )
         #: Set once the first incarnation is registered, or etcd is too full to register one.
@@ -112,7 +111,7 @@ class Incarnations:
             return
         self.appender.stop()
         for pending, error in self._outbox.skipped(_EVERYTHING):
-            self._applier.answer(pending, self._machine.zxid, error)
+            refuse(pending, self._machine.zxid, error)
         self.membership.key_gone(own, "the state was loaded anew, and does not know it")
         self._applier.own = ""
 

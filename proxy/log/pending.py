@@ -3,10 +3,13 @@
 Pure. Each part that submits requests has a subclass whose `applied` does what follows from the outcome.
 """
 
+import logging
 from collections.abc import Callable
 from typing import Any
 
 from schema.entry import Identities
+
+log = logging.getLogger(__name__)
 
 
 class Pending:
@@ -60,3 +63,11 @@ class CallbackRequest(Pending):
     def applied(self, zxid: int, err: int, body: bytes) -> None:
         """As the base class."""
         self.callback(self, zxid, err, body)
+
+
+def refuse(pending: Pending, zxid: int, error: int) -> None:
+    """Give a request an error as its outcome. One that fails on it does not keep others from theirs."""
+    try:
+        pending.applied(zxid, error, b"")
+    except Exception:
+        log.exception("cannot make the reply to a request of session 0x%x", pending.session_id)

@@ -6,6 +6,7 @@ of them can publish. `snapshot_writer` describes how it is written.
 """
 
 import asyncio
+import enum
 import json
 import logging
 import os
@@ -21,14 +22,13 @@ from proxy.etcd.model import EtcdError
 from proxy.etcd.transport import HTTP2
 from proxy.log.pending import Pending
 from proxy.log.snapshot_writer import PACE
-from proxy.log.status import ReplicatedLog
+from proxy.log.status import LogStatus, ReplicatedLog
 from proxy.log.truncation import applied_in, drop_incarnation, forgettable
 from proxy.state.machine import Disagreement
 from proxy.support.environment import HOST, Clock
 from proxy.support.logs import form_in_use
 from schema.entry import Kind, encode_forget
 from schema.keys import Keyspace
-from schema.record import SnapshotRef
 
 log = logging.getLogger(__name__)
 
@@ -70,6 +70,56 @@ class SnapshotStats:
         self.written_at = 0.0  # monotonic seconds when the record last named a new one; 0: not in this run
 
 
+class _Seen(enum.Enum):
+    """What has happened since the last count."""
+
+    NOTHING = enum.auto()
+    RELOAD = enum.auto()  # the state was loaded anew
+    SNAPSHOT = enum.auto()  # the record names another snapshot
+
+
+class _LogLength:
+    """How much of the log lies behind the current snapshot."""
+
+    def __init__(self) -> None:
+        self._reloads = -1
+        self._base = (0, 0)  # the totals of bytes and requests at the current snapshot
+        self._history: deque[tuple[int, int, int]] = deque(maxlen=3600)  # position, and the totals there
+        self._name = ""  # of the current snapshot
+
+    def since_snapshot(self, status: LogStatus) -> tuple[int, int]:
+        """Bytes and requests since the current snapshot."""
+        stats = status.stats
+        return stats.applied_bytes - self._base[0], stats.applied_requests - self._base[1]
+
+    def count(self, status: LogStatus) -> _Seen:
+        """Record the totals; called about once a second."""
+        stats = status.stats
+        totals = (stats.applied_bytes, stats.applied_requests)
+        current = status.record.current if status.record else None
+        seen = _Seen.NOTHING
+        if stats.reloads != self._reloads:
+            seen = _Seen.RELOAD
+            self._reloads = stats.reloads
+            self._base = (totals[0] - status.replayed[0], totals[1] - status.replayed[1])
+            self._name = current.name if current else ""
+            self._history.clear()
+        elif current is not None and current.name != self._name:
+            seen = _Seen.SNAPSHOT
+            self._name = current.name
+            self._base = self._totals_at(current.position, totals)
+        self._history.append((status.position, *totals))
+        return seen
+
+    def _totals_at(self, wanted: int, totals: tuple[int, int]) -> tuple[int, int]:
+        base = self._base
+        for position, size, requests in self._history:
+            if position > wanted:
+                return base
+            base = (size, requests)
+        return base if self._history else totals
+
+
 class Snapshots:
     """One proxy's part in the snapshots of its tree."""
 
@@ -91,17 +141,13 @@ class Snapshots:
         self._etcd = etcd
         self._keys = keys
         self._access = access
-        self._least_bytes = least_bytes
-        self._least_requests = least_requests
+        self._least = least_bytes, least_requests
         self._each_rank = each_rank
         self._pace = pace
         self._now = clock.monotonic
         self._wanted = False
         self._checking = False
-        self._reloads = -1
-        self._base = (0, 0)  # totals of bytes and requests at the current snapshot
-        self._history: deque[tuple[int, int, int]] = deque(maxlen=3600)  # position, and the totals there
-        self._name = ""  # of the current snapshot
+        self._length = _LogLength()
         self._due_since: float | None = None
         self._not_before = 0.0
         self._pause = _FIRST_PAUSE
@@ -113,12 +159,12 @@ class Snapshots:
     @property
     def log_bytes(self) -> int:
         """Bytes of the log since the current snapshot."""
-        return self._log.status().stats.applied_bytes - self._base[0]
+        return self._length.since_snapshot(self._log.status())[0]
 
     @property
     def log_requests(self) -> int:
         """Requests in the log since the current snapshot."""
-        return self._log.status().stats.applied_requests - self._base[1]
+        return self._length.since_snapshot(self._log.status())[1]
 
     @property
     def overdue(self) -> float:
@@ -131,7 +177,7 @@ class Snapshots:
         self._not_before = 0.0
 
     async def run(self) -> None:
-        """Look every second, and write what is due, for ever."""
+        """Check every second whether a snapshot is due, and write it, for ever."""
         while True:
             if self.is_due():
                 await self._write()
@@ -139,8 +185,14 @@ class Snapshots:
 
     def is_due(self) -> bool:
         """Whether this proxy has to write a snapshot now."""
-        self._count()
         now = self._now()
+        status = self._log.status()
+        seen = self._length.count(status)
+        if seen is _Seen.RELOAD:
+            self._wanted = self._wanted or status.fell_back
+        elif seen is _Seen.SNAPSHOT:
+            self.stats.written_at = now
+            self._due_since = None
         if not self._is_worth_it():
             self._due_since = None
             return False
@@ -155,7 +207,6 @@ class Snapshots:
                 waited,
                 self.log_bytes >> 20,
             )
-        status = self._log.status()
         if now < self._not_before or status.incarnation not in status.members:
             return False
         rank = 0 if self._wanted else status.members.rank(status.incarnation)
@@ -166,38 +217,9 @@ class Snapshots:
         if record is None:
             return False
         current = record.current
-        least_bytes = max(self._least_bytes, current.bytes if current else 0)
-        least_requests = max(self._least_requests, current.nodes if current else 0)
+        least_bytes = max(self._least[0], current.bytes if current else 0)
+        least_requests = max(self._least[1], current.nodes if current else 0)
         return self._wanted or self.log_bytes >= least_bytes or self.log_requests >= least_requests
-
-    def _count(self) -> None:
-        """Keep account of how much of the log lies behind the current snapshot."""
-        status = self._log.status()
-        stats = status.stats
-        totals = (stats.applied_bytes, stats.applied_requests)
-        current = status.record.current if status.record else None
-        if stats.reloads != self._reloads:
-            self._reloads = stats.reloads
-            self._base = (totals[0] - status.replayed[0], totals[1] - status.replayed[1])
-            self._name = current.name if current else ""
-            self._history.clear()
-            self._wanted = self._wanted or status.fell_back
-        elif current is not None and current.name != self._name:
-            self._named(current, totals)
-        self._history.append((status.position, *totals))
-
-    def _named(self, current: SnapshotRef, totals: tuple[int, int]) -> None:
-        self._name = current.name
-        self.stats.written_at = self._now()
-        base = self._base
-        for position, size, requests in self._history:
-            if position > current.position:
-                break
-            base = (size, requests)
-        else:
-            base = totals if not self._history else base
-        self._base = base
-        self._due_since = None
 
     # -- the child -----------------------------------------------------------------------------------------
 
@@ -235,7 +257,7 @@ class Snapshots:
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
     async def _child(self, what: dict[str, Any]) -> dict[str, Any]:
-        """Run the writer; its result."""
+        """Run the writer in a process of its own; its result."""
         config = {
             **self._access._asdict(),
             "prefix": self._keys.prefix.decode(),

@@ -22,7 +22,7 @@ from proxy.etcd.model import (
 from proxy.log import appender as appender_module
 from proxy.log.appender import Appender
 from proxy.log.outbox import Outbox
-from proxy.log.pending import Pending
+from proxy.log.pending import CallbackRequest, Pending
 from proxy.log.stats import Stats
 from proxy.state import capture
 from proxy.support.environment import HOST
@@ -94,12 +94,14 @@ class World:
             3,
             self.stats,
             lambda incarnation, _why: self.over.append(incarnation),
-            lambda pending, _zxid, error: self.answers.append((pending.body, error)),
             HOST.clock,
         )
 
     def submit(self, body: bytes, opcode: int = OpCode.CREATE) -> None:
-        self.outbox.submit(Pending(Kind.CLIENT, 1, opcode, (), body))
+        self.outbox.submit(CallbackRequest(Kind.CLIENT, 1, opcode, (), body, self.answered))
+
+    def answered(self, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
+        self.answers.append((pending.body, error))
 
     def applied(self, number: int) -> None:
         self.outbox.applied(number)
