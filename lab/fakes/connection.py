@@ -2,14 +2,15 @@
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
 from codec.packets import ConnectRequest
 from lab.client import packets
-from lab.client.requests import Reply
+from lab.client.packets import Reply
 from proxy.frontend.connection import Connection
 from proxy.frontend.flush_queue import FlushQueue
+from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.load import Load
 from proxy.frontend.long_reads import LongReads
 from proxy.frontend.services import Services
@@ -111,6 +112,9 @@ class PaperTransport(asyncio.Transport):
     def close(self) -> None:
         self.closed = True
 
+    def abort(self) -> None:
+        self.closed = True
+
     def pause_reading(self) -> None:
         assert self.reading
         self.reading = False
@@ -124,8 +128,13 @@ class PaperHost:
     """A server whose log applies what was submitted when the test says so."""
 
     def __init__(
-        self, loop: PaperLoop, operations: Operations = EXTENDED, sessions: Sequence[int] = (SESSION,)
+        self,
+        loop: PaperLoop,
+        operations: Operations = EXTENDED,
+        sessions: Sequence[int] = (SESSION,),
+        limits: Limits = LIMITS,
     ) -> None:
+        self.loop = loop
         self.machine = new_machine(1)
         self.watches = WatchTable()
         self.machine.watched = True
@@ -148,6 +157,7 @@ class PaperHost:
         self.attached: list[ConnectRequest] = []
         self.changes: list[tuple[int, str, str | None]] = []
         self.full = False
+        self.limits = limits
         self.connections = 0
         self.login: Login | None = None
         self.traces: Traces | None = None
@@ -172,16 +182,24 @@ class PaperHost:
             self.flush_queue,
             self.whole_state_queue,
             self.long_reads,
-            self.submit,
-            lambda _connection, request: self.attached.append(request),
-            lambda word, rest: iter(("imok", rest.decode())) if word == b"ruok" else None,
-            self.opened,
-            self.gone,
+            self,
+            self,
+            self,
+            self,
             traces=self.traces,
             login=self.login,
             enforced_schemes=self.enforced_schemes,
             throttled_log=self.throttled_log,
+            limits=self.limits,
         )
+
+    def attach(self, connection: Connection, request: ConnectRequest) -> None:
+        self.attached.append(request)
+
+    def answer(self, word: bytes, rest: bytes) -> Iterator[str] | None:
+        if word == b"dump":
+            return (f"line {number}\n" for number in range(1000))
+        return iter(("imok", rest.decode())) if word == b"ruok" else None
 
     def hold(self) -> None:
         self.holds += 1
@@ -224,7 +242,7 @@ class Client:
     def __init__(
         self, operations: Operations = EXTENDED, host: PaperHost | None = None, session_id: int = SESSION
     ) -> None:
-        self.loop = PaperLoop()
+        self.loop = PaperLoop() if host is None else host.loop
         self.host = PaperHost(self.loop, operations) if host is None else host
         self.transport = PaperTransport()
         self.connection = Connection(self.host.services(), cast(asyncio.AbstractEventLoop, self.loop))
@@ -264,9 +282,9 @@ class Client:
         self.loop.run()
 
 
-def established(operations: Operations = EXTENDED) -> Client:
+def established(operations: Operations = EXTENDED, limits: Limits = LIMITS) -> Client:
     """A client with a session and the nodes /a (data "old") and /b."""
-    client = Client(operations)
+    client = Client(operations, PaperHost(PaperLoop(), operations, limits=limits))
     client.send(packets.connect())
     client.establish()
     client.send(packets.create(1, "/a", b"old"), packets.create(2, "/b"))

@@ -40,8 +40,6 @@ CLOCKS: tuple[str, ...] = ()
 CLOCK_FUNCTIONS = (
     ("proxy.log.applier", "perf_counter"),
     ("proxy.log.applier", "time_ns"),
-    ("proxy.frontend.connection", "perf_counter_ns"),
-    ("proxy.frontend.connection", "time"),
     ("proxy.frontend.whole_state", "perf_counter"),
     ("proxy.frontend.long_reads", "perf_counter"),
     ("proxy.frontend.flush_queue", "perf_counter"),
@@ -51,7 +49,7 @@ CHANCE: tuple[str, ...] = ()
 """Modules that `import secrets`."""
 
 LENGTHS = (
-    ("proxy.frontend.order", "AT_ONCE_BYTES"),
+    ("proxy.frontend.write_sender", "AT_ONCE_BYTES"),
     ("proxy.state.machine", "AT_ONCE_BYTES"),
     ("proxy.state.ops.keeper_multi_read", "AT_ONCE_BYTES"),
     ("proxy.state.ops.multi_read", "AT_ONCE_BYTES"),

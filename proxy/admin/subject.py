@@ -73,8 +73,14 @@ class SessionFacts(Protocol):
 class ClientConnection(Protocol):
     """One connection of one client."""
 
-    address: str
-    port: int
+    @property
+    def address(self) -> str:
+        """The client's address."""
+
+    @property
+    def port(self) -> int:
+        """The client's port."""
+
     since: float  # when it came, in seconds since 1970
     received: int
     sent: int

@@ -1,52 +1,38 @@
-"""One client's connection: the connect request, the session, watch events, and the transport's callbacks.
+"""One client's connection: the transport's callbacks, the session, and watch events.
 
-Its parts are in files of their own: `order` keeps the order of requests and replies, `outbound` sends.
+It hands what the client sends to its `Order`, and does what the order has ready: it appends requests, sends
+packets, closes. Other parts are in files of their own: `inbound` cuts packets, `opening` reads the connect
+request, `client_identity` says who the client is, `outbound` sends.
 """
 
 import asyncio
 import logging
-from collections import deque
-from collections.abc import Iterator, Sequence
-from functools import partial
-from itertools import islice
-from time import perf_counter_ns, time
+from collections.abc import Callable, Sequence
 from typing import cast
 
-from codec.constants import ErrorCode, KeeperState, OpCode, Perms, ProtocolVersion
+from codec.constants import OpCode, Perms, ProtocolVersion
 from codec.errors import FrameTooLong, MalformedPacket
-from codec.framing import Framer
-from codec.jute import INT, OPEN_TO_ALL, Acl, Reader
-from codec.keeper import OpeningFramer, decode_traced_connect, decode_wide_connect
-from codec.packets import ConnectRequest, decode_connect, encode_connect_response
-from codec.trace_context import TracedFramer
-from proxy.frontend.negotiation import Negotiation
+from codec.jute import INT, OPEN_TO_ALL, Acl
+from proxy.frontend.client_identity import ClientIdentity
+from proxy.frontend.inbound import Chunk, Inbound
+from proxy.frontend.load import LoadShare
+from proxy.frontend.opening import ELSEWHERE, SESSIONLESS_TIMEOUT, Opening, understand
 from proxy.frontend.order import Order
 from proxy.frontend.outbound import Outbound
-from proxy.frontend.proxy_protocol import Source
 from proxy.frontend.services import Services
-from proxy.frontend.sessions import PASSWORD_BYTES, Session
-from proxy.frontend.traced import SamplingFramer, TracedOrder
-from proxy.frontend.waiting import SaslAnswer, Waiting
-from proxy.frontend.wire import NARROW, TRACED_NARROW, TRACED_WIDE, WIDE
+from proxy.frontend.sessions import Session
+from proxy.frontend.waiting import SaslAnswer, Waiting, Write
+from proxy.frontend.word_answer import WordAnswer
 from proxy.state.acl import permits
-from proxy.state.auth.ip import java_address
-from proxy.state.auth.sasl import sasl_identities
-from proxy.state.auth.scheme import Identities, Peer
-from proxy.state.auth.x509 import subject_name
+from proxy.state.auth.scheme import Identities
 from proxy.state.ops import reads_alone
 from proxy.state.sessions import session_text
 from proxy.support.latency import ConnectionLatency
-from proxy.support.slices import SLICE
 
 log = logging.getLogger(__name__)
 
 # Watches of a connection that is gone, which are removed in one turn of the loop: some milliseconds.
 _DROPPED = 4096
-_LINES = 256  # of such an answer between two looks at the clock
-# Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
-_SESSIONLESS_TIMEOUT = 10
-# Versions of the handshake that ask for another form of packets than ZooKeeper's.
-_FORMS_OF_KEEPER = (ProtocolVersion.COMPRESSION, ProtocolVersion.WIDE_XIDS, ProtocolVersion.TRACING)
 
 
 class Connection(asyncio.Protocol):
@@ -54,131 +40,95 @@ class Connection(asyncio.Protocol):
 
     def __init__(self, services: "Services[Connection]", loop: asyncio.AbstractEventLoop) -> None:
         self._services = services
+        self._clock = services.environment.clock
         self._loop = loop
-        self._framer: Framer | OpeningFramer | TracedFramer | SamplingFramer = (
-            OpeningFramer(services.max_frame) if services.operations.extended else Framer(services.max_frame)
-        )
-        self._wire = NARROW
-        self._early: list[bytes] = []  # frames that came before the session was there
-        self._request: ConnectRequest | None = None
-        self._requested = 0  # perf_counter_ns of the connect request
-        self._load = services.load
-        self._weight = (0, 0)  # requests and bytes by which the server's load counts this connection
+        self._opening = Opening()
+        self._inbound = Inbound(services.max_frame, extended=services.operations.extended)
+        self._outbound = Outbound(loop)
+        self._load_share = LoadShare(services.load)
+        self.identity = ClientIdentity(self, services, loop)
         self.session: Session | None = None
-        self.session_id = 0  # 0 while there is no session
-        self.address = ""
-        self.port = 0
-        self.source: Source | None = None  # the client, where the listener knows it: from a PROXY header, say
         self.admitted = False  # whether it was counted by the limits on connections
-        self._peer = Peer("")
-        self.identities: Identities = ()
         self.knows_keeper = False  # the client has read which of Keeper's extensions there are
-        self.received = 0
-        self.since = time()  # when it came, in seconds since 1970
+        self.since = self._clock.time()  # when it was opened, in seconds since 1970
         logs = services.request_logs
         self.latency = (
             ConnectionLatency(services.latency) if logs is None else logs.latency(self, services.latency)
         )
-        make_order = Order if services.traces is None else partial(TracedOrder, services.traces)
-        self._order = make_order(
+        self._order = Order(
             self,
+            self.identity,
             services.machine,
             services.reading,
             services.operations,
             self.latency,
-            perf_counter_ns,
-            partial(services.flush_queue.add, self),
-            self._begin_long_read,
-            None if logs is None else partial(logs.outcome, self),
+            self._clock,
+            services.enforced_schemes,
+            services.limits,
         )
-        self._outbound = Outbound(loop, self._order.out)
-        self._advance_scheduled = False
-        self._is_saying = False  # the answer to a four-letter word is being made
-        # What came while a write was applied in part: frames, what is wrong behind them, and when they came.
-        self._kept: deque[tuple[list[bytes], FrameTooLong | None, int]] = deque()
+        self._is_in_flush_queue = False
         self._waits_for_whole_state = False
-        self._negotiation: Negotiation | None = None
-        if services.enforced_schemes:
-            self._order.require_authentication(self._is_authenticated)
 
-    # -- asyncio's side ------------------------------------------------------------------------------------
+    # -- the transport's callbacks ---------------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """A client has connected."""
         # uvloop's transports are asyncio.Transport in all but their base class
-        self._outbound.transport = cast(asyncio.Transport, transport)
-        peer = transport.get_extra_info("peername")
-        if self.source is not None:
-            self.address, self.port = self.source
-        elif peer is not None:
-            self.address, self.port = java_address(peer[0]), peer[1]
-        try:
-            self._peer = Peer(self.address, _subject(transport))
-        except ValueError as error:
-            log.warning("closing %s: its certificate: %s", self.address, error)
-            peer = None
-        self.identities = self._services.auth.identities(self._peer)
-        self._opened = self._loop.time()
-        self._patience = self._loop.call_later(_SESSIONLESS_TIMEOUT, self._give_up)
-        if (
-            not self._services.opened(self) or peer is None
-        ):  # None: the client has reset the connection already
+        self._outbound.open(cast(asyncio.Transport, transport))
+        is_usable = self.identity.connected(transport)
+        self._opening.began = self._loop.time()
+        self._opening.timer = self._loop.call_later(SESSIONLESS_TIMEOUT, self._give_up)
+        if not self._services.connections.opened(self) or not is_usable:
             self._end()
 
     def data_received(self, data: bytes) -> None:
         """Handle all complete packets of a chunk; their replies leave in one write."""
-        outbound = self._outbound
-        if outbound.ended:
+        if self._order.ready.close:
             return
         session = self.session
         if session is not None:
             session.heard = self._loop.time()
+        inbound = self._inbound
+        broken = None
         try:
-            frames = self._framer.feed(data)
-            broken = None
+            frames = inbound.framer.feed(data)
         except FrameTooLong as error:
             frames, broken = error.frames, error
-        received = perf_counter_ns()
-        if self._kept or (self._services.machine.midway and not self._goes_on_beside(frames)):
-            self._kept.append((frames, broken, received))
-            outbound.pause_reading()
-            self._wait_for_whole_state()
-            return
-        order = self._order
-        if session is None or broken is not None:
-            self._take(frames, broken, received)
+        received = self._clock.perf_counter_ns()
+        if inbound.parked or self._services.machine.midway:
+            self._park(Chunk(frames, broken, received))
         else:
-            # As `_take`, without a call.
-            self.received += len(frames)
-            order.receive(frames, received)
-            if order.count:
-                self._weigh()
-                if order.wants_pause or self._load.is_too_much:
-                    outbound.pause_reading()
-        self._push()
+            self._take(frames, broken, received)
+        self._perform()
 
     def _take(self, frames: list[bytes], broken: FrameTooLong | None, received: int) -> None:
-        """Handle the packets of a chunk that came at `received`; something may be wrong behind them."""
+        """Handle the packets of a chunk that was received then; something may be wrong behind them."""
         order = self._order
         if self.session is not None:
-            self.received += len(frames)
+            self._inbound.count += len(frames)
             order.receive(frames, received)
         else:
-            self._receive_early(frames, broken)
-        if broken is not None and not order.ended and not self._is_saying:
+            self._take_opening(frames, broken)
+        if broken is not None:
+            self._end_broken(broken)
+        if order.queue.count:
+            self._weigh()
+            if order.queue.is_long or self._services.load.is_too_much:
+                self._outbound.pause_reading()  # until all is answered, or less waits in all
+
+    def _end_broken(self, broken: FrameTooLong) -> None:
+        """The bytes behind the last packet are none; they may have been a four-letter word."""
+        if not self._order.ready.close and self._opening.word is None:
             if self.session is not None:
                 log.info("closing %s: %s", self.address, broken)
             else:
                 self._services.throttled_log.warn("closing %s: %s", self.address, broken)
-            order.ended = True
-        if order.count:
-            self._weigh()
-            if order.wants_pause or self._load.is_too_much:
-                self._outbound.pause_reading()  # until all is answered, or less waits in all
+            self._order.end()
 
-    def _goes_on_beside(self, frames: list[bytes]) -> bool:
-        changing = self._services.machine.changing
-        return self.session is not None and self._order.goes_on_beside(frames, changing)
+    def _park(self, chunk: Chunk) -> None:
+        self._inbound.parked.append(chunk)
+        self._outbound.pause_reading()
+        self._wait_for_whole_state()
 
     def _wait_for_whole_state(self) -> None:
         if not self._waits_for_whole_state:
@@ -188,32 +138,28 @@ class Connection(asyncio.Protocol):
     def state_is_whole(self) -> None:
         """The write is applied that this connection has waited for."""
         self._waits_for_whole_state = False
-        if self._outbound.ended:
-            self._kept.clear()
-            return
-        if self._order.writing_paused and not self._outbound.writing_paused:
-            self._order.writing_resumed()
-        while self._kept and not self._outbound.ended:
-            self._take(*self._kept.popleft())
-        self._advance()
-
-    def _begin_long_read(self, now: bool) -> None:
-        self._services.long_reads.begin(self._order, now=now)
+        parked = self._inbound.parked
+        while parked and not self._order.ready.close:
+            self._take(*parked.popleft())
+        parked.clear()
+        if not self._order.ready.close:
+            self._order.advance()
+        self._settle()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is gone; writes that ZooKeeper would have in its pipeline go on."""
         self._outbound.lost()
-        self._patience.cancel()
-        self._kept.clear()
+        self._opening.stop_timer()
+        self._inbound.parked.clear()
         self._order.stop()
         self._append()
         self._drop_watches()
         if self.session is not None and self.session.connection is self:
             self.session.connection = None
         self._weigh()
-        self._services.gone(self)
+        self._services.connections.gone(self)
         self._order.let_go()
-        self._negotiation = None
+        self.identity.lost()
 
     def _drop_watches(self) -> None:
         if not self._services.reading.watches.drop(self, _DROPPED):
@@ -221,162 +167,252 @@ class Connection(asyncio.Protocol):
 
     def pause_writing(self) -> None:
         """The client does not read its replies: do not read from it either."""
-        self._order.writing_paused = self._outbound.writing_paused = True
+        self._order.replies.pause()
         self._outbound.pause_reading()
         self._weigh()
 
     def resume_writing(self) -> None:
         """The client reads its replies again."""
-        self._outbound.writing_paused = False
-        if self._services.machine.midway:
-            self._wait_for_whole_state()
-            return
-        self._order.writing_resumed()
-        self._weigh()
-        self._resume()
-        self._push()
-
-    # -- what the order wants --------------------------------------------------------------------------------
-
-    def _push(self) -> None:
-        """Append and send what the order has ready."""
-        order = self._order
-        outbound = self._outbound
-        if order.to_append:
-            self._append()
-        if order.ended and not outbound.ended:
-            outbound.end()
-        outbound.flush()
-        if order.wants_advance and not self._advance_scheduled:
-            self._advance_scheduled = True
-            self._loop.call_soon(self._advance)
-
-    def _append(self) -> None:
-        to_append = self._order.to_append
-        writes = to_append[:]
-        to_append.clear()
-        submit = self._services.submit
-        for write in writes:
-            submit(write)
-
-    def _advance(self) -> None:
-        """Go on with what has taken too long at a stretch, or was too much to send at once."""
-        self._advance_scheduled = False
+        self._order.replies.resume()
         if self._services.machine.midway:
             self._wait_for_whole_state()
             return
         self._order.advance()
-        self.flush()
+        self._weigh()
+        self._resume()
+        self._perform()
+
+    # -- what the order has ready ----------------------------------------------------------------------------
+
+    def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
+        """The log has applied a write: make the reply now, send it at the end of this turn of the loop."""
+        ready = self._order.applied(write, zxid, err, body)
+        if ready.slow_read is not None:
+            self._begin_slow_read()
+        if not self._is_in_flush_queue:
+            self._flush_soon()
+        if self._services.request_logs is not None:
+            self._services.request_logs.outcome(self, write, err, body)
+
+    def _flush_soon(self) -> None:
+        """Have `flush` called at the end of this turn of the loop."""
+        if not self._is_in_flush_queue:
+            self._is_in_flush_queue = True
+            self._services.flush_queue.add(self)
 
     def flush(self) -> None:
         """Once in a turn of the loop in which something was applied: send it, and read if there is room."""
+        self._is_in_flush_queue = False
+        if self._order.ready.again:
+            self._order.before_flush()
+            self._send()  # before more is made
+            if self._services.machine.midway:
+                self._wait_for_whole_state()
+            else:
+                self._order.advance()
+        self._settle()
+
+    def _settle(self) -> None:
+        """Send what is ready, and read from the client again if there is room."""
         order = self._order
-        outbound = self._outbound
         order.before_flush()
         self._weigh()
-        if outbound.reading_paused and order.has_room:
+        if self._outbound.reading_paused and order.queue.has_room:
             self._resume()
-        if outbound.draining and not order.count and not self._kept:
-            order.ended = True
-        self._push()
+        if self._outbound.draining and not order.queue.count and not self._inbound.parked:
+            order.end()
+        self._perform()
+
+    def _perform(self) -> None:
+        """Do what the order has ready."""
+        ready = self._order.ready
+        if ready.requests:
+            self._append()
+        if ready.slow_read is not None:
+            self._begin_slow_read()
+        self._outbound.send(ready.packets, ready.close)
+        if ready.again and not self._services.machine.midway:
+            self._flush_soon()
+
+    def _append(self) -> None:
+        replicated = self._services.log
+        for write in self._order.ready.take_requests():
+            replicated.submit(write)
+
+    def _send(self) -> None:
+        ready = self._order.ready
+        self._outbound.send(ready.packets, ready.close)
+
+    def _begin_slow_read(self) -> None:
+        slow_read = self._order.ready.take_slow_read()
+        if slow_read is not None:
+            self._services.long_reads.begin(self, now=slow_read.now)
+
+    def read_on(self, is_over: Callable[[], bool]) -> bool:
+        """Go on with the slow read until the slice is over; whether it is answered or not wanted."""
+        is_done = True
+        try:
+            is_done = self._order.read_on(is_over)
+        finally:
+            if is_done:
+                self._settle()
+        return is_done
 
     def _resume(self) -> None:
         """Read from the client again, unless too much waits."""
         order = self._order
-        if self._kept:
+        if self._inbound.parked or order.replies.is_paused or order.ready.close:
             return
-        if not order.wants_pause and not (order.count and self._load.is_too_much):
+        if not order.queue.is_long and not (order.queue.count and self._services.load.is_too_much):
             self._outbound.resume_reading()
 
     def _weigh(self) -> None:
         """Let the server's load count what waits here; not for a client that does not read its replies."""
-        requests, size = self._weight
         order = self._order
-        self._weight = now = (0 if order.writing_paused else order.count), order.size
-        self._load.requests += now[0] - requests
-        self._load.size += now[1] - size
+        self._load_share.set(0 if order.replies.is_paused else order.queue.count, order.queue.size)
 
     def _end(self) -> None:
-        """Close once everything in `out` is sent; hear nothing more."""
-        self._order.ended = True
-        self._outbound.end()
-        self._outbound.flush()
+        """Close once everything that is ready is sent; take nothing more."""
+        self._order.end()
+        self._send()
 
-    # -- the session's side --------------------------------------------------------------------------------
+    # -- the session -----------------------------------------------------------------------------------------
+
+    def _take_opening(self, frames: list[bytes], broken: FrameTooLong | None) -> None:
+        """Take packets before the session is there: the connect request, or a four-letter word."""
+        opening = self._opening
+        if opening.request is not None:
+            opening.frames += frames
+        elif frames:
+            self._request_session(frames)
+        elif broken is not None:
+            self._inbound.count += 1  # before the answer, which may report this very connection
+            lines = self._services.words.answer(INT.pack(broken.length), broken.rest)
+            if lines is not None:
+                opening.word = WordAnswer(lines, self._clock)
+                self._answer_word(opening.word)
+
+    def _request_session(self, frames: list[bytes]) -> None:
+        """Take the first packets."""
+        services = self._services
+        opening = self._opening
+        self._inbound.opened(services.traces)
+        early = frames[1:]
+        if services.traces is not None:
+            services.traces.sample(early)
+        try:
+            request, wire = understand(frames[0], extended=services.operations.extended)
+        except MalformedPacket as error:
+            services.throttled_log.warn("closing %s: connect request %s", self.address, error)
+            self._order.end()
+            return
+        opening.request = request
+        opening.requested = self._clock.perf_counter_ns()
+        self._inbound.count += 1
+        services.counters.connect_requests += 1
+        if wire is None:
+            version = request.protocol_version
+            log.info(
+                "%s asks for compressed packets (protocol version %d): not offered", self.address, version
+            )
+            self.refuse()
+            return
+        self._order.replies.wire = wire
+        # As ZooKeeper does, read no more until the session is there.
+        self._outbound.pause_reading()
+        opening.frames = early
+        services.handshake.attach(self, request)
+
+    def _answer_word(self, word: WordAnswer) -> None:
+        if self._order.ready.close:
+            return
+        answer = word.make()
+        if answer is None:
+            self._outbound.pause_reading()
+            self._loop.call_soon(lambda: self._answer_word(word))
+        else:
+            self._order.replies.send(answer)
+            self._end()
+
+    def _give_up(self) -> None:
+        """The client has sent no connect request in time."""
+        if self._opening.request is None:
+            self._services.counters.sessionless_expired += 1
+            # ZooKeeper says nothing of it either (NIOServerCnxnFactory.ConnectionExpirerThread).
+            log.debug("closing %s: no connect request in %d s", self.address, SESSIONLESS_TIMEOUT)
+            self._end()
 
     def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
-        """The session is there: tell the client, and take its requests.
+        """The session is there: answer the connect request, and take the client's requests.
 
         A session that is `read_only` is this server's own: its writes are refused.
         """
-        assert self._request is not None
+        opening = self._opening
         order = self._order
+        assert opening.request is not None
         if read_only:
             order.use_operations(reads_alone(self._services.operations))
         session.connection = self
         session.heard = self._loop.time()
         self.session = session
-        self.session_id = session.id
-        self._patience.cancel()
+        self.identity.session_id = session.id
+        opening.stop_timer()
         self._resume()
         log.info(
             "session %s: %s by %s:%d, timeout %d ms%s",
             session_text(session.id),
-            "continued" if self._request.session_id else "opened",
+            "continued" if opening.request.session_id else "opened",
             self.address,
             self.port,
             session.timeout_ms,
             ", read-only" if read_only else "",
         )
-        if self._request.session_id == 0:
+        if opening.request.session_id == 0:
             zxid = self._services.machine.zxid
-            self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, self._requested, perf_counter_ns())
-        order.out.append(
-            encode_connect_response(
-                session.timeout_ms,
-                session.id,
-                password,
-                self._read_only_byte(read_only=read_only),
-                self._wire.version,
+            self.latency.note(
+                OpCode.CREATE_SESSION, 1, 0, zxid, opening.requested, self._clock.perf_counter_ns()
+            )
+        order.replies.send(
+            opening.response(
+                order.replies.wire,
+                timeout_ms=session.timeout_ms,
+                session_id=session.id,
+                password=password,
+                read_only=read_only,
             )
         )
-        early, self._early = self._early, []
-        if early and self._services.machine.midway:
-            self._kept.append((early, None, perf_counter_ns()))
-            self._wait_for_whole_state()
+        early = Chunk(opening.take_frames(), None, self._clock.perf_counter_ns())
+        if early.frames and self._services.machine.midway:
+            self._park(early)
         else:
-            self._take(early, None, perf_counter_ns())
+            self._take(*early)
         self._weigh()
-        self._push()
+        self._perform()
 
     def refuse(self) -> None:
         """There is no such session (any more): the client has to start anew."""
-        if self._request is not None and self._request.session_id:
+        opening = self._opening
+        if opening.request is not None and opening.request.session_id:
             log.info(
                 "session %s: refused to %s:%d: it has ended, or the password is wrong",
-                session_text(self._request.session_id),
+                session_text(opening.request.session_id),
                 self.address,
                 self.port,
             )
-        self._order.out.append(
-            encode_connect_response(
-                0, 0, bytes(PASSWORD_BYTES), self._read_only_byte(read_only=False), self._wire.version
-            )
-        )
+        self._order.replies.send(opening.refusal(self._order.replies.wire))
         self._end()
 
     def send_elsewhere(self) -> None:
         """Send the client to another server: by Keeper's answer for that, or by closing the connection."""
         log.info("closing %s: this server is out of touch with etcd", self.address)
         if self.is_keepers:
-            response = encode_connect_response(0, 0, bytes(PASSWORD_BYTES), False, ProtocolVersion.REJECTED)
-            self._order.out.append(response)
+            self._order.replies.send(ELSEWHERE)
         self.close()
 
     def close(self) -> None:
         """Close after what is to be sent; the session lives on, and its writes go to the log at once.
 
-        Later they might come behind those of a newer connection: a dead client's transport closes late.
+        Later they might be applied behind those of a newer connection: a dead client's transport closes late.
         """
         self._order.stop()
         self._append()
@@ -387,36 +423,87 @@ class Connection(asyncio.Protocol):
         """The server stops: take no more requests, but answer those that are here."""
         self._outbound.pause_reading()
         self._outbound.draining = True
-        if not self._order.count and not self._kept:
+        if not self._order.queue.count and not self._inbound.parked:
             self.close()
+
+    def local_session_closed(self) -> None:
+        """The client has closed a session that is this server's own."""
+        self._order.end()
+
+    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
+        """Send one watch event, unless the ACL withholds the node (NIOServerCnxn.process)."""
+        if acl is OPEN_TO_ALL or permits(acl, Perms.READ, self.identity.identities):
+            self._services.counters.notifications += 1
+            self._order.event(kind, path, zxid)
+            if not self._is_in_flush_queue:
+                self._flush_soon()
+
+    def negotiated(self, answer: SaslAnswer) -> None:
+        """Take the answer to a token of SASL that took time."""
+        if not self._order.ready.close:
+            self._order.negotiated(answer)
+            self._settle()
+
+    # -- facts -----------------------------------------------------------------------------------------------
+
+    @property
+    def address(self) -> str:
+        """The client's address."""
+        return self.identity.address
+
+    @property
+    def port(self) -> int:
+        """The port on the client's side."""
+        return self.identity.port
+
+    @property
+    def session_id(self) -> int:
+        """The session; 0 while there is none."""
+        return self.identity.session_id
+
+    @property
+    def identities(self) -> Identities:
+        """What the client has proved to be. The console sets what its user may do."""
+        return self.identity.identities
+
+    @identities.setter
+    def identities(self, identities: Identities) -> None:
+        self.identity.identities = identities
 
     @property
     def due(self) -> float:
         """The loop's time when it is closed if nothing more is heard of the client."""
         session = self.session
-        if session is None:
-            return self._opened + _SESSIONLESS_TIMEOUT
-        return session.heard + session.timeout_ms / 1000
+        return self._opening.due if session is None else session.heard + session.timeout_ms / 1000
 
     @property
     def is_keepers(self) -> bool:
         """Whether the handshake was one of Keeper's: only a ClickHouse can have sent it."""
-        return self._wire.version != ProtocolVersion.ZOOKEEPER
+        return self._order.replies.wire.version != ProtocolVersion.ZOOKEEPER
 
     @property
     def is_closed(self) -> bool:
         """Whether the connection is closed or about to be."""
-        return self._outbound.ended
+        return self._order.ready.close
 
     @property
     def wants_session(self) -> bool:
         """Whether the client still waits for its session."""
-        return self.session is None and not self._outbound.ended
+        return self.session is None and not self._order.ready.close
 
     @property
     def is_held_up(self) -> bool:
         """Whether nothing is read from the client because of what it has already asked for."""
-        return self._outbound.reading_paused and not self._outbound.writing_paused
+        return self._outbound.reading_paused and not self._order.replies.is_paused
+
+    @property
+    def received(self) -> int:
+        """Packets from the client."""
+        return self._inbound.count
+
+    @received.setter
+    def received(self, count: int) -> None:
+        self._inbound.count = count
 
     @property
     def sent(self) -> int:
@@ -430,195 +517,8 @@ class Connection(asyncio.Protocol):
     @property
     def outstanding(self) -> int:
         """Requests without an answer so far."""
-        return self._order.count
+        return self._order.queue.count
 
     def waiting(self, most: int) -> list[Waiting]:
         """The first of the requests without an answer, for operators."""
         return self._order.waiting(most)
-
-    def local_session_closed(self) -> None:
-        """The client has closed a session that is this server's own."""
-        self._order.ended = True
-
-    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-        """Send one watch event, unless the ACL withholds the node (NIOServerCnxn.process)."""
-        if acl is OPEN_TO_ALL or permits(acl, Perms.READ, self.identities):
-            self._services.counters.notifications += 1
-            order = self._order
-            order.event(self._wire.event(kind, KeeperState.SYNC_CONNECTED, path, zxid))
-            if not order.in_flush_queue:
-                order.in_flush_queue = True
-                self._services.flush_queue.add(self)
-
-    def prove(self, packet: bytes) -> bool | None:
-        """Take the identities that an auth packet proves; False if it proves none, None if cut short."""
-        try:
-            reader = Reader(packet, self._wire.body)
-            reader.int()  # the type, always 0
-            scheme = reader.string()
-            proven = self._services.auth.authenticate(scheme, reader.buffer(), self._peer)
-        except MalformedPacket as error:
-            self._refused("", "", f"its packet is {error}")
-            return None
-        if not proven:
-            self._refused(scheme or "", "", "")
-            return False
-        self._add(proven)
-        return True
-
-    def negotiate(self, token: bytes) -> SaslAnswer | None:
-        """Answer a token of SASL; None if the answer comes later.
-
-        Without a login as ZooKeeper without one: success and no token (ZooKeeperServer.processSasl).
-        """
-        login = self._services.login
-        if login is None:
-            return SaslAnswer(ErrorCode.OK, None)
-        if self._negotiation is None:
-            self._negotiation = Negotiation(
-                login,
-                self._loop,
-                self._authenticated,
-                partial(self._refused, "sasl"),
-                self._negotiated,
-            )
-        return self._negotiation.step(token)
-
-    def _negotiated(self, answer: SaslAnswer) -> None:
-        if not self._outbound.ended:
-            self._order.negotiated(answer)
-            self.flush()
-
-    def _authenticated(self, name: str) -> None:
-        """The client has proved by SASL who it is."""
-        login = self._services.login
-        assert login is not None
-        log.info(
-            "session %s: %s:%d is SASL user %r",
-            session_text(self.session_id),
-            self.address,
-            self.port,
-            name,
-        )
-        self._add(sasl_identities(name, is_super=name in login.super_users))
-
-    def _refused(self, scheme: str, name: str, reason: str) -> None:
-        """The client has not proved who it is. `name`: whom it claims to be, as far as is known."""
-        self._services.counters.auth_failed += 1
-        log.warning(
-            "session %s: authentication of %s:%d refused, scheme %r%s%s",
-            session_text(self.session_id),
-            self.address,
-            self.port,
-            scheme,
-            f", user {name!r}" if name else "",
-            f": {reason}" if reason else "",
-        )
-        if self._services.request_logs is not None:
-            self._services.request_logs.refused(self, scheme, name)
-
-    def _add(self, proven: Identities) -> None:
-        self.identities = tuple(dict.fromkeys((*self.identities, *proven)))
-
-    def _is_authenticated(self) -> bool:
-        """Whether the client has an identity of a scheme that is enforced."""
-        enforced = self._services.enforced_schemes
-        return any(identity.scheme in enforced for identity in self.identities)
-
-    # -- the connect request ---------------------------------------------------------------------------------
-
-    def _receive_early(self, frames: list[bytes], broken: FrameTooLong | None) -> None:
-        """Packets before the session is there: the connect request, or a four-letter word."""
-        if self._request is None:
-            if not frames:
-                if broken is not None:
-                    self.received += 1  # before the answer, which may tell of this very connection
-                    answer = self._services.four_letter_word(INT.pack(broken.length), broken.rest)
-                    if answer is not None:
-                        self._say(answer, [])
-                return
-            if isinstance(self._framer, OpeningFramer):
-                self._framer = self._framer.rest
-            early = frames[1:]
-            traces = self._services.traces
-            if traces is not None:
-                self._framer = SamplingFramer(self._framer, traces)
-                traces.sample(early)
-            try:
-                request, understood = self._understand(frames[0])
-            except MalformedPacket as error:
-                self._services.throttled_log.warn("closing %s: connect request %s", self.address, error)
-                self._order.ended = True
-                return
-            self._request = request
-            self._requested = perf_counter_ns()
-            self.received += 1
-            self._services.counters.connect_requests += 1
-            if not understood:
-                self.refuse()
-                return
-            # As ZooKeeper does, read no more until the session is there.
-            self._outbound.pause_reading()
-            self._early += early
-            self._services.attach(self, request)
-        else:
-            self._early += frames
-
-    def _say(self, lines: Iterator[str], said: list[str]) -> None:
-        """Send the answer to a four-letter word and close. A long one is made in slices."""
-        deadline = perf_counter_ns() + int(SLICE * 1e9)
-        while not self._outbound.ended:
-            some = list(islice(lines, _LINES))
-            if not some:
-                self._order.out.append("".join(said).encode())
-                self._end()
-                return
-            said += some
-            if perf_counter_ns() >= deadline:
-                self._is_saying = True
-                self._outbound.pause_reading()
-                self._loop.call_soon(partial(self._say, lines, said))
-                return
-
-    def _understand(self, packet: bytes) -> tuple[ConnectRequest, bool]:
-        """Read the connect request, and say whether the form of packets that it asks for is offered.
-
-        A ClickHouse that wanted compression connects again without it; others log what is wrong.
-        """
-        version = INT.unpack_from(packet)[0] if len(packet) >= INT.size else ProtocolVersion.ZOOKEEPER
-        if version not in _FORMS_OF_KEEPER or not self._services.operations.extended:
-            return decode_connect(packet), True  # ZooKeeper takes any version for its own
-        if version == ProtocolVersion.COMPRESSION:
-            request, compressed = ConnectRequest(version, 0, 0, 0, None, read_only=False), True
-        else:
-            traced = version == ProtocolVersion.TRACING
-            decode = decode_traced_connect if traced else decode_wide_connect
-            request, wide, compressed = decode(packet)
-            if not compressed:
-                if traced:
-                    self._wire = TRACED_WIDE if wide else TRACED_NARROW
-                else:
-                    self._wire = WIDE
-                self._order.use_wire(self._wire)
-                return request, True
-        log.info("%s asks for compressed packets (protocol version %d): not offered", self.address, version)
-        return request, False
-
-    def _give_up(self) -> None:
-        """The client has sent no connect request in time."""
-        if self._request is None:
-            self._services.counters.sessionless_expired += 1
-            # ZooKeeper says nothing of it either (NIOServerCnxnFactory.ConnectionExpirerThread).
-            log.debug("closing %s: no connect request in %d s", self.address, _SESSIONLESS_TIMEOUT)
-            self._end()
-
-    def _read_only_byte(self, *, read_only: bool) -> bool | None:
-        assert self._request is not None
-        return None if self._request.read_only is None else read_only
-
-
-def _subject(transport: asyncio.BaseTransport) -> str | None:
-    """The subject of the client's TLS certificate; None without one."""
-    tls = transport.get_extra_info("ssl_object")
-    certificate = None if tls is None else tls.getpeercert(binary_form=True)
-    return None if certificate is None else subject_name(certificate)

@@ -18,7 +18,10 @@ log = logging.getLogger(__name__)
 class Admitted(Protocol):
     """A connection, as far as it is counted here."""
 
-    address: str
+    @property
+    def address(self) -> str:
+        """The client's address."""
+
     admitted: bool  # whether the limits count it
     received: int
     sent: int

@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from typing import Protocol
 
 from codec.constants import ErrorCode
 from proxy.frontend.waiting import SaslAnswer
@@ -12,31 +12,31 @@ from proxy.sasl.login import Login
 log = logging.getLogger(__name__)
 
 
+class Claimant(Protocol):
+    """The client that negotiates."""
+
+    def proven(self, name: str, *, is_super: bool) -> None:
+        """The exchange has ended: this is the client's name."""
+
+    def refused(self, scheme: str, name: str, reason: str) -> None:
+        """The exchange has failed. `name`: who the client claims to be, as far as is known."""
+
+    def negotiated(self, answer: SaslAnswer) -> None:
+        """Take the answer of a step that had to wait."""
+
+
 class Negotiation:
-    """Steps of an exchange, one at a time: the next token comes only after the answer to the last one."""
+    """Steps of an exchange, one at a time: the next token is taken after the answer to the last one."""
 
-    def __init__(
-        self,
-        login: Login,
-        loop: asyncio.AbstractEventLoop,
-        proven: Callable[[str], None],
-        refused: Callable[[str, str], None],
-        later: Callable[[SaslAnswer], None],
-    ) -> None:
-        """`proven(name)` or `refused(name, reason)` is called when the exchange ends.
-
-        `later(answer)` gets the answer of a step that had to wait.
-        """
+    def __init__(self, login: Login, loop: asyncio.AbstractEventLoop, claimant: Claimant) -> None:
         self._login = login
         self._loop = loop
-        self._proven = proven
-        self._refused = refused
-        self._later = later
+        self._claimant = claimant
         self._exchange: Exchange | None = None
         self._step: asyncio.Future[Step] | None = None
 
     def step(self, token: bytes) -> SaslAnswer | None:
-        """Answer the client's next token; None if the answer comes later."""
+        """Answer the client's next token; None if the claimant gets the answer later."""
         try:
             exchange = self._exchange
             if exchange is None:
@@ -55,20 +55,20 @@ class Negotiation:
             return
         error = done.exception()
         if error is None:
-            self._later(self._taken(done.result()))
+            self._claimant.negotiated(self._taken(done.result()))
             return
         if not isinstance(error, Failed):
             log.error("a step of a SASL exchange failed", exc_info=error)
             error = Failed(repr(error))
-        self._later(self._failed(error))
+        self._claimant.negotiated(self._failed(error))
 
     def _taken(self, step: Step) -> SaslAnswer:
         if step.name is not None:
-            self._proven(step.name)
+            self._claimant.proven(step.name, is_super=step.name in self._login.super_users)
         return SaslAnswer(ErrorCode.OK, step.token)
 
     def _failed(self, failure: Failed) -> SaslAnswer:
-        self._refused(failure.name, str(failure))
+        self._claimant.refused("sasl", failure.name, str(failure))
         login = self._login
         if isinstance(failure, Malformed):
             return SaslAnswer(ErrorCode.AUTH_FAILED, None, is_sent=False)

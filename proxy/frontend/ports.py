@@ -118,7 +118,8 @@ class Ports:
         """
         connection = self._make()
         connection.admitted = admitted
-        connection.source = source
+        if source is not None:
+            connection.identity.address, connection.identity.port = source
         return connection
 
     def admit(self, address: str) -> bool:

@@ -23,9 +23,17 @@ _MILLISECOND = 1_000_000
 class Client(Protocol):
     """The connection whose requests these are."""
 
-    session_id: int
-    address: str
-    identities: Identities
+    @property
+    def session_id(self) -> int:
+        """Its session."""
+
+    @property
+    def address(self) -> str:
+        """The client's address."""
+
+    @property
+    def identities(self) -> Identities:
+        """What the client has proved to be."""
 
 
 class Stages(NamedTuple):

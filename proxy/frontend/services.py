@@ -1,12 +1,13 @@
 """The parts and settings of the server that each of its connections uses."""
 
 import logging
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
 from codec.packets import ConnectRequest
 from proxy.frontend.flush_queue import FlushQueue
+from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.load import Load
 from proxy.frontend.long_reads import LongReads
 from proxy.frontend.request_logs import RequestLogs
@@ -42,6 +43,37 @@ class Machine(Protocol):
         """While `midway`: the paths of at least all nodes that the write has changed; None for everything."""
 
 
+class RequestLog(Protocol):
+    """The log (proxy.log.log.Log)."""
+
+    def submit(self, pending: Pending) -> None:
+        """Append a request; `pending.applied` is called with its outcome."""
+
+
+class SessionDesk(Protocol[Connection]):
+    """Answers connect requests (proxy.frontend.handshake.Handshake)."""
+
+    def attach(self, connection: Connection, request: ConnectRequest) -> None:
+        """Find or make the connection's session, then call its `established`, `refuse` or `close`."""
+
+
+class Words(Protocol):
+    """The four-letter words (proxy.admin.four_letter.FourLetterWords)."""
+
+    def answer(self, word: bytes, rest: bytes) -> Iterator[str] | None:
+        """The answer to a word and what was received with it, line by line; None if it is no word."""
+
+
+class Register(Protocol[Connection]):
+    """The open connections (proxy.frontend.connections.Connections)."""
+
+    def opened(self, connection: Connection) -> bool:
+        """A connection is open; False if there are too many from its address."""
+
+    def gone(self, connection: Connection) -> None:
+        """A connection has ended."""
+
+
 @dataclass(frozen=True, slots=True)
 class Services(Generic[Connection]):
     """What one server gives to each of its connections."""
@@ -57,16 +89,10 @@ class Services(Generic[Connection]):
     flush_queue: FlushQueue
     whole_state_queue: WholeStateQueue
     long_reads: LongReads
-    #: Gives a request to the log.
-    submit: Callable[[Pending], None]
-    #: Finds or makes the session of a connection, then calls its `established`, `refuse` or `close`.
-    attach: Callable[[Connection, ConnectRequest], None]
-    #: The answer to a four-letter word and what came with it, line by line; None if it is none.
-    four_letter_word: Callable[[bytes, bytes], Iterator[str] | None]
-    #: A connection has come; False if there are too many from its address.
-    opened: Callable[[Connection], bool]
-    #: A connection has ended.
-    gone: Callable[[Connection], None]
+    log: RequestLog
+    handshake: SessionDesk[Connection]
+    words: Words
+    connections: Register[Connection]
     #: The audit log and the log of slow requests; None for neither.
     request_logs: RequestLogs | None = None
     #: Traces some of the requests; None for none. `operations` reports reads to it.
@@ -77,5 +103,6 @@ class Services(Generic[Connection]):
     enforced_schemes: frozenset[str] = frozenset()
     #: Clocks and randomness.
     environment: Environment = HOST
+    limits: Limits = LIMITS
     #: For connections that send something else than a ZooKeeper client does, such as port scanners.
     throttled_log: ThrottledLog = field(default_factory=lambda: ThrottledLog(log))

@@ -5,8 +5,6 @@ once for each packet; a request that it does not want then goes the way of all r
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple, Protocol
 
 from codec.constants import ErrorCode, OpCode
@@ -14,10 +12,8 @@ from codec.errors import FrameTooLong, MalformedPacket
 from codec.jute import INT, LONG, Reader
 from codec.packets import REQUEST_HEADER
 from codec.trace_context import TracedFrame
-from proxy.frontend.order import Order
 from proxy.frontend.request_logs import Stages, name_of
-from proxy.frontend.waiting import Refused, Write, path_of
-from proxy.log.pending import Pending
+from proxy.frontend.waiting import Author, Write, Writer, path_of
 from proxy.state.operation import Client, Operations, Reading, ReadOperation
 from proxy.state.refusal import Refusal
 from proxy.state.sessions import session_text
@@ -37,8 +33,13 @@ class Framing(Protocol):
 class Sampled(bytes):
     """A packet whose request is traced."""
 
+    traces: "Traces"
     received: int  # nanoseconds
     decision: Decision
+
+    def answered(self, client: "Address", xid: int, opcode: int, err: int) -> None:
+        """A request that concerns the connection alone, or that cannot be decoded, is answered."""
+        self.traces.record(client, self, xid, opcode, err, None, ())
 
 
 class SamplingFramer:
@@ -57,12 +58,16 @@ class SamplingFramer:
             raise
 
 
-class Address(Protocol):
-    """The connection whose request it is."""
+class Address(Author, Protocol):
+    """The client whose request it is."""
 
-    session_id: int
-    address: str
-    port: int
+    @property
+    def address(self) -> str:
+        """Its address."""
+
+    @property
+    def port(self) -> int:
+        """The port on its side."""
 
 
 class Facts(NamedTuple):
@@ -90,6 +95,7 @@ class Traces:
             decision = decide(frame.context if type(frame) is TracedFrame else None)
             if decision is not None:
                 frames[place] = marked = Sampled(frame)
+                marked.traces = self
                 marked.received = received
                 marked.decision = decision
         return frames
@@ -116,19 +122,20 @@ class Traces:
                 raise
             finally:
                 path = _path_of_read(opcode, packet, position)
-                self._record(client, packet, position, opcode, err, path, (("read", began),))  # type: ignore[arg-type]
+                (xid,) = (INT if position == REQUEST_HEADER.size else LONG).unpack_from(packet)
+                self.record(client, packet, xid, opcode, err, path, (("read", began),))  # type: ignore[arg-type]
 
         return traced
 
-    def of_write(self, client: Address, packet: Sampled, body: int, write: Write, err: int) -> None:
+    def of_write(self, client: Address, packet: Sampled, write: Write, err: int) -> None:
         """A write was applied, just now."""
         stages = self._facts.stages().within(write.received, self._clock())
         events = (("sent to etcd", stages.sent), ("applying", stages.applying))
         parts = len(write.fields) if write.opcode == OpCode.MULTI and write.fields is not None else 0
-        self._record(
+        self.record(
             client,
             packet,
-            body,
+            write.xid,
             write.opcode,
             err,
             path_of(write.fields),
@@ -137,15 +144,11 @@ class Traces:
             self._facts.position(),
         )
 
-    def of_other(self, client: Address, packet: Sampled, body: int, opcode: int, err: int) -> None:
-        """A request that concerns the connection alone, or cannot be read, is answered."""
-        self._record(client, packet, body, opcode, err, None, ())
-
-    def _record(
+    def record(
         self,
         client: Address,
         packet: Sampled,
-        body: int,
+        xid: int,
         opcode: int,
         err: int,
         path: str | None,
@@ -153,7 +156,7 @@ class Traces:
         parts: int = 0,
         position: int = 0,
     ) -> None:
-        (xid,) = (INT if body == REQUEST_HEADER.size else LONG).unpack_from(packet)
+        """A request is answered: give its span to the tracer."""
         attributes: dict[str, str | int] = {
             "network.protocol.name": "zookeeper",
             "client.address": client.address,
@@ -180,55 +183,30 @@ class Traces:
         )
 
 
-@dataclass
-class _Gone:
-    """A connection that was."""
+class TracedWrite(Write):
+    """A write that leaves a span."""
 
-    session_id: int
-    address: str
-    port: int
+    __slots__ = ("client", "packet")
 
-
-class TracedOrder(Order):
-    """The requests of one client, of which some are traced."""
-
-    def __init__(self, traces: Traces, owner: Any, *rest: Any) -> None:
-        self._traces = traces
-        self._client: Address = owner
-        super().__init__(owner, *rest)
-
-    def let_go(self) -> None:
-        """As the base class. Outcomes that are still to come are traced as well."""
-        super().let_go()
-        client = self._client
-        self._client = _Gone(client.session_id, client.address, client.port)
-
-    def _write(self, xid: int, opcode: int, packet: bytes, received: int) -> Write | Refused:
-        made = super()._write(xid, opcode, packet, received)
-        if type(packet) is Sampled:
-            if type(made) is Write:
-                made.done = partial(self._traced, packet, made.done)
-            elif type(made) is Refused:
-                self._traces.of_other(self._client, packet, self._body, opcode, made.code)
-        return made
-
-    def _traced(
+    def __init__(
         self,
+        writer: Writer,
+        author: Address,
+        xid: int,
+        opcode: int,
         packet: Sampled,
-        done: Callable[[Pending, int, int, bytes], None],
-        write: Pending,
-        zxid: int,
-        err: int,
-        body: bytes,
+        position: int,
+        fields: Any,
+        received: int,
     ) -> None:
-        done(write, zxid, err, body)
-        assert isinstance(write, Write)
-        self._traces.of_write(self._client, packet, self._body, write, err)
+        super().__init__(writer, author, xid, opcode, packet, position, fields, received)
+        self.client = author
+        self.packet = packet
 
-    def _answer_of_connection(self, xid: int, opcode: int, packet: bytes) -> None:
-        super()._answer_of_connection(xid, opcode, packet)
-        if type(packet) is Sampled and opcode != OpCode.PING:
-            self._traces.of_other(self._client, packet, self._body, opcode, 0)
+    def applied(self, zxid: int, err: int, body: bytes) -> None:
+        """As the base class."""
+        super().applied(zxid, err, body)
+        self.packet.traces.of_write(self.client, self.packet, self, err)
 
 
 def _path_of_read(opcode: int, packet: bytes, position: int) -> str | None:

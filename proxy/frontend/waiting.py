@@ -1,11 +1,9 @@
 """What waits in the queue of a connection to be answered. Data only; the rules are in `order`. Pure."""
 
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol, TypeAlias
 
 from codec.constants import ErrorCode
 from proxy.log.pending import Pending
-from proxy.state.operation import ReadOperation
 from schema.entry import Identities, Kind
 
 #: The zxid of a write whose outcome is not known yet.
@@ -14,54 +12,71 @@ UNKNOWN = -1
 _CLIENT = int(Kind.CLIENT)  # a plain number: looking up an enum's member costs more than all the rest
 
 
+class Author(Protocol):
+    """Who a client is."""
+
+    @property
+    def session_id(self) -> int:
+        """Its session."""
+
+    @property
+    def identities(self) -> Identities:
+        """What it has proved to be so far."""
+
+
+class Writer(Protocol):
+    """The connection whose write it is."""
+
+    def applied(self, write: "Write", zxid: int, err: int, body: bytes) -> None:
+        """Take the outcome of a write (proxy.frontend.connection.Connection.applied)."""
+
+
 class Write(Pending):
     """A write of this connection, in the log."""
 
-    __slots__ = ("done", "err", "received", "reply", "size", "xid", "zxid")
+    __slots__ = ("err", "received", "reply", "size", "writer", "xid", "zxid")
 
     err: int  # set only if the outcome is known before it is this write's turn to be answered; so is `reply`
     reply: bytes
 
     def __init__(
         self,
-        session_id: int,
-        opcode: int,
-        identities: Identities,
-        body: bytes,
-        done: Callable[[Pending, int, int, bytes], None],
-        fields: Any,
+        writer: Writer,
+        author: Author,
         xid: int,
-        size: int,
+        opcode: int,
+        packet: bytes,
+        position: int,
+        fields: Any,
         received: int,
     ) -> None:
+        """`position`: where the body begins in the packet. `fields`: the body decoded, None if not yet."""
         # Set here and not by Pending.__init__, which would be one more call for each write.
         self.kind = _CLIENT
-        self.session_id = session_id
+        self.session_id = author.session_id
         self.opcode = opcode
-        self.identities = identities
-        self.body = body
-        self.done = done
+        self.identities = author.identities
+        self.body = packet[position:]
         self.fields = fields
+        self.writer = writer
         self.xid = xid
-        self.size = size
-        self.received = received  # nanoseconds, when it came
+        self.size = len(packet)
+        self.received = received  # nanoseconds
         self.zxid = UNKNOWN
 
     def applied(self, zxid: int, err: int, body: bytes) -> None:
-        """As Pending.applied."""
-        self.done(self, zxid, err, body)
+        """As Pending.applied: the connection makes the reply."""
+        self.writer.applied(self, zxid, err, body)
 
 
-class Reads:
-    """A run of light reads of one kind, received together, that waits for its turn."""
+class ReadRun:
+    """Light reads that were received together, one behind the other."""
 
-    __slots__ = ("calls", "opcode", "operation", "received")
+    __slots__ = ("packets", "received")
 
-    def __init__(self, opcode: int, operation: ReadOperation, received: int) -> None:
-        self.opcode = opcode
-        self.operation = operation
+    def __init__(self, packet: bytes, received: int) -> None:
+        self.packets = [packet]
         self.received = received
-        self.calls: list[tuple[int, bytes]] = []  # xid and packet
 
 
 class Refused(NamedTuple):
@@ -81,6 +96,28 @@ class Held(NamedTuple):
     received: int
 
 
+class Single(NamedTuple):
+    """A laborious read, or a request that concerns the connection alone."""
+
+    xid: int
+    opcode: int
+    packet: bytes
+    received: int
+    weight: int  # for a write behind it, see `request_queue`
+
+
+class Awaited(NamedTuple):
+    """The request at the head of the queue, whose answer is made elsewhere: a slow read, or a SASL token."""
+
+    xid: int
+    opcode: int
+    packet: bytes
+    received: int
+
+
+Item: TypeAlias = Write | ReadRun | Refused | Held | Single | Awaited
+
+
 class Waiting(NamedTuple):
     """What operators are shown of something in the queue."""
 
@@ -94,15 +131,6 @@ def path_of(fields: Any) -> str | None:
     """The path in a write's decoded fields; None where it has none."""
     path = fields if isinstance(fields, str) else fields[0] if isinstance(fields, tuple) and fields else None
     return path if isinstance(path, str) else None
-
-
-class Single(NamedTuple):
-    """A laborious read, or a request that concerns the connection alone, that waits for its turn."""
-
-    xid: int
-    opcode: int
-    packet: bytes
-    received: int
 
 
 class SaslAnswer(NamedTuple):

@@ -15,7 +15,7 @@ from lab.fakes.connection import Client, established
 from proof.fuzzing.target import Target, Wrong
 from proof.fuzzing.targets.clients import opcode_at
 from proof.fuzzing.targets.pieces import Pieces, cut, same
-from proxy.frontend import connection as connection_module
+from proxy.support.environment import HOST
 
 WIDE_HEADER = Struct(">qi")  # of a client that has asked for 64-bit xids
 # Keeper's handshake of version 11: the last byte is behind what the length in front of it counts.
@@ -35,7 +35,7 @@ def connection(data: bytes) -> None:
     The clock stands still: what has taken long is put off to the next turn, and a broken length behind it may
     end the connection before that.
     """
-    with patch.object(connection_module, "perf_counter_ns", lambda: 0):
+    with patch.object(HOST.clock, "perf_counter_ns", lambda: 0):
         _compare(data)
 
 
@@ -110,7 +110,16 @@ CONNECTION = (
     Target(
         "connection",
         "Which kind, then a connection's bytes or requests.",
-        ("proxy.frontend.connection", "proxy.frontend.order", "proxy.frontend.waiting", "proxy.state.ops"),
+        (
+            "proxy.frontend.connection",
+            "proxy.frontend.connection_requests",
+            "proxy.frontend.opening",
+            "proxy.frontend.order",
+            "proxy.frontend.read_answerer",
+            "proxy.frontend.request_queue",
+            "proxy.frontend.write_sender",
+            "proxy.state.ops",
+        ),
         connection,
         (),
         bytes_each=20_000,

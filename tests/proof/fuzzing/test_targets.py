@@ -12,7 +12,7 @@ from proof.fuzzing.corpus import CORPUS, committed
 from proof.fuzzing.engine import Fuzzer
 from proof.fuzzing.seeds import seeds_of
 from proof.fuzzing.targets import TARGETS, connection
-from proxy.frontend import connection as connection_module
+from proxy.support.environment import HOST
 
 #: Changed inputs for each target, beyond its corpus. The number and the seed are fixed, so that no submission
 #: fails by chance for what it has not changed; `make fuzz` goes on, with other seeds.
@@ -53,7 +53,7 @@ def test_a_connection_is_judged_without_a_clock(monkeypatch: pytest.MonkeyPatch)
     """
     chance = random.Random(1)
     steps = itertools.accumulate(chance.choice((0, 1_000_000_000)) for _ in itertools.count())
-    monkeypatch.setattr(connection_module, "perf_counter_ns", lambda: next(steps))
+    monkeypatch.setattr(HOST.clock, "perf_counter_ns", lambda: next(steps))
     refused, unknown = packets.request(1, OpCode.CREATE, b"\0"), packets.request(2, 999)
     for _ in range(10):
         TARGETS["connection"].run(bytes([connection.NOISE]) + refused + unknown + b"\x7f\0\0\0")

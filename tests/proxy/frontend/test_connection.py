@@ -1,14 +1,12 @@
 """One connection: the handshake, the session, how it ends."""
 
 import asyncio
-import dataclasses
 import logging
 import struct
 from typing import cast
 
 import pytest
 
-import proxy.frontend.connection as connection_module
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import Acl, pack_acls, pack_string
 from codec.packets import ConnectRequest
@@ -24,6 +22,7 @@ from lab.fakes.connection import (
     established,
 )
 from lab.servers.digest_md5 import respond
+from proxy.frontend import word_answer
 from proxy.frontend.connection import Connection
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.login import Login
@@ -159,7 +158,7 @@ def test_a_client_that_the_listener_knows_is_not_looked_up(peer: tuple[str, int]
     """Else it gave back the place of another: of a load balancer, or of nobody if the client is gone."""
     client = Client()
     connection = Connection(client.host.services(), cast(asyncio.AbstractEventLoop, client.loop))
-    connection.source = ("192.0.2.7", 52000)
+    connection.identity.address, connection.identity.port = ("192.0.2.7", 52000)
     connection.connection_made(PaperTransport(peer))
     assert (connection.address, connection.port) == ("192.0.2.7", 52000)
     assert connection.identities == (Identity("ip", "192.0.2.7"),)
@@ -314,12 +313,8 @@ def test_acls_are_sent_as_they_are_to_those_who_may_see_them(client: Client) -> 
 
 
 def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "SLICE", 0)
-    lines = [f"line {number}\n" for number in range(1000)]
+    monkeypatch.setattr(word_answer, "SLICE", 0)
     client = Client()
-    client.connection._services = dataclasses.replace(
-        client.connection._services, four_letter_word=lambda _word, _rest: iter(lines)
-    )
     client.connection.data_received(b"dump")
     turns = 0
     while not client.transport.is_closed():
@@ -327,9 +322,8 @@ def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPat
         client.loop.turn()
         turns += 1
     assert turns >= 3
-    assert client.transport.writes == ["".join(lines).encode()]
+    assert client.transport.writes == ["".join(f"line {number}\n" for number in range(1000)).encode()]
     gone = Client()
-    gone.connection._services = client.connection._services
     gone.connection.data_received(b"dump")
     gone.lose()
     assert gone.transport.writes == []

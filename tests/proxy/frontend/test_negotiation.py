@@ -2,7 +2,6 @@
 
 import asyncio
 import threading
-from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, cast
 
@@ -14,13 +13,24 @@ from proxy.frontend.waiting import SaslAnswer
 from proxy.sasl.exchange import Exchange, Failed, Malformed, Step
 
 
-class Told:
-    """What the connection is told."""
+class Claimant:
+    """Keeps what becomes of the exchange."""
 
     def __init__(self) -> None:
-        self.proven: list[str] = []
-        self.refused: list[tuple[str, str]] = []
+        self.names: list[str] = []
+        self.refusals: list[tuple[str, str]] = []
         self.later: asyncio.Queue[SaslAnswer] = asyncio.Queue()
+
+    def proven(self, name: str, *, is_super: bool) -> None:
+        assert not is_super
+        self.names.append(name)
+
+    def refused(self, scheme: str, name: str, reason: str) -> None:
+        assert scheme == "sasl"
+        self.refusals.append((name, reason))
+
+    def negotiated(self, answer: SaslAnswer) -> None:
+        self.later.put_nowait(answer)
 
 
 class Mechanism:
@@ -45,6 +55,7 @@ class FakeLogin:
     def __init__(self, mechanism: Exchange, *, demanded: bool = False, allowed: bool = False) -> None:
         self.threads = ThreadPoolExecutor(1, "sasl")
         self.is_demanded = demanded
+        self.super_users: frozenset[str] = frozenset()
         self.allows_failed = allowed
         self._mechanism = mechanism
 
@@ -54,10 +65,8 @@ class FakeLogin:
         return self._mechanism
 
 
-def negotiation(told: Told, login: FakeLogin) -> Negotiation:
-    loop = asyncio.get_running_loop()
-    refused: Callable[[str, str], None] = lambda name, reason: told.refused.append((name, reason))  # noqa: E731
-    return Negotiation(cast(Any, login), loop, told.proven.append, refused, told.later.put_nowait)
+def negotiation(claimant: Claimant, login: FakeLogin) -> Negotiation:
+    return Negotiation(cast(Any, login), asyncio.get_running_loop(), claimant)
 
 
 REFUSED = SaslAnswer(ErrorCode.AUTH_FAILED, None)
@@ -73,29 +82,29 @@ REFUSED = SaslAnswer(ErrorCode.AUTH_FAILED, None)
     ],
 )
 async def test_what_a_failure_is_answered(demanded: bool, allowed: bool, answer: SaslAnswer) -> None:
-    told = Told()
+    claimant = Claimant()
     login = FakeLogin(Mechanism(blocks=False), demanded=demanded, allowed=allowed)
-    assert negotiation(told, login).step(b"x") == answer
-    assert (told.proven, told.refused) == ([], [("amy", "wrong")])
+    assert negotiation(claimant, login).step(b"x") == answer
+    assert (claimant.names, claimant.refusals) == ([], [("amy", "wrong")])
 
 
 async def test_what_cannot_be_read_is_not_answered() -> None:
-    told = Told()
-    answer = negotiation(told, FakeLogin(Mechanism(blocks=False), allowed=True)).step(b"malformed")
+    claimant = Claimant()
+    answer = negotiation(claimant, FakeLogin(Mechanism(blocks=False), allowed=True)).step(b"malformed")
     assert answer is not None
     assert answer.err
     assert not answer.is_sent
 
 
 async def test_a_mechanism_that_is_not_there_refuses() -> None:
-    told = Told()
-    assert negotiation(told, FakeLogin(Mechanism(blocks=False))).step(b"unwanted") == REFUSED
+    claimant = Claimant()
+    assert negotiation(claimant, FakeLogin(Mechanism(blocks=False))).step(b"unwanted") == REFUSED
 
 
 async def test_a_quick_step_is_answered_at_once() -> None:
-    told = Told()
-    assert negotiation(told, FakeLogin(Mechanism(blocks=False))).step(b"bob") == SaslAnswer(0, b"bob")
-    assert told.proven == ["bob"]
+    claimant = Claimant()
+    assert negotiation(claimant, FakeLogin(Mechanism(blocks=False))).step(b"bob") == SaslAnswer(0, b"bob")
+    assert claimant.names == ["bob"]
 
 
 @pytest.mark.parametrize(
@@ -104,10 +113,10 @@ async def test_a_quick_step_is_answered_at_once() -> None:
 async def test_a_step_that_blocks_has_a_thread(
     token: bytes, answer: SaslAnswer, caplog: pytest.LogCaptureFixture
 ) -> None:
-    told = Told()
+    claimant = Claimant()
     mechanism = Mechanism(blocks=True)
-    assert negotiation(told, FakeLogin(mechanism)).step(token) is None
-    assert await asyncio.wait_for(told.later.get(), 60) == answer
+    assert negotiation(claimant, FakeLogin(mechanism)).step(token) is None
+    assert await asyncio.wait_for(claimant.later.get(), 60) == answer
     assert mechanism.threads == ["sasl_0"]
-    assert told.proven == (["bob"] if token == b"bob" else [])
+    assert claimant.names == (["bob"] if token == b"bob" else [])
     assert ("a step of a SASL exchange failed" in caplog.text) is (token == b"bug")

@@ -7,8 +7,9 @@ import pytest
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import INT, NULL, OPEN_TO_ALL, pack_string
 from lab.client import packets
-from lab.client.requests import Reply
+from lab.client.packets import Reply
 from lab.fakes.connection import INCARNATION, SESSION, Client, established
+from proxy.frontend.limits import LIMITS
 from proxy.state.auth.digest import digest_identity
 
 
@@ -194,14 +195,12 @@ def test_a_client_that_asks_for_much_and_does_not_read_is_not_answered(client: C
     assert [reply.xid for reply in client.replies()] == list(range(answered, 101))
 
 
-def test_others_have_their_turn_between_one_clients_laborious_reads(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("proxy.frontend.order._AT_A_STRETCH", 0)
+def test_others_have_their_turn_between_one_clients_laborious_reads() -> None:
+    client = established(limits=LIMITS._replace(stretch=0))
     number = (packets.request(xid, OpCode.GET_ALL_CHILDREN_NUMBER, pack_string("/")) for xid in range(3))
     rest = (packets.get(3, "/a"), packets.put(4, "/a", b"new"), packets.get(5, "/a"))
     client.connection.data_received(b"".join((*number, *rest)))
-    for waiting in (6, 5, 4):
+    for waiting in (5, 4, 2):
         assert client.connection.outstanding == waiting
         client.loop.turn()
     client.loop.run()
@@ -209,10 +208,8 @@ def test_others_have_their_turn_between_one_clients_laborious_reads(
     assert [reply.xid for reply in client.replies()] == list(range(6))
 
 
-def test_laborious_reads_that_wait_when_the_client_goes(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("proxy.frontend.order._AT_A_STRETCH", 0)
+def test_laborious_reads_that_wait_when_the_client_goes() -> None:
+    client = established(limits=LIMITS._replace(stretch=0))
     number = packets.request(1, OpCode.GET_ALL_CHILDREN_NUMBER, pack_string("/"))
     client.connection.data_received(number * 3 + packets.put(4, "/a", b"new"))
     client.connection.connection_lost(None)
@@ -500,10 +497,10 @@ def test_a_write_behind_a_read_that_waits_for_the_client_is_not_sent_to_the_log(
     assert [reply.xid for reply in client.replies()] == [3]
 
 
-def test_too_much_for_a_client_that_does_not_read_ends_its_connection(
-    client: Client, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+def test_too_much_for_a_client_that_does_not_read_ends_it(
+    caplog: pytest.LogCaptureFixture,
 ) -> None:
-    monkeypatch.setattr("proxy.frontend.order._MAX_FORCED", 50_000)
+    client = established(limits=LIMITS._replace(forced=50_000))
     client.host.machine.tree.nodes["/b"].data = bytes(10_000)
     client.send(_mixed(4))
     client.commit()
@@ -521,10 +518,8 @@ def test_too_much_for_a_client_that_does_not_read_ends_its_connection(
     assert (client.host.load.requests, client.host.load.size) == (0, 0)
 
 
-def test_so_does_too_much_that_single_reads_between_writes_have_asked_for(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("proxy.frontend.order._MAX_FORCED", 50_000)
+def test_so_does_too_much_that_single_reads_between_writes_have_asked_for() -> None:
+    client = established(limits=LIMITS._replace(forced=50_000))
     client.host.machine.tree.nodes["/b"].data = bytes(10_000)
     client.send(b"".join(packets.put(xid, "/a", b"%d" % xid) + packets.get(xid, "/b") for xid in range(20)))
     client.connection.pause_writing()
@@ -535,10 +530,8 @@ def test_so_does_too_much_that_single_reads_between_writes_have_asked_for(
 
 
 @pytest.mark.parametrize("reads", [True, False])
-def test_watch_events_for_a_client_that_does_not_read_are_bounded(
-    client: Client, monkeypatch: pytest.MonkeyPatch, reads: bool
-) -> None:
-    monkeypatch.setattr("proxy.frontend.order._MAX_FORCED", 1_000)
+def test_watch_events_for_a_client_that_does_not_read_are_bounded(reads: bool) -> None:
+    client = established(limits=LIMITS._replace(forced=1_000))
     if not reads:
         client.connection.pause_writing()
     for number in range(40):
@@ -548,10 +541,8 @@ def test_watch_events_for_a_client_that_does_not_read_are_bounded(
     assert len(client.replies()) == (40 if reads else 12)
 
 
-def test_a_client_that_reads_may_always_have_writes_and_large_reads_on_their_way(
-    client: Client, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("proxy.frontend.order._MAX_FORCED", 50_000)
+def test_a_client_that_reads_may_always_have_writes_and_large_reads_on_their_way() -> None:
+    client = established(limits=LIMITS._replace(forced=50_000))
     client.host.machine.tree.nodes["/b"].data = bytes(10_000)
     client.send(packets.put(1, "/a", b"1"))
     for _ in range(20):

@@ -5,12 +5,10 @@ same bytes in the same order, and the log gets the same writes. All limits are s
 """
 
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from itertools import accumulate, chain
 from typing import Any, NamedTuple
-from unittest import mock
 
-import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -20,6 +18,7 @@ from codec.framing import Framer
 from codec.jute import Acl, pack_buffer
 from codec.packets import frame
 from lab.client import packets
+from proxy.frontend.limits import Limits
 from proxy.frontend.order import Order
 from proxy.frontend.waiting import SaslAnswer, Write
 from proxy.state.operation import Operations, Reading, ReadOperation, WriteOperation
@@ -30,6 +29,7 @@ from schema.entry import Identities, Identity
 # What the body of a write may ask for.
 FINE, REFUSED = b"fine", b"refused"
 SESSION = 7
+_SMALL_LIMITS = Limits(large_reply=50, unsent=150, ahead=6, laborious_weight=2)
 
 
 def _decode(packet: bytes, position: int) -> tuple[bytes, int]:
@@ -202,6 +202,7 @@ class World:
 
     session_id = SESSION
     address = "10.0.0.7"
+    port = 4711
     knows_keeper = False
 
     def __init__(self, script: Sequence[Asked], *, barred: bool = False) -> None:
@@ -211,12 +212,10 @@ class World:
         operations = _operations(self.machine)
         latency = ConnectionLatency(Latency((*operations.reads, *operations.writes)))
         reading: Any = None
-        self.touched = 0
+        schemes = frozenset(["proven"] if barred else [])
         self.order = Order(
-            self, self.machine, reading, operations, latency, self.clock, self.touch, self.never
+            self, self, self.machine, reading, operations, latency, self, schemes, _SMALL_LIMITS
         )
-        if barred:
-            self.order.require_authentication(lambda: bool(self.identities))
         self.late: bytes | None = None  # a token whose answer takes time
         self.came = 0  # such answers
         self.latency = latency
@@ -231,18 +230,15 @@ class World:
         self.got: list[bytes] = []
         self.now = 0
 
-    def clock(self) -> int:
+    def perf_counter_ns(self) -> int:
         self.now += 3_000_000  # so that laborious reads take their turns
         return self.now
 
-    def touch(self) -> None:
-        self.touched += 1
+    def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
+        self.order.applied(write, zxid, err, body)
 
-    def never(self, now: bool) -> None:
-        raise AssertionError("nothing takes long here")
-
-    def prove(self, packet: bytes) -> bool | None:
-        body = packet[8:]
+    def prove(self, packet: bytes, position: int) -> bool | None:
+        body = packet[position:]
         if body == b"good":
             self.identities = (*self.identities, Identity("proven", str(len(self.identities))))
         return None if body == b"cut" else body == b"good"
@@ -276,20 +272,21 @@ class World:
 
     def collect(self) -> None:
         """What the connection does after everything."""
-        order = self.order
-        self.log += order.to_append
-        self.appended += order.to_append
-        order.to_append.clear()
-        self.got += order.out
-        order.out.clear()
+        ready = self.order.ready
+        assert ready.slow_read is None, "nothing takes long here"
+        requests = ready.take_requests()
+        self.log += requests
+        self.appended += requests
+        self.got += ready.packets
+        ready.packets.clear()
 
     def send(self, count: int) -> None:
         chunk = self.raw[self.sent : self.sent + count]
         self.sent += count
         frames = self.framer.feed(chunk)
-        if not self.order.ended:
+        if not self.order.ready.close:
             self.heard += len(frames)
-            self.order.receive(frames, self.clock())
+            self.order.receive(frames, self.perf_counter_ns())
         self.collect()
 
     def up_to(self, count: int) -> int:
@@ -301,15 +298,12 @@ class World:
         for write in self.log[:count]:
             err, body = self.machine.execute(write)
             write.applied(self.machine.zxid, err, body)
-            if self.order.in_flush_queue:
-                assert self.touched
         del self.log[:count]
         self.collect()
         self.order.before_flush()
-        self.touched = 0
 
     def turn(self) -> None:
-        if self.order.wants_advance:
+        if self.order.ready.again:
             self.order.advance()
         self.collect()
 
@@ -322,9 +316,10 @@ class World:
         elif what == "outcomes":
             self.apply(count)
         elif what == "deaf":
-            order.writing_paused = True
-        elif what == "hear" and order.writing_paused:
-            order.writing_resumed()
+            order.replies.pause()
+        elif what == "hear" and order.replies.is_paused:
+            order.replies.resume()
+            order.advance()
             self.collect()
         elif what == "turn":
             self.turn()
@@ -333,13 +328,14 @@ class World:
 
     def finish(self) -> None:
         """Everything comes, everything is applied, the client reads."""
-        self.order.writing_resumed()
+        self.order.replies.resume()
+        self.order.advance()
         self.collect()
         self.send(len(self.raw))
         for _ in range(10_000):
             if self.log:
                 self.apply(1)
-            elif self.order.wants_advance and not self.order.ended:
+            elif self.order.ready.again and not self.order.ready.close:
                 self.turn()
             elif self.late is not None:
                 self.answer()
@@ -358,17 +354,6 @@ class World:
         return writes
 
 
-@pytest.fixture(autouse=True, scope="module")
-def _small_limits() -> Iterator[None]:
-    with (
-        mock.patch("proxy.frontend.order._LARGE_REPLY", 50),
-        mock.patch("proxy.frontend.order._MAX_UNSENT", 150),
-        mock.patch("proxy.frontend.order._MAX_AHEAD", 6),
-        mock.patch("proxy.frontend.order._LABORIOUS_WEIGHT", 2),
-    ):
-        yield
-
-
 def _starts(got: Sequence[bytes], expected: Sequence[bytes]) -> bool:
     return list(got) == list(expected[: len(got)])
 
@@ -382,11 +367,11 @@ def test_the_client_gets_what_it_would_get_one_by_one(
     world = World(script)
     for what, count in steps:
         before = len(world.got)
-        was_deaf = world.order.writing_paused
+        was_deaf = world.order.replies.is_paused
         world.step(what, count)
         assert _starts(world.got, expected.replies)
         assert world.writes == expected.writes[: len(world.writes)]
-        if was_deaf and world.order.writing_paused and len(world.got) > before and what != "outcomes":
+        if was_deaf and world.order.replies.is_paused and len(world.got) > before and what != "outcomes":
             # For a client that does not read, only the outcomes of writes, malformed writes and answers that
             # took time are made.
             late = what == "answer"
@@ -394,9 +379,9 @@ def test_the_client_gets_what_it_would_get_one_by_one(
     world.finish()
     assert world.got == expected.replies
     assert world.writes == expected.writes
-    assert world.order.count == world.order.size == 0
+    assert world.order.queue.count == world.order.queue.size == 0
     is_over = model([*script, Asked(OpCode.PING, b"")]).replies == expected.replies
-    assert world.order.ended is is_over
+    assert world.order.ready.close is is_over
     noted = [one for one in expected.replies if struct.unpack_from(">q", one, 8)[0] > 0]
     behind_the_end = len(world.appended) - len(world.writes)
     assert world.latency.count == len(noted) - _malformed(script, len(expected.replies)) + behind_the_end
@@ -413,7 +398,7 @@ def test_writes_of_a_connection_that_is_lost_go_on(script: list[Asked], steps: l
     world = World(script)
     for what, count in steps:
         world.step(what, count)
-    was_ended = world.order.ended
+    was_ended = world.order.ready.close
     came = world.came
     world.order.stop()
     got = len(world.got)
@@ -424,8 +409,8 @@ def test_writes_of_a_connection_that_is_lost_go_on(script: list[Asked], steps: l
         assert world.writes == expected.writes
     world.apply(len(world.log))
     assert len(world.got) == got
-    assert world.order.ended
-    assert world.order.count == world.order.size == 0
+    assert world.order.ready.close
+    assert world.order.queue.count == world.order.queue.size == 0
 
 
 @settings(max_examples=400, deadline=None)
@@ -443,7 +428,7 @@ def test_who_has_to_authenticate_first(
     world.finish()
     assert world.got == expected.replies
     assert world.writes == expected.writes
-    assert world.order.count == world.order.size == 0
+    assert world.order.queue.count == world.order.queue.size == 0
 
 
 @settings(max_examples=100, deadline=None)

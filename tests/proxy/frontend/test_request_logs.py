@@ -21,6 +21,9 @@ class Client:
     address: str = "10.0.0.1"
     identities: Identities = ()
 
+    def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:
+        """Nothing is answered here."""
+
 
 class Logs:
     """A server's logs at a time of the test's choice."""
@@ -42,8 +45,9 @@ class Logs:
     def write(self, opcode: int, fields: object, received: int, sent: int, applying: int, now: int) -> None:
         self.stages = Stages(sent * _MS, applying * _MS)
         self.now = now
-        write = Write(5, opcode, (), b"", lambda *_: None, fields, 1, 1, received * _MS)
-        self.logs.outcome(Client(), write, 0, b"\0\0\0\2/x")
+        client = Client()
+        write = Write(client, client, 1, opcode, b"", 0, fields, received * _MS)
+        self.logs.outcome(client, write, 0, b"\0\0\0\2/x")
 
 
 @pytest.mark.parametrize(

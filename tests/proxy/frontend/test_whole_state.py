@@ -25,11 +25,6 @@ def _whole(client: Client) -> None:
     client.loop.run()
 
 
-def test_what_the_write_does_not_change_is_answered(client: Client) -> None:
-    client.send(packets.get(1, "/a") + packets.ping() + packets.read(2, OpCode.EXISTS, "/none"))
-    assert [reply.xid for reply in client.replies()] == [1, -2, 2]
-
-
 @pytest.mark.parametrize(
     "request_",
     [
@@ -50,15 +45,6 @@ def test_what_may_see_a_part_of_it_waits_and_all_behind_it(client: Client, reque
     _whole(client)
     assert [reply.xid for reply in client.replies()][:2] == [1, 2]
     assert client.transport.is_closed() or client.transport.is_read()
-
-
-def test_a_write_goes_to_the_log_and_what_is_behind_it_waits_for_it(client: Client) -> None:
-    client.send(packets.put(1, "/b", b"1") + packets.get(2, "/b"))
-    assert len(client.host.pending) == 1
-    client.send(packets.get(3, "/b"))
-    client.host.machine.midway = False
-    client.commit()
-    assert [(reply.xid, reply.data) for reply in client.replies()[1:]] == [(2, b"1"), (3, b"1")]
 
 
 def test_nothing_is_answered_while_its_events_are_told(client: Client) -> None:

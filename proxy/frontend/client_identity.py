@@ -1,0 +1,170 @@
+"""Who the client of one connection is: its address, its session, and what it has proved to be."""
+
+import asyncio
+import logging
+import weakref
+from typing import Protocol
+
+from codec.constants import ErrorCode
+from codec.errors import MalformedPacket
+from codec.jute import Reader
+from proxy.frontend.negotiation import Negotiation
+from proxy.frontend.request_logs import RequestLogs
+from proxy.frontend.waiting import SaslAnswer
+from proxy.sasl.login import Login
+from proxy.state.auth.ip import java_address
+from proxy.state.auth.sasl import sasl_identities
+from proxy.state.auth.scheme import Identities, Peer
+from proxy.state.auth.schemes import AuthSchemes
+from proxy.state.auth.x509 import subject_name
+from proxy.state.sessions import session_text
+from proxy.support.counters import Counters
+
+log = logging.getLogger("proxy.frontend.connection")  # whose messages these are in the documents
+
+
+class Proofs(Protocol):
+    """What of the server has to do with proofs of identity."""
+
+    @property
+    def auth(self) -> AuthSchemes:
+        """The schemes of auth packets."""
+
+    @property
+    def login(self) -> Login | None:
+        """Authenticates clients by SASL; None where SASL is not offered."""
+
+    @property
+    def counters(self) -> Counters:
+        """Counts failed proofs."""
+
+    @property
+    def request_logs(self) -> RequestLogs | None:
+        """Logs failed proofs."""
+
+
+class Connection(Protocol):
+    """The connection whose client it is."""
+
+    def negotiated(self, answer: SaslAnswer) -> None:
+        """Take the answer to a token that took time."""
+
+
+class ClientIdentity:
+    """Who one client is."""
+
+    __slots__ = (
+        "__weakref__",
+        "_connection",
+        "_loop",
+        "_negotiation",
+        "_peer",
+        "_server",
+        "address",
+        "identities",
+        "port",
+        "session_id",
+    )
+
+    def __init__(self, connection: Connection, server: Proofs, loop: asyncio.AbstractEventLoop) -> None:
+        self._connection = weakref.ref(connection)  # whose part this is
+        self._server = server
+        self._loop = loop
+        self._negotiation: Negotiation | None = None
+        self._peer = Peer("")
+        self.address = ""
+        self.port = 0
+        self.identities: Identities = ()
+        self.session_id = 0  # 0 while there is no session
+
+    def connected(self, transport: asyncio.BaseTransport) -> bool:
+        """Take the address, unless the listener knows it, and the certificate; whether these can be used."""
+        peer = transport.get_extra_info("peername")
+        is_usable = True
+        if self.address:
+            is_usable = peer is not None
+        elif peer is not None:
+            self.address, self.port = java_address(peer[0]), peer[1]
+        else:
+            is_usable = False  # the client has reset the connection already
+        try:
+            self._peer = Peer(self.address, _subject(transport))
+        except ValueError as error:
+            log.warning("closing %s: its certificate: %s", self.address, error)
+            is_usable = False
+        self.identities = self._server.auth.identities(self._peer)
+        return is_usable
+
+    # -- auth packets --------------------------------------------------------------------------------------
+
+    def prove(self, packet: bytes, position: int) -> bool | None:
+        """Take the identities that an auth packet proves; False if it proves none, None if cut short."""
+        try:
+            reader = Reader(packet, position)
+            reader.int()  # the type, always 0
+            scheme = reader.string()
+            proven = self._server.auth.authenticate(scheme, reader.buffer(), self._peer)
+        except MalformedPacket as error:
+            self.refused("", "", f"its packet is {error}")
+            return None
+        if not proven:
+            self.refused(scheme or "", "", "")
+            return False
+        self._add(proven)
+        return True
+
+    # -- SASL ----------------------------------------------------------------------------------------------
+
+    def negotiate(self, token: bytes) -> SaslAnswer | None:
+        """Answer a token of SASL; None if the connection gets the answer later.
+
+        Without a login as ZooKeeper without one: success and no token (ZooKeeperServer.processSasl).
+        """
+        login = self._server.login
+        if login is None:
+            return SaslAnswer(ErrorCode.OK, None)
+        if self._negotiation is None:
+            self._negotiation = Negotiation(login, self._loop, self)
+        return self._negotiation.step(token)
+
+    def proven(self, name: str, *, is_super: bool) -> None:
+        """The client has proved by SASL that this is its name."""
+        log.info(
+            "session %s: %s:%d is SASL user %r", session_text(self.session_id), self.address, self.port, name
+        )
+        self._add(sasl_identities(name, is_super=is_super))
+
+    def negotiated(self, answer: SaslAnswer) -> None:
+        """The answer to a token that took time."""
+        connection = self._connection()
+        if connection is not None:
+            connection.negotiated(answer)
+
+    def refused(self, scheme: str, name: str, reason: str) -> None:
+        """The client has not proved who it is. `name`: who it claims to be, as far as is known."""
+        self._server.counters.auth_failed += 1
+        log.warning(
+            "session %s: authentication of %s:%d refused, scheme %r%s%s",
+            session_text(self.session_id),
+            self.address,
+            self.port,
+            scheme,
+            f", user {name!r}" if name else "",
+            f": {reason}" if reason else "",
+        )
+        if self._server.request_logs is not None:
+            self._server.request_logs.refused(self, scheme, name)
+
+    def lost(self) -> None:
+        """The connection is gone: an exchange ends with its current step."""
+        self._negotiation = None
+
+    def _add(self, proven: Identities) -> None:
+        self.identities = tuple(dict.fromkeys((*self.identities, *proven)))
+
+
+def _subject(transport: asyncio.BaseTransport) -> str | None:
+    """The subject of the client's TLS certificate; None without one."""
+    tls = transport.get_extra_info("ssl_object")
+    certificate = None if tls is None else tls.getpeercert(binary_form=True)
+    return None if certificate is None else subject_name(certificate)

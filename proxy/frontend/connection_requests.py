@@ -1,0 +1,120 @@
+"""The requests that concern the connection alone: ping, auth, sasl, and those that are not offered. Pure."""
+
+import logging
+from typing import Protocol
+
+from codec.constants import ErrorCode, OpCode, Xid
+from codec.errors import MalformedPacket
+from codec.jute import Reader, pack_buffer
+from proxy.frontend.ready import Ready
+from proxy.frontend.replies import Replies
+from proxy.frontend.request_times import RequestTimes
+from proxy.frontend.traced import Sampled
+from proxy.frontend.waiting import SaslAnswer, Single
+from schema.entry import Identities
+
+log = logging.getLogger("proxy.frontend.order")
+
+_PING = int(OpCode.PING)  # a plain number: looking up an enum's member costs more than the comparison
+
+
+class Identity(Protocol):
+    """Who a client is, and how it proves that."""
+
+    @property
+    def address(self) -> str:
+        """Its address."""
+
+    @property
+    def port(self) -> int:
+        """The port on its side."""
+
+    @property
+    def session_id(self) -> int:
+        """Its session."""
+
+    @property
+    def identities(self) -> Identities:
+        """What it has proved to be so far."""
+
+    def prove(self, packet: bytes, position: int) -> bool | None:
+        """Take the identities that an auth packet proves; False if it proves none, None if cut short."""
+
+    def negotiate(self, token: bytes) -> SaslAnswer | None:
+        """Answer a token of SASL; None if `Order.negotiated` gets the answer later."""
+
+
+class ConnectionRequests:
+    """Answers such requests of one client."""
+
+    __slots__ = ("_identity", "_ready", "_replies", "_times")
+
+    def __init__(self, identity: Identity, replies: Replies, ready: Ready, times: RequestTimes) -> None:
+        self._identity = identity
+        self._replies = replies
+        self._ready = ready
+        self._times = times
+
+    def answer(self, request: Single) -> bool:
+        """Answer a request; False if the answer is made by a thread, and `answer_sasl` is called with it."""
+        xid, opcode, packet, *_ = request
+        replies = self._replies
+        if opcode == _PING:
+            self._times.note_ping()
+            replies.add(Xid.PING, ErrorCode.OK)
+            return True
+        is_answered = True
+        if opcode == OpCode.AUTH:
+            is_proven = self._identity.prove(packet, replies.wire.body)
+            if is_proven is not None:
+                replies.add_at(0, xid, ErrorCode.OK if is_proven else ErrorCode.AUTH_FAILED)
+            if not is_proven:
+                self._ready.close = True
+        elif opcode == OpCode.SASL:
+            is_answered = self._answer_token(xid, packet)
+        else:
+            log.info("closing %s: operation %d is not offered", self._identity.address, opcode)
+            self._ready.close = True
+            # ZooKeeper's request has no zxid yet.
+            replies.add_at(-1, xid, ErrorCode.UNIMPLEMENTED)
+        if type(packet) is Sampled:
+            packet.answered(self._identity, xid, opcode, ErrorCode.OK)
+        return is_answered
+
+    def _answer_token(self, xid: int, packet: bytes) -> bool:
+        token = self._token(packet)
+        if token is None:
+            log.info("closing %s: a SASL packet without a token", self._identity.address)
+            self._ready.close = True
+            return True
+        answer = self._identity.negotiate(token)
+        if answer is not None:
+            self.answer_sasl(xid, answer)
+        return answer is not None
+
+    def answer_sasl(self, xid: int, answer: SaslAnswer) -> None:
+        """As ZooKeeperServer.processSasl does, which ends the connection after a failure."""
+        if answer.is_sent:
+            self._replies.add_at(0, xid, answer.err, pack_buffer(answer.token))
+        if answer.err:
+            self._ready.close = True
+
+    def lets_pass(self, request: Single) -> bool:
+        """Whether the writes behind this request count, on a connection that is gone before it is answered.
+
+        ZooKeeper closes after a failed proof and an unknown request, and ignores what follows.
+        """
+        if request.opcode == OpCode.AUTH:
+            return bool(self._identity.prove(request.packet, self._replies.wire.body))
+        if request.opcode == OpCode.SASL:
+            token = self._token(request.packet)
+            answer = None if token is None else self._identity.negotiate(token)
+            return answer is not None and not answer.err
+        return request.opcode == _PING
+
+    def _token(self, packet: bytes) -> bytes | None:
+        """The token of a sasl packet; None if it is null or cut short, at which ZooKeeper closes."""
+        try:
+            return Reader(packet, self._replies.wire.body).buffer()
+        except MalformedPacket:
+            return None

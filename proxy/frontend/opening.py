@@ -1,0 +1,84 @@
+"""What a connection has been sent before its session is there: the connect request, and what came with it."""
+
+import asyncio
+
+from codec.constants import ProtocolVersion
+from codec.jute import INT
+from codec.keeper import decode_traced_connect, decode_wide_connect
+from codec.packets import ConnectRequest, decode_connect, encode_connect_response
+from proxy.frontend.sessions import PASSWORD_BYTES
+from proxy.frontend.wire import NARROW, TRACED_NARROW, TRACED_WIDE, WIDE, Wire
+from proxy.frontend.word_answer import WordAnswer
+
+#: Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
+SESSIONLESS_TIMEOUT = 10
+# Versions of the handshake that ask for another form of packets than ZooKeeper's.
+_FORMS_OF_KEEPER = (ProtocolVersion.COMPRESSION, ProtocolVersion.WIDE_XIDS, ProtocolVersion.TRACING)
+
+#: The answer to a client that should try another server, in Keeper's form of the protocol.
+ELSEWHERE = encode_connect_response(0, 0, bytes(PASSWORD_BYTES), False, ProtocolVersion.REJECTED)
+
+
+class Opening:
+    """The beginning of one connection."""
+
+    __slots__ = ("began", "frames", "request", "requested", "timer", "word")
+
+    def __init__(self) -> None:
+        self.began = 0.0  # the loop's time
+        self.timer: asyncio.TimerHandle | None = None  # closes a connection that sends no connect request
+        self.request: ConnectRequest | None = None
+        self.requested = 0  # nanoseconds, when it was received
+        self.frames: list[bytes] = []  # that were received before the session is there
+        self.word: WordAnswer | None = None  # the client has sent a four-letter word instead
+
+    @property
+    def due(self) -> float:
+        """The loop's time when the connection is closed without a session."""
+        return self.began + SESSIONLESS_TIMEOUT
+
+    def take_frames(self) -> list[bytes]:
+        """What was received before the session was there."""
+        frames, self.frames = self.frames, []
+        return frames
+
+    def stop_timer(self) -> None:
+        """There is a session, or the connection is gone."""
+        if self.timer is not None:
+            self.timer.cancel()
+
+    def response(
+        self, wire: Wire, *, timeout_ms: int, session_id: int, password: bytes, read_only: bool
+    ) -> bytes:
+        """The answer to the connect request."""
+        assert self.request is not None
+        # Only clients that send the byte get one.
+        byte = None if self.request.read_only is None else read_only
+        return encode_connect_response(timeout_ms, session_id, password, byte, wire.version)
+
+    def refusal(self, wire: Wire) -> bytes:
+        """The answer to a client without a session: it has to start anew."""
+        return self.response(
+            wire, timeout_ms=0, session_id=0, password=bytes(PASSWORD_BYTES), read_only=False
+        )
+
+
+def understand(packet: bytes, *, extended: bool) -> tuple[ConnectRequest, Wire | None]:
+    """Read a connect request, and find the form of packets that it asks for; None: it is not offered.
+
+    `extended`: whether the server offers Keeper's. Raises MalformedPacket.
+
+    A ClickHouse that wanted compression connects again without it; others log what is wrong.
+    """
+    version = INT.unpack_from(packet)[0] if len(packet) >= INT.size else ProtocolVersion.ZOOKEEPER
+    if version not in _FORMS_OF_KEEPER or not extended:
+        return decode_connect(packet), NARROW  # ZooKeeper takes any version for its own
+    if version == ProtocolVersion.COMPRESSION:
+        return ConnectRequest(version, 0, 0, 0, None, read_only=False), None
+    is_traced = version == ProtocolVersion.TRACING
+    request, is_wide, is_compressed = (decode_traced_connect if is_traced else decode_wide_connect)(packet)
+    if is_compressed:
+        return request, None
+    if is_traced:
+        return request, TRACED_WIDE if is_wide else TRACED_NARROW
+    return request, WIDE

@@ -1,0 +1,38 @@
+"""What a connection has to do after its `Order` was given something. Data only. Pure."""
+
+from typing import NamedTuple
+
+from proxy.frontend.waiting import Write
+
+
+class SlowRead(NamedTuple):
+    """A read that takes long: its answer is made in slices, and given to `Order.read_on`."""
+
+    now: bool  # it has to see the state as it is now: the log applies nothing until it is answered
+
+
+class Ready:
+    """One per order, which fills it. The connection takes out the packets, the requests and the slow read."""
+
+    __slots__ = ("again", "close", "packets", "requests", "slow_read")
+
+    def __init__(self, packets: list[bytes]) -> None:
+        #: To be sent, in this order; always the same list.
+        self.packets = packets
+        #: For the log, in this order.
+        self.requests: list[Write] = []
+        self.slow_read: SlowRead | None = None
+        #: `Order.advance` has to be called in another turn of the loop, after `packets` are sent.
+        self.again = False
+        #: The connection ends after `packets`. Nothing more is answered, and no more frames are taken.
+        self.close = False
+
+    def take_requests(self) -> list[Write]:
+        """The requests, which are the caller's from now on."""
+        requests, self.requests = self.requests, []
+        return requests
+
+    def take_slow_read(self) -> SlowRead | None:
+        """The slow read, which is the caller's from now on."""
+        slow_read, self.slow_read = self.slow_read, None
+        return slow_read
