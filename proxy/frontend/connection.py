@@ -10,24 +10,22 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import cast
 
-from codec.constants import OpCode, Perms, ProtocolVersion
+from codec.constants import OpCode, Perms
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.jute import INT, OPEN_TO_ALL, Acl
 from proxy.frontend.client_identity import ClientIdentity
+from proxy.frontend.connection_facts import ConnectionFacts
 from proxy.frontend.inbound import Chunk, Inbound
-from proxy.frontend.load import LoadShare
 from proxy.frontend.opening import ELSEWHERE, SESSIONLESS_TIMEOUT, Opening, understand
 from proxy.frontend.order import Order
 from proxy.frontend.outbound import Outbound
 from proxy.frontend.services import Services
 from proxy.frontend.sessions import Session
-from proxy.frontend.waiting import SaslAnswer, Waiting, Write
+from proxy.frontend.throttle import Throttle
+from proxy.frontend.waiting import SaslAnswer, Write
 from proxy.frontend.word_answer import WordAnswer
 from proxy.state.acl import permits
-from proxy.state.auth.scheme import Identities
 from proxy.state.ops import reads_alone
-from proxy.state.sessions import session_text
-from proxy.support.latency import ConnectionLatency
 
 log = logging.getLogger(__name__)
 
@@ -35,7 +33,7 @@ log = logging.getLogger(__name__)
 _DROPPED = 4096
 
 
-class Connection(asyncio.Protocol):
+class Connection(ConnectionFacts, asyncio.Protocol):
     """One TCP connection of one client."""
 
     def __init__(self, services: "Services[Connection]", loop: asyncio.AbstractEventLoop) -> None:
@@ -45,16 +43,12 @@ class Connection(asyncio.Protocol):
         self._opening = Opening()
         self._inbound = Inbound(services.max_frame, extended=services.operations.extended)
         self._outbound = Outbound(loop)
-        self._load_share = LoadShare(services.load)
         self.identity = ClientIdentity(self, services, loop)
         self.session: Session | None = None
         self.admitted = False  # whether it was counted by the limits on connections
         self.knows_keeper = False  # the client has read which of Keeper's extensions there are
         self.since = self._clock.time()  # when it was opened, in seconds since 1970
-        logs = services.request_logs
-        self.latency = (
-            ConnectionLatency(services.latency) if logs is None else logs.latency(self, services.latency)
-        )
+        self.latency = services.latency_of(self)
         self._order = Order(
             self,
             self.identity,
@@ -66,6 +60,7 @@ class Connection(asyncio.Protocol):
             services.enforced_schemes,
             services.limits,
         )
+        self._throttle = Throttle(services.load, self._order, self._inbound, self._outbound)
         self._is_in_flush_queue = False
         self._waits_for_whole_state = False
 
@@ -89,9 +84,8 @@ class Connection(asyncio.Protocol):
         if session is not None:
             session.heard = self._loop.time()
         inbound = self._inbound
-        broken = None
         try:
-            frames = inbound.framer.feed(data)
+            frames, broken = inbound.framer.feed(data), None
         except FrameTooLong as error:
             frames, broken = error.frames, error
         received = self._clock.perf_counter_ns()
@@ -112,18 +106,15 @@ class Connection(asyncio.Protocol):
         if broken is not None:
             self._end_broken(broken)
         if order.queue.count:
-            self._weigh()
-            if order.queue.is_long or self._services.load.is_too_much:
-                self._outbound.pause_reading()  # until all is answered, or less waits in all
+            self._throttle.taken()
 
     def _end_broken(self, broken: FrameTooLong) -> None:
         """The bytes behind the last packet are none; they may have been a four-letter word."""
-        if not self._order.ready.close and self._opening.word is None:
-            if self.session is not None:
-                log.info("closing %s: %s", self.address, broken)
-            else:
-                self._services.throttled_log.warn("closing %s: %s", self.address, broken)
-            self._order.end()
+        if self._order.ready.close or self._opening.word is not None:
+            return
+        warn = self._services.throttled_log.warn if self.session is None else log.info
+        warn("closing %s: %s", self.address, broken)
+        self._order.end()
 
     def _park(self, chunk: Chunk) -> None:
         self._inbound.parked.append(chunk)
@@ -156,7 +147,7 @@ class Connection(asyncio.Protocol):
         self._drop_watches()
         if self.session is not None and self.session.connection is self:
             self.session.connection = None
-        self._weigh()
+        self._throttle.weigh()
         self._services.connections.gone(self)
         self._order.let_go()
         self.identity.lost()
@@ -169,7 +160,7 @@ class Connection(asyncio.Protocol):
         """The client does not read its replies: do not read from it either."""
         self._order.replies.pause()
         self._outbound.pause_reading()
-        self._weigh()
+        self._throttle.weigh()
 
     def resume_writing(self) -> None:
         """The client reads its replies again."""
@@ -178,8 +169,8 @@ class Connection(asyncio.Protocol):
             self._wait_for_whole_state()
             return
         self._order.advance()
-        self._weigh()
-        self._resume()
+        self._throttle.weigh()
+        self._throttle.resume()
         self._perform()
 
     # -- what the order has ready ----------------------------------------------------------------------------
@@ -203,22 +194,19 @@ class Connection(asyncio.Protocol):
     def flush(self) -> None:
         """Once in a turn of the loop in which something was applied: send it, and read if there is room."""
         self._is_in_flush_queue = False
-        if self._order.ready.again:
+        if self._order.ready.again and not self._services.machine.midway:
             self._order.before_flush()
             self._send()  # before more is made
-            if self._services.machine.midway:
-                self._wait_for_whole_state()
-            else:
-                self._order.advance()
+            self._order.advance()
         self._settle()
 
     def _settle(self) -> None:
         """Send what is ready, and read from the client again if there is room."""
         order = self._order
         order.before_flush()
-        self._weigh()
+        self._throttle.weigh()
         if self._outbound.reading_paused and order.queue.has_room:
-            self._resume()
+            self._throttle.resume()
         if self._outbound.draining and not order.queue.count and not self._inbound.parked:
             order.end()
         self._perform()
@@ -231,7 +219,9 @@ class Connection(asyncio.Protocol):
         if ready.slow_read is not None:
             self._begin_slow_read()
         self._outbound.send(ready.packets, ready.close)
-        if ready.again and not self._services.machine.midway:
+        if ready.again and self._services.machine.midway:
+            self._wait_for_whole_state()
+        elif ready.again:
             self._flush_soon()
 
     def _append(self) -> None:
@@ -245,8 +235,7 @@ class Connection(asyncio.Protocol):
 
     def _begin_slow_read(self) -> None:
         slow_read = self._order.ready.take_slow_read()
-        if slow_read is not None:
-            self._services.long_reads.begin(self, now=slow_read.now)
+        self._services.long_reads.begin(self, now=slow_read.now)
 
     def read_on(self, is_over: Callable[[], bool]) -> bool:
         """Go on with the slow read until the slice is over; whether it is answered or not wanted."""
@@ -257,19 +246,6 @@ class Connection(asyncio.Protocol):
             if is_done:
                 self._settle()
         return is_done
-
-    def _resume(self) -> None:
-        """Read from the client again, unless too much waits."""
-        order = self._order
-        if self._inbound.parked or order.replies.is_paused or order.ready.close:
-            return
-        if not order.queue.is_long and not (order.queue.count and self._services.load.is_too_much):
-            self._outbound.resume_reading()
-
-    def _weigh(self) -> None:
-        """Let the server's load count what waits here; not for a client that does not read its replies."""
-        order = self._order
-        self._load_share.set(0 if order.replies.is_paused else order.queue.count, order.queue.size)
 
     def _end(self) -> None:
         """Close once everything that is ready is sent; take nothing more."""
@@ -311,10 +287,7 @@ class Connection(asyncio.Protocol):
         self._inbound.count += 1
         services.counters.connect_requests += 1
         if wire is None:
-            version = request.protocol_version
-            log.info(
-                "%s asks for compressed packets (protocol version %d): not offered", self.address, version
-            )
+            opening.log_not_offered(self.identity)
             self.refuse()
             return
         self._order.replies.wire = wire
@@ -357,49 +330,26 @@ class Connection(asyncio.Protocol):
         self.session = session
         self.identity.session_id = session.id
         opening.stop_timer()
-        self._resume()
-        log.info(
-            "session %s: %s by %s:%d, timeout %d ms%s",
-            session_text(session.id),
-            "continued" if opening.request.session_id else "opened",
-            self.address,
-            self.port,
-            session.timeout_ms,
-            ", read-only" if read_only else "",
-        )
+        self._throttle.resume()
+        opening.log_granted(self.identity, session, read_only=read_only)
         if opening.request.session_id == 0:
             zxid = self._services.machine.zxid
             self.latency.note(
                 OpCode.CREATE_SESSION, 1, 0, zxid, opening.requested, self._clock.perf_counter_ns()
             )
-        order.replies.send(
-            opening.response(
-                order.replies.wire,
-                timeout_ms=session.timeout_ms,
-                session_id=session.id,
-                password=password,
-                read_only=read_only,
-            )
-        )
+        order.replies.send(opening.response(order.replies.wire, session, password, read_only=read_only))
         early = Chunk(opening.take_frames(), None, self._clock.perf_counter_ns())
         if early.frames and self._services.machine.midway:
             self._park(early)
         else:
             self._take(*early)
-        self._weigh()
+        self._throttle.weigh()
         self._perform()
 
     def refuse(self) -> None:
         """There is no such session (any more): the client has to start anew."""
-        opening = self._opening
-        if opening.request is not None and opening.request.session_id:
-            log.info(
-                "session %s: refused to %s:%d: it has ended, or the password is wrong",
-                session_text(opening.request.session_id),
-                self.address,
-                self.port,
-            )
-        self._order.replies.send(opening.refusal(self._order.replies.wire))
+        self._opening.log_refused(self.identity)
+        self._order.replies.send(self._opening.refusal(self._order.replies.wire))
         self._end()
 
     def send_elsewhere(self) -> None:
@@ -416,7 +366,7 @@ class Connection(asyncio.Protocol):
         """
         self._order.stop()
         self._append()
-        self._weigh()
+        self._throttle.weigh()
         self._end()
 
     def drain(self) -> None:
@@ -443,82 +393,3 @@ class Connection(asyncio.Protocol):
         if not self._order.ready.close:
             self._order.negotiated(answer)
             self._settle()
-
-    # -- facts -----------------------------------------------------------------------------------------------
-
-    @property
-    def address(self) -> str:
-        """The client's address."""
-        return self.identity.address
-
-    @property
-    def port(self) -> int:
-        """The port on the client's side."""
-        return self.identity.port
-
-    @property
-    def session_id(self) -> int:
-        """The session; 0 while there is none."""
-        return self.identity.session_id
-
-    @property
-    def identities(self) -> Identities:
-        """What the client has proved to be. The console sets what its user may do."""
-        return self.identity.identities
-
-    @identities.setter
-    def identities(self, identities: Identities) -> None:
-        self.identity.identities = identities
-
-    @property
-    def due(self) -> float:
-        """The loop's time when it is closed if nothing more is heard of the client."""
-        session = self.session
-        return self._opening.due if session is None else session.heard + session.timeout_ms / 1000
-
-    @property
-    def is_keepers(self) -> bool:
-        """Whether the handshake was one of Keeper's: only a ClickHouse can have sent it."""
-        return self._order.replies.wire.version != ProtocolVersion.ZOOKEEPER
-
-    @property
-    def is_closed(self) -> bool:
-        """Whether the connection is closed or about to be."""
-        return self._order.ready.close
-
-    @property
-    def wants_session(self) -> bool:
-        """Whether the client still waits for its session."""
-        return self.session is None and not self._order.ready.close
-
-    @property
-    def is_held_up(self) -> bool:
-        """Whether nothing is read from the client because of what it has already asked for."""
-        return self._outbound.reading_paused and not self._order.replies.is_paused
-
-    @property
-    def received(self) -> int:
-        """Packets from the client."""
-        return self._inbound.count
-
-    @received.setter
-    def received(self, count: int) -> None:
-        self._inbound.count = count
-
-    @property
-    def sent(self) -> int:
-        """Packets sent to the client."""
-        return self._outbound.sent
-
-    @sent.setter
-    def sent(self, count: int) -> None:
-        self._outbound.sent = count
-
-    @property
-    def outstanding(self) -> int:
-        """Requests without an answer so far."""
-        return self._order.queue.count
-
-    def waiting(self, most: int) -> list[Waiting]:
-        """The first of the requests without an answer, for operators."""
-        return self._order.waiting(most)

@@ -21,22 +21,3 @@ class Load:
     def is_too_much(self) -> bool:
         """Whether clients with a request waiting are not to be read from (ZooKeeperServer.shouldThrottle)."""
         return self.requests > self._limit or self.size > _MAX_BYTES
-
-
-class LoadShare:
-    """What one connection adds to the sums."""
-
-    __slots__ = ("_load", "_requests", "_size")
-
-    def __init__(self, load: Load) -> None:
-        self._load = load
-        self._requests = 0
-        self._size = 0
-
-    def set(self, requests: int, size: int) -> None:
-        """So many requests of so many bytes wait on the connection now."""
-        load = self._load
-        load.requests += requests - self._requests
-        load.size += size - self._size
-        self._requests = requests
-        self._size = size

@@ -1,14 +1,19 @@
 """What a connection has been sent before its session is there: the connect request, and what came with it."""
 
 import asyncio
+import logging
 
 from codec.constants import ProtocolVersion
 from codec.jute import INT
 from codec.keeper import decode_traced_connect, decode_wide_connect
 from codec.packets import ConnectRequest, decode_connect, encode_connect_response
-from proxy.frontend.sessions import PASSWORD_BYTES
+from proxy.frontend.client_identity import ClientIdentity
+from proxy.frontend.sessions import PASSWORD_BYTES, Session
 from proxy.frontend.wire import NARROW, TRACED_NARROW, TRACED_WIDE, WIDE, Wire
 from proxy.frontend.word_answer import WordAnswer
+from proxy.state.sessions import session_text
+
+log = logging.getLogger("proxy.frontend.connection")  # whose messages these are in the documents
 
 #: Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
 SESSIONLESS_TIMEOUT = 10
@@ -47,20 +52,53 @@ class Opening:
         if self.timer is not None:
             self.timer.cancel()
 
-    def response(
-        self, wire: Wire, *, timeout_ms: int, session_id: int, password: bytes, read_only: bool
+    def response(self, wire: Wire, session: Session, password: bytes, *, read_only: bool) -> bytes:
+        """The answer to the connect request: this session."""
+        return self._response(wire, session.timeout_ms, session.id, password, read_only=read_only)
+
+    def log_granted(self, identity: ClientIdentity, session: Session, *, read_only: bool) -> None:
+        """The connect request is answered with this session."""
+        assert self.request is not None
+        log.info(
+            "session %s: %s by %s:%d, timeout %d ms%s",
+            session_text(session.id),
+            "continued" if self.request.session_id else "opened",
+            identity.address,
+            identity.port,
+            session.timeout_ms,
+            ", read-only" if read_only else "",
+        )
+
+    def log_refused(self, identity: ClientIdentity) -> None:
+        """The session that the client wants to continue is not there."""
+        if self.request is not None and self.request.session_id:
+            log.info(
+                "session %s: refused to %s:%d: it has ended, or the password is wrong",
+                session_text(self.request.session_id),
+                identity.address,
+                identity.port,
+            )
+
+    def log_not_offered(self, identity: ClientIdentity) -> None:
+        """The client asks for a form of packets that is not offered."""
+        assert self.request is not None
+        log.info(
+            "%s asks for compressed packets (protocol version %d): not offered",
+            identity.address,
+            self.request.protocol_version,
+        )
+
+    def refusal(self, wire: Wire) -> bytes:
+        """The answer to a client without a session: it has to start anew."""
+        return self._response(wire, 0, 0, bytes(PASSWORD_BYTES), read_only=False)
+
+    def _response(
+        self, wire: Wire, timeout_ms: int, session_id: int, password: bytes, *, read_only: bool
     ) -> bytes:
-        """The answer to the connect request."""
         assert self.request is not None
         # Only clients that send the byte get one.
         byte = None if self.request.read_only is None else read_only
         return encode_connect_response(timeout_ms, session_id, password, byte, wire.version)
-
-    def refusal(self, wire: Wire) -> bytes:
-        """The answer to a client without a session: it has to start anew."""
-        return self.response(
-            wire, timeout_ms=0, session_id=0, password=bytes(PASSWORD_BYTES), read_only=False
-        )
 
 
 def understand(packet: bytes, *, extended: bool) -> tuple[ConnectRequest, Wire | None]:

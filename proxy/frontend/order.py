@@ -309,7 +309,7 @@ class Order:
             self._close_unread()
 
     def negotiated(self, answer: SaslAnswer) -> Ready:
-        """Take the answer to a token: send it, and go on with what was received meanwhile."""
+        """Take the answer to a token: send it. `advance` goes on with what was received meanwhile."""
         items = self.queue.items
         if items and isinstance(head := items[0], Awaited):
             self.queue.pop(len(head.packet))
@@ -317,7 +317,7 @@ class Order:
             if answer.err:
                 self._drop()
             else:
-                self.advance()
+                self.ready.again = True
         return self.ready
 
     # -- reads that take long ------------------------------------------------------------------------------

@@ -32,7 +32,8 @@ class Ready:
         requests, self.requests = self.requests, []
         return requests
 
-    def take_slow_read(self) -> SlowRead | None:
+    def take_slow_read(self) -> SlowRead:
         """The slow read, which is the caller's from now on."""
         slow_read, self.slow_read = self.slow_read, None
+        assert slow_read is not None
         return slow_read

@@ -10,7 +10,7 @@ from proxy.frontend.flush_queue import FlushQueue
 from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.load import Load
 from proxy.frontend.long_reads import LongReads
-from proxy.frontend.request_logs import RequestLogs
+from proxy.frontend.request_logs import Client, RequestLogs
 from proxy.frontend.traced import Traces
 from proxy.frontend.whole_state import WholeStateQueue
 from proxy.log.pending import Pending
@@ -19,7 +19,7 @@ from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.operation import Operations, Reading
 from proxy.support.counters import Counters
 from proxy.support.environment import HOST, Environment
-from proxy.support.latency import Latency
+from proxy.support.latency import ConnectionLatency, Latency
 from proxy.support.throttled_log import ThrottledLog
 
 log = logging.getLogger("proxy.frontend.connection")  # whose messages they are
@@ -106,3 +106,9 @@ class Services(Generic[Connection]):
     limits: Limits = LIMITS
     #: For connections that send something else than a ZooKeeper client does, such as port scanners.
     throttled_log: ThrottledLog = field(default_factory=lambda: ThrottledLog(log))
+
+    def latency_of(self, client: Client) -> ConnectionLatency:
+        """What notes how long a connection's requests take."""
+        if self.request_logs is None:
+            return ConnectionLatency(self.latency)
+        return self.request_logs.latency(client, self.latency)

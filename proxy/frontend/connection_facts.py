@@ -1,0 +1,99 @@
+"""What others ask about a connection: operators, the limits on connections, the life of sessions."""
+
+from codec.constants import ProtocolVersion
+from proxy.frontend.client_identity import ClientIdentity
+from proxy.frontend.inbound import Inbound
+from proxy.frontend.opening import Opening
+from proxy.frontend.order import Order
+from proxy.frontend.outbound import Outbound
+from proxy.frontend.sessions import Session
+from proxy.frontend.waiting import Waiting
+from proxy.state.auth.scheme import Identities
+
+
+class ConnectionFacts:
+    """The part of a connection that only answers questions. `Connection` makes the attributes."""
+
+    identity: ClientIdentity
+    session: Session | None
+    _opening: Opening
+    _inbound: Inbound
+    _outbound: Outbound
+    _order: Order
+
+    @property
+    def address(self) -> str:
+        """The client's address."""
+        return self.identity.address
+
+    @property
+    def port(self) -> int:
+        """The port on the client's side."""
+        return self.identity.port
+
+    @property
+    def session_id(self) -> int:
+        """The session; 0 while there is none."""
+        return self.identity.session_id
+
+    @property
+    def identities(self) -> Identities:
+        """What the client has proved to be. The console sets what its user may do."""
+        return self.identity.identities
+
+    @identities.setter
+    def identities(self, identities: Identities) -> None:
+        self.identity.identities = identities
+
+    @property
+    def due(self) -> float:
+        """The loop's time when it is closed if nothing more is heard of the client."""
+        session = self.session
+        return self._opening.due if session is None else session.heard + session.timeout_ms / 1000
+
+    @property
+    def is_keepers(self) -> bool:
+        """Whether the handshake was one of Keeper's: only a ClickHouse can have sent it."""
+        return self._order.replies.wire.version != ProtocolVersion.ZOOKEEPER
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the connection is closed or about to be."""
+        return self._order.ready.close
+
+    @property
+    def wants_session(self) -> bool:
+        """Whether the client still waits for its session."""
+        return self.session is None and not self._order.ready.close
+
+    @property
+    def is_held_up(self) -> bool:
+        """Whether nothing is read from the client because of what it has already asked for."""
+        return self._outbound.reading_paused and not self._order.replies.is_paused
+
+    @property
+    def received(self) -> int:
+        """Packets from the client."""
+        return self._inbound.count
+
+    @received.setter
+    def received(self, count: int) -> None:
+        self._inbound.count = count
+
+    @property
+    def sent(self) -> int:
+        """Packets sent to the client."""
+        return self._outbound.sent
+
+    @sent.setter
+    def sent(self, count: int) -> None:
+        self._outbound.sent = count
+
+    @property
+    def outstanding(self) -> int:
+        """Requests without an answer so far."""
+        return self._order.queue.count
+
+    def waiting(self, most: int) -> list[Waiting]:
+        """The first of the requests without an answer, for operators."""
+        return self._order.waiting(most)
