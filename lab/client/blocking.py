@@ -1,25 +1,84 @@
-"""A ZooKeeper client for tests of faults: sends without waiting, keeps every message in order.
+"""A ZooKeeper client on a blocking socket: sends without waiting, keeps every message in order.
 
-Here: one session on one connection at a time, on the wire of tests.compat. Nothing happens by itself: no
-pings, no reconnect.
+One session on one connection at a time. It sends nothing on its own: no pings, no reconnect. For clients in
+threads that look at each message; programs use `lab.client.session`.
 """
 
+import socket
+import time
 from collections.abc import Sequence
-from typing import NamedTuple, Self
+from typing import Any, Self, TypeVar
 
-from lab.oracle import wire
-from lab.oracle.wire import Closed, Connection, Cursor, Event, Reply, Session, Silent, Stat
+from codec.constants import CreateMode, ErrorCode, EventType, Xid
+from codec.framing import Framer
+from codec.jute import Reader
+from lab.client import requests
+from lab.client.requests import (
+    Children,
+    Connected,
+    Data,
+    Event,
+    Part,
+    Reply,
+    Request,
+    Stat,
+    add_watch,
+    check,
+    children,
+    create,
+    delete,
+    exists,
+    get,
+    get_acl,
+    multi,
+    parts_of,
+    set_acl,
+    set_data,
+    set_watches,
+)
 from lab.servers import wait_until
 
-PERSISTENT, EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL = range(4)
-OK, SYSTEM_ERROR, RUNTIME_INCONSISTENCY, CONNECTION_LOSS, BAD_ARGUMENTS = 0, -1, -2, -4, -8
-NO_NODE, BAD_VERSION, NODE_EXISTS, NOT_EMPTY = -101, -103, -110, -111
-SESSION_EXPIRED, SESSION_MOVED = -112, -118
-CREATED, DELETED, CHANGED, CHILDREN = 1, 2, 3, 4
+__all__ = [
+    "Event",
+    "Part",
+    "Reply",
+    "Request",
+    "Stat",
+    "add_watch",
+    "check",
+    "children",
+    "create",
+    "delete",
+    "exists",
+    "get",
+    "get_acl",
+    "multi",
+    "parts_of",
+    "set_acl",
+    "set_data",
+    "set_watches",
+]
+
+PERSISTENT, EPHEMERAL = CreateMode.PERSISTENT, CreateMode.EPHEMERAL
+SEQUENTIAL, EPHEMERAL_SEQUENTIAL = CreateMode.PERSISTENT_SEQUENTIAL, CreateMode.EPHEMERAL_SEQUENTIAL
+OK, SYSTEM_ERROR, RUNTIME_INCONSISTENCY = (
+    ErrorCode.OK,
+    ErrorCode.SYSTEM_ERROR,
+    ErrorCode.RUNTIME_INCONSISTENCY,
+)
+CONNECTION_LOSS, BAD_ARGUMENTS = ErrorCode.CONNECTION_LOSS, ErrorCode.BAD_ARGUMENTS
+NO_NODE, BAD_VERSION = ErrorCode.NO_NODE, ErrorCode.BAD_VERSION
+NODE_EXISTS, NOT_EMPTY = ErrorCode.NODE_EXISTS, ErrorCode.NOT_EMPTY
+SESSION_EXPIRED, SESSION_MOVED = ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_MOVED
+CREATED, DELETED = EventType.NODE_CREATED, EventType.NODE_DELETED
+CHANGED, CHILDREN = EventType.NODE_DATA_CHANGED, EventType.NODE_CHILDREN_CHANGED
+SYNC, CLOSE = requests.sync("/"), requests.close()
 
 LONG_MS = 30_000
-_PATIENCE_S = 60.0
-_OPEN_ACL = wire.pack_acls([(31, "world", "anyone")])
+_TIMEOUT_S = 60.0
+_MAX_FRAME = 1 << 30
+
+T = TypeVar("T")
 
 
 class Refused(Exception):
@@ -31,93 +90,65 @@ class Refused(Exception):
 
 
 class Disconnected(Exception):
-    """The server closed the connection (`closed`), refused the session, or said nothing."""
+    """The connection was closed by the server (`closed`), was silent, or the session is `expired`."""
 
-    def __init__(self, message: str, *, closed: bool = False) -> None:
+    def __init__(self, message: str, *, closed: bool = False, expired: bool = False) -> None:
         super().__init__(message)
         self.closed = closed
+        self.expired = expired
 
 
-class Request(NamedTuple):
-    """An opcode and its arguments, packed."""
+class _Connection:
+    """A socket, and the frames that it receives."""
 
-    opcode: int
-    arguments: bytes
+    def __init__(self, port: int, timeout_s: float) -> None:
+        self._timeout_s = timeout_s
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout_s)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+        self._framer = Framer(_MAX_FRAME)
+        self._frames: list[bytes] = []
 
+    def close(self) -> None:
+        self._socket.close()
 
-class Part(NamedTuple):
-    """One part of a multi: opcode (-1: an error), error, and path and Stat where it has them."""
+    def send(self, data: bytes) -> None:
+        """Send bytes, even to a server that has closed the connection."""
+        try:
+            self._socket.sendall(data)
+        except OSError:
+            return
 
-    opcode: int
-    error: int
-    path: str | None
-    stat: Stat | None
-
-
-def create(path: str, data: bytes | None = b"", mode: int = PERSISTENT) -> Request:
-    """Make a request for a new node."""
-    arguments = wire.pack_string(path) + wire.pack_buffer(data) + _OPEN_ACL + wire.pack_int(mode)
-    return Request(wire.CREATE, arguments)
-
-
-def delete(path: str, version: int = -1) -> Request:
-    """Make a request to delete a node."""
-    return Request(wire.DELETE, wire.pack_string(path) + wire.pack_int(version))
-
-
-def set_data(path: str, data: bytes, version: int = -1) -> Request:
-    """Make a request for new data."""
-    return Request(wire.SET_DATA, wire.pack_string(path) + wire.pack_buffer(data) + wire.pack_int(version))
-
-
-def check(path: str, version: int = -1) -> Request:
-    """Make a part of a multi that checks a version."""
-    return Request(wire.CHECK, wire.pack_string(path) + wire.pack_int(version))
-
-
-def exists(path: str, watch: bool = False) -> Request:
-    """Make a request for a Stat."""
-    return Request(wire.EXISTS, wire.pack_string(path) + bytes([watch]))
-
-
-def get_data(path: str, watch: bool = False) -> Request:
-    """Make a request for data and Stat."""
-    return Request(wire.GET_DATA, wire.pack_string(path) + bytes([watch]))
-
-
-def get_children(path: str, watch: bool = False) -> Request:
-    """Make a request for children and Stat."""
-    return Request(wire.GET_CHILDREN2, wire.pack_string(path) + bytes([watch]))
-
-
-def add_watch(path: str, *, recursive: bool) -> Request:
-    """Make a request for a watch that lasts."""
-    return Request(wire.ADD_WATCH, wire.pack_string(path) + wire.pack_int(recursive))
-
-
-def multi(parts: Sequence[Request]) -> Request:
-    """Make one request of several."""
-    packed = (wire.pack_int(opcode) + b"\0" + wire.pack_int(-1) + arguments for opcode, arguments in parts)
-    return Request(wire.MULTI, b"".join(packed) + wire.pack_int(-1) + b"\1" + wire.pack_int(-1))
-
-
-SYNC = Request(wire.SYNC, wire.pack_string("/"))
-CLOSE = Request(wire.CLOSE_SESSION, b"")
+    def receive(self) -> bytes:
+        """The next frame. Raises Disconnected."""
+        deadline = time.monotonic() + self._timeout_s
+        while not self._frames:
+            self._socket.settimeout(max(deadline - time.monotonic(), 0.001))
+            try:
+                data = self._socket.recv(1 << 16)
+            except TimeoutError:
+                raise Disconnected(f"no message in {self._timeout_s:g} s") from None
+            except OSError:
+                data = b""
+            if not data:
+                raise Disconnected("the server closed the connection", closed=True)
+            self._frames = self._framer.feed(data)
+        return self._frames.pop(0)
 
 
 class Client:
     """A session, on one connection at a time."""
 
-    def __init__(self, port: int, timeout_ms: int = LONG_MS, patience_s: float = _PATIENCE_S) -> None:
-        """Open a new session. Raises Disconnected. `patience_s`: how long to wait for any answer."""
+    def __init__(self, port: int, timeout_ms: int = LONG_MS, timeout_s: float = _TIMEOUT_S) -> None:
+        """Open a new session. Raises Disconnected. `timeout_s`: how long to wait for any message."""
         self.wanted_ms = timeout_ms
-        self._patience_s = patience_s
-        self._xid = 0
         self.zxid = 0  # of the last reply
-        self.session: Session | None = None
+        self.session: Connected | None = None
         self.events: list[Event] = []
-        self.log: list[Reply | Event] = []  # everything that came, in order
-        self._connections: list[Connection] = []
+        self.log: list[Reply | Event] = []  # all messages, in order
+        self._timeout_s = timeout_s
+        self._xid = 0
+        self._sent: dict[int, Request[Any]] = {}
+        self._connections: list[_Connection] = []
         self.reconnect(port)
 
     def __enter__(self) -> Self:
@@ -130,7 +161,7 @@ class Client:
     def id(self) -> int:
         """The session's id."""
         assert self.session is not None
-        return self.session.id
+        return self.session.session
 
     @property
     def timeout_ms(self) -> int:
@@ -139,24 +170,24 @@ class Client:
         return self.session.timeout_ms
 
     def drop(self) -> None:
-        """Close all connections without a word; the session stays."""
+        """Close all connections and leave the session open."""
         for connection in self._connections:
             connection.close()
 
     def reconnect(self, port: int) -> None:
-        """Go on with the session on another connection, the old one staying open. Raises Disconnected."""
-        connection = Connection(port, self._patience_s)
+        """Continue the session on another connection; the old one stays open. Raises Disconnected."""
+        connection = _Connection(port, self._timeout_s)
         self._connections.append(connection)
-        known = self.session
-        answer = connection.connect(
-            session=known.id if known else 0,
-            password=known.password if known else bytes(16),
-            timeout_ms=self.wanted_ms,
-            last_zxid=self.zxid,
-        )
-        if not isinstance(answer, Session) or answer.id == 0:
+        known = self.session or Connected(0, bytes(16), 0)
+        connection.send(requests.connect(self.wanted_ms, self.zxid, known.session, known.password))
+        try:
+            answer = requests.connected(connection.receive())
+        except Disconnected as error:
             connection.close()
-            raise Disconnected(f"connect to port {port}: {answer}")
+            raise Disconnected(f"connect to port {port}: {error}", closed=error.closed) from None
+        if answer.session == 0:
+            connection.close()
+            raise Disconnected(f"connect to port {port}: the session has expired", expired=True)
         self.session = answer
 
     def close(self) -> None:
@@ -165,24 +196,23 @@ class Client:
 
     def ping(self) -> None:
         """Keep the session alive. Raises Disconnected."""
-        self._transmit(wire.frame(wire.pack_int(wire.PING_XID) + wire.pack_int(wire.PING)))
-        self.reply_to(wire.PING_XID)
+        self._connections[-1].send(requests.PING)
+        self.reply_to(Xid.PING)
 
-    def send(self, *requests: Request) -> list[int]:
+    def send(self, *sent: Request[Any]) -> list[int]:
         """Send requests in one piece; returns their xids."""
-        xids, packed = [], []
-        for opcode, arguments in requests:
-            self._xid += 1
-            xids.append(self._xid)
-            packed.append(wire.frame(wire.pack_int(self._xid) + wire.pack_int(opcode) + arguments))
-        self._transmit(b"".join(packed))
-        return xids
+        first = self._xid + 1
+        self._xid += len(sent)
+        numbered = dict(enumerate(sent, first))
+        self._sent |= numbered
+        self._connections[-1].send(
+            b"".join(requests.packet(xid, request) for xid, request in numbered.items())
+        )
+        return list(numbered)
 
     def receive(self, connection: int = -1) -> Reply | Event:
         """Return the next message. Raises Disconnected."""
-        message = self._connections[connection].receive()
-        if isinstance(message, Closed | Silent):
-            raise Disconnected(f"{message}", closed=isinstance(message, Closed))
+        message = requests.message(self._connections[connection].receive())
         self.log.append(message)
         if isinstance(message, Event):
             self.events.append(message)
@@ -195,61 +225,64 @@ class Client:
         while True:
             message = self.receive()
             if isinstance(message, Reply):
-                assert message.xid == xid, "replies come in the order of the requests"
+                assert message.xid == xid, "replies arrive in the order of the requests"
                 return message
 
-    def call(self, request: Request) -> Cursor:
-        """Send a request and return the body of its reply. Raises Refused or Disconnected."""
-        return self.result(self.send(request)[0])
+    def call(self, request: Request[T]) -> T:
+        """Send a request and return its answer. Raises Refused or Disconnected."""
+        answer: T = self.result(self.send(request)[0])
+        return answer
 
-    def result(self, xid: int) -> Cursor:
-        """Return the body of the reply to `xid`, the next one. Raises Refused or Disconnected."""
+    def result(self, xid: int) -> Any:
+        """Return the answer to the request `xid`, the next reply. Raises Refused or Disconnected."""
         reply = self.reply_to(xid)
         if reply.err:
             raise Refused(reply.err)
-        return Cursor(reply.body)
+        return self._sent.pop(xid).read(Reader(reply.body))
 
-    def refusal(self, request: Request) -> int:
+    def refusal(self, request: Request[Any]) -> int:
         """Send a request and return its error, 0 if it has none. Raises Disconnected."""
         return self.reply_to(self.send(request)[0]).err
 
-    def transact(self, parts: Sequence[Request]) -> list[Part]:
-        """Send a multi and return its parts' results; a part that failed is an error part. Raises Refused."""
-        return results_of(self.call(multi(parts)))
+    def transact(self, parts: Sequence[Request[Any]]) -> list[Part]:
+        """Send a multi and return its parts' results; a part that failed has an error. Raises Refused."""
+        reply = self.reply_to(self.send(multi(parts))[0])
+        if reply.err:
+            raise Refused(reply.err)
+        return parts_of(reply.body)
 
     def create(self, path: str, data: bytes | None = b"", mode: int = PERSISTENT) -> str:
         """Return the path of the new node."""
-        return str(self.call(create(path, data, mode)).string())
+        return self.call(create(path, data, mode))
 
     def stat(self, path: str, watch: bool = False) -> Stat | None:
         """Return the Stat of a node, None if there is no such node."""
         try:
-            return self.call(exists(path, watch)).stat()
+            return self.call(exists(path, watch))
         except Refused as refused:
             if refused.code == NO_NODE:
                 return None
             raise
 
-    def read(self, path: str, watch: bool = False) -> tuple[bytes, Stat]:
+    def read(self, path: str, watch: bool = False) -> Data:
         """Return data and Stat."""
-        cursor = self.call(get_data(path, watch))
-        return cursor.buffer() or b"", cursor.stat()
+        return self.call(get(path, watch))
 
     def write(self, path: str, data: bytes, version: int = -1) -> Stat:
         """Set data."""
-        return self.call(set_data(path, data, version)).stat()
+        return self.call(set_data(path, data, version))
 
     def children(self, path: str, watch: bool = False) -> tuple[set[str], Stat]:
         """Return the names of the children and the Stat of the node."""
-        cursor = self.call(get_children(path, watch))
-        return {str(name) for name in cursor.strings()}, cursor.stat()
+        found: Children = self.call(children(path, watch))
+        return set(found.names), found.stat
 
     def sync(self) -> None:
-        """Make this client's server catch up with all that was written before."""
+        """Wait until this client's server has applied all writes that were acknowledged before."""
         self.call(SYNC)
 
     def until_closed(self, connection: int = -1) -> list[Reply]:
-        """Read on until the server closes the connection; returns the replies."""
+        """Receive until the server closes the connection; returns the replies."""
         replies: list[Reply] = []
         while True:
             try:
@@ -261,32 +294,14 @@ class Client:
             if isinstance(message, Reply):
                 replies.append(message)
 
-    def _transmit(self, data: bytes) -> None:
-        self._connections[-1].send(data)
-
-
-def results_of(cursor: Cursor) -> list[Part]:
-    """Take a multi's reply apart."""
-    parts: list[Part] = []
-    while True:
-        opcode, done, error = cursor.integer(), cursor.boolean(), cursor.integer()
-        if done:
-            cursor.finish()
-            return parts
-        path = cursor.string() if opcode in (wire.CREATE, wire.CREATE2) else None
-        stat = cursor.stat() if opcode in (wire.SET_DATA, wire.CREATE2) else None
-        if opcode == wire.ERROR:
-            assert cursor.integer() == error
-        parts.append(Part(opcode, error, path, stat))
-
 
 def events_of(client: Client, count: int) -> list[tuple[int, str]]:
-    """Return the first `count` events that come to a client, as (type, path)."""
+    """Return the first `count` events that a client receives, as (type, path)."""
 
-    def there() -> bool:
+    def received() -> bool:
         if len(client.events) < count:
             client.ping()
         return len(client.events) >= count
 
-    wait_until(there, f"{count} events; so far {client.events}")
+    wait_until(received, f"{count} events; so far {client.events}")
     return [(event.type, event.path) for event in client.events]

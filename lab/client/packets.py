@@ -1,29 +1,32 @@
-"""Requests as a client's bytes, and a server's bytes taken apart."""
+"""Requests as a client's bytes, and a server's bytes split into replies: for tests that hold no client."""
 
 import struct
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from codec.constants import OpCode
+from codec.constants import OpCode, Xid
 from codec.framing import Framer
-from codec.jute import OPEN_ACLS, Acl, pack_acls, pack_buffer, pack_string
+from codec.jute import INT, Acl, pack_buffer, pack_string
+from codec.packets import REQUEST_HEADER
+from lab.client import requests
+from lab.client.requests import Reply
 
 
 def framed(payload: bytes) -> bytes:
     """A payload with its length before it."""
-    return struct.pack(">i", len(payload)) + payload
+    return INT.pack(len(payload)) + payload
 
 
 def connect(
     *, timeout_ms: int = 4000, session_id: int = 0, password: bytes = bytes(16), last_zxid: int = 0
 ) -> bytes:
     """A connect request of a new client."""
-    return framed(struct.pack(">iqiq", 0, last_zxid, timeout_ms, session_id) + pack_buffer(password) + b"\0")
+    return requests.connect(timeout_ms, last_zxid, session_id, password)
 
 
 def request(xid: int, opcode: int, body: bytes = b"") -> bytes:
     """Any request."""
-    return framed(struct.pack(">ii", xid, opcode) + body)
+    return framed(REQUEST_HEADER.pack(xid, opcode) + body)
 
 
 def read(xid: int, opcode: OpCode, path: str, *, watch: bool = False) -> bytes:
@@ -33,34 +36,32 @@ def read(xid: int, opcode: OpCode, path: str, *, watch: bool = False) -> bytes:
 
 def get(xid: int, path: str, *, watch: bool = False) -> bytes:
     """getData."""
-    return read(xid, OpCode.GET_DATA, path, watch=watch)
+    return requests.packet(xid, requests.get(path, watch))
 
 
 def create(xid: int, path: str, data: bytes = b"", flags: int = 0) -> bytes:
     """create with the open ACL."""
-    return request(
-        xid, OpCode.CREATE, pack_string(path) + pack_buffer(data) + OPEN_ACLS + struct.pack(">i", flags)
-    )
+    return requests.packet(xid, requests.create(path, data, flags))
 
 
 def put(xid: int, path: str, data: bytes, version: int = -1) -> bytes:
     """setData."""
-    return request(xid, OpCode.SET_DATA, pack_string(path) + pack_buffer(data) + struct.pack(">i", version))
+    return requests.packet(xid, requests.set_data(path, data, version))
 
 
 def delete(xid: int, path: str, version: int = -1) -> bytes:
     """delete."""
-    return request(xid, OpCode.DELETE, pack_string(path) + struct.pack(">i", version))
+    return requests.packet(xid, requests.delete(path, version))
 
 
 def set_acl(xid: int, path: str, acl: Sequence[Acl]) -> bytes:
     """setACL."""
-    return request(xid, OpCode.SET_ACL, pack_string(path) + pack_acls(acl) + struct.pack(">i", -1))
+    return requests.packet(xid, requests.set_acl(path, acl))
 
 
 def auth(scheme: str, credentials: bytes) -> bytes:
     """addauth."""
-    return request(-4, OpCode.AUTH, struct.pack(">i", 0) + pack_string(scheme) + pack_buffer(credentials))
+    return request(Xid.AUTH, OpCode.AUTH, INT.pack(0) + pack_string(scheme) + pack_buffer(credentials))
 
 
 def sasl(token: bytes | None) -> bytes:
@@ -70,33 +71,12 @@ def sasl(token: bytes | None) -> bytes:
 
 def ping() -> bytes:
     """ping."""
-    return request(-2, OpCode.PING)
+    return requests.PING
 
 
 def close(xid: int) -> bytes:
     """closeSession."""
-    return request(xid, OpCode.CLOSE_SESSION)
-
-
-class Reply(NamedTuple):
-    """One packet of the server behind the connect response; events have xid -1."""
-
-    xid: int
-    zxid: int
-    err: int
-    body: bytes
-
-    @property
-    def data(self) -> bytes:
-        """The data of a getData reply."""
-        (size,) = struct.unpack_from(">i", self.body)
-        return self.body[4 : 4 + size]
-
-    @property
-    def event(self) -> tuple[int, str]:
-        """(type, path) of a watch event."""
-        kind, _, size = struct.unpack_from(">iii", self.body)
-        return kind, self.body[12 : 12 + size].decode()
+    return requests.packet(xid, requests.close())
 
 
 class ConnectReply(NamedTuple):
@@ -116,8 +96,8 @@ def take_apart(raw: bytes) -> list[bytes]:
 
 
 def replies(frames: list[bytes]) -> list[Reply]:
-    """Packets behind the connect response."""
-    return [Reply._make((*struct.unpack_from(">iqi", payload), payload[16:])) for payload in frames]
+    """Packets after the connect response; events have xid -1."""
+    return [Reply(*requests.header(frame), frame[16:]) for frame in frames]
 
 
 def connect_reply(payload: bytes) -> ConnectReply:

@@ -10,7 +10,7 @@ from typing import Generic, NamedTuple, TypeVar
 from codec import packets, records
 from codec.constants import CreateMode, ErrorCode, EventType, OpCode, Xid
 from codec.errors import MalformedPacket
-from codec.jute import INT, OPEN_ACLS, Reader, pack_buffer, pack_string
+from codec.jute import INT, LONG, OPEN_ACLS, Acl, Reader, pack_acls, pack_buffer, pack_string, pack_strings
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
@@ -66,6 +66,7 @@ class Event(NamedTuple):
 
     type: int
     path: str
+    zxid: int = 0
 
 
 class Connected(NamedTuple):
@@ -84,7 +85,45 @@ class Header(NamedTuple):
     error: int
 
 
-def create(path: str, data: bytes = b"", mode: CreateMode = CreateMode.PERSISTENT) -> Request[str]:
+class Reply(NamedTuple):
+    """A reply: its header and its body, and what the body says where it is of that kind."""
+
+    xid: int
+    zxid: int
+    err: int
+    body: bytes
+
+    @property
+    def stat(self) -> Stat:
+        """The Stat of a reply to exists or setData."""
+        return _stat(Reader(self.body))
+
+    @property
+    def path(self) -> str:
+        """The path of a reply to create."""
+        return Reader(self.body).text()
+
+    @property
+    def data(self) -> bytes:
+        """The data of a reply to getData."""
+        return Reader(self.body).buffer() or b""
+
+    @property
+    def event(self) -> tuple[int, str]:
+        """(type, path) of a watch event."""
+        kind, path, _ = event(Reader(self.body))
+        return kind, path
+
+
+class Part(NamedTuple):
+    """The result of one part of a multi: an error, or path and Stat where it has them."""
+
+    error: int
+    path: str | None = None
+    stat: Stat | None = None
+
+
+def create(path: str, data: bytes | None = b"", mode: int = CreateMode.PERSISTENT) -> Request[str]:
     """A new node; the answer is its path, with its number if it is sequential."""
     body = pack_string(path) + pack_buffer(data) + OPEN_ACLS + INT.pack(mode)
     return Request(OpCode.CREATE, body, Reader.text, path)
@@ -106,19 +145,54 @@ def check(path: str, version: int = -1) -> Request[None]:
     return Request(OpCode.CHECK, pack_string(path) + INT.pack(version), _nothing, path)
 
 
-def exists(path: str) -> Request[Stat | None]:
+def create_container(path: str) -> Request[str]:
+    """A new container; the answer is its path."""
+    body = pack_string(path) + pack_buffer(b"") + OPEN_ACLS + INT.pack(CreateMode.CONTAINER)
+    return Request(OpCode.CREATE_CONTAINER, body, Reader.text, path)
+
+
+def create_ttl(path: str, ttl_ms: int) -> Request[str]:
+    """A new TTL node; the answer is its path."""
+    body = pack_string(path) + pack_buffer(b"") + OPEN_ACLS + INT.pack(CreateMode.PERSISTENT_WITH_TTL)
+    return Request(OpCode.CREATE_TTL, body + LONG.pack(ttl_ms), Reader.text, path)
+
+
+def exists(path: str, watch: bool = False) -> Request[Stat | None]:
     """The Stat of a node, None if there is no such node."""
-    return Request(OpCode.EXISTS, pack_string(path) + b"\0", _stat, path, none_if_missing=True)
+    return Request(OpCode.EXISTS, pack_string(path) + bytes([watch]), _stat, path, none_if_missing=True)
 
 
-def get(path: str) -> Request[Data]:
+def get(path: str, watch: bool = False) -> Request[Data]:
     """Data and Stat of a node."""
-    return Request(OpCode.GET_DATA, pack_string(path) + b"\0", _data, path)
+    return Request(OpCode.GET_DATA, pack_string(path) + bytes([watch]), _data, path)
 
 
-def children(path: str) -> Request[Children]:
+def children(path: str, watch: bool = False) -> Request[Children]:
     """The names of a node's children, and its Stat."""
-    return Request(OpCode.GET_CHILDREN2, pack_string(path) + b"\0", _children, path)
+    return Request(OpCode.GET_CHILDREN2, pack_string(path) + bytes([watch]), _children, path)
+
+
+def get_acl(path: str) -> Request[tuple[Acl, ...]]:
+    """The ACL of a node."""
+    return Request(OpCode.GET_ACL, pack_string(path), lambda reader: reader.acls() or (), path)
+
+
+def set_acl(path: str, acl: Sequence[Acl], version: int = -1) -> Request[Stat]:
+    """A new ACL of a node."""
+    return Request(OpCode.SET_ACL, pack_string(path) + pack_acls(acl) + INT.pack(version), _stat, path)
+
+
+def add_watch(path: str, *, recursive: bool) -> Request[None]:
+    """A persistent watch."""
+    return Request(OpCode.ADD_WATCH, pack_string(path) + INT.pack(recursive), _nothing, path)
+
+
+def set_watches(
+    seen_zxid: int, data: Sequence[str], absent: Sequence[str], listed: Sequence[str]
+) -> Request[None]:
+    """The watches of a session on its new connection; what changed after `seen_zxid` fires at once."""
+    lists = b"".join(map(pack_strings, (data, absent, listed)))
+    return Request(OpCode.SET_WATCHES, LONG.pack(seen_zxid) + lists, _nothing)
 
 
 def sync(path: str) -> Request[str]:
@@ -160,6 +234,18 @@ def stamped(request: Request[T]) -> Request[tuple[T, int]]:
         return request.read(reader), zxid
 
     return Request(request.opcode, request.body, read, request.path)
+
+
+def parts_of(body: bytes) -> list[Part]:
+    """The results of a multi's parts, be it successful or not."""
+    reader, parts = Reader(body), list[Part]()
+    while True:
+        opcode, done, error = packets.read_multi_header(reader)
+        if done:
+            return parts
+        path = reader.text() if opcode in (OpCode.CREATE, OpCode.CREATE2) else None
+        stat = _stat(reader) if opcode in (OpCode.SET_DATA, OpCode.CREATE2) else None
+        parts.append(Part(reader.int() if opcode == OpCode.ERROR else error, path, stat))
 
 
 def multi_errors(reader: Reader) -> list[int]:
@@ -211,10 +297,18 @@ def body(frame: bytes) -> Reader:
     return Reader(frame, packets.REPLY_HEADER.size)
 
 
-def event(reader: Reader) -> Event:
+def event(reader: Reader, zxid: int = 0) -> Event:
     """A watch event's body."""
     kind, _state = reader.int(), reader.int()
-    return Event(kind, reader.text())
+    return Event(kind, reader.text(), zxid)
+
+
+def message(frame: bytes) -> Reply | Event:
+    """A reply or an event."""
+    xid, zxid, error = header(frame)
+    if xid == Xid.NOTIFICATION:
+        return event(body(frame), zxid)
+    return Reply(xid, zxid, error, frame[packets.REPLY_HEADER.size :])
 
 
 PING = pack_buffer(packets.REQUEST_HEADER.pack(Xid.PING, OpCode.PING))

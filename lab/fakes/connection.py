@@ -7,7 +7,7 @@ from typing import Any, cast
 
 from codec.packets import ConnectRequest
 from lab.client import packets
-from lab.client.packets import Reply
+from lab.client.requests import Reply
 from proxy.frontend.connection import Connection
 from proxy.frontend.flush_queue import FlushQueue
 from proxy.frontend.limits import LIMITS, Limits

@@ -225,9 +225,9 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             self._flush_soon()
 
     def _append(self) -> None:
-        replicated = self._services.log
+        outbox = self._services.outbox
         for write in self._order.ready.take_requests():
-            replicated.submit(write)
+            outbox.submit(write)
 
     def _send(self) -> None:
         ready = self._order.ready

@@ -43,8 +43,8 @@ class Machine(Protocol):
         """While `midway`: the paths of at least all nodes that the write has changed; None for everything."""
 
 
-class RequestLog(Protocol):
-    """The log (proxy.log.log.Log)."""
+class Outbox(Protocol):
+    """Takes requests for the log (proxy.log.outbox.Outbox)."""
 
     def submit(self, pending: Pending) -> None:
         """Append a request; `pending.applied` is called with its outcome."""
@@ -89,7 +89,7 @@ class Services(Generic[Connection]):
     flush_queue: FlushQueue
     whole_state_queue: WholeStateQueue
     long_reads: LongReads
-    log: RequestLog
+    outbox: Outbox
     handshake: SessionDesk[Connection]
     words: Words
     connections: Register[Connection]

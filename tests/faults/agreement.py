@@ -2,7 +2,7 @@
 
 from lab.client import blocking as zk
 from lab.client.blocking import Client
-from lab.oracle.wire import Cursor, Stat
+from lab.client.requests import Children, Data, Stat
 from lab.servers import EtcdServer
 from lab.servers.operator import etcdctl
 
@@ -25,12 +25,12 @@ def assert_same(*clients: Client) -> int:
     while paths:
         now, paths = paths[:_AT_ONCE], paths[_AT_ONCE:]
         count += len(now)
-        requests = [request(path) for path in now for request in (zk.get_data, zk.get_children)]
+        requests = [request(path) for path in now for request in (zk.get, zk.children)]
         sent = [client.send(*requests) for client in clients]
         told = []
         for client, xids in zip(clients, sent, strict=True):
-            cursors = [client.result(xid) for xid in xids]
-            told.append([_node(*each) for each in zip(cursors[::2], cursors[1::2], strict=True)])
+            answers = [client.result(xid) for xid in xids]
+            told.append([_node(*each) for each in zip(answers[::2], answers[1::2], strict=True)])
         for other in told[1:]:
             for path, ours, theirs in zip(now, told[0], other, strict=True):
                 assert ours == theirs, path
@@ -39,6 +39,6 @@ def assert_same(*clients: Client) -> int:
     return count
 
 
-def _node(read: Cursor, listed: Cursor) -> tuple[bytes | None, Stat, list[str]]:
+def _node(read: Data, listed: Children) -> tuple[bytes, Stat, list[str]]:
     """Data, Stat and names, which have no order."""
-    return read.buffer(), read.stat(), sorted(str(name) for name in listed.strings())
+    return read.data, read.stat, sorted(listed.names)

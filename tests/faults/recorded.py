@@ -5,10 +5,11 @@ Several clients in threads share one history and its lock.
 
 import threading
 import time
+from typing import Any
 
+from codec.jute import Reader
 from lab.client import blocking as zk
-from lab.client.blocking import Client, Request, results_of
-from lab.oracle.wire import Cursor, Event, Reply, Stat
+from lab.client.blocking import Client, Event, Reply, Stat
 from proof.history import records as r
 from proof.history.recorder import History
 
@@ -63,7 +64,7 @@ class RecordingClient:
             self._history.attached(time.monotonic_ns(), self.client.id)
 
 
-def _packed(request: r.Request) -> Request:
+def _packed(request: r.Request) -> zk.Request[Any]:
     if isinstance(request, r.Multi):
         return zk.multi([_packed(part) for part in request.parts])
     if isinstance(request, r.Create):
@@ -77,9 +78,9 @@ def _packed(request: r.Request) -> Request:
     if isinstance(request, r.Exists):
         return zk.exists(request.path, request.watch)
     if isinstance(request, r.GetData):
-        return zk.get_data(request.path, request.watch)
+        return zk.get(request.path, request.watch)
     if isinstance(request, r.GetChildren):
-        return zk.get_children(request.path, request.watch)
+        return zk.children(request.path, request.watch)
     if isinstance(request, r.AddWatch):
         return zk.add_watch(request.path, recursive=request.recursive)
     if isinstance(request, r.Sync):
@@ -106,21 +107,21 @@ def _stat(stat: Stat | None) -> r.Stat | None:
 def _unpacked(request: r.Request, message: Reply) -> r.Reply:
     reply = r.Reply(message.err, message.zxid)
     if isinstance(request, r.Multi) and message.body:
-        parts = results_of(Cursor(message.body))
+        parts = zk.parts_of(message.body)
         return reply._replace(
             error=0,
             parts=tuple(r.Reply(part.error, None, part.path, stat=_stat(part.stat)) for part in parts),
         )
     if message.err:
         return reply
-    cursor = Cursor(message.body)
     if isinstance(request, r.Create):
-        return reply._replace(path=cursor.string())
+        return reply._replace(path=message.path)
     if isinstance(request, r.GetData):
-        return reply._replace(data=cursor.buffer(), stat=_stat(cursor.stat()))
+        found = zk.get(request.path).read(Reader(message.body))
+        return reply._replace(data=found.data, stat=_stat(found.stat))
     if isinstance(request, r.GetChildren):
-        names = tuple(str(name) for name in cursor.strings())
-        return reply._replace(names=names, stat=_stat(cursor.stat()))
+        listed = zk.children(request.path).read(Reader(message.body))
+        return reply._replace(names=tuple(listed.names), stat=_stat(listed.stat))
     if isinstance(request, r.Exists | r.SetData):
-        return reply._replace(stat=_stat(cursor.stat()))
+        return reply._replace(stat=_stat(message.stat))
     return reply

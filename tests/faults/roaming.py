@@ -57,7 +57,7 @@ class Roamer(Worker):
                 stat = self.client.stat(self.own)
                 alive = self.client.stat(self.ephemeral)
             except (Disconnected, OSError) as error:
-                if "id=0" in str(error):
+                if isinstance(error, Disconnected) and error.expired:
                     raise AssertionError(f"the session of {self.own} has expired") from error
                 if time.monotonic() > deadline:
                     raise AssertionError(f"nobody lets the session of {self.own} in") from error

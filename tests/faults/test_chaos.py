@@ -13,14 +13,14 @@ import threading
 import time
 from collections.abc import Callable
 from contextlib import ExitStack
-from typing import NamedTuple, Self
+from typing import Any, NamedTuple, Self
 
 import pytest
 
+from codec.constants import OpCode
+from codec.jute import Acl
 from lab.client import blocking as zk
-from lab.client.blocking import Client, Disconnected, Refused, Request
-from lab.oracle import wire
-from lab.oracle.wire import Stat
+from lab.client.blocking import Client, Disconnected, Refused, Request, Stat
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.operator import compact, end_lease_of, keys_of
 from tests.faults.conftest import Start
@@ -29,7 +29,10 @@ from tests.faults.link import Link
 _DIRECTORIES = ("/a", "/b", "/a/c")
 _NAMES = ("x", "y", "z", "c")
 _PATHS = tuple(sorted({*_DIRECTORIES, *(f"{above}/{name}" for above in _DIRECTORIES for name in _NAMES)}))
-_ACLS = ([(31, "world", "anyone")], [(31, "world", "anyone"), (1, "ip", "10.0.0.1")])
+_ACLS = (
+    [Acl(31, "world", "anyone")],
+    [Acl(31, "world", "anyone"), Acl(1, "ip", "10.0.0.1")],
+)
 _WRITERS = 6
 _SESSION_MS = 2_000
 _SNAPSHOT_REQUESTS = 3_000  # so the log is truncated all the time
@@ -44,7 +47,7 @@ class Node(NamedTuple):
     data: bytes | None
     stat: Stat
     children: frozenset[str]
-    acl: tuple[tuple[int, str | None, str | None], ...]
+    acl: tuple[Acl, ...]
 
 
 def tree_of(client: Client) -> dict[str, Node]:
@@ -54,16 +57,15 @@ def tree_of(client: Client) -> dict[str, Node]:
     while left:
         path = left.pop()
         names, stat = client.children(path)
-        cursor = client.call(zk.get_data(path))
-        data = cursor.buffer()
-        assert cursor.stat() == stat
-        acl = tuple(client.call(Request(wire.GET_ACL, wire.pack_string(path))).acls())
+        data, found = client.call(zk.get(path))
+        assert found == stat
+        acl = client.call(zk.get_acl(path))
         nodes[path] = Node(data, stat, frozenset(names), acl)
         left += [f"{path.rstrip('/')}/{name}" for name in names]
     return nodes
 
 
-def random_part(chance: random.Random) -> Request:
+def random_part(chance: random.Random) -> Request[Any]:
     """A request that may be part of a multi; many fail."""
     path = chance.choice(_PATHS)
     version = chance.choice((-1, -1, -1, 0, 1))
@@ -77,15 +79,14 @@ def random_part(chance: random.Random) -> Request:
     return zk.check(path, version)
 
 
-def random_request(chance: random.Random) -> Request:
+def random_request(chance: random.Random) -> Request[Any]:
     """A write of any kind."""
     kind = chance.randrange(10)
     if kind < 3:
         return zk.multi([random_part(chance) for _ in range(chance.randrange(6))])
     if kind < 4:
-        arguments = wire.pack_string(chance.choice(_PATHS)) + wire.pack_acls(chance.choice(_ACLS))
-        return Request(wire.SET_ACL, arguments + wire.pack_int(-1))
-    while (part := random_part(chance)).opcode == wire.CHECK:
+        return zk.set_acl(chance.choice(_PATHS), chance.choice(_ACLS))
+    while (part := random_part(chance)).opcode == OpCode.CHECK:
         pass
     return part
 
@@ -169,8 +170,7 @@ class Copy:
         data = [path for path, stat in self.stats.items() if stat]
         absent = [path for path, stat in self.stats.items() if not stat]
         children = [path for path, names in self.names.items() if names is not None]
-        lists = b"".join(wire.pack_strings(paths) for paths in (data, absent, children))
-        self.client.call(Request(wire.SET_WATCHES, seen.to_bytes(8) + lists))
+        self.client.call(zk.set_watches(seen, data, absent, children))
 
     def _read_stat(self, path: str) -> None:
         self.stats[path] = self.client.stat(path, watch=True)

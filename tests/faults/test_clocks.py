@@ -8,9 +8,10 @@ import pytest
 
 from lab.client import blocking as zk
 from lab.client.blocking import EPHEMERAL, Client
+from lab.client.requests import create_container, create_ttl
 from lab.servers import EtcdServer, free_port, wait_until
 from lab.servers.prepared import prepared, wrong_clock
-from tests.faults.test_reaping import container, ttl_node, with_child
+from tests.faults.test_reaping import with_child
 
 pytestmark = pytest.mark.real
 
@@ -49,13 +50,13 @@ def test_nodes_and_sessions_end_on_time(
         made: dict[str, float] = {}
         for name, client in clients.items():
             made[f"/ttl-{name}"] = time.monotonic()
-            client.call(ttl_node(f"/ttl-{name}", int(1000 * _TTL_S)))
-            client.call(ttl_node(f"/long-{name}", 1000 * _HOUR // 2))
-            client.transact(with_child(container(f"/c-{name}"), f"/c-{name}"))
-            client.call(container(f"/unused-{name}"))
+            client.call(create_ttl(f"/ttl-{name}", int(1000 * _TTL_S)))
+            client.call(create_ttl(f"/long-{name}", 1000 * _HOUR // 2))
+            client.transact(with_child(create_container(f"/c-{name}"), f"/c-{name}"))
+            client.call(create_container(f"/unused-{name}"))
             client.create(f"/e-{name}", mode=EPHEMERAL)
         # Written at the other proxy, whose clock is another one: its whole TTL begins anew.
-        clients["exact"].call(ttl_node("/touched", int(1000 * _TTL_S)))
+        clients["exact"].call(create_ttl("/touched", int(1000 * _TTL_S)))
         clients["skewed"].sync()
         clients["skewed"].write("/touched", b"x")
         made["/touched"] = time.monotonic()

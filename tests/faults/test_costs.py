@@ -114,9 +114,9 @@ def test_reads_and_watches_cost_nothing(meter: Meter, client: Client) -> None:
     def work() -> None:
         for _ in range(100):
             client.send(
-                zk.get_data("/a", watch=True),
+                zk.get("/a", watch=True),
                 zk.exists("/missing", watch=True),
-                zk.get_children("/", watch=True),
+                zk.children("/", watch=True),
             )
             for _ in range(3):
                 client.receive()

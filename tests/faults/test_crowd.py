@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
+from typing import Any
 
 import pytest
 
@@ -17,7 +18,6 @@ from lab.client.blocking import (
     Request,
     events_of,
 )
-from lab.oracle.wire import Cursor
 from lab.servers import ZketcdServer
 from tests.faults.agreement import assert_same
 
@@ -33,14 +33,14 @@ def crowd(pair: Pair) -> Iterator[list[Client]]:
 
 
 def all_at_once(
-    crowd: Sequence[Client], requests: Callable[[int], Sequence[Request]]
-) -> list[list[tuple[int, bytes]]]:
+    crowd: Sequence[Client], requests: Callable[[int], Sequence[Request[Any]]]
+) -> list[list[zk.Reply]]:
     """All send their requests before anyone waits; returns each one's errors and replies."""
     sent = [(client, client.send(*requests(number))) for number, client in enumerate(crowd)]
     told = []
     for client, xids in sent:
         replies = [client.reply_to(xid) for xid in xids]
-        told.append([(reply.err, reply.body) for reply in replies])
+        told.append(replies)
     return told
 
 
@@ -52,7 +52,7 @@ def test_sequential_names(crowd: list[Client]) -> None:
     told = all_at_once(crowd, lambda _: [zk.create("/queue/n-", b"", SEQUENTIAL)] * each)
     names = []
     for replies in told:
-        mine = [str(Cursor(body).string()) for error, body in replies if error == OK]
+        mine = [reply.path for reply in replies if reply.err == OK]
         assert len(mine) == each
         assert mine == sorted(mine), "each client's own in their order"
         names += mine
@@ -74,11 +74,11 @@ def test_versioned_counters(crowd: list[Client]) -> None:
             lambda number: [zk.set_data(f"/c{number % counters}", b"%d" % number, version)],  # noqa: B023
         )
         won: list[int] = []
-        for number, ((error, body),) in enumerate(told):
-            assert error in {OK, BAD_VERSION}
-            if error == OK:
+        for number, (reply,) in enumerate(told):
+            assert reply.err in {OK, BAD_VERSION}
+            if reply.err == OK:
                 won.append(number % counters)
-                stat = Cursor(body).stat()
+                stat = reply.stat
                 assert stat.version == version + 1
                 assert stat.mzxid not in zxids
                 zxids.add(stat.mzxid)
@@ -94,7 +94,7 @@ def test_a_lock_goes_from_one_to_the_next(crowd: list[Client], pair: Pair) -> No
     for client in crowd:
         client.sync()
     told = all_at_once(crowd, lambda _: [zk.create("/lock/n-", b"", EPHEMERAL_SEQUENTIAL)])
-    places = {str(Cursor(body).string()): number for number, ((_, body),) in enumerate(told)}
+    places = {reply.path: number for number, (reply,) in enumerate(told)}
     queue = [crowd[places[path]] for path in sorted(places)]
     paths = sorted(places)
     for client in queue:
@@ -132,7 +132,7 @@ def test_ephemerals_that_move(crowd: list[Client], pair: Pair) -> None:
         for number, client in enumerate(crowd):
             client.reconnect(pair[(number + 1 + turn) % 2].port)
         told = all_at_once(crowd, lambda number: [zk.set_data(f"/e/{number}", b"", turn)])  # noqa: B023
-        assert {error for ((error, _),) in told} == {OK}
+        assert {reply.err for (reply,) in told} == {OK}
     for client in crowd[:2]:
         client.sync()
         assert client.children("/e")[0] == {str(number) for number in range(_COUNT)}

@@ -84,7 +84,7 @@ def _let_in(client: Client, port: int) -> bool:
     try:
         client.reconnect(port)
     except Disconnected as refusal:
-        if "id=0" in str(refusal):
+        if refusal.expired:
             raise
         return False
     return True

@@ -4,6 +4,7 @@ import itertools
 import random
 import threading
 from collections.abc import Iterator
+from typing import Any
 
 import pytest
 
@@ -158,7 +159,7 @@ def noise(size: int) -> bytes:
     return random.Random(size).randbytes(size)
 
 
-def refused_and_alive(client: Client, parts: list[zk.Request], base: str) -> None:
+def refused_and_alive(client: Client, parts: list[zk.Request[Any]], base: str) -> None:
     """Assert that a multi is refused whole with a clear error, and that its connection lives."""
     before = client.stat(base)
     with pytest.raises(Refused) as refused:

@@ -12,8 +12,7 @@ from contextlib import ExitStack
 import pytest
 
 from lab.client import blocking as zk
-from lab.client.blocking import EPHEMERAL, NO_NODE, NODE_EXISTS, OK, Client, Disconnected
-from lab.oracle.wire import Cursor, Reply
+from lab.client.blocking import EPHEMERAL, NO_NODE, NODE_EXISTS, OK, Client, Disconnected, Reply
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.operator import ctl, end_lease_of
 from tests.faults.conftest import Start
@@ -72,7 +71,7 @@ def _lock_turns(client: Client, turns: int) -> list[int]:
         assert created.err in (OK, NODE_EXISTS)
         assert deleted.err in (OK, NO_NODE)
         if created.err == OK and found.err == OK:
-            stat = Cursor(found.body).stat()
+            stat = found.stat
             if stat.ephemeral_owner == client.id:
                 assert stat.czxid == created.zxid
             czxids.append(created.zxid)
@@ -127,7 +126,7 @@ def test_replies_have_the_zxids_of_their_own_writes_after_gaps(
             for xid in sent:
                 reply: Reply = client.reply_to(xid)
                 assert reply.err == OK, "no -4, and no other error"
-                stat = Cursor(reply.body).stat()
+                stat = reply.stat
                 version += 1
                 assert (stat.version, stat.mzxid) == (version, reply.zxid)
                 zxids.append(reply.zxid)

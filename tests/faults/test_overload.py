@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.client.blocking import CHILDREN, Client, create, events_of, get_children, get_data, multi, set_data
+from lab.client.blocking import CHILDREN, Client, children, create, events_of, get, multi, set_data
+from lab.client.requests import packet
 from lab.oracle import wire
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.four_letter import four_letter_word
@@ -75,11 +76,10 @@ def test_a_client_that_does_not_read_its_big_answers(
         before = _memory(proxy)
         slow = wire.Connection(proxy.port, 60.0, authority.client_context() if secure else None)
         assert isinstance(slow.connect(timeout_ms=40_000), wire.Session)
-        request = get_data("/big")
+        request = get("/big")
         count = 400  # 200 MiB of answers
         for xid in range(1, count + 1):
-            body = wire.pack_int(xid) + wire.pack_int(request.opcode) + request.arguments
-            slow.send(wire.pack_int(len(body)) + body)
+            slow.send(packet(xid, request))
         for _ in range(20):
             assert len(other.read("/big")[0]) == _MIB // 2
         assert _memory(proxy) - before < 32 * _MIB
@@ -104,9 +104,9 @@ def test_a_directory_of_200_000(start: Start, own_etcd_server: EtcdServer) -> No
             first.result(xid)
         everything = set(map(str, range(200_000)))
         assert first.children("/many")[0] == everything
-        asked = [(other, other.send(get_children("/many", watch=True))) for other in others]
+        asked = [(other, other.send(children("/many", watch=True))) for other in others]
         for other, (xid,) in asked:
-            assert set(other.result(xid).strings() or ()) == everything
+            assert set(other.result(xid).names) == everything
         first.create("/many/more")
         for other in others:
             assert events_of(other, 1) == [(CHILDREN, "/many")]

@@ -1,10 +1,11 @@
 """Containers and TTL nodes go by themselves: as on real ZooKeeper, and whoever of several proxies dies."""
 
 from collections.abc import Sequence
+from typing import Any
 
 from lab.client import blocking as zk
 from lab.client.blocking import CHILDREN, DELETED, Client, Request, events_of
-from lab.oracle import wire
+from lab.client.requests import create_container, create_ttl
 from lab.servers import EtcdServer, ZooKeeperServer, wait_until
 from lab.servers.operator import ctl, end_lease_of
 from tests.conftest import TICK_TIME_MS
@@ -12,22 +13,9 @@ from tests.faults.conftest import Start
 
 _INTERVAL_MS = 100
 _NEVER_USED_MS = 300
-_OPEN_ACL = wire.pack_acls([(31, "world", "anyone")])
 
 
-def container(path: str) -> Request:
-    """Make a request for a container."""
-    node = wire.pack_string(path) + wire.pack_buffer(b"") + _OPEN_ACL + wire.pack_int(4)
-    return Request(wire.CREATE_CONTAINER, node)
-
-
-def ttl_node(path: str, ttl_ms: int) -> Request:
-    """Make a request for a TTL node."""
-    node = wire.pack_string(path) + wire.pack_buffer(b"") + _OPEN_ACL + wire.pack_int(5)
-    return Request(wire.CREATE_TTL, node + wire.pack_long(ttl_ms))
-
-
-def with_child(request: Request, path: str) -> Sequence[Request]:
+def with_child(request: Request[Any], path: str) -> Sequence[Request[Any]]:
     """A multi's parts: a node that is due once its child is gone."""
     return request, zk.create(f"{path}/x")
 
@@ -36,10 +24,10 @@ def story(port: int) -> list[object]:
     """What a client sees of nodes that are due one after another, and of those that are not."""
     told: list[object] = []
     with Client(port) as writer, Client(port) as watcher:
-        writer.transact(with_child(container("/full"), "/full"))
-        writer.call(ttl_node("/long", 3_600_000))
-        writer.transact(with_child(ttl_node("/kept", 1), "/kept"))
-        for request in (container("/due"), ttl_node("/due", 1)):
+        writer.transact(with_child(create_container("/full"), "/full"))
+        writer.call(create_ttl("/long", 3_600_000))
+        writer.transact(with_child(create_ttl("/kept", 1), "/kept"))
+        for request in (create_container("/due"), create_ttl("/due", 1)):
             writer.transact(with_child(request, "/due"))
             watcher.stat("/due", watch=True)
             watcher.children("/due", watch=True)
@@ -47,7 +35,7 @@ def story(port: int) -> list[object]:
             watcher.events.clear()
             writer.call(zk.delete("/due/x"))
             told.append(events_of(watcher, 3))
-        writer.call(container("/unused"))
+        writer.call(create_container("/unused"))
         watcher.events.clear()
         if watcher.stat("/unused", watch=True) is not None:
             told.append(events_of(watcher, 1))
@@ -91,11 +79,11 @@ def test_two_proxies_of_which_the_one_in_charge_dies(
         for client, kind in ((doomed, "a"), (survivor, "b")):
             client.send(
                 *(
-                    zk.multi(with_child(container(f"/d/{kind}{number}"), f"/d/{kind}{number}"))
+                    zk.multi(with_child(create_container(f"/d/{kind}{number}"), f"/d/{kind}{number}"))
                     for number in range(count)
                 ),
-                *(ttl_node(f"/d/t{kind}{number}", 1) for number in range(count)),
-                *(container(f"/d/unused{kind}{number}") for number in range(10)),
+                *(create_ttl(f"/d/t{kind}{number}", 1) for number in range(count)),
+                *(create_container(f"/d/unused{kind}{number}") for number in range(10)),
                 *(zk.delete(f"/d/{kind}{number}/x") for number in range(count)),
             )
         wait_until(lambda: (stat := observer.stat("/d")) and stat.cversion > stat.num_children, "a deletion")

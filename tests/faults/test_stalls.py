@@ -53,7 +53,7 @@ def test_a_proxy_whose_stream_stalls_stops_serving_in_time(
         took = time.monotonic() - began
         assert took < staleness + 3, f"it served for {took:.1f} s what was old"
         with pytest.raises(Disconnected):
-            Client(stalling.port, patience_s=2)
+            Client(stalling.port, timeout_s=2)
         # The lease lived all the while: the proxy is not dead, and its session neither.
         assert "is over" not in stalling.log_text()
         reader.reconnect(other.port)

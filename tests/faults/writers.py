@@ -26,7 +26,7 @@ class _Writer(Worker):
     def work(self) -> None:
         """Many writes at once to the node of its own, one to the shared queue, one increment."""
         data, stat = self.client.read(_COUNTER)
-        requests = []
+        requests: list[zk.Request[object]] = []
         for ahead in range(_BURST):
             requests.append(zk.set_data(self.own, b"", self.sets + ahead))
             requests.append(zk.create(f"{self.own}/n-", b"", SEQUENTIAL))
@@ -34,11 +34,11 @@ class _Writer(Worker):
         requests.append(zk.set_data(_COUNTER, b"%d" % (int(data) + 1), stat.version))
         xids = self.client.send(*requests)
         for xid in xids[: 2 * _BURST : 2]:
-            version = self.client.result(xid).stat().version
+            version = self.client.result(xid).version
             self.sets += 1
             assert version == self.sets, f"{self.own}: version {version} after {self.sets} sets"
-            self.own_created.append(str(self.client.result(xid + 1).string()))
-        self.created.append(str(self.client.result(xids[-2]).string()))
+            self.own_created.append(self.client.result(xid + 1))
+        self.created.append(self.client.result(xids[-2]))
         error = self.client.reply_to(xids[-1]).err
         assert error in (OK, BAD_VERSION), f"increment: error {error}"
         self.increments += error == OK

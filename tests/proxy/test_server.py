@@ -18,7 +18,8 @@ import pytest
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import pack_string
 from lab.client import packets
-from lab.client.packets import ConnectReply, Reply
+from lab.client.packets import ConnectReply
+from lab.client.requests import Reply
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.__main__ import main
 from proxy.config import parse

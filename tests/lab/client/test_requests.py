@@ -125,7 +125,7 @@ def test_the_handshake() -> None:
 
 def test_an_event_and_a_ping() -> None:
     event = records.encode(records.WatcherEvent, {"type": 3, "state": 3, "path": "/a"})
-    assert zk.event(Reader(event)) == (3, "/a")
+    assert zk.event(Reader(event)) == (3, "/a", 0)
     ping = records.decode(records.RequestHeader, zk.PING, 4)
     assert (ping.xid, ping.type) == (Xid.PING, OpCode.PING)
 

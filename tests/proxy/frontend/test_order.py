@@ -7,7 +7,7 @@ import pytest
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import INT, NULL, OPEN_TO_ALL, pack_string
 from lab.client import packets
-from lab.client.packets import Reply
+from lab.client.requests import Reply
 from lab.fakes.connection import INCARNATION, SESSION, Client, established
 from proxy.frontend.limits import LIMITS
 from proxy.state.auth.digest import digest_identity

@@ -10,6 +10,7 @@ import pytest
 from codec.constants import ErrorCode, OpCode, ProtocolVersion
 from codec.jute import pack_buffer
 from lab.client import packets
+from lab.client.requests import Reply
 from lab.servers import EtcdServer, ZketcdServer, free_port, wait_until
 from lab.servers.collector import CollectedSpan, Collector
 
@@ -50,7 +51,7 @@ class RawClient:
             got += more
         return got
 
-    def ask(self, request: bytes, context: bytes | None = None) -> packets.Reply:
+    def ask(self, request: bytes, context: bytes | None = None) -> Reply:
         """Send a request, and wait for its reply."""
         behind = b"" if not self._traced else b"\0" if context is None else b"\1" + context
         self._socket.sendall(request + behind)
