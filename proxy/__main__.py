@@ -30,7 +30,7 @@ from proxy.etcd.tls import Tls
 from proxy.frontend.certificates import TlsContext
 from proxy.frontend.ports import bound_socket
 from proxy.log.record import TreeNotServable
-from proxy.log.snapshots import Access
+from proxy.log.writer_process import Access, WriterProcess
 from proxy.sasl.gssapi_server import Missing
 from proxy.sasl.login import Login
 from proxy.server import Server
@@ -239,8 +239,8 @@ async def _run(
             endpoints = (embedded.endpoint,)
         etcd = _etcd_client(config, endpoints, prepared.etcd_tls)
         stack.push_async_callback(etcd.close)
-        access = _access(config, endpoints)
-        server = Server(config, etcd, access, prepared.client_tls, prepared.login, prepared.tracer)
+        writer = WriterProcess(_access(config, endpoints))
+        server = Server(config, etcd, writer, prepared.client_tls, prepared.login, prepared.tracer)
         if admin_listener is not None:
             await _start_admin(server, prepared.admin, admin_listener, stack)
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time

@@ -34,7 +34,7 @@ from proxy.frontend.whole_state import WholeStateQueue
 from proxy.log.log import Log
 from proxy.log.node_expiry import NodeExpiry, Pace
 from proxy.log.settings import LogSettings
-from proxy.log.snapshots import Access, Snapshots
+from proxy.log.snapshots import Snapshots, Writer
 from proxy.sasl.login import Login
 from proxy.state.auth import scheme
 from proxy.state.auth.schemes import AuthSchemes, offered
@@ -67,13 +67,13 @@ class Server:
         self,
         config: Config,
         etcd: Etcd,
-        access: Access,
+        writer: Writer,
         tls: TlsContext | None = None,
         login: Login | None = None,
         tracer: Tracer | None = None,
         environment: Environment = HOST,
     ) -> None:
-        """`access`: how the writer of snapshots reaches etcd. `tls`, `login`: for clients, if any.
+        """`writer`: runs the snapshot writer. `tls`, `login`: for clients, if any.
 
         `tracer`: takes the spans of clients' requests, if any. `environment`: clocks and randomness.
         """
@@ -108,7 +108,7 @@ class Server:
             self.log,
             etcd,
             keys,
-            access,
+            writer,
             least_bytes=config.snapshot_log_bytes,
             least_requests=config.snapshot_log_requests,
             clock=environment.clock,

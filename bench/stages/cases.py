@@ -19,7 +19,7 @@ from bench.stages.parts import told
 from bench.workloads import WORKLOADS, preparation
 from proxy.__main__ import collect_rarely
 from proxy.config import Config, parse
-from proxy.log.snapshots import Access
+from proxy.log.writer_process import Access, WriterProcess
 from proxy.server import Server
 
 FANOUT = "fanout"
@@ -96,7 +96,7 @@ async def serving(
     etcd = CountingEtcd(meter)
     client = client_of(etcd)
     with told(meter) if metered else nullcontext():
-        server = Server(config, client, Access((etcd.address,)))
+        server = Server(config, client, WriterProcess(Access((etcd.address,))))
         await server.start(lambda _count: None)
         try:
             yield server, etcd

@@ -8,6 +8,7 @@ that clients notice stay as they are.
 """
 
 import asyncio
+import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -24,7 +25,6 @@ from proxy.etcd.model import EtcdError
 from proxy.log import snapshot_writer
 from proxy.log.levels import LevelRefused, raise_level
 from proxy.log.record import TreeNotServable
-from proxy.log.snapshots import Access
 from proxy.server import Server
 from schema.keys import Keyspace
 
@@ -71,6 +71,19 @@ class _Socket:
 
     def listen(self, _backlog: int) -> None:
         """The port is this server's; `Host.create_server` does the rest."""
+
+
+class _Writer:
+    """Runs the snapshot writer of a proxy as a host of its own, with JSON between the two as in reality."""
+
+    def __init__(self, proxy: "Proxy", host: Host) -> None:
+        self._proxy = proxy
+        self._host = host
+
+    async def run(self, order: dict[str, Any]) -> dict[str, Any]:
+        """As WriterProcess."""
+        answer = await self._proxy.run_writer(self._host, json.loads(json.dumps(order)))
+        return dict(json.loads(json.dumps(answer)))
 
 
 class Hardware(NamedTuple):
@@ -133,7 +146,7 @@ class Proxy:
         etcd = self.client(host)
         try:
             server = self.server = Server(
-                self._settings, etcd, Access(("simulated",)), environment=environment(host)
+                self._settings, etcd, _Writer(self, host), environment=environment(host)
             )
             await server.start(lambda _count: None, _Socket())  # type: ignore[arg-type]
             self.serving = True

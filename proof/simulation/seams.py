@@ -5,7 +5,6 @@ of a clock or of chance and fails. Sockets are not in the list: a simulated host
 
 clocks        `Clock`, and `time` in each module that imports it: the host's own, simulated clock
 chance        `Randomness`, and `secrets` likewise: drawn from the seed
-child         `Snapshots._child` starts the snapshot writer as a host of its own, in this process
 levels        which levels a release knows: that of the host, so that two releases can run side by side
 lengths       in every other world, all that can be done in pieces is, in pieces as short as can be
 log           messages of `proxy` go into the trace; one with a traceback is a violation
@@ -13,12 +12,11 @@ log           messages of `proxy` go into the trace; one with a traceback is a v
 
 import hmac
 import importlib
-import json
 import logging
 import re
 import time as real_time
 from asyncio import events
-from collections.abc import Callable, Collection, Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -29,7 +27,6 @@ import proxy.state.machine
 from proof.simulation.world import Host, World
 from proxy.log import start
 from proxy.log.settings import LogSettings
-from proxy.log.snapshots import Snapshots
 from proxy.state import capture
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock, Randomness
@@ -86,9 +83,6 @@ LENGTHS = (
 #: The level that a simulated next release knows besides today's.
 NEXT_LEVEL = 2
 _ADDRESS = re.compile(r" at 0x[0-9a-f]+")
-
-#: Runs the snapshot writer for a host, with a configuration; returns what the writer says.
-RunChild = Callable[[Host, dict[str, Any]], Any]
 
 
 def _host() -> Host:
@@ -187,7 +181,7 @@ class _Trace(logging.Handler):
 
 
 @contextmanager
-def installed(world: World, run_child: RunChild) -> Iterator[None]:
+def installed(world: World) -> Iterator[None]:
     """Replace everything that is listed above. Not to be nested."""
     levels = _Levels()
     settings_of = proxy.server._log_settings
@@ -195,10 +189,6 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
 
     def settings(*arguments: Any, **options: Any) -> LogSettings:
         return settings_of(*arguments, **options)._replace(levels=_host().levels)
-
-    async def child(self: Snapshots, what: dict[str, Any]) -> Any:
-        said = await run_child(_host(), {"prefix": self._keys.prefix.decode(), "pace": self._pace, **what})
-        return json.loads(json.dumps(said))
 
     def open_session(machine: Machine, request: Request) -> Any:
         """A level of tomorrow: from there on a session's start spends two zxids."""
@@ -222,7 +212,6 @@ def installed(world: World, run_child: RunChild) -> Iterator[None]:
         ),
         *((importlib.import_module(name), length, 1) for name, length in LENGTHS if world.seed % 2),
         (proxy.server, "_log_settings", settings),
-        (Snapshots, "_child", child),
         (capture.load, "__defaults__", (None, levels)),
         (start.load, "__kwdefaults__", {**(start.load.__kwdefaults__ or {}), "levels": levels}),
         (

@@ -238,7 +238,7 @@ class Simulation:
 
     def run(self) -> Outcome:
         """All of it."""
-        with seams.installed(self.world, self._run_writer), self._observed():
+        with seams.installed(self.world), self._observed():
             try:
                 self._run()
             except RuntimeError as error:
@@ -270,10 +270,6 @@ class Simulation:
     def _more_figures(self) -> tuple[float, int]:
         """`quiet` and `expired_nodes` of the outcome."""
         return 0.0, 0
-
-    async def _run_writer(self, host: Host, what: dict[str, Any]) -> Any:
-        (proxy,) = [proxy for proxy in self.proxies if proxy.host is host]
-        return await proxy.run_writer(host, what)
 
     @contextmanager
     def _observed(self) -> Iterator[None]:

@@ -1,32 +1,25 @@
-"""When a snapshot is written and by which proxy; the child process that writes it; and what follows.
+"""When a snapshot is written and by which proxy, and what follows.
 
 A snapshot is due when replaying the log would take about as long as loading the snapshot. The eldest proxy
 writes it. If it does not, the next eldest does, half a minute later. Two writers at once do no harm: only one
-of them can publish. `snapshot_writer` describes how it is written.
+of them can publish. `snapshot_writer` writes it, in a process of its own (`writer_process`).
 """
 
 import asyncio
 import enum
 import json
 import logging
-import os
-import sys
-from asyncio.subprocess import PIPE, Process
 from collections import deque
-from contextlib import suppress
-from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, Protocol
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
-from proxy.etcd.transport import HTTP2
 from proxy.log.pending import Pending
 from proxy.log.snapshot_writer import PACE
 from proxy.log.status import LogStatus, ReplicatedLog
 from proxy.log.truncation import applied_in, drop_incarnation, forgettable
 from proxy.state.machine import Disagreement
 from proxy.support.environment import HOST, Clock
-from proxy.support.logs import form_in_use
 from schema.entry import Kind, encode_forget
 from schema.keys import Keyspace
 
@@ -39,21 +32,13 @@ _EACH_RANK = 30.0  # seconds that each proxy waits for all that are older
 _TICK = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is repeated
 _OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm
-_LONGEST = 3600.0  # seconds that a child may take
-_MODULE = "proxy.log.snapshot_writer"
-_ROOT = str(Path(__file__).resolve().parents[2])
 
 
-class Access(NamedTuple):
-    """How the child reaches etcd."""
+class Writer(Protocol):
+    """Runs the snapshot writer."""
 
-    etcd: tuple[str, ...]
-    ca: str = ""
-    cert: str = ""
-    key: str = ""
-    user: str = ""
-    password: str = ""
-    transport: str = HTTP2
+    async def run(self, order: dict[str, Any]) -> dict[str, Any]:
+        """Its result for an order; see `snapshot_writer.run`."""
 
 
 class SnapshotStats:
@@ -128,7 +113,7 @@ class Snapshots:
         replicated: ReplicatedLog,
         etcd: Etcd,
         keys: Keyspace,
-        access: Access,
+        writer: Writer,
         *,
         least_bytes: int = LEAST_BYTES,
         least_requests: int = LEAST_REQUESTS,
@@ -140,7 +125,7 @@ class Snapshots:
         self._log = replicated
         self._etcd = etcd
         self._keys = keys
-        self._access = access
+        self._writer = writer
         self._least = least_bytes, least_requests
         self._each_rank = each_rank
         self._pace = pace
@@ -230,7 +215,7 @@ class Snapshots:
         began = self._now()
         self.stats.running = True
         try:
-            result = await self._child({"incarnation": me.incarnation, "revision": me.revision})
+            result = await self._run_writer({"incarnation": me.incarnation, "revision": me.revision})
         finally:
             self.stats.running = False
         self.stats.last_seconds = self._now() - began
@@ -256,53 +241,9 @@ class Snapshots:
         self._not_before = self._now() + self._pause
         self._pause = min(2 * self._pause, _LONGEST_PAUSE)
 
-    async def _child(self, what: dict[str, Any]) -> dict[str, Any]:
-        """Run the writer in a process of its own; its result."""
-        config = {
-            **self._access._asdict(),
-            "prefix": self._keys.prefix.decode(),
-            "pace": self._pace,
-            "log_format": form_in_use(),
-            "log_level": logging.getLevelName(logging.getLogger().getEffectiveLevel()),
-            **what,
-        }
-        paths = [_ROOT, *filter(None, [os.environ.get("PYTHONPATH")])]
-        try:
-            child = await asyncio.create_subprocess_exec(
-                sys.executable,
-                "-m",
-                _MODULE,
-                stdin=PIPE,
-                stdout=PIPE,
-                env={**os.environ, "PYTHONPATH": os.pathsep.join(paths)},
-            )
-        except OSError as error:
-            return {"ok": False, "error": f"{sys.executable} cannot be started: {error}"}
-        try:
-            async with asyncio.timeout(_LONGEST):
-                return await self._talk(child, config)
-        except TimeoutError:
-            return {"ok": False, "error": f"it took more than {_LONGEST:.0f} s"}
-        finally:
-            if child.returncode is None:
-                with suppress(ProcessLookupError):
-                    child.kill()
-                await child.wait()
-
-    async def _talk(self, child: Process, config: dict[str, Any]) -> dict[str, Any]:
-        assert child.stdin is not None
-        assert child.stdout is not None
-        # Its stdin stays open: the child ends when it is closed, that is, with this process.
-        child.stdin.write(json.dumps(config).encode() + b"\n")
-        with suppress(ConnectionError):
-            await child.stdin.drain()
-        said = await child.stdout.read()
-        status = await child.wait()
-        try:
-            result: dict[str, Any] = json.loads(said)
-        except ValueError:
-            return {"ok": False, "error": f"the snapshot writer ended with status {status} and said nothing"}
-        return result
+    async def _run_writer(self, order: dict[str, Any]) -> dict[str, Any]:
+        prefix = self._keys.prefix.decode()
+        return await self._writer.run({"prefix": prefix, "pace": self._pace, **order})
 
     # -- what follows --------------------------------------------------------------------------------------
 
@@ -333,7 +274,7 @@ class Snapshots:
         self._checking = True
         reloads = self._log.status().stats.reloads
         try:
-            result = await self._child({"check_aside": disagreement.checkpoint})
+            result = await self._run_writer({"check_aside": disagreement.checkpoint})
         finally:
             self._checking = False
         if self._log.status().stats.reloads != reloads:

@@ -25,15 +25,15 @@ from proxy.__main__ import main
 from proxy.config import parse
 from proxy.etcd.model import Get
 from proxy.frontend.ports import bound_socket
-from proxy.log.snapshots import Access
 from proxy.log.staleness import Staleness
+from proxy.log.writer_process import Access, WriterProcess
 from proxy.server import Server
 from schema.keys import Keyspace
 from tests.proxy.log.proxies import until
 
 KEYS = Keyspace("/zketcd")
 _CONFIG = parse(["--listen", "127.0.0.1:0", "--tick-time", "200", "--four-letter-words", "*"])
-_ACCESS = Access(())  # no test here writes a snapshot
+_WRITER = WriterProcess(Access(()))  # no test here writes a snapshot
 
 
 class Client:
@@ -103,7 +103,7 @@ class EtcdClient(FakeEtcdClient):
 @asynccontextmanager
 async def serving(store: FakeEtcd, **settings: Any) -> AsyncIterator[Server]:
     """A server on a free port."""
-    server = Server(replace(_CONFIG, **settings), EtcdClient(store), _ACCESS)
+    server = Server(replace(_CONFIG, **settings), EtcdClient(store), _WRITER)
     await server.start(lambda _count: None)
     try:
         yield server
@@ -361,7 +361,7 @@ async def test_a_port_that_was_taken_while_the_tree_was_loading_is_named() -> No
         port = ours.getsockname()[1]
         with bound_socket("127.0.0.1", port) as theirs:
             theirs.listen()
-            server = Server(_CONFIG, EtcdClient(FakeEtcd()), _ACCESS)
+            server = Server(_CONFIG, EtcdClient(FakeEtcd()), _WRITER)
             try:
                 with pytest.raises(
                     OSError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"

@@ -17,10 +17,11 @@ from proxy.log import snapshots as module
 from proxy.log.members import Member, Members
 from proxy.log.outbox import Outbox
 from proxy.log.peers import Peers
-from proxy.log.snapshots import Access, Snapshots
+from proxy.log.snapshots import Snapshots
 from proxy.log.start import load
 from proxy.log.stats import Stats
 from proxy.log.status import LogStatus
+from proxy.log.writer_process import Access, WriterProcess
 from proxy.state.machine import Disagreement, Machine
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, decode_forget, encode_close
@@ -75,14 +76,15 @@ class World:
         self.tree = Tree(FakeEtcdClient(store))
         self.subject = Subject(Machine(1))
         self.clock = FakeClock(1000.0)
-        self.snapshots = self.of(self.tree.etcd, ())
+        self.endpoints: tuple[str, ...] = ()
+        self.snapshots = self.of(self.tree.etcd)
 
-    def of(self, etcd: Etcd, endpoints: tuple[str, ...], **options: object) -> Snapshots:
+    def of(self, etcd: Etcd, **options: object) -> Snapshots:
         return Snapshots(
             self.subject,
             etcd,
             self.tree.keys,
-            Access(endpoints),
+            WriterProcess(Access(self.endpoints)),
             least_bytes=5000,
             least_requests=50,
             clock=self.clock,
@@ -182,7 +184,8 @@ async def real(etcd_server: EtcdServer, etcd_prefix: str) -> AsyncIterator[World
     world.tree = await Tree(client, etcd_prefix).make()
     await world.tree.come("a", "b")
     await world.tree.fill("a", "x", 60)
-    world.snapshots = world.of(client, (etcd_server.endpoint,))
+    world.endpoints = (etcd_server.endpoint,)
+    world.snapshots = world.of(client)
     await adopt(world)
     yield world
     await client.close()
@@ -267,7 +270,7 @@ async def test_a_proxy_that_loses_its_lease_while_its_snapshot_is_written(
 
 
 async def test_a_child_cannot_outlive_its_proxy(real: World) -> None:
-    slow = real.of(real.tree.etcd, real.snapshots._access.etcd, pace=1.0)
+    slow = real.of(real.tree.etcd, pace=1.0)
     slow.want()
     tasks = Tasks()
     with quick():
@@ -292,7 +295,7 @@ async def test_a_child_without_python_is_told(real: World, caplog: pytest.LogCap
 
 
 async def test_a_replay_settles_whose_digest_is_wrong(real: World, caplog: pytest.LogCaptureFixture) -> None:
-    snapshots = real.of(real.tree.etcd, real.snapshots._access.etcd)
+    snapshots = real.of(real.tree.etcd)
     entries, digest = real.subject.machine.last_checkpoint
     assert await snapshots.judge(Disagreement("a", entries, digest ^ 1, digest)) is True
     assert "the state of the proxy a is wrong" in caplog.text
@@ -304,7 +307,7 @@ async def test_a_replay_settles_whose_digest_is_wrong(real: World, caplog: pytes
 
 async def test_a_replay_says_nothing_of_a_state_that_was_loaded_since(real: World) -> None:
     """Else the proxy would load its tree again and again, once for each proxy that disagreed before."""
-    snapshots = real.of(real.tree.etcd, real.snapshots._access.etcd)
+    snapshots = real.of(real.tree.etcd)
     entries, digest = real.subject.machine.last_checkpoint
     judging = asyncio.ensure_future(snapshots.judge(Disagreement("a", entries, digest, digest ^ 1)))
     await asyncio.sleep(0)
