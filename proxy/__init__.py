@@ -43,6 +43,7 @@ staleness    for how long a proxy has not caught up with etcd
 
 The packages, each above those that it imports:
 
+check              looks at a configuration, this host and etcd without a proxy
 server             puts the parts together
 admin              four-letter words, HTTP commands, metrics
 frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions

@@ -75,7 +75,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     if config.unknown_variables:
         log.warning("unknown environment variables, ignored: %s", ", ".join(config.unknown_variables))
     try:
-        prepared = _prepare(config)
+        prepared = prepare(config)
     except (OSError, ValueError, Missing) as error:
         print(f"zketcd: {error}", file=sys.stderr)
         return 2
@@ -103,7 +103,7 @@ class _AdminSettings(NamedTuple):
     tls: ssl.SSLContext | None  # for its listener: shows the certificate that is in the files by then
 
 
-class _Prepared(NamedTuple):
+class Prepared(NamedTuple):
     """What is made of files that the options name. That blocks, so it is done before the loop runs."""
 
     client_tls: TlsContext | None
@@ -113,9 +113,9 @@ class _Prepared(NamedTuple):
     tracer: "OtelTracer | None"
 
 
-def _prepare(config: Config) -> _Prepared:
+def prepare(config: Config) -> Prepared:
     """Raises OSError, ValueError or Missing for files and settings that cannot be used; blocks."""
-    return _Prepared(
+    return Prepared(
         TlsContext(config.tls) if config.tls.cert else None,
         Login(config.sasl) if config.sasl.is_on else None,
         Tls(config.etcd_access.ca, config.etcd_access.cert, config.etcd_access.key),
@@ -169,7 +169,7 @@ def console_of(server: Server, settings: ConsoleSettings) -> Console:
     return Console(api, settings)
 
 
-def _serve(config: Config, prepared: _Prepared) -> int:
+def _serve(config: Config, prepared: Prepared) -> int:
     """Hold the ports and run the loop until a signal; the exit code."""
     with ExitStack() as ports:
         # First of all: without the port there is no need to start an etcd and load a tree.
@@ -185,7 +185,7 @@ def _serve(config: Config, prepared: _Prepared) -> int:
 
 def _served(
     config: Config,
-    prepared: _Prepared,
+    prepared: Prepared,
     listener: socket.socket,
     secure: socket.socket | None,
     admin: socket.socket | None,
@@ -221,7 +221,7 @@ def _admin_socket(config: Config) -> Iterator[socket.socket | None]:
 
 async def _run(
     config: Config,
-    prepared: _Prepared,
+    prepared: Prepared,
     listener: socket.socket,
     secure: socket.socket | None,
     admin_listener: socket.socket | None,

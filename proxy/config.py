@@ -362,7 +362,11 @@ OPTIONS = (*options_of(Config), *options_of(SaslOptions))
 
 def parse(arguments: Sequence[str] | None = None, command: str = "") -> Config:
     """The configuration of a command line. A wrong value is reported on stderr and exits with 2."""
-    made = parser(command)
+    return parse_with(parser(command), arguments)
+
+
+def parse_with(made: OptionParser, arguments: Sequence[str] | None) -> Config:
+    """As `parse`, by a parser that may have more options."""
     given = made.parse_args(arguments)
     stray = _outside_the_table(given.config)
     if stray:

@@ -25,6 +25,7 @@ CLEAN: tuple[str, ...] = (
     "proxy/ctl",
     "proxy/sasl",
     "proxy/support",
+    "proxy/check",
     "proxy/config.py",
     "proxy/option_table.py",
     "proxy/zoo_cfg.py",

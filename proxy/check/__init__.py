@@ -1,0 +1,7 @@
+"""`zketcd check`: what is good, doubtful or wrong with a configuration, this host and etcd.
+
+It changes nothing.
+
+host       options, files and ports        etcd      each member, access rights, the tree
+finding    one result, and the page of all
+"""

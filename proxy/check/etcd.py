@@ -1,0 +1,239 @@
+"""Each member of etcd, the access rights, and the tree. Nothing is written: not even a revision is used."""
+
+import asyncio
+import ssl
+import time
+from collections.abc import AsyncIterator, Iterator, Mapping
+from email.utils import parsedate_to_datetime
+from http.client import HTTPException, HTTPResponse
+from statistics import median
+from typing import NamedTuple
+from urllib.request import HTTPSHandler, ProxyHandler, build_opener
+
+from proxy.check.finding import Finding, doubtful, good, wrong
+from proxy.config import Config
+from proxy.etcd import versions
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import Compare, EtcdError, EtcdNoSpace, Get, Put, Status, Txn
+from proxy.etcd.tls import Tls
+from proxy.log.record import TreeNotServable, look, servable
+from proxy.state.level import KNOWN
+from schema.errors import BadValue
+from schema.keys import Keyspace
+
+_TIMEOUT = 5.0  # seconds for each request
+_READS = 10
+_SLOW_READ = 0.05  # seconds; a write takes at least as long
+_SLOW_FSYNC = 0.025  # seconds; etcd's documentation wants 0.01 for 99 of 100
+_CLOCKS_DIFFER = 2.0  # seconds; etcd's answer has whole seconds
+_NEARLY_FULL = 0.8  # of the quota
+_LATE_COMPACTION = 1_000_000  # revisions
+_FRAGMENTED_BYTES = 256 << 20
+_FSYNC = "etcd_disk_wal_fsync_duration_seconds_bucket"
+
+
+async def check_etcd(config: Config, tls: Tls) -> AsyncIterator[Finding]:
+    """All findings."""
+    clusters = {}
+    for endpoint in config.etcd:
+        client = _client(config, (endpoint,), tls)
+        try:
+            status = await client.status(_TIMEOUT)
+        except EtcdError as error:
+            yield wrong(endpoint, await _why_not(endpoint, error))
+            continue
+        finally:
+            await client.close()
+        clusters[endpoint] = status.cluster_id
+        for found in _member(endpoint, status):
+            yield found
+        for found in _measured(endpoint, status, await asyncio.to_thread(_metrics_of, endpoint, tls)):
+            yield found
+    if len(set(clusters.values())) > 1:
+        yield wrong("--etcd", "the endpoints are members of different clusters")
+    if clusters:
+        client = _client(config, tuple(clusters), tls)
+        try:
+            async for found in _tree(client, Keyspace(config.prefix)):
+                yield found
+        finally:
+            await client.close()
+
+
+def _client(config: Config, endpoints: tuple[str, ...], tls: Tls) -> EtcdClient:
+    access = config.etcd_access
+    return EtcdClient(
+        endpoints, tls=tls, user=access.user, password=access.password, transport=config.etcd_transport
+    )
+
+
+async def _why_not(endpoint: str, error: EtcdError) -> str:
+    """Why a member does not answer: perhaps it speaks TLS and should not, or the reverse."""
+    scheme, _, host = endpoint.rpartition("://")
+    if scheme == "https":
+        if await asyncio.to_thread(_answers, f"http://{host}"):
+            return "this etcd does not use TLS: its URL is http://"
+    elif await asyncio.to_thread(_answers, f"https://{host}"):
+        return "this etcd uses TLS: its URL is https://, and --etcd-ca names its authority"
+    return f"it does not answer: {error}"
+
+
+def _answers(url: str) -> bool:
+    """Whether an HTTP server answers, or refuses a connection for a reason of TLS's."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    try:
+        with _opened(f"{url.rstrip('/')}/version", context):
+            return True
+    except (OSError, HTTPException) as error:
+        reason = getattr(error, "reason", error)
+        return isinstance(reason, ssl.SSLError) and "CERTIFICATE_REQUIRED" in str(reason)
+
+
+def _opened(url: str, context: ssl.SSLContext) -> HTTPResponse:
+    """The answer to a request that goes past any proxy for HTTP."""
+    opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context))
+    response: HTTPResponse = opener.open(url, timeout=_TIMEOUT)
+    return response
+
+
+def _member(endpoint: str, status: Status) -> Iterator[Finding]:
+    """What a member says of itself."""
+    version = versions.parse(status.version)
+    said = versions.warnings(status.version)
+    if version is None:
+        yield doubtful(endpoint, f"unknown version {status.version!r}")
+    for text in said:
+        yield (doubtful if version and versions.usable(version) else wrong)(endpoint, text)
+    if version and not said:
+        yield good(endpoint, f"etcd {version}, without known defects that concern zketcd")
+    if status.leader:
+        yield good(endpoint, "it has a leader")
+    else:
+        yield wrong(endpoint, "it has no leader: more than half of the members have to run")
+    for alarm in status.errors:
+        yield wrong(endpoint, f"alarm: {alarm}")
+    unused = status.db_size - status.db_size_in_use
+    if unused > _FRAGMENTED_BYTES and unused > status.db_size_in_use:
+        yield doubtful(endpoint, f"{unused >> 20} MiB of its database are unused: run etcdctl defrag")
+
+
+class _Metrics(NamedTuple):
+    """A member's metrics, and by how many seconds our clock is ahead of its clock."""
+
+    samples: Mapping[str, float]
+    skew: float
+
+
+def _metrics_of(endpoint: str, tls: Tls) -> _Metrics | None:
+    """None if the member does not show them at this address."""
+    url = endpoint if "://" in endpoint else f"http://{endpoint}"
+    try:
+        context = tls.context()
+        context.set_alpn_protocols(["http/1.1"])
+        with _opened(f"{url.rstrip('/')}/metrics", context) as response:
+            body = response.read().decode()
+            now = time.time()
+            then = parsedate_to_datetime(response.headers["Date"]).timestamp() + 0.5
+        samples = {}
+        for line in body.splitlines():
+            if line.startswith(
+                ("etcd_disk_wal", "etcd_server_quota", "etcd_debugging_mvcc_compact_revision")
+            ):
+                name, _, value = line.rpartition(" ")
+                samples[name] = float(value)
+    except (OSError, HTTPException, ValueError, TypeError):
+        return None
+    return _Metrics(samples, now - then)
+
+
+def _measured(endpoint: str, status: Status, metrics: _Metrics | None) -> Iterator[Finding]:
+    """What a member's metrics say."""
+    size = f"its database has {status.db_size >> 20} MiB"
+    if metrics is None:
+        yield good(
+            endpoint, f"{size}; it shows no metrics here: quota, compaction, fsync and clock are unknown"
+        )
+        return
+    samples = metrics.samples
+    quota = samples.get("etcd_server_quota_backend_bytes", 0)
+    if not quota:
+        yield good(endpoint, f"{size}; this version does not show the quota, which is 2048 MiB by default")
+    elif status.db_size > _NEARLY_FULL * quota:
+        yield doubtful(endpoint, f"{size} of {int(quota) >> 20} MiB: raise --quota-backend-bytes")
+    else:
+        yield good(endpoint, f"{size} of {int(quota) >> 20} MiB")
+    compacted = int(samples.get("etcd_debugging_mvcc_compact_revision", 0))
+    if status.revision - max(0, compacted) > _LATE_COMPACTION:
+        yield doubtful(
+            endpoint,
+            f"the last {status.revision - max(0, compacted)} revisions are not compacted: set"
+            " --auto-compaction-retention",
+        )
+    else:
+        yield good(endpoint, "no more revisions wait for compaction than should")
+    slowest = _quantile(samples, 0.99)
+    if slowest is None:
+        yield good(endpoint, "it has not written to its log yet: fsync is unknown")
+    elif slowest > _SLOW_FSYNC:
+        yield doubtful(
+            endpoint, f"fsync takes up to {slowest * 1000:.0f} ms in 99 of 100 cases: use a faster disk"
+        )
+    else:
+        yield good(endpoint, f"fsync takes up to {slowest * 1000:.0f} ms in 99 of 100 cases")
+    if abs(metrics.skew) > _CLOCKS_DIFFER:
+        yield doubtful(endpoint, f"its clock and ours differ by {abs(metrics.skew):.0f} s: use NTP")
+    else:
+        yield good(endpoint, "its clock and ours agree")
+
+
+def _quantile(samples: Mapping[str, float], share: float) -> float | None:
+    """The upper end of the bucket that has this quantile of fsync's times; None without times."""
+    buckets = sorted(
+        (float(name.partition('le="')[2].partition('"')[0]), count)
+        for name, count in samples.items()
+        if name.startswith(_FSYNC)
+    )
+    total = buckets[-1][1] if buckets else 0
+    return next((end for end, count in buckets if count >= share * total), None) if total else None
+
+
+async def _tree(etcd: EtcdClient, keys: Keyspace) -> AsyncIterator[Finding]:
+    """Rights, round trip, and what is under the prefix."""
+    prefix = keys.prefix.decode()
+    # etcd checks the rights of both branches. No key has a negative revision, so nothing is written.
+    writes = Txn(
+        (Compare(keys.tree, -1),),
+        (Put(keys.tree, b""), Put(keys.proxies, b"")),
+        (Get(keys.tree, keys_only=True),),
+    )
+    try:
+        await etcd.txn(writes, _TIMEOUT)
+        took = []
+        for _ in range(_READS):
+            began = time.perf_counter()
+            await etcd.range(Get(keys.tree, keys_only=True), _TIMEOUT)
+            took.append(time.perf_counter() - began)
+    except EtcdNoSpace as error:
+        yield wrong("--etcd", f"etcd has no space left: {error}")
+        return
+    except EtcdError as error:
+        yield wrong("--prefix", f"{prefix} cannot be read and written: {error}")
+        return
+    yield good("--prefix", f"{prefix} may be read and written")
+    typical = median(took) * 1000
+    slow = median(took) > _SLOW_READ
+    yield (doubtful if slow else good)("--etcd", f"a linearizable read takes {typical:.1f} ms")
+    try:
+        found = await look(etcd, keys)
+        if found.record is None and not found.proxies:
+            yield good("--prefix", f"there is no tree under {prefix} yet: the first proxy creates it")
+            return
+        record = servable(found, keys, KNOWN)
+    except (EtcdError, TreeNotServable, BadValue) as error:
+        yield wrong("--prefix", str(error))
+        return
+    yield good(
+        "--prefix", f"the tree under {prefix} has level {record.level} and {len(found.proxies)} live proxies"
+    )

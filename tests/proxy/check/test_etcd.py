@@ -1,0 +1,108 @@
+"""Findings about real etcds, which are as they were afterwards."""
+
+import json
+import subprocess
+import urllib.request
+
+import pytest
+
+from lab.servers import EtcdServer, ZketcdServer, free_port
+from lab.servers.process import find_program
+from proxy.check.__main__ import main
+from proxy.check.etcd import _quantile
+
+pytestmark = pytest.mark.real
+
+
+def _checked(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, dict[str, str]]:
+    """The exit code, and all texts with their grades."""
+    code = main(["--json", "--listen", "127.0.0.1:0", "--admin-listen", "none", *arguments])
+    document = json.loads(capsys.readouterr().out)
+    assert document["exit_code"] == code
+    return code, {finding["text"]: finding["grade"] for finding in document["findings"]}
+
+
+def _one(found: dict[str, str], said: str) -> str:
+    """The grade of the one text that contains these words."""
+    [grade] = [grade for text, grade in found.items() if said in text]
+    return grade
+
+
+def _revision(etcd: EtcdServer) -> int:
+    request = urllib.request.Request(f"{etcd.endpoint}/v3/kv/range", b'{"key": "AAAA"}')
+    with urllib.request.urlopen(request, timeout=5) as response:
+        return int(json.load(response)["header"]["revision"])
+
+
+def test_an_etcd_without_a_tree_and_with_one(
+    own_etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str]
+) -> None:
+    arguments = ("--etcd", own_etcd_server.endpoint, "--prefix", "/checked")
+    before = _revision(own_etcd_server)
+    code, found = _checked(capsys, *arguments)
+    assert _revision(own_etcd_server) == before
+    assert code < 2
+    for said in (
+        "it has a leader",
+        "its database has",
+        "its clock and ours agree",
+        "may be read and written",
+        "there is no tree under",
+    ):
+        assert _one(found, said) == "good"
+    assert _one(found, "a linearizable read takes") in ("good", "doubtful")
+    assert "fsync" in " ".join(found)
+    with ZketcdServer(own_etcd_server.endpoint, prefix="/checked"):
+        _, found = _checked(capsys, *arguments)
+    assert _one(found, "1 live proxies") == "good"
+
+
+def test_access_rights(own_etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str]) -> None:
+    def ctl(*arguments: str) -> None:
+        command = [find_program("etcdctl", "make test installs it"), "--endpoints", own_etcd_server.endpoint]
+        subprocess.run([*command, *arguments], check=True, capture_output=True, timeout=30)
+
+    for user in ("root", "reader", "writer"):
+        ctl("user", "add", f"{user}:word")
+    for role, right in (("reader", "read"), ("writer", "readwrite")):
+        ctl("role", "add", role)
+        ctl("role", "grant-permission", "--prefix=true", role, right, "/zketcd")
+        ctl("user", "grant-role", role, role)
+    ctl("role", "add", "root")
+    ctl("user", "grant-role", "root", "root")
+    ctl("auth", "enable")
+    for user, grade in (("reader", "wrong"), ("writer", "good")):
+        given = ("--etcd", own_etcd_server.endpoint, "--etcd-user", user, "--etcd-password", "word")
+        _, found = _checked(capsys, *given)
+        said = "/zketcd may be read and written" if grade == "good" else "permission denied"
+        assert _one(found, said) == grade
+    given = ("--etcd", own_etcd_server.endpoint, "--etcd-user", "writer", "--etcd-password", "wrong")
+    _, found = _checked(capsys, *given)
+    assert _one(found, "authentication failed") == "wrong"
+
+
+def test_an_etcd_that_does_not_run(capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = _checked(capsys, "--etcd", f"http://127.0.0.1:{free_port()}")
+    assert code == 2
+    assert _one(found, "it does not answer: ") == "wrong"
+
+
+def test_an_etcd_without_tls(etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = _checked(capsys, "--etcd", f"https://{etcd_server.address}")
+    assert code == 2
+    assert found["this etcd does not use TLS: its URL is http://"] == "wrong"
+
+
+def test_a_file_that_etcds_connections_need(capsys: pytest.CaptureFixture[str]) -> None:
+    code, found = _checked(capsys, "--etcd", "https://127.0.0.1:1", "--etcd-ca", __file__)
+    assert code == 2
+    assert _one(found, "the CA of etcd") == "wrong"
+
+
+def test_quantiles_are_ends_of_buckets() -> None:
+    name = "etcd_disk_wal_fsync_duration_seconds_bucket"
+    samples = {f'{name}{{le="0.001"}}': 98.0, f'{name}{{le="0.002"}}': 99.0, f'{name}{{le="+Inf"}}': 100.0}
+    assert _quantile(samples, 0.99) == 0.002
+    assert _quantile(samples, 1.0) == float("inf")
+    assert _quantile({}, 0.99) is None
+    assert _quantile(dict.fromkeys(samples, 0.0), 0.99) is None

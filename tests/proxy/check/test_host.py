@@ -1,0 +1,81 @@
+"""Findings about options, files and ports."""
+
+import os
+import socket
+from collections.abc import Iterator
+from pathlib import Path
+from unittest import mock
+
+import pytest
+
+from proxy.check.finding import Grade
+from proxy.check.host import check_host
+from proxy.config import parse
+
+_FREE = ["--listen", "127.0.0.1:0", "--admin-listen", "none", "--etcd", "127.0.0.1:1"]
+
+
+@pytest.fixture(autouse=True)
+def _no_environment() -> Iterator[None]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ZKETCD_")}
+    with mock.patch.dict(os.environ, kept, clear=True):
+        yield
+
+
+def _found(*arguments: str) -> dict[str, tuple[Grade, str]]:
+    """The last finding about each thing."""
+    findings = check_host(parse([*_FREE, *arguments]))
+    return {finding.about: (finding.grade, finding.text) for finding in findings}
+
+
+def test_a_good_host() -> None:
+    assert {grade for grade, _ in _found().values()} == {Grade.GOOD}
+
+
+def test_secrets_and_unknown_names_are_doubtful(tmp_path: Path) -> None:
+    zoo = tmp_path / "zoo.cfg"
+    zoo.write_text("frob=1\n")
+    users = tmp_path / "users"
+    users.write_text("bob:word\n")
+    users.chmod(0o644)
+    with mock.patch.dict(os.environ, {"ZKETCD_TEST_KILLS": "1"}):
+        found = _found("--sasl-user", "bob:word", "--zoo-cfg", str(zoo), "--sasl-users-file", str(users))
+    for about, said in (
+        ("--sasl-user", "(ps)"),
+        ("environment", "ZKETCD_TEST_KILLS"),
+        (str(zoo), "frob"),
+        ("--sasl-users-file", f"chmod o= {users}"),
+    ):
+        grade, text = found[about]
+        assert grade is Grade.DOUBTFUL
+        assert said in text
+
+
+def test_files_that_cannot_be_used(tmp_path: Path) -> None:
+    found = _found("--admin-listen", "127.0.0.1:0", "--console-users", __file__, "--audit-log", str(tmp_path))
+    assert found["files"][0] is Grade.WRONG
+    assert f"{__file__}, line 1" in found["files"][1]
+    assert found["--audit-log"] == (Grade.WRONG, f"{tmp_path} cannot be written")
+    log = tmp_path / "audit.log"
+    assert _found("--audit-log", str(log))["--audit-log"][0] is Grade.GOOD
+    assert not log.exists()
+
+
+def test_ports() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"127.0.0.1:{taken.getsockname()[1]}"
+        assert _found("--listen", address)["--listen"] == (
+            Grade.DOUBTFUL,
+            f"{address} is in use: by a running zketcd?",
+        )
+    assert _found("--admin-listen", "192.0.2.1:8080")["--admin-listen"][0] is Grade.WRONG
+
+
+def test_an_embedded_etcd(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    data = tmp_path / "data"
+    found = _found("--etcd", "embedded", "--data-dir", str(data))
+    assert found["--data-dir"] == (Grade.GOOD, f"{data} can be written")
+    assert not data.exists()
+    monkeypatch.setattr("proxy.etcd.embedded.importlib.util.find_spec", lambda _name: None)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _found("--etcd", "embedded", "--data-dir", str(data))["embedded etcd"][0] is Grade.WRONG
