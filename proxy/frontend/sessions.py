@@ -87,7 +87,7 @@ class Session:
         self.timeout_ms = timeout_ms
         self.connection: Connection | None = None
         self.heard = now  # when the client last sent something
-        self.ending = False  # CLOSE is on its way
+        self.ending = False  # CLOSE was submitted
 
     def is_due(self, now: float) -> bool:
         """Whether the client was silent for the whole timeout, although it was read from."""

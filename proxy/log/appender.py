@@ -103,7 +103,7 @@ class Appender:
         self._scheduled = False
         self._incarnation = ""
         self._revision = 0
-        # What may not be in the log yet; None while its first attempt is on its way.
+        # What may not be in the log yet; None while its first attempt is in flight.
         self._running: dict[Sent, asyncio.Task[None] | None] = {}
         self._round_trip = _RoundTrip()
         self._probe_at = 0.0
@@ -288,7 +288,7 @@ class Appender:
         return _REFUSED_PAUSE
 
     def _give_up(self, sent: Sent, incarnation: str, why: str) -> None:
-        """The incarnation cannot go on."""
+        """The incarnation has to end."""
         self._running.pop(sent, None)
         if not sent.over:
             self._on_over(incarnation, why)

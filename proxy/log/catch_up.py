@@ -37,10 +37,7 @@ class Truncated(Exception):
 
 
 class Caught(NamedTuple):
-    """What was appended above what is applied, up to `revision`.
-
-    what comes later, a watch from the next brings.
-    """
+    """The entries above those that are applied, up to `revision`; a watch delivers the rest."""
 
     revision: int
     record: TreeRecord

@@ -4,7 +4,7 @@ Pure. All proxies compute the same order of entries from the same events: entrie
 their positions (mod_revisions), except that those of one incarnation count in the order of their numbers, up
 to the first gap. An entry that arrives before its predecessor waits for it. A number that is not above the
 last delivered one of its incarnation is ignored: it is a late copy, put again after truncation. When the
-proxy key is gone, what waits behind a gap never counts.
+proxy key is gone, the entries behind a gap never count.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -52,20 +52,20 @@ _new = tuple.__new__
 
 
 class Follower:
-    """The position of one proxy in the log: what it has delivered, and what waits behind a gap."""
+    """The position of one proxy in the log: the numbers delivered, and the entries behind a gap."""
 
     def __init__(self, keys: Keyspace) -> None:
         self._parse = keys.parse
         self._delivered: dict[str, int] = {}  # the last number delivered, by incarnation
         self._waiting: dict[str, dict[int, Apply]] = {}  # by incarnation and number
-        self._living: dict[str, int] = {}  # create_revision of the proxy keys there are
+        self._living: dict[str, int] = {}  # create_revision of the proxy keys that exist
         self._expected: dict[str, int] = {}  # the same, of keys that no event has shown yet
         #: All events up to this etcd revision have been taken in.
         self.revision = 0
 
     @property
     def living(self) -> Mapping[str, int]:
-        """The create_revision of each proxy key there is."""
+        """The create_revision of each proxy key that exists."""
         return self._living
 
     @property
@@ -78,7 +78,7 @@ class Follower:
         return self._delivered.get(incarnation, 0)
 
     def knows(self, incarnation: str) -> bool:
-        """Whether a proxy's key is there, as far as events or `expect` have told."""
+        """Whether a proxy's key is there, according to events or `expect`."""
         return incarnation in self._living or incarnation in self._expected
 
     def held(self, incarnation: str) -> int:
@@ -86,12 +86,12 @@ class Follower:
         return len(self._waiting.get(incarnation, ()))
 
     def restart(self, applied: Mapping[str, int]) -> None:
-        """Go on from a loaded state, whose map of applied numbers this is; `catching_up` has to follow."""
+        """Continue from a loaded state, which has these numbers; `catching_up` has to follow."""
         self._delivered = dict(applied)
         self._waiting.clear()
 
     def expect(self, incarnation: str, revision: int) -> None:
-        """Our own proxy key was put at `revision`; the event may be missed, its deletion must not be."""
+        """Our own proxy key was put at `revision`. Its event may be missed; its deletion must not be."""
         if incarnation not in self._living:
             self._expected[incarnation] = revision
 
@@ -135,7 +135,7 @@ class Follower:
         proxies: Iterable[KeyValue],
         record: KeyValue | None,
     ) -> Work[list[Item]]:
-        """Take in what was read at `revision`, where events are missing. Nothing else may come meanwhile.
+        """Take in what was read at `revision`, where events are missing. Nothing else may be fed meanwhile.
 
         In pieces, since after an outage there can be very many entries. `entries`: at least all that were put
         since the revision reached before, or since the state that was given to `restart`; those above
@@ -159,7 +159,7 @@ class Follower:
             self._entry(items, pair.mod_revision, incarnation, number, pair.value)
             if count % PIECE == 0:
                 yield
-        # A proxy's entries all come before the deletion of its key, wherever that was.
+        # All entries of a proxy precede the deletion of its key, at whatever revision that was.
         missing = [
             name
             for name, born in (*self._living.items(), *self._expected.items())
@@ -206,5 +206,5 @@ class Follower:
 
 
 def revision_of(pair: KeyValue) -> int:
-    """By what entries are put in order."""
+    """Entries are sorted by this."""
     return pair.mod_revision

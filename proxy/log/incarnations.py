@@ -102,7 +102,7 @@ class Incarnations:
             await self.membership.retire()
 
     def check_known(self, *, restored: bool) -> None:
-        """A state was loaded: end the incarnation if nobody can say which of its requests count.
+        """A state was loaded: end the incarnation if it is unknown which of its requests count.
 
         That is the case if the state has forgotten the incarnation, or etcd was restored from a backup.
         """

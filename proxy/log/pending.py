@@ -1,4 +1,4 @@
-"""A request on its way through the log, from the moment it is submitted until its outcome is known.
+"""A request for the log, from the moment it is submitted until its outcome is known.
 
 Pure. Each part that submits requests has a subclass whose `applied` does what follows from the outcome.
 """

@@ -35,7 +35,7 @@ Execute = Callable[[Machine, Entry, Request, Place], None]
 
 
 class Replay:
-    """One replay, which may stop at a position and go on."""
+    """One replay, which may stop at a position and continue."""
 
     def __init__(
         self,

@@ -46,12 +46,12 @@ log = logging.getLogger(__name__)
 
 #: Bytes a second. Etcd writes 40 to 60 MB/s in all; puts of 512 KiB back to back made appends wait 0.4 s.
 PACE = 8 << 20
-_TIMEOUT = 60.0  # seconds for etcd to come back
+_TIMEOUT = 60.0  # seconds that etcd may be away
 _NICE = 10
 
 
 class Writer(NamedTuple):
-    """For whom a snapshot is written."""
+    """The proxy that a snapshot is written for."""
 
     incarnation: str
     revision: int  # create_revision of its proxy key
@@ -117,7 +117,7 @@ async def write(
 
 
 async def _settle(etcd: Etcd, keys: Keyspace, loaded: Loaded) -> None:
-    """Entries came with another digest than the replay's: who is wrong, their senders or the snapshot?"""
+    """Entries have other digests than the replay: find out whether their senders or the snapshot is wrong."""
     for each in loaded.disagreements[:10]:
         log.error(
             "the digest after %d entries is %016x by %s, and %016x by the snapshot writer's replay",
@@ -136,16 +136,16 @@ async def _settle(etcd: Etcd, keys: Keyspace, loaded: Loaded) -> None:
         return
     if other.compute_digest() != machine.compute_digest():
         raise WriteFailed(
-            f"a replay from the snapshot {loaded.base.name} and one from the snapshot before it come to"
+            f"a replay from the snapshot {loaded.base.name} and one from the snapshot before it make"
             " different trees. No snapshot is written, and nothing is truncated"
         )
-    log.error("replays from two snapshots come to the same tree: the senders of these entries are wrong")
+    log.error("replays from two snapshots make the same tree: the senders of these entries are wrong")
 
 
 async def _write_pages(
     etcd: Etcd, keys: Keyspace, writer: Writer, loaded: Loaded, pace: float, step: Step
 ) -> tuple[SnapshotRef, int]:
-    """Put all pages; what the record shall say of them, and the state page's mod_revision."""
+    """Put all pages; returns their entry in the record, and the state page's mod_revision."""
     machine = loaded.machine
     position = loaded.caught.revision
     name = snapshot_name(position, writer.incarnation)
@@ -156,7 +156,7 @@ async def _write_pages(
     async def put(key: bytes, value: bytes) -> int:
         nonlocal size
         began = asyncio.get_running_loop().time()
-        # By way of an inner Txn, which etcd's quota check lets pass: a snapshot is what makes space.
+        # In an inner Txn, which etcd's quota check lets pass: a snapshot makes space.
         txn = Txn((alive,), (Txn((), (Put(key, value),)),))
         answer = await insist(lambda: etcd.txn(txn, TIMEOUT))
         if not answer.succeeded:
@@ -194,20 +194,20 @@ async def _write_pages(
 async def _publish(
     etcd: Etcd, keys: Keyspace, loaded: Loaded, ref: SnapshotRef, state_revision: int, step: Step
 ) -> Compare:
-    """Have the record name the snapshot; the compare that holds from here on. Raises Overtaken."""
+    """Name the snapshot in the record; returns the compare that holds from now on. Raises Overtaken."""
     caught = loaded.caught
     # A snapshot that cannot be loaded is no help as the previous one.
     previous = loaded.base if loaded.fell_back else caught.record.current
     record = caught.record._replace(current=ref, previous=previous)
     compares = (
         Compare(keys.tree, caught.pair.mod_revision),
-        Compare(keys.state_page(ref.name), state_revision),  # else somebody has deleted these pages
+        Compare(keys.state_page(ref.name), state_revision),  # else another process has deleted these pages
     )
     step("publish")
     txn = Txn(compares, (Txn((), (Put(keys.tree, encode_record(record)),)),))
     answer = await insist(lambda: etcd.txn(txn, TIMEOUT))
     found = await look(etcd, keys)
-    # The answer to a first try may have been lost: then the second finds the record changed, by the first.
+    # If the answer to the first try was lost, the second try finds the record changed by the first.
     if found.record != record or found.pair is None:
         raise Overtaken(
             "another snapshot was published at the same time"
@@ -221,7 +221,7 @@ async def _publish(
 async def _truncate(
     etcd: Etcd, keys: Keyspace, guard: Compare, writer: Writer, loaded: Loaded, step: Step
 ) -> tuple[int, int]:
-    """Delete what the record makes superfluous; how many entries and pages went."""
+    """Delete what the record makes superfluous; returns how many entries and pages were deleted."""
     found = await look(etcd, keys)
     record = found.record
     if record is None or found.pair is None or found.pair.mod_revision != guard.mod_revision:
@@ -231,7 +231,7 @@ async def _truncate(
         applied = await applied_in(etcd, keys, record.previous.name)
         if applied is not None:
             entries = await truncate_log(etcd, keys, guard, applied, step)
-    # Of a proxy that died before its first entry arrived, what came behind that never counts.
+    # The later entries of a proxy that died before its first entry arrived never count.
     living = {incarnation_of(keys, proxy) for proxy in found.proxies}
     left = {keys.parse(kv.key).incarnation for kv in loaded.caught.entries}
     for incarnation in sorted(left - living - loaded.machine.applied.keys()):
@@ -250,7 +250,7 @@ async def digest_at(etcd: Etcd, keys: Keyspace, entries: int) -> int:
 
 
 async def run(etcd: Etcd, what: Mapping[str, Any]) -> dict[str, Any]:
-    """Do what the line on stdin asks for; the line that is the answer."""
+    """Do what the line on stdin asks for; returns the answer."""
     keys = Keyspace(what["prefix"])
     try:
         checkpoint = what.get("check_aside")

@@ -26,7 +26,7 @@ _INTERVAL = 0.2  # seconds between two looks
 async def stand_by(
     etcd: Etcd, keys: Keyspace, progress: Callable[[int], None]
 ) -> tuple[Machine, SnapshotRef] | None:
-    """The state when the tree is complete, and the snapshot that its log goes on from.
+    """The state when the tree is complete, and the snapshot that its log continues from.
 
     None: the tree does not follow, or not any more. Raises TreeNotServable, EtcdError.
     """
@@ -41,7 +41,7 @@ async def stand_by(
         if not (record.complete or is_following(found)):
             return None
         current = record.current
-        # A checkpoint deletes entries; whoever has not applied them all begins again from its snapshot.
+        # A checkpoint deletes entries: without all of them applied, begin again from its snapshot.
         if machine is None or (current.name != loaded and machine.zxid < current.zxid):
             try:
                 machine = await read_snapshot(etcd, keys, current, progress)

@@ -35,7 +35,7 @@ _RETRY = 0.2  # seconds before a load that broke off is tried again
 class Loaded(NamedTuple):
     """A state, and where it stands in the log.
 
-    A follower that is restarted with the state's `applied` and then given `caught` goes on exactly here.
+    A follower that is restarted with the state's `applied` and then given `caught` continues exactly here.
     """
 
     machine: Machine

@@ -30,7 +30,7 @@ _RETRY = 0.2  # seconds before a broken watch is repaired, and between two tries
 
 
 class Consumer(Protocol):
-    """What the stream feeds."""
+    """Takes what the stream delivers."""
 
     def deliver(self, items: list[Item]) -> None:
         """Let items take effect, in order, now or as soon as what came before has taken effect."""
@@ -69,7 +69,7 @@ class Stream:
         self._consumer = consumer
         self._load = load
         self._throttled_log = ThrottledLog(log, clock)
-        self._following: asyncio.Timeout | None = None  # around the watch, until it is told to end
+        self._following: asyncio.Timeout | None = None  # around the watch, until it has to end
         self._distrusted = False
         #: etcd's cluster id, as of the last load.
         self.cluster_id = 0
@@ -85,7 +85,7 @@ class Stream:
         self.fell_back = False
 
     async def begin(self, loaded: Loaded) -> list[Item]:
-        """Stand where a loaded state stands; the items that follow from the load. Before `run`."""
+        """Continue from a loaded state; returns the items that follow from the load. Called before `run`."""
         self.cluster_id = loaded.cluster_id
         self.record = loaded.caught.record
         self.replayed = (loaded.log_bytes, loaded.log_requests)
@@ -119,12 +119,12 @@ class Stream:
                 await self._reload()
 
     def distrust(self) -> None:
-        """Load the tree anew, since what was made of the log so far is wrong."""
+        """Load the tree anew, since the state is wrong."""
         self._distrusted = True
         self._end_watch()
 
     def renew(self) -> None:
-        """Begin another watch, since this one hangs; what it has not brought is read."""
+        """Start another watch, since this one hangs; what it has not delivered is read."""
         self._end_watch()
 
     def _end_watch(self) -> None:
@@ -148,7 +148,7 @@ class Stream:
         self.live.set()
 
     async def _repair(self) -> bool:
-        """Make up for what a break has left out; whether that was possible."""
+        """Read what was missed during a break; returns whether that was possible."""
         try:
             cluster_id = (await self._etcd.status(TIMEOUT)).cluster_id
             if cluster_id != self.cluster_id:
@@ -171,7 +171,7 @@ class Stream:
         return True
 
     async def _reload(self) -> None:
-        """Load aside, and go on from there."""
+        """Load the tree aside, and continue from there."""
         loaded = await self._load()
         follower = self.follower
         revision = loaded.caught.revision
@@ -179,7 +179,7 @@ class Stream:
         items: list[Item] = []
         if restored:
             log.error("etcd was restored from a backup, as of revision %d", revision)
-            # Their keys' revisions are of another history: whoever is there comes anew.
+            # The revisions of their keys are of another history: all living proxies count as new.
             gone = [KeyValue(self._keys.proxy(name), b"", 0, revision, 0, 0) for name in follower.living]
             items += follower.feed([_Deletion(DELETE, pair) for pair in gone])
         items += await self.begin(loaded)

@@ -2,7 +2,7 @@
 names.
 
 Deletions go in chunks, since one of 200,000 keys stops all appends for more than a second. Each compares the
-record's mod_revision, so that a truncation that was overtaken by another snapshot stops by itself. None puts
+record's mod_revision, so that a truncation that was overtaken by another snapshot stops. None puts
 anything, so etcd's quota lets them pass.
 """
 
