@@ -17,6 +17,7 @@ from proxy.frontend.services import Services
 from proxy.frontend.sessions import Session
 from proxy.frontend.traced import Traces
 from proxy.frontend.whole_state import WholeStateQueue
+from proxy.log.outbox import Outbox
 from proxy.log.pending import Pending
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import AuthSchemes
@@ -153,7 +154,7 @@ class PaperHost:
         self.long_reads = LongReads(
             self.machine, of_loop, self.hold, self.release, self.when_whole.append, slice_seconds=0
         )
-        self.pending: list[Pending] = []
+        self.outbox = Outbox()
         self.attached: list[ConnectRequest] = []
         self.changes: list[tuple[int, str, str | None]] = []
         self.full = False
@@ -165,8 +166,13 @@ class PaperHost:
         self._entries = 0
         for session_id in sessions:
             body = encode_open(4000, hash_of(PASSWORD))
-            self.pending.append(Pending(Kind.OPEN, session_id, 0, (), body))
+            self.outbox.submit(Pending(Kind.OPEN, session_id, 0, (), body))
         self.commit()
+
+    @property
+    def pending(self) -> list[Pending]:
+        """The requests that were submitted and not applied."""
+        return list(self.outbox.queue)
 
     def services(self) -> Services[Connection]:
         """The same, for a connection."""
@@ -182,7 +188,7 @@ class PaperHost:
             self.flush_queue,
             self.whole_state_queue,
             self.long_reads,
-            self,
+            self.outbox,
             self,
             self,
             self,
@@ -207,9 +213,6 @@ class PaperHost:
     def release(self) -> None:
         self.holds -= 1
 
-    def submit(self, pending: Pending) -> None:
-        self.pending.append(pending)
-
     def opened(self, connection: Connection) -> bool:
         self.connections += 1
         return not self.full
@@ -220,7 +223,8 @@ class PaperHost:
     def commit(self, count: int | None = None) -> None:
         """Apply the first `count` submitted requests, or all, as one entry."""
         machine = self.machine
-        taken, self.pending = self.pending[:count], self.pending[count:] if count is not None else []
+        queue = self.outbox.queue
+        taken = [queue.popleft() for _ in range(len(queue) if count is None else min(count, len(queue)))]
         self._entries += 1
         rules = Rules.EXTENDED_TYPES | (Rules.KEEPER if self.operations.extended else 0)
         machine.begin(INCARNATION, self._entries, 1_700_000_000_000, rules)

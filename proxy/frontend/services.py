@@ -13,7 +13,7 @@ from proxy.frontend.long_reads import LongReads
 from proxy.frontend.request_logs import Client, RequestLogs
 from proxy.frontend.traced import Traces
 from proxy.frontend.whole_state import WholeStateQueue
-from proxy.log.pending import Pending
+from proxy.log.outbox import Outbox
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.operation import Operations, Reading
@@ -41,13 +41,6 @@ class Machine(Protocol):
     @property
     def changing(self) -> Collection[str] | None:
         """While `midway`: the paths of at least all nodes that the write has changed; None for everything."""
-
-
-class Outbox(Protocol):
-    """Takes requests for the log (proxy.log.outbox.Outbox)."""
-
-    def submit(self, pending: Pending) -> None:
-        """Append a request; `pending.applied` is called with its outcome."""
 
 
 class SessionDesk(Protocol[Connection]):

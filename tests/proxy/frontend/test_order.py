@@ -460,7 +460,7 @@ def test_what_follows_the_end_of_a_session_is_refused_in_the_log(client: Client)
 def test_a_session_that_could_not_be_ended_goes_on(client: Client) -> None:
     client.send(packets.close(1) + packets.get(2, "/a"))
     (request,) = client.host.pending
-    client.host.pending.clear()
+    client.host.outbox.queue.clear()
     request.applied(9, ErrorCode.SYSTEM_ERROR, b"")
     client.loop.run()
     assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.SYSTEM_ERROR), (2, 0)]
