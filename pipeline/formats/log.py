@@ -73,12 +73,17 @@ def splits(source: Source, start: int, step: int, end: int) -> list[int]:
     return [*found, end]
 
 
-def end_of(source: Source, start: int) -> End:
-    """How the log ends, walking from the entry at `start`."""
+def end_of(source: Source, start: int, most: int | None = None) -> End:
+    """How the log ends, walking from the entry at `start`; or the place behind at least `most` bytes of it.
+
+    Checksums are not looked at.
+    """
     buffer = source.buffer
     at = start
     while (following := _following(buffer, at)) is not None:
         at = following
+        if most is not None and at - start >= most:
+            return End(at, None, False)
     rest = bytes(buffer[at:])
     if not rest.strip(b"\0"):
         return End(at, None, len(rest) >= _HEAD.size)

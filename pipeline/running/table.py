@@ -24,9 +24,8 @@ class Table(NamedTuple):
 
     @property
     def buckets(self) -> int:
-        """How many buckets keep each of them small."""
-        return 16 if self.rows is None else min(_MOST_BUCKETS, 1 + self.rows // _IN_A_BUCKET)
+        """How many buckets keep each of them small, however large the table is."""
+        return 16 if self.rows is None else 1 + self.rows // _IN_A_BUCKET
 
 
 _IN_A_BUCKET = 100_000  # rows
-_MOST_BUCKETS = 256  # more would be sent between tasks in pieces of a few rows

@@ -30,6 +30,7 @@ class Options(NamedTuple):
     snapshot: str | None
     repair: frozenset[str]
     split_bytes: int
+    most_bytes: int | None = None  # of the logs in a batch of a stream
 
     def survey(self) -> Survey:
         """The directory's state. Raises BadFile."""
@@ -49,6 +50,9 @@ def options_of(given: MutableMapping[str, str]) -> Options:
     split_bytes = int(given.get("splitBytes", SPLIT_BYTES))
     if split_bytes <= 0:
         raise ValueError("splitBytes must be above 0")
+    most = int(given.get("maxBytesPerTrigger", 0))
+    if most < 0:
+        raise ValueError("maxBytesPerTrigger must be above 0")
     log_path = given.get("dataLogDir")
     return Options(
         local_path(given["path"]),
@@ -57,6 +61,7 @@ def options_of(given: MutableMapping[str, str]) -> Options:
         given.get("snapshot"),
         repair,
         split_bytes,
+        most or None,
     )
 
 

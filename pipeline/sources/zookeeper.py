@@ -8,6 +8,7 @@ dataLogDir  where the logs are, if elsewhere
 snapshot    the name of the snapshot to start from, instead of the newest valid one
 repair      damage to accept, separated by commas: tail, gap (pipeline.formats.directory)
 splitBytes  how large a partition's run of a file is; 16 MiB
+maxBytesPerTrigger  of streams: bytes of the logs in one batch, at least one entry; all that there are
 
 Instead of a directory, zk://host:port,... is a running ensemble (zookeeper_wire). To write: zookeeper_sink.
 

@@ -2,16 +2,23 @@
 
 A stream's offset is a log's name and a byte. It begins with the oldest log that there is; a log that a server
 is still writing is read up to its last whole entry. Logs that a server has purged before they were read end
-the stream with an error, since what they held is lost.
+the stream with an error, since what they held is lost. The option maxBytesPerTrigger bounds a batch, and with
+it what the driver walks over; the workers compare the checksums.
 """
 
+import contextlib
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
 import pyarrow
 from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
-from pyspark.sql.streaming.datasource import SupportsTriggerAvailableNow
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxBytes,
+    SupportsTriggerAvailableNow,
+)
 
 from pipeline.formats import directory, log
 from pipeline.formats.compression import opened
@@ -34,15 +41,21 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             raise ValueError(f"only table={' and table='.join(LOG_TABLES)} can be read as a stream")
         return {"log": "", "byte": 0}
 
+    def getDefaultReadLimit(self) -> ReadLimit:
+        """Bytes of the logs in one batch."""
+        most = self._options.most_bytes
+        return ReadAllAvailable() if most is None else ReadMaxBytes(most)
+
     def prepareForTriggerAvailableNow(self) -> None:
         """Read up to what is there now, also where a batch has to be repeated first. Raises BadFile."""
         self._target = self._newest(self.initialOffset())
 
-    def latestOffset(self, start: dict[str, Any], limit: object) -> dict[str, Any]:
-        """Behind the last whole entry of the newest log. Raises BadFile."""
-        if self._target is None:
-            return self._newest(start)
-        return max(start, self._target, key=_place)
+    def latestOffset(self, start: dict[str, Any], limit: ReadLimit | None) -> dict[str, Any]:
+        """Behind the last whole entry of the newest log, or as far as one batch goes. Raises BadFile."""
+        if isinstance(limit, ReadMaxBytes):
+            found = self._after(start, limit.max_bytes)
+            return found if self._target is None else min(found, self._target, key=_place)
+        return self._newest(start) if self._target is None else max(start, self._target, key=_place)
 
     def _newest(self, start: dict[str, Any]) -> dict[str, Any]:
         files = self._files(start)
@@ -57,12 +70,27 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             end = _end(newest, start, last=False)
         return {"log": Path(newest).name, "byte": end}
 
+    def _after(self, start: dict[str, Any], most: int) -> dict[str, Any]:
+        """Behind the entry with which a batch from `start` reaches `most` bytes, or behind the last one."""
+        offset = start
+        files = self._files(start)
+        for file in files:
+            begin = _begin(file, offset)
+            end = _end(file, offset, last=file is files[-1], most=most)
+            if end is None:
+                break
+            offset = {"log": Path(file).name, "byte": end}
+            most -= end - begin
+            if most <= 0:
+                break
+        return offset
+
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
         """Runs of the logs between two offsets. Raises BadFile."""
         runs: list[InputPartition] = []
         for file in self._files(start):
             name = Path(file).name
-            first = start["byte"] if name == start["log"] else log.HEADER_SIZE
+            first = _begin(file, start)
             last = end["byte"] if name == end["log"] else _end(file, start, last=False)
             if last is not None and last > first:
                 runs += map(InputPartition, runs_of(file, first, last, self._options.split_bytes))
@@ -92,21 +120,30 @@ def _place(offset: dict[str, Any]) -> tuple[int, int]:
     return -1 if zxid is None else zxid, offset["byte"]
 
 
-def _end(file: str, start: dict[str, Any], last: bool) -> int | None:
-    """Behind the last whole entry; None for a log without a header. Raises BadFile for damage in an older."""
+def _begin(file: str, start: dict[str, Any]) -> int:
+    """The first byte of a log that is behind an offset."""
+    at: int = start["byte"] if Path(file).name == start["log"] else log.HEADER_SIZE
+    return at
+
+
+def _end(file: str, start: dict[str, Any], last: bool, most: int | None = None) -> int | None:
+    """Behind the last whole entry, or behind `most` bytes; None for a log without a header.
+
+    Raises BadFile for damage in an older log. In the last one the server may still write it.
+    """
     if Path(file).stat().st_size < log.HEADER_SIZE:
         return None
-    at: int = start["byte"] if Path(file).name == start["log"] else log.HEADER_SIZE
+    at = _begin(file, start)
     with opened(file) as source:
         log.check_header(source, file)
-        try:
-            for entry in log.entries(source, file, at):
-                at = entry.offset + log.entry_size(entry.body)
-        except log.BadSum:
-            # The server is about to write it.
-            if not last:
-                raise
-        how = log.end_of(source, at)
-        if how.torn is not None and not last:
+        if last:
+            with contextlib.suppress(log.BadSum):
+                for entry in log.entries(source, file, at):
+                    at = entry.offset + log.entry_size(entry.body)
+                    if most is not None and at - _begin(file, start) >= most:
+                        break
+            return at
+        how = log.end_of(source, at, most)
+        if how.torn is not None and most is None:
             raise BadFile(file, how.offset, how.torn)
-    return at
+        return how.offset

@@ -49,6 +49,24 @@ def test_a_stream_follows_logs_as_they_grow_and_begin(tmp_path: Path) -> None:
     assert source.latestOffset(second, None) == second
 
 
+def test_a_batch_has_bounded_bytes(tmp_path: Path) -> None:
+    """However far the logs reach, and with availableNow no further than they did at its start."""
+    write_log(tmp_path, *txns(1, 6))
+    write_log(tmp_path, *txns(7, 9))
+    source = LogStream(
+        options_of({"path": str(tmp_path), "table": "transactions", "maxBytesPerTrigger": "100"})
+    )
+    limit = source.getDefaultReadLimit()
+    source.prepareForTriggerAvailableNow()
+    write_log(tmp_path, *txns(10, 12))
+    at, batches = source.initialOffset(), []
+    while (following := source.latestOffset(at, limit)) != at:
+        batches.append(zxids(source, at, following))
+        at = following
+    assert [zxid for batch in batches for zxid in batch] == list(range(1, 10))
+    assert max(map(len, batches)) <= 3 < len(batches)
+
+
 def test_an_entry_that_is_being_written_waits(tmp_path: Path) -> None:
     source = stream(tmp_path)
     whole = write_log(tmp_path, *txns(1, 3)).read_bytes()
