@@ -102,6 +102,11 @@ async def look(etcd: Etcd, keys: Keyspace) -> Target:
 def refusal(target: Target, keys: Keyspace, *, overwrite: bool) -> str | None:
     """Why a load may not begin; None if it may."""
     prefix = keys.prefix.decode()
+    if target.proxies and target.record is not None and target.record.current is None:
+        return (
+            f"{prefix} is served by {target.proxies} zketcd, which have made a new tree there: stop them, and"
+            " have that tree deleted (--overwrite)"
+        )
     if not target.is_empty and not overwrite:
         what = "no tree of this version"
         if target.record is not None:

@@ -75,12 +75,13 @@ async def _follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
         print(f"finished: zxids go on at 0x{there.zxid:x}", flush=True)
         return DONE
     if options.finish and there is not None and not options.overwrite:
+        tell(f"at zxid 0x{there.zxid:x}: asking the follower that runs on this prefix to finish")
         if await ask(etcd, keys, Asked(options.zxid, options.keep_sessions, False)):
             finished = await position_of(etcd, keys)
             assert finished is not None
             print(f"finished: zxids go on at 0x{finished.zxid:x}", flush=True)
             return DONE
-        tell("no follower answers: taking over")
+        tell("no follower has answered: it does not run any more, and this command takes over")
     found = await _open(etcd, keys, options, there)
     return await _Following(etcd, keys, options, found).run()
 

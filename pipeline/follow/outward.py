@@ -1,6 +1,7 @@
 """The loop that keeps a data directory of ZooKeeper level with a tree of zketcd."""
 
 import asyncio
+from pathlib import Path
 from typing import NamedTuple
 
 from pipeline.errors import Failure
@@ -9,6 +10,7 @@ from pipeline.follow.files import Files, Owner
 from pipeline.follow.patience import RETRY, patient
 from pipeline.follow.recording import Recorder, is_jump
 from pipeline.follow.telling import Status, tell
+from pipeline.sources.folders import named
 from pipeline.table import TransactionRow
 from proxy.etcd.interface import Etcd
 from proxy.log.catch_up import Truncated, catch_up
@@ -120,7 +122,8 @@ class _Mirroring:
         self._recorder = Recorder(self._machine)
         if self._zxid is None:
             # At once, so that the log that follows adds to what is there, whenever this process is killed.
-            self._files.write_snapshot(self._machine)
+            with named(Path(self._options.target)):
+                self._files.write_snapshot(self._machine)
             self._zxid = self._machine.zxid
             tell(f"wrote a snapshot of {len(self._machine.tree.nodes)} znodes at zxid 0x{self._zxid:x}")
         self._compare()
@@ -178,7 +181,11 @@ class _Mirroring:
         self._left -= entries
 
     def _write(self) -> None:
-        """Put on disk what was applied."""
+        """Put on disk what was applied. Raises OSError."""
+        with named(Path(self._options.target)):
+            self._put()
+
+    def _put(self) -> None:
         self._written += len(self._rows) + self._jumped
         for rows in self._rows:
             self._files.append(rows)

@@ -191,7 +191,8 @@ class Tail:
         what = "is shorter now" if size <= offset else "has changed"
         raise Unsettled(
             f"{file}, byte {offset}: the log {what} where transaction {self.zxid:#x} was read and"
-            " applied: the member has taken it back (after an election), or the copy is being replaced"
+            " applied: the member has taken it back (after an election), or the copy is being replaced."
+            " If this stays so, start the follow over (--overwrite)"
         )
 
     def _compare_snapshots(self, snapshots: list[str]) -> None:

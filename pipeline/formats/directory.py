@@ -6,8 +6,7 @@ what would be a smaller tree than there was, unless `repair` allows it by name.
 
 from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import groupby, pairwise
-from operator import attrgetter
+from itertools import pairwise
 from pathlib import Path
 from typing import NamedTuple
 
@@ -177,7 +176,7 @@ def plan(found: Survey, step: int) -> Plan:
     the tree. Raises BadFile.
     """
     behind = found.snapshot_zxid + 1
-    need = touched(read_transactions(found.logs, behind))
+    need = touched(read_entries(found.logs, behind))
     splits = not codec_of(found.snapshot)
     with opened(found.snapshot) as source:
         reader = SnapshotReader(source, found.snapshot)
@@ -197,34 +196,34 @@ def plan(found: Survey, step: int) -> Plan:
             reader.head()
             reader.hop(strangers, (), base.add, step)
     replay = Replay(base.nodes)
-    for _, rows in groupby(read_transactions(found.logs, behind), attrgetter("zxid")):
-        replay.apply(rows)
+    for entry, file in read_entries(found.logs, behind):
+        replay.apply(transactions.rows(entry, file, Path(file).name))
+    nodes = replay.nodes
     for path, number in base.unknown_acls.items():
-        node = replay.nodes.get(path)
+        node = nodes.get(path)
         if node is not None and node.acl is _UNKNOWN_ACL:
             raise BadFile(
                 found.snapshot, base.offsets[path], f"{path} has ACL {number}, which the file lacks"
             )
     left_out = sorted(base.offsets.values())
     if not splits:
-        return Plan(base.acls, (Run(head.nodes_at, None, tuple(left_out)),), tuple(replay.nodes.values()))
+        return Plan(base.acls, (Run(head.nodes_at, None, tuple(left_out)),), tuple(nodes.values()))
     runs = tuple(
         Run(start, end, tuple(left_out[bisect_left(left_out, start) : bisect_left(left_out, end)]))
         for start, end in pairwise(bounds)
     )
-    return Plan(base.acls, runs, tuple(replay.nodes.values()))
+    return Plan(base.acls, runs, tuple(nodes.values()))
 
 
-def read_transactions(logs: Sequence[Log], first: int = 0) -> Iterator[TransactionRow]:
-    """The transactions of logs from zxid `first` on, in order. Raises BadFile."""
+def read_entries(logs: Sequence[Log], first: int = 0) -> Iterator[tuple[log.Entry, str]]:
+    """The entries of logs from zxid `first` on, in order, with their files. Raises BadFile."""
     for found in logs:
         if found.last is None or found.last < first:
             continue
-        name = Path(found.file).name
         with opened(found.file) as source:
             for entry in log.entries(source, found.file, log.HEADER_SIZE, found.end):
                 if log.zxid_at(entry.body) >= first:
-                    yield from transactions.rows(entry, found.file, name)
+                    yield entry, found.file
 
 
 def read_log(
@@ -271,7 +270,12 @@ def read_log(
     if how.torn is not None:
         # A server that died while it wrote leaves such an end, and so does a copy that is not whole.
         if last and TAIL not in repair:
-            raise BadFile(file, how.offset, f"{how.torn}; option repair=tail takes the log up to there")
+            raise BadFile(
+                file,
+                how.offset,
+                f"{how.torn}. Does a server run on this directory? Then copy it, or use `follow`. If the"
+                " server was killed, option repair=tail takes the log up to there",
+            )
         notes.append(f"{BadFile(file, how.offset, how.torn)}; the log counts up to there")
     elif last and not how.padded:
         notes.append(f"{file}: ends without padding, right behind an entry")
@@ -307,12 +311,17 @@ class _LogState:
     def __init__(self, zxid: int, repair: frozenset[str], notes: list[str]) -> None:
         self.zxid = zxid
         self.count = 0
-        self.digest: int | None = None
+        self._last: tuple[log.Entry, str] | None = None  # that counts and may have changed something
         self.session_rows: list[TransactionRow] = []
         self._start = zxid
         self._repair = repair
         self._notes = notes
         self._previous: int | None = None  # the last zxid seen, whether it counts or not
+
+    @property
+    def digest(self) -> int | None:
+        """The tree's behind all transactions; None where the log does not say. Raises BadFile."""
+        return None if self._last is None else transactions.digest_of(*self._last)
 
     def read(self, file: str, last: bool, upto: int | None) -> Log:
         """One log up to a zxid; `last` is whether no other follows."""
@@ -377,7 +386,7 @@ class _LogState:
         kind = transactions.kind_of(entry, file)
         if kind == OpCode.ERROR:
             return  # changes nothing, and carries no digest
-        self.digest = transactions.digest_of(entry, file)
+        self._last = entry, file
         if kind in (OpCode.CREATE_SESSION, OpCode.CLOSE_SESSION):
             self.session_rows += transactions.rows(entry, file, Path(file).name)
 

@@ -5,12 +5,15 @@ already. ZooKeeper's rules for this are followed to the letter; after them every
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
 from typing import NamedTuple
 
 from codec.constants import OpCode
-from pipeline.formats.transactions import is_session
-from pipeline.table import SessionRow, TransactionRow, ZnodeRow
+from pipeline.formats.log import Entry
+from pipeline.formats.transactions import is_session, only_path, rows
+from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from schema.paths import parent_of
 
 _CREATES = frozenset({OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL})
@@ -24,11 +27,28 @@ class Touched(NamedTuple):
     closed: frozenset[int]  # sessions that end: their ephemerals, and the parents of those, are looked at too
 
 
-def touched(transactions: Iterable[TransactionRow]) -> Touched:
-    """What must be known of the tree before these transactions are applied."""
+def touched(entries: Iterable[tuple[Entry, str]]) -> Touched:
+    """What must be known of the tree before these entries of logs, with their files, are applied.
+
+    Most entries are looked at for their path alone: Replay takes them apart. Raises BadFile.
+    """
     paths: set[str] = set()
     closed: set[int] = set()
-    for row in transactions:
+    for entry, file in entries:
+        found = only_path(entry)
+        if found is None:
+            _touch(rows(entry, file, file), paths, closed)
+            continue
+        kind, path = found
+        paths.add(path)
+        if kind in _CREATES or kind in _DELETES:
+            paths.add(parent_of(path))
+    return Touched(frozenset(paths), frozenset(closed))
+
+
+def _touch(transaction: Iterable[TransactionRow], paths: set[str], closed: set[int]) -> None:
+    """Add what one transaction looks at."""
+    for row in transaction:
         if row.path is not None and row.type != OpCode.CHECK:
             paths.add(row.path)
             if row.type in _CREATES or row.type in _DELETES:
@@ -37,7 +57,27 @@ def touched(transactions: Iterable[TransactionRow]) -> Touched:
             closed.add(row.session_id)
             for path in row.paths or ():
                 paths.update((path, parent_of(path)))
-    return Touched(frozenset(paths), frozenset(closed))
+
+
+@dataclass(slots=True)
+class _Node:
+    """A node that changes: a row of the table that can be written to. The order is ZnodeRow's."""
+
+    path: str
+    data: bytes | None
+    acl: tuple[AclRow, ...] | None
+    czxid: int
+    mzxid: int
+    pzxid: int
+    ctime: int
+    mtime: int
+    version: int
+    created: int
+    aversion: int
+    owner: int
+
+
+_row_of = attrgetter(*ZnodeRow._fields)
 
 
 class Replay:
@@ -45,95 +85,89 @@ class Replay:
 
     def __init__(self, nodes: Mapping[str, ZnodeRow]) -> None:
         """`nodes` are those of `touched` that there are."""
-        self.nodes: dict[str, ZnodeRow] = dict(nodes)
+        self._nodes = {path: _Node(*node) for path, node in nodes.items()}
         self._ephemerals: dict[int, set[str]] = defaultdict(set)
         for path, node in nodes.items():
             if is_session(node.owner):
                 self._ephemerals[node.owner].add(path)
 
+    @property
+    def nodes(self) -> dict[str, ZnodeRow]:
+        """The nodes as they are now."""
+        return {path: ZnodeRow(*_row_of(node)) for path, node in self._nodes.items()}
+
     def apply(self, rows: Iterable[TransactionRow]) -> None:
         """Apply one transaction: all rows of one zxid."""
         rows = list(rows)
         # A multi that failed keeps its first parts as they would have been.
-        if any(row.part >= 0 and row.type == OpCode.ERROR for row in rows):
+        if rows[0].part >= 0 and any(row.type == OpCode.ERROR for row in rows):
             return
         for row in rows:
-            if row.type in _CREATES:
-                self._create(row)
-            elif row.type in _DELETES:
-                self._delete(row.path or "", row.zxid)
-            elif row.type in (OpCode.SET_DATA, OpCode.RECONFIG):
-                self._set_data(row)
-            elif row.type == OpCode.SET_ACL:
-                self._set_acl(row)
-            elif row.type == OpCode.CLOSE_SESSION:
-                self._close(row)
+            change = _CHANGES.get(row.type)
+            if change is not None:
+                change(self, row)
 
     def _create(self, row: TransactionRow) -> None:
         path = row.path or ""
-        parent_path = parent_of(path)
-        parent = self.nodes.get(parent_path)
+        parent = self._nodes.get(parent_of(path))
         if parent is None:
             return
-        there = self.nodes.get(path)
+        there = self._nodes.get(path)
         if there is not None:
-            self.nodes[path] = there._replace(acl=row.acl)
+            there.acl = row.acl
             # Only the first kind of create: so does processTxn, and snapshots that it wrote count on it.
             if row.type == OpCode.CREATE:
-                self._raise_counter(parent_path, row)
+                _raise_counter(parent, row)
             return
-        self._raise_counter(parent_path, row)
-        self.nodes[path] = ZnodeRow(
-            path=path,
-            data=row.data,
-            acl=row.acl,
-            czxid=row.zxid,
-            mzxid=row.zxid,
-            pzxid=row.zxid,
-            ctime=row.time,
-            mtime=row.time,
-            version=0,
-            created=0,
-            aversion=0,
-            owner=row.owner or 0,
-        )
-        if is_session(row.owner or 0):
-            self._ephemerals[row.owner or 0].add(path)
+        _raise_counter(parent, row)
+        zxid, time, owner = row.zxid, row.time, row.owner or 0
+        self._nodes[path] = _Node(path, row.data, row.acl, zxid, zxid, zxid, time, time, 0, 0, 0, owner)
+        if owner and is_session(owner):
+            self._ephemerals[owner].add(path)
 
-    def _raise_counter(self, parent_path: str, row: TransactionRow) -> None:
-        parent = self.nodes[parent_path]
-        counter = parent.created + 1 if row.parent_cversion is None else row.parent_cversion
-        if counter > parent.created:
-            self.nodes[parent_path] = parent._replace(created=counter, pzxid=row.zxid)
+    def _delete_one(self, row: TransactionRow) -> None:
+        self._delete(row.path or "", row.zxid)
 
     def _delete(self, path: str, zxid: int) -> None:
-        parent_path = parent_of(path)
-        parent = self.nodes.get(parent_path)
+        parent = self._nodes.get(parent_of(path))
         if parent is None:
             return
-        if zxid > parent.pzxid:
-            self.nodes[parent_path] = parent._replace(pzxid=zxid)
-        node = self.nodes.pop(path, None)
+        parent.pzxid = max(zxid, parent.pzxid)
+        node = self._nodes.pop(path, None)
         if node is not None and is_session(node.owner):
             self._ephemerals[node.owner].discard(path)
 
     def _set_data(self, row: TransactionRow) -> None:
-        node = self.nodes.get(row.path or "")
+        node = self._nodes.get(row.path or "")
         if node is not None:
-            self.nodes[node.path] = node._replace(
-                data=row.data, version=row.version or 0, mzxid=row.zxid, mtime=row.time
-            )
+            node.data, node.version, node.mzxid, node.mtime = row.data, row.version or 0, row.zxid, row.time
 
     def _set_acl(self, row: TransactionRow) -> None:
-        node = self.nodes.get(row.path or "")
+        node = self._nodes.get(row.path or "")
         if node is not None:
-            self.nodes[node.path] = node._replace(acl=row.acl, aversion=row.version or 0)
+            node.acl, node.aversion = row.acl, row.version or 0
 
     def _close(self, row: TransactionRow) -> None:
         for path in row.paths or ():
             self._delete(path, row.zxid)
         for path in sorted(self._ephemerals.pop(row.session_id, ())):
             self._delete(path, row.zxid)
+
+
+def _raise_counter(parent: _Node, row: TransactionRow) -> None:
+    counter = parent.created + 1 if row.parent_cversion is None else row.parent_cversion
+    if counter > parent.created:
+        parent.created, parent.pzxid = counter, row.zxid
+
+
+_CHANGES: dict[int, Callable[[Replay, TransactionRow], None]] = {
+    **dict.fromkeys(_CREATES, Replay._create),
+    **dict.fromkeys(_DELETES, Replay._delete_one),
+    OpCode.SET_DATA: Replay._set_data,
+    OpCode.RECONFIG: Replay._set_data,
+    OpCode.SET_ACL: Replay._set_acl,
+    OpCode.CLOSE_SESSION: Replay._close,
+}
 
 
 def sessions_after(

@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from typing import Any
 
 from codec import jute
 from codec.constants import OpCode
@@ -18,6 +17,7 @@ _TTL_MARK = 0xFF << 56
 _TTL_BITS = (1 << 40) - 1
 _HEADER = struct.Struct(">qiqqi")
 _DIGEST = struct.Struct(">iq")
+_INT = struct.Struct(">i")
 _DIGEST_VERSION = 2
 
 
@@ -42,30 +42,41 @@ def rows(entry: Entry, file: str, name: str) -> Iterator[TransactionRow]:
     Raises BadFile for an unknown type, or a record that is cut short.
     """
     reader = Reader(entry.body)
-    parts: list[dict[str, Any]] = []
+    parts: list[tuple[int, int, _Body]] = []
     try:
         session, cxid, zxid, time, kind = _HEADER.unpack_from(entry.body)
         reader.position = _HEADER.size
-        common = {"zxid": zxid, "session_id": session, "cxid": cxid, "time": time}
-        common |= {"file": name, "offset": entry.offset}
         if kind == OpCode.MULTI:
             for part in range(reader.count() or 0):
                 part_kind = reader.int()
-                body = reader.buffer() or b""
-                parts.append(
-                    {"part": part, "type": part_kind, **_body(part_kind, Reader(body), session, True)}
-                )
-            parts = parts or [{"part": -1, "type": kind}]
+                if part_kind not in _IN_MULTI:
+                    raise KeyError(part_kind)
+                body = Reader(reader.buffer() or b"")
+                parts.append((part, part_kind, _BODIES[part_kind](body, session)))
+            parts = parts or [(-1, kind, _NOTHING)]
+        elif kind == OpCode.CHECK:
+            raise KeyError(kind)
         else:
-            parts.append({"part": -1, "type": kind, **_body(kind, reader, session, False)})
+            parts.append((-1, kind, _BODIES[kind](reader, session)))
         digest = _digest(reader)
     except (MalformedPacket, NullString, struct.error, UnicodeDecodeError) as error:
         raise BadFile(file, entry.offset, f"the transaction in this entry is broken: {error}") from error
     except KeyError as error:
         raise BadFile(file, entry.offset, f"a transaction of the unknown type {error}") from None
-    parts[-1]["digest"] = digest
-    for fields in parts:
-        yield TransactionRow(**{**_NOTHING, **common, **fields})
+    last = len(parts) - 1
+    for at, (part, part_kind, said) in enumerate(parts):
+        own = digest if at == last else None
+        yield TransactionRow(zxid, part, session, cxid, time, part_kind, *said, own, name, entry.offset)
+
+
+def only_path(entry: Entry) -> tuple[int, str] | None:
+    """(type, path) of a transaction that names one path and begins with it; None for others."""
+    kind = _HEADER.unpack_from(entry.body)[4]
+    if kind not in _ONE_PATH:
+        return None
+    (length,) = _INT.unpack_from(entry.body, _HEADER.size)
+    start = _HEADER.size + _INT.size
+    return kind, entry.body[start : start + length].decode(errors="replace")
 
 
 def kind_of(entry: Entry, file: str) -> int:
@@ -84,15 +95,19 @@ def digest_of(entry: Entry, file: str) -> int | None:
     return list(rows(entry, file, ""))[-1].digest
 
 
-_NOTHING: Mapping[str, Any] = dict.fromkeys(TransactionRow._fields)
-
-
-def _body(kind: int, reader: Reader, session: int, in_multi: bool) -> dict[str, Any]:
-    if in_multi and kind not in _IN_MULTI:
-        raise KeyError(kind)
-    if not in_multi and kind == OpCode.CHECK:
-        raise KeyError(kind)
-    return _BODIES[kind](reader, session)
+# What a transaction says: the fields of TransactionRow from `path` to `paths`.
+_Body = tuple[
+    str | None,
+    bytes | None,
+    tuple[AclRow, ...] | None,
+    int | None,
+    int | None,
+    int | None,
+    int | None,
+    int | None,
+    tuple[str, ...] | None,
+]
+_NOTHING: _Body = (None, None, None, None, None, None, None, None, None)
 
 
 def _path(reader: Reader) -> str:
@@ -114,18 +129,12 @@ def _acl(reader: Reader) -> tuple[AclRow, ...] | None:
 
 def _created(
     path: str, data: bytes | None, acl: tuple[AclRow, ...] | None, owner: int, counter: int | None
-) -> dict[str, Any]:
+) -> _Body:
     """What a create of any kind says; a counter of -1 says nothing, like one that is missing."""
-    return {
-        "path": path,
-        "data": data,
-        "acl": acl,
-        "owner": owner,
-        "parent_cversion": None if counter == -1 else counter,
-    }
+    return (path, data, acl, None, None if counter == -1 else counter, owner, None, None, None)
 
 
-def _create(reader: Reader, session: int) -> dict[str, Any]:
+def _create(reader: Reader, session: int) -> _Body:
     path, data, acl = _path(reader), reader.buffer(), _acl(reader)
     owner = session if reader.boolean() else 0
     # CreateTxnV0, up to 3.3, ends here.
@@ -133,51 +142,53 @@ def _create(reader: Reader, session: int) -> dict[str, Any]:
     return _created(path, data, acl, owner, counter)
 
 
-def _create_container(reader: Reader, session: int) -> dict[str, Any]:
+def _create_container(reader: Reader, session: int) -> _Body:
     path, data, acl, counter = _path(reader), reader.buffer(), _acl(reader), reader.int()
     return _created(path, data, acl, CONTAINER_OWNER, counter)
 
 
-def _create_ttl(reader: Reader, session: int) -> dict[str, Any]:
-    return {**_create_container(reader, session), "owner": ttl_owner(reader.long())}
+def _create_ttl(reader: Reader, session: int) -> _Body:
+    path, data, acl, counter = _path(reader), reader.buffer(), _acl(reader), reader.int()
+    return _created(path, data, acl, ttl_owner(reader.long()), counter)
 
 
-def _delete(reader: Reader, session: int) -> dict[str, Any]:
-    return {"path": _path(reader)}
+def _delete(reader: Reader, session: int) -> _Body:
+    return (_path(reader), None, None, None, None, None, None, None, None)
 
 
-def _set_data(reader: Reader, session: int) -> dict[str, Any]:
-    return {"path": _path(reader), "data": reader.buffer(), "version": reader.int()}
+def _set_data(reader: Reader, session: int) -> _Body:
+    return (_path(reader), reader.buffer(), None, reader.int(), None, None, None, None, None)
 
 
-def _set_acl(reader: Reader, session: int) -> dict[str, Any]:
-    return {"path": _path(reader), "acl": _acl(reader), "version": reader.int()}
+def _set_acl(reader: Reader, session: int) -> _Body:
+    return (_path(reader), None, _acl(reader), reader.int(), None, None, None, None, None)
 
 
-def _check(reader: Reader, session: int) -> dict[str, Any]:
-    return {"path": _path(reader), "version": reader.int()}
+def _check(reader: Reader, session: int) -> _Body:
+    return (_path(reader), None, None, reader.int(), None, None, None, None, None)
 
 
-def _create_session(reader: Reader, session: int) -> dict[str, Any]:
-    return {"timeout_ms": reader.int()}
+def _create_session(reader: Reader, session: int) -> _Body:
+    return (None, None, None, None, None, None, reader.int(), None, None)
 
 
-def _close_session(reader: Reader, session: int) -> dict[str, Any]:
+def _close_session(reader: Reader, session: int) -> _Body:
     rest = reader.remaining
     # Before 3.6, or with closeSessionTxn.enabled=false, the log does not say what goes with a session. Twelve
     # bytes that begin with 2 are a digest: two paths need sixteen.
     if not rest or (
         rest == _DIGEST.size and int.from_bytes(reader.data[-rest:][:4], "big") == _DIGEST_VERSION
     ):
-        return {}
-    return {"paths": tuple(_path(reader) for _ in range(reader.count() or 0))}
+        return _NOTHING
+    paths = tuple(_path(reader) for _ in range(reader.count() or 0))
+    return (None, None, None, None, None, None, None, None, paths)
 
 
-def _error(reader: Reader, session: int) -> dict[str, Any]:
-    return {"error": reader.int()}
+def _error(reader: Reader, session: int) -> _Body:
+    return (None, None, None, None, None, None, None, reader.int(), None)
 
 
-_BODIES: Mapping[int, Callable[[Reader, int], dict[str, Any]]] = {
+_BODIES: Mapping[int, Callable[[Reader, int], _Body]] = {
     OpCode.CREATE: _create,
     OpCode.CREATE2: _create,
     OpCode.CREATE_CONTAINER: _create_container,
@@ -192,6 +203,19 @@ _BODIES: Mapping[int, Callable[[Reader, int], dict[str, Any]]] = {
     OpCode.CLOSE_SESSION: _close_session,
     OpCode.ERROR: _error,
 }
+_ONE_PATH = frozenset(
+    {
+        OpCode.CREATE,
+        OpCode.CREATE2,
+        OpCode.CREATE_CONTAINER,
+        OpCode.CREATE_TTL,
+        OpCode.DELETE,
+        OpCode.DELETE_CONTAINER,
+        OpCode.SET_DATA,
+        OpCode.RECONFIG,
+        OpCode.SET_ACL,
+    }
+)
 # What DataTree.processTxn takes in a multi.
 _IN_MULTI = frozenset(
     {

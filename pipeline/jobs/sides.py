@@ -8,6 +8,7 @@ etcd://host:2379?prefix=x   the same, for a prefix that does not begin with a sl
 """
 
 import argparse
+import os
 
 from pipeline.errors import Failure
 from pipeline.etcd.address import ACCESS
@@ -26,8 +27,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     for name in ACCESS:
         parser.add_argument(
             f"--{name.replace('_', '-')}",
-            default="",
-            help="as for `python -m proxy`; for etcd:// and etcds://",
+            default=os.environ.get(f"ZKETCD_{name.upper()}", ""),
+            help=f"as for `python -m proxy`, also as ZKETCD_{name.upper()}; for etcd:// and etcds://",
         )
 
 

@@ -13,6 +13,7 @@ import numpy
 import pyarrow as pa
 
 from pipeline.etcd.paths import hashes
+from pipeline.sources.folders import named
 
 _IN_MEMORY = 128 << 20  # bytes
 
@@ -80,7 +81,11 @@ class Buckets:
         for number, batches in self._waiting.items():
             files = self._files.setdefault(number, [])
             files.append(Path(self._folder.name) / f"{number}-{len(files)}")
-            with files[-1].open("wb") as file, pa.ipc.new_stream(file, batches[0].schema) as stream:
+            with (
+                named(files[-1]),
+                files[-1].open("wb") as file,
+                pa.ipc.new_stream(file, batches[0].schema) as stream,
+            ):
                 for batch in batches:
                     stream.write_batch(batch)
         self._waiting, self._size = {}, 0

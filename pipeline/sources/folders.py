@@ -1,7 +1,20 @@
 """Whether files can be written into a directory, asked before the work begins."""
 
+import contextlib
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+
+
+@contextlib.contextmanager
+def named(path: Path) -> Iterator[None]:
+    """Errors of writing in the body name this path: a full disk does not say by itself which one it is."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
 
 
 def check_writable(folder: Path) -> None:

@@ -14,7 +14,7 @@ import pyarrow as pa
 
 from pipeline.batches import without_members
 from pipeline.errors import Failure
-from pipeline.sources.folders import check_writable
+from pipeline.sources.folders import check_writable, named
 from pipeline.table import ZNODES
 
 if TYPE_CHECKING:
@@ -110,7 +110,7 @@ class ParquetWriter:
 
         self._staging.mkdir(parents=True, exist_ok=True)
         file = self._staging / f"part-{uuid.uuid4().hex}.parquet"
-        with pq.ParquetWriter(file, ZNODES) as writer:
+        with named(file), pq.ParquetWriter(file, ZNODES) as writer:
             for batch in batches:
                 writer.write_batch(without_members(batch.select(ZNODES.names).cast(ZNODES)))
         return file.name

@@ -35,7 +35,7 @@ from pipeline.batches import without_members
 from pipeline.formats import digest, log, snapshot
 from pipeline.formats.compression import SNAPPY_HEADER, Compressor
 from pipeline.formats.seal import adler32_combine, sealed_tail
-from pipeline.sources.folders import check_writable
+from pipeline.sources.folders import check_writable, named
 from pipeline.table import ZNODES, AclRow, SessionRow
 
 TRAILERS = ("seal", "digest", "full")
@@ -135,13 +135,16 @@ class ZooKeeperWriter:
         self._staging.mkdir(parents=True, exist_ok=True)
         task = _Task(self._staging, self._options.codec, self._options.trailer != "seal")
         for batch in iterator:
-            task.add(batch)
-        return task.end()
+            with named(self._staging):
+                task.add(batch)
+        with named(self._staging):
+            return task.end()
 
     def commit(self, parts: Sequence[_Written]) -> None:
         """Put the parts behind one another, seal them and give them their name. Raises ValueError."""
         try:
-            self._commit(parts)
+            with named(self._options.folder):
+                self._commit(parts)
         finally:
             shutil.rmtree(self._staging, ignore_errors=True)
 

@@ -76,7 +76,8 @@ async def test_level_then_finished(
     with mock.patch.object(finishing, "_ANSWER_WITHIN", 0.0):
         assert await follow(etcd, KEYS, options(folder, finish=True)) == DONE
     told = capsys.readouterr()
-    assert "no follower answers: taking over" in told.err
+    assert "asking the follower that runs on this prefix" in told.err
+    assert "no follower has answered: it does not run any more" in told.err
     assert "finished: zxids go on at 0x100000000" in told.out
     machine = await served(etcd)
     assert {f"/n{zxid}" for zxid in range(1, 8)} < machine.tree.nodes.keys()

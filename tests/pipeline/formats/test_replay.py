@@ -5,6 +5,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.constants import OpCode
+from pipeline.formats import transactions
+from pipeline.formats.log import Entry
 from pipeline.formats.replay import Replay, sessions_after, touched
 from pipeline.formats.transactions import CONTAINER_OWNER
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
@@ -124,16 +126,15 @@ def test_sessions_come_and_go() -> None:
 
 
 def test_what_transactions_touch() -> None:
-    found = touched(
-        [
-            create(1, "/a/b", 1),
-            transaction(2, OpCode.SET_DATA, "/c/d"),
-            transaction(3, OpCode.CHECK, "/e"),
-            transaction(4, OpCode.CLOSE_SESSION, session_id=7, paths=("/f/g",)),
-            transaction(5, OpCode.ERROR),
-        ]
-    )
-    assert found.paths == {"/a/b", "/a", "/c/d", "/f/g", "/f"}
+    txns = [
+        [create(1, "/a/b", 1)],
+        [transaction(2, OpCode.SET_DATA, "/c/d")],
+        [transaction(3, OpCode.CHECK, "/e", part=0), transaction(3, OpCode.DELETE, "/h/i", part=1)],
+        [transaction(4, OpCode.CLOSE_SESSION, session_id=7, paths=("/f/g",))],
+        [transaction(5, OpCode.ERROR, error=-1)],
+    ]
+    found = touched((Entry(0, transactions.pack(rows)), "log.1") for rows in txns)
+    assert found.paths == {"/a/b", "/a", "/c/d", "/h/i", "/h", "/f/g", "/f"}
     assert found.closed == {7}
 
 

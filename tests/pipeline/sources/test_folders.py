@@ -4,11 +4,16 @@ import os
 from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
 import pytest
 
 from lab.servers import free_port
 from pipeline.__main__ import main
+from pipeline.batches import batch_of
+from pipeline.running.buckets import Buckets
 from pipeline.sources.folders import check_writable
+from pipeline.sources.zookeeper_sink import ZooKeeperWriter, options_of
+from pipeline.table import ZNODES
 from tests.pipeline.trees import node, write_parquet
 
 _SHUT = "/proc"  # tests may run as root, which may write everywhere but in such file systems
@@ -53,6 +58,25 @@ def test_a_table_that_cannot_be_read(
     monkeypatch.setattr(os, "scandir", refused)
     for words in (["inspect", table], ["inspect", table, "--traffic", "--spark"]):
         assert f"{tmp_path / 'shut'}: Permission denied" in told(capsys, *words)
+
+
+def test_a_full_disk_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The system's error for a write does not say where."""
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    batch = batch_of([node("/", 0)])
+    with Buckets(most=0, folder=str(tmp_path)) as buckets, monkeypatch.context() as patch:
+        patch.setattr(pa.ipc, "new_stream", full)
+        with pytest.raises(OSError, match="No space left on device") as raised:
+            buckets.add([(0, batch)])
+        assert raised.value.filename.startswith(str(tmp_path))
+    writer = ZooKeeperWriter(options_of({}, str(tmp_path / "new"), False), ZNODES.names)
+    parts = [writer.write(iter([batch]))]
+    monkeypatch.setattr("os.fsync", full)
+    with pytest.raises(OSError, match="new/version-2"):
+        writer.commit(parts)
 
 
 def test_nothing_stays(tmp_path: Path) -> None:
