@@ -2,7 +2,7 @@
 
 import asyncio
 from collections.abc import AsyncIterator
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
@@ -100,6 +100,10 @@ class World:
     def submit(self, body: bytes, opcode: int = OpCode.CREATE) -> None:
         self.outbox.submit(CallbackRequest(Kind.CLIENT, 1, opcode, (), body, self.answered))
 
+    async def send(self, body: bytes, opcode: int = OpCode.CREATE) -> None:
+        self.submit(body, opcode)
+        await turn()
+
     def answered(self, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
         self.answers.append((pending.body, error))
 
@@ -123,13 +127,10 @@ async def world() -> AsyncIterator[World]:
 
 
 async def test_the_first_goes_at_once_and_what_comes_meanwhile_gathers(world: World) -> None:
-    world.submit(b"1")
-    await turn()
-    world.submit(b"2")
-    await turn()
+    await world.send(b"1")
+    await world.send(b"2")
     for body in (b"3", b"4", b"5"):
-        world.submit(body)
-        await turn()
+        await world.send(body)
     sent = world.etcd.sent
     assert [call.bodies for call in sent] == [[b"1"], [b"2"]]
     assert [call.put.key for call in sent] == [KEYS.entry("p", 1), KEYS.entry("p", 2)]
@@ -141,10 +142,8 @@ async def test_the_first_goes_at_once_and_what_comes_meanwhile_gathers(world: Wo
 
 async def test_the_stream_may_be_faster_than_the_answer(world: World) -> None:
     for body in (b"1", b"2"):
-        world.submit(body)
-        await turn()
-    world.submit(b"3")
-    await turn()
+        await world.send(body)
+    await world.send(b"3")
     assert len(world.etcd.sent) == 2
     world.applied(1)
     await turn()
@@ -159,8 +158,7 @@ async def test_far_away_more_are_in_flight(world: World) -> None:
     world.appender._round_trip.note(0.02)
     assert world.appender.window == 8
     for number in range(10):
-        world.submit(b"%d" % number)
-        await turn()
+        await world.send(b"%d" % number)
     assert len(world.etcd.sent) == 8
     for _ in range(256):
         world.appender._round_trip.note(0.001)
@@ -171,8 +169,7 @@ async def test_bytes_in_flight_are_bounded(world: World, monkeypatch: pytest.Mon
     monkeypatch.setattr(appender_module, "_WINDOW_BYTES", 100)
     world.appender._round_trip.note(0.02)
     for _ in range(3):
-        world.submit(bytes(range(200)))
-        await turn()
+        await world.send(bytes(range(200)))
     assert len(world.etcd.sent) == 1
     world.applied(1)
     await turn()
@@ -180,8 +177,7 @@ async def test_bytes_in_flight_are_bounded(world: World, monkeypatch: pytest.Mon
 
 
 async def test_an_unknown_outcome_is_sent_again_the_same(world: World) -> None:
-    world.submit(b"1")
-    await turn()
+    await world.send(b"1")
     world.etcd.sent[0].answer.set_exception(EtcdUnknown("lost"))
     await asyncio.sleep(0.1)
     first, second = world.etcd.sent
@@ -196,8 +192,7 @@ async def test_an_unknown_outcome_is_sent_again_the_same(world: World) -> None:
 
 
 async def test_once_the_stream_shows_it_nothing_is_sent_again(world: World) -> None:
-    world.submit(b"1")
-    await turn()
+    await world.send(b"1")
     world.etcd.sent[0].answer.set_exception(EtcdUnknown("lost"))
     await asyncio.sleep(0.1)
     world.applied(1)
@@ -207,32 +202,22 @@ async def test_once_the_stream_shows_it_nothing_is_sent_again(world: World) -> N
     assert len(world.etcd.sent) == 2
 
 
-async def test_without_the_proxy_key_the_incarnation_is_over(world: World) -> None:
-    world.submit(b"1")
-    await turn()
-    world.etcd.sent[0].find(proxy=0)
-    await turn()
-    assert world.over == ["p"]
-
-
-async def test_with_another_proxy_key_it_is_over_too(world: World) -> None:
-    world.submit(b"1")
-    await turn()
-    world.etcd.sent[0].find(proxy=PROXY_REVISION + 1)
+@pytest.mark.parametrize("found", [0, PROXY_REVISION + 1])
+async def test_without_its_proxy_key_the_incarnation_is_over(world: World, found: int) -> None:
+    await world.send(b"1")
+    world.etcd.sent[0].find(proxy=found)
     await turn()
     assert world.over == ["p"]
 
 
 async def test_stopped_nothing_is_sent_and_what_waits_goes_with_the_next_incarnation(world: World) -> None:
-    world.submit(b"1")
-    await turn()
+    await world.send(b"1")
     world.appender.stop()
     await turn()
     world.etcd.sent[0].succeed()
     await turn()
     assert world.outbox.unanswered == 1, "whether it counts is what the stream shows"
-    world.submit(b"2")
-    await turn()
+    await world.send(b"2")
     assert len(world.etcd.sent) == 1
     again = world.outbox.ended(0)
     world.outbox.queue.extendleft(reversed(again))
@@ -243,8 +228,7 @@ async def test_stopped_nothing_is_sent_and_what_waits_goes_with_the_next_incarna
 
 
 async def test_no_space_is_followed_by_the_void_and_by_refusals(world: World) -> None:
-    world.submit(b"1")
-    await turn()
+    await world.send(b"1")
     world.etcd.sent[0].answer.set_exception(EtcdNoSpace("full"))
     await turn()
     void = world.etcd.sent[1]
@@ -253,16 +237,26 @@ async def test_no_space_is_followed_by_the_void_and_by_refusals(world: World) ->
     world.applied(1)
     await turn()
     world.submit(b"2")
-    world.submit(b"3")
-    await turn()
+    await world.send(b"3")
     assert world.answers == [(b"2", ErrorCode.SYSTEM_ERROR), (b"3", ErrorCode.SYSTEM_ERROR)]
-    world.submit(b"4", OpCode.CLOSE_SESSION)
-    await turn()
+    await world.send(b"4", OpCode.CLOSE_SESSION)
     ending = world.etcd.sent[2]
     assert (ending.nested, ending.bodies) == (True, [b"4"])
     ending.succeed()
     await turn()
     assert world.outbox.full
+
+
+async def test_a_request_that_the_answer_to_another_causes_is_answered_too(world: World) -> None:
+    def answered(*outcome: Any) -> None:
+        world.answered(*outcome)
+        world.submit(b"2")
+
+    world.appender.no_space()
+    await turn()
+    world.outbox.submit(CallbackRequest(Kind.CLIENT, 1, OpCode.CREATE, (), b"1", answered))
+    await turn()
+    assert [body for body, _ in world.answers] == [b"1", b"2"]
 
 
 async def test_a_probe_finds_space(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -271,27 +265,23 @@ async def test_a_probe_finds_space(world: World, monkeypatch: pytest.MonkeyPatch
     await turn()
     await asyncio.sleep(0.1)
     world.submit(b"1")
-    world.submit(b"2")
-    await turn()
+    await world.send(b"2")
     (probe,) = world.etcd.sent
     assert (probe.nested, probe.bodies) == (False, [b"1"])
     probe.succeed()
     await turn()
     assert not world.outbox.full
-    world.submit(b"3")
-    await turn()
+    await world.send(b"3")
     assert world.etcd.sent[1].bodies == [b"3"]
 
 
 async def test_while_it_cannot_register_for_want_of_space_writes_are_refused(world: World) -> None:
     world.appender.stop()
     world.submit(b"1")
-    world.submit(b"sync", OpCode.SYNC)
-    await turn()
+    await world.send(b"sync", OpCode.SYNC)
     world.appender.no_space()
     await turn()
-    world.submit(b"2")
-    await turn()
+    await world.send(b"2")
     assert world.answers == [(b"1", ErrorCode.SYSTEM_ERROR)]
     world.appender.start("q", 7)
     await turn()
@@ -303,8 +293,7 @@ async def test_while_it_cannot_register_for_want_of_space_writes_are_refused(wor
 
 
 async def test_too_large_for_this_etcd(world: World) -> None:
-    world.submit(b"1")
-    await turn()
+    await world.send(b"1")
     world.etcd.sent[0].answer.set_exception(EtcdRefused(RefusalKind.TOO_LARGE, "too large"))
     await turn()
     assert world.etcd.sent[1].bodies == []
@@ -314,9 +303,8 @@ async def test_too_large_for_this_etcd(world: World) -> None:
 
 
 async def test_an_entry_too_large_for_this_etcd_ends_the_incarnation(world: World) -> None:
-    for body in (b"1", b"2"):
-        world.submit(body)
-    await turn()
+    world.submit(b"1")
+    await world.send(b"2")
     world.etcd.sent[0].answer.set_exception(EtcdRefused(RefusalKind.TOO_LARGE, "too large"))
     await turn()
     assert world.over == ["p"]
@@ -328,8 +316,7 @@ async def test_a_refusal_that_only_an_operator_can_end_is_tried_again(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(appender_module, "_REFUSED_PAUSE", 0.02)
-    world.submit(b"1")
-    await turn()
+    await world.send(b"1")
     world.etcd.sent[0].answer.set_exception(EtcdRefused(RefusalKind.PERMISSION, "permission denied"))
     await asyncio.sleep(0.1)
     assert world.etcd.sent[1].txn == world.etcd.sent[0].txn

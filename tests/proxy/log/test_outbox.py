@@ -33,6 +33,13 @@ def request(
     return Pending(kind, session, opcode, NOBODY, body)
 
 
+def cut(outbox: Outbox, *, header: Header = HEADER, may_probe: bool = False) -> Sent:
+    """The next entry: there is one."""
+    sent = outbox.cut(header, may_probe=may_probe)
+    assert sent is not None
+    return sent
+
+
 def bodies(value: bytes) -> list[bytes]:
     return [each.body for each in decode_entry(value).requests]
 
@@ -42,13 +49,11 @@ def test_numbers_count_from_one_and_gather_what_waits() -> None:
     assert outbox.cut(HEADER) is None
     first, second, third = request(body=b"1"), request(body=b"2"), request(body=b"3")
     outbox.queue.append(first)
-    sent = outbox.cut(HEADER)
-    assert sent is not None
+    sent = cut(outbox)
     assert (sent.number, bodies(sent.value)) == (1, [b"1"])
     outbox.queue.append(second)
     outbox.queue.append(third)
-    sent = outbox.cut(HEADER)
-    assert sent is not None
+    sent = cut(outbox)
     assert (sent.number, bodies(sent.value), sent.requests) == (2, [b"2", b"3"], [second, third])
     assert (outbox.unanswered, outbox.outstanding) == (2, 3)
 
@@ -56,8 +61,7 @@ def test_numbers_count_from_one_and_gather_what_waits() -> None:
 def test_the_header_is_in_the_entry() -> None:
     outbox = Outbox()
     outbox.queue.append(request())
-    sent = outbox.cut(Header(123, 2, 64, 99))
-    assert sent is not None
+    sent = cut(outbox, header=Header(123, 2, 64, 99))
     entry = decode_entry(sent.value)
     assert (entry.clock, entry.rules, entry.checkpoint, entry.digest) == (123, 2, 64, 99)
 
@@ -81,11 +85,8 @@ def test_a_request_that_etcd_would_never_take_is_refused_in_its_turn() -> None:
     assert outbox.cut(HEADER) is None
     assert outbox.take_refused() == [(large, ErrorCode.BAD_ARGUMENTS)]
     assert outbox.take_refused() == []
-    for pending in (before, large, behind):
-        outbox.queue.append(pending)
-    first, second = outbox.cut(HEADER), outbox.cut(HEADER)
-    assert first is not None
-    assert second is not None
+    outbox.queue.extend((before, large, behind))
+    first, second = cut(outbox), cut(outbox)
     assert first.requests == [before]
     assert second.requests == [behind]
     assert outbox.take_refused() == []
@@ -97,10 +98,8 @@ def test_after_no_space_the_number_is_filled_without_what_takes_space() -> None:
     outbox = Outbox()
     create, close = request(1, b"create"), request(2, b"", opcode=OpCode.CLOSE_SESSION)
     carry = request(0, b"carry", kind=Kind.CARRY_OVER)
-    for pending in (create, close, carry):
-        outbox.queue.append(pending)
-    sent = outbox.cut(HEADER)
-    assert sent is not None
+    outbox.queue.extend((create, close, carry))
+    sent = cut(outbox)
     original = sent.value
     was_nested = sent.nested
     outbox.no_space(sent)
@@ -117,10 +116,8 @@ def test_while_etcd_is_full_writes_are_refused_and_endings_go_nested() -> None:
     outbox = Outbox()
     outbox.full = True
     write, close, other = request(1), request(2, opcode=OpCode.CLOSE_SESSION), request(3)
-    for pending in (write, close, other):
-        outbox.queue.append(pending)
-    sent = outbox.cut(HEADER)
-    assert sent is not None
+    outbox.queue.extend((write, close, other))
+    sent = cut(outbox)
     assert sent.nested
     assert sent.requests == [close]
     assert outbox.take_refused() == [(write, ErrorCode.SYSTEM_ERROR)]
@@ -132,12 +129,8 @@ def test_one_write_alone_probes_whether_there_is_space_again() -> None:
     outbox = Outbox()
     outbox.full = True
     close, probe, other = request(2, opcode=OpCode.CLOSE_SESSION), request(1), request(3)
-    for pending in (close, probe, other):
-        outbox.queue.append(pending)
-    first = outbox.cut(HEADER, may_probe=True)
-    second = outbox.cut(HEADER, may_probe=True)
-    assert first is not None
-    assert second is not None
+    outbox.queue.extend((close, probe, other))
+    first, second = cut(outbox, may_probe=True), cut(outbox, may_probe=True)
     assert (first.requests, first.nested, first.is_probe) == ([close], True, False)
     assert (second.requests, second.nested, second.is_probe) == ([probe], False, True)
 
@@ -146,8 +139,7 @@ def test_without_an_incarnation_what_takes_space_is_refused_but_no_session_is_ov
     outbox = Outbox()
     outbox.full = True
     sync, behind, other = request(1, opcode=OpCode.SYNC), request(1), request(2)
-    for pending in (sync, behind, other):
-        outbox.queue.append(pending)
+    outbox.queue.extend((sync, behind, other))
     attach = request(3, kind=Kind.ATTACH)
     outbox.queue.append(attach)
     outbox.refuse_metered()
@@ -162,11 +154,8 @@ def test_a_lower_limit_of_etcd_is_learned_and_nothing_small_is_refused() -> None
     noise = random.Random(1).randbytes
     outbox = Outbox(entry_bytes=200_000)
     pendings = [request(body=noise(40_000)) for _ in range(6)]
-    for pending in pendings:
-        outbox.queue.append(pending)
-    sent, later = outbox.cut(HEADER), outbox.cut(HEADER)
-    assert sent is not None
-    assert later is not None
+    outbox.queue.extend(pendings)
+    sent, later = cut(outbox), cut(outbox)
     assert (len(sent.requests), len(later.requests)) == (4, 2)
     # Later numbers may be in the log, so the others cannot follow under other numbers of this incarnation.
     assert not outbox.too_large(sent)
@@ -174,20 +163,17 @@ def test_a_lower_limit_of_etcd_is_learned_and_nothing_small_is_refused() -> None
     assert again == pendings
     outbox.queue.extend(again)
     for number, pending in enumerate(pendings, 1):
-        sent = outbox.cut(HEADER)
-        assert sent is not None
+        sent = cut(outbox)
         assert (sent.number, sent.requests) == (number, [pending])
         outbox.applied(number)
     outbox.queue.append(request())
     outbox.queue.append(request())
-    small = outbox.cut(HEADER)
-    assert small is not None
+    small = cut(outbox)
     assert len(small.requests) == 2, "small requests still go together"
     assert not outbox.too_large(small)
     for _ in outbox.ended(6):
         outbox.queue.append(request())
-        alone = outbox.cut(HEADER)
-        assert alone is not None
+        alone = cut(outbox)
         assert len(alone.requests) == 1
 
 
@@ -195,8 +181,7 @@ def test_a_request_that_this_etcd_refuses_by_itself_leaves_a_void() -> None:
     noise = random.Random(1).randbytes
     outbox = Outbox()
     outbox.queue.append(request(body=noise(100_000)))
-    sent = outbox.cut(HEADER)
-    assert sent is not None
+    sent = cut(outbox)
     assert outbox.too_large(sent)
     assert bodies(sent.value) == []
     assert sent.error == ErrorCode.BAD_ARGUMENTS
@@ -212,8 +197,7 @@ def test_an_entry_refused_as_too_large_by_a_full_etcd_which_lets_no_proxy_regist
     outbox = Outbox()
     for opcode in (OpCode.CREATE, OpCode.CLOSE_SESSION):
         outbox.queue.append(request(opcode=opcode))
-    sent = outbox.cut(HEADER)
-    assert sent is not None
+    sent = cut(outbox)
     outbox.full = True
     assert outbox.too_large(sent)
     assert sent.kept == [False, True]
@@ -225,15 +209,7 @@ def test_which_requests_take_space() -> None:
     assert is_metered(request(kind=Kind.OPEN))
     for opcode in (OpCode.CLOSE_SESSION, OpCode.SYNC):
         assert not is_metered(request(opcode=opcode))
-    for kind in (
-        Kind.ATTACH,
-        Kind.CLOSE,
-        Kind.CARRY_OVER,
-        Kind.NODE_DUE,
-        Kind.EPOCH,
-        Kind.LEVEL,
-        Kind.FORGET,
-    ):
+    for kind in set(Kind) - {Kind.CLIENT, Kind.OPEN}:
         assert not is_metered(request(kind=kind))
 
 
