@@ -10,7 +10,7 @@ from typing import Any
 
 from proxy.ctl import changes, history, reading
 from proxy.ctl.options import parser
-from proxy.ctl.output import CommandFailed, Output
+from proxy.ctl.output import CommandFailed, Output, visible
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, EtcdUnknown, Get
@@ -47,7 +47,8 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     except (CommandFailed, TreeNotServable, EtcdError, OSError, ValueError) as error:
         print(f"zketcd {command or 'ctl'}: {error}", file=sys.stderr)
         return 1
-    print(output.text(given.json))
+    text = output.text(given.json)
+    print(visible(text) if sys.stdout.isatty() else text)
     return 0
 
 

@@ -5,7 +5,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from codec.constants import KeeperOpCode, OpCode
-from proxy.ctl.output import Output, counted, size, table
+from proxy.ctl.output import Output, counted, date, size, table
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
 from proxy.log.catch_up import entries_after
@@ -45,6 +45,7 @@ _BODIES: dict[Kind, Callable[[bytes], Any]] = {
     Kind.FOLLOWED: counts_of,
 }
 _SECRET = "password_hash"
+_ZXIDS = ("after", "zxid", "zxid_at_least")
 
 
 async def proxies(etcd: Etcd, keys: Keyspace) -> Output:
@@ -198,18 +199,11 @@ def _row(keys: Keyspace, kv: KeyValue) -> dict[str, Any]:
         "position": kv.mod_revision,
         "proxy": incarnation,
         "number": number,
-        "clock": _time(entry.clock) if entry else "",
+        "clock": date(entry.clock) if entry else "",
         "bytes": len(kv.value),
         "requests": [_request(request) for request in entry.requests] if entry else [],
         "error": error,
     }
-
-
-def _time(clock: int) -> str:
-    try:
-        return datetime.fromtimestamp(clock / 1000, UTC).isoformat(timespec="milliseconds")
-    except (OverflowError, ValueError):
-        return str(clock)
 
 
 def _request(request: Request) -> dict[str, Any]:
@@ -266,5 +260,5 @@ def _line(request: dict[str, Any]) -> str:
             what.append("[" + ", ".join(rest.pop("parts")) + "]")
     else:
         what = [request["kind"]]
-    what += [f"{name}={value}" for name, value in rest.items()]
+    what += [f"{name}=0x{value:x}" if name in _ZXIDS else f"{name}={value}" for name, value in rest.items()]
     return f"{request['session']}  {' '.join(filter(None, what))}"

@@ -1,7 +1,9 @@
 """How results are printed: text for people, or one JSON document (`--json`)."""
 
 import json
+import re
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 
@@ -32,9 +34,26 @@ def table(head: Sequence[str], rows: Sequence[Sequence[object]]) -> list[str]:
     ]
 
 
+# C0 but tab and line feed, DEL, C1, and what changes the direction of text.
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+
+
+def visible(text: str) -> str:
+    """A text whose control characters are escaped: on a terminal they could do anything."""
+    return _CONTROL.sub(lambda found: ascii(found[0])[1:-1], text)
+
+
 def counted(count: int, what: str) -> str:
     """A number of things."""
     return f"{count} {what}" if count == 1 else f"{count} {what}s"
+
+
+def date(clock: int) -> str:
+    """Milliseconds since 1970 as a date; as they are if there is no such date."""
+    try:
+        return datetime.fromtimestamp(clock / 1000, UTC).isoformat(timespec="milliseconds")
+    except (OverflowError, ValueError):
+        return str(clock)
 
 
 def size(count: int) -> str:

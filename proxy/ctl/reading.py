@@ -4,12 +4,13 @@ from typing import Any
 
 from codec.jute import Acl
 from codec.packets import STAT, STAT_NAMES
-from proxy.ctl.output import CommandFailed, Output, table
+from proxy.ctl.output import CommandFailed, Output, date, table
 from proxy.state.machine import Machine
 from proxy.state.sessions import session_text
 from proxy.state.tree import Node
 from schema.paths import ROOT
 
+_DATES = ("ctime", "mtime")
 _IN_HEX = ("czxid", "mzxid", "pzxid", "ephemeralOwner")
 _MASK = (1 << 64) - 1
 
@@ -91,10 +92,13 @@ def _stat(node: Node) -> dict[str, int]:
 
 
 def _lines(values: dict[str, int]) -> list[str]:
-    return [
-        f"{name} = 0x{value & _MASK:x}" if name in _IN_HEX else f"{name} = {value}"
-        for name, value in values.items()
-    ]
+    return [f"{name} = {_shown(name, value)}" for name, value in values.items()]
+
+
+def _shown(name: str, value: int) -> str:
+    if name in _IN_HEX:
+        return f"0x{value & _MASK:x}"
+    return f"{value} ({date(value)})" if name in _DATES else str(value)
 
 
 def _perms(acl: Acl) -> str:

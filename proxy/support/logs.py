@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
+from typing import Any
 
 from proxy.support.throttled_log import ThrottledLog
 
@@ -32,14 +33,17 @@ class _JsonFormatter(logging.Formatter):
         self._process = {"process": process} if process else {}
 
     def format(self, record: logging.LogRecord) -> str:
-        """Time, level, logger, message; the traceback if there is one."""
-        document = {
+        """Time, level, logger, message; the fields of an audit line, the traceback if there is one."""
+        document: dict[str, Any] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "logger": record.name,
             **self._process,
             "message": record.getMessage(),
         }
+        if record.name == audit.name:
+            pairs = (pair.partition("=") for pair in record.getMessage().split("\t"))
+            document["audit"] = {name: value for name, equals, value in pairs if equals}
         if record.exc_info:
             document["exception"] = self.formatException(record.exc_info)
         return json.dumps(document, ensure_ascii=False)

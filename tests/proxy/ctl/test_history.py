@@ -50,13 +50,13 @@ MULTI = (
             Request(Kind.NODE_DUE, 0, 0, (), encode_node_due("/n", 1, 2, 3, 4)),
             "0x0  NODE_DUE path=/n version=1",
         ),
-        (Request(Kind.EPOCH, 0, 0, (), encode_epoch(5, 6)), "0x0  EPOCH cluster_id=5 zxid_at_least=6"),
+        (Request(Kind.EPOCH, 0, 0, (), encode_epoch(5, 6)), "0x0  EPOCH cluster_id=5 zxid_at_least=0x6"),
         (Request(Kind.LEVEL, 0, 0, (), encode_level(2)), "0x0  LEVEL level=2"),
         (Request(Kind.FORGET, 0, 0, (), encode_forget("x")), "0x0  FORGET incarnation=x"),
         (Request(Kind.FORGET, 0, 0, (), b"?"), "0x0  FORGET error="),
         (
             Request(Kind.FOLLOWED, 0, 0, (), encode_followed(Followed(3, 7, ["/a"], [], [], [], [9]))),
-            "0x0  FOLLOWED after=3 zxid=7 deleted=1 changed=0 opened=0 closed=1",
+            "0x0  FOLLOWED after=0x3 zxid=0x7 deleted=1 changed=0 opened=0 closed=1",
         ),
     ],
 )

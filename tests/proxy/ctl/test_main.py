@@ -3,6 +3,7 @@
 import asyncio
 import json
 import os
+import re
 import socket
 import subprocess
 import sys
@@ -92,6 +93,7 @@ def test_reading_the_tree(ctl: Ctl) -> None:
     assert document["data"] == "text"
     assert document["stat"]["czxid"] == 3
     assert "czxid = 0x3\n" in ctl("stat", "/one")
+    assert re.search(r"\nctime = \d+ \(\d{4}-\d\d-\d\dT[\d:.]+\+00:00\)\n", ctl("stat", "/one"))
     assert ctl("stat", "/no", status=1) == "zketcd ctl: there is no node /no\n"
     assert "a path begins with /" in ctl("ls", "one", status=1)
     sessions = ctl.json("sessions")

@@ -1,6 +1,6 @@
 """Tables, sizes, JSON."""
 
-from proxy.ctl.output import Output, counted, size, table
+from proxy.ctl.output import Output, counted, date, size, table, visible
 
 
 def test_columns_are_aligned() -> None:
@@ -23,3 +23,13 @@ def test_the_same_result_twice() -> None:
     output = Output({"a": 1}, ["a is", "1"])
     assert output.text(False) == "a is\n1"
     assert output.text(True) == '{\n  "a": 1\n}'
+
+
+def test_control_characters_are_escaped() -> None:
+    assert visible("a\tb\nü") == "a\tb\nü"
+    assert visible("\x1b]0;title\x07\r\x7f\x9b\u202e") == r"\x1b]0;title\x07\r\x7f\x9b\u202e"
+
+
+def test_dates() -> None:
+    assert date(1_700_000_000_123) == "2023-11-14T22:13:20.123+00:00"
+    assert date(1 << 62) == str(1 << 62)

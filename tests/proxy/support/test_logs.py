@@ -60,6 +60,8 @@ def test_the_audit_log_goes_to_its_file_alone(
     lines = path.read_text().splitlines()
     assert len(lines) == 2
     assert "a=1\tb=2" in (json.loads(lines[0])["message"] if form == logs.JSON else lines[0])
+    if form == logs.JSON:
+        assert json.loads(lines[0])["audit"] == {"a": "1", "b": "2"}
     assert caplog.messages == []
 
 
