@@ -2,8 +2,7 @@
 
 Here: bytes from and to one socket, requests in flight, watches, pings. It does what ClickHouse's client does
 when anything goes wrong: the connection is over, all that waits for an answer gets `ConnectionLost`, and the
-host opens another session. Whoever wants to keep the session opens the next connection with `resume`.
-Nothing is sent twice by itself.
+host opens another session. `resume` continues a session on its next connection. No request is repeated.
 """
 
 import asyncio
@@ -82,7 +81,7 @@ class Watch:
         return self._fired.is_set()
 
     def fire(self, event: zk.Event | None) -> None:
-        """Wake who waits."""
+        """Wake the waiting coroutines."""
         self.event = event
         self._fired.set()
 
@@ -109,9 +108,8 @@ class Session(asyncio.Protocol):
 
     def __init__(self, address: Address, meter: Meter, operation_timeout_s: float) -> None:
         self.address = address
-        self.id = 0
-        self.password = bytes(16)
-        self.timeout_ms = 0
+        self.granted = zk.Connected(0, bytes(16), 0)
+        """The session's id, password and timeout."""
         self.zxid = 0
         """The highest zxid that a reply has had."""
         self.meter = meter
@@ -138,7 +136,7 @@ class Session(asyncio.Protocol):
         meter: Meter | None = None,
         resume: "Session | None" = None,
     ) -> Self:
-        """Open a session, or go on with that of `resume`.
+        """Open a session, or continue that of `resume`.
 
         Raises SessionExpired, ConnectionLost or OSError.
         """
@@ -147,7 +145,7 @@ class Session(asyncio.Protocol):
         try:
             async with asyncio.timeout(operation_timeout_s):
                 await loop.create_connection(lambda: session, address.host, address.port)
-                last = (resume.zxid, resume.id, resume.password) if resume else (0, 0, bytes(16))
+                last = (resume.zxid, resume.id, resume.granted.password) if resume else (0, 0, bytes(16))
                 session._write(zk.connect(timeout_ms, *last))
                 granted = await session._greeting
         except TimeoutError:
@@ -159,11 +157,21 @@ class Session(asyncio.Protocol):
         if granted.session == 0:
             session.drop()
             raise SessionExpired(f"{address} refuses session {last[1]:#x}")
-        session.id, session.password, session.timeout_ms = granted
+        session.granted = granted
         session.zxid = last[0]
         session.meter.opened()
         session._check_in(loop.time())
         return session
+
+    @property
+    def id(self) -> int:
+        """The session's id."""
+        return self.granted.session
+
+    @property
+    def timeout_ms(self) -> int:
+        """The session's timeout as the server gave it."""
+        return self.granted.timeout_ms
 
     async def call(self, request: zk.Request[T]) -> T:
         """The answer to a request. Raises ZooKeeperError (a multi: MultiFailed) or ConnectionLost."""
@@ -189,7 +197,7 @@ class Session(asyncio.Protocol):
         future: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         if self.lost.is_set():
             future.set_exception(ConnectionLost(self._reason))
-            future.exception()  # whoever awaits it gets it; who does not has been told by `lost`
+            future.exception()  # a caller that does not await it sees `lost`
             return future
         self._xid += 1
         self.meter.sent(request.opcode)
