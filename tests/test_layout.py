@@ -141,7 +141,7 @@ LONG_FILES = {
     "tests/proxy/log/test_log.py": "the life of an incarnation, end to end",
 }
 LARGE_CLASSES = {
-    "examples/database_replicated/replica.py Replica": "the state of ClickHouse's DatabaseReplicated, under its names",
+    "examples/database_replicated/replica.py Replica": "the state of ClickHouse's DatabaseReplicated",
     "examples/replicated_merge_tree/replica.py Replica": "the state of ClickHouse's ReplicatedMergeTree",
     "lab/fakes/connection.py PaperHost": "each attribute stands for a service of the proxy",
     "proof/history/search.py _Search": "the state of a search with backtracking, kept flat for speed",
