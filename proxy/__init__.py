@@ -46,7 +46,8 @@ The packages, each above those that it imports:
 check              looks at a configuration, this host and etcd without a proxy
 server             puts the parts together
 admin              four-letter words, HTTP commands, metrics
-frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions
+frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions;
+                   `order` decides, `connection` does what the order has ready
 ctl                a command that reads etcd without a proxy
 log                requests into entries, entries into etcd, the watch stream into the machine; snapshots
 state              the state machine. Pure

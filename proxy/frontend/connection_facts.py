@@ -47,7 +47,7 @@ class ConnectionFacts:
 
     @property
     def due(self) -> float:
-        """The loop's time when it is closed if nothing more is heard of the client."""
+        """The loop's time when it is closed if the client stays silent."""
         session = self.session
         return self._opening.due if session is None else session.heard + session.timeout_ms / 1000
 

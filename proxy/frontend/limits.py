@@ -13,10 +13,10 @@ class Limits(NamedTuple):
     #: Bytes of replies and events that are kept for a client that does not read, because writes behind their
     #: requests are in the log already. Beyond that the connection is closed.
     forced: int = 64 << 20
-    #: Nanoseconds that the laborious reads of one client may take before other clients have their turn.
+    #: Nanoseconds that the heavy reads of one client may take before other clients have their turn.
     stretch: int = 10_000_000
     #: Reads between two writes are answered in one go, once the second write is in the log. So a write waits
-    #: for the reads before it if these are too many: more than so many light ones, or a few laborious ones.
+    #: for the reads before it if these are too many: more than so many light ones, or a few heavy ones.
     ahead: int = 128
     laborious_weight: int = 32
 

@@ -44,7 +44,7 @@ class Server(Protocol):
         """Count a client no more that was not let in."""
 
     def connection(self, admitted: bool, source: Source | None = None) -> asyncio.Protocol:
-        """A protocol for a client that is let in. `admitted`: it is counted, and ends that by itself."""
+        """A protocol for a client that is admitted. `admitted`: it is counted, and releases its own place."""
 
 
 @dataclass(slots=True)
@@ -74,7 +74,7 @@ class ClientListener:
         plain: bool,
         headers: ProxyProtocol,
     ) -> None:
-        """`tls`: the context to use now; None for no TLS. `plain`: whether clients without it are let in.
+        """`tls`: the context to use now; None for no TLS. `plain`: whether clients without it are admitted.
 
         `headers`: whose PROXY headers are believed.
         """
@@ -182,7 +182,7 @@ class ClientListener:
         )
 
     def _read_header(self, client: socket.socket, waiting: _Waiting, begun: bytes) -> bool:
-        """Take what has come of a PROXY header, no byte more; whether the client is known and may go on.
+        """Take what was received of a PROXY header, no byte more; whether the client may continue.
 
         Raises BadHeader, and OSError as `recv`.
         """

@@ -51,7 +51,7 @@ class Ports:
         loop: asyncio.AbstractEventLoop,
         tasks: Tasks,
     ) -> None:
-        """`make` gives a connection for a client that is let in; `headers`: whose PROXY headers count."""
+        """`make` gives a connection for a client that is admitted; `headers`: whose PROXY headers count."""
         self._make = make
         self._limits = limits
         self._tls = tls
@@ -71,7 +71,7 @@ class Ports:
         """Listen on a bound socket, and on one that takes only TLS.
 
         `listen`: what the first takes: "off" (no TLS), "only" (nothing but TLS) or "detect" (both).
-        Raises OSError that names the address if somebody else listens there since the socket was bound.
+        Raises OSError that names the address if another process listens there since the socket was bound.
         """
         for bound in (listener, secure) if secure is not None else (listener,):
             # By ourselves: uvloop's create_server hides it if another process listens there already.
@@ -112,7 +112,7 @@ class Ports:
     # -- for listeners -------------------------------------------------------------------------------------
 
     def connection(self, admitted: bool, source: Source | None = None) -> Connection:
-        """A connection for a client that is let in; `admitted`: the limits count it already.
+        """A connection for a client that is admitted; `admitted`: the limits count it already.
 
         `source`: the client's address and port, where they are known.
         """

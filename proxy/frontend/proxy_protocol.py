@@ -64,7 +64,7 @@ def may_begin(first: bytes) -> bool:
 
 
 def parse(data: bytes) -> Header | None:
-    """The header with which the bytes begin; None if they all belong to a header that goes on.
+    """The header with which the bytes begin; None if they all belong to a header that continues.
 
     Raises BadHeader.
     """

@@ -14,7 +14,7 @@ from proxy.state.operation import Client, Operations, Reading, ReadOperation
 from proxy.state.pieces import Laborious
 from proxy.state.refusal import Refusal
 
-#: Requests that may take long by themselves, because of what is below a node, in an ACL or in the request.
+#: Requests of which a single one may take long, because of what is below a node, in an ACL or in the request.
 LABORIOUS = frozenset(
     (
         OpCode.AUTH,
@@ -118,6 +118,6 @@ class ReadAnswerer:
             self.answered(xid, opcode, received, replies.wire.frame(xid, self._machine.zxid, 0, body))
 
     def answered(self, xid: int, opcode: int, received: int, reply: bytes) -> None:
-        """A read is answered that is noted by itself."""
+        """A read is answered that is noted alone."""
         self._times.note_single(opcode, xid, received)
         self._replies.add_read(reply)

@@ -41,10 +41,6 @@ class RequestQueue:
         """Whether a client that was not read from because of `is_long` may be read from again."""
         return self.count <= _MAX_QUEUE // 2 and self.size < _MAX_QUEUED_BYTES
 
-    def lets_pass(self, limit: int) -> bool:
-        """Whether a write may go to the log before what waits is answered: past no more than `limit`."""
-        return self.in_log > 0 and self.weight <= limit
-
     def add_read(self, packet: bytes, received: int) -> None:
         """Add a light read."""
         items = self.items

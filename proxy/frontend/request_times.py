@@ -1,6 +1,6 @@
 """How long the requests of one client take: those of a chunk that are answered together are noted together.
 
-Pure. A pipelined write takes some microseconds, of which noting it by itself would be a good part.
+Pure. A pipelined write takes some microseconds, of which noting it alone would be a good part.
 """
 
 from typing import Protocol
@@ -67,7 +67,7 @@ class RequestTimes:
             self._latency.note(opcode, count, xid, self._machine.zxid, received, now)
 
     def note_single(self, opcode: int, xid: int, received: int) -> None:
-        """Note a request that is answered by itself."""
+        """Note a request that is answered alone."""
         self.note()
         self._latency.note(opcode, 1, xid, self._machine.zxid, received, self._clock.perf_counter_ns())
 

@@ -97,7 +97,7 @@ class Held(NamedTuple):
 
 
 class Single(NamedTuple):
-    """A laborious read, or a request that concerns the connection alone."""
+    """A heavy read, or a request that concerns the connection alone."""
 
     xid: int
     opcode: int

@@ -31,7 +31,8 @@ class WriteSender:
     def take(self, writer: Writer, xid: int, opcode: int, packet: bytes, received: int) -> None:
         """Take a write that was just received."""
         queue = self._queue
-        if queue.items and not queue.lets_pass(0 if self._replies.is_paused else self._ahead):
+        ahead = 0 if self._replies.is_paused else self._ahead
+        if queue.items and not (queue.in_log and queue.weight <= ahead):
             queue.add(Held(xid, opcode, packet, received), len(packet), BLOCKING)
             return
         write = self.send(writer, xid, opcode, packet, received)
