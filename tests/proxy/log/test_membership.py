@@ -2,11 +2,12 @@
 
 import asyncio
 from collections.abc import AsyncIterator
+from unittest import mock
 
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
-from proxy.etcd.model import EtcdNoSpace
+from proxy.etcd.model import EtcdNoSpace, Txn, TxnResult
 from proxy.log import membership as membership_module
 from proxy.log.membership import Membership
 from proxy.support.environment import HOST
@@ -82,6 +83,23 @@ async def test_a_lease_that_ran_out_meanwhile_is_replaced(world: World) -> None:
     await world.membership.register()
     assert len(grants) == 2
     assert len(world.proxies()) == 1
+
+
+async def test_a_key_that_went_while_it_was_put_is_the_end_of_the_incarnation(world: World) -> None:
+    """The stream may show its deletion before etcd's answer to the Txn arrives."""
+    membership = world.membership
+
+    async def put_and_gone(txn: Txn, timeout: float) -> TxnResult:
+        answer = await FakeEtcdClient.txn(world.etcd, txn, timeout)
+        membership.key_gone(membership.incarnation)
+        return answer
+
+    with mock.patch.object(world.etcd, "txn", put_and_gone):
+        await membership.register()
+    assert membership.is_over
+    await asyncio.wait_for(membership.gone(), 1)
+    await membership.register()
+    assert not membership.is_over
 
 
 async def test_a_full_etcd_is_reported_and_asked_again(world: World) -> None:
