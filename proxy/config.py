@@ -1,9 +1,8 @@
 """Configuration: command line, environment (`ZKETCD_...`), TOML file, zoo.cfg, in order of precedence."""
 
 import os
-import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from itertools import combinations
@@ -20,21 +19,16 @@ from proxy.etcd.transport import HTTP2, TRANSPORTS
 from proxy.etcd_options import EtcdAccess
 from proxy.frontend import proxy_protocol
 from proxy.frontend.proxy_protocol import ProxyProtocol
-from proxy.option_parser import TABLE, VARIABLES, HelpFormatter, OptionParser
+from proxy.option_parser import TABLE, HelpFormatter, OptionParser, unknown_variables
 from proxy.option_table import add_options, group, option, options_of, switch, values_of
 from proxy.sasl import options as sasl_options
 from proxy.sasl.options import SaslOptions, SaslSettings
 from proxy.support import logs
 from proxy.support.addresses import is_loopback
-from proxy.support.usage import nearest
 from proxy.tls_options import ClientTls
 
 _DESCRIPTION = """A server for ZooKeeper clients that keeps all its state in etcd. Without --etcd it starts a
 single-node etcd of its own, for a trial or for a single machine."""
-# Variables of other programs of ours.
-_OTHER_VARIABLES = {"JSON", "PATIENCE"}
-# What Kubernetes sets in each container for a service named zketcd (EnableServiceLinks).
-_OF_KUBERNETES = re.compile(r"(.*_)?(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
 _LEVELS = ("DEBUG", "INFO", "WARNING", "ERROR")
 # ZooKeeper's admin.serverPort, but only on the loopback interface.
 _DEFAULT_ADMIN = ("127.0.0.1", 8080)
@@ -388,7 +382,7 @@ def parse_with(made: OptionParser, arguments: Sequence[str] | None) -> Config:
 
 def _config(made: OptionParser, given: Any, found: zoo_cfg.Found) -> Config:
     """Raises ValueError for options that exclude or need each other, and for bad files of users."""
-    unknown_variables = _unknown_variables(os.environ)
+    unknown = unknown_variables(os.environ, (each.dest for each in OPTIONS))
     settings = values_of(Config, given)
     etcd_options.check(settings["etcd_access"])
     if (given.proxy_protocol != proxy_protocol.OFF) != bool(given.proxy_protocol_from):
@@ -412,29 +406,12 @@ def _config(made: OptionParser, given: Any, found: zoo_cfg.Found) -> Config:
         "console": _has_console(given, admin, tls),
         "sasl": sasl,
         "secrets_on_command_line": tuple(made.secrets_on_command_line()),
-        "unknown_variables": unknown_variables,
+        "unknown_variables": unknown,
         "secret_files": _secret_files(given, sasl),
         "zoo_cfg_ignored": found.ignored,
         "zoo_cfg_unknown": found.unknown,
     }
     return Config(**{**settings, **derived})
-
-
-def _unknown_variables(environment: Iterable[str]) -> tuple[str, ...]:
-    """Variables that look like options and are none. Raises ValueError for one that is probably misspelt."""
-    known = {each.dest.upper() for each in OPTIONS} | _OTHER_VARIABLES
-    unknown = []
-    for variable in sorted(environment):
-        name = variable.removeprefix(VARIABLES)
-        if name == variable or name in known or _OF_KUBERNETES.fullmatch(name):
-            continue
-        question = nearest(name, known)
-        if question:
-            raise ValueError(
-                f"unknown environment variable {variable}{question.replace('mean ', f'mean {VARIABLES}')}"
-            )
-        unknown.append(variable)
-    return tuple(unknown)
 
 
 def _session_timeouts(given: Any) -> tuple[int, int]:

@@ -5,18 +5,24 @@ Errors name the option, and the variable or the line of the file that it comes f
 
 import argparse
 import re
+from collections.abc import Iterable
 from io import StringIO
 from typing import Any
 
 import configargparse
 
 from proxy.option_table import IS_SECRET
-from proxy.support.usage import Parser
+from proxy.support.usage import Parser, nearest
 
 TABLE = "zketcd"
 """The table of the file that has the options."""
 VARIABLES = "ZKETCD_"
 """What the names of environment variables begin with."""
+
+# Variables of programs of ours besides the server.
+_OTHERS = {"JSON", "PATIENCE"}
+# What Kubernetes sets in each container for a service named zketcd (EnableServiceLinks).
+_OF_KUBERNETES = re.compile(r"(.*_)?(SERVICE_(HOST|PORT)(_.*)?|PORT(_\d+_(TCP|UDP|SCTP)(_\w+)?)?)")
 
 
 class OptionParser(Parser, configargparse.ArgumentParser):  # type: ignore[misc]  # it has no types
@@ -113,3 +119,18 @@ def line_of(text: str, key: str) -> int:
     """The number of the last line that sets a key, of TOML or of a file of properties; 0 for none."""
     pattern = re.compile(rf"""\s*(?:\[{TABLE}\.)?["']?{re.escape(key)}(?:["']?\s*[=:.\s\]]|$)""")
     return max((number for number, line in enumerate(text.splitlines(), 1) if pattern.match(line)), default=0)
+
+
+def unknown_variables(environment: Iterable[str], options: Iterable[str]) -> tuple[str, ...]:
+    """Variables that look like options and are none. Raises ValueError for one that is probably misspelt."""
+    known = _OTHERS.union(option.upper() for option in options)
+    unknown = []
+    for variable in sorted(environment):
+        name = variable.removeprefix(VARIABLES)
+        if name == variable or name in known or _OF_KUBERNETES.fullmatch(name):
+            continue
+        question = nearest(name, known).replace("mean ", f"mean {VARIABLES}")
+        if question:
+            raise ValueError(f"unknown environment variable {variable}{question}")
+        unknown.append(variable)
+    return tuple(unknown)
