@@ -2,6 +2,7 @@
 
 import html
 from collections.abc import Callable, Mapping, Sequence
+from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
 from pipeline.traffic.views import OPERATIONS, REQUESTS, VIEWS, View
@@ -11,7 +12,7 @@ Row = dict[str, Any]
 Query = Callable[[str], list[Row]]
 
 _DAY = 86_400  # seconds
-_ENOUGH = 60  # seconds of a log that say something about a day
+_COUNTS = ("requests", "operations", "writes")  # of which a row's share is shown
 _SECONDS = "traffic_seconds"  # a figure only: nobody reads hundreds of lines
 _MOST_SECONDS = 100_000
 
@@ -34,13 +35,34 @@ class Report(NamedTuple):
 
 def made(source: str, query: Query, top: int) -> Report:
     """Ask all questions; `top` is the number of rows of each list."""
-    sections = [
-        Section(view, query(f"SELECT * FROM {view.name} ORDER BY {view.order} LIMIT {top}"))
-        for view in VIEWS
-        if view.name != _SECONDS
-    ]
+    sections = [Section(view, _with_shares(view, query, top)) for view in VIEWS if view.name != _SECONDS]
     seconds = query(f"SELECT * FROM {_SECONDS} ORDER BY second LIMIT {_MOST_SECONDS}")
     return Report(source, _facts(query), sections, seconds)
+
+
+def _with_shares(view: View, query: Query, top: int) -> list[Row]:
+    """A view's first rows; behind their count its share of all rows, in percent."""
+    rows = query(f"SELECT * FROM {view.name} ORDER BY {view.order} LIMIT {top}")
+    counted = next((name for name in _COUNTS if rows and view.order.startswith(f"{name} DESC")), None)
+    if counted is None:
+        return rows
+    (total,) = query(f"SELECT SUM({counted}) AS total FROM {view.name}")
+    return [
+        {
+            key: item
+            for name, value in row.items()
+            for key, item in (
+                ((name, value), ("share_percent", round(100 * value / total["total"], 1)))
+                if name == counted
+                else ((name, value),)
+            )
+        }
+        for row in rows
+    ]
+
+
+def _time(second: int) -> str:
+    return datetime.fromtimestamp(second, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
 
 
 def _facts(query: Query) -> Row:
@@ -60,6 +82,8 @@ def _facts(query: Query) -> Row:
         "requests": total["requests"],
         "operations": operations["operations"],
         "failed requests": total["failed"],
+        "from": _time(total["first"]),
+        "to": _time(total["last"]),
         "seconds": seconds,
         "requests per second": round(total["requests"] / seconds, 1),
         "in the busiest second": busiest["requests"],
@@ -72,7 +96,7 @@ def _facts(query: Query) -> Row:
     for name, column in (("znodes added", "nodes"), ("bytes added", "grown")):
         if total[column] is not None:
             facts[name] = total[column]
-            if seconds >= _ENOUGH:
+            if seconds >= _DAY:  # less says nothing about a day
                 facts[f"{name} a day"] = round(total[column] * _DAY / seconds)
     return facts
 

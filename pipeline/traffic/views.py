@@ -35,6 +35,9 @@ def _nodes(kind: str, change: str) -> str:
     return _count(f"clickhouse_kind = '{kind}' AND {change} = 1")
 
 
+# ZooKeeper's log says of a request that failed only with which code.
+_PREFIX = "COALESCE(prefix, '(failed: its path is not in the log)')"
+
 VIEWS = (
     View(
         "traffic_seconds",
@@ -54,9 +57,9 @@ VIEWS = (
         "traffic_prefixes",
         "Writes by path prefix",
         "writes DESC, prefix",
-        "SELECT prefix, COUNT(*) AS writes, SUM(bytes) AS bytes, SUM(failed) AS failed,"
+        f"SELECT {_PREFIX} AS prefix, COUNT(*) AS writes, SUM(bytes) AS bytes, SUM(failed) AS failed,"
         f" COUNT(DISTINCT session) AS sessions FROM {OPERATIONS}"
-        " WHERE implied = 0 AND prefix IS NOT NULL GROUP BY prefix",
+        f" WHERE implied = 0 AND (prefix IS NOT NULL OR operation = 'error') GROUP BY {_PREFIX}",
     ),
     View(
         "traffic_writes",

@@ -21,7 +21,22 @@ def test_facts_and_lists() -> None:
     assert (found["sessions opened"], found["sessions closed"]) == (1, 3)
     assert (found["znodes added"], found["seconds"]) == (8, 86_401)
     assert found["znodes added a day"] == 8
+    assert found["from"].endswith(" UTC")
+    assert found["from"][:10] < found["to"][:10]  # a day and a second
     assert len(found["traffic_prefixes"]) == 2
+    (most, _) = found["traffic_prefixes"]
+    assert list(most)[:3] == ["prefix", "writes", "share_percent"]
+    whole = document(report(top=100))["traffic_prefixes"]
+    assert most["share_percent"] == round(100 * most["writes"] / sum(row["writes"] for row in whole), 1)
+
+
+def test_an_hour_says_nothing_of_a_day_and_failures_have_no_path() -> None:
+    database = Database()
+    database.add([traffic("create", "/a", nodes=1), traffic("error", None, result="NONODE", number=2)])
+    found = document(made("directory", database.query, 10))
+    assert "znodes added a day" not in found
+    prefixes = {row["prefix"] for row in found["traffic_prefixes"]}
+    assert prefixes == {"/a", "(failed: its path is not in the log)"}
     assert {view.name for view in VIEWS} - {"traffic_seconds"} <= set(found)
 
 
