@@ -38,7 +38,8 @@ truncate     to delete the part of the log that no start needs any more
 record       the key with the tree's settings and the names of its snapshots
 level        the version of the state machine's rules that a tree uses
 caught up    of a proxy: it has applied everything that was in etcd when it last asked
-midway       of the machine: a write is applied in part; reads of what it changes wait
+partially applied   of the state: a request or its watch events are half done; clients wait at the gate
+slice        5 ms of long work, after which the event loop has its turn; work pauses where a slice may end
 staleness    for how long a proxy has not caught up with etcd
 
 The packages, each above those that it imports:

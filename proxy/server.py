@@ -20,17 +20,17 @@ from proxy.frontend.connection import Connection
 from proxy.frontend.connections import ConnectionLimits, Connections
 from proxy.frontend.flush_queue import FlushQueue
 from proxy.frontend.handshake import Handshake
+from proxy.frontend.limits import LIMITS
 from proxy.frontend.load import Load
-from proxy.frontend.long_reads import LongReads
 from proxy.frontend.ports import Ports, bound_socket
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.request_logs import RequestLogs, Stages
 from proxy.frontend.services import Services
 from proxy.frontend.session_timer import SessionTimer, interval_of
 from proxy.frontend.sessions import Sessions, Timeouts
+from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Facts as TracedFacts
 from proxy.frontend.traced import Traces
-from proxy.frontend.whole_state import WholeStateQueue
 from proxy.log.log import Log
 from proxy.log.node_expiry import NodeExpiry, Pace
 from proxy.log.settings import LogSettings
@@ -44,6 +44,7 @@ from proxy.state.machine import Disagreement, Machine
 from proxy.state.operation import Operations, Reading
 from proxy.state.ops import EXTENDED, FEATURES, PLAIN
 from proxy.state.ops.features import system_nodes
+from proxy.state.pause import AtOnce
 from proxy.state.watches import WatchTable
 from proxy.support import logs
 from proxy.support.counters import Counters
@@ -178,12 +179,17 @@ class Server:
     ) -> Services[Connection]:
         """What each connection uses."""
         config = self._config
-        applier = self.log.applier
+        worker = self.log.applier.worker
         loop = asyncio.get_running_loop()
         system = system_nodes(FEATURES, config.max_frame, config.availability_zone)
         return Services(
             machine=self.machine,
-            reading=Reading(self.machine.tree, parts.watches, system if config.keeper_extensions else {}),
+            reading=Reading(
+                self.machine.tree,
+                parts.watches,
+                system if config.keeper_extensions else {},
+                AtOnce(worker.lengths),
+            ),
             operations=operations if traces is None else traces.operations(operations),
             auth=self.auth,
             max_frame=config.max_frame,
@@ -191,12 +197,12 @@ class Server:
             counters=parts.counters,
             load=Load(config.global_outstanding_limit),
             flush_queue=FlushQueue(loop),
-            whole_state_queue=WholeStateQueue(self.machine, loop, applier.when_whole),
-            long_reads=LongReads(self.machine, loop, applier.hold, applier.release, applier.when_whole),
+            state_gate=StateGate(worker, loop, clock=self._environment.clock, lengths=worker.lengths),
             outbox=self.log.outbox,
             handshake=handshake,
             words=self.words,
             connections=self.connections,
+            limits=LIMITS._replace(decoded_at_once=worker.lengths.decoded_at_once),
             request_logs=self.request_logs,
             traces=traces,
             login=self._login,

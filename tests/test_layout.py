@@ -106,6 +106,7 @@ OFFLINE = {
     "pages",
     "record",
     "replay",
+    "slices",
     "snapshot_writer",
     "start",
     "truncation",

@@ -7,9 +7,10 @@ measured: its CPU time, as far as it is the proxy's. Another client reads a smal
 import asyncio
 import dataclasses
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Coroutine, Iterator
 from contextlib import contextmanager
-from typing import NamedTuple
+from functools import partial
+from typing import Any, NamedTuple, TypeVar
 
 from typing_extensions import override
 
@@ -21,14 +22,15 @@ from bench.stages.clients import Asker, Client, until
 from bench.stages.loop import MeteredLoop
 from bench.stages.meter import OUTSIDE, Meter
 from proxy.admin.commands import Commands
-from proxy.admin.json_text import encoding
+from proxy.admin.json_text import encode
 from proxy.admin.words import KNOWN
 from proxy.etcd.model import KeyValue
 from proxy.log.follower import Follower
+from proxy.log.slices import in_slices
 from proxy.server import Server
-from proxy.state import capture, pieces
+from proxy.state import capture
+from proxy.state.pause import Pause
 from proxy.state.tree import Node
-from proxy.support.slices import in_slices
 from schema.keys import Keyspace
 from schema.znode import OPEN_ACL
 
@@ -44,6 +46,9 @@ _SET_ACL = 7
 _SET_WATCHES_XID = -8
 _AFTERMATH = 10  # turns that are watched as well after the answer
 _CHUNK = 512  # requests that prepare, at a time
+
+
+_Result = TypeVar("_Result")
 
 
 class TurnLoop(MeteredLoop):
@@ -293,7 +298,7 @@ async def _loaded_anew(stage: Stage, count: int) -> Callable[[], object]:
     loaded.sessions.update(stage.server.machine.sessions)
     loaded.applied = dict(stage.server.machine.applied)
     loaded.reset_digest()
-    return lambda: stage.server.log.replace(loaded, restored=False)
+    return lambda: _in_a_task(stage.server.log.replace(loaded, restored=False))
 
 
 async def _caught_up(stage: Stage, count: int) -> Callable[[], object]:
@@ -305,13 +310,18 @@ async def _caught_up(stage: Stage, count: int) -> Callable[[], object]:
         for of in range(10)
         for number in range(1, count // 10 + 1)
     ]
-    return lambda: _as_the_proxys(follower.catching_up(10 * count, entries, [], None))
+    return lambda: _as_the_proxys(partial(follower.catch_up, 10 * count, entries, [], None))
 
 
-async def _as_the_proxys(work: pieces.Work[pieces.Result]) -> pieces.Result:
+async def _as_the_proxys(work: Callable[[Pause], _Result]) -> _Result:
+    """The result of some work of the proxy's."""
+    return await _in_a_task(in_slices(work))
+
+
+async def _in_a_task(work: Coroutine[Any, Any, _Result]) -> _Result:
     """Do some work as a task of the proxy's: what the scenario does itself is not measured."""
     async with asyncio.TaskGroup() as group:
-        task = group.create_task(in_slices(work))
+        task = group.create_task(work)
     return task.result()
 
 
@@ -322,8 +332,8 @@ def _http(command: str) -> Callable[[Stage, int], object]:
         commands = Commands(stage.server.facts, stage.server.auth)
 
         async def asked() -> None:
-            answer = await _as_the_proxys(commands.run("GET", command, {}, None, "127.0.0.1"))
-            await _as_the_proxys(encoding(answer.body))
+            answer = await _as_the_proxys(partial(commands.run, "GET", command, {}, None, "127.0.0.1"))
+            await _as_the_proxys(partial(encode, answer.body))
 
         return asked
 

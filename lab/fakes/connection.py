@@ -12,11 +12,10 @@ from proxy.frontend.connection import Connection
 from proxy.frontend.flush_queue import FlushQueue
 from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.load import Load
-from proxy.frontend.long_reads import LongReads
 from proxy.frontend.services import Services
 from proxy.frontend.sessions import Session
+from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Traces
-from proxy.frontend.whole_state import WholeStateQueue
 from proxy.log.outbox import Outbox
 from proxy.log.pending import Pending
 from proxy.sasl.login import Login
@@ -24,6 +23,7 @@ from proxy.state.auth.schemes import AuthSchemes
 from proxy.state.capture import new_machine
 from proxy.state.operation import Operations, Reading
 from proxy.state.ops import EXTENDED
+from proxy.state.pause import AtOnce, Lengths, Pause
 from proxy.state.sessions import hash_of
 from proxy.state.watches import WatchTable
 from proxy.support.counters import Counters
@@ -139,7 +139,7 @@ class PaperHost:
         self.machine = new_machine(1)
         self.watches = WatchTable()
         self.machine.watched = True
-        self.reading = Reading(self.machine.tree, self.watches, {})
+        self.reading = Reading(self.machine.tree, self.watches, {}, AtOnce())
         self.auth = AuthSchemes()
         self.operations = operations
         self.latency = Latency((*operations.reads, *operations.writes))
@@ -147,13 +147,11 @@ class PaperHost:
         self.throttled_log = ThrottledLog(logging.getLogger(__name__))
         self.load = Load(100_000)
         self.flush_queue = FlushQueue(cast(asyncio.AbstractEventLoop, loop))
-        self.when_whole: list[Callable[[], None]] = []  # to be called when the machine is not midway any more
+        self.is_whole = True
+        self._when_whole: list[Callable[[], None]] = []
         self.holds = 0
         of_loop = cast(asyncio.AbstractEventLoop, loop)
-        self.whole_state_queue = WholeStateQueue(self.machine, of_loop, self.when_whole.append)
-        self.long_reads = LongReads(
-            self.machine, of_loop, self.hold, self.release, self.when_whole.append, slice_seconds=0
-        )
+        self.state_gate = StateGate(self, of_loop, slice_seconds=0, lengths=Lengths(every=1))
         self.outbox = Outbox()
         self.attached: list[ConnectRequest] = []
         self.changes: list[tuple[int, str, str | None]] = []
@@ -186,8 +184,7 @@ class PaperHost:
             self.counters,
             self.load,
             self.flush_queue,
-            self.whole_state_queue,
-            self.long_reads,
+            self.state_gate,
             self.outbox,
             self,
             self,
@@ -202,10 +199,28 @@ class PaperHost:
     def attach(self, connection: Connection, request: ConnectRequest) -> None:
         self.attached.append(request)
 
-    def answer(self, word: bytes, rest: bytes) -> Iterator[str] | None:
+    def answer(self, word: bytes, rest: bytes, pause: Pause) -> Iterator[str] | None:
         if word == b"dump":
-            return (f"line {number}\n" for number in range(1000))
+            return (f"line {number}\n" for number in range(2000))
         return iter(("imok", rest.decode())) if word == b"ruok" else None
+
+    def begin_long_write(self) -> None:
+        """From here on the state is partially applied."""
+        self.is_whole = False
+
+    def end_long_write(self) -> None:
+        """It is whole again."""
+        self.is_whole = True
+        self.call_waiting()
+
+    def call_waiting(self) -> None:
+        """Call what waits for a whole state."""
+        waiting, self._when_whole = self._when_whole, []
+        for callback in waiting:
+            callback()
+
+    def when_whole(self, callback: Callable[[], None]) -> None:
+        self._when_whole.append(callback)
 
     def hold(self) -> None:
         self.holds += 1

@@ -14,7 +14,6 @@ from pipeline.table import AclRow, TransactionRow
 from proxy.state.digest import Digest, session_hash
 from proxy.state.machine import Machine
 from proxy.state.outcome import Outcome
-from proxy.state.pieces import Work
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
 from proxy.state.tree import Node, Tree
@@ -76,11 +75,11 @@ class Recording(Transaction):
         self.sessions_digest += session_hash(session)
         self.changes.append(Change(OpCode.CREATE_SESSION, number=session.timeout_ms))
 
-    def closing_session(self, session: Session) -> Work[None]:
-        """As Transaction.closing_session, by which all sessions are closed."""
+    def close_session(self, session: Session) -> None:
+        """As Transaction.close_session."""
         self.sessions_digest -= session_hash(session)
         self.changes.append(Change(OpCode.CLOSE_SESSION))  # before the deletes that belong to it
-        yield from super().closing_session(session)
+        super().close_session(session)
 
     def attach_session(self, session: Session, incarnation: str, timeout_ms: int) -> None:
         """As Transaction.attach_session."""

@@ -376,7 +376,7 @@ class Nemesis:
             return None
         # As a flipped bit: the digest, computed from changes, would not know of it before the next change.
         machine = proxy.server.machine
-        if machine.midway:
+        if not proxy.server.log.applier.worker.is_whole:
             return None  # nothing may touch the digest while it takes in a long request's changes
         machine.digest.touch(SPARE, node)
         node.data = b"flipped"

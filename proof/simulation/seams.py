@@ -6,7 +6,7 @@ of a clock or of chance and fails. Sockets are not in the list: a simulated host
 clocks        `Clock`, and `time` in each module that imports it: the host's own, simulated clock
 chance        `Randomness`, and `secrets` likewise: drawn from the seed
 levels        which levels a release knows: that of the host, so that two releases can run side by side
-lengths       in every other world, all that can be done in pieces is, in pieces as short as can be
+lengths       in every other world, all work in slices pauses at each step
 log           messages of `proxy` go into the trace; one with a traceback is a violation
 """
 
@@ -29,56 +29,19 @@ from proxy.log import start
 from proxy.log.settings import LogSettings
 from proxy.state import capture
 from proxy.state.machine import Machine
+from proxy.state.pause import LENGTHS, Lengths
+from proxy.state.proxy_requests import PROXY_REQUESTS
 from proxy.support.environment import Clock, Randomness
 from schema.entry import Kind, Request
 
 CLOCKS: tuple[str, ...] = ()
 """Modules that `import time`."""
-CLOCK_FUNCTIONS = (
-    ("proxy.log.applier", "perf_counter"),
-    ("proxy.log.applier", "time_ns"),
-    ("proxy.frontend.whole_state", "perf_counter"),
-    ("proxy.frontend.long_reads", "perf_counter"),
-    ("proxy.frontend.flush_queue", "perf_counter"),
-)
+CLOCK_FUNCTIONS = (("proxy.frontend.flush_queue", "perf_counter"),)
 """Modules that import functions of `time` by name."""
 CHANCE: tuple[str, ...] = ()
 """Modules that `import secrets`."""
 
-LENGTHS = (
-    ("proxy.frontend.write_sender", "AT_ONCE_BYTES"),
-    ("proxy.state.machine", "AT_ONCE_BYTES"),
-    ("proxy.state.ops.keeper_multi_read", "AT_ONCE_BYTES"),
-    ("proxy.state.ops.multi_read", "AT_ONCE_BYTES"),
-    ("proxy.state.ops.set_watches", "AT_ONCE_BYTES"),
-    ("proxy.state.ops.get_all_children_number", "AT_ONCE"),
-    ("proxy.state.ops.get_ephemerals", "AT_ONCE"),
-    ("proxy.state.ops.remove_recursive", "AT_ONCE"),
-    ("proxy.state.pieces", "_SORTED"),
-    ("proxy.state.transaction", "AT_ONCE"),
-    ("proxy.state.transaction", "_COUNTED_AT_ONCE"),
-    ("proxy.state.tree", "_PACKED_AT_ONCE"),
-    ("proxy.state.watches", "AT_ONCE"),
-    ("proxy.log.follower", "PIECE"),
-    ("proxy.state.difference", "PIECE"),
-    ("proxy.state.digest", "PIECE"),
-    ("proxy.state.machine", "PIECE"),
-    ("proxy.state.ops.keeper_lists", "PIECE"),
-    ("proxy.state.ops.keeper_multi_read", "PIECE"),
-    ("proxy.state.ops.multi", "PIECE"),
-    ("proxy.state.ops.multi_read", "PIECE"),
-    ("proxy.state.ops.remove_recursive", "PIECE"),
-    ("proxy.state.ops.set_watches", "PIECE"),
-    ("proxy.state.pieces", "PIECE"),
-    ("proxy.state.transaction", "PIECE"),
-    ("proxy.state.transaction", "_FORGOTTEN"),
-    ("proxy.state.tree", "PIECE"),
-    ("proxy.state.watches", "PIECE"),
-    ("proxy.state.subtree", "_WALKED"),
-    ("proxy.state.tree", "_PACKED"),
-    ("proxy.log.applier", "_FIRED"),
-)
-"""From which length on something is done in pieces, and how long a piece is."""
+_SHORTEST = Lengths(1, -1, 0)
 
 #: The level that a simulated next release knows besides today's.
 NEXT_LEVEL = 2
@@ -185,12 +148,13 @@ def installed(world: World) -> Iterator[None]:
     """Replace everything that is listed above. Not to be nested."""
     levels = _Levels()
     settings_of = proxy.server._log_settings
-    opening = proxy.state.machine._PROXY_REQUESTS[Kind.OPEN]
+    lengths = _SHORTEST if world.seed % 2 else LENGTHS
+    opening = PROXY_REQUESTS[Kind.OPEN]
 
     def settings(*arguments: Any, **options: Any) -> LogSettings:
-        return settings_of(*arguments, **options)._replace(levels=_host().levels)
+        return settings_of(*arguments, **options)._replace(levels=_host().levels, lengths=lengths)
 
-    def open_session(machine: Machine, request: Request) -> Any:
+    def open_session(machine: Any, request: Request) -> Any:
         """A level of tomorrow: from there on a session's start spends two zxids."""
         changes = opening(machine, request)
         if machine.level >= NEXT_LEVEL:
@@ -210,7 +174,6 @@ def installed(world: World) -> Iterator[None]:
             for name in vars(owner)
             if not name.startswith("__")
         ),
-        *((importlib.import_module(name), length, 1) for name, length in LENGTHS if world.seed % 2),
         (proxy.server, "_log_settings", settings),
         (capture.load, "__defaults__", (None, levels)),
         (start.load, "__kwdefaults__", {**(start.load.__kwdefaults__ or {}), "levels": levels}),
@@ -226,14 +189,14 @@ def installed(world: World) -> Iterator[None]:
     logged = (logger.level, logger.propagate, logger.handlers[:])
     for owner, name, replacement in replaced:
         setattr(owner, name, replacement)
-    proxy.state.machine._PROXY_REQUESTS[Kind.OPEN] = open_session
+    PROXY_REQUESTS[Kind.OPEN] = open_session
     logger.setLevel(logging.WARNING)
     logger.propagate = False
     logger.handlers[:] = [handler]
     try:
         yield
     finally:
-        proxy.state.machine._PROXY_REQUESTS[Kind.OPEN] = opening
+        PROXY_REQUESTS[Kind.OPEN] = opening
         for owner, name, original in former:
             setattr(owner, name, original)
         logger.level, logger.propagate, logger.handlers[:] = logged

@@ -5,7 +5,7 @@ from typing import Any, TypeVar
 
 from codec.constants import OpCode
 from proxy.admin.subject import ClientConnection, Subject
-from proxy.state.pieces import PIECE, Work
+from proxy.state.pause import Pause
 from proxy.support.latency import MILLISECOND
 
 _Item = TypeVar("_Item")
@@ -65,23 +65,22 @@ class Clients:
             connection.received = connection.sent = 0
             connection.latency.reset()
 
-    def session_expiry(self) -> Work[dict[int, list[int]]]:
-        """This server's sessions by the time when they expire if their clients stay silent; in pieces.
+    def session_expiry(self, pause: Pause) -> dict[int, list[int]]:
+        """This server's sessions by the time when they expire if their clients stay silent.
 
         In milliseconds of a monotonic clock, rounded up to the next tick, as in ZooKeeper's ExpiryQueue.
         """
-        return self._expiry(self._subject.session_due())
+        return self._expiry(self._subject.session_due(), pause)
 
-    def connection_expiry(self) -> Work[dict[int, list[ClientConnection]]]:
+    def connection_expiry(self, pause: Pause) -> dict[int, list[ClientConnection]]:
         """The connections by the time when they are closed if their clients stay silent, in the same form."""
-        return self._expiry((one, one.due) for one in list(self._subject.connections))
+        return self._expiry(((one, one.due) for one in list(self._subject.connections)), pause)
 
-    def _expiry(self, due: Iterable[tuple[_Item, float]]) -> Work[dict[int, list[_Item]]]:
+    def _expiry(self, due: Iterable[tuple[_Item, float]], pause: Pause) -> dict[int, list[_Item]]:
         expiry: dict[int, list[_Item]] = {}
-        for count, (item, seconds) in enumerate(due, 1):
-            expiry.setdefault(self._tick_after(seconds), []).append(item)
-            if count % PIECE == 0:
-                yield
+        for some in pause.batches(due):
+            for item, seconds in some:
+                expiry.setdefault(self._tick_after(seconds), []).append(item)
         return dict(sorted(expiry.items()))
 
     def _tick_after(self, seconds: float) -> int:

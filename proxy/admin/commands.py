@@ -1,22 +1,21 @@
 """The commands of ZooKeeper's AdminServer (Commands.java): their names, who may run them, what they answer.
 
 Values only: HTTP and JSON are `http`'s. A response always has "command" and "error" (CommandResponse.toMap).
-Lists that may be very long are made in pieces: clients and watches may come and go between two of them.
+Lists may be very long: clients and watches may come and go while they pause.
 """
 
-from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http import HTTPStatus
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 from proxy.admin.environment import VERSION, environment
 from proxy.admin.facts import Facts
 from proxy.state.acl import permits
 from proxy.state.auth.scheme import Identities, Peer
 from proxy.state.auth.schemes import AuthSchemes
-from proxy.state.pieces import PIECE, Work
+from proxy.state.pause import Pause
 from schema.paths import ROOT
 
-_Item = TypeVar("_Item")
 Body = dict[str, Any]
 Arguments = Mapping[str, str]
 
@@ -34,7 +33,7 @@ class Response(NamedTuple):
 
 class _Command(NamedTuple):
     names: tuple[str, ...]  # the first is the one that the list of all commands has
-    run: Callable[[Arguments], Body | Work[Body]]
+    run: Callable[[Arguments, Pause], Body]
     needs_server: bool = True  # it is answered only while clients are served
     method: str = "GET"
     guarded: bool = False  # needs all permissions on the root node
@@ -49,56 +48,58 @@ class Commands:
         self._auth = auth
         clients = facts.clients
         commands = (
-            _Command(("configuration", "conf", "config"), lambda _: facts.configuration()),
+            _Command(("configuration", "conf", "config"), lambda *_: facts.configuration()),
             _Command(("connection_stat_reset", "crst"), self._reset_connections),
-            _Command(("connections", "cons"), lambda _: self._connections(brief=False)),
-            _Command(("dirs",), lambda _: {"datadir_size": facts.data_size, "logdir_size": facts.data_size}),
+            _Command(("connections", "cons"), lambda _, pause: self._connections(pause, brief=False)),
+            _Command(("dirs",), lambda *_: {"datadir_size": facts.data_size, "logdir_size": facts.data_size}),
             _Command(("dump",), self._dump),
-            _Command(("environment", "env", "envi"), lambda _: environment(), needs_server=False),
+            _Command(("environment", "env", "envi"), lambda *_: environment(), needs_server=False),
             _Command(
-                ("get_trace_mask", "gtmk"), lambda _: {"tracemask": facts.trace_mask}, needs_server=False
+                ("get_trace_mask", "gtmk"),
+                lambda *_: {"tracemask": facts.trace_mask},
+                needs_server=False,
             ),
-            _Command(("hash",), lambda _: {"digests": []}),  # zketcd's digests are in /metrics
-            _Command(("initial_configuration", "icfg"), lambda _: {"initial_configuration": ""}),
-            _Command(("is_read_only", "isro"), lambda _: {"read_only": facts.read_only}),
+            _Command(("hash",), lambda *_: {"digests": []}),  # zketcd's digests are in /metrics
+            _Command(("initial_configuration", "icfg"), lambda *_: {"initial_configuration": ""}),
+            _Command(("is_read_only", "isro"), lambda *_: {"read_only": facts.read_only}),
             # As a ZooKeeper that has not taken one yet: zketcd's snapshots are in /metrics.
-            _Command(("last_snapshot", "lsnp"), lambda _: {"zxid": "f" * 16, "timestamp": -1}),
+            _Command(("last_snapshot", "lsnp"), lambda *_: {"zxid": "f" * 16, "timestamp": -1}),
             # As a standalone ZooKeeper.
-            _Command(("leader", "lead"), lambda _: {"error": "server is not initialized"}),
-            _Command(("monitor", "mntr"), lambda _: facts.monitor(), needs_server=False),
-            _Command(("observer_connection_stat_reset", "orst"), lambda _: {}),  # there are no observers
-            _Command(("observers", "obsr"), lambda _: {"synced_observers": 0, "observers": []}),
+            _Command(("leader", "lead"), lambda *_: {"error": "server is not initialized"}),
+            _Command(("monitor", "mntr"), lambda *_: facts.monitor(), needs_server=False),
+            _Command(("observer_connection_stat_reset", "orst"), lambda *_: {}),  # there are no observers
+            _Command(("observers", "obsr"), lambda *_: {"synced_observers": 0, "observers": []}),
             _Command(
                 ("restore", "rest"),
-                lambda _: {},
+                lambda *_: {},
                 method="POST",
                 guarded=True,
                 missing="the state is in etcd: restore its members with etcdctl snapshot restore",
             ),
-            _Command(("ruok",), lambda _: {}),
-            _Command(("server_stats", "srvr"), lambda _: self._statistics()),
+            _Command(("ruok",), lambda *_: {}),
+            _Command(("server_stats", "srvr"), lambda *_: self._statistics()),
             _Command(("set_trace_mask", "stmk"), self._set_trace_mask, needs_server=False),
             _Command(
                 ("snapshot", "snap"),
-                lambda _: {},
+                lambda *_: {},
                 guarded=True,
                 missing="the state is in etcd: back it up with etcdctl snapshot save",
             ),
             _Command(("stat_reset", "srst"), self._reset_server),
-            _Command(("stats", "stat"), lambda _: self._all_statistics()),
+            _Command(("stats", "stat"), lambda _, pause: self._all_statistics(pause)),
             # There is no JVM, so there are none.
-            _Command(("system_properties", "sysp"), lambda _: {}, needs_server=False),
-            _Command(("voting_view",), lambda _: {"current_config": {}}),
+            _Command(("system_properties", "sysp"), lambda *_: {}, needs_server=False),
+            _Command(("voting_view",), lambda *_: {"current_config": {}}),
             _Command(("watch_summary", "wchs"), self._watch_summary),
             _Command(
                 ("watches", "wchc"),
-                lambda _: _table("session_id_to_watched_paths", clients.watches_by_session()),
+                lambda _, pause: _table("session_id_to_watched_paths", clients.watches_by_session(), pause),
             ),
             _Command(
                 ("watches_by_path", "wchp"),
-                lambda _: _table("path_to_session_ids", clients.watches_by_path()),
+                lambda _, pause: _table("path_to_session_ids", clients.watches_by_path(), pause),
             ),
-            _Command(("zabstate",), lambda _: {"voting": False, "zabstate": ""}, needs_server=False),
+            _Command(("zabstate",), lambda *_: {"voting": False, "zabstate": ""}, needs_server=False),
         )
         self._by_name = {name: command for command in commands for name in command.names}
 
@@ -108,9 +109,15 @@ class Commands:
         return sorted({command.names[0] for command in self._by_name.values()})
 
     def run(
-        self, method: str, name: str, arguments: Arguments, authorization: str | None, address: str
-    ) -> Work[Response]:
-        """Run a command, in pieces. `authorization` is the header of that name, `address` the client's."""
+        self,
+        method: str,
+        name: str,
+        arguments: Arguments,
+        authorization: str | None,
+        address: str,
+        pause: Pause,
+    ) -> Response:
+        """Run a command. `authorization` is the header of that name, `address` the client's."""
         command = self._by_name.get(name)
         if command is None:
             return _failed(HTTPStatus.OK, name, f"Unknown command: {name}")
@@ -126,9 +133,7 @@ class Commands:
             )
         if command.missing:
             return _failed(HTTPStatus.SERVICE_UNAVAILABLE, command.names[0], command.missing)
-        body = command.run(arguments)
-        if isinstance(body, Generator):
-            body = yield from body
+        body = command.run(arguments, pause)
         return Response(HTTPStatus.OK, {**body, "command": command.names[0], "error": body.get("error")})
 
     def _refused(self, name: str, authorization: str | None, address: str) -> Response | None:
@@ -151,26 +156,28 @@ class Commands:
             return _failed(HTTPStatus.FORBIDDEN, name, "Not authorized")
         return None
 
-    def _reset_connections(self, _: Arguments) -> Body:
+    def _reset_connections(self, _: Arguments, _pause: Pause) -> Body:
         self._facts.clients.reset_connections()
         return {}
 
-    def _reset_server(self, _: Arguments) -> Body:
+    def _reset_server(self, _: Arguments, _pause: Pause) -> Body:
         self._facts.reset_server()
         return {}
 
-    def _dump(self, _: Arguments) -> Work[Body]:
+    def _dump(self, _: Arguments, pause: Pause) -> Body:
         clients = self._facts.clients
-        expiry = yield from clients.session_expiry()
-        ephemerals = yield from _table("session_id_to_ephemeral_paths", clients.ephemerals())
+        expiry = clients.session_expiry(pause)
+        ephemerals = _table("session_id_to_ephemeral_paths", clients.ephemerals(), pause)
         return {"expiry_time_to_session_ids": expiry, **ephemerals}
 
-    def _connections(self, *, brief: bool) -> Work[Body]:
-        found = yield from _gathered(self._facts.clients.connections(brief=brief))
+    def _connections(self, pause: Pause, *, brief: bool) -> Body:
+        found: list[dict[str, Any]] = []
+        for some in pause.batches(self._facts.clients.connections(brief=brief)):
+            found += some
         return {"connections": found, "secure_connections": []}
 
-    def _all_statistics(self) -> Work[Body]:
-        connections = yield from self._connections(brief=True)
+    def _all_statistics(self, pause: Pause) -> Body:
+        connections = self._connections(pause, brief=True)
         return self._statistics() | connections
 
     def _statistics(self) -> Body:
@@ -182,7 +189,7 @@ class Commands:
             "node_count": self._facts.znodes,
         }
 
-    def _set_trace_mask(self, arguments: Arguments) -> Body:
+    def _set_trace_mask(self, arguments: Arguments, _pause: Pause) -> Body:
         text = arguments.get("traceMask")
         if text is None:
             return {"error": "setTraceMask requires long traceMask argument"}
@@ -195,28 +202,16 @@ class Commands:
         self._facts.trace_mask = mask
         return {"tracemask": mask}
 
-    def _watch_summary(self, _: Arguments) -> Body:
+    def _watch_summary(self, _: Arguments, _pause: Pause) -> Body:
         names = ("num_connections", "num_paths", "num_total_watches")
         return dict(zip(names, self._facts.clients.watch_summary(), strict=True))
 
 
-def _table(name: str, pairs: Iterator[tuple[Any, Any]]) -> Work[Body]:
-    found = {}
-    for key, value in pairs:
-        found[key] = value
-        if len(found) % PIECE == 0:
-            yield
+def _table(name: str, pairs: Iterator[tuple[Any, Any]], pause: Pause) -> Body:
+    found: dict[Any, Any] = {}
+    for some in pause.batches(pairs):
+        found.update(some)
     return {name: found}
-
-
-def _gathered(items: Iterable[_Item]) -> Work[list[_Item]]:
-    """All of them, in pieces."""
-    found: list[_Item] = []
-    for item in items:
-        found.append(item)
-        if len(found) % PIECE == 0:
-            yield
-    return found
 
 
 def _failed(status: HTTPStatus, name: str, error: str) -> Response:

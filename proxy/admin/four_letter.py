@@ -4,7 +4,7 @@ The values come from `facts` and `clients`; here they get ZooKeeper's form. Keep
 in `keeper_words`.
 """
 
-from collections.abc import Callable, Generator, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
 from typing import Any, TypeVar
 
@@ -13,7 +13,7 @@ from proxy.admin.facts import STATE, Facts
 from proxy.admin.keeper_words import KeeperWords
 from proxy.admin.subject import ClientConnection
 from proxy.admin.words import KNOWN
-from proxy.state.pieces import Result, Work
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import session_text
 
 _Item = TypeVar("_Item")
@@ -36,7 +36,6 @@ class FourLetterWords:
             "cons": self._cons,
             "crst": self._crst,
             "dirs": self._dirs,
-            "dump": self._dump,
             "envi": self._envi,
             "gtmk": self._gtmk,
             "hash": self._hash,
@@ -52,10 +51,10 @@ class FourLetterWords:
             **KeeperWords(facts).words,
         }
 
-    def answer(self, word: bytes, rest: bytes = b"") -> Iterator[str] | None:
+    def answer(self, word: bytes, rest: bytes = b"", pause: Pause = NO_PAUSE) -> Iterator[str] | None:
         """The answer to a word and what came with it, line by line; None if no server has such a word.
 
-        Clients may come and go between two lines.
+        Clients may connect and disconnect between two lines, and when a line calls `pause`.
         """
         if word == _TELNET_CLOSE:
             if self._allowed == KNOWN:
@@ -68,6 +67,8 @@ class FourLetterWords:
             return iter((f"{name} is not executed because it is not in the whitelist.\n",))
         if name == "stmk":
             return self._stmk(rest)
+        if name == "dump":
+            return self._dump(pause)
         return self._words[name]()
 
     # -- health --------------------------------------------------------------------------------------------
@@ -164,18 +165,16 @@ class FourLetterWords:
             yield f" {_connection(connection)}{_details(connection)})\n"
         yield "\n"
 
-    def _dump(self) -> Iterator[str]:
+    def _dump(self, pause: Pause) -> Iterator[str]:
         clients = self._facts.clients
         yield "SessionTracker dump:\n"
-        yield from _sets("Session", (yield from _awaited(clients.session_expiry())), session_text, self._due)
+        yield from _sets("Session", clients.session_expiry(pause), session_text, self._due)
         yield f"ephemeral nodes dump:\nSessions with Ephemerals ({clients.owners}):\n"
         for session, paths in clients.ephemerals():
             yield f"{session_text(session)}:\n"
             yield from (f"\t{path}\n" for path in paths)
         yield "Connections dump:\n"
-        yield from _sets(
-            "Connections", (yield from _awaited(clients.connection_expiry())), _address, self._due
-        )
+        yield from _sets("Connections", clients.connection_expiry(pause), _address, self._due)
 
     def _due(self, milliseconds: int) -> str:
         """The date that the monotonic clock reaches at a time."""
@@ -223,17 +222,6 @@ def _details(info: Mapping[str, Any]) -> str:
 def _address(connection: ClientConnection) -> str:
     session = session_text(connection.session_id)
     return f"ip: /{connection.address}:{connection.port} sessionId: {session}"
-
-
-def _awaited(work: Work[Result]) -> Generator[str, None, Result]:
-    """Do some work that comes before a line, in pieces: each is a piece of text without a character."""
-    while True:
-        try:
-            next(work)
-        except StopIteration as end:
-            result: Result = end.value
-            return result
-        yield ""
 
 
 def _sets(

@@ -11,16 +11,17 @@ import socket
 import ssl
 from collections.abc import Awaitable, Callable, Sequence
 from contextlib import suppress
+from functools import partial
 from http import HTTPStatus
 
 from aiohttp import web
 
 from proxy.admin.commands import Commands, Response
 from proxy.admin.facts import STATE, Facts
-from proxy.admin.json_text import encoding
+from proxy.admin.json_text import encode
 from proxy.admin.prometheus import CONTENT_TYPE, Exposition
-from proxy.state.pieces import whole
-from proxy.support.slices import in_slices
+from proxy.log.slices import in_slices
+from proxy.state.pause import NO_PAUSE
 
 log = logging.getLogger(__name__)
 
@@ -86,7 +87,8 @@ class AdminServer:
         arguments = {name: request.query.getall(name)[0] for name in request.query}
         method = "GET" if request.method == "HEAD" else request.method
         status, body = await in_slices(
-            self._commands.run(
+            partial(
+                self._commands.run,
                 method,
                 request.match_info["name"],
                 arguments,
@@ -95,7 +97,7 @@ class AdminServer:
             ),
             self._facts.subject.clock,
         )
-        parts = await in_slices(encoding(body), self._facts.subject.clock)
+        parts = await in_slices(partial(encode, body), self._facts.subject.clock)
         return _whole(status, parts) if len(parts) <= _AT_ONCE else await _in_parts(request, status, parts)
 
     async def _live(self, _: web.Request) -> web.Response:
@@ -140,7 +142,7 @@ async def _guarded(request: web.Request, handler: _Handler) -> web.StreamRespons
 
 
 def _json(response: Response) -> web.Response:
-    return _whole(response.status, whole(encoding(response.body)))
+    return _whole(response.status, encode(response.body, NO_PAUSE))
 
 
 def _whole(status: int, parts: Sequence[bytes]) -> web.Response:

@@ -1,4 +1,4 @@
-"""JSON as Jackson writes it with INDENT_OUTPUT, so that it can be compared by eye; made in pieces.
+"""JSON as Jackson writes it with INDENT_OUTPUT, so that it can be compared by eye.
 
 Pure. The same text as `json.dumps(value, indent=2, separators=(",", " : "))`.
 """
@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from itertools import islice, repeat
 from typing import Any
 
-from proxy.state.pieces import Work
+from proxy.state.pause import Pause
 
 _INDENT = "  "
 # Pieces of text that are encoded together: 1 ms.
@@ -16,13 +16,13 @@ _TOGETHER = 2048
 _text_of = json.JSONEncoder().encode
 
 
-def encoding(value: Any) -> Work[list[bytes]]:
+def encode(value: Any, pause: Pause) -> list[bytes]:
     """A value of dicts, lists and scalars as UTF-8, in parts of about 64 KiB."""
     parts: list[bytes] = []
     pieces = _pieces(value, "\n")
     while some := "".join(islice(pieces, _TOGETHER)):
         parts.append(some.encode())
-        yield
+        pause()
     return parts
 
 

@@ -7,12 +7,12 @@ request, `client_identity` says who the client is, `outbound` sends.
 
 import asyncio
 import logging
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import cast
 
 from codec.constants import OpCode, Perms
 from codec.errors import FrameTooLong, MalformedPacket
-from codec.jute import INT, OPEN_TO_ALL, Acl
+from codec.jute import OPEN_TO_ALL, Acl
 from proxy.frontend.client_identity import ClientIdentity
 from proxy.frontend.connection_facts import ConnectionFacts
 from proxy.frontend.inbound import Chunk, Inbound
@@ -23,9 +23,10 @@ from proxy.frontend.services import Services
 from proxy.frontend.sessions import Session
 from proxy.frontend.throttle import Throttle
 from proxy.frontend.waiting import SaslAnswer, Write
-from proxy.frontend.word_answer import WordAnswer
+from proxy.frontend.word_answer import WordAnswer, word_answer
 from proxy.state.acl import permits
 from proxy.state.ops import reads_alone
+from proxy.state.pause import Pause
 
 log = logging.getLogger(__name__)
 
@@ -89,7 +90,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         except FrameTooLong as error:
             frames, broken = error.frames, error
         received = self._clock.perf_counter_ns()
-        if inbound.parked or self._services.machine.midway:
+        if inbound.parked or not self._services.state_gate.is_open:
             self._park(Chunk(frames, broken, received))
         else:
             self._take(frames, broken, received)
@@ -124,7 +125,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
     def _wait_for_whole_state(self) -> None:
         if not self._waits_for_whole_state:
             self._waits_for_whole_state = True
-            self._services.whole_state_queue.add(self)
+            self._services.state_gate.park(self)
 
     def state_is_whole(self) -> None:
         """The write is applied that this connection has waited for."""
@@ -165,7 +166,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client reads its replies again."""
         self._order.replies.resume()
-        if self._services.machine.midway:
+        if not self._services.state_gate.is_open:
             self._wait_for_whole_state()
             return
         self._order.advance()
@@ -194,7 +195,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
     def flush(self) -> None:
         """Once in a turn of the loop in which something was applied: send it, and read if there is room."""
         self._is_in_flush_queue = False
-        if self._order.ready.again and not self._services.machine.midway:
+        if self._order.ready.again and self._services.state_gate.is_open:
             self._order.before_flush()
             self._send()  # before more is made
             self._order.advance()
@@ -219,7 +220,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         if ready.slow_read is not None:
             self._begin_slow_read()
         self._outbound.send(ready.packets, ready.close)
-        if ready.again and self._services.machine.midway:
+        if ready.again and not self._services.state_gate.is_open:
             self._wait_for_whole_state()
         elif ready.again:
             self._flush_soon()
@@ -234,18 +235,19 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self._outbound.send(ready.packets, ready.close)
 
     def _begin_slow_read(self) -> None:
-        slow_read = self._order.ready.take_slow_read()
-        self._services.long_reads.begin(self, now=slow_read.now)
+        self._services.state_gate.read_slowly(self, now=self._order.ready.take_slow_read().now)
 
-    def read_on(self, is_over: Callable[[], bool]) -> bool:
-        """Go on with the slow read until the slice is over; whether it is answered or not wanted."""
-        is_done = True
+    @property
+    def wants_slow_read(self) -> bool:
+        """Whether a slow read is still to be answered."""
+        return self._order.wants_slow_read
+
+    def answer_slow_read(self, pause: Pause) -> None:
+        """Answer it, in slices."""
         try:
-            is_done = self._order.read_on(is_over)
+            self._order.answer_slow_read(pause)
         finally:
-            if is_done:
-                self._settle()
-        return is_done
+            self._settle()
 
     def _end(self) -> None:
         """Close once everything that is ready is sent; take nothing more."""
@@ -263,9 +265,8 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             self._request_session(frames)
         elif broken is not None:
             self._inbound.count += 1  # before the answer, which may report this very connection
-            lines = self._services.words.answer(INT.pack(broken.length), broken.rest)
-            if lines is not None:
-                opening.word = WordAnswer(lines, self._clock)
+            opening.word = word_answer(self._services.words, broken, self._clock)
+            if opening.word is not None:
                 self._answer_word(opening.word)
 
     def _request_session(self, frames: list[bytes]) -> None:
@@ -298,6 +299,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
 
     def _answer_word(self, word: WordAnswer) -> None:
         if self._order.ready.close:
+            word.cancel()
             return
         answer = word.make()
         if answer is None:
@@ -333,13 +335,11 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self._throttle.resume()
         opening.log_granted(self.identity, session, read_only=read_only)
         if opening.request.session_id == 0:
-            zxid = self._services.machine.zxid
-            self.latency.note(
-                OpCode.CREATE_SESSION, 1, 0, zxid, opening.requested, self._clock.perf_counter_ns()
-            )
+            zxid, now = self._services.machine.zxid, self._clock.perf_counter_ns()
+            self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, opening.requested, now)
         order.replies.send(opening.response(order.replies.wire, session, password, read_only=read_only))
         early = Chunk(opening.take_frames(), None, self._clock.perf_counter_ns())
-        if early.frames and self._services.machine.midway:
+        if early.frames and not self._services.state_gate.is_open:
             self._park(early)
         else:
             self._take(*early)

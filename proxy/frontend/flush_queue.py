@@ -8,7 +8,7 @@ from collections import deque
 from time import perf_counter
 from typing import Protocol
 
-from proxy.support.slices import SLICE
+from proxy.log.slices import SLICE
 
 _SOME = 64  # connections between two looks at the clock
 

@@ -2,6 +2,8 @@
 
 from typing import NamedTuple
 
+from proxy.state.pause import LENGTHS
+
 
 class Limits(NamedTuple):
     """The limits of one connection."""
@@ -19,6 +21,8 @@ class Limits(NamedTuple):
     #: for the reads before it if these are too many: more than so many light ones, or a few heavy ones.
     ahead: int = 128
     laborious_weight: int = 32
+    #: Bytes of a request with parts beyond which it is decoded only when it is applied.
+    decoded_at_once: int = LENGTHS.decoded_at_once
 
 
 LIMITS = Limits()

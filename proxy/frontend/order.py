@@ -23,7 +23,7 @@ The parts: `request_queue`, `read_answerer` (reads), `write_sender` (writes on t
 
 import logging
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Protocol
 
 from codec.constants import ErrorCode, OpCode
@@ -50,7 +50,7 @@ from proxy.frontend.waiting import (
 )
 from proxy.frontend.write_sender import WriteSender
 from proxy.state.operation import Client, Operations, Reading
-from proxy.state.pieces import Laborious, Work
+from proxy.state.pause import Pause, TooLong
 from proxy.state.refusal import Refusal
 from proxy.support.latency import ConnectionLatency
 
@@ -96,7 +96,6 @@ class Order:
         self._reads = ReadAnswerer(machine, reading, self._times, self.replies, limits)
         self._sender = WriteSender(identity, self.queue, self.replies, self.ready, limits)
         self._requests = ConnectionRequests(identity, self.replies, self.ready, self._times)
-        self._slow_read: Work[bytes] | None = None
         self._reading = reading
         self._machine = machine
         self.use_operations(operations)
@@ -104,7 +103,6 @@ class Order:
     def use_operations(self, operations: Operations) -> None:
         """Set what may be asked for, before the first request is received."""
         self._sender.writes = operations.writes
-        self._long_reads = operations.long_reads
         self._reads.use_operations(operations)
 
     def waiting(self, most: int) -> list[Waiting]:
@@ -301,7 +299,7 @@ class Order:
         else:
             try:
                 self._reads.answer(self._owner, xid, opcode, packet, received)
-            except Laborious:
+            except TooLong:
                 self._await_slow_read(xid, opcode, packet, received)
         if self.ready.close:  # after a failed auth or an unknown request: what follows is ignored
             self._drop()
@@ -327,37 +325,34 @@ class Order:
         self.queue.await_head(Awaited(xid, opcode, packet, received))
         self.ready.slow_read = SlowRead(now=self.queue.in_log > 0)
 
-    def read_on(self, is_over: Callable[[], bool]) -> bool:
-        """Go on with the slow read until the slice is over; whether it is answered or not wanted."""
+    @property
+    def wants_slow_read(self) -> bool:
+        """Whether a slow read is to be answered before anything else."""
         items = self.queue.items
-        if not items or not isinstance(head := items[0], Awaited):
-            return True
+        return bool(items) and isinstance(items[0], Awaited) and items[0].opcode != OpCode.SASL
+
+    def answer_slow_read(self, pause: Pause) -> None:
+        """Answer the slow read at the head of the queue, and what follows it."""
+        head = self.queue.items[0]
+        assert isinstance(head, Awaited)
         xid, opcode, packet, received = head
         wire = self.replies.wire
-        reply = b""
-        if self._slow_read is None:
-            self._times.note()
-            self._slow_read = self._long_reads[opcode](self._reading, self._owner, packet, wire.body)
+        self._times.note()
         try:
-            while True:
-                next(self._slow_read)
-                if is_over():
-                    return False
-        except StopIteration as end:
-            reply = wire.frame(xid, self._machine.zxid, 0, end.value)
+            reading = self._reading._replace(pause=pause)
+            body = self._reads.reads[opcode](reading, self._owner, packet, wire.body)
+            reply = wire.frame(xid, self._machine.zxid, 0, body)
         except (Refusal, MalformedPacket) as error:
             reply = self.replies.refusal(xid, error)
         except Exception:
             self._drop()
             raise
-        self._slow_read = None
         self.queue.pop(len(packet))
         self._reads.answered(xid, opcode, received, reply)
         if self.queue.in_log and self.replies.are_too_many:
             self._close_unread()
         else:
             self.advance()
-        return True
 
     # -- what the connection does ----------------------------------------------------------------------------
 
@@ -411,7 +406,6 @@ class Order:
         self.ready.close = True
         self.ready.again = False
         self.ready.slow_read = None
-        self._slow_read = None
         if self._gate is not None:
             self._gate.take_all()
         self.queue.clear()

@@ -11,7 +11,7 @@ from proxy.frontend.limits import Limits
 from proxy.frontend.replies import Machine, Replies
 from proxy.frontend.request_times import RequestTimes
 from proxy.state.operation import Client, Operations, Reading, ReadOperation
-from proxy.state.pieces import Laborious
+from proxy.state.pause import TooLong
 from proxy.state.refusal import Refusal
 
 #: Requests of which a single one may take long, because of what is below a node, in an ACL or in the request.
@@ -90,7 +90,7 @@ class ReadAnswerer:
                 reply = frame(xid, zxid, 0, operation(reading, client, packet, body))  # type: ignore[misc]
             except (Refusal, MalformedPacket) as error:
                 reply = replies.refusal(xid, error)
-            except Laborious:
+            except TooLong:
                 break
             sent.append(reply)
             answered += 1
@@ -108,7 +108,7 @@ class ReadAnswerer:
         return answered
 
     def answer(self, client: Client, xid: int, opcode: int, packet: bytes, received: int) -> None:
-        """Answer one read. Raises Laborious, with nothing done."""
+        """Answer one read. Raises TooLong, with nothing done."""
         replies = self._replies
         try:
             body = self.reads[opcode](self._reading, client, packet, replies.wire.body)

@@ -6,7 +6,7 @@ from proxy.frontend.waiting import Write
 
 
 class SlowRead(NamedTuple):
-    """A read that takes long: its answer is made in slices, and given to `Order.read_on`."""
+    """A read that takes long: `Order.answer_slow_read` answers it in slices."""
 
     now: bool  # it has to see the state as it is now: the log applies nothing until it is answered
 

@@ -1,7 +1,6 @@
 """The parts and settings of the server that each of its connections uses."""
 
 import logging
-from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Generic, Protocol, TypeVar
 
@@ -9,10 +8,10 @@ from codec.packets import ConnectRequest
 from proxy.frontend.flush_queue import FlushQueue
 from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.load import Load
-from proxy.frontend.long_reads import LongReads
 from proxy.frontend.request_logs import Client, RequestLogs
+from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Traces
-from proxy.frontend.whole_state import WholeStateQueue
+from proxy.frontend.word_answer import Words
 from proxy.log.outbox import Outbox
 from proxy.sasl.login import Login
 from proxy.state.auth.schemes import AuthSchemes
@@ -34,27 +33,12 @@ class Machine(Protocol):
     def zxid(self) -> int:
         """The zxid that it has reached."""
 
-    @property
-    def midway(self) -> bool:
-        """Whether a write is applied in part."""
-
-    @property
-    def changing(self) -> Collection[str] | None:
-        """While `midway`: the paths of at least all nodes that the write has changed; None for everything."""
-
 
 class SessionDesk(Protocol[Connection]):
     """Answers connect requests (proxy.frontend.handshake.Handshake)."""
 
     def attach(self, connection: Connection, request: ConnectRequest) -> None:
         """Find or make the connection's session, then call its `established`, `refuse` or `close`."""
-
-
-class Words(Protocol):
-    """The four-letter words (proxy.admin.four_letter.FourLetterWords)."""
-
-    def answer(self, word: bytes, rest: bytes) -> Iterator[str] | None:
-        """The answer to a word and what was received with it, line by line; None if it is no word."""
 
 
 class Register(Protocol[Connection]):
@@ -80,8 +64,7 @@ class Services(Generic[Connection]):
     counters: Counters
     load: Load
     flush_queue: FlushQueue
-    whole_state_queue: WholeStateQueue
-    long_reads: LongReads
+    state_gate: StateGate
     outbox: Outbox
     handshake: SessionDesk[Connection]
     words: Words

@@ -1,27 +1,44 @@
 """The answer to a four-letter word. A long one is made in slices."""
 
 from collections.abc import Iterator
-from itertools import islice
+from functools import partial
+from itertools import chain
+from typing import Protocol
 
-from proxy.frontend.request_times import Clock
-from proxy.support.slices import SLICE
+from codec.errors import FrameTooLong
+from codec.jute import INT
+from proxy.log.slices import Slices
+from proxy.state.pause import Pause
+from proxy.support.environment import Clock
 
-_LINES = 256  # between two looks at the clock
+
+class Words(Protocol):
+    """The four-letter words (proxy.admin.four_letter.FourLetterWords)."""
+
+    def answer(self, word: bytes, rest: bytes, pause: Pause) -> Iterator[str] | None:
+        """The answer to a word and what was received with it, line by line; None if it is no word."""
 
 
 class WordAnswer:
     """One answer, while it is made."""
 
-    def __init__(self, lines: Iterator[str], clock: Clock) -> None:
-        self._lines = lines
-        self._clock = clock
-        self._made: list[str] = []
+    def __init__(self, lines: Iterator[str], slices: Slices) -> None:
+        self._slices = slices
+        self._made: list[list[str]] = []
+        slices.prepare(partial(self._made.extend, slices.batches(lines)))
 
     def make(self) -> bytes | None:
         """Make one slice: the whole answer, or None if more is to be made."""
-        deadline = self._clock.perf_counter_ns() + int(SLICE * 1e9)
-        while some := list(islice(self._lines, _LINES)):
-            self._made += some
-            if self._clock.perf_counter_ns() >= deadline:
-                return None
-        return "".join(self._made).encode()
+        self._slices.resume()
+        return "".join(chain.from_iterable(self._made)).encode() if self._slices.done else None
+
+    def cancel(self) -> None:
+        """Make no more of it: the client is gone."""
+        self._slices.cancel()
+
+
+def word_answer(words: Words, packet: FrameTooLong, clock: Clock) -> WordAnswer | None:
+    """The answer to what came in place of a packet; None if it is no four-letter word."""
+    slices = Slices(clock)
+    lines = words.answer(INT.pack(packet.length), packet.rest, slices)
+    return None if lines is None else WordAnswer(lines, slices)

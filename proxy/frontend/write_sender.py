@@ -10,13 +10,12 @@ from proxy.frontend.traced import Sampled, TracedWrite
 from proxy.frontend.waiting import Held, Refused, Write, Writer
 from proxy.state.operation import WriteOperation
 from proxy.state.ops.unreadable import code_of, is_refused_at_once
-from proxy.state.pieces import AT_ONCE_BYTES
 
 
 class WriteSender:
     """Sends the writes of one client."""
 
-    __slots__ = ("_ahead", "_identity", "_queue", "_ready", "_replies", "writes")
+    __slots__ = ("_ahead", "_decoded_at_once", "_identity", "_queue", "_ready", "_replies", "writes")
 
     def __init__(
         self, identity: Identity, queue: RequestQueue, replies: Replies, ready: Ready, limits: Limits
@@ -26,6 +25,7 @@ class WriteSender:
         self._replies = replies
         self._ready = ready
         self._ahead = limits.ahead
+        self._decoded_at_once = limits.decoded_at_once
         self.writes: dict[int, WriteOperation] = {}  # that may be asked for
 
     def take(self, writer: Writer, xid: int, opcode: int, packet: bytes, received: int) -> None:
@@ -49,8 +49,8 @@ class WriteSender:
         position = self._replies.wire.body
         fields = None
         try:
-            # A very long one is decoded only when it is applied, in pieces.
-            if operation.decoding is None or len(packet) <= AT_ONCE_BYTES:
+            # A very long one is decoded only when it is applied.
+            if not operation.has_parts or len(packet) <= self._decoded_at_once:
                 fields, _ = operation.decode(packet, position)
         except MalformedPacket as error:
             if is_refused_at_once(opcode, error, packet, position):

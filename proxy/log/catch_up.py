@@ -14,8 +14,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
 from proxy.log.follower import revision_of
 from proxy.log.record import TIMEOUT, Look, incarnation_of, look, no_longer_servable
-from proxy.state.pieces import sorting
-from proxy.support.slices import in_slices
+from proxy.log.slices import in_slices
 from schema.errors import BadValue, ForeignKey
 from schema.keys import Keyspace, Kind
 from schema.pages import decode_state
@@ -103,7 +102,7 @@ async def entries_after(
             group.create_task(between(start, keys.log_end))
     except BaseExceptionGroup as errors:
         raise errors.exceptions[0] from None
-    return await in_slices(sorting(entries, revision_of))
+    return await in_slices(lambda pause: pause.sorted(entries, revision_of))
 
 
 async def incarnations(etcd: Etcd, keys: Keyspace, start: bytes, end: bytes) -> AsyncIterator[str]:

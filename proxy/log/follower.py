@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from proxy.etcd.model import PUT, Event, EventKeyValue, KeyValue
-from proxy.state.pieces import PIECE, Work, sorting
+from proxy.state.pause import NO_PAUSE, Pause
 from schema.errors import ForeignKey
 from schema.keys import Keyspace, Kind
 
@@ -86,7 +86,7 @@ class Follower:
         return len(self._waiting.get(incarnation, ()))
 
     def restart(self, applied: Mapping[str, int]) -> None:
-        """Continue from a loaded state, which has these numbers; `catching_up` has to follow."""
+        """Continue from a loaded state, which has these numbers; `catch_up` has to follow."""
         self._delivered = dict(applied)
         self._waiting.clear()
 
@@ -128,18 +128,19 @@ class Follower:
             self.revision = max(self.revision, events[-1].kv.mod_revision)
         return items
 
-    def catching_up(
+    def catch_up(
         self,
         revision: int,
         entries: Iterable[KeyValue],
         proxies: Iterable[KeyValue],
         record: KeyValue | None,
-    ) -> Work[list[Item]]:
+        pause: Pause = NO_PAUSE,
+    ) -> list[Item]:
         """Take in what was read at `revision`, where events are missing. Nothing else may be fed meanwhile.
 
-        In pieces, since after an outage there can be very many entries. `entries`: at least all that were put
-        since the revision reached before, or since the state that was given to `restart`; those above
-        `revision` are left out, since the watch brings them. `proxies` and `record` are all there were.
+        After an outage there can be very many entries. `entries`: at least all that were put since the
+        revision reached before, or since the state that was given to `restart`; those above `revision` are
+        left out, since the watch brings them. `proxies` and `record` are all there were.
         """
         items: list[Item] = []
         there: set[str] = set()
@@ -151,14 +152,11 @@ class Follower:
             there.add(incarnation)
             if self._living.get(incarnation) != pair.create_revision:
                 self._came(items, incarnation, pair)
-        found = yield from sorting(entries, revision_of)
-        for count, pair in enumerate(found, 1):
+        for pair in pause.each(pause.sorted(entries, revision_of)):
             if pair.mod_revision > revision:
                 break
             _, incarnation, number = self._parse(pair.key)
             self._entry(items, pair.mod_revision, incarnation, number, pair.value)
-            if count % PIECE == 0:
-                yield
         # All entries of a proxy precede the deletion of its key, at whatever revision that was.
         missing = [
             name

@@ -22,6 +22,7 @@ from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.settings import LogSettings
 from proxy.log.staleness import Staleness
 from proxy.log.start import Loaded, load
+from proxy.log.state_worker import StateWorker
 from proxy.log.stats import Stats
 from proxy.log.status import LogStatus
 from proxy.log.stream import Stream
@@ -69,7 +70,8 @@ class Log:
         self.outbox = Outbox()
         self._reports = _Reports(listener, environment)
         follower = Follower(keys)
-        self.applier = Applier(machine, watches, self.outbox, self, self.stats)
+        worker = StateWorker(environment.clock, lengths=settings.lengths)
+        self.applier = Applier(machine, watches, self.outbox, self, self.stats, worker, environment.clock)
         self.incarnations = Incarnations(
             etcd,
             keys,

@@ -3,19 +3,19 @@
 It works in slices, so that the event loop stays usable. It compares each entry's digest with the state's own.
 """
 
-import asyncio
 from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
 from proxy.etcd.model import KeyValue
 from proxy.log.catch_up import Caught
 from proxy.log.follower import Apply, Follower
 from proxy.log.record import TreeNotServable, unknown_level, unreadable
+from proxy.log.slices import in_slices
 from proxy.state.level import KNOWN, UnknownLevel
 from proxy.state.machine import Disagreement, Machine
-from proxy.state.pieces import Unfinished
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.support.environment import HOST, Clock
-from proxy.support.slices import SLICE, in_slices
 from schema.entry import Entry, Request, decode_entry
 from schema.errors import BadValue, ForeignKey
 from schema.keys import Keyspace
@@ -67,23 +67,23 @@ class Replay:
 
         Raises TreeNotServable for an entry that this release cannot apply.
         """
+        await in_slices(partial(self._run, upto, entries), self._clock)
+
+    def _run(self, upto: int, entries: int, pause: Pause) -> None:
         caught = self._caught
-        items = await in_slices(
-            self._follower.catching_up(upto, caught.entries, caught.proxies, None), self._clock
-        )
-        deadline = self._clock.perf_counter() + SLICE
-        self._machine.in_pieces = self._execute is None
+        items = self._follower.catch_up(upto, caught.entries, caught.proxies, None, pause)
+        self._machine.pause = pause
         try:
             for item in items:
                 if not isinstance(item, Apply):
                     continue
                 if entries and self._machine.entries >= entries:
                     return
-                deadline = await self._apply(item, deadline)
+                self._apply(item, pause)
         finally:
-            self._machine.in_pieces = False
+            self._machine.pause = NO_PAUSE
 
-    async def _apply(self, item: Apply, deadline: float) -> float:
+    def _apply(self, item: Apply, pause: Pause) -> None:
         machine = self._machine
         where = f"entry {item.number} of {item.incarnation}"
         try:
@@ -102,24 +102,15 @@ class Replay:
                 else:
                     place = Place(item.position, item.incarnation, item.number, index)
                     self._execute(machine, entry, request, place)
-            except Unfinished as long:
-                for _ in long.work:
-                    if self._clock.perf_counter() > deadline:
-                        await asyncio.sleep(0)
-                        deadline = self._clock.perf_counter() + SLICE
-                machine.publish_zxid()
             except UnknownLevel as error:
                 raise TreeNotServable(
                     f"{where}: {unknown_level(self._keys.prefix.decode(), error.level, KNOWN)}"
                 ) from error
-            if self._clock.perf_counter() > deadline:
-                await asyncio.sleep(0)
-                deadline = self._clock.perf_counter() + SLICE
+            pause()
         machine.end()
         self.bytes += len(item.value)
         self.requests += len(entry.requests)
         self._progress(1)
-        return deadline
 
     def rest(self) -> list[KeyValue]:
         """The entries that were not applied: those that wait for a predecessor."""

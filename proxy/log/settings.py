@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from proxy.log.staleness import LIMIT
 from proxy.state.level import KNOWN
+from proxy.state.pause import LENGTHS, Lengths
 
 
 class LogSettings(NamedTuple):
@@ -15,3 +16,4 @@ class LogSettings(NamedTuple):
     levels: Collection[int] = KNOWN
     version: str = ""  # of this release, for people
     max_staleness: float = LIMIT  # seconds; a proxy whose state is older than this stops serving
+    lengths: Lengths = LENGTHS  # how long work on the state may be

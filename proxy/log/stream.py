@@ -15,10 +15,10 @@ from proxy.etcd.model import DELETE, EtcdError, KeyValue, WatchCompacted, WatchM
 from proxy.log.catch_up import Caught, Truncated, catch_up
 from proxy.log.follower import Follower, Item, RecordChanged
 from proxy.log.record import TIMEOUT, TreeNotServable, no_longer_servable
+from proxy.log.slices import in_slices
 from proxy.log.start import Loaded
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
-from proxy.support.slices import in_slices
 from proxy.support.throttled_log import ThrottledLog
 from schema.errors import BadValue
 from schema.keys import Keyspace
@@ -188,8 +188,11 @@ class Stream:
         self._deliver(items)
 
     async def _take_in(self, caught: Caught) -> list[Item]:
-        work = self.follower.catching_up(caught.revision, caught.entries, caught.proxies, caught.pair)
-        return await in_slices(work)
+        return await in_slices(
+            lambda pause: self.follower.catch_up(
+                caught.revision, caught.entries, caught.proxies, caught.pair, pause
+            )
+        )
 
     def _deliver(self, items: list[Item]) -> None:
         for item in items:

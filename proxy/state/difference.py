@@ -1,17 +1,16 @@
 """The difference between two states as watch events, as far as the later state still shows it.
 
 This server has not applied the entries between the two, since it loaded the later state instead. Neither
-state may change while they are compared, in pieces, nor before the last event is made.
+state may change while they are compared, nor before the last event is made.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
-from itertools import chain, islice
-from typing import TypeVar
+from collections.abc import Iterator, Mapping
+from itertools import chain
 
 from codec.constants import EventType
 from codec.jute import Acl
 from proxy.state.outcome import SessionChange
-from proxy.state.pieces import PIECE, Work, whole
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import Session
 from proxy.state.tree import Node
 from proxy.state.watches import TreeEvent
@@ -22,7 +21,6 @@ _DELETED = int(EventType.NODE_DELETED)
 _DATA_CHANGED = int(EventType.NODE_DATA_CHANGED)
 _CHILDREN_CHANGED = int(EventType.NODE_CHILDREN_CHANGED)
 
-_T = TypeVar("_T")
 _ByDepth = dict[int, list[str]]
 
 
@@ -36,42 +34,38 @@ class Difference:
         self._come: _ByDepth = {}
         self._set: list[str] = []
         self._counted: list[str] = []
-        self._told: set[str] = set()  # parents of what came or went
+        self._parents: set[str] = set()  # of what was created or deleted
 
-    def finding(self) -> Work[None]:
-        """Compare the trees, in pieces; the events come after that."""
-        new = self._new
-        for some in _in_pieces(self._old.items()):
-            for path, node in some:
-                now = new.get(path)
-                if now is None:
-                    self._differs(self._gone, path)
-                elif now.czxid != node.czxid:
-                    self._differs(self._gone, path)
-                    self._differs(self._come, path)
-                else:
-                    if now.mzxid != node.mzxid:
-                        self._set.append(path)
-                    if now.pzxid != node.pzxid:
-                        self._counted.append(path)
-            yield
-        for some_paths in _in_pieces(new):
-            for path in some_paths:
-                if path not in self._old:
-                    self._differs(self._come, path)
-            yield
+    def find(self, pause: Pause) -> None:
+        """Compare the trees; `events` has what was found."""
+        old, new = self._old, self._new
+        for path, node in pause.each(old.items()):
+            now = new.get(path)
+            if now is None:
+                self._differs(self._gone, path)
+            elif now.czxid != node.czxid:
+                self._differs(self._gone, path)
+                self._differs(self._come, path)
+            else:
+                if now.mzxid != node.mzxid:
+                    self._set.append(path)
+                if now.pzxid != node.pzxid:
+                    self._counted.append(path)
+        for path in pause.each(new):
+            if path not in old:
+                self._differs(self._come, path)
 
     def _differs(self, where: _ByDepth, path: str) -> None:
         where.setdefault(path.count("/"), []).append(path)
         if path != ROOT:
-            self._told.add(parent_of(path))
+            self._parents.add(parent_of(path))
 
     def events(self) -> Iterator[TreeEvent]:
         """Deletions, deepest first; creations, parents first; new data; and children that came and went.
 
         A node that is another one of the same path was deleted and created again.
         """
-        old, new, told = self._old, self._new, self._told
+        old, new, parents = self._old, self._new, self._parents
         gone = chain.from_iterable(self._gone[depth] for depth in sorted(self._gone, reverse=True))
         come = chain.from_iterable(self._come[depth] for depth in sorted(self._come))
         return chain(
@@ -81,36 +75,30 @@ class Difference:
             (
                 TreeEvent(_CHILDREN_CHANGED, path, new[path].acl, ())
                 for path in self._counted
-                if path not in told
+                if path not in parents
             ),
         )
 
 
 def tree_events(old: Mapping[str, Node], new: Mapping[str, Node]) -> list[TreeEvent]:
-    """The events of the difference, all at once."""
+    """The events of the difference."""
     difference = Difference(old, new)
-    whole(difference.finding())
+    difference.find(NO_PAUSE)
     return list(difference.events())
 
 
-def moving_sessions(old: Mapping[int, Session], new: Mapping[int, Session]) -> Work[list[SessionChange]]:
-    """The sessions that began, ended, or are held by another proxy now; in pieces."""
+def session_changes(
+    old: Mapping[int, Session], new: Mapping[int, Session], pause: Pause
+) -> list[SessionChange]:
+    """The sessions that began, ended, or are held by another proxy now."""
     found: list[SessionChange] = []
-    for some in _in_pieces(chain(old, (session_id for session_id in new if session_id not in old))):
-        for session_id in some:
-            before, now = old.get(session_id), new.get(session_id)
-            former = "" if before is None else before.incarnation
-            incarnation = None if now is None else now.incarnation
-            if former != incarnation:
-                found.append(SessionChange(session_id, former, incarnation))
-        yield
+    for session_id in pause.each([*old, *(session_id for session_id in new if session_id not in old)]):
+        before, now = old.get(session_id), new.get(session_id)
+        former = "" if before is None else before.incarnation
+        incarnation = None if now is None else now.incarnation
+        if former != incarnation:
+            found.append(SessionChange(session_id, former, incarnation))
     return found
-
-
-def _in_pieces(items: Iterable[_T]) -> Iterator[list[_T]]:
-    each = iter(items)
-    while some := list(islice(each, PIECE)):
-        yield some
 
 
 def _parent_acl(nodes: Mapping[str, Node], path: str) -> tuple[Acl, ...]:

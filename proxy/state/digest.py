@@ -7,11 +7,10 @@ directory in which a thousand nodes are created is hashed once.
 """
 
 import zlib
-from collections.abc import Iterable, Mapping
-from itertools import islice
+from collections.abc import Mapping
 from struct import Struct
 
-from proxy.state.pieces import PIECE, Work
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.sessions import Session
 from schema.pages import NodeColumns
 from schema.paths import ROOT, ZOOKEEPER
@@ -111,33 +110,16 @@ class Digest:
         """A session is about to change, or to go."""
         self._total -= session_hash(session)
 
-    def settle(self, nodes: Mapping[str, Znode]) -> int:
-        """The digest as of now."""
-        self._settled(_hashes(self.touched, nodes))
-        return self._total
-
-    def settling(self, nodes: Mapping[str, Znode]) -> Work[None]:
-        """As `settle`, in pieces; nothing may change meanwhile, and `touched` stays until the end."""
-        more = 0
-        paths = iter(self.touched)
-        while some := list(islice(paths, PIECE)):
-            more += _hashes(some, nodes)
-            yield
-        self._settled(more)
-
-    def _settled(self, more: int) -> None:
+    def settle(self, nodes: Mapping[str, Znode], pause: Pause = NO_PAUSE) -> int:
+        """The digest as of now; nothing may change meanwhile."""
+        total = self._total
+        for path in pause.each(self.touched):
+            node = nodes.get(path)
+            if node is not None:
+                total += node_hash(path, node)
         self.touched.clear()
-        self._total = (self._total + more) & _MASK
-
-
-def _hashes(paths: Iterable[str], nodes: Mapping[str, Znode]) -> int:
-    """The sum of the hashes of those that there are."""
-    total = 0
-    for path in paths:
-        node = nodes.get(path)
-        if node is not None:
-            total += node_hash(path, node)
-    return total
+        self._total = total & _MASK
+        return self._total
 
 
 def whole(nodes: Mapping[str, Znode], sessions: Mapping[int, Session]) -> int:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 
 from proxy.state.outcome import SessionChange
-from proxy.state.pieces import whole
 from proxy.state.sessions import Session
 from proxy.state.transaction import Transaction
 from schema.followed import Followed
@@ -42,7 +41,7 @@ def _assign(tx: Transaction, nodes: Iterable[tuple[str, Znode]]) -> None:
 def _sessions(tx: Transaction, changes: Followed) -> list[SessionChange]:
     ended = [tx.session_named(session_id) for session_id in changes.closed]
     for session in ended:
-        whole(tx.closing_session(session))
+        tx.close_session(session)
     for value in changes.opened:
         tx.open_session(session_of(value))
     return [

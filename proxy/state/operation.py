@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from proxy.state.auth.scheme import Identities
-from proxy.state.pieces import Work
+from proxy.state.pause import AtOnce, Pause
 from proxy.state.transaction import Transaction
 from proxy.state.tree import Node, Tree
 from proxy.state.watches import Watcher, WatchTable
@@ -27,6 +27,9 @@ class Client(Watcher, Protocol):
         """The client has closed a session that only this server knows: close after the reply."""
 
 
+AT_ONCE = AtOnce()
+
+
 class Reading(NamedTuple):
     """What a read works on."""
 
@@ -34,13 +37,13 @@ class Reading(NamedTuple):
     watches: WatchTable
     # Found where the tree has nothing, but no part of it: what this server says of itself, as Keeper does.
     system: Mapping[str, Node]
+    #: Refuses reads that take long, or lets them pause; nothing is applied meanwhile.
+    pause: Pause = AT_ONCE
 
 
-# (what it reads, who asks, frame, position of the body) -> the reply's body. Raises Refusal, MalformedPacket,
-# and Laborious, before it has set a watch, if there is a form in pieces.
+# (what it reads, the client, frame, position of the body) -> the reply's body. Raises Refusal and
+# MalformedPacket; and TooLong, before it has set a watch or sent an event, if the pause refuses slow reads.
 ReadOperation = Callable[[Reading, Client, bytes, int], bytes]
-# The same in pieces, on a state that stays as it is meanwhile.
-LongRead = Callable[[Reading, Client, bytes, int], Work[bytes]]
 
 
 class WriteOperation(NamedTuple):
@@ -48,15 +51,13 @@ class WriteOperation(NamedTuple):
 
     # The request's fields, from a frame and the position where they begin, and the position behind them, for
     # they may be those of a part of a multi. Raises MalformedPacket.
-    decode: Callable[[bytes, int], tuple[Any, int]]
-    # Evaluates the fields; the result is what `reply` needs. Raises Refusal, and Laborious.
+    decode: Callable[..., tuple[Any, int]]
+    # Evaluates the fields; the result is what `reply` needs. Raises Refusal.
     apply: Callable[[Transaction, Any], Any]
     # The body of the reply, called at once, before anything else changes, and only where a reply is wanted.
     reply: Callable[[Any], bytes]
-    # `decode` and `apply` in pieces, where they can take long. Where there is the first, long requests are
-    # decoded only when they are applied.
-    decoding: Callable[[bytes, int], Work[tuple[Any, int]]] | None = None
-    applying: Callable[[Transaction, Any], Work[Any]] | None = None
+    # The request consists of parts: `decode` takes a Pause too, and a long one is decoded when it is applied.
+    has_parts: bool = False
 
 
 class Operations(NamedTuple):
@@ -64,7 +65,6 @@ class Operations(NamedTuple):
 
     reads: dict[int, ReadOperation]
     writes: dict[int, WriteOperation]
-    long_reads: Mapping[int, LongRead]
     extended: bool  # with Keeper's handshake and operations
 
 

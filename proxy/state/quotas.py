@@ -6,10 +6,11 @@ in the log. While there is no quota, a request costs no more than a look at an e
 """
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from typing import NamedTuple, Protocol
 
 from codec.constants import ErrorCode
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.refusal import Refusal
 from proxy.state.subtree import subtree
 from schema.paths import ZOOKEEPER
@@ -75,16 +76,15 @@ class Quotas(dict[str, Quota]):
         self._add(path, 0, _size(path, after) - _size(path, before))
         self._note(path, after, present=True)
 
-    def settle(self) -> int:
+    def settle(self, pause: Pause = NO_PAUSE) -> int:
         """Count what has not been counted and bring the stats nodes up to date; the bytes they grew by."""
         growth = 0
-        for path in self.stale:
+        for path in sorted(self.stale):
             quota = self.get(path)
             if quota is None:
                 continue
             if not quota.counted:
-                for _ in self._count(path, quota):
-                    pass
+                self._count(path, quota, pause)
             if quota.has_stats:
                 node = self._nodes[f"{QUOTA_PATHS}{path[1:]}/{_STATS}"]
                 data = b"count=%d,bytes=%d" % (quota.count, quota.bytes)
@@ -93,13 +93,6 @@ class Quotas(dict[str, Quota]):
                 node.changed()
         self.stale.clear()
         return growth
-
-    def counting(self) -> Iterator[None]:
-        """Count what has not been counted, in pieces; `settle` is still to come."""
-        for path in sorted(self.stale):
-            quota = self.get(path)
-            if quota is not None and not quota.counted:
-                yield from self._count(path, quota)
 
     def limited(self, path: str) -> str | None:
         """The nearest path with limits that a path lies below, or is (DataTree.getMaxPrefixWithQuota)."""
@@ -139,15 +132,14 @@ class Quotas(dict[str, Quota]):
         else:
             del self[of]
 
-    def _count(self, path: str, quota: Quota) -> Iterator[None]:
+    def _count(self, path: str, quota: Quota, pause: Pause) -> None:
         quota.count = quota.bytes = 0
-        for some in subtree(self._nodes, path):
+        for some in subtree(self._nodes, path, pause):
             quota.count += len(some)
             if path.startswith(ZOOKEEPER):
                 quota.bytes += sum([_size(below, node.data) for below, node in some if node.data])
             else:
                 quota.bytes += sum([len(node.data) for _, node in some if node.data])
-            yield
         quota.counted = True
 
 

@@ -13,7 +13,7 @@ from proxy.state.acl import expand
 from proxy.state.auth.scheme import Identities
 from proxy.state.auth.schemes import offered
 from proxy.state.digest import Digest
-from proxy.state.pieces import AT_ONCE, PIECE, Laborious, Work, sorting, whole
+from proxy.state.pause import NO_PAUSE
 from proxy.state.quotas import QUOTA_PATHS, check
 from proxy.state.sessions import Session
 from proxy.state.tree import Node, Tree
@@ -32,12 +32,6 @@ _KEEPER = int(Rules.KEEPER)
 _X509 = int(Rules.X509)
 _SASL = int(Rules.SASL)
 
-# Nodes that are counted for a new quota in one go: 2 ms.
-_COUNTED_AT_ONCE = 2048
-
-# Changes that are forgotten in one go: 1 ms.
-_FORGOTTEN = 4096
-
 SYSTEM = "keeper"  # the name below the root that ClickHouse Keeper keeps for itself
 _SYSTEM_PATH = f"/{SYSTEM}"
 
@@ -47,7 +41,6 @@ class Transaction:
 
     __slots__ = (
         "_digest",
-        "_founds_quota",
         "_quota_changes",
         "_sessions",
         "_touched",
@@ -63,6 +56,7 @@ class Transaction:
         "nodes",
         "now",
         "own",
+        "pause",
         "quotas",
         "schemes",
         "session_id",
@@ -74,10 +68,10 @@ class Transaction:
     def __init__(self, tree: Tree, sessions: dict[int, Session], digest: Digest) -> None:
         self._undo: list[tuple[Any, ...]] = []  # each a function and its arguments
         self._quota_changes: list[tuple[Any, ...]] = []
-        self._founds_quota = False  # whether a quota may be new, whose nodes would have to be counted
         self.events: list[TreeEvent] = []
         self.ended: list[str] = []  # the ephemerals of the session that ended last
         self.warnings: list[tuple[str, str]] = []  # quotas that were exceeded, and by what
+        self.pause = NO_PAUSE  # where work that takes long lets other work have its turn
         self.watched = False  # whether events are collected
         self.own = False  # whether a reply is wanted
         self.zxid = 0  # of the request
@@ -157,10 +151,7 @@ class Transaction:
         parent.created = created + 1 if created != _MAX_INT else wrap_int(created + 1)
         parent.pzxid = zxid
         parent._stat = parent._names = None
-        if path.startswith(QUOTA_PATHS):
-            self._founds_quota = True
-            self._quota_changes.append((self.quotas.came, path, data))
-        elif self.quotas:
+        if self.quotas or path.startswith(QUOTA_PATHS):
             self._quota_changes.append((self.quotas.came, path, data))
         if self.watched:
             self.events.append(TreeEvent(_CREATED, path, acl, parent.acl))
@@ -227,15 +218,13 @@ class Transaction:
             self._digest.touch(path, node)
         _assign(self._tree, path, node, value)
 
-    def delete_ephemerals(self, session_id: int) -> Work[None]:
+    def delete_ephemerals(self, session_id: int) -> None:
         """Delete what a session owns (DataTree.killSession)."""
         nodes = self.nodes
-        self.ended = yield from sorting(self._tree.ephemerals.get(session_id, ()), str)
-        for count, path in enumerate(self.ended, 1):
+        self.ended = self.pause.sorted(self._tree.ephemerals.get(session_id, ()), str)
+        for path in self.pause.each(self.ended):
             above = parent_of(path)
             self.delete(path, above, nodes[above], nodes[path])
-            if count % PIECE == 0:
-                yield
 
     def open_session(self, session: Session) -> None:
         """Enter a session that was not there."""
@@ -244,17 +233,11 @@ class Transaction:
         self._digest.add_session(session)
 
     def close_session(self, session: Session) -> None:
-        """Take a session out, and its ephemerals. Raises Laborious for very many of them."""
-        if len(self._tree.ephemerals.get(session.id, ())) > AT_ONCE:
-            raise Laborious
-        whole(self.closing_session(session))
-
-    def closing_session(self, session: Session) -> Work[None]:
-        """The same however many there are, in pieces."""
+        """Take a session out, and its ephemerals."""
         self._undo.append((_unclose, session))
         self._digest.take_session(session)
         del self._sessions[session.id]
-        yield from self.delete_ephemerals(session.id)
+        self.delete_ephemerals(session.id)
 
     def attach_session(self, session: Session, incarnation: str, timeout_ms: int) -> None:
         """Let a session be another proxy's, or the same one's with another timeout."""
@@ -267,51 +250,22 @@ class Transaction:
     # -- the end of a request --------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """What the request has changed stays. Raises Laborious if a quota comes, in a large tree."""
+        """What the request has changed stays."""
         if self._quota_changes:
-            if self._founds_quota and len(self.nodes) > _COUNTED_AT_ONCE:
-                raise Laborious
-            for count, *change in self._quota_changes:
+            for count, *change in self.pause.each(self._quota_changes):
                 count(*change)
             self._quota_changes.clear()
-            self._founds_quota = False
-            self._tree.data_size += self.quotas.settle()
-        self._undo.clear()
-
-    def committing(self) -> Work[None]:
-        """As `commit`, in pieces."""
-        for number, (count, *change) in enumerate(self._quota_changes, 1):
-            count(*change)
-            if number % PIECE == 0:
-                yield
-        self._quota_changes.clear()
-        self._founds_quota = False
-        yield from self.quotas.counting()
-        self._tree.data_size += self.quotas.settle()
-        while self._undo:
-            del self._undo[-_FORGOTTEN:]
-            yield
+            self._tree.data_size += self.quotas.settle(self.pause)
+        self.pause.clear(self._undo)
 
     def rollback(self) -> None:
         """Take all changes of the request back. For the digest, what was touched is hashed again."""
         if self._undo:
-            self._undo_last(len(self._undo))
+            for undo, *former in self.pause.each(self._undo[::-1]):
+                undo(self, *former)
+            self.pause.clear(self._undo)
         self._quota_changes.clear()
-        self._founds_quota = False
         self.events.clear()
-
-    def rolling_back(self) -> Work[None]:
-        """As `rollback`, in pieces."""
-        while self._undo:
-            self._undo_last(PIECE)
-            yield
-        self.rollback()
-
-    def _undo_last(self, count: int) -> None:
-        undone = self._undo[-count:]
-        del self._undo[-count:]
-        for undo, *former in reversed(undone):
-            undo(self, *former)
 
 
 _MAX_INT = (1 << 31) - 1

@@ -1,18 +1,17 @@
 """The tree of znodes in memory: DataTree's fields and indexes. What changes it is `transaction`."""
 
 from collections import OrderedDict
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable
 
 from codec.jute import INT, Acl, pack_strings
-from proxy.state.pieces import PIECE, Laborious, Work
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.quotas import Quotas
 from schema.errors import BadValue
 from schema.paths import QUOTA, ROOT
 from schema.znode import Znode, pack_stat, session_of
 
-# Names of children that are packed at a stretch, and in one piece of more: half a microsecond each.
-_PACKED_AT_ONCE = 16_384
-_PACKED = 1024
+# Names that are packed, or nodes that are looked at, in about the time of one step.
+PACKED_PER_STEP = 16
 
 
 class Node(Znode):
@@ -64,42 +63,33 @@ class Node(Znode):
             packed = self._stat = pack_stat(self, len(children) if children else 0)
         return packed
 
-    def names(self) -> bytes:
-        """The names of its children, packed, kept for the next read. Raises Laborious for very many."""
+    def names(self, pause: Pause = NO_PAUSE) -> bytes:
+        """The names of its children, packed, kept for the next read. May raise TooLong."""
         packed = self._names
         if packed is None:
-            children = self.children or ()
-            if len(children) > _PACKED_AT_ONCE:
-                raise Laborious
-            packed = self._names = pack_strings(children)
+            packed = self._names = pack_names(self.children or (), pause)
         return packed
 
-    def naming(self) -> Work[bytes]:
-        """As `names`, in pieces."""
-        if self._names is None:
-            self._names = yield from packing(list(self.children or ()))
-        return self.names()
+
+def pack_names(names: Collection[str], pause: Pause) -> bytes:
+    """A vector of strings. May raise TooLong."""
+    pause.expect(len(names) // PACKED_PER_STEP)
+    if len(names) <= pause.every:
+        return pack_strings(names)
+    parts = [pack_strings(batch)[INT.size :] for batch in pause.batches(names, per_step=2)]
+    return b"".join((INT.pack(len(names)), *parts))
 
 
-def packing(strings: Sequence[str]) -> Work[bytes]:
-    """A vector of strings, packed in pieces."""
-    packed = [INT.pack(len(strings))]
-    for start in range(0, len(strings), _PACKED):
-        packed.append(pack_strings(strings[start : start + _PACKED])[INT.size :])
-        yield
-    return b"".join(packed)
-
-
-def dropping(nodes: dict[str, Node]) -> Work[None]:
-    """Let go of a tree that nobody uses any more, in pieces: to free a million nodes at once takes 0.3 s."""
+def free(nodes: dict[str, Node], pause: Pause) -> None:
+    """Empty a tree that is not used any more. To free a million nodes at once takes 0.3 s."""
     while nodes:
-        for _ in range(min(PIECE, len(nodes))):
+        for _ in range(min(pause.every, len(nodes))):
             names = nodes.popitem()[1].children
-            while names and len(names) > PIECE:
-                for _ in range(PIECE):
+            while names and len(names) > pause.every:
+                for _ in range(pause.every):
                     names.pop()
-                yield
-        yield
+                pause()
+        pause()
 
 
 class Tree:

@@ -3,7 +3,7 @@
 Watches by path, of the kinds and modes of ZooKeeper's DataTree: one-shot data watches (getData and
 exists) and child watches (getChildren); persistent ones, which are both and stay; recursive ones, which are
 data watches of a whole subtree and stay. A watcher is a connection; firing yields notifications, sending is
-not done here. Of a path with very many watchers it is done in pieces.
+not done here.
 
 ZooKeeper keeps two WatchManagers, for data and children, each with all modes. Here every mode has a table of
 its own, so that the plain case stays plain: a persistent watch always stands in both managers, a recursive
@@ -16,7 +16,7 @@ from typing import NamedTuple, Protocol, TypeVar
 
 from codec.constants import EventType, WatcherType
 from codec.jute import Acl
-from proxy.state.pieces import AT_ONCE, PIECE, Work
+from proxy.state.pause import NO_PAUSE, Pause
 from schema.paths import ROOT, parent_of
 
 _ALL = 1 << 62  # more watches than there can be
@@ -50,44 +50,27 @@ class Watcher(Protocol):
 class _Table:
     """Watches of one kind and mode, found by path and by watcher."""
 
-    __slots__ = ("_crowded", "by_path", "by_watcher")
+    __slots__ = ("by_path", "by_watcher")
 
-    def __init__(self, crowded: set[str]) -> None:
-        """`crowded`: gets the paths that have very many watchers."""
-        self._crowded = crowded
+    def __init__(self) -> None:
         self.by_path: dict[str, dict[Watcher, None]] = {}  # a dict keeps the order in which they were set
         self.by_watcher: dict[Watcher, set[str]] = {}
 
     def add(self, path: str, watcher: Watcher) -> None:
-        watchers = self.by_path.setdefault(path, {})
-        watchers[watcher] = None
-        if len(watchers) > AT_ONCE:
-            self._crowded.add(path)
+        self.by_path.setdefault(path, {})[watcher] = None
         self.by_watcher.setdefault(watcher, set()).add(path)
 
-    def take(self, path: str) -> Collection[Watcher]:
-        """The watchers of a path, whose watches are used up thereby."""
+    def take(self, path: str, pause: Pause) -> Collection[Watcher]:
+        """The watchers of a path, whose watches are used up thereby; some may be dropped meanwhile."""
         watchers = self.by_path.pop(path, None)
         if watchers is None:
             return ()
-        for watcher in watchers:
-            paths = self.by_watcher[watcher]
-            paths.discard(path)
-            if not paths:
-                del self.by_watcher[watcher]
-        return watchers
-
-    def taking(self, path: str) -> Work[Collection[Watcher]]:
-        """As `take`, in pieces; watchers may go meanwhile."""
-        watchers = self.by_path.pop(path, {})
-        for count, watcher in enumerate(watchers, 1):
+        for watcher in pause.each(watchers):
             paths = self.by_watcher.get(watcher)
             if paths is not None:
                 paths.discard(path)
                 if not paths:
                     del self.by_watcher[watcher]
-            if count % PIECE == 0:
-                yield
         return watchers
 
     def remove(self, path: str, watcher: Watcher) -> bool:
@@ -112,7 +95,7 @@ class _Table:
         while paths and most:
             path = paths.pop()
             watchers = self.by_path.get(path)
-            if watchers is not None:  # else its watches are being taken
+            if watchers is not None:  # None: its watches are being taken
                 del watchers[watcher]
                 if not watchers:
                     del self.by_path[path]
@@ -125,14 +108,13 @@ class _Table:
 class WatchTable:
     """All watches of one proxy."""
 
-    __slots__ = ("_all", "_by_type", "_crowded", "_some_last", "children", "data", "persistent", "recursive")
+    __slots__ = ("_all", "_by_type", "_some_last", "children", "data", "persistent", "recursive")
 
     def __init__(self) -> None:
-        self._crowded: set[str] = set()  # paths that have, or had, very many watchers
-        self.data = _Table(self._crowded)
-        self.children = _Table(self._crowded)
-        self.persistent = _Table(self._crowded)
-        self.recursive = _Table(self._crowded)
+        self.data = _Table()
+        self.children = _Table()
+        self.persistent = _Table()
+        self.recursive = _Table()
         self._some_last = False  # whether there is anything in the last two
         self._all = (self.data, self.children, self.persistent, self.recursive)
         self._by_type = {
@@ -171,87 +153,50 @@ class WatchTable:
         self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
         return most > 0
 
-    def fire(self, event: TreeEvent, zxid: int) -> Work[None] | None:
+    def fire(self, event: TreeEvent, zxid: int, pause: Pause = NO_PAUSE) -> None:
         """Notify the watchers of the change, in ZooKeeper's order (DataTree.createNode, deleteNode, setData).
 
-        A client that may not READ the node gets no event (3.9.3). Very many watchers are notified only by
-        the work that is returned then; no watches may be set meanwhile.
+        A client that may not READ the node gets no event (3.9.3). No watches may be set meanwhile.
         """
         kind, path, acl, parent_acl = event
-        if self._crowded and self._is_crowded(path):
-            return self._firing(event, zxid)
-        some_last = self._some_last
         if kind == EventType.NODE_CHILDREN_CHANGED:  # all that is known after a load
-            for watcher in self._take_children(path):
+            for watcher in pause.each(self._take_children(path, pause)):
                 watcher.notify(kind, path, zxid, acl)
-            return None
-        told = self.data.take(path)
-        if some_last:
-            told = self._with_lasting(path, told)
-        for watcher in told:
+            return
+        notified = self.data.take(path, pause)
+        if self._some_last:
+            notified = self._with_lasting(path, notified)
+        for watcher in pause.each(notified):
             watcher.notify(kind, path, zxid, acl)
         if kind == EventType.NODE_DATA_CHANGED:
-            return None
+            return
         if kind == EventType.NODE_DELETED:
-            for watcher in self._take_children(path):
-                if watcher not in told:
+            for watcher in pause.each(self._take_children(path, pause)):
+                if watcher not in notified:
                     watcher.notify(kind, path, zxid, acl)
         parent = parent_of(path)
-        for watcher in self._take_children(parent) if some_last else self.children.take(parent):
+        for watcher in pause.each(self._take_children(parent, pause)):
             watcher.notify(EventType.NODE_CHILDREN_CHANGED, parent, zxid, parent_acl)
-        return None
 
-    def _is_crowded(self, path: str) -> bool:
-        """Whether a change of this node may be told to very many."""
-        found = self._crowded.intersection(_upwards(path))
-        for step in found:
-            if all(len(table.by_path.get(step, ())) <= AT_ONCE for table in self._all):
-                self._crowded.discard(step)
-        return bool(found & self._crowded)
-
-    def _firing(self, event: TreeEvent, zxid: int) -> Work[None]:
-        """As `fire`, in pieces."""
-        kind, path, acl, parent_acl = event
-        if kind == EventType.NODE_CHILDREN_CHANGED:
-            yield from _notifying((yield from self._taking_children(path)), kind, path, zxid, acl)
-            return
-        told = self._with_lasting(path, (yield from self.data.taking(path)))
-        yield from _notifying(told, kind, path, zxid, acl)
-        if kind == EventType.NODE_DATA_CHANGED:
-            return
-        if kind == EventType.NODE_DELETED:
-            watchers = yield from self._taking_children(path)
-            others = [watcher for watcher in watchers if watcher not in told]
-            yield from _notifying(others, kind, path, zxid, acl)
-        parent = parent_of(path)
-        watchers = yield from self._taking_children(parent)
-        yield from _notifying(watchers, EventType.NODE_CHILDREN_CHANGED, parent, zxid, parent_acl)
-
-    def _with_lasting(self, path: str, told: Collection[Watcher]) -> Collection[Watcher]:
+    def _with_lasting(self, path: str, taken: Collection[Watcher]) -> Collection[Watcher]:
         """Also the persistent watchers of a path, and the recursive ones of it and of all above it.
 
         Each is notified once, however many of its watches match (WatchManager.triggerWatch).
         """
-        everyone = dict.fromkeys(told)
-        everyone.update(self.persistent.by_path.get(path, {}))
+        watchers = dict.fromkeys(taken)
+        watchers.update(self.persistent.by_path.get(path, {}))
         recursive = self.recursive.by_path
         if recursive:
             for step in _upwards(path):
                 if step in recursive:
-                    everyone.update(recursive[step])
-        return everyone
+                    watchers.update(recursive[step])
+        return watchers
 
-    def _take_children(self, path: str) -> Collection[Watcher]:
-        """Whoever watches the children of a path; recursive watches do not."""
-        return self._with_persistent(path, self.children.take(path))
-
-    def _taking_children(self, path: str) -> Work[Collection[Watcher]]:
-        """As `_take_children`, in pieces."""
-        return self._with_persistent(path, (yield from self.children.taking(path)))
-
-    def _with_persistent(self, path: str, told: Collection[Watcher]) -> Collection[Watcher]:
+    def _take_children(self, path: str, pause: Pause) -> Collection[Watcher]:
+        """The watchers of the children of a path; recursive watches are none of these."""
+        taken = self.children.take(path, pause)
         lasting = self.persistent.by_path.get(path) if self._some_last else None
-        return dict.fromkeys((*told, *lasting)) if lasting else told
+        return dict.fromkeys((*taken, *lasting)) if lasting else taken
 
     # -- for administrators: all but `total` count data watches only, as ZooKeeper's do ----------------------
 
@@ -289,16 +234,6 @@ class WatchTable:
     def _data_modes(self) -> tuple[_Table, ...]:
         """The tables that are parts of ZooKeeper's `dataWatches`."""
         return self.data, self.persistent, self.recursive
-
-
-def _notifying(
-    watchers: Collection[Watcher], kind: int, path: str, zxid: int, acl: Sequence[Acl]
-) -> Work[None]:
-    """Notify some after the others."""
-    for count, watcher in enumerate(list(watchers), 1):
-        watcher.notify(kind, path, zxid, acl)
-        if count % PIECE == 0:
-            yield
 
 
 def _distinct(tables: Sequence[Mapping[_Key, object]]) -> int:

@@ -6,7 +6,7 @@ Ping, auth and sasl concern the connection rather than the state: the frontend a
 from collections.abc import Mapping
 
 from codec.constants import KeeperFeature, KeeperOpCode, OpCode
-from proxy.state.operation import LongRead, Operations, ReadOperation, WriteOperation
+from proxy.state.operation import Operations, ReadOperation, WriteOperation
 from proxy.state.ops.add_watch import add_watch
 from proxy.state.ops.check_not_exists import CHECK_NOT_EXISTS
 from proxy.state.ops.check_stat import CHECK_STAT
@@ -16,27 +16,20 @@ from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL
 from proxy.state.ops.create_if_not_exists import CREATE_IF_NOT_EXISTS
 from proxy.state.ops.delete import DELETE
 from proxy.state.ops.delete_container import DELETE_CONTAINER
-from proxy.state.ops.get_all_children_number import counting_children, get_all_children_number
-from proxy.state.ops.get_ephemerals import get_ephemerals, listing_ephemerals
-from proxy.state.ops.keeper_lists import (
-    filtered_list,
-    filtering,
-    list_recursive,
-    list_with_stat_and_data,
-    listing_recursive,
-    listing_with_stat_and_data,
-)
-from proxy.state.ops.keeper_multi_read import keeper_multi_read, keeper_reading_many
+from proxy.state.ops.get_all_children_number import get_all_children_number
+from proxy.state.ops.get_ephemerals import get_ephemerals
+from proxy.state.ops.keeper_lists import filtered_list, list_recursive, list_with_stat_and_data
+from proxy.state.ops.keeper_multi_read import keeper_multi_read
 from proxy.state.ops.multi import MULTI, PARTS, multi_of
-from proxy.state.ops.multi_read import multi_read, reading_many
+from proxy.state.ops.multi_read import multi_read
 from proxy.state.ops.read_only import close_session, not_read_only
-from proxy.state.ops.reads import exists, get_acl, get_children, get_children2, get_data, listing, listing2
+from proxy.state.ops.reads import exists, get_acl, get_children, get_children2, get_data
 from proxy.state.ops.reconfig import RECONFIG
 from proxy.state.ops.remove_recursive import REMOVE_RECURSIVE
 from proxy.state.ops.remove_watches import remove_watches
 from proxy.state.ops.set_acl import SET_ACL
 from proxy.state.ops.set_data import SET_DATA
-from proxy.state.ops.set_watches import set_watches, set_watches2, setting_watches, setting_watches2
+from proxy.state.ops.set_watches import set_watches, set_watches2
 from proxy.state.ops.sync import SYNC
 from proxy.state.ops.try_remove import TRY_REMOVE
 from proxy.state.ops.who_am_i import who_am_i
@@ -73,17 +66,6 @@ WRITES: dict[int, WriteOperation] = {
     OpCode.CLOSE_SESSION: CLOSE_SESSION,
 }
 
-# The forms in pieces of those that can take long.
-LONG_READS: Mapping[int, LongRead] = {
-    OpCode.GET_CHILDREN: listing,
-    OpCode.GET_CHILDREN2: listing2,
-    OpCode.MULTI_READ: reading_many,
-    OpCode.SET_WATCHES: setting_watches,
-    OpCode.GET_EPHEMERALS: listing_ephemerals,
-    OpCode.GET_ALL_CHILDREN_NUMBER: counting_children,
-    OpCode.SET_WATCHES2: setting_watches2,
-}
-
 # What ClickHouse Keeper adds.
 
 _KEEPER_READS: Mapping[int, ReadOperation] = {
@@ -91,12 +73,6 @@ _KEEPER_READS: Mapping[int, ReadOperation] = {
     KeeperOpCode.FILTERED_LIST: filtered_list,
     KeeperOpCode.LIST_WITH_STAT_AND_DATA: list_with_stat_and_data,
     KeeperOpCode.LIST_RECURSIVE: list_recursive,
-}
-_KEEPER_LONG_READS: Mapping[int, LongRead] = {
-    OpCode.MULTI_READ: keeper_reading_many,
-    KeeperOpCode.FILTERED_LIST: filtering,
-    KeeperOpCode.LIST_WITH_STAT_AND_DATA: listing_with_stat_and_data,
-    KeeperOpCode.LIST_RECURSIVE: listing_recursive,
 }
 _KEEPER_WRITES: Mapping[int, WriteOperation] = {
     KeeperOpCode.CHECK_NOT_EXISTS: CHECK_NOT_EXISTS,
@@ -109,11 +85,10 @@ _KEEPER_WRITES: Mapping[int, WriteOperation] = {
 # What /keeper/feature_flags lists: all that Keeper has.
 FEATURES: frozenset[KeeperFeature] = frozenset(KeeperFeature)
 
-PLAIN = Operations(READS, WRITES, LONG_READS, extended=False)
+PLAIN = Operations(READS, WRITES, extended=False)
 EXTENDED = Operations(
     {**READS, **_KEEPER_READS},
     {**WRITES, **_KEEPER_WRITES, OpCode.MULTI: multi_of({**PARTS, **_KEEPER_WRITES})},
-    {**LONG_READS, **_KEEPER_LONG_READS},
     extended=True,
 )
 
@@ -124,6 +99,5 @@ def reads_alone(operations: Operations) -> Operations:
     return Operations(
         {**operations.reads, **refused, OpCode.CLOSE_SESSION: close_session},
         {},
-        operations.long_reads,
         operations.extended,
     )

@@ -1,7 +1,6 @@
 """closeSession: the client's own end of its session (PrepRequestProcessor, case closeSession)."""
 
 from proxy.state.operation import WriteOperation, nothing
-from proxy.state.pieces import Work
 from proxy.state.transaction import Transaction
 
 
@@ -15,9 +14,4 @@ def apply(tx: Transaction, _fields: None) -> None:
     tx.close_session(tx.session())
 
 
-def applying(tx: Transaction, _fields: None) -> Work[None]:
-    """As `apply`, in pieces."""
-    yield from tx.closing_session(tx.session())
-
-
-CLOSE_SESSION = WriteOperation(decode, apply, nothing, applying=applying)
+CLOSE_SESSION = WriteOperation(decode, apply, nothing)

@@ -8,7 +8,6 @@ from codec.packets import decode_path
 from proxy.state.acl import demand
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.reads import find
-from proxy.state.pieces import AT_ONCE, Laborious, Work
 from proxy.state.subtree import subtree
 from proxy.state.tree import Node
 from schema.paths import ROOT
@@ -28,31 +27,12 @@ def get_all_children_number(reading: Reading, client: Client, frame: bytes, posi
     return INT.pack(number)
 
 
-def counting_children(reading: Reading, client: Client, frame: bytes, position: int) -> Work[bytes]:
-    """As get_all_children_number, in pieces."""
-    path = decode_path(frame, position)
-    if path in ("", ROOT):
-        return get_all_children_number(reading, client, frame, position)
-    demand(find(reading, path).acl, Perms.READ, client.identities)
-    number = -1  # the node itself is none of those below it
-    for some in subtree(reading.tree.nodes, path):
-        number += len(some)
-        yield
-    return INT.pack(number)
-
-
 def _below(reading: Reading, path: str) -> int:
-    """Raises Laborious for very many."""
     nodes: Mapping[str, Node] = reading.tree.nodes
     if path not in nodes:
         nodes = reading.system
     number = 0
-    unread = [path]
-    for above in unread:
-        children = nodes[above].children
-        if children:
-            number += len(children)
-            if number > AT_ONCE:
-                raise Laborious
-            unread += [below for name in children if nodes[below := f"{above}/{name}"].children]
-    return number
+    for some in subtree(nodes, path, reading.pause):
+        number += len(some)
+        reading.pause.expect(number)
+    return number - 1  # the node itself is none of those below it

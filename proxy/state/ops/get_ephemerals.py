@@ -2,36 +2,25 @@
 
 from collections.abc import Collection
 
-from codec.jute import pack_strings
 from codec.packets import decode_optional_path
 from proxy.state.operation import Client, Reading
-from proxy.state.pieces import AT_ONCE, Laborious, Work
-from proxy.state.tree import packing
+from proxy.state.tree import pack_names
 from schema.paths import ROOT
 
 # What Java's String.trim takes for white space.
 _BLANK = "".join(map(chr, range(0x21)))
-_FILTERED = 8192  # paths in one piece
+_FILTERED_PER_STEP = 16  # paths
 
 
 def get_ephemerals(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The paths that begin with a prefix, which need not end with a whole name; all for null, blank and /."""
     prefix = _prefix(frame, position)
     owned: Collection[str] = reading.tree.ephemerals.get(client.session_id, ())
-    if len(owned) > AT_ONCE:
-        raise Laborious
-    return pack_strings([path for path in owned if path.startswith(prefix)])
-
-
-def listing_ephemerals(reading: Reading, client: Client, frame: bytes, position: int) -> Work[bytes]:
-    """As get_ephemerals, in pieces."""
-    prefix = _prefix(frame, position)
-    owned = list(reading.tree.ephemerals.get(client.session_id, ()))
+    reading.pause.expect(len(owned))
     found: list[str] = []
-    for start in range(0, len(owned), _FILTERED):
-        found += [path for path in owned[start : start + _FILTERED] if path.startswith(prefix)]
-        yield
-    return (yield from packing(found))
+    for some in reading.pause.batches(owned, _FILTERED_PER_STEP):
+        found += [path for path in some if path.startswith(prefix)]
+    return pack_names(found, reading.pause)
 
 
 def _prefix(frame: bytes, position: int) -> str:

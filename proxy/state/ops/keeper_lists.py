@@ -10,29 +10,22 @@ from proxy.state.acl import demand
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.bounded import Body
 from proxy.state.ops.reads import find
-from proxy.state.pieces import PIECE, Laborious, Work, whole
 from proxy.state.refusal import Refusal
-from proxy.state.tree import Node, packing
+from proxy.state.tree import PACKED_PER_STEP, Node, pack_names
 from schema.paths import ROOT
 from schema.znode import session_of
 
-# Children that are listed at a stretch: so many names, or so many nodes that are looked at, or sent.
-_NAMED = 16_384
-_LOOKED_AT = 4096
-_SENT = 2048
+# Names that are compared in about the time of one step.
+_COMPARED_PER_STEP = 8
 
 
 def filtered_list(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The names of the children of one kind, and the node's Stat, as getChildren2."""
-    _demand_fewer(reading, read_filtered_list(Reader(frame, position)), _LOOKED_AT)
-    return whole(filtering(reading, client, frame, position))
-
-
-def filtering(reading: Reading, client: Client, frame: bytes, position: int) -> Work[bytes]:
-    """As filtered_list, in pieces."""
     path, watch, only = read_filtered_list(Reader(frame, position))
-    node, names = yield from _listed(reading, client, path, only, watch=watch)
-    return (yield from packing(names)) + node.stat()
+    per_step = PACKED_PER_STEP if only == ListFilter.ALL else 4
+    reading.pause.expect(children_of(reading, path) // per_step)
+    node, names = _listed(reading, client, path, only, watch=watch)
+    return pack_names(names, reading.pause) + node.stat()
 
 
 def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
@@ -41,36 +34,26 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
     Raises NOAUTH if one of these may not be read: they are what exists and getData would return; BADARGUMENTS
     for more than one reply holds.
     """
-    path, watch, only, _, _ = read_list_with_stat_and_data(Reader(frame, position))
-    _demand_fewer(reading, (path, watch, only), _SENT)
-    return whole(listing_with_stat_and_data(reading, client, frame, position))
-
-
-def listing_with_stat_and_data(reading: Reading, client: Client, frame: bytes, position: int) -> Work[bytes]:
-    """As list_with_stat_and_data, in pieces."""
     path, watch, only, with_stat, with_data = read_list_with_stat_and_data(Reader(frame, position))
-    node, names = yield from _listed(reading, client, path, only, watch=watch)
+    pause = reading.pause
+    pause.expect(children_of(reading, path) // 2)
+    node, names = _listed(reading, client, path, only, watch=watch)
     children: list[Node] = []
     above = path.rstrip("/")
-    for start in range(0, len(names), PIECE):
-        some = [find(reading, f"{above}/{name}") for name in names[start : start + PIECE]]
+    for name in pause.each(names):
+        child = find(reading, f"{above}/{name}")
         if with_stat or with_data:
-            for child in some:
-                demand(child.acl, Perms.READ, client.identities)
-        children += some
-        yield
+            demand(child.acl, Perms.READ, client.identities)
+        children.append(child)
     body = Body()
-    packed = yield from packing(names)
-    body.add(packed, node.stat(), INT.pack(len(children) if with_stat else 0))
+    body.add(pack_names(names, pause), node.stat(), INT.pack(len(children) if with_stat else 0))
     if with_stat:
-        for start in range(0, len(children), PIECE):
-            body.add(*(child.stat() for child in children[start : start + PIECE]))
-            yield
+        for some in pause.batches(children):
+            body.add(*(child.stat() for child in some))
     body.add(INT.pack(len(children) if with_data else 0))
     if with_data:
-        for start in range(0, len(children), PIECE):
-            body.add(*(pack_buffer(child.data) for child in children[start : start + PIECE]))
-            yield
+        for some in pause.batches(children):
+            body.add(*(pack_buffer(child.data) for child in some))
     return body.whole()
 
 
@@ -79,60 +62,38 @@ def list_recursive(reading: Reading, client: Client, frame: bytes, position: int
 
     Raises NOAUTH if children may not be listed that would have been among them.
     """
-    return whole(_recursive(reading, client, frame, position, at_once=True))
-
-
-def listing_recursive(reading: Reading, client: Client, frame: bytes, position: int) -> Work[bytes]:
-    """As list_recursive, in pieces."""
-    return (yield from _recursive(reading, client, frame, position, at_once=False))
-
-
-def _recursive(
-    reading: Reading, client: Client, frame: bytes, position: int, *, at_once: bool
-) -> Work[bytes]:
     path, limit = read_path_limit(Reader(frame, position))
     top = find(reading, path)
     demand(top.acl, Perms.READ, client.identities)
+    pause = reading.pause
     paths: list[str] = []
     unseen = deque([(path.rstrip("/"), top)])
     steps = 0
     while unseen and len(paths) < limit:
         above, node = unseen.popleft()
-        if node.children:
+        names = node.children or ()
+        if names:
             demand(node.acl, Perms.READ, client.identities)
-            steps += len(node.children)
-            if at_once and steps > _LOOKED_AT:
-                raise Laborious
+            steps += len(names)
+            pause.expect(steps // 4)
         # Of very many children no more are looked at than the limit lets in.
-        names = list(node.children or ())
         first: list[str] = []
-        for start in range(0, len(names), _LOOKED_AT):
-            first = heapq.nsmallest(limit - len(paths), first + names[start : start + _LOOKED_AT])
-            yield
-        for count, name in enumerate(first, 1):
+        for some in pause.batches(names, _COMPARED_PER_STEP):
+            first = heapq.nsmallest(limit - len(paths), first + some)
+        for name in pause.each(first):
             below = f"{above}/{name}"
             paths.append(below)
             unseen.append((below, find(reading, below)))
-            if count % PIECE == 0:
-                yield
-    return (yield from packing(paths))
+    return pack_names(paths, pause)
 
 
-def demand_short(reading: Reading, path: str) -> None:
-    """Raise Laborious unless what concerns the children of a node is soon done."""
-    _demand_fewer(reading, (path, False, -1), _SENT)
-
-
-def _demand_fewer(reading: Reading, of: tuple[str, bool, int], most: int) -> None:
-    path, _, only = of
+def children_of(reading: Reading, path: str) -> int:
+    """How many children a node of the tree has; 0 if there is no such node."""
     node = reading.tree.nodes.get(path or ROOT)
-    if node is not None and len(node.children or ()) > (_NAMED if only == ListFilter.ALL else most):
-        raise Laborious
+    return 0 if node is None else len(node.children or ())
 
 
-def _listed(
-    reading: Reading, client: Client, path: str, only: int, *, watch: bool
-) -> Work[tuple[Node, list[str]]]:
+def _listed(reading: Reading, client: Client, path: str, only: int, *, watch: bool) -> tuple[Node, list[str]]:
     """The node and the names of its children of one kind. Containers and TTL nodes count as persistent."""
     node = find(reading, path)
     demand(node.acl, Perms.READ, client.identities)
@@ -145,12 +106,8 @@ def _listed(
         return node, names
     wanted = only == ListFilter.EPHEMERAL
     above = path.rstrip("/")
-    found: list[str] = []
-    for start in range(0, len(names), PIECE):
-        found += [
-            name
-            for name in names[start : start + PIECE]
-            if bool(session_of(find(reading, f"{above}/{name}").owner)) is wanted
-        ]
-        yield
-    return node, found
+    return node, [
+        name
+        for name in reading.pause.each(names)
+        if bool(session_of(find(reading, f"{above}/{name}").owner)) is wanted
+    ]

@@ -6,17 +6,11 @@ from codec.jute import Reader
 from codec.packets import MULTI_HEADER, read_multi_header
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.bounded import Body
-from proxy.state.ops.keeper_lists import (
-    demand_short,
-    filtered_list,
-    filtering,
-    list_with_stat_and_data,
-    listing_with_stat_and_data,
-)
+from proxy.state.ops.keeper_lists import children_of, filtered_list, list_with_stat_and_data
 from proxy.state.ops.multi import END_OF_PARTS
-from proxy.state.ops.multi_read import multi_read, reading_many
-from proxy.state.ops.reads import exists, get_children, get_children2, get_data, listing, listing2
-from proxy.state.pieces import AT_ONCE_BYTES, PIECE, Laborious, Work, whole
+from proxy.state.ops.multi_read import BYTES_PER_PART, multi_read
+from proxy.state.ops.reads import exists, get_children, get_children2, get_data
+from proxy.state.pause import Pause
 from proxy.state.refusal import Refusal
 
 # What each part is by itself, and how many bytes it has behind its path.
@@ -29,13 +23,18 @@ _PARTS = {
     int(KeeperOpCode.LIST_WITH_STAT_AND_DATA): (list_with_stat_and_data, 4),
 }
 
-# Those that can take long by themselves, in pieces.
-_LISTS = {
-    int(OpCode.GET_CHILDREN): listing,
-    int(OpCode.GET_CHILDREN2): listing2,
-    int(KeeperOpCode.FILTERED_LIST): filtering,
-    int(KeeperOpCode.LIST_WITH_STAT_AND_DATA): listing_with_stat_and_data,
-}
+# Those that can take long by themselves.
+_LISTS = frozenset(
+    map(
+        int,
+        (
+            OpCode.GET_CHILDREN,
+            OpCode.GET_CHILDREN2,
+            KeeperOpCode.FILTERED_LIST,
+            KeeperOpCode.LIST_WITH_STAT_AND_DATA,
+        ),
+    )
+)
 
 
 def keeper_multi_read(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
@@ -46,55 +45,36 @@ def keeper_multi_read(reading: Reading, client: Client, frame: bytes, position: 
     """
     if not client.knows_keeper:
         return multi_read(reading, client, frame, position)
-    if len(frame) > AT_ONCE_BYTES:
-        raise Laborious
-    return whole(_reading_many(reading, client, frame, position, at_once=True))
-
-
-def keeper_reading_many(reading: Reading, client: Client, frame: bytes, position: int) -> Work[bytes]:
-    """As keeper_multi_read, in pieces."""
-    if not client.knows_keeper:
-        return (yield from reading_many(reading, client, frame, position))
-    return (yield from _reading_many(reading, client, frame, position, at_once=False))
-
-
-def _reading_many(
-    reading: Reading, client: Client, frame: bytes, position: int, *, at_once: bool
-) -> Work[bytes]:
-    parts = yield from _read(Reader(frame, position))
-    if at_once and len(parts) > 1:
-        # Parts may set watches: which of them take long has to be known before the first one does.
-        for opcode, start in parts:
-            if opcode in _LISTS:
-                demand_short(reading, Reader(frame, start).text())
+    pause = reading.pause
+    pause.expect(len(frame) // BYTES_PER_PART)
+    parts = _read(Reader(frame, position), pause)
+    # Parts may set watches: whether they take long together has to be known before the first one does.
+    steps = 0
+    for opcode, start in pause.each(parts):
+        steps += 1
+        if opcode in _LISTS:
+            steps += children_of(reading, Reader(frame, start).text()) // 2
+            pause.expect(steps)
     body = Body()
-    for count, (opcode, start) in enumerate(parts, 1):
-        operation = _PARTS[opcode][0]
+    for opcode, start in pause.each(parts):
         try:
-            try:
-                result = operation(reading, client, frame, start)
-            except Laborious:
-                if at_once:
-                    raise
-                result = yield from _LISTS[opcode](reading, client, frame, start)
+            result = _PARTS[opcode][0](reading, client, frame, start)
         except Refusal as refusal:
             body.add(MULTI_HEADER.pack(opcode, False, refusal.code))
         else:
             body.add(MULTI_HEADER.pack(opcode, False, ErrorCode.OK), result)
-        if count % PIECE == 0:
-            yield
     return body.whole(END_OF_PARTS)
 
 
-def _read(reader: Reader) -> Work[list[tuple[int, int]]]:
+def _read(reader: Reader, pause: Pause) -> list[tuple[int, int]]:
     """Opcode and position of each part, all of which are whole. Raises MalformedPacket."""
     parts: list[tuple[int, int]] = []
     while True:
         opcode, done, _err = read_multi_header(reader)
         if done:
             return parts
-        if len(parts) % PIECE == PIECE - 1:
-            yield
+        if len(parts) % pause.every == pause.every - 1:
+            pause()
         if opcode not in _PARTS:
             raise MalformedPacket(f"operation {opcode} in a multiRead")
         parts.append((opcode, reader.position))

@@ -3,8 +3,7 @@
 Each part is the single operation itself, applied one after another in the same transaction.
 """
 
-from collections.abc import Iterable, Mapping
-from itertools import repeat
+from collections.abc import Mapping
 from struct import error as StructError
 from typing import Any, NamedTuple, TypeAlias
 
@@ -18,7 +17,7 @@ from proxy.state.ops.create import CREATE, CREATE2, CREATE_CONTAINER, CREATE_TTL
 from proxy.state.ops.delete import DELETE
 from proxy.state.ops.set_data import SET_DATA
 from proxy.state.ops.unreadable import NullAcl
-from proxy.state.pieces import PIECE, Laborious, Work
+from proxy.state.pause import NO_PAUSE, Pause
 from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
 
@@ -46,8 +45,6 @@ _USUAL_MODES = frozenset(
 )
 END_OF_PARTS = MULTI_HEADER.pack(-1, True, -1)
 
-_ALL = repeat(None)
-_SOME = range(PIECE)
 _HEADER_SIZE = MULTI_HEADER.size
 _header_at = MULTI_HEADER.unpack_from
 
@@ -99,38 +96,22 @@ class Failure(NamedTuple):
 Outcome: TypeAlias = list[bytes] | Failure
 
 
-def decode(frame: bytes, position: int, kinds: Kinds = KINDS) -> tuple[list[Part], int]:
+def decode(
+    frame: bytes, position: int, pause: Pause = NO_PAUSE, kinds: Kinds = KINDS
+) -> tuple[list[Part], int]:
     """The parts, and the position behind them.
 
     `kinds`: those that there may be. Raises MalformedPacket for other ones, as ZooKeeper does.
     """
     parts: list[Part] = []
-    end, _ = _decode_some(frame, position, kinds, parts, _ALL)
-    return parts, end
-
-
-def decoding(frame: bytes, position: int, kinds: Kinds = KINDS) -> Work[tuple[list[Part], int]]:
-    """As `decode`, in pieces."""
-    parts: list[Part] = []
-    is_whole = False
-    while not is_whole:
-        position, is_whole = _decode_some(frame, position, kinds, parts, _SOME)
-        yield
-    return parts, position
-
-
-def _decode_some(
-    frame: bytes, position: int, kinds: Kinds, parts: list[Part], steps: Iterable[object]
-) -> tuple[int, bool]:
-    """Append parts, one a step; the position behind the last one, and whether that was the end."""
-    for _ in steps:
+    while True:
         try:
             opcode, done, _err = _header_at(frame, position)
         except StructError:
             raise MalformedPacket("cut within a multi header") from None
         position += _HEADER_SIZE
         if done:
-            return position, True
+            return parts, position
         # As decode_part does, at a call less for each part.
         kind = kinds.get(opcode)
         if kind is None:
@@ -141,7 +122,8 @@ def _decode_some(
             parts.append((kind, fields))
         else:
             parts.append(_looked_at(kind, fields, position))
-    return position, False
+        if not len(parts) % pause.every:
+            pause()
 
 
 def decode_part(frame: bytes, position: int, opcode: int) -> tuple[Part, int]:
@@ -174,7 +156,7 @@ def apply(tx: Transaction, parts: list[Part]) -> Outcome:
     own = tx.own
     done = 0
     try:
-        for kind, fields in parts:
+        for kind, fields in tx.pause.each(parts):
             result = kind.apply(tx, fields)
             if own:
                 answers.append(kind.header + kind.reply(result))
@@ -183,31 +165,6 @@ def apply(tx: Transaction, parts: list[Part]) -> Outcome:
         tx.rollback()
         if refusal.code == ErrorCode.MARSHALLING_ERROR:
             raise  # no KeeperException there, but what ends the whole request
-        return Failure(len(parts), done, refusal.code)
-    return answers
-
-
-def applying(tx: Transaction, parts: list[Part]) -> Work[Outcome]:
-    """As `apply`, in pieces."""
-    answers: list[bytes] = []
-    own = tx.own
-    done = 0
-    try:
-        for kind, fields in parts:
-            try:
-                result = kind.apply(tx, fields)
-            except Laborious:
-                assert kind.operation.applying is not None
-                result = yield from kind.operation.applying(tx, fields)
-            if own:
-                answers.append(kind.header + kind.reply(result))
-            done += 1
-            if done % PIECE == 0:
-                yield
-    except Refusal as refusal:
-        yield from tx.rolling_back()
-        if refusal.code == ErrorCode.MARSHALLING_ERROR:
-            raise
         return Failure(len(parts), done, refusal.code)
     return answers
 
@@ -228,13 +185,10 @@ def multi_of(operations: Mapping[int, WriteOperation]) -> WriteOperation:
     """multi with other parts than ZooKeeper's."""
     kinds = kinds_of(operations)
 
-    def decode_parts(frame: bytes, position: int) -> tuple[list[Part], int]:
-        return decode(frame, position, kinds)
+    def decode_parts(frame: bytes, position: int, pause: Pause = NO_PAUSE) -> tuple[list[Part], int]:
+        return decode(frame, position, pause, kinds)
 
-    def decoding_parts(frame: bytes, position: int) -> Work[tuple[list[Part], int]]:
-        return decoding(frame, position, kinds)
-
-    return WriteOperation(decode_parts, apply, reply, decoding_parts, applying)
+    return WriteOperation(decode_parts, apply, reply, has_parts=True)
 
 
-MULTI = WriteOperation(decode, apply, reply, decoding, applying)
+MULTI = WriteOperation(decode, apply, reply, has_parts=True)

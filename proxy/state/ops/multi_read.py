@@ -9,7 +9,7 @@ from proxy.state.operation import Client, Reading
 from proxy.state.ops.bounded import Body
 from proxy.state.ops.multi import END_OF_PARTS, decode_part
 from proxy.state.ops.reads import find
-from proxy.state.pieces import AT_ONCE_BYTES, PIECE, Laborious, Work, whole
+from proxy.state.pause import Pause
 from proxy.state.refusal import Refusal
 
 
@@ -22,8 +22,11 @@ def _get_data(reading: Reading, client: Client, path: str) -> bytes:
 def _get_children(reading: Reading, client: Client, path: str) -> bytes:
     node = find(reading, path)
     demand(node.acl, Perms.READ, client.identities)
-    return node.names()
+    return node.names(reading.pause)
 
+
+#: A part has at least about so many bytes.
+BYTES_PER_PART = 32
 
 _PARTS = {int(OpCode.GET_DATA): _get_data, int(OpCode.GET_CHILDREN): _get_children}
 
@@ -33,46 +36,27 @@ def multi_read(reading: Reading, client: Client, frame: bytes, position: int) ->
 
     Raises BADARGUMENTS for results too large for one reply.
     """
-    if len(frame) > AT_ONCE_BYTES:
-        raise Laborious
-    return whole(_reading_many(reading, client, frame, position, at_once=True))
-
-
-def reading_many(reading: Reading, client: Client, frame: bytes, position: int) -> Work[bytes]:
-    """As multi_read, in pieces."""
-    return (yield from _reading_many(reading, client, frame, position, at_once=False))
-
-
-def _reading_many(
-    reading: Reading, client: Client, frame: bytes, position: int, *, at_once: bool
-) -> Work[bytes]:
+    pause = reading.pause
+    pause.expect(len(frame) // BYTES_PER_PART)
     body = Body()
-    parts = yield from _read(frame, position)
+    parts = _read(frame, position, pause)
     parts.reverse()
-    for count in range(1, len(parts) + 1):
-        opcode, path = parts.pop()  # what is answered is let go at once: all of it at the end takes long
+    for _ in pause.each(range(len(parts))):
+        opcode, path = parts.pop()  # what is answered is freed at once: all of it at the end takes long
         operation = _PARTS.get(opcode)
         if operation is None or path is None:
             # A multi of writes, or a null path: ZooKeeper fails, but sends the results so far.
             raise Refusal(ErrorCode.MARSHALLING_ERROR, body.whole(END_OF_PARTS))
         try:
-            try:
-                result = operation(reading, client, path)
-            except Laborious:
-                if at_once:
-                    raise
-                yield from find(reading, path).naming()
-                result = operation(reading, client, path)
+            result = operation(reading, client, path)
         except Refusal as refusal:
             body.add(MULTI_HEADER.pack(OpCode.ERROR, False, refusal.code), INT.pack(refusal.code))
         else:
             body.add(MULTI_HEADER.pack(opcode, False, ErrorCode.OK), result)
-        if count % PIECE == 0:
-            yield
     return body.whole(END_OF_PARTS)
 
 
-def _read(frame: bytes, position: int) -> Work[list[tuple[int, str | None]]]:
+def _read(frame: bytes, position: int, pause: Pause) -> list[tuple[int, str | None]]:
     """Opcode and path of each part. Raises MalformedPacket; also if reads and writes are mixed."""
     reader = Reader(frame, position)
     parts: list[tuple[int, str | None]] = []
@@ -83,8 +67,8 @@ def _read(frame: bytes, position: int) -> Work[list[tuple[int, str | None]]]:
             if 0 < reads < len(parts):
                 raise MalformedPacket("reads and writes in one request")
             return parts
-        if len(parts) % PIECE == PIECE - 1:
-            yield
+        if len(parts) % pause.every == pause.every - 1:
+            pause()
         if opcode in _PARTS:
             parts.append((opcode, reader.string()))
             reader.boolean()  # whether to watch

@@ -9,7 +9,6 @@ from codec.packets import decode_path, decode_path_watch
 from proxy.state.acl import demand, masked, permits
 from proxy.state.operation import Client, Reading
 from proxy.state.ops.features import TELLING
-from proxy.state.pieces import Work
 from proxy.state.refusal import Refusal
 from proxy.state.tree import Node
 from schema.paths import ROOT
@@ -57,41 +56,23 @@ def exists(reading: Reading, client: Client, frame: bytes, position: int) -> byt
 
 def get_children(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The names of the children."""
-    return _children(reading, client, frame, position).names()
+    return _children(reading, client, frame, position)[0]
 
 
 def get_children2(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The names of the children, and the Stat."""
-    node = _children(reading, client, frame, position)
-    return node.names() + node.stat()
+    names, node = _children(reading, client, frame, position)
+    return names + node.stat()
 
 
-def listing(reading: Reading, client: Client, frame: bytes, position: int) -> Work[bytes]:
-    """As get_children, in pieces."""
-    yield from _naming(reading, client, frame, position)
-    return get_children(reading, client, frame, position)
-
-
-def listing2(reading: Reading, client: Client, frame: bytes, position: int) -> Work[bytes]:
-    """As get_children2, in pieces."""
-    yield from _naming(reading, client, frame, position)
-    return get_children2(reading, client, frame, position)
-
-
-def _naming(reading: Reading, client: Client, frame: bytes, position: int) -> Work[None]:
-    node = find(reading, decode_path_watch(frame, position)[0])
-    demand(node.acl, Perms.READ, client.identities)
-    yield from node.naming()
-
-
-def _children(reading: Reading, client: Client, frame: bytes, position: int) -> Node:
+def _children(reading: Reading, client: Client, frame: bytes, position: int) -> tuple[bytes, Node]:
     path, watch = decode_path_watch(frame, position)
     node = find(reading, path)
     demand(node.acl, Perms.READ, client.identities)
+    names = node.names(reading.pause)
     if watch:
-        node.names()  # which may raise Laborious: then there must be no watch yet
         reading.watches.children.add(path, client)
-    return node
+    return names, node
 
 
 def get_acl(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:

@@ -6,7 +6,6 @@ from codec.packets import decoder
 from proxy.state.acl import demand
 from proxy.state.operation import WriteOperation, nothing
 from proxy.state.ops.missing import missing
-from proxy.state.pieces import AT_ONCE, PIECE, Laborious, Work
 from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
 from schema.paths import ROOT, SPECIAL_PATHS, parent_of
@@ -21,19 +20,10 @@ def apply(tx: Transaction, fields: tuple[str, int]) -> None:
 
     As in Keeper the permission to delete is asked of the parent and of every node that goes.
     """
-    paths = _leaving(tx, fields)
-    if len(paths) > AT_ONCE:
-        raise Laborious
-    _delete(tx, paths)
-
-
-def applying(tx: Transaction, fields: tuple[str, int]) -> Work[None]:
-    """As `apply`, in pieces."""
-    paths = _leaving(tx, fields)
-    yield
-    for start in range(0, len(paths), PIECE):
-        _delete(tx, paths[start : start + PIECE])
-        yield
+    nodes = tx.nodes
+    for below in tx.pause.each(_leaving(tx, fields)):
+        above = parent_of(below)
+        tx.delete(below, above, nodes[above], nodes[below])
 
 
 def _leaving(tx: Transaction, fields: tuple[str, int]) -> list[str]:
@@ -50,17 +40,10 @@ def _leaving(tx: Transaction, fields: tuple[str, int]) -> list[str]:
     if path not in nodes:
         raise missing(tx, path)
     paths = _subtree(tx, path, min(limit, MOST))
-    for below in paths:
+    for below in tx.pause.each(paths):
         demand(nodes[below].acl, Perms.DELETE, tx.identities)
     paths.reverse()
     return paths
-
-
-def _delete(tx: Transaction, paths: list[str]) -> None:
-    nodes = tx.nodes
-    for below in paths:
-        above = parent_of(below)
-        tx.delete(below, above, nodes[above], nodes[below])
 
 
 def _subtree(tx: Transaction, path: str, limit: int) -> list[str]:
@@ -74,4 +57,4 @@ def _subtree(tx: Transaction, path: str, limit: int) -> list[str]:
     return found
 
 
-REMOVE_RECURSIVE = WriteOperation(decoder(read_path_limit), apply, nothing, applying=applying)
+REMOVE_RECURSIVE = WriteOperation(decoder(read_path_limit), apply, nothing)

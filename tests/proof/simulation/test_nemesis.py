@@ -13,14 +13,15 @@ def test_no_memory_is_damaged_in_the_middle_of_a_request() -> None:
     machine = capture.new_machine(1)
     node = Node(b"spare", (), 0, 1, 1, 1, 0, 0, 0, 0, 0)
     machine.tree.attach(SPARE, node)
-    proxy = SimpleNamespace(name="proxy1", alive=True, serving=True, server=SimpleNamespace(machine=machine))
+    state = SimpleNamespace(is_whole=False)
+    server = SimpleNamespace(machine=machine, log=SimpleNamespace(applier=SimpleNamespace(worker=state)))
+    proxy = SimpleNamespace(name="proxy1", alive=True, serving=True, server=server)
     subject = SimpleNamespace(
         world=World(1), cluster=None, proxies=[proxy], is_tainted=lambda: False, taint=lambda _proxy: None
     )
     nemesis = Nemesis(subject)
-    machine.midway = True
     assert nemesis.begin("memory") is None
     assert node.data == b"spare"
-    machine.midway = False
+    state.is_whole = True
     assert nemesis.begin("memory") is not None
     assert node.data == b"flipped"

@@ -3,7 +3,7 @@
 from codec.constants import OpCode
 from proxy.admin.clients import Clients, operation_name
 from proxy.state.ops import EXTENDED
-from proxy.state.pieces import whole
+from proxy.state.pause import NO_PAUSE
 from proxy.support.latency import ConnectionLatency, Latency
 from tests.proxy.admin.subjects import Connection, Connections, Session, subject_of
 
@@ -16,13 +16,13 @@ def test_sessions_are_listed_by_the_tick_after_they_are_due() -> None:
     clients = Clients(
         subject_of(sessions=[Session(1, 1000, 2.0), Session(2, 1900, 2.0), Session(3, 2000, 2.0)])
     )
-    assert whole(clients.session_expiry()) == {4000: [1, 2], 6000: [3]}
+    assert clients.session_expiry(NO_PAUSE) == {4000: [1, 2], 6000: [3]}
 
 
 def test_connections_are_listed_by_the_tick_after_they_are_due() -> None:
     first, second = Connection(_latency(), due=9.0), Connection(_latency(), due=1.0)
     clients = Clients(subject_of(connections=Connections([first, second])))
-    assert list(whole(clients.connection_expiry()).items()) == [(2000, [second]), (10000, [first])]
+    assert list(clients.connection_expiry(NO_PAUSE).items()) == [(2000, [second]), (10000, [first])]
 
 
 def test_a_connection_in_long_and_in_short() -> None:

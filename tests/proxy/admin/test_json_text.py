@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from proxy.admin import json_text as module
-from proxy.admin.json_text import encoding
-from proxy.state.pieces import whole
+from proxy.admin.json_text import encode
+from proxy.state.pause import NO_PAUSE
 
 _SCALARS = st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(max_size=5)
 _KEYS = st.text(max_size=5) | st.integers()
@@ -20,14 +20,13 @@ _VALUES = st.recursive(
 
 @given(_VALUES)
 def test_the_text_is_that_of_json(value: Any) -> None:
-    text = b"".join(whole(encoding(value))).decode()
+    text = b"".join(encode(value, NO_PAUSE)).decode()
     assert text == json.dumps(value, indent=2, separators=(",", " : "))
 
 
 def test_a_long_text_is_made_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "_TOGETHER", 3)
     value = {"paths": {str(number): [number, "ä"] for number in range(100)}}
-    steps = len(list(encoding(value)))
-    parts = whole(encoding(value))
-    assert len(parts) == steps > 100
+    parts = encode(value, NO_PAUSE)
+    assert len(parts) > 100
     assert json.loads(b"".join(parts)) == value

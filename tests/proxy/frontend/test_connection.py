@@ -3,6 +3,7 @@
 import asyncio
 import logging
 import struct
+from functools import partial
 from typing import cast
 
 import pytest
@@ -24,6 +25,7 @@ from lab.fakes.connection import (
 from lab.servers.digest_md5 import respond
 from proxy.frontend import word_answer
 from proxy.frontend.connection import Connection
+from proxy.log.slices import Slices
 from proxy.sasl.digest_md5 import secret
 from proxy.sasl.login import Login
 from proxy.sasl.options import SaslSettings
@@ -313,7 +315,7 @@ def test_acls_are_sent_as_they_are_to_those_who_may_see_them(client: Client) -> 
 
 
 def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(word_answer, "SLICE", 0)
+    monkeypatch.setattr(word_answer, "Slices", partial(Slices, seconds=0))
     client = Client()
     client.connection.data_received(b"dump")
     turns = 0
@@ -322,7 +324,7 @@ def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPat
         client.loop.turn()
         turns += 1
     assert turns >= 3
-    assert client.transport.writes == ["".join(f"line {number}\n" for number in range(1000)).encode()]
+    assert client.transport.writes == ["".join(f"line {number}\n" for number in range(2000)).encode()]
     gone = Client()
     gone.connection.data_received(b"dump")
     gone.lose()

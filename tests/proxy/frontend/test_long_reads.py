@@ -9,19 +9,21 @@ from codec.jute import Reader
 from lab.client import packets
 from lab.fakes.connection import Client, established
 from proxy.state import tree
+from proxy.state.pause import Lengths
 
-
-@pytest.fixture(autouse=True)
-def _short(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A listing of two names takes long, and is packed name by name."""
-    monkeypatch.setattr(tree, "_PACKED_AT_ONCE", 1)
-    monkeypatch.setattr(tree, "_PACKED", 1)
+_ALL_SLOW = Lengths(every=1, at_once=-1)  # each listing takes long, and pauses at each name
 
 
 @pytest.fixture
 def client() -> Client:
     """A client with a session and the nodes /a and /b."""
-    return established()
+    return _established()
+
+
+def _established() -> Client:
+    client = established()
+    client.host.reading.pause.lengths = _ALL_SLOW
+    return client
 
 
 def _children(body: bytes) -> set[str]:
@@ -132,12 +134,12 @@ def test_long_reads_of_two_clients_take_turns_with_the_log(client: Client) -> No
 
 def test_one_waits_while_a_write_is_applied_in_part(client: Client) -> None:
     _feed(client, packets.read(1, OpCode.GET_CHILDREN, "/"))
-    client.host.machine.midway = True
+    client.host.begin_long_write()
     client.loop.run()
     assert client.host.holds == 0
     assert client.replies() == []
-    client.host.machine.midway = False
-    _whole(client)
+    client.host.end_long_write()
+    client.loop.run()
     assert [reply.xid for reply in client.replies()] == [1]
 
 
@@ -146,16 +148,9 @@ def test_one_that_is_refused_or_fails(client: Client, monkeypatch: pytest.Monkey
     del client.host.machine.tree.nodes["/"]
     client.loop.run()
     assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.NO_NODE)]
-    other = established()
+    other = _established()
     _feed(other, packets.read(1, OpCode.GET_CHILDREN, "/"))
-    monkeypatch.setattr(tree, "_PACKED", "a mistake")
+    monkeypatch.setattr(tree, "pack_strings", "a mistake")
     other.loop.run()
     assert other.host.holds == 0
     assert other.transport.is_closed()
-
-
-def _whole(client: Client) -> None:
-    waiting, client.host.when_whole[:] = client.host.when_whole[:], []
-    for callback in waiting:
-        callback()
-    client.loop.run()

@@ -66,7 +66,7 @@ def _operations(machine: Machine) -> Operations:
     none: Any = None
     write = WriteOperation(_decode, none, none)
     writes = dict.fromkeys(map(int, (OpCode.CREATE, OpCode.SET_DATA, OpCode.CLOSE_SESSION)), write)
-    return Operations(reads, writes, {}, extended=False)
+    return Operations(reads, writes, extended=False)
 
 
 class Asked(NamedTuple):

@@ -13,6 +13,7 @@ from proxy.log.follower import Apply, ProxyCame, ProxyGone
 from proxy.log.outbox import Header, Outbox, Sent
 from proxy.log.pending import CallbackRequest, Pending
 from proxy.log.record import TreeNotServable
+from proxy.log.state_worker import StateWorker
 from proxy.log.stats import Stats
 from proxy.state import capture
 from proxy.state.digest import Digest
@@ -20,7 +21,6 @@ from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement
 from proxy.state.ops.multi import END_OF_PARTS
 from proxy.state.outcome import SessionChange
-from proxy.state.pieces import AT_ONCE
 from proxy.state.watches import WatchTable
 from schema.entry import EntryWriter, Kind, Request, encode_level, encode_open
 from tests.proxy.log.proxies import PASSWORD, create_body, until
@@ -50,7 +50,8 @@ class World:
         self.told: list[str] = []
         self.disagreements: list[Disagreement] = []
         self.failures: list[Exception] = []
-        self.applier = Applier(self.machine, self.watches, self.outbox, self, self.stats, slice_seconds)
+        self.worker = StateWorker(seconds=slice_seconds)
+        self.applier = Applier(self.machine, self.watches, self.outbox, self, self.stats, self.worker)
         self.applier.own = "me"
         self.position = 10
 
@@ -210,6 +211,18 @@ def _multi(*paths: str) -> Request:
 _MANY = [f"/x{number}" for number in range(2000)]
 
 
+async def _partially_applied(worker: StateWorker) -> None:
+    for _ in range(1000):
+        if not worker.is_whole:
+            return
+        await asyncio.sleep(0)
+    raise AssertionError("it was done at a stretch")
+
+
+def _is_whole(worker: StateWorker) -> bool:
+    return worker.is_whole
+
+
 async def test_a_long_request_is_applied_in_slices_and_shown_at_its_end() -> None:
     world = World(slice_seconds=0.0)
     for path in ("/x5", "/x1999"):
@@ -219,30 +232,18 @@ async def test_a_long_request_is_applied_in_slices_and_shown_at_its_end() -> Non
     world.submit(creation("/y"))
     _, item = world.cut()
     world.applier.feed([item])
-    machine = world.machine
-    called: list[tuple[int, bool]] = []
-    seen: list[tuple[int, int]] = []
-    told_all: list[bool] = []
-    await asyncio.sleep(0)
-
-    def is_midway() -> bool:
-        return machine.midway
-
-    assert is_midway()
-    world.applier.when_whole(lambda: called.append((machine.zxid, machine.midway)))
-    while is_midway():
+    machine, worker = world.machine, world.worker
+    called: list[int] = []
+    seen: list[int] = []
+    await _partially_applied(worker)
+    worker.when_whole(lambda: called.append(machine.zxid))
+    while not _is_whole(worker):
         assert "reply 2 0" not in world.told
-        if machine.changing is None:
-            told_all.append(True)  # its events are being told
-        else:
-            assert "NODE_CREATED /x5 2" not in world.told
-            seen.append((machine.zxid, sum(path in machine.changing for path in _MANY)))
+        seen.append(len(machine.tree.nodes))
         await asyncio.sleep(0)
-    assert told_all
-    assert {zxid for zxid, _ in seen} == {1}
-    assert len({count for _, count in seen}) >= 3, "it was done at a stretch"
+    assert len(set(seen)) >= 3, "it was done at a stretch"
     await world.applier.drained()
-    assert called == [(2, False)], "whoever waits has its turn before the next request"
+    assert called == [2], "what waits has its turn before the next request"
     assert world.told == [
         "reply 1 0",
         "session 1 me",
@@ -254,12 +255,12 @@ async def test_a_long_request_is_applied_in_slices_and_shown_at_its_end() -> Non
     ]
 
 
-async def test_a_long_request_of_another_proxy(world: World) -> None:
+async def test_a_long_request_of_another_proxy() -> None:
+    world = World(slice_seconds=0.0)
     world.applier.feed([world.foreign(1, OPEN, _multi(*_MANY), creation("/y"))])
-    assert world.machine.zxid == 2
     await world.applier.drained()
     assert world.machine.zxid == 3
-    assert not world.machine.midway
+    assert world.worker.is_whole
     assert world.stats.applied_requests == 3
 
 
@@ -271,32 +272,32 @@ async def test_nothing_is_applied_while_somebody_holds_the_state(world: World) -
 
     def hold(*arguments: object) -> None:
         done(*arguments)  # type: ignore[arg-type]
-        world.applier.hold()
+        world.worker.hold()
 
     first.callback = hold
     world.applier.feed([world.cut()[1]])
-    world.applier.hold()
-    world.applier.release()
+    world.worker.hold()
+    world.worker.release()
     for _ in range(5):
         await asyncio.sleep(0)
         world.applier.feed([world.foreign(1 + world.applier.backlog, OPEN)])
     assert world.machine.zxid == 2
-    world.applier.release()
+    world.worker.release()
     assert world.machine.zxid == 2, "not in the same turn"
     await world.applier.drained()
     assert world.machine.zxid == 3
-    world.applier.hold()
-    world.applier.release()
+    world.worker.hold()
+    world.worker.release()
     await world.applier.drained()
 
 
 async def test_a_long_request_that_cannot_be_applied_ends_it(monkeypatch: pytest.MonkeyPatch) -> None:
     world = World(slice_seconds=0.0)
     world.applier.feed([world.foreign(1, OPEN, _multi(*_MANY))])
-    await until(lambda: world.machine.midway)
-    monkeypatch.setattr(Digest, "settling", None)
+    await until(lambda: not world.worker.is_whole)
+    monkeypatch.setattr(Digest, "settle", None)
     await until(lambda: bool(world.failures))
-    assert not world.machine.midway
+    assert world.worker.is_whole
 
 
 async def test_what_is_fed_meanwhile_waits_its_turn() -> None:
@@ -404,7 +405,7 @@ class Listener:
 @pytest.mark.parametrize("own", [True, False])
 async def test_the_events_of_a_short_request_for_very_many_are_told_in_slices(own: bool) -> None:
     world = World(slice_seconds=0.0)
-    listeners = [Listener() for _ in range(2 * AT_ONCE)]
+    listeners = [Listener() for _ in range(2000)]
     for listener in listeners:
         world.watches.data.add("/x", listener)
     if own:
@@ -413,27 +414,19 @@ async def test_the_events_of_a_short_request_for_very_many_are_told_in_slices(ow
         world.applier.feed([world.cut()[1]])
     else:
         world.applier.feed([world.foreign(1, OPEN, creation("/x"), creation("/y"))])
-    machine = world.machine
-
-    def is_midway() -> bool:
-        return machine.midway
-
-    while not is_midway():
-        assert not world.applier.idle
-        await asyncio.sleep(0)
+    await _partially_applied(world.worker)
     called: list[int] = []
-    world.applier.when_whole(lambda: called.append(sum(len(listener.heard) for listener in listeners)))
-    told = set()
-    while is_midway():
-        told.add(sum(len(listener.heard) for listener in listeners))
-        assert machine.changing is None, "nobody may read before the last one is told"
+    world.worker.when_whole(lambda: called.append(sum(len(listener.heard) for listener in listeners)))
+    notified = set()
+    while not _is_whole(world.worker):
+        notified.add(sum(len(listener.heard) for listener in listeners))
         assert "reply 2 0" not in world.told
         await asyncio.sleep(0)
-    assert len(told) >= 3, "they were told at a stretch"
+    assert len(notified) >= 3, "they were notified at a stretch"
     await world.applier.drained()
     assert called == [len(listeners)]
     assert all(listener.heard == [2] for listener in listeners)
-    assert (machine.zxid, machine.changing) == (3, ())
+    assert world.machine.zxid == 3
     assert not own or world.told[-3:] == ["reply 2 0", "reply 3 0", "appended"]
 
 
@@ -447,7 +440,7 @@ class Loading(World):
         self.loaded.applier.feed([self.loaded.foreign(1, OPEN), self.loaded.foreign(2, creation("/new"))])
 
     def replaced(self) -> None:
-        assert self.machine.midway, "a client could read already"
+        assert not self.worker.is_whole, "a client could read already"
 
     async def ready(self) -> None:
         await self.applier.drained()
@@ -465,12 +458,10 @@ async def test_a_state_is_compared_in_slices_and_then_told_while_nobody_reads() 
     stages = []
     while not becoming.done():
         await asyncio.sleep(0)
-        stages.append((machine.tree.nodes is former, machine.midway))
+        stages.append((machine.tree.nodes is former, world.worker.is_whole))
         if stages[-1][0]:
             assert world.told == [], "clients still read the former state"
-        if machine.midway:
-            assert machine.changing is None
-    assert list(dict.fromkeys(stages)) == [(True, False), (False, True), (False, False)]
+    assert list(dict.fromkeys(stages)) == [(True, True), (False, False), (False, True)]
     assert all(stages.count(stage) >= 2 for stage in set(stages)), "it was done at a stretch"
     zxid = world.loaded.machine.zxid
     assert world.told.count(f"NODE_CREATED /new {zxid}") == 1
@@ -484,12 +475,12 @@ async def test_no_state_takes_the_place_of_one_that_somebody_holds() -> None:
     world = Loading()
     await world.ready()
     former = world.machine.tree.nodes
-    world.applier.hold()
+    world.worker.hold()
     becoming = asyncio.ensure_future(world.applier.become(world.loaded.machine, world.replaced))
     for _ in range(100):
         await asyncio.sleep(0)
         assert world.machine.tree.nodes is former
-    world.applier.release()
+    world.worker.release()
     await becoming
     assert "/new" in world.machine.tree.nodes
 

@@ -8,7 +8,6 @@ import pytest
 from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.model import Compare, Delete, Get, Put, Txn
 from proxy.log.follower import Apply, Follower, Item, ProxyCame, ProxyGone, RecordChanged
-from proxy.state.pieces import whole
 from schema.keys import Keyspace
 
 KEYS = Keyspace("/t")
@@ -46,8 +45,8 @@ class World:
         entries = store.range(Get(KEYS.log, KEYS.log_end)).kvs
         proxies = store.range(Get(KEYS.proxies, KEYS.proxies_end)).kvs
         record = store.range(Get(KEYS.tree)).kvs
-        catching_up = (follower or self.follower).catching_up
-        return whole(catching_up(store.revision, entries, proxies, record[0] if record else None))
+        catch_up = (follower or self.follower).catch_up
+        return catch_up(store.revision, entries, proxies, record[0] if record else None)
 
 
 def numbers(items: list[Item]) -> list[tuple[str, int]]:
@@ -124,7 +123,7 @@ def test_keys_of_others_are_left_alone() -> None:
     assert world.follower.revision == world.store.revision
 
 
-def test_catching_up_gives_what_the_watch_would_have_given() -> None:
+def test_catch_up_gives_what_the_watch_would_have_given() -> None:
     world = World()
     world.come("a")
     world.come("b")
@@ -155,7 +154,7 @@ def test_entries_that_came_after_the_revision_are_left_to_the_watch() -> None:
     world.append("a", 2)
     entries = world.store.range(Get(KEYS.log, KEYS.log_end)).kvs
     proxies = world.store.range(Get(KEYS.proxies, KEYS.proxies_end)).kvs
-    assert numbers(whole(world.follower.catching_up(revision, entries, proxies, None))) == [("a", 1)]
+    assert numbers(world.follower.catch_up(revision, entries, proxies, None)) == [("a", 1)]
     assert numbers(world.feed()) == [("a", 2)]
 
 
@@ -176,9 +175,7 @@ def test_our_own_key_that_went_unseen_is_reported_gone() -> None:
     world.follower.expect("a", revision)
     assert world.follower.knows("a")
     # What is read as of before the key was put says nothing about it.
-    assert whole(world.follower.catching_up(revision - 1, [], [], None)) == [
-        RecordChanged(None, revision - 1)
-    ]
+    assert world.follower.catch_up(revision - 1, [], [], None) == [RecordChanged(None, revision - 1)]
     world.go("a")
     assert ProxyGone("a", world.store.revision) in world.catch_up()
     assert not world.follower.knows("a")

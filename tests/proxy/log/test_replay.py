@@ -6,7 +6,7 @@ from unittest import mock
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.log import replay as module
+from proxy.log import slices
 from proxy.log.catch_up import catch_up
 from proxy.log.replay import Place, Replay
 from proxy.state import capture
@@ -42,7 +42,7 @@ async def test_others_have_the_loop_meanwhile() -> None:
 
     task = asyncio.get_running_loop().create_task(other())
     applied: list[int] = []
-    with mock.patch.object(module, "SLICE", 0):
+    with mock.patch.object(slices, "SLICE", 0):
         await Replay(tree.keys, machine, caught, applied.append).run(caught.revision)
     task.cancel()
     assert turns > 100

@@ -14,7 +14,6 @@ from proxy.log.follower import Apply, Follower
 from proxy.log.staleness import Staleness
 from proxy.log.start import load
 from proxy.state.machine import Machine
-from proxy.state.pieces import whole
 from proxy.support.tasks import Tasks
 from schema.entry import decode_entry
 from tests.proxy.log.trees import Tree
@@ -41,7 +40,7 @@ class World:
         self.machine = loaded.machine
         self.follower.restart(loaded.machine.applied)
         caught = loaded.caught
-        whole(self.follower.catching_up(caught.revision, caught.entries, caught.proxies, caught.pair))
+        self.follower.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair)
         self.staleness = Staleness(
             self.client,
             self.tree.keys,

@@ -14,7 +14,6 @@ from proxy.log import truncation
 from proxy.log.follower import Follower
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Loaded, NotInLog, Wanted, load
-from proxy.state.pieces import whole
 from schema.entry import EntryWriter, Kind, encode_level
 from schema.record import encode_record
 from tests.proxy.log.trees import CLOCK, Ran, Tree, created, pages_of
@@ -164,7 +163,7 @@ async def test_a_starting_proxy_goes_on_where_the_load_stands(world: World) -> N
     follower = Follower(tree.keys)
     follower.restart(loaded.machine.applied)
     caught = loaded.caught
-    whole(follower.catching_up(caught.revision, caught.entries, caught.proxies, caught.pair))
+    follower.catch_up(caught.revision, caught.entries, caught.proxies, caught.pair)
     assert follower.held("a") == 2
     for number in range(43, 50):
         await tree.send("a", [created(session, f"/missing{number}")], number=number)

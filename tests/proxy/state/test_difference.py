@@ -5,9 +5,9 @@ from hypothesis import strategies as st
 
 from codec.constants import EventType
 from codec.jute import Acl
-from proxy.state.difference import moving_sessions, tree_events
+from proxy.state.difference import session_changes, tree_events
 from proxy.state.outcome import SessionChange
-from proxy.state.pieces import whole
+from proxy.state.pause import NO_PAUSE
 from proxy.state.sessions import Session
 from proxy.state.tree import Node
 from proxy.state.watches import TreeEvent
@@ -98,7 +98,7 @@ def test_sessions() -> None:
 
     old = sessions(s4="a", s1="a", s2="a")
     new = sessions(s3="b", s2="b", s1="a")
-    assert sorted(whole(moving_sessions(old, new))) == [
+    assert sorted(session_changes(old, new, NO_PAUSE)) == [
         SessionChange(2, "a", "b"),
         SessionChange(3, "", "b"),
         SessionChange(4, "a", None),

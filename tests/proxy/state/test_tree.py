@@ -6,8 +6,7 @@ from hypothesis import strategies as st
 
 from codec.jute import pack_strings
 from codec.packets import STAT
-from proxy.state.pieces import PIECE
-from proxy.state.tree import Node, Tree, dropping
+from proxy.state.tree import Node, Tree
 from schema.znode import CONTAINER_OWNER, OPEN_ACL, Znode, pack_stat, session_of, ttl_owner
 
 
@@ -97,13 +96,3 @@ def test_a_tree_that_becomes_another_one_stays_the_object_that_it_was() -> None:
     tree.become(other)
     for name in Tree.__slots__:
         assert getattr(tree, name) is getattr(other, name)
-
-
-def test_a_tree_is_let_go_in_pieces() -> None:
-    tree = Tree()
-    tree.attach("/", _node())
-    for number in range(3 * PIECE):
-        tree.attach(f"/{number}", _node())
-    assert len(list(dropping(tree.nodes))) >= 6, "its nodes, and the names of the root's children"
-    assert tree.nodes == {}
-    assert list(dropping({})) == []

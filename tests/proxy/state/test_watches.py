@@ -1,7 +1,6 @@
 """The watch table: who is told of what, once, and in which order."""
 
 from collections.abc import Sequence
-from unittest import mock
 
 import pytest
 from hypothesis import given
@@ -9,8 +8,7 @@ from hypothesis import strategies as st
 
 from codec.constants import EventType, WatcherType
 from codec.jute import Acl
-from proxy.state import watches as module
-from proxy.state.pieces import AT_ONCE, PIECE, whole
+from proxy.state.pause import Lengths, Pause
 from proxy.state.watches import TreeEvent, WatchTable
 
 CREATED, DELETED, CHANGED, CHILDREN = (
@@ -46,9 +44,7 @@ class Room:
     def fire(self, kind: int, path: str) -> list[tuple[str, int, str]]:
         """What is told of one change."""
         self.told.clear()
-        work = self.table.fire(TreeEvent(kind, path, NODE_ACL, PARENT_ACL), 7)
-        if work is not None:
-            whole(work)
+        self.table.fire(TreeEvent(kind, path, NODE_ACL, PARENT_ACL), 7)
         return list(self.told)
 
 
@@ -343,16 +339,6 @@ class Model:
 
 @given(_STEPS)
 def test_the_table_agrees_with_zookeepers_two_managers(steps: list[tuple[str, str, int]]) -> None:
-    _agrees(steps)
-
-
-@given(_STEPS)
-def test_it_does_so_in_pieces(steps: list[tuple[str, str, int]]) -> None:
-    with mock.patch.multiple(module, AT_ONCE=0, PIECE=1):
-        _agrees(steps)
-
-
-def _agrees(steps: list[tuple[str, str, int]]) -> None:
     room, model = Room(), Model()
     table = room.table
     for what, path, detail in steps:
@@ -414,13 +400,19 @@ def _crowd(room: Room, count: int) -> list[Client]:
 
 
 @pytest.mark.parametrize("kind", [CREATED, DELETED, CHANGED])
-def test_very_many_are_told_in_pieces(room: Room, kind: EventType) -> None:
-    clients = _crowd(room, AT_ONCE + PIECE)
+def test_very_many_are_notified_with_pauses(room: Room, kind: EventType) -> None:
+    clients = _crowd(room, 1500)
     for client in clients[:10]:
         room.table.children.add("/p", client)
-    work = room.table.fire(TreeEvent(kind, "/p/n", NODE_ACL, PARENT_ACL), 7)
-    assert work is not None
-    assert len({len(room.told) for _ in work}) >= 3, "they were told at a stretch"
+    notified: set[int] = set()
+
+    class Noting(Pause):
+        def __call__(self) -> None:
+            super().__call__()
+            notified.add(len(room.told))
+
+    room.table.fire(TreeEvent(kind, "/p/n", NODE_ACL, PARENT_ACL), 7, Noting())
+    assert len(notified) >= 3, "they were notified at a stretch"
     expected = [(client.name, kind, "/p/n") for client in clients]
     if kind != CHANGED:
         expected += [(client.name, CHILDREN, "/p") for client in clients[:10]]
@@ -429,22 +421,15 @@ def test_very_many_are_told_in_pieces(room: Room, kind: EventType) -> None:
     assert room.table.counts() == (0, 0, 0)
 
 
-def test_a_connection_may_go_while_its_watches_are_taken(room: Room) -> None:
-    first, *_, last = _crowd(room, AT_ONCE + PIECE)
+def test_a_connection_may_be_gone_while_its_watches_are_taken(room: Room) -> None:
+    first, *_, last = _crowd(room, 1500)
     room.table.data.add("/other", last)
-    work = room.table.fire(TreeEvent(CHANGED, "/p/n", NODE_ACL, PARENT_ACL), 7)
-    assert work is not None
-    next(work)
-    for client in (first, last):
-        assert room.table.drop(client)
-    whole(work)
+
+    class Dropping(Pause):
+        def __call__(self) -> None:
+            super().__call__()
+            for client in (first, last):
+                assert room.table.drop(client)
+
+    room.table.fire(TreeEvent(CHANGED, "/p/n", NODE_ACL, PARENT_ACL), 7, Dropping(Lengths(every=100)))
     assert not room.table
-
-
-def test_a_path_whose_crowd_has_gone_is_fired_at_once(room: Room) -> None:
-    clients = _crowd(room, AT_ONCE + 1)
-    assert room.table.fire(TreeEvent(CHANGED, "/other", NODE_ACL, PARENT_ACL), 7) is None
-    for client in clients[1:]:
-        room.table.drop(client)
-    assert room.table.fire(TreeEvent(CHANGED, "/p/n", NODE_ACL, PARENT_ACL), 7) is None
-    assert room.told == [(clients[0].name, CHANGED, "/p/n")]

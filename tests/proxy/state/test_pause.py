@@ -1,21 +1,22 @@
-"""Requests in pieces: as those at a stretch, and in between nothing is seen but what is said to change."""
+"""Work that pauses does what it does at a stretch; slow reads are refused before they change anything."""
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
-from unittest import mock
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from typing_extensions import override
 
 from codec.constants import CreateMode, KeeperOpCode, OpCode
 from codec.jute import INT, LONG, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
-from proxy.state import pieces
-from proxy.state.ops import EXTENDED, PLAIN
-from proxy.state.pieces import AT_ONCE, AT_ONCE_BYTES, Laborious, Unfinished, sorting, whole
-from proxy.state.tree import packing
+from proxy.state.machine import Machine
+from proxy.state.ops import EXTENDED
+from proxy.state.pause import NO_PAUSE, AtOnce, Lengths, Pause, TooLong
+from proxy.state.tree import Node, free, pack_names
 from tests.proxy.state import naive
-from tests.proxy.state.short_pieces import executed, short_pieces
 from tests.proxy.state.test_machine_histories import _OPENED, entries
 from tests.proxy.state.world import (
     RULES,
@@ -34,30 +35,56 @@ from tests.proxy.state.world import (
 )
 
 
-def test_all_of_some_work() -> None:
-    def work() -> Any:
-        yield
-        yield
-        return 3
+class Counting(Pause):
+    """Counts how often it is called; by default at every step."""
 
-    assert whole(work()) == 3
+    def __init__(self, every: int = 1) -> None:
+        super().__init__(Lengths(every=every))
+        self.calls = 0
 
-
-@given(st.lists(st.text(max_size=3)), st.integers(1, 4))
-def test_sorting_in_pieces(items: list[str], size: int) -> None:
-    with mock.patch.multiple(pieces, _SORTED=size, PIECE=size):
-        assert whole(sorting(items, str)) == sorted(items)
+    @override
+    def __call__(self) -> None:
+        super().__call__()
+        self.calls += 1
 
 
-def test_very_many_are_sorted_in_many_pieces() -> None:
+@contextmanager
+def pausing(machine: Machine, every: int = 1) -> Iterator[Counting]:
+    """Pause in the machine's requests while this lasts."""
+    machine.pause = pause = Counting(every)
+    try:
+        yield pause
+    finally:
+        machine.pause = NO_PAUSE
+
+
+@given(st.lists(st.integers()), st.integers(1, 4), st.integers(1, 3))
+def test_all_items_come_in_their_order(items: list[int], every: int, per_step: int) -> None:
+    pause = Counting(every)
+    assert list(pause.each(items)) == items
+    assert pause.calls >= len(items) // every - 1
+    assert [item for batch in pause.batches(items, per_step) for item in batch] == items
+    assert pause.sorted(items, lambda item: -item) == sorted(items, reverse=True)
+    pause.clear(items)
+    assert items == []
+
+
+def test_short_loops_together_pause_as_a_long_one() -> None:
+    pause = Counting(100)
+    for _ in range(100):
+        assert list(pause.each([1, 2, 3])) == [1, 2, 3]
+    assert 3 <= pause.calls <= 4
+
+
+def test_very_many_are_sorted_with_many_pauses() -> None:
     items = [(number * 7919) % 100_003 for number in range(100_003)]
-    work = sorting(items, lambda item: item)
-    assert len(list(work)) > 100
-    assert whole(sorting(items, lambda item: -item)) == list(range(100_002, -1, -1))
+    pause = Counting(512)
+    assert pause.sorted(items, lambda item: item) == list(range(100_003))
+    assert pause.calls > 100
 
 
 @given(entries)
-def test_the_machine_in_pieces_does_what_a_plain_zookeeper_does(
+def test_a_machine_that_pauses_does_what_a_plain_zookeeper_does(
     history: list[tuple[str, list[Said]]],
 ) -> None:
     world = World(sessions=())
@@ -66,10 +93,10 @@ def test_the_machine_in_pieces_does_what_a_plain_zookeeper_does(
         world.events.clear()
         model.events.clear()
         world.machine.begin(holder, world.machine.applied.get(holder, 0) + 1, clock, RULES)
-        with short_pieces():
+        with pausing(world.machine):
             for single in asked:
                 expected = naive_answer(model, holder, single, clock)
-                outcome, _ = executed(world.machine, request_of(single))
+                outcome = world.machine.execute(request_of(single), own=True)
                 world.events += world.machine.events
                 assert answer_of(single, outcome) == expected, single
                 assert world.machine.zxid == model.zxid, single
@@ -84,12 +111,13 @@ def _pair() -> tuple[World, World]:
 
 
 def _compare(first: World, second: World, said: Said) -> int:
-    """Apply a request at a stretch and in pieces; in how many."""
+    """Apply a request at a stretch and with pauses; how many."""
     request = request_of(said)
     expected = first.enter(request)
     machine = second.machine
     machine.begin("home", machine.applied["home"] + 1, 1000, second.rules)
-    outcome, pieces = executed(machine, request)
+    with pausing(machine, 512) as pause:
+        outcome = machine.execute(request, own=True)
     second.events += machine.events
     assert machine.session_changes == first.machine.session_changes
     machine.end()
@@ -97,7 +125,7 @@ def _compare(first: World, second: World, said: Said) -> int:
     assert second.events == first.events
     assert_sound(machine)
     assert all_pages(machine) == all_pages(first.machine)
-    return pieces
+    return pause.calls
 
 
 def _creates(count: int, flags: int = CreateMode.PERSISTENT) -> list[naive.Create]:
@@ -107,10 +135,9 @@ def _creates(count: int, flags: int = CreateMode.PERSISTENT) -> list[naive.Creat
 @pytest.mark.parametrize(
     "last", [naive.Delete("/node-000000"), naive.Delete("/never")], ids=["done", "failing"]
 )
-def test_a_large_multi_is_done_in_pieces(last: naive.Delete) -> None:
+def test_a_large_multi_is_done_with_pauses(last: naive.Delete) -> None:
     first, second = _pair()
     many = naive.Multi((*_creates(2000), last))
-    assert len(request_of(Ask(1, many)).body) > AT_ONCE_BYTES
     assert _compare(first, second, Ask(1, many)) >= 8
     small = naive.Multi(tuple(_creates(3)))
     assert _compare(first, second, Ask(1, small)) == 0
@@ -125,25 +152,26 @@ def test_a_large_multi_that_is_cut_short_is_refused_as_a_small_one(cut: int) -> 
     (expected,) = first.enter(small._replace(body=small.body[:-1]))
     machine = second.machine
     machine.begin("home", machine.applied["home"] + 1, 1000, second.rules)
-    outcome, pieces = executed(machine, request)
+    with pausing(machine) as pause:
+        outcome = machine.execute(request, own=True)
     machine.end()
     assert (outcome, machine.zxid) == (expected, first.machine.zxid)
-    assert pieces >= 1
+    assert pause.calls >= 1
     assert all_pages(machine) == all_pages(first.machine)
 
 
-@pytest.mark.parametrize("end", ["by itself", "by its proxy"])
-def test_a_session_with_many_ephemerals_ends_in_pieces(end: str) -> None:
+@pytest.mark.parametrize("end", ["by its client", "by its proxy"])
+def test_a_session_with_many_ephemerals_ends_with_pauses(end: str) -> None:
     first, second = _pair()
     for world in (first, second):
-        world.do(naive.Multi(tuple(_creates(AT_ONCE + 1, CreateMode.EPHEMERAL))), session=2)
-    said: Said = Ask(2, naive.CloseSession()) if end == "by itself" else Expire(2)
+        world.do(naive.Multi(tuple(_creates(1025, CreateMode.EPHEMERAL))), session=2)
+    said: Said = Ask(2, naive.CloseSession()) if end == "by its client" else Expire(2)
     assert _compare(first, second, said) >= 2
     assert 2 not in second.machine.sessions
     assert not second.machine.tree.ephemerals
 
 
-def test_a_quota_over_many_nodes_is_counted_in_pieces() -> None:
+def test_a_quota_over_many_nodes_is_counted_with_pauses() -> None:
     first, second = _pair()
     for world in (first, second):
         world.do(naive.Create("/a", b""))
@@ -162,43 +190,21 @@ def test_a_quota_over_many_nodes_is_counted_in_pieces() -> None:
     assert stats.data == b"count=3002,bytes=9001"
 
 
-def test_the_caller_who_takes_no_pieces_has_it_all_done() -> None:
-    world = World()
-    (answer,) = world.do(naive.Multi(tuple(_creates(2000))))
-    assert answer.failed_at is None
-    assert world.machine.changing == ()
-
-
-def test_what_was_touched_before_is_not_said_to_change() -> None:
-    world = World()
-    world.do(naive.Create("/other"))
-    machine = world.machine
-    machine.in_pieces = True
-    machine.begin("home", machine.applied["home"] + 1, 1000, world.rules)
-    with pytest.raises(Unfinished) as raised:
-        machine.execute(request_of(Ask(1, naive.Multi(tuple(_creates(2000))))))
-    for _ in range(6):
-        next(raised.value.work)
-    assert machine.changing
-    assert "/node-000000" in machine.changing
-    assert "/other" not in machine.changing
-
-
 # -- reads ---------------------------------------------------------------------------------------------------
 
 
 class Reader:
-    """Who asks."""
+    """A client."""
 
     session_id = 1
     identities = ()
 
     def __init__(self, *, knows_keeper: bool) -> None:
         self.knows_keeper = knows_keeper
-        self.told: list[tuple[int, str]] = []
+        self.events: list[tuple[int, str]] = []
 
     def notify(self, kind: int, path: str, _zxid: int, _acl: object) -> None:
-        self.told.append((kind, path))
+        self.events.append((kind, path))
 
     def local_session_closed(self) -> None:
         raise AssertionError
@@ -244,11 +250,6 @@ _reads: dict[int, st.SearchStrategy[bytes]] = {
 }
 
 
-def test_every_read_that_can_take_long_is_tried() -> None:
-    assert set(_reads) == set(EXTENDED.long_reads)
-    assert set(PLAIN.long_reads) <= set(PLAIN.reads)
-
-
 def _read_tree() -> World:
     world = World()
     for path in ("/a", "/a/b", "/a/b/c", "/a/d"):
@@ -266,36 +267,45 @@ def _watched(world: World) -> object:
     ]
 
 
+def _answer(world: World, reader: Reader, pause: Pause, opcode: int, body: bytes) -> Any:
+    """The reply, or what is raised in its place."""
+    reading = world.reading._replace(pause=pause)
+    try:
+        return EXTENDED.reads[opcode](reading, reader, b"head" + body, 4)
+    except Exception as error:  # noqa: BLE001 - whatever it is, it has to be the same
+        return type(error), getattr(error, "code", None), getattr(error, "body", None)
+
+
 @given(st.sampled_from(sorted(_reads)), st.booleans(), st.data())
-def test_a_read_in_pieces_answers_as_one_at_a_stretch(opcode: int, keeper: bool, data: st.DataObject) -> None:
+def test_a_read_that_pauses_answers_as_one_at_a_stretch(
+    opcode: int, keeper: bool, data: st.DataObject
+) -> None:
     body = data.draw(_reads[opcode])
     first, second = _read_tree(), _read_tree()
-    plain, long = Reader(knows_keeper=keeper), Reader(knows_keeper=keeper)
-    expected: Any
-    found: Any
-    try:
-        expected = EXTENDED.reads[opcode](first.reading, plain, b"head" + body, 4)
-    except Exception as error:  # noqa: BLE001 - both have to raise the same
-        expected = type(error), getattr(error, "code", None), getattr(error, "body", None)
-    with short_pieces():
-        before = _watched(second)
-        try:
-            EXTENDED.reads[opcode](second.reading, Reader(knows_keeper=keeper), b"head" + body, 4)
-        except Laborious:
-            assert _watched(second) == before
-        except Exception:  # noqa: BLE001 - so does what follows
-            pass
-        second.watches.__init__()  # type: ignore[misc]
-        try:
-            found = whole(EXTENDED.long_reads[opcode](second.reading, long, b"head" + body, 4))
-        except Exception as error:  # noqa: BLE001 - see above
-            found = type(error), getattr(error, "code", None), getattr(error, "body", None)
-    assert found == expected
-    assert long.told == plain.told
+    plain, slow, refused = (Reader(knows_keeper=keeper) for _ in range(3))
+    expected = _answer(first, plain, NO_PAUSE, opcode, body)
+    short = AtOnce(Lengths(every=1, at_once=data.draw(st.integers(-1, 9))))
+    answer = _answer(second, refused, short, opcode, body)
+    if isinstance(answer, tuple) and answer[0] is TooLong:
+        assert not second.watches
+        assert refused.events == []
+    else:
+        assert answer == expected
+        second = _read_tree()
+    assert _answer(second, slow, Counting(), opcode, body) == expected
+    assert slow.events == plain.events
     assert _watched(second) == _watched(first)
 
 
 @given(st.lists(st.text(max_size=3), max_size=9))
-def test_strings_are_packed_in_pieces(strings: list[str]) -> None:
-    with short_pieces():
-        assert whole(packing(strings)) == pack_strings(strings)
+def test_names_are_packed_with_pauses(names: list[str]) -> None:
+    assert pack_names(names, Counting()) == pack_strings(names)
+
+
+def test_a_tree_is_freed_with_pauses() -> None:
+    pause = Counting(4)
+    nodes = {str(number): Node(b"", (), 0, 0, 0, 0, 0, 0, 0, 0, 0) for number in range(20)}
+    nodes["3"].children = {str(number) for number in range(20)}
+    free(nodes, pause)
+    assert nodes == {}
+    assert pause.calls >= 8

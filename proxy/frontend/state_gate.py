@@ -1,0 +1,154 @@
+"""The gate between clients and the state: clients read only a whole state, and a slow read only one state.
+
+While a write, or its watch events, are half done, connections that have something to ask wait here. As in
+ZooKeeper, where no read goes on during a write that is being applied (CommitProcessor).
+
+A read that takes long is answered in slices, one such read at a time, and the log is not applied meanwhile.
+Other clients' short reads are answered between its slices. Between two slow reads the log gets a slice of its
+own, so that a client that repeats slow reads cannot stop the writes.
+"""
+
+import asyncio
+import logging
+from collections import deque
+from collections.abc import Callable
+from functools import partial
+from typing import Protocol
+
+from proxy.log.slices import SLICE, Slices
+from proxy.state.pause import LENGTHS, Lengths, Pause
+from proxy.support.environment import HOST, Clock
+
+log = logging.getLogger(__name__)
+
+
+class AppliedState(Protocol):
+    """What changes the state, as far as it is needed here."""
+
+    is_whole: bool
+
+    def hold(self) -> None:
+        """Change nothing more, until `release`."""
+
+    def release(self) -> None:
+        """Go on."""
+
+    def when_whole(self, callback: Callable[[], None]) -> None:
+        """While the state is not whole: call back when it is."""
+
+
+class Parked(Protocol):
+    """A connection that waits."""
+
+    def state_is_whole(self) -> None:
+        """Go on. The connection may have to wait again."""
+
+
+class SlowReader(Protocol):
+    """The requests of a client, the first of which is a slow read."""
+
+    @property
+    def wants_slow_read(self) -> bool:
+        """Whether the read is still to be answered; false once the client is gone."""
+
+    def answer_slow_read(self, pause: Pause) -> None:
+        """Answer it, with this pause."""
+
+
+class StateGate:
+    """The gate of one proxy."""
+
+    def __init__(
+        self,
+        state: AppliedState,
+        loop: asyncio.AbstractEventLoop,
+        slice_seconds: float = SLICE,
+        clock: Clock = HOST.clock,
+        lengths: Lengths = LENGTHS,
+    ) -> None:
+        self._state = state
+        self._loop = loop
+        self._now = clock.perf_counter
+        self._seconds = slice_seconds
+        self._parked: deque[Parked] = deque()
+        self._urgent: deque[SlowReader] = deque()
+        self._waiting: deque[SlowReader] = deque()
+        self._slices = Slices(clock, slice_seconds, lengths)
+        self._reader: SlowReader | None = None  # the one that is being answered
+        self._scheduled = False  # the next slice of a slow read is on its way
+
+    @property
+    def is_open(self) -> bool:
+        """Whether clients may read the state now."""
+        return self._state.is_whole
+
+    def park(self, connection: Parked) -> None:
+        """Call the connection when the gate is open."""
+        if not self._parked:
+            self._state.when_whole(self._let_in)
+        self._parked.append(connection)
+
+    def read_slowly(self, reader: SlowReader, *, now: bool) -> None:
+        """Have a slow read answered when it is its turn. `now`: from the state as it is at this moment.
+
+        The log is applied no further before a read that is answered `now`.
+        """
+        if now:
+            self._state.hold()
+            self._urgent.append(reader)
+        else:
+            self._waiting.append(reader)
+        self._schedule()
+
+    def _let_in(self) -> None:
+        if not self._state.is_whole:
+            self._state.when_whole(self._let_in)  # the next long write has begun already
+            return
+        deadline = self._now() + self._seconds
+        try:
+            while self._parked:
+                self._parked.popleft().state_is_whole()
+                if self._now() >= deadline:
+                    break
+        finally:
+            if self._parked:
+                self._loop.call_soon(self._let_in)
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            self._loop.call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """One slice of a slow read."""
+        if not self._state.is_whole:
+            self._state.when_whole(self._go_on)
+            return
+        self._scheduled = False
+        if self._reader is None:
+            self._begin()
+        elif self._reader.wants_slow_read:
+            self._slice()
+        else:
+            self._slices.cancel()
+        if self._reader is not None and self._slices.done:
+            self._reader = None
+            self._state.release()
+        if self._reader is not None or self._urgent or self._waiting:
+            self._schedule()
+
+    def _begin(self) -> None:
+        if self._urgent:
+            self._reader = self._urgent.popleft()
+        elif self._waiting:
+            self._state.hold()
+            self._reader = self._waiting.popleft()
+        if self._reader is not None and self._reader.wants_slow_read:
+            self._slices.prepare(partial(self._reader.answer_slow_read, self._slices))
+            self._slice()
+
+    def _slice(self) -> None:
+        try:
+            self._slices.resume()
+        except Exception:
+            log.exception("a slow read cannot be answered")

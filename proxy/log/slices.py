@@ -1,0 +1,96 @@
+"""Long work in slices: a plain function in a greenlet, which returns to the event loop between two slices.
+
+Part of the shell: it reads the clock. In the same turn of the loop there may be slices of other work, and a
+slice ends a millisecond or two after its time is over. So a slice is half of what a turn may take.
+"""
+
+import asyncio
+from collections.abc import Callable
+from functools import partial
+from typing import TypeVar
+
+from greenlet import getcurrent, greenlet
+from typing_extensions import override
+
+from proxy.state.pause import LENGTHS, Lengths, Pause
+from proxy.support.environment import HOST, Clock
+
+#: Seconds that one kind of work may hold the loop: half of the 10 ms that a turn of the loop may take.
+SLICE = 0.005
+
+_Result = TypeVar("_Result")
+
+
+class Slices(Pause):
+    """One piece of work at a time, in slices. The work calls this object to pause."""
+
+    def __init__(self, clock: Clock = HOST.clock, seconds: float = SLICE, lengths: Lengths = LENGTHS) -> None:
+        super().__init__(lengths)
+        self._now = clock.perf_counter
+        self._seconds = seconds
+        self._greenlet: greenlet | None = None
+        #: When the current slice began, and when it is over, by the clock's perf_counter.
+        self.began = self.deadline = 0.0
+
+    @property
+    def done(self) -> bool:
+        """Whether there is no work that was begun and is not done."""
+        return self._greenlet is None
+
+    def prepare(self, work: Callable[[], object]) -> None:
+        """Take some work; each `resume` does a slice of it."""
+        assert self._greenlet is None, "other work is not done yet"
+        self._greenlet = greenlet(work)
+
+    def resume(self) -> None:
+        """Do the next slice. Raises what the work raises, which is over then."""
+        work = self._greenlet
+        assert work is not None, "there is no work"
+        work.parent = getcurrent()
+        self.began = self._now()
+        self.deadline = self.began + self._seconds
+        self._left = self.every
+        try:
+            work.switch()
+        finally:
+            if work.dead:
+                self._greenlet = None
+
+    def cancel(self) -> None:
+        """Give up the work where it pauses, if it is not done."""
+        work, self._greenlet = self._greenlet, None
+        if work is not None:
+            work.parent = getcurrent()
+            work.throw()
+
+    @override
+    def __call__(self) -> None:
+        self._left = self.every
+        if self._now() >= self.deadline:
+            self.interrupt()
+
+    @staticmethod
+    def interrupt() -> None:
+        """End the slice: return from `resume`. To be called by the work."""
+        back = getcurrent().parent
+        assert back is not None, "this is no work in slices"
+        back.switch()
+
+
+async def in_slices(work: Callable[[Pause], _Result], clock: Clock = HOST.clock) -> _Result:
+    """The result of a function that takes long and calls its argument to pause. Other work runs meanwhile."""
+    slices = Slices(clock, SLICE)
+    results: list[_Result] = []
+    try:
+        slices.prepare(partial(_keep, results, work, slices))
+        slices.resume()
+        while not slices.done:
+            await asyncio.sleep(0)
+            slices.resume()
+    finally:
+        slices.cancel()
+    return results[0]
+
+
+def _keep(results: list[_Result], work: Callable[[Pause], _Result], pause: Pause) -> None:
+    results.append(work(pause))

@@ -1,0 +1,106 @@
+"""The work that changes the state, in slices: when it has its turns, and when the state may be read.
+
+Part of the shell: it reads the clock and uses the event loop.
+"""
+
+import asyncio
+from collections.abc import Callable
+
+from typing_extensions import override
+
+from proxy.log.slices import SLICE, Slices
+from proxy.state.pause import LENGTHS, Lengths
+from proxy.support.environment import HOST, Clock
+
+
+class StateWorker(Slices):
+    """Runs one function after another that changes the state. It is the pause of what it runs.
+
+    Work that pauses leaves the state partially applied, until it calls `finished_step`. Where the state is
+    whole it calls `rest` instead.
+    """
+
+    def __init__(self, clock: Clock = HOST.clock, seconds: float = SLICE, lengths: Lengths = LENGTHS) -> None:
+        super().__init__(clock, seconds, lengths)
+        self._scheduled = False  # the next slice is on its way
+        self._holds = 0
+        self._when_whole: list[Callable[[], None]] = []
+        self._drained: list[asyncio.Future[None]] = []
+        #: Whether clients may read the state: no request, and no watch event of one, is half done.
+        self.is_whole = True
+        #: The work only looks at the state now: it may be read while the work pauses.
+        self.changes_nothing = False
+
+    # -- for the work --------------------------------------------------------------------------------------
+
+    @override
+    def __call__(self) -> None:
+        self._left = self.every
+        if self._now() >= self.deadline:
+            self.is_whole = self.is_whole and self.changes_nothing
+            self.interrupt()
+
+    def rest(self) -> None:
+        """Where the state is whole: end the slice if its time is over."""
+        if self._now() >= self.deadline:
+            self.interrupt()
+
+    def finished_step(self) -> None:
+        """The state is whole again. The slice ends with the next `rest`: others have waited."""
+        if not self.is_whole:
+            self.is_whole = True
+            self.deadline = 0.0
+            waiting, self._when_whole = self._when_whole, []
+            for callback in waiting:
+                asyncio.get_running_loop().call_soon(callback)
+
+    # -- for the event loop --------------------------------------------------------------------------------
+
+    def run(self, work: Callable[[], None]) -> None:
+        """Do the first slice of some work at once, unless it is held, and the rest as the loop gets to it."""
+        self.prepare(work)
+        self._go_on()
+
+    async def drained(self) -> None:
+        """Wait until there is no work."""
+        while not self.done:
+            waiting = asyncio.get_running_loop().create_future()
+            self._drained.append(waiting)
+            await waiting
+
+    # -- for readers of the state --------------------------------------------------------------------------
+
+    def hold(self) -> None:
+        """Change nothing more from the next `rest` on, until `release`."""
+        self._holds += 1
+        self.deadline = 0.0
+
+    def release(self) -> None:
+        """Go on, in another turn of the loop, unless there are other holds."""
+        self._holds -= 1
+        if not self._holds and not self.done:
+            self._schedule()
+
+    def when_whole(self, callback: Callable[[], None]) -> None:
+        """While the state is not whole: call back, in a turn of the loop, when it is."""
+        self._when_whole.append(callback)
+
+    def _schedule(self) -> None:
+        if not self._scheduled:
+            self._scheduled = True
+            asyncio.get_running_loop().call_soon(self._go_on)
+
+    def _go_on(self) -> None:
+        """One slice."""
+        self._scheduled = False
+        if self._holds:
+            return  # `release` calls again
+        self.resume()
+        if not self.done:
+            if not self._holds:
+                self._schedule()
+            return
+        drained, self._drained = self._drained, []
+        for waiting in drained:
+            if not waiting.done():
+                waiting.set_result(None)

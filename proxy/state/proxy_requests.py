@@ -1,0 +1,147 @@
+"""The requests of the proxies themselves: sessions, due nodes, levels, incarnations, a followed ZooKeeper.
+
+As operations, but each counts its zxid itself. A request returns what it means for sessions.
+"""
+
+from collections.abc import Callable, Iterable
+from typing import Protocol
+
+from codec.constants import ErrorCode
+from proxy.state.followed import apply_followed
+from proxy.state.level import UnknownLevel
+from proxy.state.ops.delete_container import delete_due
+from proxy.state.outcome import SessionChange
+from proxy.state.refusal import Refusal
+from proxy.state.sessions import Session
+from proxy.state.transaction import Transaction
+from schema.entry import (
+    Kind,
+    Request,
+    decode_attach,
+    decode_carry_over,
+    decode_close,
+    decode_epoch,
+    decode_forget,
+    decode_level,
+    decode_node_due,
+    decode_open,
+)
+from schema.followed import decode_followed
+
+
+class State(Protocol):
+    """The machine, as far as these requests know it."""
+
+    zxid: int
+    level: int
+    cluster_id: int
+    known_levels: frozenset[int]
+    sessions: dict[int, Session]
+    applied: dict[str, int]
+
+    @property
+    def transaction(self) -> Transaction:
+        """What changes the tree and the sessions."""
+
+
+def _open(state: State, request: Request) -> Iterable[SessionChange]:
+    """A client begins a session."""
+    timeout_ms, password_hash = decode_open(request.body)
+    if request.session_id in state.sessions:
+        raise Refusal(ErrorCode.SYSTEM_ERROR)  # two proxies drew the same id: the later one draws again
+    tx = state.transaction
+    session = Session(request.session_id, timeout_ms, password_hash, tx.incarnation)
+    tx.open_session(session)
+    state.zxid += 1
+    return [SessionChange(session.id, "", tx.incarnation)]
+
+
+def _attach(state: State, request: Request) -> Iterable[SessionChange]:
+    """A client goes on with a session at the sender. A wrong password is answered as by ZooKeeper."""
+    timeout_ms, password_hash = decode_attach(request.body)
+    session = state.sessions.get(request.session_id)
+    if session is None or session.password_hash != password_hash:
+        raise Refusal(ErrorCode.SESSION_EXPIRED)
+    former = session.incarnation
+    tx = state.transaction
+    tx.attach_session(session, tx.incarnation, timeout_ms)
+    return [SessionChange(session.id, former, tx.incarnation)]
+
+
+def _close(state: State, request: Request) -> Iterable[SessionChange]:
+    """A session has been silent for too long, or an administrator ends it."""
+    session = state.sessions.get(request.session_id)
+    if session is None:
+        raise Refusal(ErrorCode.SESSION_EXPIRED)
+    holder = decode_close(request.body).holder
+    if holder and session.incarnation != holder:
+        raise Refusal(ErrorCode.SESSION_MOVED)
+    state.transaction.close_session(session)
+    state.zxid += 1
+    return [SessionChange(session.id, session.incarnation, None)]
+
+
+def _carry_over(state: State, request: Request) -> Iterable[SessionChange]:
+    """The sender goes on as another incarnation, with all sessions that are still its own."""
+    old = decode_carry_over(request.body).old
+    tx = state.transaction
+    moved = sorted(session.id for session in state.sessions.values() if session.incarnation == old)
+    for session_id in tx.pause.each(moved):
+        session = state.sessions[session_id]
+        tx.attach_session(session, tx.incarnation, session.timeout_ms)
+    return [SessionChange(session_id, old, tx.incarnation) for session_id in moved]
+
+
+def _node_due(state: State, request: Request) -> Iterable[SessionChange]:
+    """A container or TTL node is due."""
+    delete_due(state.transaction, decode_node_due(request.body))
+    state.zxid += 1
+    return ()
+
+
+def _epoch(state: State, request: Request) -> Iterable[SessionChange]:
+    """The tree was restored from a backup: zxids go on above all that clients may have seen."""
+    cluster_id, at_least = decode_epoch(request.body)
+    if cluster_id != state.cluster_id or at_least > state.zxid:
+        state.zxid = (max(state.zxid, at_least) >> 32) + 1 << 32
+        state.cluster_id = cluster_id
+    return ()
+
+
+def _raise_level(state: State, request: Request) -> Iterable[SessionChange]:
+    """The rules change from here on."""
+    wanted = decode_level(request.body).level
+    if wanted > state.level:
+        if wanted not in state.known_levels:
+            raise UnknownLevel(wanted, state.known_levels)
+        state.level = wanted
+    return ()
+
+
+def _forget(state: State, request: Request) -> Iterable[SessionChange]:
+    """An incarnation is over: no entry of it will follow."""
+    state.applied.pop(decode_forget(request.body).incarnation, None)
+    return ()
+
+
+def _followed(state: State, request: Request) -> Iterable[SessionChange]:
+    """The ZooKeeper that the tree follows has gone on. Changes of any other state have no effect."""
+    changes = decode_followed(request.body)
+    if changes.after != state.zxid:
+        raise Refusal(ErrorCode.BAD_VERSION)
+    made = apply_followed(state.transaction, changes)
+    state.zxid = changes.zxid
+    return made
+
+
+PROXY_REQUESTS: dict[int, Callable[[State, Request], Iterable[SessionChange]]] = {
+    Kind.OPEN: _open,
+    Kind.ATTACH: _attach,
+    Kind.CLOSE: _close,
+    Kind.CARRY_OVER: _carry_over,
+    Kind.NODE_DUE: _node_due,
+    Kind.EPOCH: _epoch,
+    Kind.LEVEL: _raise_level,
+    Kind.FORGET: _forget,
+    Kind.FOLLOWED: _followed,
+}

@@ -1,0 +1,95 @@
+"""Long work in slices, and what has the loop meanwhile. The clock goes on at each look."""
+
+import asyncio
+
+import pytest
+
+from lab.fakes.clock import FakeClock
+from proxy.log.slices import SLICE, Slices, in_slices
+from proxy.state.pause import Pause
+
+
+async def _turns(seconds: float) -> list[int]:
+    """For 12 pauses: in which turn of the loop the work before each was done, if it takes so many seconds."""
+    turns: list[int] = []
+    seen: list[int] = []
+    loop = asyncio.get_running_loop()
+
+    def turn() -> None:
+        turns.append(1)
+        if len(turns) < 100:
+            loop.call_soon(turn)
+
+    def work(pause: Pause) -> str:
+        for _ in range(12):
+            seen.append(len(turns))
+            pause()
+        return "done"
+
+    loop.call_soon(turn)
+    assert await in_slices(work, FakeClock(step=seconds)) == "done"
+    return seen
+
+
+async def test_other_work_has_the_loop_between_two_slices() -> None:
+    seen = await _turns(SLICE / 3.5)
+    assert [seen.count(turn) for turn in range(3)] == [4, 4, 4]
+
+
+async def test_short_work_is_done_at_a_stretch() -> None:
+    assert set(await _turns(0)) == {0}
+
+
+@pytest.mark.parametrize("seconds", [0, SLICE])
+async def test_an_error_is_that_of_the_coroutine(seconds: float) -> None:
+    def fail(pause: Pause) -> None:
+        pause()
+        raise ValueError("broken")
+
+    with pytest.raises(ValueError, match="broken"):
+        await in_slices(fail, FakeClock(step=seconds))
+
+
+async def test_work_that_is_given_up_ends_where_it_pauses() -> None:
+    ended: list[str] = []
+
+    def work(pause: Pause) -> None:
+        try:
+            while True:
+                pause()
+        except Exception:  # noqa: BLE001 - must not get it
+            ended.append("as an error")
+        finally:
+            ended.append("here")
+
+    task = asyncio.ensure_future(in_slices(work, FakeClock(step=SLICE)))
+    await asyncio.sleep(0)
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
+    assert ended == ["here"]
+
+
+def test_work_within_work_returns_to_where_it_was_resumed() -> None:
+    outer, inner = Slices(seconds=0), Slices(seconds=0)
+    steps: list[str] = []
+
+    def inner_work() -> None:
+        steps.append("inner 1")
+        inner()
+        steps.append("inner 2")
+
+    def outer_work() -> None:
+        inner.prepare(inner_work)
+        inner.resume()
+        steps.append("outer 1")
+        outer()
+        steps.append("outer 2")
+
+    outer.prepare(outer_work)
+    outer.resume()
+    inner.resume()
+    assert inner.done
+    outer.resume()
+    assert outer.done
+    assert steps == ["inner 1", "outer 1", "inner 2", "outer 2"]
