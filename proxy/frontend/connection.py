@@ -139,7 +139,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self._settle()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone; writes that ZooKeeper would have in its pipeline go on."""
+        """The connection is gone; writes that ZooKeeper would have in its pipeline continue."""
         self._outbound.lost()
         self._opening.stop_timer()
         self._inbound.parked.clear()

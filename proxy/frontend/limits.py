@@ -20,7 +20,7 @@ class Limits(NamedTuple):
     #: Reads between two writes are answered in one go, once the second write is in the log. So a write waits
     #: for the reads before it if these are too many: more than so many light ones, or a few heavy ones.
     ahead: int = 128
-    laborious_weight: int = 32
+    heavy_weight: int = 32
     #: Bytes of a request with parts beyond which it is decoded only when it is applied.
     decoded_at_once: int = LENGTHS.decoded_at_once
 

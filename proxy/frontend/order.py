@@ -13,7 +13,7 @@ What waits stands in one queue, whose head is answered next (`waiting` declares 
 Write    in the log; waits for its outcome
 Held     a write that may not go to the log before what stands before it is answered
 ReadRun  light reads that were received together
-Single   a laborious read, or a request that concerns the connection alone (ping, auth, sasl)
+Single   a heavy read, or a request that concerns the connection alone (ping, auth, sasl)
 Refused  a write that cannot be decoded; its error waits for its turn
 Awaited  at the head: a slow read or a token of SASL, whose answer is made elsewhere
 
@@ -31,7 +31,7 @@ from codec.errors import MalformedPacket
 from proxy.frontend.authentication_gate import AuthenticationGate
 from proxy.frontend.connection_requests import ConnectionRequests, Identity
 from proxy.frontend.limits import LIMITS, Limits
-from proxy.frontend.read_answerer import LABORIOUS, ReadAnswerer
+from proxy.frontend.read_answerer import HEAVY, ReadAnswerer
 from proxy.frontend.ready import Ready, SlowRead
 from proxy.frontend.replies import Machine, Replies
 from proxy.frontend.request_queue import BLOCKING, RequestQueue
@@ -180,7 +180,7 @@ class Order:
     def _weight(self, opcode: int) -> int:
         """What a single request weighs for a write behind it."""
         if opcode in self._reads.reads:
-            return self._limits.laborious_weight
+            return self._limits.heavy_weight
         # A failed proof of identity ends the connection, and so does an unknown request.
         return 1 if opcode == _PING else BLOCKING
 
@@ -219,7 +219,7 @@ class Order:
             self._drop()
             return
         self.replies.add_at(zxid, write.xid, err, body)
-        # A session's end is the last thing that ZooKeeper sends. One that could not be ended goes on.
+        # A session's end is the last thing that ZooKeeper sends. One that could not be ended continues.
         if err == _SESSION_EXPIRED or (write.opcode == _CLOSE_SESSION and not err):
             self._drop()
 
@@ -231,7 +231,7 @@ class Order:
         items = queue.items
         if not ready.packets:
             self.replies.sent()
-        began = 0  # when the first laborious read began
+        began = 0  # when the first heavy read began
         while items:
             item = items[0]
             if isinstance(item, ReadRun):
@@ -253,7 +253,7 @@ class Order:
                 if not queue.in_log:
                     if self.replies.is_paused:
                         break
-                    if item.opcode in LABORIOUS:
+                    if item.opcode in HEAVY:
                         now = self._times.now()
                         began = began or now
                         if now - began > self._limits.stretch or self.replies.unsent > self._limits.unsent:
@@ -291,7 +291,7 @@ class Order:
         return False
 
     def _answer_single(self, item: Single) -> None:
-        """Answer a laborious read, or what concerns the connection alone, whose turn it is."""
+        """Answer a heavy read, or what concerns the connection alone, at the head of the queue."""
         xid, opcode, packet, received, _ = item
         if opcode not in self._reads.reads:
             if not self._requests.answer(item):
@@ -307,7 +307,7 @@ class Order:
             self._close_unread()
 
     def negotiated(self, answer: SaslAnswer) -> Ready:
-        """Take the answer to a token: send it. `advance` goes on with what was received meanwhile."""
+        """Take the answer to a token: send it. `advance` continues with what was received meanwhile."""
         items = self.queue.items
         if items and isinstance(head := items[0], Awaited):
             self.queue.pop(len(head.packet))
@@ -321,7 +321,7 @@ class Order:
     # -- reads that take long ------------------------------------------------------------------------------
 
     def _await_slow_read(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
-        """A read whose turn it is takes long: everything waits for its answer."""
+        """The read at the head of the queue takes long: everything waits for its answer."""
         self.queue.await_head(Awaited(xid, opcode, packet, received))
         self.ready.slow_read = SlowRead(now=self.queue.in_log > 0)
 

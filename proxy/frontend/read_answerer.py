@@ -15,7 +15,7 @@ from proxy.state.pause import TooLong
 from proxy.state.refusal import Refusal
 
 #: Requests of which a single one may take long, because of what is below a node, in an ACL or in the request.
-LABORIOUS = frozenset(
+HEAVY = frozenset(
     (
         OpCode.AUTH,
         OpCode.GET_ACL,
@@ -30,7 +30,7 @@ LABORIOUS = frozenset(
     )
 )
 # Never part of a run of reads. To a session that may only read, closeSession is a read.
-_ALONE = LABORIOUS | {OpCode.CLOSE_SESSION}
+_ALONE = HEAVY | {OpCode.CLOSE_SESSION}
 
 
 class ReadAnswerer:

@@ -45,7 +45,7 @@ def exists(reading: Reading, client: Client, frame: bytes, position: int) -> byt
     if "\0" in path:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
     node = reading.tree.nodes.get(path or ROOT) or reading.system.get(path)
-    if node is not None:
+    if node is not None and node.acl is not OPEN_ACL:
         demand(node.acl, Perms.READ, client.identities)
     if watch:
         reading.watches.data.add(path, client)
@@ -68,7 +68,8 @@ def get_children2(reading: Reading, client: Client, frame: bytes, position: int)
 def _children(reading: Reading, client: Client, frame: bytes, position: int) -> tuple[bytes, Node]:
     path, watch = decode_path_watch(frame, position)
     node = find(reading, path)
-    demand(node.acl, Perms.READ, client.identities)
+    if node.acl is not OPEN_ACL:
+        demand(node.acl, Perms.READ, client.identities)
     names = node.names(reading.pause)
     if watch:
         reading.watches.children.add(path, client)

@@ -29,7 +29,7 @@ from schema.entry import Identities, Identity
 # What the body of a write may ask for.
 FINE, REFUSED = b"fine", b"refused"
 SESSION = 7
-_SMALL_LIMITS = Limits(large_reply=50, unsent=150, ahead=6, laborious_weight=2)
+_SMALL_LIMITS = Limits(large_reply=50, unsent=150, ahead=6, heavy_weight=2)
 
 
 def _decode(packet: bytes, position: int) -> tuple[bytes, int]:
