@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from codec.constants import ErrorCode, EventType, OpCode
+from codec.errors import MalformedPacket
 from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string
 from codec.packets import MULTI_HEADER
 from proxy.state.capture import new_machine
@@ -392,6 +393,26 @@ def test_an_error_in_what_a_proxy_says(caplog: pytest.LogCaptureFixture) -> None
     assert len(caplog.records) == len(bad)
     assert world.machine.zxid == zxid
     assert all_pages(world.machine)[:2] == before[:2]
+
+
+def test_a_request_that_turns_out_to_be_malformed_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    delete = EXTENDED.writes[OpCode.DELETE]
+
+    def malformed(tx: Transaction, fields: tuple[str, int]) -> None:
+        delete.apply(tx, fields)
+        raise MalformedPacket("found out late")
+
+    monkeypatch.setitem(EXTENDED.writes, OpCode.DELETE, delete._replace(apply=malformed))
+    world = World()
+    world.do(Create("/a", b"whole"))
+    world.events.clear()
+    pages = all_pages(world.machine)
+    (outcome,) = world.enter(request_of(Ask(1, Delete("/a"))))
+    assert outcome.err == ErrorCode.MARSHALLING_ERROR
+    assert all_pages(world.machine)[:2] == pages[:2]
+    assert world.fired == []
+    world.enter(request_of(Ask(1, Create("/b"))))
+    assert world.fired == [(EventType.NODE_CREATED, "/b")]
 
 
 def test_no_memory_is_no_error_of_a_request(monkeypatch: pytest.MonkeyPatch) -> None:
