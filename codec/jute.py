@@ -32,7 +32,7 @@ class Acl(NamedTuple):
 
 
 OPEN_ACL = Acl(31, "world", "anyone")
-# The ACL that gives everybody all permissions. Readers return this very object: it is compared with `is`.
+# The ACL that gives all clients all permissions. Readers return this very object: it is compared with `is`.
 OPEN_TO_ALL = (OPEN_ACL,)
 
 
@@ -48,7 +48,7 @@ def to_text(raw: bytes) -> str:
 
 
 def from_text(text: str) -> bytes:
-    """Encode as BinaryOutputArchive.stringToByteBuffer does: each UTF-16 unit by itself (CESU-8).
+    """Encode as BinaryOutputArchive.stringToByteBuffer does: each UTF-16 unit on its own (CESU-8).
 
     For characters up to U+FFFF that is UTF-8; those beyond become two encoded surrogates.
     """

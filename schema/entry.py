@@ -27,7 +27,7 @@ class Kind(enum.IntEnum):
     CLOSE = 3  # a session ends without its client's request
     CARRY_OVER = 4  # the entry's incarnation takes over the sessions of one that is over
     NODE_DUE = 5  # a container or TTL node is due
-    EPOCH = 6  # etcd was restored: zxids go on above all that clients may have seen
+    EPOCH = 6  # etcd was restored: zxids continue above all that clients may have seen
     LEVEL = 7  # the semantics' level is raised
     FORGET = 8  # an incarnation that is over is dropped from the state
     FOLLOWED = 9  # what a ZooKeeper has changed that the tree follows (schema.followed)

@@ -22,7 +22,7 @@ class Followed(NamedTuple):
     """The changes from one zxid to a later one."""
 
     after: int  # zxid of the state that changes; any other state refuses these changes
-    zxid: int  # that it comes to
+    zxid: int  # of the state after it
     deleted: Sequence[str]  # paths, children before their parents
     nodes: Sequence[tuple[str, Znode]]  # new, or with other data; sorted by path
     stats: Sequence[tuple[str, Znode]]  # with the data they had: theirs are null here; sorted by path

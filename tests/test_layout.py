@@ -134,7 +134,6 @@ MOST_ATTRIBUTES, MOST_LINES_OF_A_CLASS = 16, 360
 LONG_FILES = {
     "proof/simulation/clients.py": "one client through all of its sessions; proof/torture uses it as well",
     "proof/simulation/simulation.py": "the parts of a simulated world, wired",
-    "proxy/config.py": "most of it is the table of options",
     "proxy/state/machine.py": "to be split: two forms of each operation become one",
     "tests/proof/history/test_checker.py": "a history and its verdict for each rule of the checker",
     "tests/proxy/etcd/test_client.py": "the same client on both transports",

@@ -35,7 +35,7 @@ _VERSION = re.compile(r"^etcd Version: (\S+)", re.MULTILINE)
 FLAGS = (
     "--name=zketcd",
     "--auto-compaction-mode=periodic",
-    # What truncation deletes from the log is freed by compaction. Nobody reads old revisions but a proxy that
+    # What truncation deletes from the log is freed by compaction. Only a proxy reads old revisions, one that
     # starts or catches up: it reads at one revision, then watches from the next. One that takes longer than
     # this catches up once more.
     "--auto-compaction-retention=1m",

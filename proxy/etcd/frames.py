@@ -1,6 +1,6 @@
 """HTTP/2 frames and gRPC's headers and messages as bytes, and back. Pure.
 
-The peer is told to use no dynamic header table. So equal header blocks mean the same on every stream, and
+The settings forbid a dynamic header table. So equal header blocks mean the same on every stream, and
 HPACK's decoder (the hpack library) runs only once for each distinct block.
 """
 

@@ -92,7 +92,7 @@ class RangeResult(NamedTuple):
 
     kvs: list[KeyValue]
     more: bool
-    count: int  # type: ignore[assignment]  # hides tuple.count, which nobody wants here
+    count: int  # type: ignore[assignment]  # hides tuple.count, which has no use here
     revision: int
 
 

@@ -90,7 +90,7 @@ class OtelTracer:
         made.end(span.ended + to_wall)
 
     def shutdown(self) -> None:
-        """Send what is left; blocks, but not for long if nobody takes it."""
+        """Send what is left; blocks, but not for long if the collector does not take it."""
         # Not in a pool of threads, whose end is waited for: a collector may take 10 s to be silent.
         last = threading.Thread(target=self._provider.shutdown, daemon=True)
         last.start()

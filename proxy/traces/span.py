@@ -9,7 +9,7 @@ Attributes: TypeAlias = Mapping[str, str | int]
 
 
 class Decision(NamedTuple):
-    """That a request is traced: its trace, and the client's span if it has told one."""
+    """That a request is traced: its trace, and the client's span if it has sent one."""
 
     trace_id: int
     parent: TraceContext | None
