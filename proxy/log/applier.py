@@ -38,10 +38,7 @@ Membership = ProxyCame | ProxyGone | RecordChanged
 
 
 class Effects(Protocol):
-    """What is notified of what was applied, besides the requests themselves."""
-
-    def session_changed(self, change: SessionChange) -> None:
-        """A session began, moved to another proxy, or ended."""
+    """What is notified of what was applied, besides the requests and the keeper of sessions."""
 
     def proxies_changed(self, item: Membership) -> None:
         """A proxy started or stopped, or the tree's record changed, at this place in the order of entries."""
@@ -56,7 +53,14 @@ class Effects(Protocol):
         """An entry of our own was applied: there is room for another one."""
 
     def failed_to_apply(self, error: Exception) -> None:
-        """Applying cannot go on."""
+        """The log cannot be applied any further."""
+
+
+class SessionChanges(Protocol):
+    """The keeper of sessions, as far as the applier notifies it."""
+
+    def session_changed(self, change: SessionChange) -> None:
+        """A session began, moved to another proxy, or ended."""
 
 
 class Applier:
@@ -68,6 +72,7 @@ class Applier:
         watches: WatchTable,
         outbox: Outbox,
         effects: Effects,
+        sessions: SessionChanges,
         stats: Stats,
         worker: StateWorker | None = None,
         clock: Clock = HOST.clock,
@@ -76,6 +81,7 @@ class Applier:
         self._watches = watches
         self._outbox = outbox
         self._effects = effects
+        self._sessions = sessions
         self._stats = stats
         self._clock = clock
         self._backlog: deque[Item] = deque()
@@ -307,6 +313,6 @@ class Applier:
 
     def _session_changed(self, change: SessionChange) -> None:
         try:
-            self._effects.session_changed(change)
+            self._sessions.session_changed(change)
         except Exception:
             log.exception("cannot process a change of session 0x%x", change.session_id)

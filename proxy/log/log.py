@@ -28,7 +28,6 @@ from proxy.log.status import LogStatus
 from proxy.log.stream import Stream
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
-from proxy.state.outcome import SessionChange
 from proxy.state.watches import WatchTable
 from proxy.support.environment import HOST, Environment
 from proxy.support.tasks import Tasks
@@ -71,7 +70,9 @@ class Log:
         self._reports = _Reports(listener, environment)
         follower = Follower(keys)
         worker = StateWorker(environment.clock, lengths=settings.lengths)
-        self.applier = Applier(machine, watches, self.outbox, self, self.stats, worker, environment.clock)
+        self.applier = Applier(
+            machine, watches, self.outbox, self, sessions, self.stats, worker, environment.clock
+        )
         self.incarnations = Incarnations(
             etcd,
             keys,
@@ -241,10 +242,6 @@ class Log:
         return await load(self._etcd, self._keys, levels=self._settings.levels, make=False)
 
     # -- the applier's effects -----------------------------------------------------------------------------
-
-    def session_changed(self, change: SessionChange) -> None:
-        """A session began, moved to another proxy, or ended."""
-        self._sessions.session_changed(change)
 
     def proxies_changed(self, item: MembershipItem) -> None:
         """A proxy came or went, or the tree's record changed, which the stream looks after."""

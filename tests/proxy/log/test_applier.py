@@ -51,7 +51,7 @@ class World:
         self.disagreements: list[Disagreement] = []
         self.failures: list[Exception] = []
         self.worker = StateWorker(seconds=slice_seconds)
-        self.applier = Applier(self.machine, self.watches, self.outbox, self, self.stats, self.worker)
+        self.applier = Applier(self.machine, self.watches, self.outbox, self, self, self.stats, self.worker)
         self.applier.own = "me"
         self.position = 10
 
