@@ -10,7 +10,6 @@ from functools import wraps
 from typing import Any
 
 import proxy.frontend.flush_queue
-import proxy.log.applier
 from bench.stages.meter import DIGEST, MACHINE, REPLY, TRANSLATOR, WATCHES, Meter
 from proxy.frontend.order import Order
 from proxy.log.appender import Appender
@@ -18,6 +17,7 @@ from proxy.log.applier import Applier
 from proxy.log.outbox import Outbox
 from proxy.state.digest import Digest
 from proxy.state.watches import WatchTable
+from proxy.support.environment import Clock
 
 METHODS: tuple[tuple[type, str, str], ...] = (
     (Outbox, "submit", TRANSLATOR),
@@ -43,7 +43,7 @@ def told(meter: Meter) -> Iterator[None]:
         (kind, name, _telling(kind.__dict__[name], stage, meter)) for kind, name, stage in METHODS
     ]
     replaced += [
-        (proxy.log.applier, "perf_counter", float),
+        (Clock, "perf_counter", staticmethod(float)),
         (proxy.frontend.flush_queue, "perf_counter", float),
         (Appender, "window", _WINDOW),
     ]
