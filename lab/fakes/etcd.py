@@ -17,6 +17,7 @@ from proxy.etcd.model import (
     TxnResult,
     WatchMessage,
 )
+from proxy.etcd.transport import Request
 
 __all__ = ["FakeEtcd", "FakeEtcdClient", "FakeEvent", "FakeLeaseKeeper", "Fate"]
 
@@ -88,7 +89,9 @@ class FakeEtcdClient:
             store.version, store.cluster_id, 1, *sizes, 1, store.revision, 2, store.revision, alarms
         )
 
-    def begin_txn(self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]) -> None:
+    def begin_txn(
+        self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
+    ) -> Request:
         """As `txn`, but the answer goes to a callback."""
 
         async def ask() -> None:
@@ -101,6 +104,7 @@ class FakeEtcdClient:
         task = asyncio.get_running_loop().create_task(ask())
         self._begun.add(task)
         task.add_done_callback(self._begun.discard)
+        return task
 
     async def watch(
         self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]
@@ -119,6 +123,9 @@ class FakeEtcdClient:
         finally:
             self._watchers.discard(watcher)
             self.store.unwatch(watcher)
+
+    def leave_watched_member(self) -> None:
+        """There is one member only."""
 
     def disconnect(self) -> None:
         """Make etcd unreachable for this client alone, until `reconnect`."""

@@ -4,6 +4,7 @@ How a request gets to a member is `proxy.etcd.rpc`'s business, what its bytes sa
 failures mean `proxy.etcd.failures`'.
 """
 
+import asyncio
 from collections.abc import Callable, Sequence
 from functools import partial
 
@@ -25,8 +26,10 @@ from proxy.etcd.model import (
     WatchMessage,
 )
 from proxy.etcd.tls import Tls
-from proxy.etcd.transport import HTTP2
+from proxy.etcd.transport import HTTP2, Request
 from proxy.support.environment import HOST, Clock
+
+_CONFIRM_TIMEOUT = 2.0  # seconds until a member must have confirmed a watch
 
 
 class EtcdClient:
@@ -55,6 +58,7 @@ class EtcdClient:
         """
         members = Endpoints(endpoints, tls, connect or connector(transport))
         self._rpc = rpc.Rpc(members, Credentials(user, password), clock)
+        self._watching: rpc.MemberStream | None = None
 
     @property
     def endpoint(self) -> str:
@@ -77,15 +81,26 @@ class EtcdClient:
 
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
         """Commit `txn`."""
-        return await self._rpc.call(rpc.TXN, wire.encode_txn(txn), timeout, partial(wire.decode_txn, txn))
+        only_reads = all(isinstance(op, Get) for op in (*txn.success, *txn.failure))
+        decode = partial(wire.decode_txn, txn)
+        return await self._rpc.call(rpc.TXN, wire.encode_txn(txn), timeout, decode, repeatable=only_reads)
 
-    def begin_txn(self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]) -> None:
-        """As `txn`, but the answer goes to a callback: no task has to be started, nor woken."""
-        self._rpc.begin(rpc.TXN, wire.encode_txn(txn), timeout, partial(wire.decode_txn, txn), on_answer)
+    def begin_txn(
+        self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
+    ) -> Request:
+        """As `txn`, for one that may be committed twice; the answer goes to a callback.
+
+        No task has to be started, nor woken. It is sent to other members too while one does not answer.
+        """
+        return self._rpc.begin(
+            rpc.TXN, wire.encode_txn(txn), timeout, partial(wire.decode_txn, txn), on_answer
+        )
 
     async def range(self, get: Get, timeout: float) -> RangeResult:
         """Read; linearizable unless a revision is given."""
-        return await self._rpc.call(rpc.RANGE, wire.encode_get(get), timeout, wire.decode_range)
+        return await self._rpc.call(
+            rpc.RANGE, wire.encode_get(get), timeout, wire.decode_range, repeatable=True
+        )
 
     async def lease_grant(self, lease_id: int, ttl: int, timeout: float = 5.0) -> int:
         """Make lease `lease_id` for `ttl` seconds; returns the seconds that etcd granted."""
@@ -106,9 +121,9 @@ class EtcdClient:
         return keeper
 
     async def status(self, timeout: float = 5.0) -> Status:
-        """Ask the current endpoint's member, which answers even without a quorum."""
+        """Ask the current endpoint's member, which answers even without a quorum; if it hangs, another."""
         decode = partial(wire.decode, pb.StatusResponse)
-        response = await self._rpc.call(rpc.STATUS, b"", timeout, decode)
+        response = await self._rpc.call(rpc.STATUS, b"", timeout, decode, repeatable=True)
         header = response.header
         return Status(
             response.version,
@@ -133,10 +148,12 @@ class EtcdClient:
         the last revision received), EtcdRefused (permission), or what `on_message` raises. A member without a
         leader, or one that is silent for some 9 s, breaks the stream.
         """
-        stream = await self._rpc.open(rpc.WATCH)
+        stream = self._watching = await self._rpc.open(rpc.WATCH)
         joiner = wire.FragmentJoiner()
+        unconfirmed = asyncio.get_running_loop().call_later(_CONFIRM_TIMEOUT, self._unconfirmed, stream)
 
         def take(data: bytes) -> None:
+            unconfirmed.cancel()
             response = wire.decode(pb.WatchResponse, data)
             if response.canceled:
                 raise self._watch_error(response)
@@ -151,7 +168,18 @@ class EtcdClient:
             stream.write(pb.WatchRequest(create_request=create).SerializeToString())
             await stream.listen(take)
         finally:
+            unconfirmed.cancel()
             stream.close()
+
+    def leave_watched_member(self) -> None:
+        """The newest watch hangs: send requests to other members until its own answers a probe."""
+        if self._watching is not None:
+            self._watching.distrust()
+
+    def _unconfirmed(self, stream: rpc.MemberStream) -> None:
+        """A member has not confirmed a watch: it hangs, though its host accepts connections."""
+        stream.distrust()
+        stream.close()
 
     async def close(self) -> None:
         """End all streams, tasks and connections. Requests under way fail as unknown."""

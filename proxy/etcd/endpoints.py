@@ -45,6 +45,8 @@ class Endpoint:
         secure = (tls or Tls()) if url.scheme == "https" else None
         self.channel = connect(url.hostname, port, secure)
         self.address = self.channel.address
+        #: It did not answer lately, or later than another member. It gets requests only if all are like this.
+        self.suspect = False
 
 
 class Endpoints:
@@ -58,13 +60,27 @@ class Endpoints:
         #: Where the next request goes.
         self.current = self._all[0]
 
+    def __len__(self) -> int:
+        return len(self._all)
+
+    @property
+    def suspects(self) -> list[Endpoint]:
+        """Those that did not answer lately."""
+        return [endpoint for endpoint in self._all if endpoint.suspect]
+
+    def after(self, endpoint: Endpoint) -> Endpoint:
+        """The next endpoint: one that answers, if there is one besides this."""
+        index = self._all.index(endpoint)
+        others = [*self._all[index + 1 :], *self._all[:index]]
+        return next((other for other in others if not other.suspect), others[0] if others else endpoint)
+
     def fail_over(self) -> None:
         """Use the next endpoint from now on; open streams stay where they are."""
-        index = self._all.index(self.current)
-        self.current = self._all[(index + 1) % len(self._all)]
+        self.current = self.after(self.current)
 
     def leave(self, endpoint: Endpoint) -> None:
-        """Fail over if this endpoint is still the current one."""
+        """This endpoint does not answer: send it no more requests until it does, if there are others."""
+        endpoint.suspect = len(self._all) > 1
         if endpoint is self.current:
             self.fail_over()
 

@@ -16,6 +16,7 @@ from proxy.etcd.model import (
     TxnResult,
     WatchMessage,
 )
+from proxy.etcd.transport import Request
 
 
 class KeepsAlive(Protocol):
@@ -43,8 +44,10 @@ class Etcd(Protocol):
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
         """Commit `txn`."""
 
-    def begin_txn(self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]) -> None:
-        """As `txn`, but the answer goes to a callback."""
+    def begin_txn(
+        self, txn: Txn, timeout: float, on_answer: Callable[[TxnResult | EtcdError], None]
+    ) -> Request:
+        """As `txn`, for one that may be committed twice; the answer goes to a callback."""
 
     async def range(self, get: Get, timeout: float) -> RangeResult:
         """Read."""
@@ -65,6 +68,9 @@ class Etcd(Protocol):
         self, start: bytes, end: bytes, from_revision: int, on_message: Callable[[WatchMessage], None]
     ) -> None:
         """Follow the changes of a range until an exception ends it."""
+
+    def leave_watched_member(self) -> None:
+        """The newest watch hangs: use other members."""
 
     async def close(self) -> None:
         """End all streams, tasks and connections."""

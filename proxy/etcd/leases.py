@@ -15,6 +15,7 @@ from proxy.etcd.model import EtcdError, EtcdUnknown
 _LOG = logging.getLogger(__name__)
 _FIRST_DELAY = 0.05
 _LONGEST_DELAY = 1.0
+_FIRST_TIMEOUT = 0.5  # seconds for an answer; doubled after each that did not arrive in time
 
 
 class _Stream(Protocol):
@@ -28,6 +29,7 @@ class LeaseKeeper:
     """Renews leases on request and reports each answer. Made by EtcdClient.lease_keeper().
 
     `on_alive(lease_id, ttl)` is called in the event loop with the seconds the lease now has, 0 if it is gone.
+    `answer_timeout`: seconds after which a stream is given up at the latest.
     A request that a stream lost is sent again on the next one, so each is answered in the end.
     """
 
@@ -40,6 +42,8 @@ class LeaseKeeper:
         self._open_stream = open_stream
         self._on_alive = on_alive
         self._answer_timeout = answer_timeout
+        # For the next answer: a member that hangs costs little, and a slow etcd gets its time all the same.
+        self._timeout = min(_FIRST_TIMEOUT, answer_timeout)
         # Lease ids in the order of `send`. A second `send` before the answer changes nothing.
         self._waiting: dict[int, None] = {}
         # Lease ids sent and not answered, with the loop's time of sending, oldest first.
@@ -98,6 +102,7 @@ class LeaseKeeper:
     def _take(self, answer: bytes) -> None:
         response = wire.decode(pb.LeaseKeepAliveResponse, answer)
         self._delay = _FIRST_DELAY
+        self._timeout = min(_FIRST_TIMEOUT, self._answer_timeout)
         self._sent.pop(response.id, None)
         try:
             self._on_alive(response.id, response.ttl)
@@ -108,8 +113,9 @@ class LeaseKeeper:
     async def _expect_answers(self, stream: _Stream) -> None:
         """HTTP/2's pings would find a stopped etcd too, but too late for short leases."""
         while True:
-            await asyncio.sleep(self._answer_timeout / 4)
+            await asyncio.sleep(self._timeout / 4)
             oldest = next(iter(self._sent.values()), None)
-            if oldest is not None and self._loop.time() - oldest > self._answer_timeout:
+            if oldest is not None and self._loop.time() - oldest > self._timeout:
+                waited, self._timeout = self._timeout, min(2 * self._timeout, self._answer_timeout)
                 stream.distrust()
-                raise EtcdUnknown(f"no answer to a lease keep-alive in {self._answer_timeout} s")
+                raise EtcdUnknown(f"no answer to a lease keep-alive in {waited} s")

@@ -21,6 +21,7 @@ from proxy.etcd.model import (
 from proxy.log.outbox import Header, Outbox, Sent, Verdict, append_txn, verdict
 from proxy.log.pending import refuse
 from proxy.log.stats import Stats
+from proxy.log.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.environment import Clock
 from proxy.support.tasks import Tasks
@@ -42,29 +43,6 @@ _LARGEST_WINDOW = 8
 _WINDOW_PER = 0.0025  # seconds of round trip for each Txn in flight; 8 at 20 ms
 _WINDOW_BYTES = 2 << 20  # in flight together; one entry goes in any case
 _LONG_ENTRY = 64 << 10  # bytes; after making a longer entry the loop does other work before the next one
-_SAMPLES = 128  # Txns after which the smallest round trip is measured anew
-
-
-class _RoundTrip:
-    """The shortest recent time of a Txn: that of the network and etcd, without our own queues."""
-
-    __slots__ = ("_count", "_current", "_previous")
-
-    def __init__(self) -> None:
-        self._previous = self._current = float("inf")
-        self._count = 0
-
-    def note(self, seconds: float) -> None:
-        self._current = min(self._current, seconds)
-        self._count += 1
-        if self._count == _SAMPLES:
-            self._previous, self._current, self._count = self._current, float("inf"), 0
-
-    @property
-    def seconds(self) -> float:
-        """0 until something was measured."""
-        least = min(self._previous, self._current)
-        return 0.0 if least == float("inf") else least
 
 
 def _growing_pauses() -> Iterator[float]:
@@ -73,6 +51,21 @@ def _growing_pauses() -> Iterator[float]:
     while True:
         yield pause
         pause = min(2 * pause, _LONGEST_PAUSE)
+
+
+async def _answer_to(etcd: Etcd, txn: Txn, timeout: float) -> TxnResult | EtcdError:
+    """The answer to a Txn that may be sent again. Cancelled once the stream has shown the entry."""
+    answered: asyncio.Future[TxnResult | EtcdError] = asyncio.get_running_loop().create_future()
+
+    def settle(answer: TxnResult | EtcdError) -> None:
+        if not answered.done():
+            answered.set_result(answer)
+
+    request = etcd.begin_txn(txn, timeout, settle)
+    try:
+        return await answered
+    finally:
+        request.cancel()
 
 
 class Appender:
@@ -87,6 +80,7 @@ class Appender:
         machine: Machine,
         rules: int,
         stats: Stats,
+        watch_guard: WatchGuard,
         on_over: Callable[[str, str], None],
         clock: Clock,
     ) -> None:
@@ -98,6 +92,7 @@ class Appender:
         self._machine = machine
         self._rules = int(rules)
         self._stats = stats
+        self._watch_guard = watch_guard
         self._on_over = on_over
         self._clock = clock
         self._scheduled = False
@@ -105,7 +100,6 @@ class Appender:
         self._revision = 0
         # What may not be in the log yet; None while its first attempt is in flight.
         self._running: dict[Sent, asyncio.Task[None] | None] = {}
-        self._round_trip = _RoundTrip()
         self._probe_at = 0.0
         self._throttled_log = ThrottledLog(log, clock)
         outbox.wake = self._schedule
@@ -113,7 +107,7 @@ class Appender:
     @property
     def window(self) -> int:
         """How many Txns may be in flight: enough to keep a connection with this round trip busy."""
-        wanted = int(self._round_trip.seconds / _WINDOW_PER) + 1
+        wanted = int(self._stats.round_trip.seconds / _WINDOW_PER) + 1
         return max(_LEAST_WINDOW, min(_LARGEST_WINDOW, wanted))
 
     def start(self, incarnation: str, revision: int) -> None:
@@ -124,6 +118,7 @@ class Appender:
 
     def stop(self) -> None:
         """Send nothing more: the incarnation is over. Txns in flight may succeed until its key is gone."""
+        self._watch_guard.stop()
         self._incarnation = ""
         for task in self._running.values():
             if task is not None:
@@ -211,7 +206,7 @@ class Appender:
                 return  # the incarnation is over
             seconds = self._clock.perf_counter() - started
             if isinstance(outcome, TxnResult) and outcome.succeeded and not self._outbox.full:
-                self._round_trip.note(seconds)
+                self._stats.round_trip.note(seconds)
                 self._landed(sent)
             else:
                 settling = self._settle(sent, self._incarnation, self._revision, outcome, seconds)
@@ -245,10 +240,7 @@ class Appender:
             txn = self._txn(sent, incarnation, revision)
             self._stats.resent += 1
             started = self._clock.perf_counter()
-            try:
-                answer = await self._etcd.txn(txn, timeout)
-            except EtcdError as error:
-                answer = error
+            answer = await _answer_to(self._etcd, txn, timeout)
             seconds = self._clock.perf_counter() - started
         else:
             if verdict(answer, revision) is Verdict.OVER:
@@ -294,6 +286,8 @@ class Appender:
             self._on_over(incarnation, why)
 
     def _landed(self, sent: Sent) -> None:
+        if not sent.over:
+            self._watch_guard.landed(self._incarnation, sent.number, self._stats.round_trip.seconds)
         self._running.pop(sent, None)
         self._outbox.landed(sent)
         self._room()

@@ -18,6 +18,7 @@ from proxy.log.outbox import Outbox
 from proxy.log.pending import CallbackRequest, Pending, refuse
 from proxy.log.settings import LogSettings
 from proxy.log.stats import Stats
+from proxy.log.watch_guard import WatchGuard
 from proxy.state.machine import Machine
 from proxy.support.environment import Environment
 from proxy.support.tasks import Tasks
@@ -45,6 +46,7 @@ class Incarnations:
         follower: Follower,
         sessions: SessionKeeper,
         stats: Stats,
+        watch_guard: WatchGuard,
         environment: Environment,
     ) -> None:
         self._machine = machine
@@ -65,6 +67,7 @@ class Incarnations:
             machine,
             settings.rules,
             stats,
+            watch_guard,
             self.membership.end,
             environment.clock,
         )

@@ -26,6 +26,7 @@ from proxy.log.state_worker import StateWorker
 from proxy.log.stats import Stats
 from proxy.log.status import LogStatus
 from proxy.log.stream import Stream
+from proxy.log.watch_guard import WatchGuard
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import Disagreement, Machine
 from proxy.state.watches import WatchTable
@@ -73,6 +74,8 @@ class Log:
         self.applier = Applier(
             machine, watches, self.outbox, self, sessions, self.stats, worker, environment.clock
         )
+        self._stream = Stream(etcd, keys, follower, self, self._load_anew, environment.clock)
+        watch_guard = WatchGuard(follower, self._stream.renew, settings.max_staleness / 2)
         self.incarnations = Incarnations(
             etcd,
             keys,
@@ -84,9 +87,9 @@ class Log:
             follower,
             sessions,
             self.stats,
+            watch_guard,
             environment,
         )
-        self._stream = Stream(etcd, keys, follower, self, self._load_anew, environment.clock)
         self.staleness = Staleness(
             etcd,
             keys,

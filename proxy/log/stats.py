@@ -1,6 +1,6 @@
 """What the log counts, for metrics. Pure: numbers that only grow, added to where things happen."""
 
-from proxy.support.latency import Histogram
+from proxy.support.latency import Histogram, RoundTrip
 
 
 class Stats:
@@ -15,6 +15,7 @@ class Stats:
         "incarnations",
         "reloads",
         "resent",
+        "round_trip",
         "sent_bytes",
         "sent_entries",
         "sent_requests",
@@ -26,6 +27,7 @@ class Stats:
         self.sent_bytes = 0
         self.sent_requests = 0
         self.entry_requests = Histogram()  # requests of each entry sent
+        self.round_trip = RoundTrip()  # of Txns, by which the window is chosen
         self.applied_entries = 0  # of all proxies
         self.applied_bytes = 0
         self.applied_requests = 0

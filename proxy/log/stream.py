@@ -71,6 +71,7 @@ class Stream:
         self._throttled_log = ThrottledLog(log, clock)
         self._following: asyncio.Timeout | None = None  # around the watch, until it has to end
         self._distrusted = False
+        self._hangs = False  # the watch was ended because it hangs: etcd answers, so nothing has to wait
         #: etcd's cluster id, as of the last load.
         self.cluster_id = 0
         #: Set while the watch is up.
@@ -112,7 +113,9 @@ class Stream:
             self.breaks += 1
             repaired = False
             while not repaired and not self._distrusted:
-                await asyncio.sleep(_RETRY)
+                if not self._hangs:
+                    await asyncio.sleep(_RETRY)
+                self._hangs = False
                 repaired = await self._repair()
             if self._distrusted:
                 self._distrusted = False
@@ -124,7 +127,9 @@ class Stream:
         self._end_watch()
 
     def renew(self) -> None:
-        """Start another watch, since this one hangs; what it has not delivered is read."""
+        """Start a watch at another member, since this one hangs; what it has not delivered is read."""
+        self._etcd.leave_watched_member()
+        self._hangs = True
         self._end_watch()
 
     def _end_watch(self) -> None:

@@ -199,3 +199,30 @@ class ConnectionLatency(_Extremes):
             histogram.nanos += nanos * count
             self.count += count
             self.nanos += nanos * count
+
+
+_SAMPLES = 128  # calls after which the smallest round trip is measured anew
+
+
+class RoundTrip:
+    """The smallest time that a call took lately: what the network and etcd take, without our own queues."""
+
+    __slots__ = ("_count", "_current", "_previous")
+
+    def __init__(self) -> None:
+        self._previous = self._current = float("inf")
+        self._count = 0
+
+    def note(self, seconds: float) -> None:
+        """A call took so long."""
+        if seconds < self._current:
+            self._current = seconds
+        self._count += 1
+        if self._count == _SAMPLES:
+            self._previous, self._current, self._count = self._current, float("inf"), 0
+
+    @property
+    def seconds(self) -> float:
+        """0 until something was measured."""
+        least = min(self._previous, self._current)
+        return 0.0 if least == float("inf") else least

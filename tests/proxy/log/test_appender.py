@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
+from unittest import mock
 
 import pytest
 
@@ -24,6 +25,7 @@ from proxy.log.appender import Appender
 from proxy.log.outbox import Outbox
 from proxy.log.pending import CallbackRequest, Pending
 from proxy.log.stats import Stats
+from proxy.log.watch_guard import WatchGuard
 from proxy.state import capture
 from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks
@@ -93,6 +95,7 @@ class World:
             capture.new_machine(1),
             3,
             self.stats,
+            mock.Mock(spec=WatchGuard),
             lambda incarnation, _why: self.over.append(incarnation),
             HOST.clock,
         )
@@ -155,19 +158,19 @@ async def test_the_stream_may_be_faster_than_the_answer(world: World) -> None:
 
 async def test_far_away_more_are_in_flight(world: World) -> None:
     assert world.appender.window == 2
-    world.appender._round_trip.note(0.02)
+    world.stats.round_trip.note(0.02)
     assert world.appender.window == 8
     for number in range(10):
         await world.send(b"%d" % number)
     assert len(world.etcd.sent) == 8
     for _ in range(256):
-        world.appender._round_trip.note(0.001)
+        world.stats.round_trip.note(0.001)
     assert world.appender.window == 2
 
 
 async def test_bytes_in_flight_are_bounded(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(appender_module, "_WINDOW_BYTES", 100)
-    world.appender._round_trip.note(0.02)
+    world.stats.round_trip.note(0.02)
     for _ in range(3):
         await world.send(bytes(range(200)))
     assert len(world.etcd.sent) == 1

@@ -1,0 +1,284 @@
+"""`python -m proof.torture.gaps`: for how long clients cannot write while a member of etcd hangs.
+
+Three members of etcd and one or more proxies on this machine, as in `proof.torture`. Clients write through
+each proxy, and a writer puts keys at each member, past zketcd. One member is disturbed for some seconds. The
+longest time without a completed write is printed for both: zketcd's should be at most a second above etcd's.
+"""
+
+import argparse
+import asyncio
+import contextlib
+import os
+import random
+import signal
+import sys
+import threading
+from collections.abc import Callable, Sequence
+from functools import partial
+from statistics import median
+from typing import NamedTuple
+
+from lab.client import requests as zk
+from lab.client.session import Address, ConnectionLost, Session
+from lab.servers import BinaryMissing, StartFailed
+from proof.arguments import positive
+from proof.torture.availability import longest_gap
+from proof.torture.cluster import Cluster, Member
+from proof.torture.relay import Quality
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import EtcdError, Put, Txn
+from proxy.support.stdout import guarded
+from proxy.support.usage import Parser
+
+ALLOWED = 1.0  # seconds that zketcd's gap may exceed etcd's
+_INTERVAL = 0.05  # seconds between two writes of a writer
+_OUTSTANDING = 200  # requests of one client
+_DIRECT_TIMEOUT = 6.0
+_SETTLE = 3.0  # seconds between the end of a fault and the next one
+_PATH = "/gaps"
+_STUTTER = (0.15, 0.05)  # seconds that a slow member stands still, and runs
+
+KINDS = {
+    "stop-leader": "SIGSTOP of etcd's leader",
+    "stop-follower": "SIGSTOP of a member that does not lead; one with a watch of a proxy if there is one",
+    "isolate-leader": "the leader and the other members do not reach each other; proxies reach all",
+    "isolate-follower": "the same of a follower",
+    "one-way": "proxies send to a follower with a watch, and nothing returns",
+    "one-way-leader": "the same of the leader",
+    "slow-leader": "the leader stands still for three quarters of the time",
+    "slow-follower": "the same of a follower",
+}
+
+
+class Gap(NamedTuple):
+    """What one fault has cost, in seconds: the longest time without a write."""
+
+    kind: str
+    etcd: float
+    zketcd: float
+    """Of all clients together."""
+    client: float
+    """Of the client that waited the longest."""
+
+    @property
+    def excess(self) -> float:
+        """By how much zketcd's exceeds etcd's; that of the client that waited the longest."""
+        return self.client - self.etcd
+
+
+class Writers:
+    """Writes all the time, and notes when each was completed."""
+
+    def __init__(self, cluster: Cluster) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._direct = [EtcdClient([member.endpoint]) for member in cluster.members]
+        self._ports = list(cluster.ports.values())
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._running: list[asyncio.Task[None]] = []
+        #: The loop's time of each write to etcd, and by client of each write through a proxy.
+        self.etcd: list[float] = []
+        self.clients: list[list[float]] = [[] for _ in self._ports]
+
+    async def start(self) -> None:
+        """Begin, and wait for the first writes."""
+        work = [self._write_directly(number) for number in range(len(self._direct))]
+        work += [self._write(number) for number in range(len(self._ports))]
+        self._running = [self._loop.create_task(each) for each in work]
+        async with asyncio.timeout(60):
+            while not (self.etcd and all(self.clients)):  # noqa: ASYNC110
+                await asyncio.sleep(0.1)
+
+    async def stop(self) -> None:
+        """End all."""
+        tasks = [*self._running, *self._tasks]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        for client in self._direct:
+            await client.close()
+
+    async def _write_directly(self, number: int) -> None:
+        put = Txn((), (Put(b"/direct/%d" % number, b"x"),))
+
+        async def once() -> None:
+            with contextlib.suppress(EtcdError):
+                await self._direct[number].txn(put, _DIRECT_TIMEOUT)
+                self.etcd.append(self._loop.time())
+
+        while True:
+            task = self._loop.create_task(once())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+            await asyncio.sleep(2 * _INTERVAL)
+
+    async def _write(self, number: int) -> None:
+        address = Address("127.0.0.1", self._ports[number])
+        times = self.clients[number]
+        waiting: set[asyncio.Future[object]] = set()
+
+        def written(answer: asyncio.Future[object]) -> None:
+            waiting.discard(answer)
+            if not answer.cancelled() and answer.exception() is None:
+                times.append(self._loop.time())
+
+        while True:
+            with contextlib.suppress(ConnectionLost, OSError):
+                session = await Session.open(address, timeout_ms=10_000, operation_timeout_s=4)
+                with contextlib.suppress(Exception):
+                    await session.call(zk.create(f"{_PATH}{number}", b""))
+                while not session.lost.is_set():
+                    if len(waiting) < _OUTSTANDING:
+                        answer: asyncio.Future[object] = session.send(zk.set_data(f"{_PATH}{number}", b"x"))
+                        waiting.add(answer)
+                        answer.add_done_callback(written)
+                    await asyncio.sleep(_INTERVAL)
+            waiting.clear()
+            await asyncio.sleep(0.1)
+
+
+class Disturbances:
+    """Begins a fault; returns what ends it."""
+
+    def __init__(self, cluster: Cluster, chance: random.Random) -> None:
+        self._cluster = cluster
+        self._random = chance
+
+    def begin(self, kind: str) -> Callable[[], None]:
+        """Blocks for a moment."""
+        member = self._follower() if "follower" in kind or kind == "one-way" else self._leader()
+        if kind.startswith("stop"):
+            os.kill(member.pid, signal.SIGSTOP)
+            return partial(os.kill, member.pid, signal.SIGCONT)
+        if kind.startswith("slow"):
+            return self._stutter(member)
+        cluster = self._cluster
+        if kind.startswith("isolate"):
+            others = [other for other in cluster.members if other is not member]
+            there, back = cluster.peers(member, others)
+            ways = [*there, *back]
+        else:
+            ways = [way for proxy in cluster.proxies for way in cluster.between(proxy, [member])[1]]
+        cluster.relays.change(dict.fromkeys(ways, Quality(stopped=True)))
+        return partial(cluster.relays.change, dict.fromkeys(ways, Quality()))
+
+    def _leader(self) -> Member:
+        while True:
+            leader = self._cluster.leader()
+            if leader is not None:
+                return leader
+
+    def _follower(self) -> Member:
+        leader = self._leader()
+        followers = [member for member in self._cluster.members if member is not leader]
+        self._random.shuffle(followers)
+        return max(followers, key=lambda member: member.metric("etcd_debugging_mvcc_watcher_total"))
+
+    def _stutter(self, member: Member) -> Callable[[], None]:
+        process = member.pid
+        over = threading.Event()
+
+        def stutter() -> None:
+            while not over.is_set():
+                os.kill(process, signal.SIGSTOP)
+                over.wait(_STUTTER[0])
+                os.kill(process, signal.SIGCONT)
+                over.wait(_STUTTER[1])
+
+        thread = threading.Thread(target=stutter, daemon=True)
+        thread.start()
+
+        def end() -> None:
+            over.set()
+            thread.join()
+
+        return end
+
+
+async def measure(cluster: Cluster, kinds: Sequence[str], seconds: float, chance: random.Random) -> list[Gap]:
+    """One fault of each kind, for so many seconds; prints each as it is over."""
+    loop = asyncio.get_running_loop()
+    writers = Writers(cluster)
+    disturbances = Disturbances(cluster, chance)
+    found = []
+    await writers.start()
+    try:
+        for kind in kinds:
+            await asyncio.sleep(_SETTLE)
+            began = loop.time()
+            end = await asyncio.to_thread(disturbances.begin, kind)
+            await asyncio.sleep(seconds)
+            await asyncio.to_thread(end)
+            await asyncio.sleep(_SETTLE)
+            now = loop.time()
+            written = [longest_gap(times, began, now) for times in writers.clients]
+            together = sorted(time for times in writers.clients for time in times)
+            etcd = longest_gap(sorted(writers.etcd), began, now)
+            gap = Gap(kind, etcd, longest_gap(together, began, now), max(written))
+            found.append(gap)
+            print(_line(gap), flush=True)
+    finally:
+        await writers.stop()
+    return found
+
+
+def _line(gap: Gap) -> str:
+    return (
+        f"{gap.kind:16} etcd {gap.etcd:5.2f} s, zketcd {gap.zketcd:5.2f} s,"
+        f" one client {gap.client:5.2f} s, excess {gap.excess:+5.2f} s"
+    )
+
+
+def table(gaps: Sequence[Gap]) -> list[str]:
+    """By kind: median and maximum in seconds, as a Markdown table."""
+    lines = [
+        f"| fault | times | etcd, s | zketcd, s | excess, s | at most {ALLOWED:.0f} s |",
+        "|---|--:|--:|--:|--:|--:|",
+    ]
+    for kind in KINDS:
+        of_kind = [gap for gap in gaps if gap.kind == kind]
+        if of_kind:
+            cells = " | ".join(
+                f"{median(values):.1f} / {max(values):.1f}"
+                for values in (
+                    [gap.etcd for gap in of_kind],
+                    [gap.client for gap in of_kind],
+                    [gap.excess for gap in of_kind],
+                )
+            )
+            within = sum(gap.excess <= ALLOWED for gap in of_kind)
+            lines.append(f"| {kind} | {len(of_kind)} | {cells} | {within} of {len(of_kind)} |")
+    return lines
+
+
+def main(arguments: list[str] | None = None) -> int:
+    """Run from the command line; 0 whatever the figures are."""
+    parser = Parser(
+        prog="python -m proof.torture.gaps",
+        description=__doc__,
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )
+    add = parser.add_argument
+    add("--kinds", default=",".join(KINDS), metavar="A,B", help=f"of {', '.join(KINDS)} (default: all)")
+    add("--times", type=int, default=1, metavar="N", help="how often each (default: 1)")
+    add("--seconds", type=positive, default=8.0, metavar="S", help="how long each lasts (default: 8)")
+    add("--proxies", type=int, default=1, metavar="N", help="number of proxies (default: 1)")
+    add("--seed", type=int, default=1, metavar="N", help="of the order (default: 1)")
+    given = parser.parse_args(arguments)
+    chance = random.Random(given.seed)
+    kinds = [kind for kind in given.kinds.split(",") if kind] * given.times
+    if set(kinds) - set(KINDS):
+        parser.error(f"no such kind: {', '.join(sorted(set(kinds) - set(KINDS)))}")
+    chance.shuffle(kinds)
+    try:
+        with Cluster(given.proxies) as cluster:
+            gaps = asyncio.run(measure(cluster, kinds, given.seconds, chance))
+    except (BinaryMissing, StartFailed, TimeoutError, OSError) as error:
+        print(f"proof.torture.gaps: cannot run: {error}", file=sys.stderr)
+        return 2
+    print(*table(gaps), sep="\n")
+    return 0
+
+
+if __name__ == "__main__":
+    signal.signal(signal.SIGTERM, signal.default_int_handler)
+    sys.exit(guarded(main, "proof.torture.gaps", failed=2))

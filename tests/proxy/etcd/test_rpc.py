@@ -1,0 +1,148 @@
+"""Which member of etcd gets a request, and when a second one does, with channels that a test plays."""
+
+import asyncio
+from collections.abc import Callable
+
+import pytest
+
+from proxy.etcd import rpc_pb2 as pb
+from proxy.etcd.client import EtcdClient
+from proxy.etcd.model import EtcdError, EtcdUnknown, Get, Put, Txn, TxnResult
+from proxy.etcd.transport import ByteStream, Metadata, Request, RpcError
+
+PUT = Txn((), (Put(b"k", b"v"),))
+ANSWER = pb.TxnResponse(succeeded=True, header=pb.ResponseHeader(revision=5)).SerializeToString()
+READ = pb.RangeResponse(header=pb.ResponseHeader(revision=5)).SerializeToString()
+
+
+class Played:
+    """A channel whose member answers only while it is told to."""
+
+    def __init__(self, address: str) -> None:
+        self.address = address
+        self.hangs = False
+        self.asked: list[str] = []
+        self.cancelled = 0
+
+    def begin(
+        self,
+        path: str,
+        request: bytes,
+        timeout: float,
+        metadata: Metadata,
+        on_answer: Callable[[bytes | RpcError], None],
+    ) -> Request:
+        name = path.rpartition("/")[2]
+        self.asked.append(name)
+        played = self
+
+        class Sent:
+            def cancel(self) -> None:
+                played.cancelled += 1
+
+        loop = asyncio.get_running_loop()
+        if self.hangs:
+            loop.call_later(timeout, on_answer, RpcError("deadline exceeded"))
+        else:
+            loop.call_soon(on_answer, ANSWER if name == "Txn" else READ)
+        return Sent()
+
+    async def stream(self, path: str, metadata: Metadata = ()) -> ByteStream:
+        await asyncio.sleep(60)
+        raise RpcError("never")
+
+    async def close(self) -> None:
+        """Nothing is open."""
+
+
+class Members:
+    """Three members, and a client of theirs."""
+
+    def __init__(self) -> None:
+        self.all: list[Played] = []
+        self.client = EtcdClient(["one:1", "two:2", "three:3"], connect=self._connect)
+
+    def _connect(self, host: str, port: int, _tls: object) -> Played:
+        self.all.append(Played(f"{host}:{port}"))
+        return self.all[-1]
+
+    async def begin(self, timeout: float = 20.0) -> TxnResult | EtcdError:
+        """The answer to a Txn that may be sent again."""
+        answered: asyncio.Future[TxnResult | EtcdError] = asyncio.get_running_loop().create_future()
+        self.client.begin_txn(PUT, timeout, answered.set_result)
+        return await answered
+
+
+@pytest.fixture
+async def members() -> Members:
+    return Members()
+
+
+async def test_a_member_that_hangs_delays_a_repeatable_txn_by_a_moment(members: Members) -> None:
+    one, two, three = members.all
+    one.hangs = True
+    assert isinstance(await members.begin(), TxnResult)
+    assert (one.asked, two.asked, three.asked) == (["Txn"], ["Txn"], [])
+    assert one.cancelled == 1, "its answer is not waited for"
+    assert members.client.endpoint == "two:2"
+    assert isinstance(await members.begin(), TxnResult)
+    assert one.asked == ["Txn"], "later requests do not try it"
+    await members.client.close()
+
+
+async def test_one_member_after_another_is_asked(members: Members) -> None:
+    one, two, three = members.all
+    one.hangs = two.hangs = True
+    assert (await members.client.range(Get(b"k"), 20.0)).revision == 5
+    assert [len(each.asked) for each in (one, two, three)] == [1, 1, 1]
+    await members.client.close()
+
+
+async def test_a_txn_that_may_not_be_repeated_goes_to_one_member(members: Members) -> None:
+    one, two, three = members.all
+    one.hangs = True
+    with pytest.raises(EtcdUnknown, match="deadline"):
+        await members.client.txn(PUT, 1.0)
+    assert (two.asked, three.asked) == ([], [])
+    await members.client.close()
+
+
+async def test_a_member_that_answers_a_probe_is_used_again(members: Members) -> None:
+    one, two, three = members.all
+    one.hangs = True
+    await members.begin()
+    one.hangs = False
+    async with asyncio.timeout(20):
+        while "Range" not in one.asked:  # noqa: ASYNC110
+            await asyncio.sleep(0.05)
+    await asyncio.sleep(0.05)
+    two.hangs = three.hangs = True
+    assert isinstance(await members.begin(), TxnResult)
+    assert members.client.endpoint == "one:1"
+    await members.client.close()
+
+
+async def test_nothing_but_unknown_outcomes_is_one(members: Members) -> None:
+    for each in members.all:
+        each.hangs = True
+    assert isinstance(await members.begin(1.5), EtcdUnknown)
+    assert all("Txn" in each.asked for each in members.all)
+    await members.client.close()
+
+
+async def test_a_cancelled_caller_blames_no_member(members: Members) -> None:
+    members.all[0].hangs = True
+    waiting = asyncio.get_running_loop().create_task(members.client.txn(PUT, 20.0))
+    await asyncio.sleep(0.01)
+    waiting.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await waiting
+    assert members.client.endpoint == "one:1"
+    await members.client.close()
+
+
+async def test_a_member_that_opens_no_stream_is_left(members: Members) -> None:
+    with pytest.raises(EtcdUnknown, match="no stream to one:1"):
+        await members.client.watch(b"a", b"b", 1, lambda _: None)
+    assert members.client.endpoint == "two:2"
+    await members.client.close()
