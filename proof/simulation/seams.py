@@ -3,15 +3,13 @@
 This is all of `proxy/` that a simulation replaces; tests/proof/simulation/test_seams.py finds every other use
 of a clock or of chance and fails. Sockets are not in the list: a simulated host's event loop makes none.
 
-clocks        `Clock`, and `time` in each module that imports it: the host's own, simulated clock
-chance        `Randomness`, and `secrets` likewise: drawn from the seed
+clocks        `Clock`, for parts that take the host's by default: the simulated clock of the host that runs
+chance        `Randomness` likewise: drawn from the seed
 levels        which levels a release knows: that of the host, so that two releases can run side by side
 lengths       in every other world, all work in slices pauses at each step
 log           messages of `proxy` go into the trace; one with a traceback is a violation
 """
 
-import hmac
-import importlib
 import logging
 import re
 import time as real_time
@@ -34,13 +32,6 @@ from proxy.state.proxy_requests import PROXY_REQUESTS
 from proxy.support.environment import Clock, Randomness
 from schema.entry import Kind, Request
 
-CLOCKS: tuple[str, ...] = ()
-"""Modules that `import time`."""
-CLOCK_FUNCTIONS = (("proxy.frontend.flush_queue", "perf_counter"),)
-"""Modules that import functions of `time` by name."""
-CHANCE: tuple[str, ...] = ()
-"""Modules that `import secrets`."""
-
 _SHORTEST = Lengths(1, -1, 0)
 
 #: The level that a simulated next release knows besides today's.
@@ -55,10 +46,7 @@ def _host() -> Host:
 
 
 class _Time:
-    """The module `time`, as the host that runs sees it."""
-
-    gmtime = staticmethod(real_time.gmtime)
-    strftime = staticmethod(real_time.strftime)
+    """The clocks of the host that runs."""
 
     @staticmethod
     def time() -> float:
@@ -73,10 +61,6 @@ class _Time:
         return _host().time()
 
     @staticmethod
-    def monotonic_ns() -> int:
-        return int(_host().time() * 1e9)
-
-    @staticmethod
     def perf_counter() -> float:
         return _host().stopwatch()
 
@@ -88,9 +72,7 @@ class _Time:
 
 
 class _Secrets:
-    """The module `secrets`, from the host's seed."""
-
-    compare_digest = staticmethod(hmac.compare_digest)
+    """Randomness from the seed of the host that runs."""
 
     @staticmethod
     def token_hex(size: int) -> str:
@@ -162,12 +144,6 @@ def installed(world: World) -> Iterator[None]:
         return changes
 
     replaced: list[tuple[Any, str, Any]] = [
-        *((importlib.import_module(name), "time", _Time) for name in CLOCKS),
-        *(
-            (importlib.import_module(name), function, getattr(_Time, function))
-            for name, function in CLOCK_FUNCTIONS
-        ),
-        *((importlib.import_module(name), "secrets", _Secrets) for name in CHANCE),
         *(
             (owner, name, staticmethod(getattr(shim, name)))
             for owner, shim in ((Clock, _Time), (Randomness, _Secrets))

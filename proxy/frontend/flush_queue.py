@@ -5,10 +5,10 @@ If there are very many of them, some are flushed only in the next turns.
 
 import asyncio
 from collections import deque
-from time import perf_counter
 from typing import Protocol
 
 from proxy.log.slices import SLICE
+from proxy.support.environment import HOST, Clock
 
 _SOME = 64  # connections between two looks at the clock
 
@@ -23,8 +23,11 @@ class Flushed(Protocol):
 class FlushQueue:
     """Connections that wait for the end of this turn of the loop."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, slice_seconds: float = SLICE) -> None:
+    def __init__(
+        self, loop: asyncio.AbstractEventLoop, slice_seconds: float = SLICE, clock: Clock = HOST.clock
+    ) -> None:
         self._loop = loop
+        self._clock = clock
         self._slice = slice_seconds
         self._waiting: deque[Flushed] = deque()
         self._scheduled = False
@@ -45,12 +48,12 @@ class FlushQueue:
                 # Without the clock: mostly there are few.
                 self._flush_some(left)
                 return
-            deadline = perf_counter() + self._slice
+            deadline = self._clock.perf_counter() + self._slice
             while left:
                 some = min(left, _SOME)
                 self._flush_some(some)
                 left -= some
-                if perf_counter() >= deadline:
+                if self._clock.perf_counter() >= deadline:
                     return
         finally:
             # One that fails must not leave the others without their replies.
