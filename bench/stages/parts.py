@@ -9,7 +9,6 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-import proxy.frontend.flush_queue
 from bench.stages.meter import DIGEST, MACHINE, REPLY, TRANSLATOR, WATCHES, Meter
 from proxy.frontend.order import Order
 from proxy.log.appender import Appender
@@ -44,7 +43,6 @@ def told(meter: Meter) -> Iterator[None]:
     ]
     replaced += [
         (Clock, "perf_counter", staticmethod(float)),
-        (proxy.frontend.flush_queue, "perf_counter", float),
         (Appender, "window", _WINDOW),
     ]
     originals = [(owner, name, vars(owner)[name]) for owner, name, _ in replaced]

@@ -35,6 +35,7 @@ from schema.errors import BadValue
 log = logging.getLogger(__name__)
 
 Membership = ProxyCame | ProxyGone | RecordChanged
+_new = tuple.__new__
 
 
 class Effects(Protocol):
@@ -177,16 +178,20 @@ class Applier:
         clock, rules, checkpoint, digest, requests = self._decode(item)
         self._begin(item, clock, rules, checkpoint, digest)
         if item.incarnation != self.own:
-            now = self._clock.time_ns() // 1_000_000
-            self.peers.note(item.incarnation, clock, checkpoint, machine.entries, now)
-        events, worker = machine.events, self.worker
+            milliseconds = self._clock.time_ns() // 1_000_000
+            self.peers.note(item.incarnation, clock, checkpoint, machine.entries, milliseconds)
+        events, warnings, changes = machine.events, machine.warnings, machine.session_changes
+        worker, now = self.worker, self._clock.perf_counter
+        machine.watched = bool(self._watches)
         for request in requests:
-            machine.watched = bool(self._watches)
             machine.execute(request)
             if events or not worker.is_whole:
                 self._fire(events, machine.zxid)
-            self._report()
-            worker.rest()
+            if warnings or changes:
+                self._report()
+            if now() >= worker.deadline:
+                worker.interrupt()
+                machine.watched = bool(self._watches)
         self._end(item, len(requests))
         if item.incarnation == self.own:
             self._outbox.applied(item.number)
@@ -204,24 +209,27 @@ class Applier:
         header = sent.header
         self.sent_at = sent.began
         self._begin(item, header.clock, header.rules, header.checkpoint, header.digest)
-        events, worker = machine.events, self.worker
+        events, warnings, changes = machine.events, machine.warnings, machine.session_changes
+        worker, now = self.worker, self._clock.perf_counter
+        watches = self._watches
         for index, pending in enumerate(sent.requests):
             if kept is not None and not kept[index]:
                 self.answer(pending, machine.zxid, sent.error)
                 worker.rest()
                 continue
             # Reads that wait behind a request set watches when it is answered.
-            machine.watched = bool(self._watches)
-            request = Request(
-                pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
-            )
-            outcome = machine.execute(request, pending.fields, True)
+            machine.watched = bool(watches)
+            fields = pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
+            # `Request(*fields)` goes through a function written in Python, this does not.
+            err, body = machine.execute(_new(Request, fields), pending.fields, True)
             zxid = machine.zxid
             if events or not worker.is_whole:
                 self._fire(events, zxid)
-            self.answer(pending, zxid, outcome.err, outcome.body)
-            self._report()
-            worker.rest()
+            self.answer(pending, zxid, err, body)
+            if warnings or changes:
+                self._report()
+            if now() >= worker.deadline:
+                worker.interrupt()
         self._end(item, len(sent.requests) if kept is None else sum(kept))
         self._settle(item.number)
 

@@ -50,6 +50,7 @@ _EXPIRED = Outcome(int(ErrorCode.SESSION_EXPIRED), b"")
 _MOVED = Outcome(int(ErrorCode.SESSION_MOVED), b"")
 _UNIMPLEMENTED = Outcome(int(ErrorCode.UNIMPLEMENTED), b"")
 _FAILED_EVERYWHERE = Outcome(int(ErrorCode.SYSTEM_ERROR), b"")
+_new = tuple.__new__
 
 
 class Machine:
@@ -219,13 +220,12 @@ class Machine:
         tx.identities = identities
         tx.own = own
         try:
+            decode, apply, reply, has_parts = operation
             if fields is None:
-                if operation.has_parts:
-                    fields, _ = operation.decode(body, 0, tx.pause)
-                else:
-                    fields, _ = operation.decode(body, 0)
-            result = operation.apply(tx, fields)
-            outcome = Outcome(0, operation.reply(result)) if own else DONE
+                fields, _ = decode(body, 0, tx.pause) if has_parts else decode(body, 0)
+            result = apply(tx, fields)
+            # `Outcome(...)` would go through a function written in Python.
+            outcome = _new(Outcome, (0, reply(result))) if own else DONE
             tx.commit()
         except Refusal as refusal:
             tx.rollback()
@@ -242,7 +242,8 @@ class Machine:
         else:
             if opcode == _CLOSE_SESSION:
                 self.session_changes.append(SessionChange(session_id, session.incarnation, None))
-        self._settle_many()
+        if len(self.digest.touched) > _MOST_TOUCHED:
+            self._settle()
         return outcome
 
     def end(self) -> None:
@@ -267,12 +268,12 @@ class Machine:
             self.zxid = zxid
             return self._fail_everywhere(request, error)
         self.session_changes += changes
-        self._settle_many()
+        if len(self.digest.touched) > _MOST_TOUCHED:
+            self._settle()
         return DONE
 
-    def _settle_many(self) -> None:
-        if len(self.digest.touched) > _MOST_TOUCHED:
-            self.digest.settle(self.tree.nodes, self._tx.pause)
+    def _settle(self) -> None:
+        self.digest.settle(self.tree.nodes, self._tx.pause)
 
     def _fail_everywhere(self, request: Request, error: Exception) -> Outcome:
         """A defect of ours: the request has no effect, here as at every other proxy."""

@@ -256,7 +256,10 @@ class Transaction:
                 count(*change)
             self._quota_changes.clear()
             self._tree.data_size += self.quotas.settle(self.pause)
-        self.pause.clear(self._undo)
+        if len(self._undo) > _MANY:
+            self.pause.clear(self._undo)
+        else:
+            self._undo.clear()
 
     def rollback(self) -> None:
         """Take all changes of the request back. For the digest, what was touched is hashed again."""
@@ -269,6 +272,8 @@ class Transaction:
 
 
 _MAX_INT = (1 << 31) - 1
+# To free more changes than this takes long.
+_MANY = 512
 
 
 # The ways back. Each finds the tree as its change left it, for all later changes have been taken back before.
