@@ -349,15 +349,29 @@ class Transport(asyncio.Transport):
                 return
             self._protocol = self._host.listener()
             self._protocol.connection_made(self)
-        elif not self._reading and not self._closed:
+        elif self._early or not self._reading:
             self._early.append(data)
-        elif data is None:
+        else:
+            self._deliver(data)
+
+    def _deliver(self, data: bytes | None) -> None:
+        if self._closed:
+            return
+        if data is None:
             self._end()
-        elif not self._closed:
-            self._protocol.data_received(data)
-            session = self._protocol.session_id
-            if session and self.proxy.server is not None:
-                self.proxy.on_heard(session, self.proxy.server.log.incarnation)
+            return
+        assert self._protocol is not None
+        self._protocol.data_received(data)
+        session = self._protocol.session_id
+        if session and self.proxy.server is not None:
+            self.proxy.on_heard(session, self.proxy.server.log.incarnation)
+
+    def _deliver_early(self) -> None:
+        """Deliver what was kept while the proxy did not read, before anything that was received later."""
+        if self._early and self._reading:
+            self._deliver(self._early.pop(0))
+            if self._early:
+                self._host.call_soon(self._deliver_early)
 
     def _end(self) -> None:
         if not self._closed:
@@ -406,6 +420,5 @@ class Transport(asyncio.Transport):
     @override
     def resume_reading(self) -> None:
         self._reading = True
-        early, self._early = self._early, []
-        for data in early:
-            self._host.call_soon(self._received, data)
+        if self._early:
+            self._host.call_soon(self._deliver_early)
