@@ -121,7 +121,8 @@ def test_every_number_of_the_protocol_has_its_row(heading: str, members: Iterabl
 
 
 def test_the_requests_that_are_answered() -> None:
-    requests = (REPOSITORY / "proxy" / "frontend" / "order.py").read_text()
+    sources = (REPOSITORY / "proxy" / "frontend").glob("*.py")
+    requests = "\n".join(path.read_text() for path in sources)
     assert all(f"OpCode.{opcode.name}" in requests for opcode in _OF_THE_CONNECTION)
     answered = EXTENDED.reads.keys() | EXTENDED.writes.keys() | PARTS.keys() | _OF_THE_CONNECTION
     assert {name for name, row in table("request").items() if row.is_answered} == {

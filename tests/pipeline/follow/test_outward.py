@@ -11,7 +11,7 @@ from pipeline.follow import files, outward, patience, telling
 from pipeline.follow.base import digest_of, load_base
 from pipeline.follow.outward import DONE, NOT_LEVEL, Options, mirror
 from pipeline.formats import directory
-from proxy.log import replay as replay_module
+from proxy.log import slices
 from proxy.log import start
 from proxy.state.machine import Machine
 from schema.entry import Kind, Request, encode_epoch
@@ -171,7 +171,7 @@ async def test_killed_amid_a_long_log_it_goes_on(world: World, capsys: pytest.Ca
 
     with (
         mock.patch.object(outward, "_PIECE", 1),
-        mock.patch.object(replay_module, "SLICE", 0.0),
+        mock.patch.object(slices, "SLICE", 0.0),
         mock.patch.object(telling.Status, "_EVERY", 0.0),
     ):
         for _ in range(3):
