@@ -11,8 +11,7 @@ from pipeline.follow import files, outward, patience, telling
 from pipeline.follow.base import digest_of, load_base
 from pipeline.follow.outward import DONE, NOT_LEVEL, Options, mirror
 from pipeline.formats import directory
-from proxy.log import slices
-from proxy.log import start
+from proxy.log import slices, start
 from proxy.state.machine import Machine
 from schema.entry import Kind, Request, encode_epoch
 from tests.pipeline.follow.histories import node_pages
