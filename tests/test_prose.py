@@ -26,6 +26,7 @@ CLEAN: tuple[str, ...] = (
     "proxy/admin",
     "proxy/ctl",
     "proxy/etcd",
+    "proxy/log",
     "proxy/traces",
     "proxy/sasl",
     "proxy/support",

@@ -1,7 +1,7 @@
 """Sends the entries of the outbox to etcd, and makes sure that each number is filled.
 
-The shell around `outbox`: how many Txns are in flight, when one is sent again, when an incarnation is over.
-The outcome of an entry is not decided here: the stream shows it.
+The shell around `outbox`. It decides how many Txns are in flight, when a Txn is sent again, and when an
+incarnation is over. It does not decide the outcome of an entry: the stream shows it.
 """
 
 import asyncio
@@ -30,23 +30,23 @@ from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
 
-# Seconds until the outcome of an attempt counts as unknown: of the first, the second, ...; the last value
-# holds for all further attempts. Sending the same Txn again is safe, so the first timeout is short. The
-# others leave a slow etcd the time that it needs.
+# Timeouts in seconds of the first, the second, ... attempt; the last value is that of all further attempts.
+# After a timeout the outcome is unknown. Sending the same Txn again is safe, so the first timeout is short.
+# The others give a slow etcd enough time.
 _TIMEOUTS = (1.0, 1.0, 2.0, 3.0, 5.0)
-_FIRST_PAUSE = 0.05  # seconds before the next attempt where an attempt fails at once; doubled each time
+_FIRST_PAUSE = 0.05  # seconds before the next attempt if an attempt fails at once; doubled each time
 _LONGEST_PAUSE = 0.5
 _REFUSED_PAUSE = 1.0  # seconds, after a refusal that only an operator can end, such as missing permission
 _PROBE_INTERVAL = 1.0  # seconds between two writes that ask a full etcd whether it has space again
 _LEAST_WINDOW = 2  # Txns in flight; near etcd, more would only make the proxy and etcd wait for each other
 _LARGEST_WINDOW = 8
 _WINDOW_PER = 0.0025  # seconds of round trip for each Txn in flight; 8 at 20 ms
-_WINDOW_BYTES = 2 << 20  # in flight together; one entry goes in any case
+_WINDOW_BYTES = 2 << 20  # in flight together; one entry is sent in any case
 _LONG_ENTRY = 64 << 10  # bytes; after making a longer entry the loop does other work before the next one
 
 
 def _growing_pauses() -> Iterator[float]:
-    """Seconds before each next attempt, where attempts fail at once."""
+    """Seconds to wait before each next attempt, if attempts fail at once."""
     pause = _FIRST_PAUSE
     while True:
         yield pause

@@ -1,11 +1,11 @@
 """Applies items of the log to the state machine, in slices, and reports the outcomes.
 
 Part of the shell: it reads the clock. For each request, in this order: the state changes, watch events are
-sent, the request's own proxy answers it, and the module that manages sessions gets the changes of sessions.
+sent, the proxy that appended the request answers it, and the session keeper gets the changes of sessions.
 
-All of it is a plain loop, which the `StateWorker` runs in slices. Mostly a slice ends between two requests. A
-request that takes long, or whose watch events do, is interrupted in the middle: then the state is partially
-applied, and no client may read it.
+All of it is a plain loop, which the `StateWorker` runs in slices. Most slices end between two requests. A
+slice may also end within a long request, or between its watch events: then the state is partially applied,
+and no client may read it.
 """
 
 import logging
@@ -39,7 +39,7 @@ _new = tuple.__new__
 
 
 class Effects(Protocol):
-    """What is notified of what was applied, besides the requests and the keeper of sessions."""
+    """What the applier notifies, besides the requests and the keeper of sessions."""
 
     def proxies_changed(self, item: Membership) -> None:
         """A proxy started or stopped, or the tree's record changed, at this place in the order of entries."""
@@ -86,9 +86,9 @@ class Applier:
         self._stats = stats
         self._clock = clock
         self._backlog: deque[Item] = deque()
-        #: Gives the applier its turns. Readers of the state ask it.
+        #: Runs the applier in slices. Readers of the state ask it whether the state is whole.
         self.worker = machine.pause = worker or StateWorker(clock)
-        #: Our own incarnation: whose entries have requests that wait for their answers.
+        #: Our own incarnation: the requests in its entries wait for their answers.
         self.own = ""
         #: What the entries of the other proxies show.
         self.peers = Peers()
@@ -98,7 +98,7 @@ class Applier:
         self.clock = 0
         #: When the last entry of our own to be applied was sent, by the clock's perf_counter.
         self.sent_at = 0.0
-        #: Nothing more is applied: an item could not be.
+        #: An item could not be applied, so nothing more is.
         self.broken = False
 
     @property
@@ -117,7 +117,7 @@ class Applier:
         return self.worker.began
 
     def feed(self, items: Sequence[Item]) -> None:
-        """Apply items: a first slice at once, the rest as the loop gets to it."""
+        """Apply items: the first slice at once, the rest in later turns of the loop."""
         if self.broken:
             return
         self._backlog.extend(items)
@@ -129,9 +129,9 @@ class Applier:
         await self.worker.drained()
 
     async def become(self, loaded: Machine, then: Callable[[], None]) -> None:
-        """Take over a state that was loaded; to be called with nothing left to apply.
+        """Replace the state by one that was loaded. Call it only when all items are applied.
 
-        Watches fire for what differs. Requests of our own that the loaded state holds lose their answers.
+        Watches fire for what differs. The outcome of own requests that the loaded state contains is unknown.
         `then` is called before any client can read the new state.
         """
         assert self.worker.done, "a state is loaded while entries are being applied"
@@ -234,7 +234,7 @@ class Applier:
         self._settle(item.number)
 
     def _apply_strange(self, item: Apply, sent: Sent) -> None:
-        """What is in the log under our number is nothing that we sent: somebody else wrote there."""
+        """Another process has written an entry under a number of this proxy."""
         log.error(
             "entry %d of %s is not what this proxy sent under its number", item.number, item.incarnation
         )
@@ -244,7 +244,7 @@ class Applier:
         self._settle(item.number, sent)
 
     def _become(self, loaded: Machine, then: Callable[[], None]) -> None:
-        """Clients read the former state until the two are compared, and nothing while events are sent."""
+        """Clients read the former state until both are compared. While events are sent, no client reads."""
         machine = self._machine
         worker = self.worker
         worker.changes_nothing = True
@@ -287,7 +287,7 @@ class Applier:
         stats.applied_requests += count
 
     def _decode(self, item: Apply) -> Entry:
-        """The entry. Raises TreeNotServable: to skip it would make another tree of the log."""
+        """The entry. Raises TreeNotServable: a proxy that skipped it would have a different tree."""
         try:
             return decode_entry(item.value)
         except BadValue as error:
@@ -303,7 +303,7 @@ class Applier:
         self.worker.finished_step()
 
     def _settle(self, number: int, sent: Sent | None = None) -> None:
-        """An entry of ours is applied: answer what was refused behind it."""
+        """An entry of ours is applied: answer the requests that were refused after it."""
         sent = self._outbox.applied(number) or sent
         if sent is not None:
             for pending, error in sent.after:

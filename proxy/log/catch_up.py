@@ -1,8 +1,8 @@
-"""Reads the log's entries above what is applied, exactly: for a start, and after a break of the watch.
+"""Reads exactly the log's entries that are not applied yet: at a start, and after a break of the watch.
 
-A revision is not pinned, so that etcd may compact at any time. What was read is checked afterwards instead:
-if the record still names a snapshot that is not newer than what is applied, no entry that counts was
-truncated.
+The revision that is read is not pinned, so etcd may compact at any time. Instead, the result is checked
+afterwards: if the record still names a snapshot that is not newer than what is applied, no entry that counts
+was truncated.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ _FIRST_WINDOW = 16  # entry numbers in the first request: an entry may have 1.5 
 _LARGEST_WINDOW = 4096
 _TOGETHER = 8  # requests at a time
 # Entries of one incarnation overtake each other only while they are in flight together. After so many later
-# ones nothing of the revision looked for can follow.
+# entries, no entry of the wanted revision can follow.
 _LATER_IN_A_ROW = 4096
 
 
@@ -46,7 +46,7 @@ class Caught(NamedTuple):
 
 
 async def catch_up(etcd: Etcd, keys: Keyspace, applied: Mapping[str, int], position: int) -> Caught:
-    """All entries above the numbers in `applied`, which hold what counted up to the revision `position`.
+    """All entries above the numbers in `applied`: the last ones that took effect up to revision `position`.
 
     Raises Truncated, EtcdError, TreeNotServable.
     """
@@ -66,11 +66,11 @@ async def catch_up(etcd: Etcd, keys: Keyspace, applied: Mapping[str, int], posit
 async def entries_after(
     etcd: Etcd, keys: Keyspace, applied: Mapping[str, int], found: Look
 ) -> list[KeyValue]:
-    """All entries above `applied` that were there at the look's revision, by mod_revision. Raises EtcdError.
+    """All entries above `applied` that existed at the look's revision, by mod_revision. Raises EtcdError.
 
     Entries that were truncated meanwhile are missing: the caller checks that.
     """
-    # Known incarnations are asked for by name, what lies between them one key at a time: a range with a limit
+    # Known incarnations are read by name, and the keys between them one at a time: a range with a limit
     # makes etcd walk over everything behind the limit (etcd #11057), and between them there is next to
     # nothing.
     living = [incarnation_of(keys, proxy) for proxy in found.proxies]
@@ -125,7 +125,7 @@ async def incarnations(etcd: Etcd, keys: Keyspace, start: bytes, end: bytes) -> 
 async def entries_of(
     etcd: Etcd, keys: Keyspace, incarnation: str, number: int, revision: int
 ) -> AsyncIterator[list[KeyValue]]:
-    """An incarnation's entries from `number` on that were there at `revision`, in pages."""
+    """An incarnation's entries from `number` on that existed at `revision`, in pages."""
     _, end = keys.entries_of(incarnation)
     window = _FIRST_WINDOW
     later = 0
@@ -162,7 +162,7 @@ async def _check_reach(
     previous = record.previous
     if previous is None or previous.position <= position:
         return
-    # The tree may have been idle since: then the snapshot is newer, but holds nothing more.
+    # The tree may have been idle since: then the snapshot is newer, but has the same content.
     page = await etcd.range(Get(keys.state_page(previous.name)), TIMEOUT)
     if not page.kvs:
         raise Truncated(f"the previous snapshot {previous.name} is newer than what is applied")

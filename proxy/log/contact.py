@@ -2,7 +2,7 @@
 
 from typing import NamedTuple, Protocol
 
-#: Seconds of silence after which etcd counts as out of reach.
+#: Seconds without an answer after which etcd counts as out of reach.
 OUTAGE = 3.0
 
 

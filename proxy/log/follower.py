@@ -1,10 +1,10 @@
-"""From the events of the watch on `live/` to items in the order in which they take effect.
+"""Turns the events of the watch on `live/` into items, in the order in which they take effect.
 
 Pure. All proxies compute the same order of entries from the same events: entries take effect in the order of
 their positions (mod_revisions), except that those of one incarnation count in the order of their numbers, up
 to the first gap. An entry that arrives before its predecessor waits for it. A number that is not above the
-last delivered one of its incarnation is ignored: it is a late copy, put again after truncation. When the
-proxy key is gone, the entries behind a gap never count.
+last delivered one of its incarnation is ignored: it is a late copy, which was put again after truncation.
+When the proxy key is gone, the entries behind a gap never count.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -60,7 +60,7 @@ class Follower:
         self._waiting: dict[str, dict[int, Apply]] = {}  # by incarnation and number
         self._living: dict[str, int] = {}  # create_revision of the proxy keys that exist
         self._expected: dict[str, int] = {}  # the same, of keys that no event has shown yet
-        #: All events up to this etcd revision have been taken in.
+        #: All events up to this etcd revision have been processed.
         self.revision = 0
 
     @property
@@ -78,11 +78,11 @@ class Follower:
         return self._delivered.get(incarnation, 0)
 
     def knows(self, incarnation: str) -> bool:
-        """Whether a proxy's key is there, according to events or `expect`."""
+        """Whether a proxy's key exists, according to events or `expect`."""
         return incarnation in self._living or incarnation in self._expected
 
     def held(self, incarnation: str) -> int:
-        """How many entries of an incarnation are here, but wait for a predecessor."""
+        """How many entries of an incarnation have arrived, but wait for a predecessor."""
         return len(self._waiting.get(incarnation, ()))
 
     def restart(self, applied: Mapping[str, int]) -> None:
@@ -91,14 +91,14 @@ class Follower:
         self._waiting.clear()
 
     def expect(self, incarnation: str, revision: int) -> None:
-        """Our own proxy key was put at `revision`. Its event may be missed; its deletion must not be."""
+        """Our own proxy key was put at `revision`. That event may be missed, the deletion's not."""
         if incarnation not in self._living:
             self._expected[incarnation] = revision
 
     def retain(self, applied: Mapping[str, int]) -> None:
-        """Drop the incarnations that the state has forgotten: their keys are gone for good.
+        """Drop the incarnations that the state has forgotten: their keys never return.
 
-        To be called with everything applied that was delivered.
+        Call it only when everything that was delivered is applied.
         """
         if len(self._delivered) > len(applied):
             for incarnation in [name for name in self._delivered if name not in applied]:
@@ -106,7 +106,7 @@ class Follower:
                 self._waiting.pop(incarnation, None)
 
     def feed(self, events: Sequence[Event]) -> list[Item]:
-        """Take in the events of whole revisions, in their order."""
+        """Process the events of whole revisions, in their order."""
         items: list[Item] = []
         for event in events:
             pair = event.kv
@@ -136,11 +136,11 @@ class Follower:
         record: KeyValue | None,
         pause: Pause = NO_PAUSE,
     ) -> list[Item]:
-        """Take in what was read at `revision`, where events are missing. Nothing else may be fed meanwhile.
+        """Process what was read at `revision`, because events were missed. Nothing else may be fed meanwhile.
 
         After an outage there can be very many entries. `entries`: at least all that were put since the
-        revision reached before, or since the state that was given to `restart`; those above `revision` are
-        left out, since the watch brings them. `proxies` and `record` are all there were.
+        revision reached before, or since the state that was given to `restart`. Those above `revision` are
+        ignored, since the watch delivers them. `proxies` and `record`: all keys that existed at `revision`.
         """
         items: list[Item] = []
         there: set[str] = set()
@@ -157,7 +157,7 @@ class Follower:
                 break
             _, incarnation, number = self._parse(pair.key)
             self._entry(items, pair.mod_revision, incarnation, number, pair.value)
-        # All entries of a proxy precede the deletion of its key, at whatever revision that was.
+        # All entries of a proxy precede the deletion of its key, whatever its revision.
         missing = [
             name
             for name, born in (*self._living.items(), *self._expected.items())
@@ -179,7 +179,7 @@ class Follower:
                     position, incarnation, number, value
                 )
             return
-        # `Apply(...)` would go through a function written in Python.
+        # `Apply(...)` would call a function written in Python.
         items.append(_new(Apply, (position, incarnation, number, value)))
         if self._waiting:
             waiting = self._waiting.get(incarnation)
@@ -204,5 +204,5 @@ class Follower:
 
 
 def revision_of(pair: KeyValue) -> int:
-    """Entries are sorted by this."""
+    """The key by which entries are sorted."""
     return pair.mod_revision

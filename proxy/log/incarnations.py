@@ -1,8 +1,8 @@
-"""Leads a proxy from one incarnation to the next: register, append, and carry over when one has ended.
+"""Runs the incarnations of a proxy, one after the other: register, append, and carry over at the end.
 
-When an incarnation is over, the proxy waits until the stream has passed the deletion of its key. By then the
-state says which of its entries count. The next incarnation carries the sessions over, then sends the requests
-again that did not count.
+When an incarnation is over, the proxy waits until the stream has passed the deletion of its key. Then the
+state shows which of its entries took effect. The next incarnation carries the sessions over, and then sends
+the other requests again.
 """
 
 import asyncio
@@ -75,7 +75,7 @@ class Incarnations:
         self.ready = asyncio.Event()
 
     async def run(self) -> None:
-        """One incarnation after the other, for ever."""
+        """Run one incarnation after the other, for ever."""
         membership = self.membership
         while True:
             await membership.register()
@@ -97,7 +97,7 @@ class Incarnations:
         """Send nothing more. Delete the proxy key if no session needs it.
 
         Other proxies cannot distinguish a key that was deleted from one whose lease ran out: they would end
-        the sessions too early. So the key of a proxy with sessions goes with its lease.
+        the sessions too early. So the key of a proxy with sessions stays until its lease has run out.
         """
         self.appender.stop()
         own = self.membership.incarnation
@@ -105,7 +105,7 @@ class Incarnations:
             await self.membership.retire()
 
     def check_known(self, *, restored: bool) -> None:
-        """A state was loaded: end the incarnation if it is unknown which of its requests count.
+        """A state was loaded: end the incarnation if it is unknown which of its requests took effect.
 
         That is the case if the state has forgotten the incarnation, or etcd was restored from a backup.
         """
@@ -130,7 +130,7 @@ class Incarnations:
         self._outbox.submit(CallbackRequest(Kind.EPOCH, 0, 0, (), body, done))
 
     def _carry_over(self, old: str) -> None:
-        """The next incarnation first takes over the sessions, then sends the requests that did not count."""
+        """The next incarnation takes over the sessions, then sends again the requests without effect."""
         again = self._outbox.ended(self._machine.applied.get(old, 0))
         log.warning("carrying sessions over from %s; %d requests are sent again", old, len(again))
         carry = CallbackRequest(Kind.CARRY_OVER, 0, 0, (), encode_carry_over(old), self._carried)
@@ -139,7 +139,8 @@ class Incarnations:
     def _carried(self, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
         if error:
             log.error("sessions were not carried over (error %d); trying again", error)
-            # The requests that wait are of these sessions: before this one they would get SESSION_MOVED.
+            # The waiting requests are of these sessions: sent before this request, they would get
+            # SESSION_MOVED.
             self._outbox.submit_first([pending])
 
     def _no_space_to_register(self) -> None:

@@ -1,9 +1,9 @@
 """Raises the level of a tree, if all living proxies know the new level.
 
 The level is that of the state machine's semantics. From the entry that raises it on, every proxy evaluates
-requests by the new rules. The Txn that appends the entry compares that no proxy has come since all were
-asked, so none can be surprised; one that starts later reads the level in the record, and refuses to start if
-it does not know it.
+requests by the new rules. The Txn that appends the entry compares that no proxy has started since the levels
+of all proxies were read. A proxy that starts later reads the level in the record, and refuses to start if it
+does not know it.
 """
 
 from collections.abc import Collection
@@ -27,7 +27,7 @@ class LevelRefused(Exception):
 async def raise_level(
     etcd: Etcd, keys: Keyspace, level: int, *, levels: Collection[int] = KNOWN, version: str = ""
 ) -> bool:
-    """Raise the tree to `level`; False if it is there already. `levels` are those that this release applies.
+    """Raise the tree to `level`; False if it has it already. `levels` are those that this release applies.
 
     Raises LevelRefused, TreeNotServable, EtcdError.
     """

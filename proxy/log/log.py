@@ -1,7 +1,7 @@
-"""A proxy's end of the replicated log: it puts the parts together, and passes on what the stream shows.
+"""A proxy's end of the replicated log: it puts the parts together, and forwards what the stream delivers.
 
-Requests are submitted to `Log.outbox`. Each request takes its outcome itself (`Pending.applied`). Changes of
-sessions and proxies are reported to the keeper of sessions, in the order of the log.
+Requests are submitted to `Log.outbox`. Each request gets its outcome by a call (`Pending.applied`). Changes
+of sessions and proxies are reported to the keeper of sessions, in the order of the log.
 """
 
 import asyncio
@@ -120,7 +120,7 @@ class Log:
         )
 
     def status(self) -> LogStatus:
-        """For operators, and for the writer of snapshots."""
+        """The state of the log, for operators and for the writer of snapshots."""
         membership, stream, outbox = self.incarnations.membership, self._stream, self.outbox
         return LogStatus(
             self.members,
@@ -140,7 +140,7 @@ class Log:
         )
 
     def distrust(self) -> None:
-        """The state is not what the log says: show it to no client, and load the tree anew."""
+        """The state differs from what the log makes: show it to no client, and load the tree anew."""
         self.staleness.distrust()
         self._stream.distrust()
 
@@ -196,7 +196,7 @@ class Log:
         return task.exception() or RuntimeError(f"{task} ended")
 
     async def drain(self, timeout: float) -> bool:
-        """Wait until every request has its outcome; False if that took too long."""
+        """Wait until every request has its outcome; False if `timeout` has passed before."""
         now = asyncio.get_running_loop().time
         deadline = now() + timeout
         while self.outbox.outstanding:
@@ -230,7 +230,7 @@ class Log:
         await self.applier.become(machine, lambda: self._replaced(zxid, restored=restored))
 
     def _replaced(self, zxid: int, *, restored: bool) -> None:
-        """The state is another one. `zxid`: what clients have seen of the former one."""
+        """The state was replaced. `zxid`: the last one of the former state, which clients have seen."""
         log.info("the state was loaded anew: zxid 0x%x in place of 0x%x", self.machine.zxid, zxid)
         self.staleness.trust()
         self.incarnations.check_known(restored=restored)
@@ -247,7 +247,7 @@ class Log:
     # -- the applier's effects -----------------------------------------------------------------------------
 
     def proxies_changed(self, item: MembershipItem) -> None:
-        """A proxy came or went, or the tree's record changed, which the stream looks after."""
+        """A proxy started or stopped, or the tree's record changed; the stream handles the latter."""
         if isinstance(item, ProxyCame):
             try:
                 value = decode_proxy(item.value)
@@ -284,7 +284,7 @@ class Log:
 
 
 class _Reports:
-    """Messages that many entries cause, each reported once or now and then."""
+    """Messages that many entries cause, each reported once or at intervals."""
 
     def __init__(self, listener: Listener, environment: Environment) -> None:
         self._listener = listener

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 
 class Member(NamedTuple):
-    """A living proxy. `revision` is the create_revision of its key, `levels` are those that it speaks."""
+    """A living proxy. `revision` is the create_revision of its key, `levels` are those that it applies."""
 
     incarnation: str
     revision: int
@@ -34,7 +34,7 @@ class Members:
         return self._by_age[0].incarnation if self._by_age else ""
 
     def rank(self, incarnation: str) -> int:
-        """How many proxies are older; of one that is not alive: all."""
+        """How many proxies are older; all of them if this incarnation is not alive."""
         for rank, member in enumerate(self._by_age):
             if member.incarnation == incarnation:
                 return rank

@@ -74,7 +74,7 @@ class Membership:
         return self._over.is_set()
 
     async def register(self) -> None:
-        """Take a new incarnation; returns when its key was put. Retries for as long as it takes.
+        """Take a new incarnation; returns when its key was put. Retries until that succeeds.
 
         The incarnation is over at once if the stream has shown the deletion of the key already.
         """
@@ -82,7 +82,7 @@ class Membership:
             pass
 
     def end(self, incarnation: str, why: str) -> None:
-        """The incarnation is over, or may be."""
+        """End the incarnation: it is over, or may be."""
         if incarnation == self.incarnation and not self._over.is_set():
             log.warning("incarnation %s is over: %s", incarnation, why)
             self._over.set()
@@ -127,7 +127,7 @@ class Membership:
     # -- how -----------------------------------------------------------------------------------------------
 
     async def _try(self) -> bool:
-        """Try to register one new incarnation; whether that succeeded."""
+        """Try to register one new incarnation; returns whether that succeeded."""
         randomness = self._environment.randomness
         incarnation = self.incarnation = randomness.token_hex(8)
         self._gone.clear()
@@ -136,7 +136,7 @@ class Membership:
         try:
             granted = await self._etcd.lease_grant(lease, self._lease_seconds, _TIMEOUT)
         except EtcdError as error:
-            # If the lease was granted, it runs out: no key has it.
+            # If etcd has granted the lease, it expires without effect: no key has it.
             await self._failed("cannot get a lease", error)
             return False
         key = self._keys.proxy(incarnation)

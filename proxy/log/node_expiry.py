@@ -1,7 +1,7 @@
 """Deletes containers and TTL nodes that are due: the clock of ZooKeeper's ContainerManager.
 
-The shell around `proxy.state.expiry`. The eldest living proxy does the work. If two proxies both do it, the
-log has each deletion twice, and the second one does nothing.
+The shell around `proxy.state.expiry`. The eldest living proxy does the work. If two proxies do it at the same
+time, the log has each deletion twice, and the second one changes nothing.
 """
 
 import asyncio
@@ -19,8 +19,8 @@ log = logging.getLogger(__name__)
 # Outcomes that mean that the node has changed, or is gone, so it is not due any more.
 _NOT_DUE_ANY_MORE = (ErrorCode.NO_NODE, ErrorCode.NOT_EMPTY, ErrorCode.BAD_VERSION)
 _SLICE = 256  # nodes that are checked in one turn of the loop, which takes about half a millisecond
-# A TTL may be exceeded by the time between two records of what is applied: at most so many seconds, and at
-# most this part of the interval between two checks.
+# A node may live longer than its TTL by the time between two records of what is applied. That time is at most
+# so many seconds, and at most this part of the interval between two checks.
 _LONGEST_NOTE = 1.0
 _NOTES = 10
 
@@ -49,7 +49,7 @@ class NodeExpiry:
             group.create_task(self._look())
 
     async def _note(self) -> None:
-        """Record at which time which zxid was applied. Every proxy does: it may become the eldest."""
+        """Record at which time which zxid was applied. Every proxy does, since it may become the eldest."""
         interval = min(_LONGEST_NOTE, self._pace.check_interval / 1000 / _NOTES)
         while True:
             self._forget_if_reloaded()
@@ -86,7 +86,7 @@ class NodeExpiry:
             await asyncio.sleep(max(0.0, gap - (self._loop.time() - started)))
 
     def _forget_if_reloaded(self) -> None:
-        """After a load the state is another one: what was recorded does not hold for it."""
+        """After a load the state is a new one: drop what was recorded of the former one."""
         reloads = self._log.status().stats.reloads
         if reloads != self._reloads:
             self._reloads = reloads

@@ -18,14 +18,14 @@ from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, Compare, Get, Put, Range
 from proxy.log.pending import Pending
 from schema.entry import EntryWriter, Kind
 
-# Larger entries would hold up those of other proxies: a put of 100 KB takes etcd 2 ms, one of 20 KB 0.8 ms.
+# Larger entries would delay those of other proxies: a put of 100 KB takes etcd 2 ms, one of 20 KB 0.8 ms.
 ENTRY_BYTES = 512 << 10
 # What a single request may take: etcd's --max-request-bytes (1.5 MiB) minus what the Txn adds to the value.
 VALUE_BYTES = DEFAULT_MAX_REQUEST_BYTES - 2048
 # In one entry. With more, the proxies and etcd would wait for each other instead of working in parallel.
 MAX_REQUESTS = 1024
-# The bound of entries once etcd, by a lower --max-request-bytes, has refused one with several requests; where
-# even such a small one was refused, each request goes alone.
+# The bound of entries after etcd, with a lower --max-request-bytes, has refused one with several requests. If
+# etcd refuses even such a small entry, each request gets an entry of its own.
 _SMALL_ENTRY_BYTES = 16 << 10
 _REQUEST_OVERHEAD = 64  # bytes that a request adds to an entry besides its body, about
 
@@ -75,7 +75,7 @@ class Sent:
         nested: bool,
         is_probe: bool,
     ) -> None:
-        """`nested`: the put is in an inner Txn, which etcd's quota check lets pass."""
+        """`nested`: the put is in an inner Txn, which etcd's quota check ignores."""
         self.number = number
         self.header = header
         self.original = value  # the entry as it was sent first
@@ -89,7 +89,7 @@ class Sent:
         self.began = 0.0  # when it was first sent, by the appender's clock
         self.answered = False  # the entry, or its replacement, is in the log
         self.over = False  # the stream has shown it, or the incarnation is over
-        # Requests refused without an entry, in the order of their sessions behind this one.
+        # Requests refused without an entry; they follow this entry in the order of their sessions.
         self.after: list[tuple[Pending, int]] = []
 
 
@@ -114,7 +114,7 @@ def append_txn(proxy_key: bytes, proxy_revision: int, entry_key: bytes, value: b
 
 
 def verdict(answer: TxnResult, proxy_revision: int) -> Verdict:
-    """What the answer to an append means. An absent key would say nothing about a Txn in flight."""
+    """What the answer to an append means. An absent key proves nothing about a Txn that is in flight."""
     if answer.succeeded:
         return Verdict.APPENDED
     (proxy,) = answer.responses
@@ -137,7 +137,7 @@ class Outbox:
     def __init__(self, entry_bytes: int = ENTRY_BYTES, value_bytes: int = VALUE_BYTES) -> None:
         #: The requests that wait for an entry, in order.
         self.queue: deque[Pending] = deque()
-        #: Called when a request arrives while the appender has room for it; None while it has not.
+        #: Called when a request arrives and the appender can send more; None while it cannot.
         self.wake: Callable[[], None] | None = None
         #: Refused requests that can be answered at once, with their errors; see `take_refused`.
         self.refused: list[tuple[Pending, int]] = []
@@ -225,8 +225,8 @@ class Outbox:
     def refuse_metered(self) -> None:
         """Refuse waiting requests that take space, while nothing can be sent; each session's order is kept.
 
-        A client that wants to continue its session is refused as well: it will find another proxy, and its
-        request, appended much later, would take the session away from that proxy.
+        A client that wants to continue its session is refused as well. It will connect to another proxy, and
+        this request, if it were appended much later, would move the session away from that proxy.
         """
         busy: set[int] = set()
         rest: deque[Pending] = deque()
@@ -264,7 +264,7 @@ class Outbox:
     def no_space(self, sent: Sent) -> None:
         """etcd refused the entry because its quota is used up: send the replacement under its number.
 
-        The refused entry may be in the log nevertheless: the Txn that crosses the quota is applied.
+        The refused entry may be in the log nevertheless: etcd applies the Txn that exceeds the quota.
         """
         self.full = True
         sent.is_probe = False
@@ -290,7 +290,7 @@ class Outbox:
         return True
 
     def _replace(self, sent: Sent, error: int, *, nothing: bool = False) -> None:
-        """Make the entry that fills the number in place of the refused one, without what takes space."""
+        """Make the entry that replaces the refused one under its number, without requests that take space."""
         if sent.kept is None or nothing:
             sent.kept = [not nothing and not is_metered(pending) for pending in sent.requests]
             sent.error = error
@@ -309,7 +309,7 @@ class Outbox:
     # -- the stream ----------------------------------------------------------------------------------------
 
     def applied(self, number: int) -> Sent | None:
-        """An entry of this incarnation was applied completely; the requests refused behind it are due."""
+        """An entry of this incarnation was applied completely: answer the requests refused after it next."""
         sent = self._sent.pop(number, None)
         if sent is not None:
             self._over(sent)
@@ -332,7 +332,7 @@ class Outbox:
         return lost
 
     def ended(self, applied_number: int) -> list[Pending]:
-        """The incarnation is over: the requests that do not count, in order.
+        """The incarnation is over: the requests that did not take effect, in order.
 
         The state holds its numbers up to `applied_number`. The next numbers are those of a new incarnation.
         Requests that were not sent stay in the queue.

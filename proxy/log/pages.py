@@ -18,7 +18,7 @@ _TIMEOUT = 30.0
 
 
 class UnusableSnapshot(Exception):
-    """A page is missing or torn, or what the pages make is not what the record says."""
+    """A page is missing or damaged, or the state made from the pages differs from the record."""
 
 
 async def read_snapshot(
@@ -33,7 +33,7 @@ async def read_snapshot(
     state_key = keys.state_page(ref.name)
     pages = await _read(etcd, [state_key, *session_keys, *node_keys], progress)
     state, sessions, nodes = pages[0], pages[1 : 1 + len(session_keys)], pages[1 + len(session_keys) :]
-    # In a thread: the loop stays free, and nothing else uses what is made here.
+    # In a thread: the loop stays free, and no other code uses the new state yet.
     return await asyncio.to_thread(_make, nodes, sessions, state, ref)
 
 

@@ -1,9 +1,9 @@
 """What the entries of the other proxies show: how far their clocks differ, and how far they have applied.
 
 Pure; clocks are arguments. An entry carries its sender's clock and is applied a little later. The smallest
-difference within a period is that of the clocks: larger ones include the time of transport and application.
-An entry also names its sender's last checkpoint. A proxy has one every CHECKPOINT_EVERY entries, so its
-distance is known to that many entries, and only if it has sent an entry.
+difference within a period is that of the clocks: larger ones include the time of transport and apply.
+An entry also names its sender's last checkpoint. A proxy takes one every CHECKPOINT_EVERY entries, so how far
+it is behind is known to that many entries, and only if it has sent an entry.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ _PERIOD = 60_000  # ms
 class Peer(NamedTuple):
     """One proxy at the time of its last entry. Times are in milliseconds, `heard` since 1970."""
 
-    behind: int  # entries that it had not applied at most; 0 if it named no checkpoint so far
+    behind: int  # at most so many entries it had not applied; 0 if it has named no checkpoint
     heard: int  # when its entry was applied here
     skew: int  # the smallest difference to its clock in this period,
     former_skew: int  # and in the one before

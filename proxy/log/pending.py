@@ -1,6 +1,6 @@
 """A request for the log, from the moment it is submitted until its outcome is known.
 
-Pure. Each part that submits requests has a subclass whose `applied` does what follows from the outcome.
+Pure. Each part that submits requests has a subclass whose `applied` reacts to the outcome.
 """
 
 import logging
@@ -35,7 +35,7 @@ class Pending:
         self.fields = fields
 
     def applied(self, zxid: int, err: int, body: bytes) -> None:
-        """Take the outcome, at the moment the request is applied; here, do nothing with it.
+        """React to the outcome, when the request is applied. The base class does nothing.
 
         It is called exactly once, in the order in which the session's requests were submitted. `err` is what
         the state machine answered, or SYSTEM_ERROR (etcd has no space), BAD_ARGUMENTS (too large for etcd),
@@ -66,7 +66,7 @@ class CallbackRequest(Pending):
 
 
 def refuse(pending: Pending, zxid: int, error: int) -> None:
-    """Give a request an error as its outcome. One that fails on it does not keep others from theirs."""
+    """Give a request an error as its outcome. An exception is logged, so that other requests are not lost."""
     try:
         pending.applied(zxid, error, b"")
     except Exception:

@@ -21,11 +21,11 @@ TIMEOUT = 10.0  # seconds for one request
 
 
 class TreeNotServable(Exception):
-    """What lies under the prefix cannot be served by this release; the message says why and what to do."""
+    """This release cannot serve what is stored under the prefix; the message says why and what to do."""
 
 
 class Look(NamedTuple):
-    """What lies under a prefix, as of one revision."""
+    """What is stored under a prefix, as of one revision."""
 
     revision: int
     record: TreeRecord | None  # None: there is no record
@@ -72,7 +72,7 @@ def incarnation_of(keys: Keyspace, proxy: KeyValue) -> str:
 
 
 async def create(etcd: Etcd, keys: Keyspace, level: int) -> None:
-    """Make the record of a new tree, unless it is there. Raises EtcdError, TreeNotServable."""
+    """Make the record of a new tree, unless it exists. Raises EtcdError, TreeNotServable."""
     cluster_id = (await etcd.status(TIMEOUT)).cluster_id
     nothing = (
         Compare(keys.tree, 0),
@@ -110,7 +110,6 @@ def servable(found: Look, keys: Keyspace, levels: Collection[int]) -> TreeRecord
     if not record.complete:
         raise TreeNotServable(
             f"the import into {prefix} is not complete. Run the import again: it starts from the beginning"
-            " by itself"
         )
     if record.level not in levels:
         raise TreeNotServable(unknown_level(prefix, record.level, levels))
@@ -123,7 +122,7 @@ def is_following(found: Look) -> bool:
 
 
 def unknown_level(prefix: str, level: int, levels: Collection[int]) -> str:
-    """What to tell an operator whose release cannot apply a tree's level."""
+    """The message for an operator whose release cannot apply a tree's level."""
     known = ", ".join(map(str, sorted(levels)))
     way = "a newer" if level > max(levels) else "an older"
     return (
@@ -133,7 +132,7 @@ def unknown_level(prefix: str, level: int, levels: Collection[int]) -> str:
 
 
 def no_longer_servable(keys: Keyspace, record: TreeRecord | None) -> TreeNotServable:
-    """What to tell an operator of a tree that was served, and whose record is gone or not complete now."""
+    """The message for a tree that was served, and whose record is now missing or not complete."""
     prefix = keys.prefix.decode()
     if record is None:
         return TreeNotServable(
@@ -147,7 +146,7 @@ def no_longer_servable(keys: Keyspace, record: TreeRecord | None) -> TreeNotServ
 
 
 def unreadable(incarnation: str, number: int, error: Exception) -> TreeNotServable:
-    """What to tell an operator of an entry that cannot be decoded. To pass it over would fork the tree."""
+    """The message for an entry that cannot be decoded. A proxy that skipped it would fork the tree."""
     return TreeNotServable(
         f"entry {number} of {incarnation} cannot be read: {error}. If no release of zketcd can read it,"
         f" stop all proxies and run `python -m proxy.ctl void {incarnation} {number}`: its requests then have"

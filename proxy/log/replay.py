@@ -1,6 +1,7 @@
-"""Applies the entries that a catch-up has found to a state that is not served yet.
+"""Applies the entries that a catch-up has read to a state that is not served yet.
 
-It works in slices, so that the event loop stays usable. It compares each entry's digest with the state's own.
+It works in slices, so that the event loop is not blocked. It compares each entry's digest with the state's
+own.
 """
 
 from collections.abc import Callable
@@ -22,7 +23,7 @@ from schema.keys import Keyspace
 
 
 class Place(NamedTuple):
-    """Where a request lies in the log."""
+    """The place of a request in the log."""
 
     position: int  # of its entry: etcd's revision
     incarnation: str
@@ -30,7 +31,7 @@ class Place(NamedTuple):
     request: int  # in the entry, from 0
 
 
-#: Executes a request on the machine, and may look at what that does. Raises UnknownLevel.
+#: Executes a request on the machine, and may inspect its effects. Raises UnknownLevel.
 Execute = Callable[[Machine, Entry, Request, Place], None]
 
 
@@ -46,7 +47,7 @@ class Replay:
         execute: Execute | None = None,
         clock: Clock = HOST.clock,
     ) -> None:
-        """`progress` gets how many entries were applied since it was called last.
+        """`progress` gets the number of entries applied since its last call.
 
         `execute`: for callers that look at each request; by default the machine executes it.
         """
@@ -63,7 +64,7 @@ class Replay:
         self.disagreements: list[Disagreement] = []
 
     async def run(self, upto: int, entries: int = 0) -> None:
-        """Apply what took effect up to the revision `upto`, but with `entries` not beyond so many in all.
+        """Apply what took effect up to the revision `upto`; with `entries`, at most so many entries in all.
 
         Raises TreeNotServable for an entry that this release cannot apply.
         """

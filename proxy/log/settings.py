@@ -11,7 +11,7 @@ from proxy.state.pause import LENGTHS, Lengths
 class LogSettings(NamedTuple):
     """What an operator can set, and what follows from the release."""
 
-    lease_seconds: int = 5  # after so long a silence a proxy counts as dead; etcd may grant more
+    lease_seconds: int = 5  # without keep-alives for so long a proxy counts as dead; etcd may grant more
     rules: int = 0  # schema.entry.Rules of the requests that this proxy sends
     levels: Collection[int] = KNOWN
     version: str = ""  # of this release, for people

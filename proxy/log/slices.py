@@ -1,6 +1,6 @@
 """Long work in slices: a plain function in a greenlet, which returns to the event loop between two slices.
 
-Part of the shell: it reads the clock. In the same turn of the loop there may be slices of other work, and a
+Part of the shell: it reads the clock. A turn of the loop may contain slices of other work as well, and a
 slice ends a millisecond or two after its time is over. So a slice is half of what a turn may take.
 """
 
@@ -57,7 +57,7 @@ class Slices(Pause):
                 self._greenlet = None
 
     def cancel(self) -> None:
-        """Give up the work where it pauses, if it is not done."""
+        """End the work where it pauses, if it is not done."""
         work, self._greenlet = self._greenlet, None
         if work is not None:
             work.parent = getcurrent()
@@ -78,7 +78,7 @@ class Slices(Pause):
 
 
 async def in_slices(work: Callable[[Pause], _Result], clock: Clock = HOST.clock) -> _Result:
-    """The result of a function that takes long and calls its argument to pause. Other work runs meanwhile."""
+    """The result of a long function, which calls its argument to pause. Other work runs meanwhile."""
     slices = Slices(clock, SLICE)
     results: list[_Result] = []
     try:

@@ -1,7 +1,7 @@
 """Writes a snapshot, then truncates the log: `python -m proxy.log.snapshot_writer`, a child of a proxy.
 
-It is a process of its own that loads the tree as any start does, so the proxy does not pause, and each
-snapshot is a test of the start. It gets what it needs as one line of JSON on stdin (no secrets on a command
+It is a separate process that loads the tree as a starting proxy does. So the proxy does not pause, and each
+snapshot tests the start. It gets what it needs as one line of JSON on stdin (no secrets on a command
 line), prints one line of JSON on stdout, and ends when its stdin is closed, that is, with the proxy.
 
 A crash between any two steps leaves a tree that can be used; the next run deletes what was left over:
@@ -46,7 +46,7 @@ log = logging.getLogger(__name__)
 
 #: Bytes a second. Etcd writes 40 to 60 MB/s in all; puts of 512 KiB back to back made appends wait 0.4 s.
 PACE = 8 << 20
-_TIMEOUT = 60.0  # seconds that etcd may be away
+_TIMEOUT = 60.0  # seconds that etcd may be out of reach
 _NICE = 10
 
 
@@ -58,7 +58,7 @@ class Writer(NamedTuple):
 
 
 class Result(NamedTuple):
-    """What a run has done; SnapshotRef None: nothing was to write."""
+    """What a run has done; SnapshotRef None: there was nothing to write."""
 
     ref: SnapshotRef | None
     entries_deleted: int
@@ -117,7 +117,7 @@ async def write(
 
 
 async def _settle(etcd: Etcd, keys: Keyspace, loaded: Loaded) -> None:
-    """Entries have other digests than the replay: find out whether their senders or the snapshot is wrong."""
+    """Digests of entries differ from the replay's: find out whether senders or the snapshot is wrong."""
     for each in loaded.disagreements[:10]:
         log.error(
             "the digest after %d entries is %016x by %s, and %016x by the snapshot writer's replay",
@@ -156,7 +156,7 @@ async def _write_pages(
     async def put(key: bytes, value: bytes) -> int:
         nonlocal size
         began = asyncio.get_running_loop().time()
-        # In an inner Txn, which etcd's quota check lets pass: a snapshot makes space.
+        # In an inner Txn, which etcd's quota check ignores: a snapshot leads to free space.
         txn = Txn((alive,), (Txn((), (Put(key, value),)),))
         answer = await insist(lambda: etcd.txn(txn, TIMEOUT))
         if not answer.succeeded:
@@ -196,7 +196,7 @@ async def _publish(
 ) -> Compare:
     """Name the snapshot in the record; returns the compare that holds from now on. Raises Overtaken."""
     caught = loaded.caught
-    # A snapshot that cannot be loaded is no help as the previous one.
+    # A snapshot that cannot be loaded must not become the previous one.
     previous = loaded.base if loaded.fell_back else caught.record.current
     record = caught.record._replace(current=ref, previous=previous)
     compares = (
@@ -221,7 +221,7 @@ async def _publish(
 async def _truncate(
     etcd: Etcd, keys: Keyspace, guard: Compare, writer: Writer, loaded: Loaded, step: Step
 ) -> tuple[int, int]:
-    """Delete what the record makes superfluous; returns how many entries and pages were deleted."""
+    """Delete what the record makes unnecessary; returns how many entries and pages were deleted."""
     found = await look(etcd, keys)
     record = found.record
     if record is None or found.pair is None or found.pair.mod_revision != guard.mod_revision:
@@ -303,7 +303,7 @@ async def _until_orphaned(config: dict[str, Any]) -> dict[str, Any]:
 
 
 def _line(descriptor: int) -> bytes:
-    """The first line; what follows stays to be read."""
+    """The first line. The bytes after it remain unread."""
     line = b""
     while not line.endswith(b"\n") and (more := os.read(descriptor, 1 << 16)):
         line += more
@@ -313,7 +313,7 @@ def _line(descriptor: int) -> bytes:
 def main() -> int:
     """One run: 0 if it did what was asked, 1 if not, 2 for a line on stdin that cannot be read."""
     os.nice(_NICE)
-    # What is loaded stays until the end: looking through it again and again takes a third of the time.
+    # The loaded objects live until the end: garbage collection of them would take a third of the time.
     gc.disable()
     try:
         config = json.loads(_line(sys.stdin.fileno()))

@@ -1,8 +1,8 @@
-"""When a snapshot is written and by which proxy, and what follows.
+"""Decides when a snapshot is written and by which proxy, and what is done after it.
 
 A snapshot is due when replaying the log would take about as long as loading the snapshot. The eldest proxy
 writes it. If it does not, the next eldest does, half a minute later. Two writers at once do no harm: only one
-of them can publish. `snapshot_writer` writes it, in a process of its own (`writer_process`).
+of them can publish. The writing is done by `snapshot_writer`, in a separate process (`writer_process`).
 """
 
 import asyncio
@@ -25,7 +25,7 @@ from schema.keys import Keyspace
 
 log = logging.getLogger(__name__)
 
-#: The least of the log that is worth a snapshot.
+#: The smallest part of the log that is worth a snapshot.
 LEAST_BYTES = 64 << 20
 LEAST_REQUESTS = 200_000
 _EACH_RANK = 30.0  # seconds that each proxy waits for all that are older
@@ -64,7 +64,7 @@ class _Seen(enum.Enum):
 
 
 class _LogLength:
-    """How much of the log lies behind the current snapshot."""
+    """How much of the log is newer than the current snapshot."""
 
     def __init__(self) -> None:
         self._reloads = -1
@@ -245,10 +245,10 @@ class Snapshots:
         prefix = self._keys.prefix.decode()
         return await self._writer.run({"prefix": prefix, "pace": self._pace, **order})
 
-    # -- what follows --------------------------------------------------------------------------------------
+    # -- after a snapshot ------------------------------------------------------------------------------------
 
     async def _forget(self) -> None:
-        """Have the state forget incarnations that are over and truncated."""
+        """Remove from the state the incarnations that are over and truncated."""
         status = self._log.status()
         previous = status.record.previous if status.record else None
         if previous is None:

@@ -1,14 +1,14 @@
 """Whether this proxy may show its state to clients: it has to be right, and recent.
 
-A lease that is kept alive says nothing about the stream: a watch may hang while other requests are answered.
-So about once a second etcd is asked, linearizably, how many entries of each living proxy follow those that
-are applied, and for the proxies' keys. A proxy that has not applied what was there within some seconds stops
-serving until it has. So does a proxy whose questions stay unanswered although etcd answers other requests. If
-the stream has not delivered it, another watch is started before that, since a watch that hangs may hang for
-ever.
+A lease that is kept alive proves nothing about the stream: a watch may hang while etcd answers other
+requests. So about once a second the proxy reads from etcd, linearizably, the proxies' keys and how many
+entries of each living proxy follow those that are applied. If it has not applied these entries within some
+seconds, it stops serving until it has. It also stops serving if etcd does not answer these reads although it
+answers other requests. Before that, if the stream has not delivered the entries, another watch is started,
+since a watch that hangs may hang for ever.
 
-While etcd answers nothing at all, clients are still served: `frontend.sessions` closes each connection when
-its session's timeout has passed without a keep-alive.
+While etcd answers no request at all, clients are still served: `frontend.sessions` closes each connection
+when its session's timeout has passed without a keep-alive.
 """
 
 import asyncio
@@ -28,13 +28,13 @@ log = logging.getLogger(__name__)
 
 LIMIT = 10.0  # seconds
 _INTERVAL = 1.0  # seconds between two questions
-_TICK = 0.1  # seconds between two looks at what was applied since
+_TICK = 0.1  # seconds between two checks of what was applied since
 _TIMEOUT = 2.0
 _MOST_OPS = 120  # in one Txn; etcd's --max-txn-ops is 128
 
 
 class _Answer(NamedTuple):
-    """What was in etcd when it was asked and was not applied yet."""
+    """What etcd contained at a question that was not applied yet."""
 
     asked: float  # monotonic seconds
     entries: list[tuple[str, int, int]]  # incarnation, its last applied number, entries above that
@@ -56,7 +56,7 @@ class Staleness:
         limit: float,
         clock: Clock,
     ) -> None:
-        """`stopped` is called with the reason when the state may not be shown any more.
+        """`stopped` is called with the reason when clients may no longer see the state.
 
         `hangs` is called when the stream has not delivered something for half of `limit` seconds, and again
         after each further half.
@@ -98,7 +98,7 @@ class Staleness:
         await self._recent.wait()
 
     def distrust(self) -> None:
-        """The state is not what the log says: clients may not see it before it was loaded anew."""
+        """The state differs from what the log makes: clients may not see it before it was loaded anew."""
         self._wrong = True
         self._stopped("this proxy's state is not what the log says: loading the tree anew")
 
@@ -168,7 +168,7 @@ class Staleness:
         self._renew_hanging()
 
     def _forget_applied(self) -> None:
-        """Drop the answers up to the newest one of which everything is applied."""
+        """Drop the answers up to the newest one whose entries are all applied."""
         for index in range(len(self._answers) - 1, -1, -1):
             if self._is_in(self._answers[index], self._machine.applied):
                 self.caught_up_at = self._answers[index].asked
@@ -194,7 +194,7 @@ class Staleness:
             self._stopped("etcd has entries that this proxy has not applied in time")
 
     def _renew_hanging(self) -> None:
-        """Replace the watch if it has not delivered what was there half of the limit ago."""
+        """Replace the watch if it has not delivered what etcd contained half of the limit ago."""
         if not self._answers:
             return
         now = self._now()
@@ -205,7 +205,7 @@ class Staleness:
             self._hangs()
 
     def _is_in(self, answer: _Answer, numbers: Mapping[str, int]) -> bool:
-        """Whether `numbers`, the last ones of each incarnation, include what was there."""
+        """Whether `numbers`, the last ones of each incarnation, include all entries of the answer."""
         follower = self._follower
         living = follower.living
         return (

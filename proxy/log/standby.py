@@ -1,7 +1,7 @@
 """Loads a tree that follows a ZooKeeper, and keeps the state up to date, until the tree may be served.
 
-Nothing is served and nothing written meanwhile. At the cut-over (docs/decisions/0024) only the last entries
-are left to apply, however large the tree is.
+Meanwhile the proxy serves no client and writes nothing. At the cut-over (docs/decisions/0024) it only has to
+apply the last entries, however large the tree is.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ from schema.record import SnapshotRef
 
 log = logging.getLogger(__name__)
 
-_INTERVAL = 0.2  # seconds between two looks
+_INTERVAL = 0.2  # seconds between two reads
 
 
 async def stand_by(
@@ -41,7 +41,7 @@ async def stand_by(
         if not (record.complete or is_following(found)):
             return None
         current = record.current
-        # A checkpoint deletes entries: without all of them applied, begin again from its snapshot.
+        # A checkpoint deletes entries: if some were not applied, begin again from its snapshot.
         if machine is None or (current.name != loaded and machine.zxid < current.zxid):
             try:
                 machine = await read_snapshot(etcd, keys, current, progress)

@@ -1,9 +1,9 @@
 """Loads a tree from etcd: the newest usable snapshot, then the log since it.
 
 Pages are read by name, since they never change; the log is read by `catch_up`. If truncation overtakes a
-load, it begins again with the newer snapshot. A snapshot with a torn page or a wrong digest is not the end:
-the one before it and the log since then are kept. The same load serves a starting proxy, one that fell
-behind, the writer of snapshots, and the commands of `proxy.ctl`.
+load, it begins again with the newer snapshot. If a snapshot has a damaged page or a wrong digest, the load
+uses the one before it, which is kept with the log since then. A starting proxy, one that fell behind, the
+writer of snapshots, and the commands of `proxy.ctl` all use this load.
 """
 
 import asyncio
@@ -29,11 +29,11 @@ from schema.record import SnapshotRef, TreeRecord
 
 log = logging.getLogger(__name__)
 
-_RETRY = 0.2  # seconds before a load that broke off is tried again
+_RETRY = 0.2  # seconds before a load that failed is tried again
 
 
 class Loaded(NamedTuple):
-    """A state, and where it stands in the log.
+    """A state, and its place in the log.
 
     A follower that is restarted with the state's `applied` and then given `caught` continues exactly here.
     """
@@ -45,16 +45,16 @@ class Loaded(NamedTuple):
     cluster_id: int  # etcd's own; after a restore it is not the machine's
     log_bytes: int  # what was replayed
     log_requests: int
-    disagreements: tuple[Disagreement, ...]  # entries whose digest is not what the replay came to
+    disagreements: tuple[Disagreement, ...]  # entries whose digest differs from the replay's
 
 
 class Wanted(NamedTuple):
-    """Which state to load: of now, or an older one, as far as the log reaches back."""
+    """Which state to load: the current one, or an older one, as far as the log reaches back."""
 
     upto: int = 0  # as of this etcd revision
     entries: int = 0  # as it was after so many entries in all
-    previous: bool = False  # by way of the previous snapshot
-    since: int = 0  # by way of the state as of this etcd revision, or an older one
+    previous: bool = False  # starting from the previous snapshot
+    since: int = 0  # starting from the state as of this etcd revision, or an older one
 
 
 class NotInLog(TreeNotServable):
@@ -102,8 +102,8 @@ async def load(
 def forget_members(machine: Machine) -> None:
     """Empty `/zookeeper/config` where an earlier release has imported the addresses of a ZooKeeper's members.
 
-    Such content has version -1, which no client's write leaves. All else stays as it is, and no digest counts
-    this node: so proxies that have not loaded again yet come to the same state.
+    Such content has version -1, which no client's write leaves. Nothing else changes, and digests do not
+    include this node: so proxies that have not loaded again yet still agree.
     """
     node = machine.tree.nodes.get(CONFIG)
     if node is not None and node.data and node.version == -1:
@@ -201,7 +201,7 @@ class _Load:
             return machine, ref
         if record.previous is not None:
             raise self._no_base(record)
-        # Nothing was truncated yet. Of an imported tree the log is not the whole, which `_confirm` finds out.
+        # Nothing was truncated yet. The log of an imported tree is not complete, which `_confirm` finds out.
         return capture.new_machine(record.cluster_id, record.level), None
 
     def _no_base(self, record: TreeRecord) -> TreeNotServable:
@@ -222,7 +222,7 @@ class _Load:
             raise Truncated(f"the snapshot {ref.name} was replaced")
 
     def _confirm(self, machine: Machine, base: SnapshotRef | None, lost: SnapshotRef) -> None:
-        """Hold a state without the current snapshot against what the record says of that snapshot."""
+        """Compare a state loaded without the current snapshot with what the record says of that snapshot."""
         same = machine.compute_digest() == lost.digest and machine.zxid == lost.zxid
         if same:
             log.error("the tree was loaded without the snapshot %s; digest and zxid are right", lost.name)

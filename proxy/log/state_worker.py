@@ -1,4 +1,4 @@
-"""The work that changes the state, in slices: when it has its turns, and when the state may be read.
+"""Runs the work that changes the state, in slices, and says when the state may be read.
 
 Part of the shell: it reads the clock and uses the event loop.
 """
@@ -14,21 +14,21 @@ from proxy.support.environment import HOST, Clock
 
 
 class StateWorker(Slices):
-    """Runs one function after another that changes the state. It is the pause of what it runs.
+    """Runs functions that change the state, one after another. They call this object to pause.
 
-    Work that pauses leaves the state partially applied, until it calls `finished_step`. Where the state is
-    whole it calls `rest` instead.
+    Work that pauses leaves the state partially applied, until it calls `finished_step`. If the state is
+    whole, it calls `rest` instead.
     """
 
     def __init__(self, clock: Clock = HOST.clock, seconds: float = SLICE, lengths: Lengths = LENGTHS) -> None:
         super().__init__(clock, seconds, lengths)
-        self._scheduled = False  # the next slice is on its way
+        self._scheduled = False  # the next slice is scheduled
         self._holds = 0
         self._when_whole: list[Callable[[], None]] = []
         self._drained: list[asyncio.Future[None]] = []
-        #: Whether clients may read the state: no request, and no watch event of one, is half done.
+        #: Whether clients may read the state: no request is partially applied, and no watch event is due.
         self.is_whole = True
-        #: The work only looks at the state now: it may be read while the work pauses.
+        #: The work only reads the state now, so others may read it while the work pauses.
         self.changes_nothing = False
 
     # -- for the work --------------------------------------------------------------------------------------
@@ -41,12 +41,12 @@ class StateWorker(Slices):
             self.interrupt()
 
     def rest(self) -> None:
-        """Where the state is whole: end the slice if its time is over."""
+        """To be called while the state is whole: end the slice if its time is over."""
         if self._now() >= self.deadline:
             self.interrupt()
 
     def finished_step(self) -> None:
-        """The state is whole again. The slice ends with the next `rest`: others have waited."""
+        """The state is whole again. The slice ends at the next `rest`, since readers have waited."""
         if not self.is_whole:
             self.is_whole = True
             self.deadline = 0.0
@@ -57,7 +57,7 @@ class StateWorker(Slices):
     # -- for the event loop --------------------------------------------------------------------------------
 
     def run(self, work: Callable[[], None]) -> None:
-        """Do the first slice of some work at once, unless it is held, and the rest as the loop gets to it."""
+        """Do the first slice of the work at once, unless work is held; the rest in later turns."""
         self.prepare(work)
         self._go_on()
 
@@ -76,13 +76,13 @@ class StateWorker(Slices):
         self.deadline = 0.0
 
     def release(self) -> None:
-        """Go on, in another turn of the loop, unless there are other holds."""
+        """Continue, in another turn of the loop, unless there are other holds."""
         self._holds -= 1
         if not self._holds and not self.done:
             self._schedule()
 
     def when_whole(self, callback: Callable[[], None]) -> None:
-        """While the state is not whole: call back, in a turn of the loop, when it is."""
+        """Called while the state is not whole: call `callback`, in a later turn of the loop, when it is."""
         self._when_whole.append(callback)
 
     def _schedule(self) -> None:
@@ -91,7 +91,7 @@ class StateWorker(Slices):
             asyncio.get_running_loop().call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """One slice."""
+        """Do one slice."""
         self._scheduled = False
         if self._holds:
             return  # `release` calls again

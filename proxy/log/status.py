@@ -25,7 +25,7 @@ class LogStatus(NamedTuple):
     outstanding: int = 0  # requests of this proxy without an outcome
     in_flight: int = 0  # appends that etcd has not answered
     age: float = 0.0  # how many seconds old the state may be
-    replayed: tuple[int, int] = (0, 0)  # bytes and requests that the last load replayed upon its snapshot
+    replayed: tuple[int, int] = (0, 0)  # bytes and requests that the last load replayed after its snapshot
     fell_back: bool = False  # whether the last load could not use the current snapshot
 
     @property
@@ -49,4 +49,4 @@ class ReplicatedLog(Protocol):
         """Its state now."""
 
     def distrust(self) -> None:
-        """The state is not what the log says: show it to no client, and load the tree anew."""
+        """The state differs from what the log makes: show it to no client, and load the tree anew."""

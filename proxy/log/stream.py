@@ -1,6 +1,6 @@
 """Follows the log by one watch on everything under `live/`, and catches up after each break of the watch.
 
-After any break the log is read above what was delivered (`catch_up`), so nothing is missed, whatever etcd
+After any break, the entries above those delivered are read (`catch_up`). So no entry is missed, whatever etcd
 does with a resumed watch. The tree is loaded again only if that part of the log was truncated, or if etcd was
 restored from a backup. The old tree is served until the new one takes its place.
 """
@@ -33,10 +33,10 @@ class Consumer(Protocol):
     """Takes what the stream delivers."""
 
     def deliver(self, items: list[Item]) -> None:
-        """Let items take effect, in order, now or as soon as what came before has taken effect."""
+        """Let items take effect, in order, now or as soon as all earlier items have taken effect."""
 
     async def replace(self, machine: Machine, *, restored: bool) -> None:
-        """Take over a state that was loaded aside, in place of all that was delivered so far.
+        """Replace the state, and all that was delivered so far, by a state that was loaded separately.
 
         `restored`: etcd was restored from a backup. What clients have seen may be undone, so a proxy has to
         take a new incarnation and request a new epoch above the zxids that it has shown.
@@ -69,9 +69,9 @@ class Stream:
         self._consumer = consumer
         self._load = load
         self._throttled_log = ThrottledLog(log, clock)
-        self._following: asyncio.Timeout | None = None  # around the watch, until it has to end
+        self._following: asyncio.Timeout | None = None  # ends the watch
         self._distrusted = False
-        self._hangs = False  # the watch was ended because it hangs: etcd answers, so nothing has to wait
+        self._hangs = False  # the watch was ended because it hangs; etcd answers, so no pause is needed
         #: etcd's cluster id, as of the last load.
         self.cluster_id = 0
         #: Set while the watch is up.
@@ -95,10 +95,10 @@ class Stream:
         return await self._take_in(loaded.caught)
 
     async def run(self) -> None:
-        """Follow for ever. Raises TreeNotServable if what lies in etcd can no longer be served."""
+        """Follow for ever. Raises TreeNotServable if the tree in etcd can no longer be served."""
         while True:
             try:
-                # What is distrusted during a load is loaded once more.
+                # If the state is distrusted during a load, it is loaded once more.
                 async with asyncio.timeout(0 if self._distrusted else None) as self._following:
                     await self._follow()
             except TimeoutError:
@@ -127,7 +127,7 @@ class Stream:
         self._end_watch()
 
     def renew(self) -> None:
-        """Start a watch at another member, since this one hangs; what it has not delivered is read."""
+        """Start a watch at another member, since this one hangs. What it has not delivered is read."""
         self._etcd.leave_watched_member()
         self._hangs = True
         self._end_watch()
@@ -140,7 +140,7 @@ class Stream:
     async def _follow(self) -> None:
         keys = self._keys
         # etcd before 3.4.36 and 3.5.18 omits deletions if it was compacted at the very revision that a watch
-        # begins with (issue 19179). So the watch begins with a revision that was taken in before.
+        # begins with (issue 19179). So the watch begins with a revision that was processed before.
         await self._etcd.watch(keys.live, keys.live_end, self.follower.revision, self._take_message)
 
     def _take_message(self, message: WatchMessage) -> None:
@@ -176,7 +176,7 @@ class Stream:
         return True
 
     async def _reload(self) -> None:
-        """Load the tree aside, and continue from there."""
+        """Load the tree separately, and continue from there."""
         loaded = await self._load()
         follower = self.follower
         revision = loaded.caught.revision
@@ -184,7 +184,7 @@ class Stream:
         items: list[Item] = []
         if restored:
             log.error("etcd was restored from a backup, as of revision %d", revision)
-            # The revisions of their keys are of another history: all living proxies count as new.
+            # The revisions of the proxy keys belong to another history: all living proxies count as new.
             gone = [KeyValue(self._keys.proxy(name), b"", 0, revision, 0, 0) for name in follower.living]
             items += follower.feed([_Deletion(DELETE, pair) for pair in gone])
         items += await self.begin(loaded)

@@ -35,15 +35,15 @@ class Overtaken(Exception):
     """The record has changed: another snapshot was written meanwhile."""
 
 
-Step = Callable[[str], None]  # called with what is done next; tests stop a run there
+Step = Callable[[str], None]  # called with the name of the next step; tests stop a run there
 
 
 def no_step(_what: str) -> None:
-    """No test follows this run."""
+    """Do nothing: no test observes this run."""
 
 
 async def insist(request: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a request that does no harm twice while its outcome is unknown. Raises EtcdError in the end."""
+    """Repeat an idempotent request while its outcome is unknown. Raises EtcdError after the last try."""
     for _ in range(_TRIES):
         try:
             return await request()
@@ -70,7 +70,7 @@ async def truncate_log(
 ) -> int:
     """Delete each incarnation's entries up to its number in `applied`, under the compare `record`.
 
-    Returns about how many went. Raises Overtaken, EtcdError.
+    Returns about how many were deleted. Raises Overtaken, EtcdError.
     """
     deleted = 0
     for incarnation, last in sorted(applied.items()):
@@ -101,10 +101,10 @@ async def delete_pages(
 ) -> int:
     """Delete the pages of snapshots that the record does not name and that no living proxy still writes.
 
-    A writer publishes only under the record that it began with, so whatever is older than the record never
-    will be named. What is newer goes only if its writer is dead, or is `own`: this very process, which writes
-    one snapshot at a time. The state page goes first: a publication that was sent before, and arrives later,
-    compares it. Returns how many pages went. Raises Overtaken, EtcdError.
+    A writer publishes only under the record that it began with, so snapshots older than the record will never
+    be named. Newer ones are deleted only if their writer is dead, or is `own`: this very process, which
+    writes one snapshot at a time. The state page is deleted first: a publication that was sent before, and
+    arrives later, compares it. Returns how many pages were deleted. Raises Overtaken, EtcdError.
     """
     kept = {ref.name for ref in (named.current, named.previous) if ref is not None}
     get = Get(keys.snapshots, keys.snapshots_end, keys_only=True)
@@ -142,7 +142,7 @@ async def delete_pages(
 
 
 def forgettable(machine: Machine, living: Collection[str], truncated: Mapping[str, int]) -> list[str]:
-    """Incarnations that are over for good: no proxy key, no sessions, all that counted is truncated.
+    """Incarnations that have ended completely: no proxy key, no sessions, all effective entries truncated.
 
     `truncated` are the numbers of the previous snapshot's state.
     """
@@ -157,10 +157,11 @@ def forgettable(machine: Machine, living: Collection[str], truncated: Mapping[st
 
 
 async def drop_incarnation(etcd: Etcd, keys: Keyspace, incarnation: str) -> bool:
-    """Delete whatever is left of a dead incarnation's entries; False if it is not dead.
+    """Delete all remaining entries of a dead incarnation; False if it is not dead.
 
-    For one that is `forgettable`, *before* the entry that forgets it: what is left was never applied, or is a
-    late copy of what was truncated. Without a proxy key nothing can be put there any more. Raises EtcdError.
+    Call it for an incarnation that is `forgettable`, *before* the entry that removes it from the state. The
+    remaining entries were never applied, or are late copies of truncated ones. Without a proxy key no entry
+    can be added. Raises EtcdError.
     """
     start, end = keys.entries_of(incarnation)
     txn = Txn((Compare(keys.proxy(incarnation), 0),), (Delete(start, end),))

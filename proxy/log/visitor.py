@@ -25,7 +25,7 @@ async def visit(
     version: str,
     randomness: Randomness = HOST.randomness,
 ) -> AsyncIterator[Writer]:
-    """Register an incarnation, and delete its key in the end. Raises EtcdError."""
+    """Register an incarnation, and delete its key at the end. Raises EtcdError."""
     lease = randomness.randbits(62) + 1
     granted = await etcd.lease_grant(lease, _LEASE, TIMEOUT)
     keeper = etcd.lease_keeper(lambda _lease, _ttl: None)

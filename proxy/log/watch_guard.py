@@ -1,8 +1,8 @@
-"""Finds out quickly that the watch hangs: etcd has answered an append, and the watch does not show the entry.
+"""Detects quickly that the watch hangs: etcd has answered an append, and the watch does not show the entry.
 
-A member of etcd that was stopped or cut off keeps its connections. The append goes to another member and is
-answered there, but clients get their replies by the watch, which still waits for the first one. `Staleness`
-would notice it after seconds; here it takes tenths of a second, as long as clients write.
+A member of etcd that was stopped or cut off keeps its connections. The append goes to another member, which
+answers it, but clients get their replies by the watch, which still waits for the first member. `Staleness`
+would detect that after seconds; this class needs tenths of a second, as long as clients write.
 """
 
 import asyncio
@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 from proxy.log.follower import Follower
 
-_TICK = 0.1  # seconds between two looks
-_LEAST_TICKS = 3  # that an entry must have missed: a loop that stood still proves nothing about the watch
+_TICK = 0.1  # seconds between two checks
+_LEAST_TICKS = 3  # without the entry: a loop that was blocked proves nothing about the watch
 # Seconds, or round trips if that is longer, after which the watch must have shown an entry.
 _SHOWN_WITHIN = 0.3
 _ROUND_TRIPS = 3
@@ -43,17 +43,17 @@ class WatchGuard:
         self._landed: deque[_Landed] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._replaced = -float("inf")  # the loop's time at which the watch was last replaced
-        self._factor = 1  # doubled each time that a new watch shows no more than the one before
+        self._factor = 1  # doubled each time that a new watch delivers no more than the one before
 
     def landed(self, incarnation: str, number: int, round_trip: float) -> None:
-        """etcd has answered that this entry is in the log. A round trip takes so many seconds."""
+        """etcd has answered that this entry is in the log. `round_trip`: seconds."""
         within = max(_SHOWN_WITHIN, _ROUND_TRIPS * round_trip)
         self._landed.append(_Landed(incarnation, number, self._loop.time(), within))
         if self._timer is None:
             self._timer = self._loop.call_later(_TICK, self._look)
 
     def stop(self) -> None:
-        """Look no more until an entry lands: the incarnation is over."""
+        """Stop checking until etcd answers the next append: the incarnation is over."""
         self._landed.clear()
         if self._timer is not None:
             self._timer.cancel()
@@ -73,7 +73,7 @@ class WatchGuard:
             self._hangs()
 
     def _was_shown(self, entry: _Landed) -> bool:
-        """Also if its incarnation is over: nothing more is to be shown of it."""
+        """Also true if its incarnation is over: the watch need not show its entries."""
         follower, name = self._follower, entry.incarnation
         return not follower.knows(name) or follower.delivered(name) + follower.held(name) >= entry.number
 

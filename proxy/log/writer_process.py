@@ -1,4 +1,4 @@
-"""Runs the snapshot writer as a child process, so that its work does not hold up this proxy's clients."""
+"""Runs the snapshot writer as a child process, so that its work does not delay this proxy's clients."""
 
 import asyncio
 import json
