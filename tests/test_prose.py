@@ -29,6 +29,7 @@ CLEAN: tuple[str, ...] = (
     "proxy/log",
     "proxy/traces",
     "proxy/sasl",
+    "proxy/state",
     "proxy/support",
     "proxy/check",
     "proxy/config.py",

@@ -3,10 +3,10 @@
     entries of the log ──> Machine.begin / execute / end ──> outcomes, tree events, session changes
 
 `machine` evaluates the requests of the log one after another. Every server evaluates the same requests in the
-same order and comes to the same state, so nothing here uses the time, randomness or anything outside, and
-no outcome depends on the order in which a set is iterated.
+same order and reaches the same state. So nothing here uses the time, randomness or anything outside, and no
+outcome depends on the order in which a set is iterated.
 
-- `tree`, `sessions`: the state. `transaction` changes it, and takes one request's changes back.
+- `tree`, `sessions`: the state. `transaction` changes it, and undoes one request's changes.
 - `operation`, `ops/`: the requests, one file each. `auth/`, `acl`, `quotas`: what they use.
 - `digest`: a number that two servers compare. `capture`: the state as pages of a snapshot, and back.
 - `watches`: which connections get an event. `expiry`: which containers and TTL nodes are due.

@@ -14,11 +14,11 @@ from proxy.state.auth.schemes import SCHEMES
 from proxy.state.refusal import Refusal
 from schema.znode import OPEN_ACL
 
-# Entries of an ACL that are looked through each time.
+# ACLs with at most so many entries are searched each time.
 _FEW = 32
-# Entries of all the ACLs whose verdicts are kept.
+# Entries of all the ACLs whose results are cached.
 _MOST_REMEMBERED = 1 << 18
-# Different ACLs that are kept to share them.
+# Different ACLs that are cached in order to share them.
 _MOST_SHARED = 10_000
 _shared: dict[tuple[Acl, ...], tuple[Acl, ...]] = {}
 # By id of the ACL, permission and identities. The ACL itself is kept too, so that no other has its id.
@@ -47,7 +47,7 @@ def permits(acl: Sequence[Acl], permission: int, identities: Iterable[Identity])
 
 
 def _remembered(acl: Sequence[Acl], permission: int, identities: Identities) -> bool:
-    """`permits` of a long ACL, which takes long: of the same one for the same client not again and again."""
+    """`permits` of a long ACL, with a cache: the search is slow, and is repeated for the same client."""
     key = id(acl), permission, identities
     known = _verdicts.get(key)
     if known is not None:
@@ -60,7 +60,7 @@ def _remembered(acl: Sequence[Acl], permission: int, identities: Identities) -> 
 
 
 def _search(acl: Sequence[Acl], permission: int, identities: Identities) -> bool:
-    """Whether one of very many entries permits it to one of very many identities."""
+    """As `permits`, for very many entries or very many identities."""
     by_scheme: dict[str, set[str]] = {}
     for identity in identities:
         by_scheme.setdefault(identity.scheme, set()).add(identity.id)
@@ -78,7 +78,7 @@ def _search(acl: Sequence[Acl], permission: int, identities: Identities) -> bool
 
 
 def demand(acl: Sequence[Acl], permission: int, identities: Iterable[Identity]) -> None:
-    """Raise NOAUTH unless the permission is given."""
+    """Raise NOAUTH unless one of the identities has the permission."""
     if acl is not OPEN_ACL and not permits(acl, permission, identities):
         raise Refusal(ErrorCode.NO_AUTH)
 
@@ -97,7 +97,7 @@ def expand(acl: Sequence[Acl] | None, identities: Identities, schemes: frozenset
         if entry.scheme == "world" and entry.id == "anyone":
             stored.append(entry)
         elif entry.scheme == "auth":
-            # The super user's own scheme has no provider, hence stands for nothing here.
+            # The super user's own scheme has no provider, so it adds no entry here.
             known = [
                 identity
                 for identity in identities

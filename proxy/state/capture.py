@@ -24,7 +24,7 @@ from schema.znode import Znode
 
 
 class Captured(NamedTuple):
-    """What a snapshot holds. The pages are made one by one, while the machine stands still."""
+    """The content of a snapshot. The pages are made one by one; the machine must not change meanwhile."""
 
     node_pages: Iterator[bytes]
     session_pages: Iterator[bytes]
@@ -58,7 +58,7 @@ def _node_of(znode: Znode) -> Node:
 
 
 def pages(machine: Machine) -> Captured:
-    """The whole state. Equal states give equal pages, however they came about."""
+    """The whole state. Equal states give equal pages, whatever their history."""
     nodes = sorted(machine.tree.nodes.items())
     sessions = sorted(machine.sessions.values(), key=lambda session: session.id)
     state = StateValue(
@@ -87,7 +87,7 @@ def load(
     digest: int | None = None,
     known_levels: Iterable[int] = KNOWN,
 ) -> Machine:
-    """The machine of these pages, in whatever order they come.
+    """The machine of these pages, in any order.
 
     Raises BadValue for pages that are damaged, are not one whole tree, or have another digest; UnknownLevel.
     """

@@ -1,7 +1,7 @@
 """The difference between two states as watch events, as far as the later state still shows it.
 
 This server has not applied the entries between the two, since it loaded the later state instead. Neither
-state may change while they are compared, nor before the last event is made.
+state may change while they are compared, or before the last event is made.
 """
 
 from collections.abc import Iterator, Mapping
@@ -61,9 +61,9 @@ class Difference:
             self._parents.add(parent_of(path))
 
     def events(self) -> Iterator[TreeEvent]:
-        """Deletions, deepest first; creations, parents first; new data; and children that came and went.
+        """Deletions, deepest first; creations, parents first; new data; changed children.
 
-        A node that is another one of the same path was deleted and created again.
+        A node with the same path but another czxid was deleted and created again.
         """
         old, new, parents = self._old, self._new, self._parents
         gone = chain.from_iterable(self._gone[depth] for depth in sorted(self._gone, reverse=True))
@@ -90,7 +90,7 @@ def tree_events(old: Mapping[str, Node], new: Mapping[str, Node]) -> list[TreeEv
 def session_changes(
     old: Mapping[int, Session], new: Mapping[int, Session], pause: Pause
 ) -> list[SessionChange]:
-    """The sessions that began, ended, or are held by another proxy now."""
+    """The sessions that began, ended, or are now attached to another proxy."""
     found: list[SessionChange] = []
     for session_id in pause.each([*old, *(session_id for session_id in new if session_id not in old)]):
         before, now = old.get(session_id), new.get(session_id)

@@ -2,8 +2,8 @@
 
 The nodes' part is ZooKeeper's own digest (DigestCalculator, version 2), so it can be compared with its
 snapshots and its log. It is kept up to date lazily: when a node is touched for the first time since the last
-`settle`, its hash is taken off; `settle` adds the hashes of what has become of the touched nodes. So a
-directory in which a thousand nodes are created is hashed once.
+`settle`, its hash is subtracted; `settle` adds the new hashes of the touched nodes. So a parent in which a
+thousand nodes are created is hashed once.
 """
 
 import zlib
@@ -21,7 +21,7 @@ _MASK = (1 << 64) - 1
 _pack_stat = Struct(">qqqqqiiiq").pack
 _pack_session = Struct(">qi").pack
 _crc32 = zlib.crc32
-# What lies below is the server's own, and does not count.
+# The nodes below belong to the server itself, and do not count.
 _UNCOUNTED = ZOOKEEPER + "/"
 
 
@@ -47,7 +47,7 @@ def node_hash(path: str, node: Znode) -> int:
 
 
 def page_hash(columns: NodeColumns) -> int:
-    """The sum of the hashes of a page's nodes: as `node_hash`, of all at once in a third of the time."""
+    """The sum of the hashes of a page's nodes: three times as fast as `node_hash` of each."""
     paths = columns.raw_paths
     stats = map(
         _pack_stat,
@@ -83,7 +83,7 @@ def session_hash(session: Session) -> int:
 
 
 class Digest:
-    """The sum of all hashes, but for the nodes in `touched`."""
+    """The sum of all hashes except those of the nodes in `touched`."""
 
     __slots__ = ("_total", "touched")
 
@@ -92,22 +92,22 @@ class Digest:
         self.touched: set[str] = set()
 
     def reset(self, total: int) -> None:
-        """Start from what was found out from scratch."""
+        """Set the digest to one that was computed from scratch."""
         self._total = total
         self.touched.clear()
 
     def touch(self, path: str, node: Znode) -> None:
-        """A node that is there is about to change, or to go. One that comes is only added to `touched`."""
+        """An existing node is about to change or to be deleted. A new node is only added to `touched`."""
         if path not in self.touched:
             self.touched.add(path)
             self._total -= node_hash(path, node)
 
     def add_session(self, session: Session) -> None:
-        """A session is there."""
+        """A session was added, or has changed."""
         self._total += session_hash(session)
 
     def take_session(self, session: Session) -> None:
-        """A session is about to change, or to go."""
+        """A session is about to change, or to be removed."""
         self._total -= session_hash(session)
 
     def settle(self, nodes: Mapping[str, Znode], pause: Pause = NO_PAUSE) -> int:

@@ -1,8 +1,9 @@
 """Which container and TTL nodes are due to be deleted: the decisions of ZooKeeper's ContainerManager.
 
-A node's age is how long this server has seen it unchanged on its own clock, an argument here. Comparing the
-node's mtime, another host's clock, with ours would delete nodes too early wherever clocks differ. Nothing is
-kept for each node: its mzxid says when it was written, by a table of when this server had reached which zxid.
+A node's age is the time for which this server has seen it unchanged, by its own clock, an argument here. The
+node's mtime is of another host's clock: compared with ours, it would delete nodes too early if clocks differ.
+No data are kept for each node: a table says when this server had applied which zxid, so a node's mzxid says
+when it was written.
 """
 
 from bisect import bisect_left
@@ -16,12 +17,12 @@ _THIN_OUT_EVERY = 4096  # rows; the table for a year has about 20,000
 
 
 class Expiry:
-    """When this server had applied what, and which nodes are due by that."""
+    """Records when this server had applied which zxid, and finds the nodes that are due."""
 
     def __init__(self, max_never_used: int) -> None:
         """`max_never_used`: ms that a container may wait for its first child; 0: for ever."""
         self._max_never_used = max_never_used
-        # Row by row: everything up to this zxid was applied at this time (ms). Both grow.
+        # Each row: everything up to this zxid was applied at this time (ms). Both columns grow.
         self._zxids: list[int] = []
         self._times: list[int] = []
         self._thin_out_at = _THIN_OUT_EVERY
@@ -37,7 +38,7 @@ class Expiry:
             self._thin_out_at = len(self._zxids) + _THIN_OUT_EVERY
 
     def forget(self) -> None:
-        """Start anew: the state is another one."""
+        """Start again: the state was replaced."""
         self._zxids.clear()
         self._times.clear()
 
@@ -48,18 +49,18 @@ class Expiry:
         return NodeDue(path, node.version, node.mtime, node.czxid, self._max_never_used)
 
     def _is_over(self, node: Node, now: int) -> bool:
-        """A container once it has had a child, or never got one in time; a TTL node beyond its TTL."""
+        """Whether it is a container that had a child or got none in time, or a TTL node past its TTL."""
         if node.owner != CONTAINER_OWNER:
             return ttl_of(node.owner) < self._age(node, now)
         return node.created > 0 or 0 < self._max_never_used < self._age(node, now)
 
     def _age(self, node: Node, now: int) -> int:
-        """For how many ms at least this server has known the node as it is."""
+        """For how many ms at least this server has seen the node unchanged."""
         row = bisect_left(self._zxids, node.mzxid)
         return now - self._times[row] if row < len(self._times) else 0
 
     def _thin_out(self, now: int) -> None:
-        """Drop rows that say little: a lookup goes to a later row then, so a node only seems younger."""
+        """Drop rows that add little precision. A lookup then finds a later row: a node only seems younger."""
         zxids, times = self._zxids, self._times
         kept = [0]
         for row in range(1, len(times) - 1):

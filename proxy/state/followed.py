@@ -1,4 +1,4 @@
-"""Changes of a ZooKeeper that the tree follows: what has become of its znodes and sessions."""
+"""Applies changes of a ZooKeeper that the tree follows: the new states of its znodes and sessions."""
 
 from collections.abc import Iterable
 
@@ -12,9 +12,10 @@ from schema.znode import Znode
 
 
 def apply_followed(tx: Transaction, changes: Followed) -> list[SessionChange]:
-    """Apply the changes; what they mean for sessions. Raises KeyError where they do not fit the tree.
+    """Apply the changes; returns those of sessions. Raises KeyError if they do not fit the tree.
 
-    Nodes come and go first, so that watches fire and quotas count; then each changed node gets its Stat.
+    First nodes are created and deleted, so that watches fire and quotas count. Then each changed node gets
+    its Stat.
     """
     tx.zxid = changes.zxid
     nodes = tx.nodes

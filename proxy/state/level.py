@@ -1,9 +1,8 @@
 """The level of the rules by which requests are evaluated.
 
-Two releases that evaluate one request differently would make two different trees of one log. So whatever
-changes an outcome (also how leniently a request is decoded) gets a new level, and the code for a level never
-changes what it does. docs/upgrading.md says how long an old level is
-supported.
+If two releases evaluated one request differently, they would make two different trees of one log. So each
+change of outcomes (also of how leniently a request is decoded) gets a new level, and the code of a level
+never changes its outcomes. docs/upgrading.md says how long an old level is supported.
 """
 
 from collections.abc import Iterable

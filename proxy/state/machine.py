@@ -1,7 +1,7 @@
 """The state machine: it evaluates the requests of the log's entries, one after another.
 
-ZooKeeper's PrepRequestProcessor and FinalRequestProcessor, as far as writes go. What a client's request does
-to the tree is in `ops`; what a proxy's own request does is in `proxy_requests`.
+ZooKeeper's PrepRequestProcessor and FinalRequestProcessor, as far as writes go. The effects
+of clients' requests on the tree are in `ops`, those of proxies' own requests in `proxy_requests`.
 """
 
 import logging
@@ -35,9 +35,9 @@ log = logging.getLogger(__name__)
 
 #: Entries between two digests that servers compare.
 CHECKPOINT_EVERY = 32
-# Digests that are remembered, for the entries of proxies that lag behind.
+# Digests that are remembered, to compare them with the entries of proxies that are behind.
 _CHECKPOINTS = 64
-# Nodes whose hashes are outstanding; more would hold everything up for more than a millisecond.
+# Nodes that are hashed together; more would block the event loop for more than a millisecond.
 _MOST_TOUCHED = 1024
 
 _CLIENT = int(Kind.CLIENT)
@@ -54,16 +54,16 @@ _new = tuple.__new__
 
 
 class Machine:
-    """The whole state, and how it comes from one to the next.
+    """The whole state, and its changes by entries.
 
-    An entry is `begin`, `execute` for each request, `end`. What came of the last `execute` or `become` is in
-    `events`, `session_changes` and `warnings`.
+    To apply an entry: `begin`, `execute` for each request, `end`. The effects of the last `execute` or
+    `become` are in `events`, `session_changes` and `warnings`.
     """
 
     def __init__(
         self, cluster_id: int, *, at_level: int = level.NEWEST, known_levels: Iterable[int] = level.KNOWN
     ) -> None:
-        """An empty state, without even a root: `capture.new_machine` makes a whole one."""
+        """An empty state without a root; `capture.new_machine` makes the state of a new tree."""
         self.tree = Tree()
         self.sessions: dict[int, Session] = {}
         self.zxid = 0
@@ -80,7 +80,7 @@ class Machine:
         self.watched = False
         self._writes: Mapping[int, WriteOperation] = PLAIN.writes
 
-    # -- what the shell asks ---------------------------------------------------------------------------------
+    # -- for the shell ---------------------------------------------------------------------------------------
 
     @property
     def last_checkpoint(self) -> tuple[int, int]:
@@ -89,16 +89,16 @@ class Machine:
 
     @property
     def transaction(self) -> Transaction:
-        """What changes the state."""
+        """The object that changes the state."""
         return self._tx
 
     def use_transaction(self, make: Callable[[Tree, dict[int, Session], Digest], Transaction]) -> None:
-        """Change the state by another kind of transaction from now on (one that records changes, say)."""
+        """Use another kind of transaction from now on, such as one that records changes."""
         self._tx = make(self.tree, self.sessions, self.digest)
 
     @property
     def pause(self) -> Pause:
-        """Where a request that takes long lets other work run, with a state that is partially applied."""
+        """Called by long requests to let other work run, while the state is partially applied."""
         return self._tx.pause
 
     @pause.setter
@@ -107,17 +107,17 @@ class Machine:
 
     @property
     def events(self) -> list[TreeEvent]:
-        """What the last request changed, in ZooKeeper's order; always the same list."""
+        """The changes of the last request, in ZooKeeper's order; always the same list object."""
         return self._tx.events
 
     @property
     def warnings(self) -> list[tuple[str, str]]:
-        """Quotas that the last request exceeds: path, and what of it; always the same list."""
+        """Quotas that the last request exceeds: path and reason; always the same list object."""
         return self._tx.warnings
 
     @property
     def ended(self) -> Sequence[str]:
-        """The ephemerals of the session that ended last, for the audit log."""
+        """The ephemerals of the last session that ended, for the audit log."""
         return self._tx.ended
 
     def compute_digest(self) -> int:
@@ -135,7 +135,7 @@ class Machine:
         return self.digest.settle(self.tree.nodes)
 
     def become(self, other: "Machine") -> None:
-        """Take over the state of a machine that was loaded aside, and tell the difference as events."""
+        """Take over the state of a machine that was loaded separately; the difference is in `events`."""
         self.events.clear()
         if self.watched:
             self.events.extend(tree_events(self.tree.nodes, other.tree.nodes))
@@ -143,9 +143,9 @@ class Machine:
         self.replace(other)
 
     def replace(self, other: "Machine") -> None:
-        """Take over the state of a machine that was loaded aside; what differs is for the caller to tell.
+        """Take over the state of a machine that was loaded separately; the caller reports the difference.
 
-        `tree` and `sessions` stay the same objects, for those who read them.
+        `tree` and `sessions` stay the same objects, since readers of the state refer to them.
         """
         self.warnings.clear()
         self.tree.become(other.tree)
@@ -163,7 +163,7 @@ class Machine:
     # -- applying --------------------------------------------------------------------------------------------
 
     def apply(self, incarnation: str, number: int, entry: Entry) -> list[Outcome]:
-        """Apply a whole entry, whose requests have no client here that waits for a reply."""
+        """Apply a whole entry to whose requests no client of this server waits for replies."""
         self.begin(incarnation, number, entry.clock, entry.rules, entry.checkpoint, entry.digest)
         outcomes = [self.execute(request) for request in entry.requests]
         self.end()
@@ -172,7 +172,7 @@ class Machine:
     def begin(
         self, incarnation: str, number: int, clock: int, rules: int, checkpoint: int = 0, digest: int = 0
     ) -> Disagreement | None:
-        """Go on to the next entry; says whether its sender had come to another digest.
+        """Begin the next entry; returns a disagreement if its sender had another digest.
 
         Raises AssertionError unless the number is the incarnation's next.
         """
@@ -183,7 +183,7 @@ class Machine:
         self._tx.enter(incarnation, clock, rules)
         self._writes = EXTENDED.writes if rules & _KEEPER else PLAIN.writes
         if checkpoint:
-            for entries, ours in reversed(self.checkpoints):  # mostly it is the last one
+            for entries, ours in reversed(self.checkpoints):  # most often it is the last one
                 if entries <= checkpoint:
                     if entries == checkpoint and ours != digest:
                         return Disagreement(incarnation, checkpoint, digest, ours)
@@ -191,7 +191,7 @@ class Machine:
         return None
 
     def execute(self, request: Request, fields: object | None = None, own: bool = False) -> Outcome:
-        """Evaluate one request. `own`: its reply is wanted; `fields`: what its body was decoded to before."""
+        """Evaluate one request. `own`: its reply is needed; `fields`: its body, if it was decoded before."""
         tx = self._tx
         if tx.events:
             tx.events.clear()
@@ -203,7 +203,7 @@ class Machine:
         kind, session_id, opcode, identities, body = request
         if kind != _CLIENT:
             return self._execute_proxy_request(request)
-        # As ZooKeeper, which counts whatever it prepares, also what it refuses then.
+        # As ZooKeeper, which counts each request that it prepares, also those that it then refuses.
         if opcode != _SYNC:
             self.zxid += 1
         session = self.sessions.get(session_id)
@@ -224,7 +224,7 @@ class Machine:
             if fields is None:
                 fields, _ = decode(body, 0, tx.pause) if has_parts else decode(body, 0)
             result = apply(tx, fields)
-            # `Outcome(...)` would go through a function written in Python.
+            # `Outcome(...)` would call a function written in Python.
             outcome = _new(Outcome, (0, reply(result))) if own else DONE
             tx.commit()
         except Refusal as refusal:
@@ -247,7 +247,7 @@ class Machine:
         return outcome
 
     def end(self) -> None:
-        """The entry is over."""
+        """End the entry."""
         self.entries += 1
         if self.entries % CHECKPOINT_EVERY == 0:
             self.checkpoints.append((self.entries, self.digest.settle(self.tree.nodes)))
@@ -276,7 +276,7 @@ class Machine:
         self.digest.settle(self.tree.nodes, self._tx.pause)
 
     def _fail_everywhere(self, request: Request, error: Exception) -> Outcome:
-        """A defect of ours: the request has no effect, here as at every other proxy."""
+        """A defect of zketcd: the request has no effect, at this proxy and at every other one."""
         incarnation = self._tx.incarnation
         self._tx.rollback()
         log.error(

@@ -1,4 +1,4 @@
-"""What an operation is: the interface that the files in `ops/` fill.
+"""The interface of an operation, which the files in `ops/` implement.
 
 A write is `decode`, `apply` in a transaction, `reply`; multi uses all three again. A read is one function on
 the tree.
@@ -15,13 +15,13 @@ from proxy.state.watches import Watcher, WatchTable
 
 
 class Client(Watcher, Protocol):
-    """What a read may know of the connection it answers."""
+    """The connection that a read answers, as far as reads use it."""
 
     @property
     def identities(self) -> Identities:
-        """Who the connection has shown to be."""
+        """The identities that the connection has proved."""
 
-    knows_keeper: bool  # it has read which of Keeper's extensions there are
+    knows_keeper: bool  # it has read which of Keeper's extensions this server has
 
     def local_session_closed(self) -> None:
         """The client has closed a session that only this server knows: close after the reply."""
@@ -31,13 +31,13 @@ AT_ONCE = AtOnce()
 
 
 class Reading(NamedTuple):
-    """What a read works on."""
+    """The data that a read uses."""
 
     tree: Tree
     watches: WatchTable
-    # Found where the tree has nothing, but no part of it: what this server says of itself, as Keeper does.
+    # Nodes outside the tree, found if the tree has no node there: as Keeper, the server describes itself.
     system: Mapping[str, Node]
-    #: Refuses reads that take long, or lets them pause; nothing is applied meanwhile.
+    #: Refuses long reads, or lets them pause; no entry is applied meanwhile.
     pause: Pause = AT_ONCE
 
 
@@ -49,14 +49,14 @@ ReadOperation = Callable[[Reading, Client, bytes, int], bytes]
 class WriteOperation(NamedTuple):
     """An operation that may change the tree."""
 
-    # The request's fields, from a frame and the position where they begin, and the position behind them, for
-    # they may be those of a part of a multi. Raises MalformedPacket.
+    # Decodes the fields, from a frame and the position where they begin. Returns them and the position after
+    # them, since they may belong to a part of a multi. Raises MalformedPacket.
     decode: Callable[..., tuple[Any, int]]
     # Evaluates the fields; the result is what `reply` needs. Raises Refusal.
     apply: Callable[[Transaction, Any], Any]
-    # The body of the reply, called at once, before anything else changes, and only where a reply is wanted.
+    # Makes the body of the reply; called before the next change of the state, and only if a reply is needed.
     reply: Callable[[Any], bytes]
-    # The request consists of parts: `decode` takes a Pause too, and a long one is decoded when it is applied.
+    # The request consists of parts: `decode` also has a Pause, and a long request is decoded when applied.
     has_parts: bool = False
 
 
@@ -69,5 +69,5 @@ class Operations(NamedTuple):
 
 
 def nothing(_result: object) -> bytes:
-    """The body of a reply that has none."""
+    """The empty body, for replies without one."""
     return b""

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 
 class Outcome(NamedTuple):
-    """What became of a request: 0 or an ErrorCode, and the body of its reply where one is wanted."""
+    """The result of a request: 0 or an ErrorCode, and the body of its reply if one is needed."""
 
     err: int
     body: bytes
@@ -22,7 +22,7 @@ class SessionChange(NamedTuple):
 
 
 class Disagreement(NamedTuple):
-    """Another server's digest is not ours of the same moment."""
+    """Another server's digest differs from ours after the same number of entries."""
 
     incarnation: str
     checkpoint: int  # after so many entries

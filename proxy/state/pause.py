@@ -1,7 +1,8 @@
-"""Where work that can take long lets other work have its turn. Pure: the caller decides when.
+"""The places in long work where other work may run. Pure: the caller decides whether it does.
 
 Each operation has one form, a plain function. A loop in it that can be long goes over `pause.each(items)` or
-`pause.batches(items)`, which call the pause every so many items. What a call does is the caller's choice:
+`pause.batches(items)`, which call the pause after a fixed number of items. The caller chooses what a call
+does:
 
 - `Pause` does nothing: for a replay, tools and tests.
 - `AtOnce` refuses slow reads before they begin, by `TooLong`: for a turn of the event loop.
@@ -23,11 +24,11 @@ class TooLong(Exception):
 
 
 class Lengths(NamedTuple):
-    """How long work may be. A step is a part of a multi, a node, a watch: one or two microseconds."""
+    """Limits of work, in steps. A step is a part of a multi, a node, a watch: one or two microseconds."""
 
     #: Steps between two calls of a pause.
     every: int = 512
-    #: Steps of a read that is done at once.
+    #: Steps of the longest read that is done at once.
     at_once: int = 1024
     #: A request that consists of parts is decoded only when it is applied if it has more bytes.
     decoded_at_once: int = 32 << 10
@@ -45,11 +46,11 @@ class Pause:
         self._left = lengths.every  # steps until the next call
 
     def __call__(self) -> None:
-        """Let other work have its turn, perhaps."""
+        """Let other work run, if it is time to."""
         self._left = self.every
 
     def expect(self, steps: int) -> None:
-        """So many steps follow, before anything is changed. May raise TooLong."""
+        """Called before anything is changed: so many steps follow. May raise TooLong."""
 
     def each(self, items: Collection[Item]) -> Iterable[Item]:
         """The items, one a step, with pauses between them. They must not change meanwhile."""
@@ -69,14 +70,14 @@ class Pause:
             self()
 
     def clear(self, items: list[Any]) -> None:
-        """Empty a list: to free very many objects takes long."""
+        """Empty a list with pauses: freeing very many objects is slow."""
         while len(items) > self.every:
             del items[-self.every :]
             self()
         items.clear()
 
     def sorted(self, items: Iterable[Item], key: Callable[[Item], Any]) -> list[Item]:
-        """As `sorted`. Of very many, what lies between two values of a sample is sorted by itself."""
+        """As `sorted`. Very many items are split at the values of a sample, and sorted part by part."""
         unsorted = list(items)
         size = 4 * self.every
         if len(unsorted) <= size:
@@ -96,11 +97,11 @@ class Pause:
 
 
 NO_PAUSE = Pause()
-"""For work that may take as long as it takes."""
+"""For work that may block the event loop."""
 
 
 class AtOnce(Pause):
-    """Refuses what takes long."""
+    """Refuses long work."""
 
     @override
     def expect(self, steps: int) -> None:

@@ -1,6 +1,6 @@
 """The requests of the proxies themselves: sessions, due nodes, levels, incarnations, a followed ZooKeeper.
 
-As operations, but each counts its zxid itself. A request returns what it means for sessions.
+They are like operations, but each counts its zxid itself. A request returns the changes of sessions.
 """
 
 from collections.abc import Callable, Iterable
@@ -30,7 +30,7 @@ from schema.followed import decode_followed
 
 
 class State(Protocol):
-    """The machine, as far as these requests know it."""
+    """The machine, as far as these requests use it."""
 
     zxid: int
     level: int
@@ -41,14 +41,14 @@ class State(Protocol):
 
     @property
     def transaction(self) -> Transaction:
-        """What changes the tree and the sessions."""
+        """The object that changes the tree and the sessions."""
 
 
 def _open(state: State, request: Request) -> Iterable[SessionChange]:
     """A client begins a session."""
     timeout_ms, password_hash = decode_open(request.body)
     if request.session_id in state.sessions:
-        raise Refusal(ErrorCode.SYSTEM_ERROR)  # two proxies drew the same id: the later one draws again
+        raise Refusal(ErrorCode.SYSTEM_ERROR)  # two proxies drew the same id: the later one retries
     tx = state.transaction
     session = Session(request.session_id, timeout_ms, password_hash, tx.incarnation)
     tx.open_session(session)
@@ -57,7 +57,7 @@ def _open(state: State, request: Request) -> Iterable[SessionChange]:
 
 
 def _attach(state: State, request: Request) -> Iterable[SessionChange]:
-    """A client goes on with a session at the sender. A wrong password is answered as by ZooKeeper."""
+    """A client continues a session at the sender. A wrong password is answered as by ZooKeeper."""
     timeout_ms, password_hash = decode_attach(request.body)
     session = state.sessions.get(request.session_id)
     if session is None or session.password_hash != password_hash:
@@ -69,7 +69,7 @@ def _attach(state: State, request: Request) -> Iterable[SessionChange]:
 
 
 def _close(state: State, request: Request) -> Iterable[SessionChange]:
-    """A session has been silent for too long, or an administrator ends it."""
+    """A session has timed out, or an administrator ends it."""
     session = state.sessions.get(request.session_id)
     if session is None:
         raise Refusal(ErrorCode.SESSION_EXPIRED)
@@ -82,7 +82,7 @@ def _close(state: State, request: Request) -> Iterable[SessionChange]:
 
 
 def _carry_over(state: State, request: Request) -> Iterable[SessionChange]:
-    """The sender goes on as another incarnation, with all sessions that are still its own."""
+    """The sender continues as another incarnation, with all sessions that are still attached to it."""
     old = decode_carry_over(request.body).old
     tx = state.transaction
     moved = sorted(session.id for session in state.sessions.values() if session.incarnation == old)
@@ -100,7 +100,7 @@ def _node_due(state: State, request: Request) -> Iterable[SessionChange]:
 
 
 def _epoch(state: State, request: Request) -> Iterable[SessionChange]:
-    """The tree was restored from a backup: zxids go on above all that clients may have seen."""
+    """The tree was restored from a backup: zxids continue above all that clients may have seen."""
     cluster_id, at_least = decode_epoch(request.body)
     if cluster_id != state.cluster_id or at_least > state.zxid:
         state.zxid = (max(state.zxid, at_least) >> 32) + 1 << 32
@@ -109,7 +109,7 @@ def _epoch(state: State, request: Request) -> Iterable[SessionChange]:
 
 
 def _raise_level(state: State, request: Request) -> Iterable[SessionChange]:
-    """The rules change from here on."""
+    """The tree gets a new level: from here on its rules apply."""
     wanted = decode_level(request.body).level
     if wanted > state.level:
         if wanted not in state.known_levels:
@@ -125,7 +125,7 @@ def _forget(state: State, request: Request) -> Iterable[SessionChange]:
 
 
 def _followed(state: State, request: Request) -> Iterable[SessionChange]:
-    """The ZooKeeper that the tree follows has gone on. Changes of any other state have no effect."""
+    """The ZooKeeper that the tree follows has changed. Changes of any other state have no effect."""
     changes = decode_followed(request.body)
     if changes.after != state.zxid:
         raise Refusal(ErrorCode.BAD_VERSION)

@@ -1,8 +1,8 @@
-"""Quotas: how many nodes and bytes lie below a path that has one, and what may not be exceeded.
+"""Quotas: how many nodes and bytes are below a path that has a quota, and its limits.
 
 As in ZooKeeper, a quota of /a consists of two nodes: /zookeeper/quota/a/zookeeper_limits, which a client
 writes, and /zookeeper/quota/a/zookeeper_stats, whose data each server updates in memory, without any change
-in the log. While there is no quota, a request costs no more than a look at an empty dict.
+in the log. Without any quota, a request only costs the lookup in an empty dict.
 """
 
 import re
@@ -21,7 +21,7 @@ _STATS = "zookeeper_stats"
 
 
 class Counted(Protocol):
-    """A node, as far as quotas care."""
+    """A node, as far as quotas use it."""
 
     data: bytes | None
     children: set[str] | None
@@ -31,7 +31,7 @@ class Counted(Protocol):
 
 
 class Limits(NamedTuple):
-    """What a quota allows; -1 is no limit. A hard limit takes the place of the soft one."""
+    """The limits of a quota; -1 is no limit. A hard limit replaces the soft one."""
 
     soft_count: int = -1
     soft_bytes: int = -1
@@ -40,34 +40,34 @@ class Limits(NamedTuple):
 
 
 class Quota:
-    """One path's numbers, itself included, and its limits."""
+    """The numbers of one path, which include its own node, and its limits."""
 
     __slots__ = ("bytes", "count", "counted", "has_limits", "has_stats", "limits")
 
     def __init__(self) -> None:
         self.count = self.bytes = 0
-        self.counted = False  # else the numbers are still to be found out
-        self.has_limits = self.has_stats = False  # which of the two nodes are there
-        self.limits: Limits | None = None  # None: not to be read, or not there
+        self.counted = False  # False: the numbers have to be counted first
+        self.has_limits = self.has_stats = False  # which of the two nodes exist
+        self.limits: Limits | None = None  # None: malformed, or missing
 
 
 class Quotas(dict[str, Quota]):
-    """All quotas, by the path that they are for."""
+    """All quotas, by path."""
 
     __slots__ = ("_nodes", "stale")
 
     def __init__(self, nodes: Mapping[str, Counted]) -> None:
         super().__init__()
         self._nodes = nodes
-        self.stale: set[str] = set()  # whose stats node is to be brought up to date
+        self.stale: set[str] = set()  # paths whose stats node has to be updated
 
     def came(self, path: str, data: bytes | None) -> None:
-        """A node has been entered."""
+        """A node was added."""
         self._add(path, 1, _size(path, data))
         self._note(path, data, present=True)
 
     def went(self, path: str, data: bytes | None) -> None:
-        """A node has been taken out."""
+        """A node was removed."""
         self._add(path, -1, -_size(path, data))
         self._note(path, None, present=False)
 
@@ -77,7 +77,7 @@ class Quotas(dict[str, Quota]):
         self._note(path, after, present=True)
 
     def settle(self, pause: Pause = NO_PAUSE) -> int:
-        """Count what has not been counted and bring the stats nodes up to date; the bytes they grew by."""
+        """Count new quotas and update the stats nodes; returns by how many bytes these grew."""
         growth = 0
         for path in sorted(self.stale):
             quota = self.get(path)
@@ -95,7 +95,7 @@ class Quotas(dict[str, Quota]):
         return growth
 
     def limited(self, path: str) -> str | None:
-        """The nearest path with limits that a path lies below, or is (DataTree.getMaxPrefixWithQuota)."""
+        """The path itself or its nearest ancestor with limits (DataTree.getMaxPrefixWithQuota)."""
         while path:
             quota = self.get(path)
             if quota is not None and quota.has_limits:
@@ -113,12 +113,12 @@ class Quotas(dict[str, Quota]):
             path = path[: path.rfind("/")]
 
     def _note(self, path: str, data: bytes | None, *, present: bool) -> None:
-        """If the node is a quota's, remember what it says."""
+        """If the node is one of a quota's two nodes, record its content."""
         if not path.startswith(QUOTA_PATHS):
             return
         of, _, name = path[len(QUOTA_PATHS) - 1 :].rpartition("/")
         if not of or name not in (_LIMITS, _STATS):
-            return  # ZooKeeper keeps no quota on its root
+            return  # ZooKeeper has no quota on its root
         quota = self.get(of)
         if quota is None:
             quota = self[of] = Quota()
@@ -144,7 +144,7 @@ class Quotas(dict[str, Quota]):
 
 
 def _size(path: str, data: bytes | None) -> int:
-    """The bytes that a node counts: none for a stats node, which changes with each count of a quota above."""
+    """The bytes that a node counts: 0 for a stats node, which each count of a quota above it changes."""
     if path.startswith(QUOTA_PATHS) and path.endswith("/" + _STATS):
         return 0
     return len(data or b"")
@@ -155,8 +155,8 @@ def check(
 ) -> None:
     """Warn of a quota that `count` nodes and `size` bytes more would exceed (ZooKeeperServer.checkQuota).
 
-    Raises QUOTAEXCEEDED for a hard limit if those are to be enforced. As in ZooKeeper the numbers are those
-    from before the request, also for all parts of a multi.
+    Raises QUOTAEXCEEDED for a hard limit if hard limits are enforced. As in ZooKeeper, the numbers are those
+    before the request, also for all parts of a multi.
     """
     limited = quotas.limited(path)
     if limited is None:
@@ -165,7 +165,7 @@ def check(
     limits = quota.limits
     if limits is None:
         if enforce:
-            raise Refusal(ErrorCode.MARSHALLING_ERROR)  # here ZooKeeper fails on them
+            raise Refusal(ErrorCode.MARSHALLING_ERROR)  # ZooKeeper fails with an exception here
         return
     if not quota.has_stats:
         return
@@ -181,12 +181,12 @@ def check(
                 raise Refusal(ErrorCode.QUOTA_EXCEEDED)
 
 
-# Long.parseLong's, with no more digits than it can mean: Python's int() raises for very many.
+# What Long.parseLong accepts, with at most as many digits as it can use: int() raises for very many.
 _NUMBER = re.compile(r"([+-]?)0*(\d{1,19})")
 
 
 def read_limits(data: bytes | None) -> Limits | None:
-    """The limits of a node's data as StatsTrack reads them; None for what it fails on."""
+    """The limits of a node's data as StatsTrack reads them; None if it fails on the data."""
     if data is None:
         return None
     found: dict[str, int] = {}

@@ -1,4 +1,4 @@
-"""The error that an operation answers: one of ZooKeeper's codes, never a traceback."""
+"""The exception for an operation whose answer is an error: one of ZooKeeper's codes."""
 
 from codec.constants import ErrorCode
 

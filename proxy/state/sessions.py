@@ -1,10 +1,10 @@
-"""A session as the state knows it."""
+"""A session as part of the state."""
 
 import hashlib
 
 
 class Session:
-    """A client's session: which proxy has its connection, and what proves that a client is its own.
+    """A client's session: which proxy has its connection, and the hash of the password that proves its owner.
 
     Its ephemerals are in the tree's index.
     """
@@ -19,10 +19,10 @@ class Session:
 
 
 def hash_of(password: bytes) -> bytes:
-    """What is kept of a session's password. The password is random, so a plain hash keeps it secret."""
+    """The stored form of a session's password. It is random, so a plain hash keeps it secret."""
     return hashlib.sha256(password).digest()[:16]
 
 
 def session_text(session_id: int) -> str:
-    """A session's id as ZooKeeper prints it: without a sign, since a server above 127 makes negative ones."""
+    """A session's id as ZooKeeper prints it: without a sign. A server id above 127 makes ids negative."""
     return f"0x{session_id & (1 << 64) - 1:x}"

@@ -6,15 +6,15 @@ from typing import Protocol, TypeVar
 from proxy.state.pause import Pause
 from schema.paths import ROOT
 
-# Nodes, and paths, that are looked at in about the time of one step.
+# So many nodes, and paths, are visited in about the time of one step.
 _WALKED_PER_STEP = 2
 _SCANNED_PER_STEP = 4
-# To find a node by its parent takes as long as to look at so many paths of the tree.
+# To find a node by its parent takes as long as to compare so many paths of the tree.
 _WALK_COSTS = 8
 
 
 class Parent(Protocol):
-    """A node, as far as the walk cares."""
+    """A node, as far as the walk uses it."""
 
     children: set[str] | None
 
@@ -23,7 +23,7 @@ AnyNode = TypeVar("AnyNode", bound=Parent)
 
 
 def subtree(nodes: Mapping[str, AnyNode], path: str, pause: Pause) -> Iterator[list[tuple[str, AnyNode]]]:
-    """The node and all below it, in no order, in lists; nothing if it is not there.
+    """The node and all nodes below it, in lists without order; no list if the node does not exist.
 
     `nodes` must not change meanwhile.
     """
@@ -40,7 +40,7 @@ def subtree(nodes: Mapping[str, AnyNode], path: str, pause: Pause) -> Iterator[l
         for batch in pause.batches(found, _WALKED_PER_STEP):
             yield [(below, nodes[below]) for below in batch]
         return
-    # Much of the tree lies below: to look at all of it is faster.
+    # Much of the tree is below the node: to search all paths is faster.
     prefix = path if path == ROOT else f"{path}/"
     yield [(path, nodes[path])]
     for items in pause.batches(nodes.items(), _SCANNED_PER_STEP):

@@ -1,8 +1,7 @@
-"""The tree as one request sees it: what the request may know, and how it changes nodes.
+"""The tree as one request sees it: the data that it may use, and the changes that it makes.
 
-One object serves all requests, one after another; the machine sets it up for each. Every change leaves an
-entry in the undo list, so that a request that fails half-way (a part of a multi, or a bug) is undone
-completely.
+One object serves all requests, one after another; the machine prepares it for each. Every change adds an
+entry to the undo list, so that a request that fails (in a part of a multi, or by a bug) is undone completely.
 """
 
 from typing import Any
@@ -37,7 +36,7 @@ _SYSTEM_PATH = f"/{SYSTEM}"
 
 
 class Transaction:
-    """What one request sees, and how it changes the tree."""
+    """The data that one request uses, and its changes of the tree."""
 
     __slots__ = (
         "_digest",
@@ -69,14 +68,14 @@ class Transaction:
         self._undo: list[tuple[Any, ...]] = []  # each a function and its arguments
         self._quota_changes: list[tuple[Any, ...]] = []
         self.events: list[TreeEvent] = []
-        self.ended: list[str] = []  # the ephemerals of the session that ended last
-        self.warnings: list[tuple[str, str]] = []  # quotas that were exceeded, and by what
-        self.pause = NO_PAUSE  # where work that takes long lets other work have its turn
+        self.ended: list[str] = []  # the ephemerals of the last session that ended
+        self.warnings: list[tuple[str, str]] = []  # quotas that were exceeded: path and reason
+        self.pause = NO_PAUSE  # called by long work, to let other work run
         self.watched = False  # whether events are collected
-        self.own = False  # whether a reply is wanted
+        self.own = False  # whether a reply is needed
         self.zxid = 0  # of the request
-        self.session_id = 0  # whose request it is
-        self.identities: Identities = ()  # and who that is
+        self.session_id = 0  # of the request
+        self.identities: Identities = ()  # of the session's connection
         self.work_on(tree, sessions, digest)
         self.enter("", 0, 0)
 
@@ -90,7 +89,7 @@ class Transaction:
         self._touched = digest.touched
 
     def enter(self, incarnation: str, clock: int, rules: int) -> None:
-        """Go on to the requests of the next entry: who sent it, its clock in ms since 1970, its rules."""
+        """Begin the next entry: its sender's incarnation, its clock in ms since 1970, its rules."""
         self.incarnation = incarnation
         self.now = clock
         self.extended_types = bool(rules & _EXTENDED_TYPES)
@@ -98,27 +97,27 @@ class Transaction:
         self.keeper = bool(rules & _KEEPER)
         self.schemes = offered(x509=bool(rules & _X509), sasl=bool(rules & _SASL))
 
-    # -- what operations ask ---------------------------------------------------------------------------------
+    # -- for operations --------------------------------------------------------------------------------------
 
     def reserves(self, path: str) -> bool:
-        """Whether a path belongs to the server itself; not so in a tree that has a node there of its own."""
+        """Whether a path belongs to the server itself, and the tree has no node there."""
         return self.keeper and path.split("/", 2)[1:2] == [SYSTEM] and _SYSTEM_PATH not in self.nodes
 
     def expand(self, acl: tuple[Acl, ...] | None) -> tuple[Acl, ...]:
-        """The ACL to store for one that the client sent. Raises INVALIDACL."""
+        """The ACL to store for the one that the client sent. Raises INVALIDACL."""
         return expand(acl, self.identities, self.schemes)
 
     def check_quota(self, path: str, count: int, size: int) -> None:
-        """Ask whether so many nodes and bytes more may come. Raises QUOTAEXCEEDED."""
-        warnings = self.warnings if self.own else []  # the sender's log is enough
+        """Check whether so many nodes and bytes may be added. Raises QUOTAEXCEEDED."""
+        warnings = self.warnings if self.own else []  # only the sender logs them
         check(self.quotas, path, count, size, warnings, enforce=self.enforces_quota)
 
     def session(self) -> Session:
-        """The session whose request it is."""
+        """The session of the request."""
         return self._sessions[self.session_id]
 
     def session_named(self, session_id: int) -> Session:
-        """A session that there is."""
+        """An existing session."""
         return self._sessions[session_id]
 
     # -- changes: whether they are allowed has been checked --------------------------------------------------
@@ -137,7 +136,7 @@ class Transaction:
             self._digest.touch(above, parent)
         touched.add(path)
         node = Node(data, acl, owner, zxid, zxid, zxid, now, now, 0, 0, 0)
-        # As Tree.attach, without a call.
+        # As Tree.attach, inline.
         self.nodes[path] = node
         tree.data_size += len(path) + len(data) if data else len(path)
         if owner:
@@ -167,7 +166,7 @@ class Transaction:
             self._digest.touch(above, parent)
         if path not in touched:
             self._digest.touch(path, node)
-        # As Tree.detach, without a call.
+        # As Tree.detach, inline.
         del self.nodes[path]
         tree.data_size -= len(path) + len(data) if data else len(path)
         if node.owner:
@@ -227,20 +226,20 @@ class Transaction:
             self.delete(path, above, nodes[above], nodes[path])
 
     def open_session(self, session: Session) -> None:
-        """Enter a session that was not there."""
+        """Add a new session."""
         self._undo.append((_unopen, session))
         self._sessions[session.id] = session
         self._digest.add_session(session)
 
     def close_session(self, session: Session) -> None:
-        """Take a session out, and its ephemerals."""
+        """Remove a session and its ephemerals."""
         self._undo.append((_unclose, session))
         self._digest.take_session(session)
         del self._sessions[session.id]
         self.delete_ephemerals(session.id)
 
     def attach_session(self, session: Session, incarnation: str, timeout_ms: int) -> None:
-        """Let a session be another proxy's, or the same one's with another timeout."""
+        """Attach a session to another proxy, or give it another timeout."""
         self._undo.append((_unattach, session, session.incarnation, session.timeout_ms))
         self._digest.take_session(session)
         session.incarnation = incarnation
@@ -250,7 +249,7 @@ class Transaction:
     # -- the end of a request --------------------------------------------------------------------------------
 
     def commit(self) -> None:
-        """What the request has changed stays."""
+        """Keep the changes of the request."""
         if self._quota_changes:
             for count, *change in self.pause.each(self._quota_changes):
                 count(*change)
@@ -262,7 +261,7 @@ class Transaction:
             self._undo.clear()
 
     def rollback(self) -> None:
-        """Take all changes of the request back. For the digest, what was touched is hashed again."""
+        """Undo all changes of the request. For the digest, the touched nodes are hashed again."""
         if self._undo:
             for undo, *former in self.pause.each(self._undo[::-1]):
                 undo(self, *former)
@@ -272,11 +271,12 @@ class Transaction:
 
 
 _MAX_INT = (1 << 31) - 1
-# To free more changes than this takes long.
+# Freeing more changes than this is slow.
 _MANY = 512
 
 
-# The ways back. Each finds the tree as its change left it, for all later changes have been taken back before.
+# The functions that undo a change. All later changes were undone before, so each finds the tree as its change
+# left it.
 
 
 def _uncreate(tx: Transaction, path: str, parent: Node, created: int, pzxid: int) -> None:

@@ -1,4 +1,4 @@
-"""The tree of znodes in memory: DataTree's fields and indexes. What changes it is `transaction`."""
+"""The tree of znodes in memory: DataTree's fields and indexes. `transaction` changes it."""
 
 from collections import OrderedDict
 from collections.abc import Collection, Iterable
@@ -10,12 +10,12 @@ from schema.errors import BadValue
 from schema.paths import QUOTA, ROOT
 from schema.znode import Znode, pack_stat, session_of
 
-# Names that are packed, or nodes that are looked at, in about the time of one step.
+# So many names are packed, or nodes visited, in about the time of one step.
 PACKED_PER_STEP = 16
 
 
 class Node(Znode):
-    """One znode, and what reads send again and again: whoever changes a node says so by `changed`."""
+    """One znode, with a cache of bytes that reads send. Code that changes a node has to call `changed`."""
 
     __slots__ = ("_names", "_stat", "children")
 
@@ -35,7 +35,7 @@ class Node(Znode):
         created: int,
         aversion: int,
     ) -> None:
-        # As Znode's, without a call.
+        # As Znode's, inline.
         self.data = data
         self.acl = acl
         self.owner = owner
@@ -52,11 +52,11 @@ class Node(Znode):
         self._names: bytes | None = None
 
     def changed(self) -> None:
-        """A field has changed, or a child came or went."""
+        """A field has changed, or a child was created or deleted."""
         self._stat = self._names = None
 
     def stat(self) -> bytes:
-        """The node's Stat as ZooKeeper sends it, kept for the next read."""
+        """The node's Stat as ZooKeeper sends it; cached."""
         packed = self._stat
         if packed is None:
             children = self.children
@@ -64,7 +64,7 @@ class Node(Znode):
         return packed
 
     def names(self, pause: Pause = NO_PAUSE) -> bytes:
-        """The names of its children, packed, kept for the next read. May raise TooLong."""
+        """The names of its children, packed; cached. May raise TooLong."""
         packed = self._names
         if packed is None:
             packed = self._names = pack_names(self.children or (), pause)
@@ -93,7 +93,7 @@ def free(nodes: dict[str, Node], pause: Pause) -> None:
 
 
 class Tree:
-    """All znodes by path, the ephemerals by session, the nodes that go by themselves, and the quotas."""
+    """All znodes by path, ephemerals by session, containers and TTL nodes, and the quotas."""
 
     __slots__ = ("data_size", "ephemerals", "expiring", "nodes", "quotas")
 
@@ -105,7 +105,7 @@ class Tree:
         self.data_size = 0  # bytes of all data, and characters of all paths
 
     def become(self, other: "Tree") -> None:
-        """Be what another tree is, which nobody uses any more."""
+        """Take over the content of another tree, which must not be used afterwards."""
         self.nodes = other.nodes
         self.ephemerals = other.ephemerals
         self.expiring = other.expiring
@@ -113,13 +113,13 @@ class Tree:
         self.data_size = other.data_size
 
     def attach(self, path: str, node: Node) -> None:
-        """Enter a node that was not there below its parent, which is."""
+        """Add a new node below its parent, which has to exist."""
         self.enter(path, node)
         if path != ROOT:
             self.link(path)
 
     def enter(self, path: str, node: Node) -> None:
-        """Enter a node that was not there; `link` makes its parent know it."""
+        """Add a new node; `link` adds it to its parent."""
         data = node.data
         self.data_size += len(path) + len(data) if data else len(path)
         self.nodes[path] = node
@@ -127,7 +127,7 @@ class Tree:
             self.index_owner(path, node.owner)
 
     def link(self, path: str) -> None:
-        """Make a node's parent know it. Raises KeyError if there is none."""
+        """Add a node to its parent. Raises KeyError if the parent does not exist."""
         slash = path.rfind("/")
         parent = self.nodes[path[:slash] or ROOT]
         children = parent.children
@@ -138,7 +138,7 @@ class Tree:
         parent.changed()
 
     def index_owner(self, path: str, owner: int) -> None:
-        """Make an ephemeral known to its session, and a container or TTL node to whoever looks for such."""
+        """Add an ephemeral to those of its session, and a container or TTL node to the expiring ones."""
         session = session_of(owner)
         if not session:
             self.expiring[path] = None
@@ -148,7 +148,7 @@ class Tree:
             self.ephemerals[session] = {path}
 
     def detach(self, path: str) -> Node:
-        """Take a node out that is there, from under its parent, which is too."""
+        """Remove a node, which has to exist, also from its parent."""
         node = self.nodes.pop(path)
         self.data_size -= len(path) + len(node.data or b"")
         if node.owner:
@@ -175,7 +175,7 @@ class Tree:
             del self.ephemerals[session]
 
     def next_expiring(self) -> str:
-        """A container or TTL node, each in turn, whatever comes and goes meanwhile. There has to be one."""
+        """The next container or TTL node, each in turn, even if some come or go. One has to exist."""
         path = next(iter(self.expiring))
         self.expiring.move_to_end(path)
         return path
@@ -183,7 +183,7 @@ class Tree:
     # -- a whole tree, from pages ----------------------------------------------------------------------------
 
     def enter_all(self, paths: list[str], nodes: Iterable[Node]) -> None:
-        """Enter many nodes that are not there; `link_all` makes their parents know them. Raises BadValue."""
+        """Add many new nodes; `link_all` adds them to their parents. Raises BadValue."""
         known = self.nodes
         before = len(known)
         known.update(zip(paths, nodes, strict=True))
@@ -195,12 +195,12 @@ class Tree:
                 self.index_owner(path, node.owner)
 
     def link_all(self) -> None:
-        """Make each node known to its parent, count sizes and find the quotas. Raises BadValue."""
+        """Add each node to its parent, count sizes and find the quotas. Raises BadValue."""
         nodes = self.nodes
         if ROOT not in nodes:
             raise BadValue("there is no root")
         self.data_size = sum(map(len, nodes)) + sum([len(node.data) for node in nodes.values() if node.data])
-        # Siblings mostly come together.
+        # Siblings mostly follow each other.
         last = None
         children: set[str] = set()
         for path in nodes:

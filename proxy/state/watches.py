@@ -1,13 +1,13 @@
-"""Which connections watch what, and which of them a change notifies.
+"""The watches of all connections, and which connections a change notifies.
 
 Watches by path, of the kinds and modes of ZooKeeper's DataTree: one-shot data watches (getData and
 exists) and child watches (getChildren); persistent ones, which are both and stay; recursive ones, which are
-data watches of a whole subtree and stay. A watcher is a connection; firing yields notifications, sending is
-not done here.
+data watches of a whole subtree and stay. A watcher is a connection. To fire a watch calls the watcher, which
+sends the event.
 
-ZooKeeper keeps two WatchManagers, for data and children, each with all modes. Here every mode has a table of
-its own, so that the plain case stays plain: a persistent watch always stands in both managers, a recursive
-one in that of data alone.
+ZooKeeper has two WatchManagers, for data and children, each with all modes. Here every mode has a table of
+its own, so that the common case stays simple: in ZooKeeper, a persistent watch is always in both managers, a
+recursive one only in that of data.
 """
 
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
@@ -28,7 +28,7 @@ _Key = TypeVar("_Key")
 
 
 class TreeEvent(NamedTuple):
-    """One change that watches fire for, and what the client must be allowed to READ to be notified."""
+    """A change that watches fire for. Only clients with READ permission in `acl` are notified."""
 
     kind: int  # an EventType
     path: str
@@ -37,7 +37,7 @@ class TreeEvent(NamedTuple):
 
 
 class Watcher(Protocol):
-    """A connection as the watch table sees it."""
+    """A connection, as far as the watch table uses it."""
 
     @property
     def session_id(self) -> int:
@@ -61,7 +61,7 @@ class _Table:
         self.by_watcher.setdefault(watcher, set()).add(path)
 
     def take(self, path: str, pause: Pause) -> Collection[Watcher]:
-        """The watchers of a path, whose watches are used up thereby; some may be dropped meanwhile."""
+        """Remove the watches of a path and return their watchers. Some may be dropped meanwhile."""
         watchers = self.by_path.pop(path, None)
         if watchers is None:
             return ()
@@ -74,7 +74,7 @@ class _Table:
         return watchers
 
     def remove(self, path: str, watcher: Watcher) -> bool:
-        """Take one watch away; whether it was there."""
+        """Remove one watch; returns whether it existed."""
         watchers = self.by_path.get(path)
         if watchers is None or watcher not in watchers:
             return False
@@ -88,14 +88,14 @@ class _Table:
         return True
 
     def drop(self, watcher: Watcher, most: int) -> int:
-        """Take away so many watches of a connection; how many more might have been taken."""
+        """Remove at most so many watches of a connection; returns how many of `most` were not used."""
         paths = self.by_watcher.get(watcher)
         if paths is None:
             return most
         while paths and most:
             path = paths.pop()
             watchers = self.by_path.get(path)
-            if watchers is not None:  # None: its watches are being taken
+            if watchers is not None:  # None: they are being removed
                 del watchers[watcher]
                 if not watchers:
                     del self.by_path[path]
@@ -115,7 +115,7 @@ class WatchTable:
         self.children = _Table()
         self.persistent = _Table()
         self.recursive = _Table()
-        self._some_last = False  # whether there is anything in the last two
+        self._some_last = False  # whether the last two have any watches
         self._all = (self.data, self.children, self.persistent, self.recursive)
         self._by_type = {
             WatcherType.CHILDREN: (self.children,),
@@ -126,7 +126,7 @@ class WatchTable:
         }
 
     def __bool__(self) -> bool:
-        """Whether anybody watches anything."""
+        """Whether there are any watches."""
         return bool(
             self.data.by_path or self.children.by_path or self.persistent.by_path or self.recursive.by_path
         )
@@ -141,13 +141,13 @@ class WatchTable:
         return any(watcher in table.by_path.get(_key(path), ()) for table in self._by_type[kind])
 
     def remove(self, path: str | None, watcher: Watcher, kind: WatcherType) -> bool:
-        """Take the connection's watches of a type off a path; and say whether any was there (removeWatch)."""
+        """Remove the connection's watches of a type from a path; returns whether it had any (removeWatch)."""
         removed = [table.remove(_key(path), watcher) for table in self._by_type[kind]]
         self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
         return any(removed)
 
     def drop(self, watcher: Watcher, most: int = _ALL) -> bool:
-        """Forget the watches of a connection that is gone, at most so many; whether these were all."""
+        """Remove at most so many watches of a closed connection; returns whether these were all."""
         for table in self._all:
             most = table.drop(watcher, most)
         self._some_last = bool(self.persistent.by_path or self.recursive.by_path)
@@ -159,7 +159,7 @@ class WatchTable:
         A client that may not READ the node gets no event (3.9.3). No watches may be set meanwhile.
         """
         kind, path, acl, parent_acl = event
-        if kind == EventType.NODE_CHILDREN_CHANGED:  # all that is known after a load
+        if kind == EventType.NODE_CHILDREN_CHANGED:  # nothing more is known after a load
             for watcher in pause.each(self._take_children(path, pause)):
                 watcher.notify(kind, path, zxid, acl)
             return
@@ -179,7 +179,7 @@ class WatchTable:
             watcher.notify(EventType.NODE_CHILDREN_CHANGED, parent, zxid, parent_acl)
 
     def _with_lasting(self, path: str, taken: Collection[Watcher]) -> Collection[Watcher]:
-        """Also the persistent watchers of a path, and the recursive ones of it and of all above it.
+        """Also the persistent watchers of a path, and the recursive ones of it and of its ancestors.
 
         Each is notified once, however many of its watches match (WatchManager.triggerWatch).
         """
@@ -193,12 +193,12 @@ class WatchTable:
         return watchers
 
     def _take_children(self, path: str, pause: Pause) -> Collection[Watcher]:
-        """The watchers of the children of a path; recursive watches are none of these."""
+        """The watchers of the children of a path, without those of recursive watches."""
         taken = self.children.take(path, pause)
         lasting = self.persistent.by_path.get(path) if self._some_last else None
         return dict.fromkeys((*taken, *lasting)) if lasting else taken
 
-    # -- for administrators: all but `total` count data watches only, as ZooKeeper's do ----------------------
+    # -- for administrators: all except `total` count data watches only, as ZooKeeper does--------------------
 
     def counts(self) -> tuple[int, int, int]:
         """(connections that watch, paths watched, watches), as `wchs` reports them."""
@@ -212,11 +212,11 @@ class WatchTable:
         return _pairs(self._data_modes()) + _pairs((self.children, self.persistent))
 
     def held(self) -> int:
-        """How many watches there are, each kind by itself: quicker than `total`."""
+        """How many watches there are, counted by kind: faster than `total`."""
         return sum([sum(map(len, table.by_watcher.values())) for table in self._all])
 
     def paths_by_watcher(self) -> Iterator[tuple[Watcher, set[str]]]:
-        """The paths that each connection watches, as `wchc` lists them; watches may come and go meanwhile."""
+        """The paths that each connection watches, as `wchc` lists them. Watches may change meanwhile."""
         modes = self._data_modes()
         for watcher in dict.fromkeys(chain.from_iterable([table.by_watcher for table in modes])):
             found = [paths for table in modes if (paths := table.by_watcher.get(watcher))]
@@ -224,7 +224,7 @@ class WatchTable:
                 yield watcher, found[0].union(*found[1:])
 
     def watchers_by_path(self) -> Iterator[tuple[str, Collection[Watcher]]]:
-        """The connections that watch each path, as `wchp` lists them; watches may come and go meanwhile."""
+        """The connections that watch each path, as `wchp` lists them. Watches may change meanwhile."""
         modes = self._data_modes()
         for path in dict.fromkeys(chain.from_iterable([table.by_path for table in modes])):
             found = [watchers for table in modes if (watchers := table.by_path.get(path))]
@@ -237,7 +237,7 @@ class WatchTable:
 
 
 def _distinct(tables: Sequence[Mapping[_Key, object]]) -> int:
-    """How many different keys the tables have together. Of all but the largest one each is looked at."""
+    """How many different keys the tables have together. Iterates over all tables except the largest."""
     largest, *others = sorted(tables, key=len, reverse=True)
     more = {key for table in others for key in table if key not in largest}
     return len(largest) + len(more)
@@ -254,7 +254,7 @@ def _pairs(tables: Iterable[_Table]) -> int:
 
 
 def _common(tables: Sequence[dict[Watcher, set[str]]]) -> int:
-    """How many pairs are in each of the tables; of each connection the fewest paths are looked through."""
+    """How many pairs are in each of the tables. Iterates over the fewest paths of each connection."""
     smallest, *others = sorted(tables, key=len)
     if not others:
         return sum(map(len, smallest.values()))

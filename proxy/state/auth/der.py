@@ -1,6 +1,6 @@
-"""The subject of an X.509 certificate, out of its DER. No more of ASN.1 than that needs.
+"""Reads the subject of an X.509 certificate from its DER; only the ASN.1 that this needs.
 
-The certificate has been through OpenSSL's verification; a malformed one raises ValueError all the same.
+OpenSSL has verified the certificate before. A malformed one still raises ValueError.
 """
 
 from typing import NamedTuple
@@ -59,7 +59,7 @@ def _elements(content: bytes, expected: int) -> list[bytes]:
 
 
 def _element(data: bytes, position: int) -> tuple[int, bytes, int]:
-    """(tag, content, position behind it) of the element at a position."""
+    """(tag, content, position after it) of the element at a position."""
     header = data[position : position + 2]
     if len(header) < 2:
         raise ValueError("DER ends early")
@@ -68,7 +68,7 @@ def _element(data: bytes, position: int) -> tuple[int, bytes, int]:
     if length & 0x80:
         count = length & 0x7F
         if not 1 <= count <= 4 or len(data) < start + count:
-            raise ValueError("a length in DER is none")
+            raise ValueError("a length in DER is invalid")
         length = int.from_bytes(data[start : start + count])
         start += count
     if len(data) < start + length:
@@ -85,11 +85,11 @@ def _dotted(oid: bytes) -> str:
             numbers.append(value)
             value = 0
     if not numbers or value:
-        raise ValueError("an OID in DER is none")
+        raise ValueError("an OID in DER is invalid")
     first = min(numbers[0] // 40, 2)
     return ".".join(map(str, (first, numbers[0] - 40 * first, *numbers[1:])))
 
 
 def _expect(tag: int, expected: int) -> None:
     if tag != expected:
-        raise ValueError(f"DER has tag {tag:#x} where {expected:#x} belongs")
+        raise ValueError(f"DER has tag {tag:#x} instead of {expected:#x}")

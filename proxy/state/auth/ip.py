@@ -1,4 +1,4 @@
-"""Scheme `ip`: whence a client comes; an ACL's id is an address or a network (IPAuthenticationProvider)."""
+"""Scheme `ip`: the client's address; an ACL's id is an address or a network (IPAuthenticationProvider)."""
 
 import ipaddress
 import re
@@ -9,7 +9,7 @@ from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings
 def java_address(text: str) -> str:
     """An address of a socket as Java's InetAddress.getHostAddress writes it.
 
-    IPv6 has no `::`, and an IPv4 client of a socket for both kinds is an IPv4 client.
+    IPv6 addresses have no `::`. An IPv4 client of a socket for both kinds has an IPv4 address.
     """
     if ":" not in text:
         return text
@@ -20,15 +20,16 @@ def java_address(text: str) -> str:
     return ":".join(f"{int(part, 16):x}" for part in address.exploded.split(":")) + percent + scope
 
 
-# Integer.parseInt's, with no more digits than it can mean: Python's int() raises for very many.
+# What Integer.parseInt accepts, with at most as many digits as it can use: int() raises for very many.
 _INTEGER = re.compile(r"([+-]?)0*(\d{1,10})")
 _SEGMENT = re.compile(r"[+-]?[0-9a-fA-F]+")
 
 
 def _address(text: str) -> bytes | None:
-    """An address as ZooKeeper's IPAuthenticationProvider parses it: None where it is none.
+    """An address as ZooKeeper's IPAuthenticationProvider parses it; None if it is not one.
 
-    Its own parser takes no IPv4 part within IPv6, but leading zeros and all that Integer.parseInt takes.
+    That parser does not accept an IPv4 part in IPv6, but accepts leading zeros and all that Integer.parseInt
+    accepts.
     """
     if ":" in text:
         return _ipv6(text)
@@ -55,7 +56,7 @@ def _ipv6(text: str) -> bytes | None:
 
 
 def _network(pattern: str) -> tuple[bytes, int] | None:
-    """(address, prefix length in bits) of an ip ACL's id, or None if it is no such thing."""
+    """(address, prefix length in bits) of an ip ACL's id, or None if it is neither."""
     base, slash, length = pattern.partition("/")
     address = _address(base)
     if address is None:

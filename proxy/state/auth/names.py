@@ -4,7 +4,7 @@ import re
 
 from proxy.state.auth.der import Attribute, Name
 
-# What X500Principal.getName() (RFC 2253) has words for; other types are written as OID and hex.
+# Types that X500Principal.getName() (RFC 2253) names by a keyword; others are written as OID and hex.
 _WORDS = {
     "2.5.4.3": "CN",
     "2.5.4.7": "L",
@@ -16,7 +16,7 @@ _WORDS = {
     "0.9.2342.19200300.100.1.25": "DC",
     "0.9.2342.19200300.100.1.1": "UID",
 }
-# Words that Java reads besides (sun.security.x509.AVAKeyword).
+# Further keywords that Java reads (sun.security.x509.AVAKeyword).
 _READ = frozenset(
     (
         *_WORDS.values(),
@@ -24,8 +24,8 @@ _READ = frozenset(
         *("EMAIL", "EMAILADDRESS", "SERIALNUMBER"),
     )
 )
-# Types of strings whose text is told, and how that is encoded: UTF8; Printable, T61, IA5, General; BMP. JDK
-# 17.0.21 reads them so; earlier ones (17.0.15) took the bytes of all six for UTF-8.
+# Types of strings that are written as text, and their encodings: UTF8; Printable, T61, IA5, General; BMP.
+# These are JDK 17.0.21's; earlier ones (17.0.15) read the bytes of all six as UTF-8.
 _TEXT = {0x0C: "utf-8", **dict.fromkeys((0x13, 0x14, 0x16, 0x1B), "latin-1"), 0x1E: "utf-16-be"}
 _ESCAPED = re.compile(r'([,=+<>#;"\\])')
 _PADDING = re.compile(r"^[ \r]+|[ \r]+$")
@@ -33,7 +33,7 @@ _OID = re.compile(r"(?:OID\.)?(?:[01]\.[1-3]?\d|2\.(?:0|[1-9]\d*))(?:\.(?:0|[1-9
 
 
 def java_name(name: Name) -> str:
-    """A name as X500Principal.getName() gives it: the last part first (AVA.toRFC2253String)."""
+    """A name as X500Principal.getName() returns it: the last part first (AVA.toRFC2253String)."""
     return ",".join("+".join(map(_told, part)) for part in reversed(name))
 
 
@@ -47,13 +47,13 @@ def _told(attribute: Attribute) -> str:
 
 
 def is_name(text: str) -> bool:
-    """Whether `new X500Principal(text)` takes it (X500Name.parseDN); nothing longer than any name is."""
+    """Whether `new X500Principal(text)` accepts it (X500Name.parseDN); too long texts are refused."""
     if len(text) > _LONGEST:
         return False
     return not text or all(_is_pair(pair) for part in _split(text, ",;") for pair in _split(part, "+"))
 
 
-# Characters; reading a megabyte of them would hold everybody up for most of a second.
+# Characters; reading a megabyte of them would block the proxy for most of a second.
 _LONGEST = 1 << 14
 _MARK = re.compile(r'\\.|["+,;]', re.S)
 
@@ -74,7 +74,7 @@ def _split(text: str, separators: str) -> list[str]:
     return parts
 
 
-# Unescaped, a value may hold none of AVA.escapedDefault.
+# A value may contain the characters of AVA.escapedDefault only escaped.
 _VALUE = re.compile(r'(?:\\(?:[,=+<>#;"\\\s]|[0-9a-fA-F]{2})|[^\\",+<>;]++)*+', re.S)
 _QUOTED = re.compile(r'"(?:\\(?:[,=+<>#;"\\\s]|[0-9a-fA-F]{2})|[^\\"]++)*+"\s*', re.S)
 _HEX = re.compile(r"#(?:[0-9a-fA-F]{2})++\s*")

@@ -1,6 +1,6 @@
 """Scheme `sasl`: a user who has proved itself by SASL (SASLAuthenticationProvider).
 
-The proof is an exchange of several packets of their own (`proxy.frontend.negotiation`), never an addauth.
+The proof is an exchange of sasl packets (`proxy.frontend.negotiation`), never an addauth.
 """
 
 import re
@@ -9,12 +9,12 @@ from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings
 
 # A Kerberos name of at most two components (KerberosName.nameParser).
 _PRINCIPAL = re.compile(r"[^/@]*(?:/[^/@]*)?@[^/@]*")
-# Whom every entry of scheme sasl means, whatever zookeeper.superUser says.
+# Every entry of scheme sasl permits this user, whatever zookeeper.superUser is.
 _SUPER = "super"
 
 
 def sasl_identities(name: str, *, is_super: bool) -> Identities:
-    """Who a client is that has proved to be this user (ZooKeeperServer.processSasl)."""
+    """The identities of a client that has proved to be this user (ZooKeeperServer.processSasl)."""
     identity = Identity("sasl", name)
     return (identity, Identity("super", "")) if is_super else (identity,)
 

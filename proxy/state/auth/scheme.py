@@ -17,7 +17,7 @@ class Peer(NamedTuple):
 class Settings(NamedTuple):
     """What the server's configuration says about schemes.
 
-    None is nobody; "" would be the owner of a certificate without a name.
+    None: there is no such user. "" would be the owner of a certificate without a name.
     """
 
     #: DigestAuthenticationProvider.superDigest: the digest identity that is the super user.
@@ -30,17 +30,17 @@ Identities: TypeAlias = tuple[Identity, ...]
 
 
 def nobody(peer: Peer, settings: Settings) -> Identities:
-    """Nothing is known of a connection before it proves something."""
+    """A connection has no identity before it proves one."""
     return ()
 
 
 def itself(name: str) -> str:
-    """An id that is a user's name and no more."""
+    """The user's name of an id that consists of nothing else."""
     return name
 
 
 def same(identity: str, pattern: str) -> bool:
-    """An entry of an ACL that means the identity that it names, and no other."""
+    """The entry of an ACL means exactly the identity that it names."""
     return identity == pattern
 
 

@@ -11,7 +11,7 @@ from proxy.state.auth.x509 import X509
 SCHEMES: dict[str, Scheme] = {scheme.name: scheme for scheme in (DIGEST, IP, SASL, X509)}
 #: What every server offers; ACLs of other schemes are INVALIDACL there.
 ALWAYS = frozenset((DIGEST.name, IP.name))
-# What servers offer that take certificates of clients, or SASL, or both.
+# The schemes of servers that accept certificates of clients, or SASL, or both.
 _OFFERS = {
     (has_x509, has_sasl): ALWAYS | frozenset((X509.name,) * has_x509 + (SASL.name,) * has_sasl)
     for has_x509 in (False, True)
@@ -20,7 +20,7 @@ _OFFERS = {
 
 
 def offered(*, x509: bool, sasl: bool) -> frozenset[str]:
-    """The schemes of a server that takes certificates of clients, and SASL; others are INVALIDACL there."""
+    """The schemes of a server, which may accept certificates of clients, and SASL."""
     return _OFFERS[x509, sasl]
 
 
@@ -31,7 +31,7 @@ class AuthSchemes(NamedTuple):
     settings: Settings = Settings()
 
     def identities(self, peer: Peer) -> Identities:
-        """Who a client is as soon as it has connected."""
+        """The identities of a client that has just connected."""
         return tuple(
             identity
             for scheme in SCHEMES.values()

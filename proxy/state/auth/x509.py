@@ -1,6 +1,6 @@
 """Scheme `x509`: the subject of a client's TLS certificate (X509AuthenticationProvider).
 
-The TLS handshake has verified the certificate; here it is only a name.
+The TLS handshake has verified the certificate. Here only its name is used.
 """
 
 from proxy.state.auth.der import subject_of
@@ -9,7 +9,7 @@ from proxy.state.auth.scheme import Identities, Identity, Peer, Scheme, Settings
 
 
 def subject_name(certificate: bytes) -> str:
-    """The identity's id for a certificate in DER. Raises ValueError for what is none."""
+    """The identity's id for a certificate in DER. Raises ValueError if it is not one."""
     return java_name(subject_of(certificate))
 
 

@@ -82,7 +82,7 @@ _KEEPER_WRITES: Mapping[int, WriteOperation] = {
     KeeperOpCode.TRY_REMOVE: TRY_REMOVE,
 }
 
-# What /keeper/feature_flags lists: all that Keeper has.
+# The content of /keeper/feature_flags: all extensions of Keeper.
 FEATURES: frozenset[KeeperFeature] = frozenset(KeeperFeature)
 
 PLAIN = Operations(READS, WRITES, extended=False)
@@ -94,7 +94,7 @@ EXTENDED = Operations(
 
 
 def reads_alone(operations: Operations) -> Operations:
-    """The same for a session that may only read: its writes come as reads, which are refused."""
+    """The same for a session that may only read: its writes are treated as reads that are refused."""
     refused = dict.fromkeys(operations.writes, not_read_only)
     return Operations(
         {**operations.reads, **refused, OpCode.CLOSE_SESSION: close_session},

@@ -10,7 +10,7 @@ _MODES = frozenset(AddWatchMode)
 
 
 def add_watch(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """Watch a path, whether or not there is a node and who may read it; the body is an ErrorResponse."""
+    """Watch a path, whether or not it has a node or may be read; the body is an ErrorResponse."""
     reader = Reader(frame, position)
     path, mode = reader.string(), reader.int()
     if mode not in _MODES:  # WatcherMode.fromZooDef fails

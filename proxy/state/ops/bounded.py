@@ -1,4 +1,4 @@
-"""Replies that a small request can make very large: built piece by piece, up to a limit.
+"""Builds replies that may be very large although the request is small: piece by piece, up to a limit.
 
 Pure. Without the limit, one multiRead that names a large node very often would use all memory.
 """
@@ -6,10 +6,10 @@ Pure. Without the limit, one multiRead that names a large node very often would 
 from codec.constants import ErrorCode
 from proxy.state.refusal import Refusal
 
-# Pieces that are kept by themselves: to join very many at the end takes long.
+# More pieces than these are joined early, since joining very many at the end is slow.
 _LOOSE = 2048
 
-#: Bytes of the body of a reply; a client that reads more at once has to ask for less at a time.
+#: Bytes of the body of a reply. A request whose reply is larger is refused: the client has to split it.
 MOST = 64 << 20
 
 
@@ -24,7 +24,7 @@ class Body:
         self._size = 0
 
     def add(self, *pieces: bytes) -> None:
-        """Add pieces. Raises BADARGUMENTS where they are too much."""
+        """Add pieces. Raises BADARGUMENTS if the body gets too large."""
         self._size += sum(map(len, pieces))
         if self._size > MOST:
             raise Refusal(ErrorCode.BAD_ARGUMENTS)
@@ -34,5 +34,5 @@ class Body:
             self._pieces.clear()
 
     def whole(self, *rest: bytes) -> bytes:
-        """All of it, and a last few pieces that no bound is meant for."""
+        """The whole body, with a few last pieces that the limit does not count."""
         return b"".join((*self._joined, *self._pieces, *rest))

@@ -11,7 +11,7 @@ from schema.paths import is_valid
 
 
 def apply(tx: Transaction, fields: tuple[str, int]) -> None:
-    """Refuse unless the node is there, readable and of that version (-1: any)."""
+    """Refuse unless the node exists, is readable and has that version (-1: any)."""
     path, version = fields
     if not is_valid(path):
         raise Refusal(ErrorCode.BAD_ARGUMENTS)

@@ -10,7 +10,7 @@ from schema.paths import ROOT, is_valid, parent_of
 
 
 def apply(tx: Transaction, fields: tuple[str, int]) -> None:
-    """Refuse if the node is there in that version (-1: any). It is the parent that has to be readable."""
+    """Refuse if the node exists with that version (-1: any). The parent has to be readable."""
     path, version = fields
     if not is_valid(path) or tx.reserves(path):
         raise Refusal(ErrorCode.BAD_ARGUMENTS)

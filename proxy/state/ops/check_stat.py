@@ -1,4 +1,4 @@
-"""checkStat of Keeper: check that looks at any field of the Stat."""
+"""checkStat of Keeper: as check, for any field of the Stat."""
 
 from codec.constants import ErrorCode
 from codec.keeper import StatValues, read_check_stat
@@ -10,7 +10,7 @@ from proxy.state.transaction import Transaction
 
 
 def apply(tx: Transaction, fields: tuple[str, int, StatValues]) -> None:
-    """Refuse unless the node is there with that version and Stat; -1 in a field is any."""
+    """Refuse unless the node exists with that version and Stat; -1 in a field is any."""
     path, version, wanted = fields
     check.apply(tx, (path, version))
     actual = STAT.unpack(tx.nodes[path].stat())

@@ -1,4 +1,4 @@
-"""closeSession: the client's own end of its session (PrepRequestProcessor, case closeSession)."""
+"""closeSession: the client ends its session (PrepRequestProcessor, case closeSession)."""
 
 from proxy.state.operation import WriteOperation, nothing
 from proxy.state.transaction import Transaction

@@ -18,8 +18,8 @@ Created: TypeAlias = tuple[str, Node]
 
 _EPHEMERAL = 1
 SEQUENTIAL = 2
-_LAST_PLAIN_MODE = _EPHEMERAL | SEQUENTIAL  # those beyond are a container's or have a TTL, or are none
-# Modes with a TTL, and what they are without it.
+_LAST_PLAIN_MODE = _EPHEMERAL | SEQUENTIAL  # higher ones are a container's, have a TTL, or are invalid
+# Modes with a TTL, and the same modes without it.
 TTL_MODES: dict[int, int] = {
     CreateMode.PERSISTENT_WITH_TTL: CreateMode.PERSISTENT,
     CreateMode.PERSISTENT_SEQUENTIAL_WITH_TTL: CreateMode.PERSISTENT_SEQUENTIAL,
@@ -27,15 +27,15 @@ TTL_MODES: dict[int, int] = {
 
 
 def create(tx: Transaction, fields: Create, owner: int = 0) -> Created:
-    """Create the node; the checks come in ZooKeeper's order, for the first one that fails is the answer.
+    """Create the node. The checks have ZooKeeper's order, since the first that fails determines the answer.
 
-    `owner` is a container's or TTL node's, whatever the flags say.
+    `owner`: the ephemeralOwner of a container or TTL node, whatever the flags are.
     """
     path, data, sent_acl, flags = fields
     if not 0 <= flags <= _LAST_PLAIN_MODE:
         _check_mode(flags, extended_types=tx.extended_types)
     if path is None:
-        raise Refusal(ErrorCode.MARSHALLING_ERROR)  # here ZooKeeper fails on it
+        raise Refusal(ErrorCode.MARSHALLING_ERROR)  # ZooKeeper fails with an exception here
     slash = path.rfind("/")
     if slash < 0 or "\0" in path:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)
@@ -65,15 +65,15 @@ def create(tx: Transaction, fields: Create, owner: int = 0) -> Created:
 
 
 def seq_delta(parent: Node) -> int:
-    """The number that the next sequential child's name ends with: how many children the parent ever had.
+    """The number at the end of the next sequential child's name: how many children the parent ever had.
 
-    It is known only here, where the request is applied, and every server comes to the same one.
+    It is known only when the request is applied, and is the same at every server.
     """
     return parent.created
 
 
 def _check_mode(flags: int, *, extended_types: bool) -> None:
-    """Flags that ZooKeeper refuses first: CreateMode.fromFlag, then a TTL mode where there is no TTL."""
+    """Refuse flags as ZooKeeper does first: CreateMode.fromFlag, then a TTL mode in a request without TTL."""
     if flags in TTL_MODES:
         raise Refusal(ErrorCode.BAD_ARGUMENTS if extended_types else ErrorCode.UNIMPLEMENTED)
     if not 0 <= flags <= CreateMode.CONTAINER:
@@ -87,8 +87,8 @@ def _container(tx: Transaction, fields: Create) -> Created:
 def _ttl(tx: Transaction, fields: CreateTtl) -> Created:
     """Create a TTL node, after EphemeralType.validateTTL.
 
-    A mode without TTL goes with no TTL at all there, and a negative one then ends the whole server: it is
-    refused here like the others.
+    In ZooKeeper, a mode without TTL accepts only a negative TTL, which then ends the whole server. Here such
+    a request is refused like the others.
     """
     path, data, sent_acl, flags, ttl = fields
     if flags in TTL_MODES and not tx.extended_types:

@@ -1,4 +1,4 @@
-"""createIfNotExists of Keeper: create, content with a node that is there already."""
+"""createIfNotExists of Keeper: create that also succeeds if the node exists."""
 
 from codec.constants import ErrorCode
 from codec.jute import Acl, pack_string
@@ -17,7 +17,7 @@ def _decode(frame: bytes, position: int) -> tuple[_Fields, int]:
 
 
 def apply(tx: Transaction, fields: _Fields) -> str:
-    """The path, whether it was there or has been created. A sequential node would never be there."""
+    """The path, whether the node existed or was created. A sequential node never exists before."""
     path, _, _, flags = fields
     if flags & SEQUENTIAL:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)

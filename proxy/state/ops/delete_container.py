@@ -1,6 +1,6 @@
-"""deleteContainer, and the end of containers and TTL nodes that a server has found to be due.
+"""deleteContainer, and the deletion of containers and TTL nodes that a server has found to be due.
 
-PrepRequestProcessor.pRequest2Txn, case deleteContainer. What is due is `expiry`'s to say.
+PrepRequestProcessor.pRequest2Txn, case deleteContainer. `expiry` decides which nodes are due.
 """
 
 from codec.constants import ErrorCode, Perms
@@ -17,9 +17,9 @@ from schema.znode import CONTAINER_OWNER, session_of, ttl_of
 
 
 def _delete_container(tx: Transaction, path: str) -> None:
-    """A client's request, in ZooKeeper's order of checks: any empty node but an ephemeral goes.
+    """A client's request, in ZooKeeper's order of checks: delete any empty node that is not ephemeral.
 
-    ZooKeeper means it for its own servers and asks for no permission; here it takes the one of delete.
+    ZooKeeper intends it for its own servers and checks no permission. Here it needs that of delete.
     """
     slash = path.rfind("/")
     if slash < 0 or "\0" in path or path in SPECIAL_PATHS:
@@ -34,7 +34,7 @@ def _delete_container(tx: Transaction, path: str) -> None:
 
 
 def delete_due(tx: Transaction, due: NodeDue) -> None:
-    """Delete a container or TTL node, if it is still what the server saw when it found it due."""
+    """Delete a container or TTL node, if it has not changed since the server found it due."""
     node = _emptied(tx, due.path)
     if (node.czxid, node.version, node.mtime) != (due.czxid, due.version, due.mtime):
         raise Refusal(ErrorCode.BAD_VERSION)
@@ -48,7 +48,7 @@ def delete_due(tx: Transaction, due: NodeDue) -> None:
 
 
 def _emptied(tx: Transaction, path: str) -> Node:
-    """The node, which is there and has no children. Raises NONODE, NOTEMPTY."""
+    """The node, which exists and has no children. Raises NONODE, NOTEMPTY."""
     node = tx.nodes.get(path)
     if node is None:
         raise Refusal(ErrorCode.NO_NODE)

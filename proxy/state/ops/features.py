@@ -17,9 +17,9 @@ _API_VERSION = f"{_FOLDER}/api_version"
 _MAX_REQUEST_SIZE = f"{_FOLDER}/max_request_size"
 _AVAILABILITY_ZONE = f"{_FOLDER}/availability_zone"
 
-# Whoever has read one of these knows that there are extensions.
+# A client that has read one of these knows that the server has extensions.
 TELLING = frozenset((_FLAGS, _API_VERSION))
-# For clients that know no flags: filtered lists, multiRead and checkNotExists (KeeperApiVersion).
+# For clients that do not know the flags: filtered lists, multiRead and checkNotExists (KeeperApiVersion).
 API_VERSION = "3"
 
 
@@ -34,7 +34,7 @@ def feature_flags(features: Iterable[KeeperFeature]) -> bytes:
 def system_nodes(
     features: Iterable[KeeperFeature], max_request_size: int, availability_zone: str
 ) -> Mapping[str, Node]:
-    """The nodes by path. `max_request_size` in bytes; an empty `availability_zone` is none."""
+    """The nodes by path. `max_request_size` in bytes; an empty `availability_zone`: no such node."""
     data = {
         _FLAGS: feature_flags(features),
         _API_VERSION: API_VERSION.encode(),

@@ -1,4 +1,4 @@
-"""getAllChildrenNumber: how many nodes lie below one, at any depth (DataTree.getAllChildrenNumber)."""
+"""getAllChildrenNumber: how many nodes are below one, at any depth (DataTree.getAllChildrenNumber)."""
 
 from collections.abc import Mapping
 
@@ -14,14 +14,14 @@ from schema.paths import ROOT
 
 
 def get_all_children_number(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The number. The READ permission of the node itself is all that is asked for."""
+    """The number. Only the READ permission of the node itself is checked."""
     path = decode_path(frame, position)
     demand(find(reading, path).acl, Perms.READ, client.identities)
     nodes = reading.tree.nodes
     if path == ROOT:
         number = len(nodes) - 1
     elif path == "":
-        number = len(nodes)  # ZooKeeper counts by prefix, and so its "/" among what lies below its ""
+        number = len(nodes)  # ZooKeeper counts by prefix, so its "/" counts as below its ""
     else:
         number = _below(reading, path)
     return INT.pack(number)
@@ -35,4 +35,4 @@ def _below(reading: Reading, path: str) -> int:
     for some in subtree(nodes, path, reading.pause):
         number += len(some)
         reading.pause.expect(number)
-    return number - 1  # the node itself is none of those below it
+    return number - 1  # the node itself does not count

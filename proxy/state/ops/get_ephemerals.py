@@ -1,4 +1,4 @@
-"""getEphemerals: what the caller's session owns (FinalRequestProcessor, case getEphemerals)."""
+"""getEphemerals: the nodes that the caller's session owns (FinalRequestProcessor, case getEphemerals)."""
 
 from collections.abc import Collection
 
@@ -7,13 +7,13 @@ from proxy.state.operation import Client, Reading
 from proxy.state.tree import pack_names
 from schema.paths import ROOT
 
-# What Java's String.trim takes for white space.
+# The characters that Java's String.trim removes.
 _BLANK = "".join(map(chr, range(0x21)))
 _FILTERED_PER_STEP = 16  # paths
 
 
 def get_ephemerals(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The paths that begin with a prefix, which need not end with a whole name; all for null, blank and /."""
+    """The paths that begin with a prefix, which may end within a name; all for null, blank and /."""
     prefix = _prefix(frame, position)
     owned: Collection[str] = reading.tree.ephemerals.get(client.session_id, ())
     reading.pause.expect(len(owned))

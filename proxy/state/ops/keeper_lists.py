@@ -1,4 +1,4 @@
-"""Keeper's lists: children filtered by kind, children with their Stats and data, all that is below a node."""
+"""Keeper's lists: children filtered by kind, children with their Stats and data, whole subtrees."""
 
 import heapq
 from collections import deque
@@ -15,7 +15,7 @@ from proxy.state.tree import PACKED_PER_STEP, Node, pack_names
 from schema.paths import ROOT
 from schema.znode import session_of
 
-# Names that are compared in about the time of one step.
+# So many names are compared in about the time of one step.
 _COMPARED_PER_STEP = 8
 
 
@@ -29,10 +29,10 @@ def filtered_list(reading: Reading, client: Client, frame: bytes, position: int)
 
 
 def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """As filtered_list, and the Stat and data of each child where they are wanted, in the names' order.
+    """As filtered_list, with the Stat and data of each child if requested, in the order of the names.
 
-    Raises NOAUTH if one of these may not be read: they are what exists and getData would return; BADARGUMENTS
-    for more than one reply holds.
+    Raises NOAUTH if one of these may not be read, as exists and getData would; BADARGUMENTS if they do not
+    fit into one reply.
     """
     path, watch, only, with_stat, with_data = read_list_with_stat_and_data(Reader(frame, position))
     pause = reading.pause
@@ -60,7 +60,7 @@ def list_with_stat_and_data(reading: Reading, client: Client, frame: bytes, posi
 def list_recursive(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
     """The paths of all nodes below one, those nearer to it first, as many as the limit allows.
 
-    Raises NOAUTH if children may not be listed that would have been among them.
+    Raises NOAUTH if the client may not list the children of one of these nodes.
     """
     path, limit = read_path_limit(Reader(frame, position))
     top = find(reading, path)
@@ -76,7 +76,7 @@ def list_recursive(reading: Reading, client: Client, frame: bytes, position: int
             demand(node.acl, Perms.READ, client.identities)
             steps += len(names)
             pause.expect(steps // 4)
-        # Of very many children no more are looked at than the limit lets in.
+        # Of very many children, only as many are visited as the limit allows.
         first: list[str] = []
         for some in pause.batches(names, _COMPARED_PER_STEP):
             first = heapq.nsmallest(limit - len(paths), first + some)

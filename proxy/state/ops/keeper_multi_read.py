@@ -13,7 +13,7 @@ from proxy.state.ops.reads import exists, get_children, get_children2, get_data
 from proxy.state.pause import Pause
 from proxy.state.refusal import Refusal
 
-# What each part is by itself, and how many bytes it has behind its path.
+# The read of each kind of part, and how many bytes the part has after its path.
 _PARTS = {
     int(OpCode.EXISTS): (exists, 1),
     int(OpCode.GET_DATA): (get_data, 1),
@@ -23,7 +23,7 @@ _PARTS = {
     int(KeeperOpCode.LIST_WITH_STAT_AND_DATA): (list_with_stat_and_data, 4),
 }
 
-# Those that can take long by themselves.
+# Kinds of parts of which a single one can be slow.
 _LISTS = frozenset(
     map(
         int,
@@ -38,17 +38,17 @@ _LISTS = frozenset(
 
 
 def keeper_multi_read(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The results in order, each as of the read by itself; of one that is refused, the code and no body.
+    """The results in order, each as a single read returns it; for a refused one, the code and no body.
 
-    For clients alone that know of Keeper's extensions: to a ClickHouse ZooKeeper's form is broken, and this
-    one to other clients. Raises BADARGUMENTS for results too large for one reply.
+    This form is only for clients that know Keeper's extensions: ClickHouse cannot read ZooKeeper's form, and
+    other clients cannot read this one. Raises BADARGUMENTS for results too large for one reply.
     """
     if not client.knows_keeper:
         return multi_read(reading, client, frame, position)
     pause = reading.pause
     pause.expect(len(frame) // BYTES_PER_PART)
     parts = _read(Reader(frame, position), pause)
-    # Parts may set watches: whether they take long together has to be known before the first one does.
+    # Parts may set watches: before the first part does, it must be known whether all together are slow.
     steps = 0
     for opcode, start in pause.each(parts):
         steps += 1
@@ -67,7 +67,7 @@ def keeper_multi_read(reading: Reading, client: Client, frame: bytes, position: 
 
 
 def _read(reader: Reader, pause: Pause) -> list[tuple[int, int]]:
-    """Opcode and position of each part, all of which are whole. Raises MalformedPacket."""
+    """Opcode and position of each part. Raises MalformedPacket, also if one is incomplete."""
     parts: list[tuple[int, int]] = []
     while True:
         opcode, done, _err = read_multi_header(reader)

@@ -1,4 +1,4 @@
-"""The refusal of a write to a node that is not there."""
+"""The refusal of a write to a node that does not exist."""
 
 from codec.constants import ErrorCode
 from proxy.state.refusal import Refusal

@@ -1,6 +1,6 @@
 """multi: several writes as one, all or none (PrepRequestProcessor, case multi, and MultiResponse).
 
-Each part is the single operation itself, applied one after another in the same transaction.
+The parts are the single operations, applied one after another in the same transaction.
 """
 
 from collections.abc import Mapping
@@ -34,7 +34,7 @@ PARTS: dict[int, WriteOperation] = {
 _CREATES = (OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER)
 # Parts whose results have a Stat, all of which MultiResponse sends under one type.
 _WITH_STAT = (OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL)
-# Modes of a create that say nothing but what its opcode says: neither a container's nor with a TTL.
+# Modes of a create that agree with its opcode: neither a container's nor with a TTL.
 _USUAL_MODES = frozenset(
     (
         CreateMode.PERSISTENT,
@@ -50,20 +50,20 @@ _header_at = MULTI_HEADER.unpack_from
 
 
 class Kind:
-    """What the parts of one opcode have in common."""
+    """The data that all parts of one opcode share."""
 
     __slots__ = ("apply", "decode", "header", "opcode", "operation", "reply", "usual_modes")
 
     def __init__(self, opcode: int, operation: WriteOperation) -> None:
         self.opcode = opcode
         self.operation = operation
-        # Of a slot these are read faster than of the operation's tuple, once for every part.
+        # Reading a slot, once for every part, is faster than reading the operation's tuple.
         self.decode = operation.decode
         self.apply = operation.apply
         self.reply = operation.reply
         answered = OpCode.CREATE2 if opcode in _WITH_STAT else opcode
-        self.header = MULTI_HEADER.pack(answered, False, ErrorCode.OK)  # what comes before its result
-        # Modes of a create that need no second look (`_looked_at`); None: this is no create.
+        self.header = MULTI_HEADER.pack(answered, False, ErrorCode.OK)  # precedes its result
+        # Modes of a create that need no further check (`_looked_at`); None: this is no create.
         self.usual_modes: frozenset[int] | None = None
         if opcode in _CREATES:
             self.usual_modes = _USUAL_MODES
@@ -72,7 +72,7 @@ class Kind:
 
 
 Kinds: TypeAlias = Mapping[int, Kind]
-# One operation of a multi: what it is, and its fields.
+# One operation of a multi: its kind and its fields.
 Part: TypeAlias = tuple[Kind, Any]
 
 
@@ -92,16 +92,16 @@ class Failure(NamedTuple):
     code: ErrorCode
 
 
-# The parts' answers, as far as they are wanted, or the failure of one.
+# The parts' answers, as far as they are needed, or the failure of one.
 Outcome: TypeAlias = list[bytes] | Failure
 
 
 def decode(
     frame: bytes, position: int, pause: Pause = NO_PAUSE, kinds: Kinds = KINDS
 ) -> tuple[list[Part], int]:
-    """The parts, and the position behind them.
+    """The parts, and the position after them.
 
-    `kinds`: those that there may be. Raises MalformedPacket for other ones, as ZooKeeper does.
+    `kinds`: those that are allowed. Raises MalformedPacket for other ones, as ZooKeeper does.
     """
     parts: list[Part] = []
     while True:
@@ -112,7 +112,7 @@ def decode(
         position += _HEADER_SIZE
         if done:
             return parts, position
-        # As decode_part does, at a call less for each part.
+        # As decode_part does, with one call less for each part.
         kind = kinds.get(opcode)
         if kind is None:
             raise MalformedPacket(f"operation {opcode} in a multi")
@@ -127,7 +127,7 @@ def decode(
 
 
 def decode_part(frame: bytes, position: int, opcode: int) -> tuple[Part, int]:
-    """The part behind a header, and the position behind it. Raises MalformedPacket as `decode` does."""
+    """The part after a header, and the position after it. Raises MalformedPacket as `decode` does."""
     kind = KINDS.get(opcode)
     if kind is None:
         raise MalformedPacket(f"operation {opcode} in a multi")
@@ -136,11 +136,11 @@ def decode_part(frame: bytes, position: int, opcode: int) -> tuple[Part, int]:
 
 
 def _looked_at(kind: Kind, fields: Any, end: int) -> Part:
-    """What a create turns out to be that need not be what its opcode says: Op.Create goes by the mode."""
+    """The part that a create's mode means, which may differ from its opcode: Op.Create uses the mode."""
     acl, flags = fields[2], fields[3]
     present(fields[0], end)
     if kind.opcode != OpCode.CREATE_TTL:
-        # MultiOperationRecord builds CreateOptions, which want an ACL, and for TTL modes a TTL
+        # MultiOperationRecord builds CreateOptions, which need an ACL, and for TTL modes a TTL
         if not 0 <= flags <= CreateMode.CONTAINER:
             raise MalformedPacket("create options in a multi")
         if acl is None:
@@ -151,7 +151,7 @@ def _looked_at(kind: Kind, fields: Any, end: int) -> Part:
 
 
 def apply(tx: Transaction, parts: list[Part]) -> Outcome:
-    """Apply part after part; the first refusal takes them all back and is the multi's answer."""
+    """Apply the parts in order; the first refusal undoes all of them and is the multi's answer."""
     answers: list[bytes] = []
     own = tx.own
     done = 0
@@ -164,13 +164,13 @@ def apply(tx: Transaction, parts: list[Part]) -> Outcome:
     except Refusal as refusal:
         tx.rollback()
         if refusal.code == ErrorCode.MARSHALLING_ERROR:
-            raise  # no KeeperException there, but what ends the whole request
+            raise  # in ZooKeeper no KeeperException, but an error of the whole request
         return Failure(len(parts), done, refusal.code)
     return answers
 
 
 def reply(outcome: Outcome) -> bytes:
-    """Each part's answer; after a failure OK before it, its code, and RUNTIMEINCONSISTENCY behind it."""
+    """Each part's answer; for a failure OK before it, its code, and RUNTIMEINCONSISTENCY after it."""
     if isinstance(outcome, Failure):
         size, position, code = outcome
         before, failed, behind = (

@@ -1,4 +1,4 @@
-"""multiRead: several reads in one request, each answered by itself (FinalRequestProcessor)."""
+"""multiRead: several reads in one request, each with its own result (FinalRequestProcessor)."""
 
 from codec.constants import ErrorCode, OpCode, Perms
 from codec.errors import MalformedPacket, NullString
@@ -32,7 +32,7 @@ _PARTS = {int(OpCode.GET_DATA): _get_data, int(OpCode.GET_CHILDREN): _get_childr
 
 
 def multi_read(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The results in order. Parts set no watch, whatever they say (Op.GetData, Op.GetChildren).
+    """The results in order. Parts never set a watch, even if they request one (Op.GetData, Op.GetChildren).
 
     Raises BADARGUMENTS for results too large for one reply.
     """
@@ -42,7 +42,7 @@ def multi_read(reading: Reading, client: Client, frame: bytes, position: int) ->
     parts = _read(frame, position, pause)
     parts.reverse()
     for _ in pause.each(range(len(parts))):
-        opcode, path = parts.pop()  # what is answered is freed at once: all of it at the end takes long
+        opcode, path = parts.pop()  # answered parts are freed at once, since freeing all at the end is slow
         operation = _PARTS.get(opcode)
         if operation is None or path is None:
             # A multi of writes, or a null path: ZooKeeper fails, but sends the results so far.
@@ -77,5 +77,5 @@ def _read(frame: bytes, position: int, pause: Pause) -> list[tuple[int, str | No
             parts.append((opcode, None))
             try:
                 _, reader.position = decode_part(frame, reader.position, opcode)
-            except NullString as null:  # the part is whole, and not looked at further
+            except NullString as null:  # the part is complete, and not examined further
                 reader.position = null.end

@@ -1,4 +1,4 @@
-"""What a read-only session may do: reads are answered, all else is refused (ReadOnlyRequestProcessor)."""
+"""The requests of a read-only session: reads are answered, others refused (ReadOnlyRequestProcessor)."""
 
 from typing import NoReturn
 
@@ -8,11 +8,11 @@ from proxy.state.refusal import Refusal
 
 
 def not_read_only(_reading: Reading, _client: Client, _frame: bytes, _position: int) -> NoReturn:
-    """In place of every write, and of sync."""
+    """Replaces every write, and sync."""
     raise Refusal(ErrorCode.NOT_READ_ONLY)
 
 
 def close_session(_reading: Reading, client: Client, _frame: bytes, _position: int) -> bytes:
-    """In place of closeSession: the session is known to this server only."""
+    """Replaces closeSession: only this server knows the session."""
     client.local_session_closed()
     return b""

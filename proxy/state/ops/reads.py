@@ -1,6 +1,6 @@
 """exists, getData, getChildren, getChildren2 and getACL: answered from the tree (FinalRequestProcessor).
 
-These run once per request and nothing else does, so they build bytes and no objects.
+These are the hot path of reads, so they build bytes and no objects.
 """
 
 from codec.constants import ErrorCode, Perms
@@ -16,7 +16,7 @@ from schema.znode import OPEN_ACL
 
 
 def find(reading: Reading, path: str) -> Node:
-    """The node. Raises NONODE. ZooKeeper's tree holds its root under the empty path too."""
+    """The node. Raises NONODE. ZooKeeper's tree has its root also under the empty path."""
     node = reading.tree.nodes.get(path or ROOT) or reading.system.get(path)
     if node is None:
         raise Refusal(ErrorCode.NO_NODE)
@@ -24,7 +24,7 @@ def find(reading: Reading, path: str) -> Node:
 
 
 def get_data(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """Data and Stat; a watch is set only on a node that is there."""
+    """Data and Stat; a watch is set only on a node that exists."""
     path, watch = decode_path_watch(frame, position)
     node = reading.tree.nodes.get(path)
     if node is None:
@@ -77,7 +77,7 @@ def _children(reading: Reading, client: Client, frame: bytes, position: int) -> 
 
 
 def get_acl(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """The ACL and the Stat; password hashes are for those with ADMIN only."""
+    """The ACL and the Stat; only clients with ADMIN see password hashes."""
     node = find(reading, decode_path(frame, position))
     demand(node.acl, Perms.READ | Perms.ADMIN, client.identities)
     acl = node.acl if permits(node.acl, Perms.ADMIN, client.identities) else masked(node.acl)

@@ -1,7 +1,7 @@
-"""reconfig, as a ZooKeeper without reconfigEnabled answers it: there is no ensemble here to change.
+"""reconfig, as a ZooKeeper without reconfigEnabled answers it: this server has no ensemble to change.
 
 It goes through the log although it changes nothing, since ZooKeeper gives it a zxid. getConfig is a getData
-of `/zookeeper/config`, which is there and empty, as a standalone ZooKeeper's.
+of `/zookeeper/config`, which exists and is empty, as in a standalone ZooKeeper.
 """
 
 from typing import NoReturn
@@ -16,12 +16,12 @@ from proxy.state.transaction import Transaction
 
 def _read(reader: Reader) -> tuple[str | None, ...]:
     servers = tuple(reader.string() for _ in ("joining servers", "leaving servers", "new members"))
-    reader.long()  # the version of the configuration that is to be replaced
+    reader.long()  # the version of the configuration to replace
     return servers
 
 
 def apply(_tx: Transaction, _servers: tuple[str | None, ...]) -> NoReturn:
-    """RECONFIGDISABLED, once the request is read whole (PrepRequestProcessor, case reconfig)."""
+    """RECONFIGDISABLED, after the whole request was decoded (PrepRequestProcessor, case reconfig)."""
     raise Refusal(ErrorCode.RECONFIG_DISABLED)
 
 

@@ -1,4 +1,4 @@
-"""removeRecursive of Keeper: a node and all that is below it, in one step or not at all."""
+"""removeRecursive of Keeper: delete a node and all nodes below it, all or none."""
 
 from codec.constants import ErrorCode, Perms
 from codec.keeper import read_path_limit
@@ -10,15 +10,15 @@ from proxy.state.refusal import Refusal
 from proxy.state.transaction import Transaction
 from schema.paths import ROOT, SPECIAL_PATHS, parent_of
 
-# More nodes are refused as if the client had set this limit: while they go, no proxy applies anything else.
-# 8,000 nodes take 50 ms.
+# More nodes are refused as if the client had set this limit: while they are deleted, no proxy applies
+# anything else. 8,000 nodes take 50 ms.
 MOST = 8192
 
 
 def apply(tx: Transaction, fields: tuple[str, int]) -> None:
-    """Delete the tree, leaves first. NOTEMPTY if it has more nodes than the limit; OK if its parent is gone.
+    """Delete the subtree, leaves first. NOTEMPTY if it has too many nodes; OK if its parent does not exist.
 
-    As in Keeper the permission to delete is asked of the parent and of every node that goes.
+    As in Keeper, the parent and every node that is deleted must grant the permission to delete.
     """
     nodes = tx.nodes
     for below in tx.pause.each(_leaving(tx, fields)):
@@ -27,7 +27,7 @@ def apply(tx: Transaction, fields: tuple[str, int]) -> None:
 
 
 def _leaving(tx: Transaction, fields: tuple[str, int]) -> list[str]:
-    """What is to go, leaves first. Raises Refusal."""
+    """The nodes to delete, leaves first. Raises Refusal."""
     path, limit = fields
     slash = path.rfind("/")
     if slash < 0 or "\0" in path or path in SPECIAL_PATHS or tx.reserves(path):
@@ -47,7 +47,7 @@ def _leaving(tx: Transaction, fields: tuple[str, int]) -> list[str]:
 
 
 def _subtree(tx: Transaction, path: str, limit: int) -> list[str]:
-    """A node and what is below it, parents first. Raises NOTEMPTY if that is more than `limit` nodes."""
+    """A node and all nodes below it, parents first. Raises NOTEMPTY for more than `limit` nodes."""
     found = [path]
     for above in found:
         names = tx.nodes[above].children or ()

@@ -1,6 +1,6 @@
-"""removeWatches: the connection's watches of some type are taken off a path (FinalRequestProcessor).
+"""removeWatches: removes the connection's watches of some type from a path (FinalRequestProcessor).
 
-No event goes with it: clients make up DataWatchRemoved and its kind themselves.
+The server sends no event: clients make DataWatchRemoved and similar events themselves.
 """
 
 from codec.constants import ErrorCode

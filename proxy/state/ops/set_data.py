@@ -17,7 +17,7 @@ def apply(tx: Transaction, fields: tuple[str, bytes | None, int]) -> Node:
     path, data, version = fields
     node = tx.nodes.get(path)
     if node is None:
-        if not is_valid(path):  # which comes first in ZooKeeper, but there is no node with such a path
+        if not is_valid(path):  # ZooKeeper checks this first, but no node has such a path
             raise Refusal(ErrorCode.BAD_ARGUMENTS)
         raise missing(tx, path)
     if node.acl is not OPEN_ACL:

@@ -1,7 +1,7 @@
 """setWatches and setWatches2: a client that reconnects sets its watches, and gets the events that it missed.
 
-The rules are DataTree.setWatches's. A null list or path is an error, but only at its turn: the watches
-before it are set or fired. So a request that takes long is refused before anything of it is done.
+The rules are those of DataTree.setWatches. A null list or path is an error only when it is reached: the
+watches before it are set or fired. So a request that takes long is refused before it has any effect.
 """
 
 from codec.constants import EventType
@@ -14,7 +14,7 @@ from schema.paths import ROOT
 _Paths = list[str | None] | None
 
 
-# Bytes of a request with a watch, at least about: it is read in one step, and set or fired in another one.
+# A watch has at least about so many bytes. It is decoded in one step, and set or fired in another one.
 _BYTES_PER_WATCH = 64
 
 
@@ -29,7 +29,7 @@ def set_watches(reading: Reading, client: Client, frame: bytes, position: int) -
 
 
 def set_watches2(reading: Reading, client: Client, frame: bytes, position: int) -> bytes:
-    """Also those that stay: they are only set, whatever was missed."""
+    """Also persistent and recursive watches. These are only set, even if events were missed."""
     reading.pause.expect(2 * len(frame) // _BYTES_PER_WATCH)
     reader = Reader(frame, position)
     last_seen = reader.long()
@@ -50,7 +50,7 @@ def _strings(reader: Reader, pause: Pause) -> _Paths:
 def _set_one_shot(
     reading: Reading, client: Client, last_seen: int, data: _Paths, exist: _Paths, children: _Paths
 ) -> None:
-    """Watches on nodes that changed after the client's last zxid fire at once, the others are set."""
+    """Watches on nodes that changed after the client's last zxid fire at once; the others are set."""
     nodes = reading.tree.nodes
     watches = reading.watches
     for path in map(_present, reading.pause.each(_given(data))):

@@ -1,4 +1,4 @@
-"""sync: a barrier. It does nothing; its answer comes when it is applied, and so is everything before it."""
+"""sync: a barrier without an effect. It is answered when it and everything before it were applied."""
 
 from codec.jute import Reader, pack_string
 from codec.packets import decoder
@@ -7,7 +7,7 @@ from proxy.state.transaction import Transaction
 
 
 def apply(_tx: Transaction, path: str | None) -> str | None:
-    """Nothing to do. The path only goes back, even a null."""
+    """Do nothing. The reply contains the path, even a null one."""
     return path
 
 

@@ -1,4 +1,4 @@
-"""tryRemove of Keeper: delete, content if there is nothing to delete or it may not go."""
+"""tryRemove of Keeper: delete that also succeeds if the node is missing or cannot be deleted."""
 
 from codec.constants import ErrorCode
 from codec.packets import decode_path_version
@@ -11,7 +11,7 @@ _NO_MATTER = (ErrorCode.NO_NODE, ErrorCode.BAD_VERSION, ErrorCode.NOT_EMPTY)
 
 
 def apply(tx: Transaction, fields: tuple[str, int]) -> None:
-    """Delete the node if it is there, of that version and empty."""
+    """Delete the node if it exists, has that version and is empty."""
     try:
         delete.apply(tx, fields)
     except Refusal as refusal:

@@ -7,9 +7,9 @@ from codec.errors import MalformedPacket, NullId, NullString
 from codec.jute import LenientReader, Reader
 from codec.packets import read_create, read_create_ttl, read_set_acl
 
-# PrepRequestProcessor validates these requests' paths, null or not; a null path makes it stumble elsewhere.
+# PrepRequestProcessor validates the paths of these requests, null or not. For others it fails on a null path.
 _PATH_CHECKED_FIRST = (OpCode.SET_DATA, OpCode.SET_ACL)
-# What reads the requests that have an ACL, beside a multi.
+# Decoders of the requests that have an ACL, apart from a multi.
 _WITH_ACL: Mapping[int, Callable[[Reader], object]] = {
     OpCode.CREATE: read_create,
     OpCode.CREATE2: read_create,
@@ -21,14 +21,14 @@ _WITH_ACL: Mapping[int, Callable[[Reader], object]] = {
 
 
 class NullAcl(MalformedPacket):
-    """A create of a multi without any ACL: CreateOptions want one."""
+    """A create of a multi has no ACL, but CreateOptions need one."""
 
 
 def spends_zxid(opcode: int, error: MalformedPacket) -> bool:
-    """Whether ZooKeeper has given the request a zxid before it stumbles: then it has to go through the log.
+    """Whether ZooKeeper gives the request a zxid before it fails: then it has to go through the log.
 
-    It has where the request is whole but something in it is null, though deleteContainer stumbles while it is
-    decoded; and for a multi whatever is wrong with it, but for a null ACL (PrepRequestProcessor.pRequest).
+    It does if the request is complete but has a null in it, except for deleteContainer, which fails while it
+    is decoded. For a multi it does for every error except a null ACL (PrepRequestProcessor.pRequest).
     """
     if opcode == OpCode.MULTI:
         return not isinstance(error, NullAcl)
@@ -38,8 +38,8 @@ def spends_zxid(opcode: int, error: MalformedPacket) -> bool:
 def is_refused_at_once(opcode: int, error: MalformedPacket, packet: bytes, position: int) -> bool:
     """Whether the client's server answers without the log. `packet`: its body begins at `position`.
 
-    ZooKeeper stumbles over a null id only in a whole request: one that is cut behind it takes no zxid. The
-    state machine does not look that far (level 1 gives such a request a zxid), so it must not get there.
+    ZooKeeper fails on a null id only in a complete request: one that is cut after it gets no zxid. The state
+    machine does not decode so far (level 1 gives such a request a zxid), so it must not get such a request.
     """
     if not spends_zxid(opcode, error):
         return True

@@ -15,6 +15,6 @@ def who_am_i(_reading: Reading, client: Client, _frame: bytes, _position: int) -
 
 
 def _user(identity: Identity) -> str:
-    """What the scheme takes for the user's name; `super` is no scheme of its own, and has none."""
+    """The user's name by the identity's scheme; `super` is not a scheme, and has no name."""
     scheme = SCHEMES.get(identity.scheme)
     return "" if scheme is None else scheme.user_name(identity.id)
