@@ -1,4 +1,4 @@
-"""The lines of the audit log: who asked for which change, and whether it was made. Pure.
+"""The lines of the audit log: which user requested which change, and whether it was made. Pure.
 
 The form is ZooKeeper's (AuditEvent, AuditHelper): pairs of a name and a value, separated by tabs. A multi has
 the lines of its parts, or a single one if it failed.
@@ -18,7 +18,7 @@ from proxy.state.sessions import session_text
 #: The scheme of an identity that names a user of the console. No ACL can have it, so it permits nothing.
 CONSOLE = "console"
 _SUCCESS, _FAILURE = "success", "failure"
-# This proxy has loaded a state that contains the request, and so does not know what became of it.
+# This proxy has loaded a state that contains the request, so it does not know the outcome.
 _UNKNOWN = "unknown"
 _NAMES: dict[int, str] = {
     **dict.fromkeys(CREATES, "create"),
@@ -31,7 +31,7 @@ _NAMES: dict[int, str] = {
     OpCode.RECONFIG: "reconfig",
 }
 _MODES = {mode.value: mode.name.lower() for mode in CreateMode}
-# What a multi's answer has for a part, besides a path: a Stat or nothing.
+# The results of a multi's parts that have no path: a Stat or nothing.
 _WITH_STAT = frozenset((OpCode.CREATE2, OpCode.SET_DATA))
 # Parts of a multi whose mode ZooKeeper does not log.
 _WITHOUT_MODE = frozenset((OpCode.CREATE2, OpCode.CREATE_TTL))
@@ -43,7 +43,7 @@ _PERMS = (
     (Perms.WRITE, "w"),
     (Perms.ADMIN, "a"),
 )
-# A client's path may hold what would look like another field or line.
+# A client's path may contain characters that would look like another field or line.
 _CONTROL = re.compile(r"[\x00-\x1f\x7f\x85\u2028\u2029]")
 
 
@@ -81,7 +81,7 @@ def of_request(
 
 
 def of_session_end(user: str, session_id: int, paths: Sequence[str]) -> Iterator[str]:
-    """The lines of the ephemerals that went with a session. `user`: whom this process runs as."""
+    """The lines of the ephemerals deleted with a session. `user`: the one that this process runs as."""
     for path in paths:
         yield _line(
             ("session", session_text(session_id)),
@@ -95,7 +95,7 @@ def of_session_end(user: str, session_id: int, paths: Sequence[str]) -> Iterator
 def of_refusal(session_id: int, name: str, address: str, scheme: str) -> str:
     """The line of an authentication that failed, which ZooKeeper's log does not have.
 
-    `name`: whom the client claims to be, as far as is known.
+    `name`: the name that the client claims, if it is known.
     """
     return _line(
         ("session", session_text(session_id)),
@@ -113,7 +113,7 @@ def of_server(user: str, operation: str) -> str:
 
 
 def _operation(opcode: int, fields: Any, created: str | None) -> Iterator[tuple[str, str]]:
-    """What was asked for. `created`: the path that a create was given, with its number."""
+    """The requested change. `created`: the path that a create has made, with its sequence number."""
     yield "operation", _NAMES[opcode]
     asked = fields if isinstance(fields, str) else fields[0]
     path = asked if created is None else created
@@ -146,7 +146,7 @@ def _users(identities: Iterable[Identity]) -> Iterator[str]:
 
 
 def _acl(acl: Sequence[Acl] | None) -> Iterator[str]:
-    """As ZKUtil.aclToString has it: nothing between the entries."""
+    """As ZKUtil.aclToString: no separator between the entries."""
     for perms, scheme, name in acl or ():
         letters = "".join(letter for bit, letter in _PERMS if perms & bit)
         yield f"{scheme}:{name}:{letters}"
@@ -157,7 +157,7 @@ def _path_of(body: bytes) -> str | None:
 
 
 def _paths_of(body: bytes) -> list[str | None] | None:
-    """What each part of a multi has made; None if a part failed, and with it all."""
+    """The path that each part of a multi has created; None if a part, and so the multi, has failed."""
     paths: list[str | None] = []
     reader = Reader(body, 0)
     position = 0

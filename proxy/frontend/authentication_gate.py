@@ -1,4 +1,4 @@
-"""What a client sends before it has proved who it is, where the server demands that (AuthenticationHelper).
+"""Keeps packets of clients that must authenticate first, if the server demands it (AuthenticationHelper).
 
 Pure.
 """
@@ -17,7 +17,7 @@ class Identified(Protocol):
 
     @property
     def identities(self) -> Identities:
-        """What it has proved to be so far."""
+        """The identities that it has proved so far."""
 
 
 class AuthenticationGate:
@@ -42,7 +42,7 @@ class AuthenticationGate:
 
     @staticmethod
     def lets_pass(opcode: int) -> bool:
-        """Whether a client may send this while the gate is closed."""
+        """Whether a client may send this request while the gate is closed."""
         return opcode in (OpCode.AUTH, OpCode.SASL)
 
     def add(self, packets: Sequence[bytes]) -> None:
@@ -52,12 +52,12 @@ class AuthenticationGate:
         self._queue.size += sum(map(len, packets))
 
     def take(self) -> bytes:
-        """The first packet."""
+        """Remove and return the first packet."""
         packet = self._packets.popleft()
         self._queue.count -= 1
         self._queue.size -= len(packet)
         return packet
 
     def take_all(self) -> list[bytes]:
-        """All packets."""
+        """Remove and return all packets."""
         return [self.take() for _ in range(len(self._packets))]

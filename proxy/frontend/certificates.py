@@ -15,17 +15,17 @@ from proxy.tls_options import ClientTls
 
 log = logging.getLogger(__name__)
 
-_INTERVAL = 1.0  # seconds between looks at the files
+_INTERVAL = 1.0  # seconds between checks of the files
 
 _CLIENT_AUTH = {"none": ssl.CERT_NONE, "want": ssl.CERT_OPTIONAL, "need": ssl.CERT_REQUIRED}
 _MIN_VERSIONS = {"1.2": ssl.TLSVersion.TLSv1_2, "1.3": ssl.TLSVersion.TLSv1_3}
 
-# Of a file, what another content changes: where it lies, when it was written, its size.
+# A new content changes one of these: a file's device and inode, the time of its last change, its size.
 _Print = tuple[int, int, int, int] | None
 
 
 def context_of(settings: ClientTls) -> ssl.SSLContext:
-    """Read the files. Blocks. Raises ValueError that says which is wrong."""
+    """Read the files. Blocks. Raises ValueError that names the wrong file."""
     for file, word in (
         (settings.cert, "CERTIFICATE"),
         (settings.key, "PRIVATE KEY"),
@@ -61,18 +61,18 @@ def context_of(settings: ClientTls) -> ssl.SSLContext:
 
 
 class TlsContext:
-    """The context for new connections, after the files as they are now."""
+    """The TLS context for new connections, made from the current files."""
 
     def __init__(self, settings: ClientTls) -> None:
-        """Blocks to read the files. Raises ValueError that says which is wrong."""
+        """Blocks to read the files. Raises ValueError that names the wrong file."""
         self.settings = settings
         self._changes = Changes(settings.files)
         self.current = context_of(settings)
 
     def lasting(self) -> ssl.SSLContext:
-        """A context for a listener that keeps it: it shows the certificate that is current by then.
+        """A context for a listener that keeps it. Each handshake uses the certificate that is current then.
 
-        Which clients it trusts stays as it is now. Blocks.
+        The CA that it trusts does not change. Blocks.
         """
         made = context_of(self.settings)
 
@@ -83,7 +83,7 @@ class TlsContext:
         return made
 
     async def follow(self) -> None:
-        """Read the files again whenever they change; bad ones are logged, and those from before kept."""
+        """Read the files again whenever they change. If they are bad, log that and keep the former ones."""
         await self._changes.follow(self._read, "the certificate for clients")
 
     def _read(self) -> None:
@@ -91,10 +91,10 @@ class TlsContext:
 
 
 class Changes:
-    """Tells when one of some files is another."""
+    """Detects when one of some files has changed."""
 
     def __init__(self, files: Sequence[str]) -> None:
-        """Blocks to look at them."""
+        """Blocks to read the files' status."""
         self._files = files
         self._seen = self._look()
 
@@ -108,7 +108,7 @@ class Changes:
         now = self._look()
         if now == self._seen:
             return
-        # Of before the reading: what changes meanwhile is read again.
+        # The status from before the reading: a file that changes meanwhile is read again.
         self._seen = now
         try:
             read()
@@ -130,7 +130,7 @@ def _print_of(file: str) -> _Print:
 
 
 def _demand(file: str, word: str) -> None:
-    """OpenSSL's own errors name neither the file nor what is wrong with it."""
+    """Raise a clear error: OpenSSL's own ones name neither the file nor the fault."""
     try:
         with open(file, "rb") as stream:
             content = stream.read()
@@ -141,9 +141,9 @@ def _demand(file: str, word: str) -> None:
 
 
 def _said(error: ssl.SSLError) -> str:
-    """What OpenSSL has to say, without the place in its source."""
-    reason = getattr(error, "reason", None)  # not every one has it
+    """OpenSSL's message, without the place in its source."""
+    reason = getattr(error, "reason", None)  # some errors do not have it
     if reason:
         return str(reason).replace("_", " ").lower()
-    # Half a file has neither a reason nor a text.
+    # The error for a truncated file has neither a reason nor a text.
     return error.args[0] if isinstance(error.args[0], str) else "the PEM is not complete"

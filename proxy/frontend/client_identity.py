@@ -1,4 +1,4 @@
-"""Who the client of one connection is: its address, its session, and what it has proved to be."""
+"""The identity of one connection's client: its address, its session, and the identities it has proved."""
 
 import asyncio
 import logging
@@ -20,11 +20,11 @@ from proxy.state.auth.x509 import subject_name
 from proxy.state.sessions import session_text
 from proxy.support.counters import Counters
 
-log = logging.getLogger("proxy.frontend.connection")  # whose messages these are in the documents
+log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
 
 
 class Proofs(Protocol):
-    """What of the server has to do with proofs of identity."""
+    """The parts of the server that concern authentication."""
 
     @property
     def auth(self) -> AuthSchemes:
@@ -32,7 +32,7 @@ class Proofs(Protocol):
 
     @property
     def login(self) -> Login | None:
-        """Authenticates clients by SASL; None where SASL is not offered."""
+        """Authenticates clients by SASL; None if SASL is not offered."""
 
     @property
     def counters(self) -> Counters:
@@ -44,14 +44,14 @@ class Proofs(Protocol):
 
 
 class Connection(Protocol):
-    """The connection whose client it is."""
+    """The connection of the client."""
 
     def negotiated(self, answer: SaslAnswer) -> None:
-        """Take the answer to a token that took time."""
+        """Process the answer to a token, if it was not made at once."""
 
 
 class ClientIdentity:
-    """Who one client is."""
+    """The identity of one client."""
 
     __slots__ = (
         "__weakref__",
@@ -67,7 +67,7 @@ class ClientIdentity:
     )
 
     def __init__(self, connection: Connection, server: Proofs, loop: asyncio.AbstractEventLoop) -> None:
-        self._connection = weakref.ref(connection)  # whose part this is
+        self._connection = weakref.ref(connection)  # this is a part of it
         self._server = server
         self._loop = loop
         self._negotiation: Negotiation | None = None
@@ -78,7 +78,7 @@ class ClientIdentity:
         self.session_id = 0  # 0 while there is no session
 
     def connected(self, transport: asyncio.BaseTransport) -> bool:
-        """Take the address, unless the listener knows it, and the certificate; whether these can be used."""
+        """Read the address, unless the listener knows it, and the certificate; whether both are valid."""
         peer = transport.get_extra_info("peername")
         is_usable = True
         if self.address:
@@ -98,7 +98,7 @@ class ClientIdentity:
     # -- auth packets --------------------------------------------------------------------------------------
 
     def prove(self, packet: bytes, position: int) -> bool | None:
-        """Take the identities that an auth packet proves; False if it proves none, None if cut short."""
+        """Add the identities that an auth packet proves; False if it proves none, None if it is cut."""
         try:
             reader = Reader(packet, position)
             reader.int()  # the type, always 0
@@ -118,7 +118,7 @@ class ClientIdentity:
     def negotiate(self, token: bytes) -> SaslAnswer | None:
         """Answer a token of SASL; None if the connection gets the answer later.
 
-        Without a login as ZooKeeper without one: success and no token (ZooKeeperServer.processSasl).
+        Without a login, as ZooKeeper without one: success and no token (ZooKeeperServer.processSasl).
         """
         login = self._server.login
         if login is None:
@@ -135,13 +135,13 @@ class ClientIdentity:
         self._add(sasl_identities(name, is_super=is_super))
 
     def negotiated(self, answer: SaslAnswer) -> None:
-        """The answer to a token that took time."""
+        """The answer to a token is ready, which was not made at once."""
         connection = self._connection()
         if connection is not None:
             connection.negotiated(answer)
 
     def refused(self, scheme: str, name: str, reason: str) -> None:
-        """The client has not proved who it is. `name`: who it claims to be, as far as is known."""
+        """An authentication has failed. `name`: the name that the client claims, if it is known."""
         self._server.counters.auth_failed += 1
         log.warning(
             "session %s: authentication of %s:%d refused, scheme %r%s%s",
@@ -156,7 +156,7 @@ class ClientIdentity:
             self._server.request_logs.refused(self, scheme, name)
 
     def lost(self) -> None:
-        """The connection is gone: an exchange ends with its current step."""
+        """The connection is closed: an exchange ends with its current step."""
         self._negotiation = None
 
     def _add(self, proven: Identities) -> None:

@@ -1,8 +1,8 @@
 """One client's connection: the transport's callbacks, the session, and watch events.
 
-It hands what the client sends to its `Order`, and does what the order has ready: it appends requests, sends
-packets, closes. Other parts are in files of their own: `inbound` cuts packets, `opening` reads the connect
-request, `client_identity` says who the client is, `outbound` sends.
+It passes the client's packets to its `Order`, and does what the order has ready: it appends requests, sends
+packets, closes. Other parts are in separate files: `inbound` cuts packets, `opening` reads the connect
+request, `client_identity` authenticates the client, `outbound` sends.
 """
 
 import asyncio
@@ -30,7 +30,7 @@ from proxy.state.pause import Pause
 
 log = logging.getLogger(__name__)
 
-# Watches of a connection that is gone, which are removed in one turn of the loop: some milliseconds.
+# So many watches of a closed connection are removed in one turn of the loop: some milliseconds.
 _DROPPED = 4096
 
 
@@ -47,7 +47,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self.identity = ClientIdentity(self, services, loop)
         self.session: Session | None = None
         self.admitted = False  # whether it was counted by the limits on connections
-        self.knows_keeper = False  # the client has read which of Keeper's extensions there are
+        self.knows_keeper = False  # the client has read which of Keeper's extensions this server has
         self.since = self._clock.time()  # when it was opened, in seconds since 1970
         self.latency = services.latency_of(self)
         self._order = Order(
@@ -97,7 +97,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self._perform()
 
     def _take(self, frames: list[bytes], broken: FrameTooLong | None, received: int) -> None:
-        """Handle the packets of a chunk that was received then; something may be wrong behind them."""
+        """Handle the packets of a chunk received then. `broken`: an error in the bytes after them."""
         order = self._order
         if self.session is not None:
             self._inbound.count += len(frames)
@@ -110,7 +110,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             self._throttle.taken()
 
     def _end_broken(self, broken: FrameTooLong) -> None:
-        """The bytes behind the last packet are none; they may have been a four-letter word."""
+        """The bytes after the last packet are not a packet; they may be a four-letter word."""
         if self._order.ready.close or self._opening.word is not None:
             return
         warn = self._services.throttled_log.warn if self.session is None else log.info
@@ -128,7 +128,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             self._services.state_gate.park(self)
 
     def state_is_whole(self) -> None:
-        """The write is applied that this connection has waited for."""
+        """The write that this connection has waited for is applied."""
         self._waits_for_whole_state = False
         parked = self._inbound.parked
         while parked and not self._order.ready.close:
@@ -139,7 +139,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self._settle()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The connection is gone; writes that ZooKeeper would have in its pipeline continue."""
+        """The connection is closed; writes that ZooKeeper would have in its pipeline continue."""
         self._outbound.lost()
         self._opening.stop_timer()
         self._inbound.parked.clear()
@@ -158,7 +158,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             self._loop.call_soon(self._drop_watches)
 
     def pause_writing(self) -> None:
-        """The client does not read its replies: do not read from it either."""
+        """The client does not read its replies, so do not read from it either."""
         self._order.replies.pause()
         self._outbound.pause_reading()
         self._throttle.weigh()
@@ -187,13 +187,13 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             self._services.request_logs.outcome(self, write, err, body)
 
     def _flush_soon(self) -> None:
-        """Have `flush` called at the end of this turn of the loop."""
+        """Request a call of `flush` at the end of this turn of the loop."""
         if not self._is_in_flush_queue:
             self._is_in_flush_queue = True
             self._services.flush_queue.add(self)
 
     def flush(self) -> None:
-        """Once in a turn of the loop in which something was applied: send it, and read if there is room."""
+        """Send replies; called once in a turn in which writes were applied. Then read if less waits."""
         self._is_in_flush_queue = False
         if self._order.ready.again and self._services.state_gate.is_open:
             self._order.before_flush()
@@ -202,7 +202,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self._settle()
 
     def _settle(self) -> None:
-        """Send what is ready, and read from the client again if there is room."""
+        """Send what is ready, and read from the client again if few enough requests wait."""
         order = self._order
         order.before_flush()
         self._throttle.weigh()
@@ -243,34 +243,34 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         return self._order.wants_slow_read
 
     def answer_slow_read(self, pause: Pause) -> None:
-        """Answer it, in slices."""
+        """Answer the read, in slices."""
         try:
             self._order.answer_slow_read(pause)
         finally:
             self._settle()
 
     def _end(self) -> None:
-        """Close once everything that is ready is sent; take nothing more."""
+        """Close after sending everything that is ready; handle no more packets."""
         self._order.end()
         self._send()
 
     # -- the session -----------------------------------------------------------------------------------------
 
     def _take_opening(self, frames: list[bytes], broken: FrameTooLong | None) -> None:
-        """Take packets before the session is there: the connect request, or a four-letter word."""
+        """Handle packets before the session exists: the connect request, or a four-letter word."""
         opening = self._opening
         if opening.request is not None:
             opening.frames += frames
         elif frames:
             self._request_session(frames)
         elif broken is not None:
-            self._inbound.count += 1  # before the answer, which may report this very connection
+            self._inbound.count += 1  # before the answer is made, which may include this connection
             opening.word = word_answer(self._services.words, broken, self._clock)
             if opening.word is not None:
                 self._answer_word(opening.word)
 
     def _request_session(self, frames: list[bytes]) -> None:
-        """Take the first packets."""
+        """Handle the first packets."""
         services = self._services
         opening = self._opening
         self._inbound.opened(services.traces)
@@ -292,7 +292,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             self.refuse()
             return
         self._order.replies.wire = wire
-        # As ZooKeeper does, read no more until the session is there.
+        # As ZooKeeper does, read no more until the session exists.
         self._outbound.pause_reading()
         opening.frames = early
         services.handshake.attach(self, request)
@@ -310,17 +310,17 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             self._end()
 
     def _give_up(self) -> None:
-        """The client has sent no connect request in time."""
+        """The client has not sent a connect request in time."""
         if self._opening.request is None:
             self._services.counters.sessionless_expired += 1
-            # ZooKeeper says nothing of it either (NIOServerCnxnFactory.ConnectionExpirerThread).
+            # ZooKeeper does not log it either (NIOServerCnxnFactory.ConnectionExpirerThread).
             log.debug("closing %s: no connect request in %d s", self.address, SESSIONLESS_TIMEOUT)
             self._end()
 
     def established(self, session: Session, password: bytes, *, read_only: bool = False) -> None:
-        """The session is there: answer the connect request, and take the client's requests.
+        """The session exists: answer the connect request, and handle the client's requests.
 
-        A session that is `read_only` is this server's own: its writes are refused.
+        A `read_only` session exists only at this server: its writes are refused.
         """
         opening = self._opening
         order = self._order
@@ -347,7 +347,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self._perform()
 
     def refuse(self) -> None:
-        """There is no such session (any more): the client has to start anew."""
+        """The session does not exist (any more): the client has to open a new one."""
         self._opening.log_refused(self.identity)
         self._order.replies.send(self._opening.refusal(self._order.replies.wire))
         self._end()
@@ -360,9 +360,9 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self.close()
 
     def close(self) -> None:
-        """Close after what is to be sent; the session lives on, and its writes go to the log at once.
+        """Close after sending what is ready; the session lives on, and its writes are sent to the log at once.
 
-        Later they might be applied behind those of a newer connection: a dead client's transport closes late.
+        Later they might be applied after those of a newer connection: a dead client's transport closes late.
         """
         self._order.stop()
         self._append()
@@ -370,14 +370,14 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self._end()
 
     def drain(self) -> None:
-        """The server stops: take no more requests, but answer those that are here."""
+        """The server stops: read no more requests, but answer those received."""
         self._outbound.pause_reading()
         self._outbound.draining = True
         if not self._order.queue.count and not self._inbound.parked:
             self.close()
 
     def local_session_closed(self) -> None:
-        """The client has closed a session that is this server's own."""
+        """The client has closed a session that only this server knows."""
         self._order.end()
 
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
@@ -389,7 +389,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
                 self._flush_soon()
 
     def negotiated(self, answer: SaslAnswer) -> None:
-        """Take the answer to a token of SASL that took time."""
+        """Process the answer to a token of SASL, which was not made at once."""
         if not self._order.ready.close:
             self._order.negotiated(answer)
             self._settle()

@@ -1,4 +1,4 @@
-"""What others ask about a connection: operators, the limits on connections, the life of sessions."""
+"""The data of a connection that commands for operators, connection limits and sessions read."""
 
 from codec.constants import ProtocolVersion
 from proxy.frontend.client_identity import ClientIdentity
@@ -38,7 +38,7 @@ class ConnectionFacts:
 
     @property
     def identities(self) -> Identities:
-        """What the client has proved to be. The console sets what its user may do."""
+        """The identities that the client has proved. The console sets those of its user."""
         return self.identity.identities
 
     @identities.setter
@@ -47,13 +47,13 @@ class ConnectionFacts:
 
     @property
     def due(self) -> float:
-        """The loop's time when it is closed if the client stays silent."""
+        """The loop's time at which the connection is closed if the client sends nothing."""
         session = self.session
         return self._opening.due if session is None else session.heard + session.timeout_ms / 1000
 
     @property
     def is_keepers(self) -> bool:
-        """Whether the handshake was one of Keeper's: only a ClickHouse can have sent it."""
+        """Whether the handshake was one of Keeper's, which only ClickHouse sends."""
         return self._order.replies.wire.version != ProtocolVersion.ZOOKEEPER
 
     @property
@@ -68,7 +68,7 @@ class ConnectionFacts:
 
     @property
     def is_held_up(self) -> bool:
-        """Whether nothing is read from the client because of what it has already asked for."""
+        """Whether the client is not read from, because too many of its requests wait."""
         return self._outbound.reading_paused and not self._order.replies.is_paused
 
     @property
@@ -91,7 +91,7 @@ class ConnectionFacts:
 
     @property
     def outstanding(self) -> int:
-        """Requests without an answer so far."""
+        """Requests that are not answered yet."""
         return self._order.queue.count
 
     def waiting(self, most: int) -> list[Waiting]:

@@ -1,4 +1,4 @@
-"""The requests that concern the connection alone: ping, auth, sasl, and those that are not offered. Pure."""
+"""The requests that concern only the connection: ping, auth, sasl, and unsupported ones. Pure."""
 
 import logging
 from typing import Protocol
@@ -19,7 +19,7 @@ _PING = int(OpCode.PING)  # a plain number: looking up an enum's member costs mo
 
 
 class Identity(Protocol):
-    """Who a client is, and how it proves that."""
+    """The identity of a client, and its authentication."""
 
     @property
     def address(self) -> str:
@@ -35,17 +35,17 @@ class Identity(Protocol):
 
     @property
     def identities(self) -> Identities:
-        """What it has proved to be so far."""
+        """The identities that it has proved so far."""
 
     def prove(self, packet: bytes, position: int) -> bool | None:
-        """Take the identities that an auth packet proves; False if it proves none, None if cut short."""
+        """Add the identities that an auth packet proves; False if it proves none, None if it is cut."""
 
     def negotiate(self, token: bytes) -> SaslAnswer | None:
         """Answer a token of SASL; None if `Order.negotiated` gets the answer later."""
 
 
 class ConnectionRequests:
-    """Answers such requests of one client."""
+    """Answers these requests of one client."""
 
     __slots__ = ("_identity", "_ready", "_replies", "_times")
 
@@ -75,7 +75,7 @@ class ConnectionRequests:
         else:
             log.info("closing %s: operation %d is not offered", self._identity.address, opcode)
             self._ready.close = True
-            # ZooKeeper's request has no zxid yet.
+            # In ZooKeeper the request has no zxid yet.
             replies.add_at(-1, xid, ErrorCode.UNIMPLEMENTED)
         if type(packet) is Sampled:
             packet.answered(self._identity, xid, opcode, ErrorCode.OK)
@@ -93,16 +93,16 @@ class ConnectionRequests:
         return answer is not None
 
     def answer_sasl(self, xid: int, answer: SaslAnswer) -> None:
-        """As ZooKeeperServer.processSasl does, which ends the connection after a failure."""
+        """Answer as ZooKeeperServer.processSasl, which closes the connection after a failure."""
         if answer.is_sent:
             self._replies.add_at(0, xid, answer.err, pack_buffer(answer.token))
         if answer.err:
             self._ready.close = True
 
     def lets_pass(self, request: Single) -> bool:
-        """Whether the writes behind this request count, on a connection that is gone before it is answered.
+        """Whether writes after this request take effect if the connection is closed before it is answered.
 
-        ZooKeeper closes after a failed proof and an unknown request, and ignores what follows.
+        ZooKeeper closes after a failed authentication and an unknown request, and ignores all later requests.
         """
         if request.opcode == OpCode.AUTH:
             return bool(self._identity.prove(request.packet, self._replies.wire.body))
@@ -113,7 +113,7 @@ class ConnectionRequests:
         return request.opcode == _PING
 
     def _token(self, packet: bytes) -> bytes | None:
-        """The token of a sasl packet; None if it is null or cut short, at which ZooKeeper closes."""
+        """The token of a sasl packet; None if it is null or cut: then ZooKeeper closes the connection."""
         try:
             return Reader(packet, self._replies.wire.body).buffer()
         except MalformedPacket:

@@ -1,4 +1,4 @@
-"""All connections of one server: which clients are accepted and connected, and the count of packets.
+"""All connections of one server: whether a client is accepted, which are connected, the count of packets.
 
 No I/O; a rejected client is logged.
 """
@@ -16,7 +16,7 @@ log = logging.getLogger(__name__)
 
 
 class Admitted(Protocol):
-    """A connection, as far as it is counted here."""
+    """A connection, as far as `Connections` uses it."""
 
     @property
     def address(self) -> str:
@@ -27,10 +27,10 @@ class Admitted(Protocol):
     sent: int
 
     def drain(self) -> None:
-        """Take no more requests, answer those that are here, then close."""
+        """Read no more requests, answer those received, then close."""
 
     def close(self) -> None:
-        """Close after what is to be sent."""
+        """Close after sending what is ready."""
 
 
 Kind = TypeVar("Kind", bound=Admitted)
@@ -48,7 +48,7 @@ class ConnectionLimits:
         self._throttled_log = ThrottledLog(log)
 
     def admit(self, address: str) -> bool:
-        """Count a client; False, and no count, if a limit is reached (maxClientCnxns, maxCnxns)."""
+        """Count a client; False, without counting it, if a limit is reached (maxClientCnxns, maxCnxns)."""
         if self._per_address and self._by_address[address] >= self._per_address:
             self._counters.rejected += 1
             self._throttled_log.warn("too many connections from %s: more than %d", address, self._per_address)
@@ -62,7 +62,7 @@ class ConnectionLimits:
         return True
 
     def release(self, address: str) -> None:
-        """Count a client no more."""
+        """Remove a client from the count."""
         self._count -= 1
         self._by_address[address] -= 1
         if not self._by_address[address]:
@@ -76,7 +76,7 @@ class Connections(Generic[Kind]):
         self.limits = limits
         self.received = 0  # packets of closed connections; each open connection counts its own
         self.sent = 0
-        self._open: dict[Kind, None] = {}  # a dict keeps the order in which they came
+        self._open: dict[Kind, None] = {}  # a dict keeps the order in which they were opened
         self._draining = False
         self._all_gone = asyncio.Event()
 
@@ -87,7 +87,7 @@ class Connections(Generic[Kind]):
         return iter(list(self._open))
 
     def opened(self, connection: Kind) -> bool:
-        """Take in a new connection; False if it must be closed: a limit is reached, or the server stops."""
+        """Add a new connection; False if it must be closed: a limit is reached, or the server stops."""
         self._open[connection] = None
         connection.admitted = connection.admitted or self.limits.admit(connection.address)
         return connection.admitted and not self._draining
@@ -103,13 +103,13 @@ class Connections(Generic[Kind]):
             self._all_gone.set()
 
     def drain(self) -> None:
-        """Take no more connections and requests; answer the requests that are here."""
+        """Accept no more connections and read no more requests; answer the requests received."""
         self._draining = True
         for connection in self:
             connection.drain()
 
     async def close(self, timeout: float) -> None:
-        """Close all connections; wait `timeout` seconds for clients to take their last replies."""
+        """Close all connections; wait `timeout` seconds for clients to read their last replies."""
         for connection in self:
             connection.close()
         if self._open:

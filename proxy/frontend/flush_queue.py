@@ -1,6 +1,6 @@
-"""Connections that have to send something because of other clients: flushed once a turn of the loop.
+"""Connections that have packets to send after entries were applied: flushed once a turn of the loop.
 
-If there are very many of them, some are flushed only in the next turns.
+If very many wait, some are flushed in the next turns.
 """
 
 import asyncio
@@ -10,14 +10,14 @@ from typing import Protocol
 from proxy.log.slices import SLICE
 from proxy.support.environment import HOST, Clock
 
-_SOME = 64  # connections between two looks at the clock
+_SOME = 64  # connections between two checks of the clock
 
 
 class Flushed(Protocol):
-    """A connection, as far as it is needed here."""
+    """A connection, as far as the queue uses it."""
 
     def flush(self) -> None:
-        """Send what is to be sent, and read from the client again if it may send more."""
+        """Send what is ready, and read from the client again if it may send more."""
 
 
 class FlushQueue:
@@ -40,12 +40,12 @@ class FlushQueue:
             self._loop.call_soon(self._flush)
 
     def _flush(self) -> None:
-        """Those that wait now; what they add waits for the next turn."""
+        """Flush the connections that wait now. Those added meanwhile wait for the next turn."""
         waiting = self._waiting
         left = len(waiting)
         try:
             if left <= _SOME:
-                # Without the clock: mostly there are few.
+                # Without the clock: most often there are few.
                 self._flush_some(left)
                 return
             deadline = self._clock.perf_counter() + self._slice
@@ -56,7 +56,7 @@ class FlushQueue:
                 if self._clock.perf_counter() >= deadline:
                     return
         finally:
-            # One that fails must not leave the others without their replies.
+            # An exception in one must not keep the others from sending.
             self._scheduled = bool(waiting)
             if waiting:
                 self._loop.call_soon(self._flush)

@@ -47,13 +47,13 @@ class Handshake:
         self._loop = loop
         self._randomness = environment.randomness
         self._throttled_log = ThrottledLog(log, environment.clock)
-        # Clients with a session that wait for etcd. Their requests are submitted only once etcd is back, and
-        # only if they still wait: by then they may have moved to another proxy, from which the late request
-        # would take the session away.
+        # Clients with a session that wait for etcd. Their requests are submitted only when etcd answers
+        # again, and only if they still wait. Otherwise a client may have moved to another proxy, and its late
+        # request would take the session away from there.
         self._waiting: list[tuple[Applicant, ConnectRequest]] = []
 
     def attach(self, connection: Applicant, request: ConnectRequest) -> None:
-        """Give a connection its session, or close it at the latest when the client gives up.
+        """Give a connection its session, or close it, at the latest when the client's timeout has passed.
 
         While etcd is out of reach, a client without a session is sent to another server, as by a ZooKeeper
         without a quorum, unless it may be served read-only.
@@ -94,8 +94,9 @@ class Handshake:
         if request.last_zxid_seen <= self._machine.zxid:
             self._ask(connection, request)
             return
-        # The entries that the client has seen may not be applied here yet. They are once a request of ours is
-        # applied. That request always gets SESSION_EXPIRED, since there is no session 0, and spends no zxid.
+        # This proxy may not have applied all entries that the client has seen. It has when a request of its
+        # own is applied. That request always gets SESSION_EXPIRED, since session 0 never exists, and uses no
+        # zxid.
         done = partial(self._caught_up, connection, request)
         self._outbox.submit(CallbackRequest(Kind.CLIENT, 0, int(OpCode.SYNC), (), _SYNC, done))
 
@@ -141,7 +142,7 @@ class Handshake:
         """A session was opened or attached here, or the request failed."""
         session = None if err else self._sessions.began(pending.session_id, timeout_ms)
         if not connection.wants_session:
-            return  # the session runs out
+            return  # the session will expire
         if session is not None:
             connection.established(session, password)
         elif err == ErrorCode.SESSION_EXPIRED:

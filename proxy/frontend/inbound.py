@@ -1,4 +1,4 @@
-"""The bytes of one client: cut into packets, counted, and kept while they cannot be handled."""
+"""The bytes that one client sends: cut into packets, counted, and kept while they cannot be handled."""
 
 from collections import deque
 from typing import NamedTuple
@@ -14,12 +14,12 @@ class Chunk(NamedTuple):
     """The complete packets of some bytes."""
 
     frames: list[bytes]
-    broken: FrameTooLong | None  # what is wrong with the bytes behind them
+    broken: FrameTooLong | None  # the error in the bytes after them
     received: int  # nanoseconds
 
 
 class Inbound:
-    """What one client sends."""
+    """The packets that one client sends."""
 
     __slots__ = ("count", "framer", "parked")
 
@@ -32,7 +32,7 @@ class Inbound:
         self.parked: deque[Chunk] = deque()  # received while nothing can be handled
 
     def opened(self, traces: Traces | None) -> None:
-        """The first packet was the connect request: those behind it may have another form."""
+        """The first packet was the connect request: later packets may have another form."""
         if isinstance(self.framer, OpeningFramer):
             self.framer = self.framer.rest
         if traces is not None:

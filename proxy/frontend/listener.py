@@ -1,8 +1,8 @@
-"""Accepts clients with and without TLS on one port: looks at the first byte, then hands the socket over.
+"""Accepts clients with and without TLS on one port: it peeks at the first byte, then passes the socket on.
 
 As ZooKeeper's port unification does it (NettyServerCnxnFactory.DualModeSslHandler): a TLS connection begins
-with a handshake record, 0x16, with which no ZooKeeper client and no four-letter word begins. Only the first
-byte is looked at here; a plain connection is then handled as on a server without TLS.
+with a handshake record, 0x16, which is the first byte of no ZooKeeper client and no four-letter word. The
+listener examines only the first byte; a plain connection is then handled as on a server without TLS.
 
 Before that byte a load balancer may send a header that names the client (`proxy_protocol`). It is read here.
 """
@@ -26,22 +26,22 @@ log = logging.getLogger(__name__)
 
 _HANDSHAKE = b"\x16"
 _ACCEPTED_AT_ONCE = 100
-#: Seconds until a client must have sent its PROXY header, if any, and something more, and have finished its
-#: TLS handshake.
+#: Seconds within which a client must send its PROXY header, if any, and its first byte, and finish its TLS
+#: handshake.
 PATIENCE = 10.0
-_PEEK = 4096  # bytes looked at for a PROXY header: no more are taken than belong to it
+_PEEK = 4096  # bytes examined for a PROXY header; only those of the header are removed
 _NO_MORE_FILES = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-_PAUSE = 1.0  # seconds until the next try when the process has no descriptor left
+_PAUSE = 1.0  # seconds until the next try if the process has no file descriptor left
 
 
 class Server(Protocol):
-    """The server, as its listener sees it."""
+    """The server, as far as its listener uses it."""
 
     def admit(self, address: str) -> bool:
         """Count a client; False if a limit of connections is reached."""
 
     def release(self, address: str) -> None:
-        """Count a client no more that was not let in."""
+        """Remove a client from the count that was not admitted."""
 
     def connection(self, admitted: bool, source: Source | None = None) -> asyncio.Protocol:
         """A protocol for a client that is admitted. `admitted`: it is counted, and releases its own place."""
@@ -49,19 +49,19 @@ class Server(Protocol):
 
 @dataclass(slots=True)
 class _Waiting:
-    """A client that is not let in yet."""
+    """A client that is not admitted yet."""
 
     timer: asyncio.TimerHandle  # closes it
     source: Source
-    #: What has come of a PROXY header; None if there is none to come (any more).
+    #: The bytes of a PROXY header received so far; None if no header is expected (any more).
     header: bytes | None
-    admitted: bool = False  # whether it is counted; it is once it is known who it is
+    admitted: bool = False  # whether it is counted; it is as soon as its address is known
 
 
 class ClientListener:
     """Accepts on one socket. A client is counted at once, so that the limits hold for waiting ones too.
 
-    One behind a load balancer is counted when its header is here: before, its address is not known.
+    One behind a load balancer is counted when its header has arrived: before, its address is not known.
     """
 
     def __init__(
@@ -76,7 +76,7 @@ class ClientListener:
     ) -> None:
         """`tls`: the context to use now; None for no TLS. `plain`: whether clients without it are admitted.
 
-        `headers`: whose PROXY headers are believed.
+        `headers`: the balancers whose PROXY headers are trusted.
         """
         self._server = server
         self._loop = loop
@@ -98,7 +98,7 @@ class ClientListener:
         self._loop.add_reader(listener.fileno(), self._accept, listener)
 
     def close(self) -> None:
-        """Stop listening, and close the clients that are not let in yet."""
+        """Stop listening, and close the clients that are not admitted yet."""
         self._closed = True
         if self._listener is not None:
             self._loop.remove_reader(self._listener.fileno())
@@ -132,7 +132,7 @@ class ClientListener:
             self._header_log.warn("closing %s: it is none of --proxy-protocol-from", address)
             client.close()
             return
-        # A balancer's address is that of many clients: no limit for one address may count it.
+        # A balancer's address is that of many clients: the limit for one address must not count it.
         if not is_balancer and not self._server.admit(address):
             client.close()
             return
@@ -144,7 +144,7 @@ class ClientListener:
 
     def _give_up(self, client: socket.socket) -> None:
         waiting = self._waiting[client]
-        # A health check or a port scanner may send nothing, often: no line for that.
+        # Health checks and port scanners often send nothing: that is not logged.
         write = self._header_log.warn if waiting.header else log.debug
         missing = "its PROXY header is not complete" if waiting.header else "it has sent nothing"
         write("closing %s: %s after %d s", waiting.source[0], missing, PATIENCE)
@@ -182,12 +182,12 @@ class ClientListener:
         )
 
     def _read_header(self, client: socket.socket, waiting: _Waiting, begun: bytes) -> bool:
-        """Take what was received of a PROXY header, no byte more; whether the client may continue.
+        """Read the received part of a PROXY header and no byte more; returns whether the client may continue.
 
         Raises BadHeader, and OSError as `recv`.
         """
         come = client.recv(_PEEK, socket.MSG_PEEK)
-        if not come and not begun:  # a health check that only connects
+        if not come and not begun:  # a health check that only connects and closes
             self._close_client(client)
             return False
         if not come:

@@ -1,14 +1,14 @@
-"""How many requests of all clients wait for an answer, for their common limit (globalOutstandingLimit).
+"""Counts the unanswered requests of all clients, for their common limit (globalOutstandingLimit).
 
 Pure.
 """
 
-# Bytes of waiting requests, beyond which the limit counts as reached, however few the requests are.
+# Above so many bytes of waiting requests the limit counts as reached, however few the requests are.
 _MAX_BYTES = 256 << 20
 
 
 class Load:
-    """The sums over all connections, which each connection keeps up to date chunk by chunk."""
+    """The sums over all connections. Each connection updates them after each chunk."""
 
     __slots__ = ("_limit", "requests", "size")
 
@@ -19,5 +19,5 @@ class Load:
 
     @property
     def is_too_much(self) -> bool:
-        """Whether clients with a request waiting are not to be read from (ZooKeeperServer.shouldThrottle)."""
+        """Whether to stop reading from clients with a waiting request (ZooKeeperServer.shouldThrottle)."""
         return self.requests > self._limit or self.size > _MAX_BYTES

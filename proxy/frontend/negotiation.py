@@ -19,14 +19,14 @@ class Claimant(Protocol):
         """The exchange has ended: this is the client's name."""
 
     def refused(self, scheme: str, name: str, reason: str) -> None:
-        """The exchange has failed. `name`: who the client claims to be, as far as is known."""
+        """The exchange has failed. `name`: the name that the client claims, if it is known."""
 
     def negotiated(self, answer: SaslAnswer) -> None:
-        """Take the answer of a step that had to wait."""
+        """Process the answer of a step that was not made at once."""
 
 
 class Negotiation:
-    """Steps of an exchange, one at a time: the next token is taken after the answer to the last one."""
+    """Steps of an exchange, one at a time: the next token is processed after the answer to the last one."""
 
     def __init__(self, login: Login, loop: asyncio.AbstractEventLoop, claimant: Claimant) -> None:
         self._login = login

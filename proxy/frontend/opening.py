@@ -1,4 +1,4 @@
-"""What a connection has been sent before its session is there: the connect request, and what came with it."""
+"""The packets of a connection before its session exists: the connect request, and those received with it."""
 
 import asyncio
 import logging
@@ -13,11 +13,11 @@ from proxy.frontend.wire import NARROW, TRACED_NARROW, TRACED_WIDE, WIDE, Wire
 from proxy.frontend.word_answer import WordAnswer
 from proxy.state.sessions import session_text
 
-log = logging.getLogger("proxy.frontend.connection")  # whose messages these are in the documents
+log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
 
 #: Seconds until a connection without a session is closed: zookeeper.nio.sessionlessCnxnTimeout's default.
 SESSIONLESS_TIMEOUT = 10
-# Versions of the handshake that ask for another form of packets than ZooKeeper's.
+# Versions of the handshake that request another form of packets than ZooKeeper's.
 _FORMS_OF_KEEPER = (ProtocolVersion.COMPRESSION, ProtocolVersion.WIDE_XIDS, ProtocolVersion.TRACING)
 
 #: The answer to a client that should try another server, in Keeper's form of the protocol.
@@ -34,26 +34,26 @@ class Opening:
         self.timer: asyncio.TimerHandle | None = None  # closes a connection that sends no connect request
         self.request: ConnectRequest | None = None
         self.requested = 0  # nanoseconds, when it was received
-        self.frames: list[bytes] = []  # that were received before the session is there
+        self.frames: list[bytes] = []  # received before the session exists
         self.word: WordAnswer | None = None  # the client has sent a four-letter word instead
 
     @property
     def due(self) -> float:
-        """The loop's time when the connection is closed without a session."""
+        """The loop's time at which the connection is closed if it has no session."""
         return self.began + SESSIONLESS_TIMEOUT
 
     def take_frames(self) -> list[bytes]:
-        """What was received before the session was there."""
+        """Remove and return the packets received before the session existed."""
         frames, self.frames = self.frames, []
         return frames
 
     def stop_timer(self) -> None:
-        """There is a session, or the connection is gone."""
+        """The connection has a session, or is closed."""
         if self.timer is not None:
             self.timer.cancel()
 
     def response(self, wire: Wire, session: Session, password: bytes, *, read_only: bool) -> bytes:
-        """The answer to the connect request: this session."""
+        """The answer to the connect request, with this session."""
         return self._response(wire, session.timeout_ms, session.id, password, read_only=read_only)
 
     def log_granted(self, identity: ClientIdentity, session: Session, *, read_only: bool) -> None:
@@ -70,7 +70,7 @@ class Opening:
         )
 
     def log_refused(self, identity: ClientIdentity) -> None:
-        """The session that the client wants to continue is not there."""
+        """The session that the client wants to continue does not exist."""
         if self.request is not None and self.request.session_id:
             log.info(
                 "session %s: refused to %s:%d: it has ended, or the password is wrong",
@@ -80,7 +80,7 @@ class Opening:
             )
 
     def log_not_offered(self, identity: ClientIdentity) -> None:
-        """The client asks for a form of packets that is not offered."""
+        """The client requests a form of packets that is not offered."""
         assert self.request is not None
         log.info(
             "%s asks for compressed packets (protocol version %d): not offered",
@@ -89,28 +89,28 @@ class Opening:
         )
 
     def refusal(self, wire: Wire) -> bytes:
-        """The answer to a client without a session: it has to start anew."""
+        """The answer to a client whose session does not exist: it has to open a new one."""
         return self._response(wire, 0, 0, bytes(PASSWORD_BYTES), read_only=False)
 
     def _response(
         self, wire: Wire, timeout_ms: int, session_id: int, password: bytes, *, read_only: bool
     ) -> bytes:
         assert self.request is not None
-        # Only clients that send the byte get one.
+        # Only clients that send the read-only byte get one.
         byte = None if self.request.read_only is None else read_only
         return encode_connect_response(timeout_ms, session_id, password, byte, wire.version)
 
 
 def understand(packet: bytes, *, extended: bool) -> tuple[ConnectRequest, Wire | None]:
-    """Read a connect request, and find the form of packets that it asks for; None: it is not offered.
+    """Read a connect request, and find the form of packets that it requests; None: it is not offered.
 
     `extended`: whether the server offers Keeper's. Raises MalformedPacket.
 
-    A ClickHouse that wanted compression connects again without it; others log what is wrong.
+    A ClickHouse that requested compression connects again without it; other clients log the error.
     """
     version = INT.unpack_from(packet)[0] if len(packet) >= INT.size else ProtocolVersion.ZOOKEEPER
     if version not in _FORMS_OF_KEEPER or not extended:
-        return decode_connect(packet), NARROW  # ZooKeeper takes any version for its own
+        return decode_connect(packet), NARROW  # ZooKeeper treats any version as its own
     if version == ProtocolVersion.COMPRESSION:
         return ConnectRequest(version, 0, 0, 0, None, read_only=False), None
     is_traced = version == ProtocolVersion.TRACING

@@ -4,11 +4,11 @@ Pure: no event loop and no transport. Frames go in through `receive`, outcomes o
 What the connection has to do then comes out as a `Ready`: packets to send, requests for the log, whether to
 close, and whether to call `advance` in another turn.
 
-Requests are answered in the order in which they were received. Writes go to the log at once. A read behind a
-write is answered inside `applied` of that write, before the log applies the next request: it sees exactly the
-state between the two writes around it. While no request waits, reads are answered at once.
+Requests are answered in the order in which they were received. Writes are sent to the log at once. A read
+after a write is answered inside `applied` of that write, before the log applies the next request: it sees
+exactly the state between the two writes around it. While no request waits, reads are answered at once.
 
-What waits stands in one queue, whose head is answered next (`waiting` declares the items):
+Requests that wait are in one queue, whose head is answered next (`waiting` declares the items):
 
 Write    in the log; waits for its outcome
 Held     a write that may not go to the log before what stands before it is answered
@@ -66,7 +66,7 @@ _SESSION_EXPIRED = int(ErrorCode.SESSION_EXPIRED)
 
 
 class Owner(Client, Writer, Protocol):
-    """The connection whose requests these are."""
+    """The connection of the requests."""
 
 
 class Order:
@@ -84,7 +84,7 @@ class Order:
         schemes: frozenset[str] = frozenset(),
         limits: Limits = LIMITS,
     ) -> None:
-        """`schemes`: the client has to prove an identity of one of these first; empty: it has not to."""
+        """`schemes`: the client first has to prove an identity of one of these; empty: of none."""
         self._owner = owner
         self._identity = identity
         self._limits = limits
@@ -101,7 +101,7 @@ class Order:
         self.use_operations(operations)
 
     def use_operations(self, operations: Operations) -> None:
-        """Set what may be asked for, before the first request is received."""
+        """Set the supported operations, before the first request is received."""
         self._sender.writes = operations.writes
         self._reads.use_operations(operations)
 
@@ -109,10 +109,10 @@ class Order:
         """The first requests of the queue, for operators; a run of reads counts as one."""
         return self.queue.first(most, self.replies.wire)
 
-    # -- taking requests -----------------------------------------------------------------------------------
+    # -- receiving requests --------------------------------------------------------------------------------
 
     def receive(self, frames: list[bytes], received: int) -> Ready:
-        """Take the requests of a chunk that was received then; reads that need not wait are answered."""
+        """Process the requests of a chunk received at that time; reads that need not wait are answered."""
         if self._gate is not None:
             self._pass_gate(self._gate, frames, received)
             return self.ready
@@ -131,7 +131,7 @@ class Order:
         return self.ready
 
     def _pass_gate(self, gate: AuthenticationGate, frames: Sequence[bytes], received: int) -> None:
-        """Take what a client sends that is not authenticated yet."""
+        """Process the packets of a client that is not authenticated yet."""
         gate.add(frames)
         ready = self.ready
         while gate and not (self.queue.items or ready.again or ready.close):
@@ -152,7 +152,7 @@ class Order:
             self._drop()
 
     def _enqueue(self, frames: Sequence[bytes], received: int) -> None:
-        """Take requests of which the first is not a read that can be answered at once."""
+        """Process requests of which the first is not a read that can be answered at once."""
         wire = self.replies.wire
         body, header = wire.body, wire.header
         light, writes = self._reads.light, self._sender.writes
@@ -178,16 +178,16 @@ class Order:
             ready.close = True
 
     def _weight(self, opcode: int) -> int:
-        """What a single request weighs for a write behind it."""
+        """The weight of a single request for a write after it."""
         if opcode in self._reads.reads:
             return self._limits.heavy_weight
-        # A failed proof of identity ends the connection, and so does an unknown request.
+        # A failed authentication ends the connection, and so does an unknown request.
         return 1 if opcode == _PING else BLOCKING
 
     # -- answering -----------------------------------------------------------------------------------------
 
     def applied(self, write: Write, zxid: int, err: int, body: bytes) -> Ready:
-        """Take the outcome of a write from the log: mostly of that at the head of the queue."""
+        """Process the outcome of a write; it is most often the one at the head of the queue."""
         opcode = write.opcode
         self._times.count(opcode, 1, write.xid, write.received)
         queue = self.queue
@@ -195,7 +195,7 @@ class Order:
         if not items:
             return self.ready
         if items[0] is not write:
-            # Refused before it got into the log: its reply waits for its turn.
+            # Refused before it was in the log: its reply waits until it is at the head.
             write.zxid = zxid
             write.err = err
             write.reply = body
@@ -213,18 +213,19 @@ class Order:
         return self.ready
 
     def _answer_last(self, write: Write, zxid: int, err: int, body: bytes) -> None:
-        """Answer a write whose outcome may be the last reply of the connection."""
+        """Answer a write whose reply may be the last one of the connection."""
         if err in _CLOSED_WITHOUT_REPLY:
             log.info("closing %s: the outcome of its write: %s", self._identity.address, ErrorCode(err).name)
             self._drop()
             return
         self.replies.add_at(zxid, write.xid, err, body)
-        # A session's end is the last thing that ZooKeeper sends. One that could not be ended continues.
+        # The reply to closeSession is the last packet that ZooKeeper sends. If it failed, the session
+        # continues.
         if err == _SESSION_EXPIRED or (write.opcode == _CLOSE_SESSION and not err):
             self._drop()
 
     def advance(self) -> Ready:
-        """Answer from the head of the queue as far as the client reads; send the next writes to the log."""
+        """Answer from the head of the queue while the client reads; send the next writes to the log."""
         ready = self.ready
         ready.again = False
         queue = self.queue
@@ -266,9 +267,9 @@ class Order:
         return ready
 
     def _answer_reads(self, run: ReadRun) -> bool:
-        """Answer the reads at the head of the queue; whether all of them are answered.
+        """Answer the reads at the head of the queue; returns whether all of them are answered.
 
-        With a write behind them in the log they have to be answered now, whether or not the client reads.
+        If a write after them is in the log, they have to be answered now, even if the client does not read.
         """
         queue = self.queue
         replies = self.replies
@@ -291,7 +292,7 @@ class Order:
         return False
 
     def _answer_single(self, item: Single) -> None:
-        """Answer a heavy read, or what concerns the connection alone, at the head of the queue."""
+        """Answer a heavy read, or a request that concerns only the connection, at the head of the queue."""
         xid, opcode, packet, received, _ = item
         if opcode not in self._reads.reads:
             if not self._requests.answer(item):
@@ -301,13 +302,13 @@ class Order:
                 self._reads.answer(self._owner, xid, opcode, packet, received)
             except TooLong:
                 self._await_slow_read(xid, opcode, packet, received)
-        if self.ready.close:  # after a failed auth or an unknown request: what follows is ignored
+        if self.ready.close:  # after a failed auth or an unknown request, later requests are ignored
             self._drop()
         elif self.queue.in_log and self.replies.are_too_many:
             self._close_unread()
 
     def negotiated(self, answer: SaslAnswer) -> Ready:
-        """Take the answer to a token: send it. `advance` continues with what was received meanwhile."""
+        """Send the answer to a token. `advance` continues with requests received meanwhile."""
         items = self.queue.items
         if items and isinstance(head := items[0], Awaited):
             self.queue.pop(len(head.packet))
@@ -321,18 +322,18 @@ class Order:
     # -- reads that take long ------------------------------------------------------------------------------
 
     def _await_slow_read(self, xid: int, opcode: int, packet: bytes, received: int) -> None:
-        """The read at the head of the queue takes long: everything waits for its answer."""
+        """The read at the head of the queue is slow: all other requests wait for its answer."""
         self.queue.await_head(Awaited(xid, opcode, packet, received))
         self.ready.slow_read = SlowRead(now=self.queue.in_log > 0)
 
     @property
     def wants_slow_read(self) -> bool:
-        """Whether a slow read is to be answered before anything else."""
+        """Whether a slow read has to be answered before other requests."""
         items = self.queue.items
         return bool(items) and isinstance(items[0], Awaited) and items[0].opcode != OpCode.SASL
 
     def answer_slow_read(self, pause: Pause) -> None:
-        """Answer the slow read at the head of the queue, and what follows it."""
+        """Answer the slow read at the head of the queue, and the requests after it."""
         head = self.queue.items[0]
         assert isinstance(head, Awaited)
         xid, opcode, packet, received = head
@@ -357,7 +358,7 @@ class Order:
     # -- what the connection does ----------------------------------------------------------------------------
 
     def event(self, kind: int, path: str, zxid: int) -> None:
-        """Send a watch event. A client that does not read does not get events without end."""
+        """Send a watch event. Closes the connection if too many wait for a client that does not read."""
         if self.ready.close and self.replies.is_paused:
             return
         self.replies.add_event(kind, path, zxid)
@@ -365,24 +366,24 @@ class Order:
             self._close_unread()
 
     def before_flush(self) -> None:
-        """Note the last outcomes: what is in `ready` is sent next."""
+        """Record the times of the last requests: the packets in `ready` are sent next."""
         self.replies.sent()
         self._times.note()
 
     def end(self) -> None:
-        """Take no more frames, and close behind the packets so far."""
+        """Process no more frames, and close after sending the packets so far."""
         self.ready.close = True
 
     def stop(self) -> Ready:
-        """Answer nothing more: the connection is gone. Writes that wait go to the log.
+        """Answer no more requests: the connection is closed. Waiting writes are sent to the log.
 
-        They are in ZooKeeper's pipeline at this point too. Reads that wait are dropped: their watches would
-        never be removed.
+        At this point they would be in ZooKeeper's pipeline too. Reads that wait are dropped: their watches
+        would never be removed.
         """
         items = list(self.queue.items)
         self._drop()
         if items and isinstance(items[0], Awaited) and items[0].opcode == OpCode.SASL:
-            return self.ready  # whose writes they are is not known
+            return self.ready  # the client has not authenticated yet
         for item in items:
             if isinstance(item, Held):
                 self._sender.send(self._owner, item.xid, item.opcode, item.packet, item.received)
@@ -402,7 +403,7 @@ class Order:
         self.stop()
 
     def _drop(self) -> None:
-        """Answer nothing more, and forget what waits."""
+        """Answer no more requests, and drop those that wait."""
         self.ready.close = True
         self.ready.again = False
         self.ready.slow_read = None
@@ -411,9 +412,9 @@ class Order:
         self.queue.clear()
 
     def let_go(self) -> None:
-        """The connection is gone, after `stop`: this refers to it only weakly from now on.
+        """The connection is closed: from now on, refer to it only weakly. Called after `stop`.
 
-        So both are freed when the last outcome is here. The garbage collector would never find those that
-        have lived for long (proxy.__main__.collect_rarely).
+        So both are freed when the last outcome has arrived. The garbage collector would never find objects
+        that have lived for long (proxy.__main__.collect_rarely).
         """
         self._owner = weakref.proxy(self._owner)

@@ -1,11 +1,11 @@
-"""The transport of one connection: packets are written to it, and zketcd reads from it or pauses.
+"""The transport of one connection: writes packets to it, and pauses or resumes reading from it.
 
 Only this module writes to transports.
 """
 
 import asyncio
 
-# Seconds that a client has to take what was still to be sent when its connection ends.
+# Seconds within which a client must read the last packets after its connection is closed.
 _LAST_WAIT = 5
 
 
@@ -17,7 +17,7 @@ class Outbound:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
         self._last_wait: asyncio.TimerHandle | None = None
-        self._transport: asyncio.Transport | None = None  # None before it is there, and once it is closed
+        self._transport: asyncio.Transport | None = None  # None before it is open, and after it is closed
         self.sent = 0  # packets
         self.reading_paused = False  # nothing is read from the client
         self.draining = False  # nothing will be read from the client any more
@@ -27,7 +27,7 @@ class Outbound:
         self._transport = transport
 
     def send(self, packets: list[bytes], close: bool) -> None:
-        """Send packets in one write, and take them out of the list; then close the transport."""
+        """Send packets in one write, and empty the list. With `close`, then close the transport."""
         transport = self._transport
         if transport is None:
             packets.clear()
@@ -38,13 +38,13 @@ class Outbound:
             packets.clear()
             transport.write(data)
         if close:
-            # A client that takes nothing would keep its connection, and all that is to be sent, for ever.
+            # A client that does not read would keep its connection, and all unsent packets, for ever.
             self._last_wait = self._loop.call_later(_LAST_WAIT, transport.abort)
             transport.close()
             self._transport = None  # outcomes of writes may still be reported
 
     def lost(self) -> None:
-        """The transport is gone."""
+        """The transport is closed."""
         self._transport = None
         if self._last_wait is not None:
             self._last_wait.cancel()

@@ -15,7 +15,7 @@ _BACKLOG = 1024
 
 
 def bound_socket(host: str, port: int) -> socket.socket:
-    """A socket that holds the address but does not listen yet. Raises OSError that names the address."""
+    """A socket bound to the address, which does not listen yet. Raises OSError that names the address."""
     listener = None
     try:
         family, kind, protocol, _, address = socket.getaddrinfo(
@@ -51,7 +51,7 @@ class Ports:
         loop: asyncio.AbstractEventLoop,
         tasks: Tasks,
     ) -> None:
-        """`make` gives a connection for a client that is admitted; `headers`: whose PROXY headers count."""
+        """`make` makes a connection for an admitted client. `headers`: trusted senders of PROXY headers."""
         self._make = make
         self._limits = limits
         self._tls = tls
@@ -70,11 +70,11 @@ class Ports:
     async def open(self, listener: socket.socket, secure: socket.socket | None, listen: str) -> None:
         """Listen on a bound socket, and on one that takes only TLS.
 
-        `listen`: what the first takes: "off" (no TLS), "only" (nothing but TLS) or "detect" (both).
+        `listen`: what the first socket accepts: "off" (no TLS), "only" (only TLS) or "detect" (both).
         Raises OSError that names the address if another process listens there since the socket was bound.
         """
         for bound in (listener, secure) if secure is not None else (listener,):
-            # By ourselves: uvloop's create_server hides it if another process listens there already.
+            # Not by uvloop's create_server, which hides the error if another process already listens there.
             _start_listening(bound)
         self.number = listener.getsockname()[1]
         tls = None if listen == "off" else self._tls
@@ -104,7 +104,7 @@ class Ports:
         self._listening.append(listening)
 
     def close(self) -> None:
-        """Accept no more clients; those that are connected stay so."""
+        """Accept no more clients; connected clients stay connected."""
         self._closed = True
         for listening in self._listening:
             listening.close()
@@ -114,7 +114,7 @@ class Ports:
     def connection(self, admitted: bool, source: Source | None = None) -> Connection:
         """A connection for a client that is admitted; `admitted`: the limits count it already.
 
-        `source`: the client's address and port, where they are known.
+        `source`: the client's address and port, if they are known.
         """
         connection = self._make()
         connection.admitted = admitted
@@ -127,5 +127,5 @@ class Ports:
         return self._limits.admit(address)
 
     def release(self, address: str) -> None:
-        """Count a client no more."""
+        """Remove a client from the count."""
         self._limits.release(address)

@@ -1,7 +1,7 @@
-"""The PROXY protocol, by which a load balancer says for whom it has opened a connection. Pure.
+"""The PROXY protocol, by which a load balancer names the client of a connection. Pure.
 
 The source is HAProxy's specification (doc/proxy-protocol.txt), versions 1 (a line of text) and 2 (binary).
-Here: which balancers are believed, and reading one header. The listener does the I/O.
+This module says which balancers are trusted, and reads one header. The listener does the I/O.
 """
 
 import ipaddress
@@ -34,18 +34,18 @@ _LONGEST_LINE = 107  # with its CR LF
 
 
 class BadHeader(ValueError):
-    """The connection does not begin with a whole and correct header."""
+    """The connection does not begin with a complete and correct header."""
 
 
 class Header(NamedTuple):
     """One header."""
 
     length: int  # bytes
-    source: Source | None  # None: the balancer speaks for itself, or does not know for whom
+    source: Source | None  # None: the connection is the balancer's own, or the client is unknown
 
 
 class ProxyProtocol(NamedTuple):
-    """Whose headers are believed."""
+    """The balancers whose headers are trusted."""
 
     mode: str = OFF
     balancers: tuple[Network, ...] = ()
@@ -64,7 +64,7 @@ def may_begin(first: bytes) -> bool:
 
 
 def parse(data: bytes) -> Header | None:
-    """The header with which the bytes begin; None if they all belong to a header that continues.
+    """The header with which the bytes begin; None if the header is not complete yet.
 
     Raises BadHeader.
     """
@@ -100,7 +100,7 @@ def _line(data: bytes) -> Header | None:
 
 
 def _ascii(word: bytes) -> str:
-    # ipaddress would take the zone of fe80::1%eth0, which means nothing on another host.
+    # ipaddress would accept the zone of fe80::1%eth0, which has no meaning on another host.
     if b"%" in word:
         raise ValueError("a zone")
     return word.decode("ascii")
@@ -128,7 +128,7 @@ def _binary(data: bytes) -> Header | None:
         return Header(length, None)
     if family not in _ADDRESS_BYTES:
         raise BadHeader(f"address family and transport 0x{family:02x} are not those of a stream")
-    if family == _UNSPECIFIED:  # whatever follows is to be ignored
+    if family == _UNSPECIFIED:  # the rest has to be ignored
         return Header(length, None)
     if follows < _ADDRESS_BYTES[family]:
         raise BadHeader(f"{follows} bytes do not hold the addresses of family 0x{family:02x}")
@@ -137,7 +137,7 @@ def _binary(data: bytes) -> Header | None:
 
 
 def _check_tlvs(data: bytes) -> None:
-    """What a header says beyond addresses is not used, but must be whole."""
+    """The fields of a header after the addresses are not used, but must be complete."""
     at = 0
     while at < len(data):
         if len(data) - at < _TLV.size:

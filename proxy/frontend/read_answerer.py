@@ -14,7 +14,7 @@ from proxy.state.operation import Client, Operations, Reading, ReadOperation
 from proxy.state.pause import TooLong
 from proxy.state.refusal import Refusal
 
-#: Requests of which a single one may take long, because of what is below a node, in an ACL or in the request.
+#: Requests of which one may be slow: because of a subtree, a long ACL, or the request's own length.
 HEAVY = frozenset(
     (
         OpCode.AUTH,
@@ -29,7 +29,7 @@ HEAVY = frozenset(
         KeeperOpCode.LIST_RECURSIVE,
     )
 )
-# Never part of a run of reads. To a session that may only read, closeSession is a read.
+# Never part of a run of reads. In a read-only session, closeSession is a read.
 _ALONE = HEAVY | {OpCode.CLOSE_SESSION}
 
 
@@ -50,14 +50,14 @@ class ReadAnswerer:
         self.light: dict[int, ReadOperation] = {}
 
     def use_operations(self, operations: Operations) -> None:
-        """Set which reads there are, before the first one is received."""
+        """Set the supported reads, before the first one is received."""
         self.reads = operations.reads
         self.light = {opcode: read for opcode, read in operations.reads.items() if opcode not in _ALONE}
 
     def answer_run(
         self, client: Client, packets: Sequence[bytes], received: int, limit: int, *, at_once: bool
     ) -> int:
-        """Answer light reads up to the first request of another kind; how many.
+        """Answer light reads up to the first request of another kind; returns how many.
 
         It stops before a read that takes long, and when more than `limit` bytes of large replies are unsent.
         `at_once`: they are sent now, and not with the replies to other requests of their chunk.
@@ -80,7 +80,7 @@ class ReadAnswerer:
                 following = light.get(opcode)
                 if following is None:
                     break
-                # Mostly many reads have the same opcode: to count them together takes next to no time.
+                # Most often many reads have the same opcode: counting them together costs almost nothing.
                 if answered > first:
                     self._times.count(run, answered - first, xid, received)
                     first = answered
@@ -108,7 +108,7 @@ class ReadAnswerer:
         return answered
 
     def answer(self, client: Client, xid: int, opcode: int, packet: bytes, received: int) -> None:
-        """Answer one read. Raises TooLong, with nothing done."""
+        """Answer one read. Raises TooLong before it has any effect."""
         replies = self._replies
         try:
             body = self.reads[opcode](self._reading, client, packet, replies.wire.body)
@@ -118,6 +118,6 @@ class ReadAnswerer:
             self.answered(xid, opcode, received, replies.wire.frame(xid, self._machine.zxid, 0, body))
 
     def answered(self, xid: int, opcode: int, received: int, reply: bytes) -> None:
-        """A read is answered that is noted alone."""
+        """A read is answered whose time is recorded alone."""
         self._times.note_single(opcode, xid, received)
         self._replies.add_read(reply)

@@ -1,7 +1,7 @@
 """Sessions that may only read, while etcd is out of reach: what ZooKeeper's ReadOnlyZooKeeperServer does.
 
 They exist only in this server: the log does not have them, and they own no ephemerals. They end when etcd is
-back, so that their clients look for a server that takes writes (which their `isro` pings find).
+back, so that their clients look for a server that accepts writes (which they find by the word `isro`).
 """
 
 import logging
@@ -36,7 +36,7 @@ class ReadOnlySessions:
         time: Callable[[], float],
         randomness: Randomness,
     ) -> None:
-        """`sessions` has the bounds of timeouts. `time` gives seconds of a monotonic clock."""
+        """`sessions` has the bounds of timeouts. `time` returns seconds of a monotonic clock."""
         self._machine = machine
         self._sessions = sessions
         self._link = link
@@ -49,10 +49,10 @@ class ReadOnlySessions:
         return len(self._local)
 
     def serve(self, connection: Applicant, request: ConnectRequest) -> None:
-        """Give a client that allows it a session of its own, or the one that it had here.
+        """Give a client that allows it a new read-only session, or the one that it had here.
 
         A client with a session of the log is closed, as by ZooKeeper (validateSession): its session continues
-        where etcd can be reached. So is a client that has seen a later zxid than this server.
+        where etcd can be reached. A client that has seen a later zxid than this server is also closed.
         """
         known = self._local.get(request.session_id)
         if request.last_zxid_seen > self._machine.zxid:
@@ -71,12 +71,12 @@ class ReadOnlySessions:
             connection.close()
 
     def stand_by(self, connection: Applicant, request: ConnectRequest) -> None:
-        """Serve a new client here if etcd becomes silent while the client waits for its session."""
+        """Serve a new client here if etcd stops answering while the client waits for its session."""
         if connection.wants_session:
             self._standing_by.append((connection, request))
 
     def check(self) -> None:
-        """End sessions whose clients are silent, and all once etcd is back; called periodically."""
+        """End sessions whose clients have timed out, and all when etcd is back; called periodically."""
         back = self._link.contact().in_touch
         if self._standing_by:
             waiting = [one for one in self._standing_by if one[0].wants_session]

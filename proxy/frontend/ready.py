@@ -1,4 +1,4 @@
-"""What a connection has to do after its `Order` was given something. Data only. Pure."""
+"""The actions of a connection that follow from a call of its `Order`. Data only. Pure."""
 
 from typing import NamedTuple
 
@@ -8,11 +8,11 @@ from proxy.frontend.waiting import Write
 class SlowRead(NamedTuple):
     """A read that takes long: `Order.answer_slow_read` answers it in slices."""
 
-    now: bool  # it has to see the state as it is now: the log applies nothing until it is answered
+    now: bool  # it has to see the current state: no entry is applied until it is answered
 
 
 class Ready:
-    """One per order, which fills it. The connection takes out the packets, the requests and the slow read."""
+    """Each order fills its own one. The connection removes the packets, the requests and the slow read."""
 
     __slots__ = ("again", "close", "packets", "requests", "slow_read")
 
@@ -28,12 +28,12 @@ class Ready:
         self.close = False
 
     def take_requests(self) -> list[Write]:
-        """The requests, which are the caller's from now on."""
+        """Remove and return the requests."""
         requests, self.requests = self.requests, []
         return requests
 
     def take_slow_read(self) -> SlowRead:
-        """The slow read, which is the caller's from now on."""
+        """Remove and return the slow read."""
         slow_read, self.slow_read = self.slow_read, None
         assert slow_read is not None
         return slow_read

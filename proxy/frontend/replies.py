@@ -1,4 +1,4 @@
-"""What one client is sent: its replies and events as packets, and how much of it the client has not taken.
+"""The packets for one client, its replies and events, and how many bytes of them it has not read.
 
 Pure.
 """
@@ -13,7 +13,7 @@ from proxy.state.refusal import Refusal
 
 
 class Machine(Protocol):
-    """The state machine, as far as it is needed here."""
+    """The state machine, as far as replies use it."""
 
     @property
     def zxid(self) -> int:
@@ -31,7 +31,7 @@ class Replies:
         self.wire = NARROW  # how requests and replies are wrapped; set before the first one is received
         self.packets: list[bytes] = []  # to be sent; always the same list
         self.is_paused = False  # the client does not read
-        self.unsent = 0  # bytes of large replies that the client has not taken, as far as is known
+        self.unsent = 0  # bytes of large replies that the client has not read, as far as is known
 
     @property
     def are_too_many(self) -> bool:
@@ -39,7 +39,7 @@ class Replies:
         return self.unsent > self._limits.forced
 
     def add(self, xid: int, err: int, body: bytes = b"") -> None:
-        """Answer a request of the state as it is."""
+        """Answer a request, with the current zxid in the header."""
         self.packets.append(self.wire.frame(xid, self._machine.zxid, err, body))
 
     def add_at(self, zxid: int, xid: int, err: int, body: bytes = b"") -> None:
@@ -47,11 +47,11 @@ class Replies:
         self.packets.append(self.wire.frame(xid, zxid, err, body))
 
     def send(self, packet: bytes) -> None:
-        """Send a packet that answers no request, behind the replies so far."""
+        """Send a packet that answers no request, after the replies so far."""
         self.packets.append(packet)
 
     def add_read(self, reply: bytes) -> None:
-        """Answer a read: that can be large."""
+        """Answer a read; the reply may be large."""
         self.packets.append(reply)
         if len(reply) > self._limits.large_reply:
             self.unsent += len(reply)
@@ -66,19 +66,19 @@ class Replies:
         self.packets.append(packet)
 
     def refusal(self, xid: int, error: Refusal | MalformedPacket) -> bytes:
-        """The reply to a read that cannot be answered otherwise."""
+        """The reply to a read that fails."""
         zxid = self._machine.zxid
         if isinstance(error, Refusal):
             return self.wire.frame(xid, zxid, error.code, error.body)
         return self.wire.frame(xid, zxid, ErrorCode.MARSHALLING_ERROR)
 
     def sent(self) -> None:
-        """The transport has all packets, or is about to get them. A client that reads will take them."""
+        """The transport has all packets, or is about to get them."""
         if not self.is_paused:
             self.unsent = 0
 
     def pause(self) -> None:
-        """The client does not read: make only replies that have to be made now."""
+        """The client does not read: make only replies that cannot wait."""
         self.is_paused = True
 
     def resume(self) -> None:

@@ -1,6 +1,6 @@
-"""What is written down of clients' requests: the audit log, and the requests that took long.
+"""The logs of clients' requests: the audit log, and the log of slow requests.
 
-A server with neither has none of this, and its requests pay nothing for it.
+A server with neither of them has no `RequestLogs`, so its requests have no cost.
 """
 
 import logging
@@ -21,7 +21,7 @@ _MILLISECOND = 1_000_000
 
 
 class Client(Protocol):
-    """The connection whose requests these are."""
+    """The connection of the requests."""
 
     @property
     def session_id(self) -> int:
@@ -33,7 +33,7 @@ class Client(Protocol):
 
     @property
     def identities(self) -> Identities:
-        """What the client has proved to be."""
+        """The identities that the client has proved."""
 
 
 class Stages(NamedTuple):
@@ -43,7 +43,7 @@ class Stages(NamedTuple):
     applying: int
 
     def within(self, received: int, now: int) -> "Stages":
-        """The same, for a request of that time: one that was refused without an entry has none of its own."""
+        """These times, limited to those of a request: one refused without an entry has no own times."""
         sent = min(max(self.sent, received), now)
         return Stages(sent, min(max(self.applying, sent), now))
 
@@ -61,9 +61,9 @@ class RequestLogs:
         clock: Callable[[], int],
         writes: frozenset[int],
     ) -> None:
-        """`user`: whom this process runs as. `write_audit`: None for no audit log. `slow_ms`: 0 for no other.
+        """`user` runs this process. `write_audit`: None means no audit log. `slow_ms`: 0 means no slow log.
 
-        `ended`: the ephemerals of the session that ended last. `clock`: that of `stages`. `writes`: opcodes.
+        `ended`: the ephemerals of the last session that ended. `clock`: that of `stages`. `writes`: opcodes.
         """
         self._user = user
         self._write_audit = write_audit
@@ -87,7 +87,7 @@ class RequestLogs:
                 self._write_audit(line)
 
     def refused(self, client: Client, scheme: str, name: str) -> None:
-        """A client has not proved who it is. `name`: whom it claims to be, as far as is known."""
+        """An authentication has failed. `name`: the name that the client claims, if it is known."""
         if self._write_audit is not None:
             self._write_audit(audit.of_refusal(client.session_id, name, client.address, scheme))
 
@@ -105,10 +105,10 @@ class RequestLogs:
             if now - write.received >= self._slow:
                 self._slow_write(client, write, now)
 
-    # -- what took long --------------------------------------------------------------------------------------
+    # -- slow requests ---------------------------------------------------------------------------------------
 
     def latency(self, client: Client, server: Latency) -> ConnectionLatency:
-        """What notes the latencies of a client's requests."""
+        """The object that records the latencies of a client's requests."""
         return _SlowLatency(server, client, self) if self._slow else ConnectionLatency(server)
 
     def _slow_write(self, client: Client, write: Write, now: int) -> None:
@@ -138,13 +138,13 @@ class RequestLogs:
 
 
 class _SlowLatency(ConnectionLatency):
-    """Reports what took long, besides noting it."""
+    """Records latencies, and logs slow requests."""
 
     __slots__ = ("_client", "_logs")
 
     def __init__(self, server: Latency, client: Client, logs: RequestLogs) -> None:
         super().__init__(server)
-        self._client = weakref.ref(client)  # whose own this is
+        self._client = weakref.ref(client)  # it owns this object
         self._logs = logs
 
     def note(self, opcode: int, count: int, xid: int, zxid: int, started: int, now: int) -> None:
@@ -156,7 +156,7 @@ class _SlowLatency(ConnectionLatency):
 
 
 def _described(opcode: int, fields: Any) -> str:
-    """The request for people: its name, and its path or the number of its parts."""
+    """A readable form of the request: its name, and its path or the number of its parts."""
     name = name_of(opcode)
     if opcode == OpCode.MULTI and fields is not None:
         return f"{name} of {len(fields)}"
@@ -165,7 +165,7 @@ def _described(opcode: int, fields: Any) -> str:
 
 
 def name_of(opcode: int) -> str:
-    """The name of an operation, for people."""
+    """The name of an operation."""
     for known in (OpCode, KeeperOpCode):
         if opcode in known._value2member_map_:
             return str(known(opcode).name)

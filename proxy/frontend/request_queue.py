@@ -1,6 +1,6 @@
-"""The requests of one client that wait for their answer, and which write may go to the log before it. Pure.
+"""The requests of one client that wait for their answers, and which writes may be sent to the log. Pure.
 
-Each request has a weight, and a write overtakes only so much (`limits`).
+Each request has a weight: a write is sent only if the requests before it do not weigh too much (`limits`).
 """
 
 from collections import deque
@@ -9,7 +9,7 @@ from itertools import islice
 from proxy.frontend.waiting import UNKNOWN, Awaited, Item, ReadRun, Refused, Single, Waiting, Write, path_of
 from proxy.frontend.wire import Wire
 
-#: The weight of what no write may overtake.
+#: The weight of a request that no write may overtake.
 BLOCKING = 1 << 30
 
 # A client that sends more than this many requests without waiting is not read from until half are answered.
@@ -18,7 +18,7 @@ _MAX_QUEUED_BYTES = 16 << 20
 
 
 class RequestQueue:
-    """The head is answered next. What was not counted in cannot be counted out."""
+    """The queue, whose head is answered next, with the count of its requests and bytes."""
 
     __slots__ = ("count", "in_log", "items", "size", "weight")
 
@@ -26,10 +26,10 @@ class RequestQueue:
         self.items: deque[Item] = deque()
         self.count = 0  # requests
         self.size = 0  # their bytes
-        # Writes that are in the log. If there is one, the head is one: what is behind it, up to the last one,
-        # has to be answered as these are applied.
+        # Writes that are in the log. If there are any, the head is one of them. The requests between them
+        # have to be answered as the writes are applied.
         self.in_log = 0
-        self.weight = 0  # of what is behind the last write in the log
+        self.weight = 0  # of the requests after the last write in the log
 
     @property
     def is_long(self) -> bool:
@@ -54,7 +54,7 @@ class RequestQueue:
         self.size += len(packet)
 
     def add(self, item: Item, size: int, weight: int) -> None:
-        """Add anything else; not a write in the log."""
+        """Add any other request except a write in the log."""
         self.items.append(item)
         self.weight += weight
         self.count += 1
@@ -69,26 +69,26 @@ class RequestQueue:
         self.size += write.size
 
     def await_head(self, awaited: Awaited) -> None:
-        """Put back a request that was taken from the head: everything waits for its answer."""
+        """Put back a request that was taken from the head: all others wait for its answer."""
         self.items.appendleft(awaited)
         self.count += 1
         self.size += len(awaited.packet)
 
     def pop(self, size: int) -> None:
-        """Take the head, a request of so many bytes; for a write in the log see `pop_write`."""
+        """Remove the head, a request of so many bytes; for a write in the log use `pop_write`."""
         self.items.popleft()
         self.count -= 1
         self.size -= size
 
     def pop_write(self, write: Write) -> None:
-        """Take the head, a write that the log has applied or refused."""
+        """Remove the head, a write that the log has applied or refused."""
         self.items.popleft()
         self.in_log -= 1
         self.count -= 1
         self.size -= write.size
 
     def pop_reads(self, run: ReadRun, count: int) -> None:
-        """Take the first reads of the head, a run."""
+        """Remove the first reads of the head, which is a run."""
         packets = run.packets
         self.count -= count
         if count == len(packets):
@@ -99,7 +99,7 @@ class RequestQueue:
             del packets[:count]
 
     def weight_of(self, item: Item) -> int:
-        """What a write behind this item would overtake with it."""
+        """The weight that a write after this item would overtake with it."""
         if not self.in_log:
             return BLOCKING
         if isinstance(item, ReadRun):
@@ -109,7 +109,7 @@ class RequestQueue:
         return 0 if isinstance(item, Refused | Write) else BLOCKING
 
     def clear(self) -> None:
-        """Forget everything."""
+        """Remove all requests."""
         self.items.clear()
         self.in_log = self.count = self.size = 0
 

@@ -1,6 +1,6 @@
-"""How long the requests of one client take: those of a chunk that are answered together are noted together.
+"""Records how long the requests of one client take: those of a chunk that are answered together, together.
 
-Pure. A pipelined write takes some microseconds, of which noting it alone would be a good part.
+Pure. A pipelined write takes some microseconds; recording each one alone would add a large part.
 """
 
 from typing import Protocol
@@ -16,11 +16,11 @@ class Clock(Protocol):
     """A clock that measures durations."""
 
     def perf_counter_ns(self) -> int:
-        """Nanoseconds; the origin means nothing."""
+        """Nanoseconds from an arbitrary origin."""
 
 
 class RequestTimes:
-    """Counts requests as they are answered, and notes how long they took."""
+    """Counts requests as they are answered, and records how long they took."""
 
     __slots__ = ("_clock", "_counts", "_latency", "_machine", "_opcode", "_received", "_xid")
 
@@ -38,7 +38,7 @@ class RequestTimes:
         return self._clock.perf_counter_ns()
 
     def count(self, opcode: int, count: int, xid: int, received: int) -> None:
-        """So many requests of a chunk are answered, which was received then; `xid` is the last one's."""
+        """So many requests of a chunk that was received then are answered; `xid` is the last one's."""
         if received != self._received:
             self.note()
             self._received = received
@@ -48,7 +48,7 @@ class RequestTimes:
         counts[opcode] = counts.get(opcode, 0) + count
 
     def note(self) -> None:
-        """Note those that were counted as answered now."""
+        """Record the counted requests as answered now."""
         counts = self._counts
         if counts:
             now, received, opcode = self._clock.perf_counter_ns(), self._received, self._opcode
@@ -67,10 +67,10 @@ class RequestTimes:
             self._latency.note(opcode, count, xid, self._machine.zxid, received, now)
 
     def note_single(self, opcode: int, xid: int, received: int) -> None:
-        """Note a request that is answered alone."""
+        """Record a request that is answered alone."""
         self.note()
         self._latency.note(opcode, 1, xid, self._machine.zxid, received, self._clock.perf_counter_ns())
 
     def note_ping(self) -> None:
-        """Note a ping, which takes no time."""
+        """Record a ping, with no duration."""
         self.note_single(_PING, Xid.PING, self._clock.perf_counter_ns())

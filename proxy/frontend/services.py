@@ -21,13 +21,13 @@ from proxy.support.environment import HOST, Environment
 from proxy.support.latency import ConnectionLatency, Latency
 from proxy.support.throttled_log import ThrottledLog
 
-log = logging.getLogger("proxy.frontend.connection")  # whose messages they are
+log = logging.getLogger("proxy.frontend.connection")  # the connections log by it
 
 Connection = TypeVar("Connection", contravariant=True)
 
 
 class Machine(Protocol):
-    """The state machine, as far as connections need it."""
+    """The state machine, as far as connections use it."""
 
     @property
     def zxid(self) -> int:
@@ -53,7 +53,7 @@ class Register(Protocol[Connection]):
 
 @dataclass(frozen=True, slots=True)
 class Services(Generic[Connection]):
-    """What one server gives to each of its connections."""
+    """The parts and settings that all connections of one server share."""
 
     machine: Machine
     reading: Reading
@@ -73,18 +73,18 @@ class Services(Generic[Connection]):
     request_logs: RequestLogs | None = None
     #: Traces some of the requests; None for none. `operations` reports reads to it.
     traces: Traces | None = None
-    #: Authenticates clients by SASL; None where SASL is not offered.
+    #: Authenticates clients by SASL; None if SASL is not offered.
     login: Login | None = None
     #: Only clients with an identity of one of these schemes are served; empty: all are.
     enforced_schemes: frozenset[str] = frozenset()
     #: Clocks and randomness.
     environment: Environment = HOST
     limits: Limits = LIMITS
-    #: For connections that send something else than a ZooKeeper client does, such as port scanners.
+    #: Logs connections that do not send what a ZooKeeper client does, such as port scanners.
     throttled_log: ThrottledLog = field(default_factory=lambda: ThrottledLog(log))
 
     def latency_of(self, client: Client) -> ConnectionLatency:
-        """What notes how long a connection's requests take."""
+        """The object that records how long a connection's requests take."""
         if self.request_logs is None:
             return ConnectionLatency(self.latency)
         return self.request_logs.latency(client, self.latency)

@@ -1,4 +1,4 @@
-"""The shell around `sessions`: checks them periodically, submits the requests and closes the connections."""
+"""The shell around `sessions`: checks them periodically, submits the requests, closes the connections."""
 
 import asyncio
 

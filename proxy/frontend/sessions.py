@@ -5,12 +5,12 @@ and proxies here. Requests for the log are returned; the shell (`session_timer`,
 
 With T a session's timeout and L the time of a proxy's lease:
 
-- A client that was silent for T loses its session: this proxy appends CLOSE.
+- A client that sends nothing for T loses its session: this proxy appends CLOSE.
 - A connection is closed within T after the last answered keep-alive of this proxy was sent. The other proxies
   end the session max(2 s, T - L) after they saw the deletion of this proxy's key, which is no earlier. Nor do
   they end it before T has passed since it moved to that proxy, whose lease may have been about to end.
-- While etcd is silent, no timeout runs. Afterwards each session has T again, as after an election of
-  ZooKeeper.
+- While etcd does not answer, no session times out. Afterwards each session has T again, as after an election
+  of ZooKeeper.
 - Sessions whose proxy died are orphans. The eldest proxy closes them; the n-th eldest does so n seconds
   later, in case the eldest is paused. A second CLOSE does no harm: it names the holder.
 """
@@ -90,7 +90,7 @@ class Session:
         self.ending = False  # CLOSE was submitted
 
     def is_due(self, now: float) -> bool:
-        """Whether the client was silent for the whole timeout, although it was read from."""
+        """Whether the client has sent nothing for the whole timeout, although it was read from."""
         if now - self.heard < self.timeout_ms / 1000:
             return False
         return self.connection is None or not self.connection.is_held_up
@@ -110,7 +110,7 @@ class _Orphan:
 
 
 class Actions(NamedTuple):
-    """What a check leads to."""
+    """The actions that follow from a check."""
 
     to_append: list[Pending]
     to_close: list[Connection]
@@ -135,7 +135,7 @@ class Sessions:
         time: Callable[[], float],
         ended: Callable[[int], None] | None = None,
     ) -> None:
-        """`interval`: seconds between two calls of `check`. `time` gives seconds of a monotonic clock.
+        """`interval`: seconds between two calls of `check`. `time` returns seconds of a monotonic clock.
 
         `ended` gets each session that ended here.
         """
@@ -145,11 +145,11 @@ class Sessions:
         self._ended_last = 0  # so that its end is logged once
         self._by_id: dict[int, Session] = {}
         self._orphans: dict[int, _Orphan] = {}
-        # How many ATTACHes of a session are in the log's hands, also while it is not here yet: a CLOSE behind
-        # them would be wrong.
+        # How many ATTACHes of a session are submitted to the log, also if the session is not here yet: a
+        # CLOSE after them would be wrong.
         self._attaching: Counter[int] = Counter()
         self._maybe_attached: set[int] = set()  # since the last check
-        self._came: dict[int, float] = {}  # when sessions of other proxies moved to them
+        self._came: dict[int, float] = {}  # when sessions moved to other proxies
         self._timeouts = timeouts
         self._interval = interval
         self._counters = counters
@@ -170,25 +170,25 @@ class Sessions:
 
     @property
     def orphans(self) -> int:
-        """How many sessions of dead proxies wait for their end or for their client."""
+        """How many sessions of dead proxies wait until they are ended or continued."""
         return len(self._orphans)
 
     def get(self, session_id: int) -> Session | None:
-        """The session, if it is this proxy's."""
+        """The session, if it is attached to this proxy."""
         return self._by_id.get(session_id)
 
     def negotiate(self, wanted_ms: int) -> int:
-        """The timeout that a client gets for the one it wants (ZooKeeperServer.processConnectRequest)."""
+        """The timeout that a client gets for the requested one (ZooKeeperServer.processConnectRequest)."""
         return max(self._timeouts.least, min(self._timeouts.most, wanted_ms))
 
     # -- a session begins or continues here ------------------------------------------------------------------
 
     def open(self, session_id: int, timeout_ms: int, password: bytes, done: Done) -> CallbackRequest:
-        """The request for a new session, which `began` follows once it is applied."""
+        """The request for a new session. Call `began` after it is applied."""
         return CallbackRequest(Kind.OPEN, session_id, 0, (), encode_open(timeout_ms, hash_of(password)), done)
 
     def attach(self, session_id: int, timeout_ms: int, password: bytes, done: Done) -> Pending:
-        """The request of a client to continue a session, which `began` follows once it is applied.
+        """The request of a client to continue a session. Call `began` after it is applied.
 
         ZooKeeper closes the older connection even if the newer one then has the wrong password.
         """
@@ -245,7 +245,7 @@ class Sessions:
         if orphan is not None and orphan.incarnation != incarnation:
             del self._orphans[session_id]
         if incarnation in self._own:
-            # Mostly known. It is not if a load has skipped the answer to the client's connect request.
+            # The session is known, except if a load has skipped the answer to the client's connect request.
             attached = self._machine.sessions.get(session_id)
             if session_id not in self._by_id and attached is not None:
                 self._by_id[session_id] = Session(session_id, attached.timeout_ms, now)
@@ -261,14 +261,14 @@ class Sessions:
             session.connection.close()
 
     def proxy_came(self, incarnation: str) -> None:
-        """A proxy lives, so its sessions are no orphans: a load shows them before it shows their proxy."""
+        """A proxy lives, so its sessions are not orphans. A load shows them before it shows their proxy."""
         for session_id in [
             each for each, orphan in self._orphans.items() if orphan.incarnation == incarnation
         ]:
             del self._orphans[session_id]
 
     def proxy_gone(self, incarnation: str) -> None:
-        """A proxy's key is gone: no proxy hears the clients of the sessions that are attached to it."""
+        """A proxy's key was deleted: no proxy serves the clients of the sessions attached to it."""
         if incarnation in self._own:
             return  # this proxy lives, and carries its sessions over
         now = self._time()
@@ -281,7 +281,7 @@ class Sessions:
     def loaded(self, living: Container[str]) -> None:
         """The state was loaded, at the start or again: sessions of dead proxies get their whole timeout.
 
-        As from an elected leader of ZooKeeper. Sessions that are orphans already stay so.
+        A newly elected leader of ZooKeeper does the same. Sessions that are already orphans remain orphans.
         """
         now = self._time()
         orphans: dict[int, _Orphan] = {}
@@ -302,7 +302,8 @@ class Sessions:
     def check(self, contact: Contact) -> Actions:
         """End sessions that are due, close connections that may not stay open; called periodically."""
         now = self._time()
-        # After a pause of the whole process, the requests that clients sent meanwhile have to be read first.
+        # After a pause of the whole process, the requests that clients have sent meanwhile must be read
+        # first.
         stalled = self._checked is not None and now - self._checked > 3 * self._interval
         self._checked = now
         actions = Actions([], [])
@@ -318,7 +319,7 @@ class Sessions:
         return actions
 
     def _start_anew(self, now: float) -> None:
-        """etcd is back: every session has its whole timeout again."""
+        """etcd answers again: every session has its whole timeout again."""
         for session in self._by_id.values():
             session.heard = now
         for orphan in self._orphans.values():
@@ -328,7 +329,8 @@ class Sessions:
     def _close_connections(self, now: float, contact: Contact, actions: Actions) -> None:
         """Close the connections whose sessions other proxies may have ended, or will end soon."""
         unkept = now - contact.keep_alive_sent
-        # Others wait for at least L, so a timeout below L need not close while a keep-alive is in flight.
+        # Other proxies wait for at least L. So a connection whose timeout is below L need not be closed while
+        # a keep-alive is in flight.
         least = min(OUTAGE, contact.lease)
         by_then = unkept + self._interval  # at the next check it would be too late
         if by_then < least:

@@ -1,7 +1,7 @@
-"""The gate between clients and the state: clients read only a whole state, and a slow read only one state.
+"""The gate between clients and the state: reads never see a partially applied state, nor slow reads a change.
 
-While a write, or its watch events, are half done, connections that have something to ask wait here. As in
-ZooKeeper, where no read goes on during a write that is being applied (CommitProcessor).
+While a write is partially applied, or some of its watch events are not sent, connections with requests wait
+here. So it is in ZooKeeper, which runs no read while it applies a write (CommitProcessor).
 
 A read that takes long is answered in slices, one such read at a time, and the log is not applied meanwhile.
 Other clients' short reads are answered between its slices. Between two slow reads the log gets a slice of its
@@ -23,25 +23,25 @@ log = logging.getLogger(__name__)
 
 
 class AppliedState(Protocol):
-    """What changes the state, as far as it is needed here."""
+    """The worker that changes the state, as far as the gate uses it."""
 
     is_whole: bool
 
     def hold(self) -> None:
-        """Change nothing more, until `release`."""
+        """Stop changing the state, until `release`."""
 
     def release(self) -> None:
-        """Go on."""
+        """Continue."""
 
     def when_whole(self, callback: Callable[[], None]) -> None:
-        """While the state is not whole: call back when it is."""
+        """While the state is not whole: call `callback` when it is."""
 
 
 class Parked(Protocol):
     """A connection that waits."""
 
     def state_is_whole(self) -> None:
-        """Go on. The connection may have to wait again."""
+        """Continue. The connection may have to wait again."""
 
 
 class SlowReader(Protocol):
@@ -49,10 +49,10 @@ class SlowReader(Protocol):
 
     @property
     def wants_slow_read(self) -> bool:
-        """Whether the read is still to be answered; false once the client is gone."""
+        """Whether the read is not answered yet; false if the connection is closed."""
 
     def answer_slow_read(self, pause: Pause) -> None:
-        """Answer it, with this pause."""
+        """Answer the read, with this pause."""
 
 
 class StateGate:
@@ -74,8 +74,8 @@ class StateGate:
         self._urgent: deque[SlowReader] = deque()
         self._waiting: deque[SlowReader] = deque()
         self._slices = Slices(clock, slice_seconds, lengths)
-        self._reader: SlowReader | None = None  # the one that is being answered
-        self._scheduled = False  # the next slice of a slow read is on its way
+        self._reader: SlowReader | None = None  # the slow read that is being answered
+        self._scheduled = False  # the next slice of a slow read is scheduled
 
     @property
     def is_open(self) -> bool:
@@ -89,7 +89,7 @@ class StateGate:
         self._parked.append(connection)
 
     def read_slowly(self, reader: SlowReader, *, now: bool) -> None:
-        """Have a slow read answered when it is its turn. `now`: from the state as it is at this moment.
+        """Answer a slow read, after those that wait already. `now`: from the current state.
 
         The log is applied no further before a read that is answered `now`.
         """
@@ -120,7 +120,7 @@ class StateGate:
             self._loop.call_soon(self._go_on)
 
     def _go_on(self) -> None:
-        """One slice of a slow read."""
+        """Do one slice of a slow read."""
         if not self._state.is_whole:
             self._state.when_whole(self._go_on)
             return

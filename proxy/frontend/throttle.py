@@ -1,4 +1,4 @@
-"""Whether one client is read from, and what it adds to the load of the server."""
+"""Decides whether zketcd reads from a client, and counts its part of the server's load."""
 
 from proxy.frontend.inbound import Inbound
 from proxy.frontend.load import Load
@@ -7,7 +7,7 @@ from proxy.frontend.outbound import Outbound
 
 
 class Throttle:
-    """Pauses reading from a client while too much of its own waits, or too much of all clients."""
+    """Pauses reading from a client while too many of its requests wait, or too many of all clients."""
 
     __slots__ = ("_inbound", "_load", "_order", "_outbound", "_requests", "_size")
 
@@ -16,17 +16,17 @@ class Throttle:
         self._order = order
         self._inbound = inbound
         self._outbound = outbound
-        self._requests = 0  # what this client adds to the load
+        self._requests = 0  # of this client in the load
         self._size = 0
 
     def taken(self) -> None:
-        """Requests were taken that wait: if that is too much, pause until all is answered, or less waits."""
+        """Requests were received that wait: if these are too many, pause until enough are answered."""
         self.weigh()
         if self._order.queue.is_long or self._load.is_too_much:
             self._outbound.pause_reading()
 
     def weigh(self) -> None:
-        """Let the load count what waits here; not for a client that does not read its replies."""
+        """Count this client's waiting requests in the load, unless it does not read its replies."""
         queue = self._order.queue
         requests = 0 if self._order.replies.is_paused else queue.count
         load = self._load
@@ -36,7 +36,7 @@ class Throttle:
         self._size = queue.size
 
     def resume(self) -> None:
-        """Read from the client again, unless too much waits, it does not read, or it is to be closed."""
+        """Read from the client again, unless too many requests wait, it does not read, or it is closing."""
         order = self._order
         queue = order.queue
         if self._inbound.parked or order.replies.is_paused or order.ready.close:

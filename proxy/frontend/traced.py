@@ -1,7 +1,7 @@
-"""Requests that are traced: marked as they come, and reported to the tracer when they are answered.
+"""Traced requests: marked when they are received, and reported to the tracer when they are answered.
 
-A server without traces has none of this, and its requests pay nothing for it. With traces the tracer decides
-once for each packet; a request that it does not want then goes the way of all requests, as plain bytes.
+A server without traces uses nothing of this module, so its requests have no cost. With traces, the tracer
+decides once for each packet; a request that it does not want is handled like all others, as plain bytes.
 """
 
 from collections.abc import Callable
@@ -19,12 +19,12 @@ from proxy.state.refusal import Refusal
 from proxy.state.sessions import session_text
 from proxy.traces.span import Decision, Span, Tracer
 
-# Errors from this one up to OK are a server's, those below it a client's (KeeperException.Code).
+# Errors from this one up to OK are server errors, those below it client errors (KeeperException.Code).
 _API_ERROR = -100
 
 
 class Framing(Protocol):
-    """What cuts a connection's bytes into packets."""
+    """Cuts a connection's bytes into packets."""
 
     def feed(self, data: bytes) -> list[bytes]:
         """As codec.framing.Framer."""
@@ -38,12 +38,12 @@ class Sampled(bytes):
     decision: Decision
 
     def answered(self, client: "Address", xid: int, opcode: int, err: int) -> None:
-        """A request that concerns the connection alone, or that cannot be decoded, is answered."""
+        """A request that concerns only the connection, or that cannot be decoded, is answered."""
         self.traces.record(client, self, xid, opcode, err, None, ())
 
 
 class SamplingFramer:
-    """Frames packets by another framer, and lets the tracer decide of each."""
+    """Frames packets by another framer, and asks the tracer about each."""
 
     def __init__(self, framer: Framing, traces: "Traces") -> None:
         self._framer = framer
@@ -59,7 +59,7 @@ class SamplingFramer:
 
 
 class Address(Author, Protocol):
-    """The client whose request it is."""
+    """The client of the request."""
 
     @property
     def address(self) -> str:
@@ -71,7 +71,7 @@ class Address(Author, Protocol):
 
 
 class Facts(NamedTuple):
-    """What the server says of the request that is being answered."""
+    """The server's data of the request that is being answered."""
 
     zxid: Callable[[], int]
     stages: Callable[[], Stages]
@@ -82,13 +82,13 @@ class Traces:
     """The traces of one server."""
 
     def __init__(self, tracer: Tracer, facts: Facts, clock: Callable[[], int]) -> None:
-        """`clock` gives nanoseconds; it is that of the stages."""
+        """`clock` returns nanoseconds; it is that of the stages."""
         self._tracer = tracer
         self._facts = facts
         self._clock = clock
 
     def sample(self, frames: list[bytes]) -> list[bytes]:
-        """Mark those that are traced, in place."""
+        """Mark the frames that are traced, in place."""
         decide = self._tracer.decide
         received = self._clock()
         for place, frame in enumerate(frames):
@@ -156,7 +156,7 @@ class Traces:
         parts: int = 0,
         position: int = 0,
     ) -> None:
-        """A request is answered: give its span to the tracer."""
+        """A request is answered: report its span to the tracer."""
         attributes: dict[str, str | int] = {
             "network.protocol.name": "zookeeper",
             "client.address": client.address,
@@ -184,7 +184,7 @@ class Traces:
 
 
 class TracedWrite(Write):
-    """A write that leaves a span."""
+    """A write that reports a span."""
 
     __slots__ = ("client", "packet")
 
@@ -210,7 +210,7 @@ class TracedWrite(Write):
 
 
 def _path_of_read(opcode: int, packet: bytes, position: int) -> str | None:
-    """The path in a read's packet; None where it has none, or it cannot be read."""
+    """The path in a read's packet; None if it has none, or it cannot be decoded."""
     if opcode in _WITHOUT_PATH:
         return None
     try:

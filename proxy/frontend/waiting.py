@@ -1,4 +1,4 @@
-"""What waits in the queue of a connection to be answered. Data only; the rules are in `order`. Pure."""
+"""The items that wait in the queue of a connection. Data only; the rules are in `order`. Pure."""
 
 from typing import Any, NamedTuple, Protocol, TypeAlias
 
@@ -13,7 +13,7 @@ _CLIENT = int(Kind.CLIENT)  # a plain number: looking up an enum's member costs 
 
 
 class Author(Protocol):
-    """Who a client is."""
+    """The session and identities of a client."""
 
     @property
     def session_id(self) -> int:
@@ -21,14 +21,14 @@ class Author(Protocol):
 
     @property
     def identities(self) -> Identities:
-        """What it has proved to be so far."""
+        """The identities that it has proved so far."""
 
 
 class Writer(Protocol):
-    """The connection whose write it is."""
+    """The connection of a write."""
 
     def applied(self, write: "Write", zxid: int, err: int, body: bytes) -> None:
-        """Take the outcome of a write (proxy.frontend.connection.Connection.applied)."""
+        """Process the outcome of a write (proxy.frontend.connection.Connection.applied)."""
 
 
 class Write(Pending):
@@ -36,7 +36,7 @@ class Write(Pending):
 
     __slots__ = ("err", "received", "reply", "size", "writer", "xid", "zxid")
 
-    err: int  # set only if the outcome is known before it is this write's turn to be answered; so is `reply`
+    err: int  # like `reply`, set only if the outcome is known before this write is at the head
     reply: bytes
 
     def __init__(
@@ -51,7 +51,7 @@ class Write(Pending):
         received: int,
     ) -> None:
         """`position`: where the body begins in the packet. `fields`: the body decoded, None if not yet."""
-        # Set here and not by Pending.__init__, which would be one more call for each write.
+        # Set here instead of by Pending.__init__, which would be one more call for each write.
         self.kind = _CLIENT
         self.session_id = author.session_id
         self.opcode = opcode
@@ -70,7 +70,7 @@ class Write(Pending):
 
 
 class ReadRun:
-    """Light reads that were received together, one behind the other."""
+    """Light reads that were received together, one after the other."""
 
     __slots__ = ("packets", "received")
 
@@ -80,7 +80,7 @@ class ReadRun:
 
 
 class Refused(NamedTuple):
-    """A write that cannot be decoded, whose error waits for its turn."""
+    """A write that cannot be decoded. Its error is sent when it is at the head."""
 
     xid: int
     code: ErrorCode
@@ -88,7 +88,7 @@ class Refused(NamedTuple):
 
 
 class Held(NamedTuple):
-    """A write that may not go to the log before what stands before it is answered."""
+    """A write that may not be sent to the log before the requests before it are answered."""
 
     xid: int
     opcode: int
@@ -97,13 +97,13 @@ class Held(NamedTuple):
 
 
 class Single(NamedTuple):
-    """A heavy read, or a request that concerns the connection alone."""
+    """A heavy read, or a request that concerns only the connection."""
 
     xid: int
     opcode: int
     packet: bytes
     received: int
-    weight: int  # for a write behind it, see `request_queue`
+    weight: int  # for a write after it, see `request_queue`
 
 
 class Awaited(NamedTuple):
@@ -119,16 +119,16 @@ Item: TypeAlias = Write | ReadRun | Refused | Held | Single | Awaited
 
 
 class Waiting(NamedTuple):
-    """What operators are shown of something in the queue."""
+    """The data of an item in the queue that operators see."""
 
     opcode: int
-    path: str | None  # None where it has none, or where it is not decoded yet
-    in_log: bool  # it waits for the log, not for what stands before it
+    path: str | None  # None if it has none, or is not decoded yet
+    in_log: bool  # it waits for the log, not for the requests before it
     received: int  # nanoseconds
 
 
 def path_of(fields: Any) -> str | None:
-    """The path in a write's decoded fields; None where it has none."""
+    """The path in a write's decoded fields; None if it has none."""
     path = fields if isinstance(fields, str) else fields[0] if isinstance(fields, tuple) and fields else None
     return path if isinstance(path, str) else None
 

@@ -1,6 +1,6 @@
 """The form of a connection's packets: ZooKeeper's 32-bit xids, or the 64-bit xids that ClickHouse may want.
 
-Pure. The handshake decides which of the two a connection has; all else of the protocol is the same.
+Pure. The handshake decides which of the two a connection uses; the rest of the protocol is the same.
 """
 
 from collections.abc import Callable
@@ -30,6 +30,6 @@ WIDE = Wire(
     wide_event,
 )
 
-#: The same two where the client sends a trace context with each request; that is not part of a packet.
+#: The same two forms for clients that send a trace context with each request; it is not part of a packet.
 TRACED_NARROW = NARROW._replace(version=ProtocolVersion.TRACING)
 TRACED_WIDE = WIDE._replace(version=ProtocolVersion.TRACING)

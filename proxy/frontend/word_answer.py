@@ -16,7 +16,7 @@ class Words(Protocol):
     """The four-letter words (proxy.admin.four_letter.FourLetterWords)."""
 
     def answer(self, word: bytes, rest: bytes, pause: Pause) -> Iterator[str] | None:
-        """The answer to a word and what was received with it, line by line; None if it is no word."""
+        """The answer, line by line, to a word and the bytes received with it; None if it is no word."""
 
 
 class WordAnswer:
@@ -28,17 +28,17 @@ class WordAnswer:
         slices.prepare(partial(self._made.extend, slices.batches(lines)))
 
     def make(self) -> bytes | None:
-        """Make one slice: the whole answer, or None if more is to be made."""
+        """Do one slice; returns the whole answer, or None if more slices are needed."""
         self._slices.resume()
         return "".join(chain.from_iterable(self._made)).encode() if self._slices.done else None
 
     def cancel(self) -> None:
-        """Make no more of it: the client is gone."""
+        """Stop making it: the connection is closed."""
         self._slices.cancel()
 
 
 def word_answer(words: Words, packet: FrameTooLong, clock: Clock) -> WordAnswer | None:
-    """The answer to what came in place of a packet; None if it is no four-letter word."""
+    """The answer to bytes that were received in place of a packet; None if they are no four-letter word."""
     slices = Slices(clock)
     lines = words.answer(INT.pack(packet.length), packet.rest, slices)
     return None if lines is None else WordAnswer(lines, slices)

@@ -26,10 +26,10 @@ class WriteSender:
         self._ready = ready
         self._ahead = limits.ahead
         self._decoded_at_once = limits.decoded_at_once
-        self.writes: dict[int, WriteOperation] = {}  # that may be asked for
+        self.writes: dict[int, WriteOperation] = {}  # the supported writes
 
     def take(self, writer: Writer, xid: int, opcode: int, packet: bytes, received: int) -> None:
-        """Take a write that was just received."""
+        """Process a write that was just received."""
         queue = self._queue
         ahead = 0 if self._replies.is_paused else self._ahead
         if queue.items and not (queue.in_log and queue.weight <= ahead):
@@ -68,9 +68,10 @@ class WriteSender:
         return write
 
     def send_held(self, writer: Writer) -> None:
-        """Send the write at the head of the queue, and those behind it that need not wait."""
+        """Send the write at the head of the queue, and those after it that need not wait."""
         queue = self._queue
-        limit = 0 if self._replies.is_paused else self._ahead  # what waits for the client is not overtaken
+        # No write overtakes requests whose replies wait for the client.
+        limit = 0 if self._replies.is_paused else self._ahead
         queue.weight = 0
         for place, item in enumerate(queue.items):
             if not isinstance(item, Held):
