@@ -360,7 +360,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self.close()
 
     def close(self) -> None:
-        """Close after sending what is ready; the session lives on, and its writes are sent to the log at once.
+        """Close after sending what is ready; the session lives on, and its writes go to the log at once.
 
         Later they might be applied after those of a newer connection: a dead client's transport closes late.
         """
