@@ -1,11 +1,11 @@
 """The data pipeline: move a ZooKeeper's tree onto etcd and back, and prove that nothing was lost.
 
 formats/  ZooKeeper's files as bytes: snapshot, transaction log, seals, digests, compression. Pure.
-table.py  the tables that everything meets in: znodes, sessions, transactions.
+table.py  the tables that all parts use: znodes, sessions, transactions.
 sources/  what reads and writes these tables in partitions: files, etcd, Parquet; and Spark's formats of them.
 live/     a running ensemble: walked over the wire, or asked for a snapshot.
 etcd/     the tree in etcd: written as the pages of a snapshot, and read.
 running/  the two ways to run a job on a table's partitions: in this process, or by Spark.
 jobs/     what `python -m pipeline` does: import, export, verify, inspect.
-errors.py what a command cannot do, in words for its user.
+errors.py errors with messages for the user.
 """

@@ -3,8 +3,8 @@
 Exit codes: 0 done; 1 the trees differ, or the tree cannot be moved as it is; 2 wrong usage, or a source or
 target that cannot be read, reached or written; 130 interrupted.
 
-Only the chosen command's module is imported: a small tree is looked at in less time than Spark, or even all
-of our own modules, take to import.
+Only the chosen command's module is imported: to read a small tree takes less time than to import Spark, or
+even all of our own modules.
 """
 
 import argparse
@@ -23,7 +23,7 @@ from proxy.support.libraries import how_to_add
 from proxy.support.stdout import guarded, has_failed
 from proxy.support.usage import Parser
 
-_INTERRUPTED = 128 + signal.SIGINT  # as a shell has it
+_INTERRUPTED = 128 + signal.SIGINT  # as shells report it
 _FAILED = 2
 _PACKAGES = ("numpy", "pyarrow")
 
@@ -45,7 +45,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     except Exception as error:
         if not is_expected(error) or (isinstance(error, OSError) and has_failed()):
             raise
-        with contextlib.suppress(OSError):  # stderr is a full disk
+        with contextlib.suppress(OSError):  # stderr is a file on a full disk
             print(f"{program}: {reason_of(error)}", file=sys.stderr)
         return _FAILED
 

@@ -1,6 +1,6 @@
 """Rows of the znodes' table as Arrow record batches, and back.
 
-Column-wise: an object for each cell would cost more than all the rest.
+They are converted by column: an object for each cell would cost more than all the rest.
 """
 
 from collections.abc import Iterator, Sequence
@@ -48,7 +48,7 @@ def without_members(batch: pa.RecordBatch) -> pa.RecordBatch:
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[ZnodeRow]:
-    """The rows of a batch that has the columns of ZNODES, in any order. Raises ValueError if one lacks."""
+    """The rows of a batch with the columns of ZNODES, in any order. Raises ValueError if one is missing."""
     missing = [name for name in ZnodeRow._fields if name not in batch.schema.names]
     if missing:
         raise ValueError(f"no table of znodes: the columns {', '.join(missing)} are missing")

@@ -1,4 +1,4 @@
-"""The commands: where each is, and what it does. Nothing else: whoever lists them imports nothing."""
+"""The commands: the module and the summary of each. Listing them imports no other module."""
 
 from typing import NamedTuple
 

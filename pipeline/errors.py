@@ -1,8 +1,8 @@
-"""What a command cannot do, in words for its user."""
+"""Errors of commands, with messages for the user."""
 
 
 class Failure(Exception):
-    """The command cannot do what it was asked; the message says in one line what failed and what to do."""
+    """The command cannot be done; the message says in one line what failed and what to do."""
 
 
 class MissingPackage(Failure):

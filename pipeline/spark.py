@@ -1,6 +1,6 @@
 """The Spark session of the commands: one that spark-submit has prepared, or a local one.
 
-Spark's Python workers are processes of their own: they need our interpreter and our modules.
+Spark's Python workers are separate processes: they need our interpreter and our modules.
 """
 
 import os

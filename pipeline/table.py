@@ -1,6 +1,6 @@
-"""The tables that sources, sinks and jobs meet in: one row a znode, a session, a transaction.
+"""The tables that sources, sinks and jobs share: one row for each znode, session or transaction.
 
-Only declarations: the rows as Python sees them and the same as Arrow and Parquet know them
+Only declarations: the rows in Python and the same as Arrow and Parquet schemas
 (pipeline.sources.spark.struct_of has them for Spark). Numbers, times and names are ZooKeeper's own:
 StatPersisted, TxnHeader. Times are milliseconds since 1970.
 """
@@ -46,7 +46,7 @@ class TransactionRow(NamedTuple):
     """One transaction of the log; a multi's parts are rows of their own with the same zxid."""
 
     zxid: int
-    part: int  # position in a multi, from 0; -1 where the transaction is none
+    part: int  # position in a multi, from 0; -1 if the transaction is not a multi
     session_id: int
     cxid: int
     time: int
@@ -55,12 +55,12 @@ class TransactionRow(NamedTuple):
     data: bytes | None
     acl: tuple[AclRow, ...] | None
     version: int | None  # setData, setACL: the new one; check: the one expected, plus 1
-    parent_cversion: int | None  # creates: the parent's counter behind it; None where the log has none
+    parent_cversion: int | None  # creates: the parent's counter after it; None if the log has none
     owner: int | None  # creates: the node's ephemeralOwner
     timeout_ms: int | None  # createSession
     error: int | None  # error: the code
-    paths: tuple[str, ...] | None  # closeSession: what goes with it; None where the log does not say
-    digest: int | None  # of the tree behind it, as a signed long; on the last row of a transaction
+    paths: tuple[str, ...] | None  # closeSession: the nodes that it deletes; None if the log does not say
+    digest: int | None  # of the tree after it, as a signed long; on the last row of a transaction
     file: str  # the log's name
     offset: int  # of the entry in its file, bytes
 

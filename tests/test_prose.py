@@ -21,6 +21,7 @@ ROOMS = ("codec", "schema", "proxy", "console", "pipeline", "proof")
 CLEAN: tuple[str, ...] = (
     "codec",
     "console",
+    "pipeline",
     "proof",
     "schema",
     "proxy/admin",

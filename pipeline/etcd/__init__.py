@@ -4,15 +4,15 @@ columns.py   rows in Arrow <-> pages of znodes, column by column. Pure.
 paths.py     whether the paths of all rows make one tree. Pure.
 records.py   what zketcd can hold, and kinds of nodes. Pure.
 passwords.py the password that ZooKeeper derives from a session's id. Pure.
-limits.py    puts packed into Txns that a stock etcd takes. Pure.
+limits.py    puts packed into Txns that etcd accepts by default. Pure.
 requests.py  requests that are sent again until their outcome is known.
 load.py      the load: begin (unserved), numbers for pages, seal, finish (served).
 writer.py    one task's part of a load.
 publish.py   the end of a load: all parts become one tree with its sessions, or are refused.
-read.py      pages and sessions of a snapshot, and whether there is a log behind it.
-tree.py      the tree as of one revision: a snapshot, and the replay of the log behind it.
+read.py      pages and sessions of a snapshot, and whether the log has entries after it.
+tree.py      the tree as of one revision: a snapshot, and the replay of the log after it.
 log.py       the log as a stream: marks in it, and the entries between two of them.
-replayed.py  what came of the requests between two marks.
+replayed.py  the outcomes of the requests between two marks.
 address.py   how a command line names a tree in etcd.
 options.py   how to reach etcd, from a command line or Spark's options.
 """

@@ -33,8 +33,8 @@ _DIGEST_STAT = numpy.dtype(
     ]
 )
 _STAT = Struct(f"{_DIGEST_STAT.itemsize}s")
-_ROOM = 4096  # of a request, for what is not the page: the key, the load's guard
-_LEAST_RAW = 1 << 20  # bytes of data and paths that are worth a page of their own
+_ROOM = 4096  # bytes of a request that are not the page: the key, the load's guard
+_LEAST_RAW = 1 << 20  # bytes of data and paths that are enough for a page
 
 Numbers = numpy.typing.NDArray[numpy.int64]
 
@@ -112,7 +112,7 @@ def decode(page: bytes) -> pa.RecordBatch:
 def hashes(batch: pa.RecordBatch, *, ascii_only: bool = False) -> list[int]:
     """Each row's share in the tree's digest (proxy.state.digest.node_hash), in the order of the rows.
 
-    `ascii_only`: as a server sums it whose locale knows no other characters.
+    `ascii_only`: as a server does whose locale has no other characters.
     """
     if ascii_only:
         paths = [path.encode("ascii", "replace") for path in batch.column("path").to_pylist()]
@@ -120,7 +120,7 @@ def hashes(batch: pa.RecordBatch, *, ascii_only: bool = False) -> list[int]:
         paths = batch.column("path").cast(pa.binary()).to_pylist()
     column = batch.column("data")
     data = pc.fill_null(column, b"").to_pylist() if column.null_count else column.to_pylist()
-    # pipeline.formats.digest.of_packed, of many at once.
+    # As pipeline.formats.digest.of_packed, for many at once.
     found = [
         crc32(stat, crc32(value, crc32(path)))
         for path, value, (stat,) in zip(paths, data, _STAT.iter_unpack(stats(batch).tobytes()), strict=True)
@@ -137,7 +137,7 @@ def _roots(paths: list[bytes]) -> list[int]:
 
 
 def stats(batch: pa.RecordBatch) -> "numpy.typing.NDArray[numpy.void]":
-    """The 60 bytes of each row that its digest sums."""
+    """The 60 bytes of each row that are part of its digest."""
     made = numpy.zeros(batch.num_rows, _DIGEST_STAT)
     for name in _DIGEST_STAT.names or ():
         made[name] = numbers(batch, name)
@@ -151,7 +151,7 @@ def numbers(batch: pa.RecordBatch, name: str) -> Numbers:
 
 
 def _gathered(batches: Iterator[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """The rows to store, in batches that are worth a page; columns in the order of ZNODES, no other ones."""
+    """The rows to store, in batches large enough for a page, with only the columns of ZNODES, in order."""
     waiting: list[pa.RecordBatch] = []
     size = 0
     for batch in batches:
@@ -195,7 +195,7 @@ def acl_table(column: pa.ListArray) -> tuple[list[tuple[Acl, ...]], Numbers]:
     ).astype(numpy.int64)
     schemes, ids = (part.dictionary.to_pylist() for part in table)
     starts = numpy.cumsum(numpy.maximum(sizes, 0)) - numpy.maximum(sizes, 0)
-    # ACLs of one length at a time, as rows of a matrix; each distinct one is looked at once.
+    # ACLs of one length at a time, as rows of a matrix; each distinct one is decoded once.
     first_rows: dict[tuple[Acl, ...], int] = {}
     numbered: Numbers = numpy.zeros(len(column), numpy.int64)
     distinct: list[tuple[Acl, ...]] = []
@@ -227,7 +227,7 @@ def acl_table(column: pa.ListArray) -> tuple[list[tuple[Acl, ...]], Numbers]:
 
 
 def _texts(raw: bytes, count: int) -> pa.Array:
-    """Texts that NUL separates."""
+    """Texts separated by NUL."""
     found = numpy.frombuffer(raw, numpy.uint8)
     ends = numpy.flatnonzero(found == 0)
     if len(ends) != count - 1:

@@ -1,4 +1,4 @@
-"""Puts packed into Txns that a stock etcd takes: 128 operations, 1.5 MiB a request.
+"""Puts packed into Txns that etcd accepts by default: 128 operations, 1.5 MiB a request.
 
 Pure.
 """
@@ -15,7 +15,7 @@ from proxy.etcd.model import (
     op_size,
 )
 
-# A larger Txn saves nothing per byte, and holds up what else etcd does for longer.
+# A larger Txn saves nothing per byte, and delays other requests to etcd for longer.
 _ENOUGH_BYTES = 1 << 20
 _TXN_BYTES = 16  # around the operations, an upper bound
 
@@ -29,7 +29,7 @@ class Limits(NamedTuple):
     def groups(self, puts: Iterable[Put], guard: Compare) -> Iterator[list[Put]]:
         """All `puts`, in order, each list for one Txn under `guard`.
 
-        A put that fits nowhere goes alone, for etcd to refuse.
+        A put that is too large for any Txn is sent alone, and etcd refuses it.
         """
         most = max(1, self.max_txn_ops)
         room = min(_ENOUGH_BYTES, self.max_request_bytes) - compare_size(guard) - _TXN_BYTES

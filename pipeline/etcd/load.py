@@ -1,8 +1,8 @@
 """The load of a whole tree: begin (from here on unserved), write, seal, finish (from here on served).
 
 docs/decisions/0012 has the protocol. The tree's record is the fence: every Txn of the load compares its
-mod_revision, so what a dead, stopped or repeated writer still sends fails, or is deleted before the tree is
-published.
+mod_revision. So a Txn that a dead, stopped or repeated writer still sends fails, or its pages are deleted
+before the tree is published.
 """
 
 import asyncio
@@ -35,23 +35,23 @@ from schema.record import (
     is_incomplete_with_pages,
 )
 
-_CLEARED_AT_ONCE = 10_000  # keys in one Txn that clears leftovers: a larger one holds etcd up
+_CLEARED_AT_ONCE = 10_000  # keys in one Txn that clears leftovers: a larger one delays other requests
 _MOST_EPOCHS = (1 << 31) - 1
 
 
 class Target(NamedTuple):
-    """What lies under a prefix."""
+    """What is stored under a prefix."""
 
-    record: TreeRecord | None  # the tree's own; None for one of another schema version as well
+    record: TreeRecord | None  # the tree's own; also None for one of another schema version
     record_mod: int  # its mod_revision; 0: there is none
-    revision: int  # etcd's, at which it was looked at
+    revision: int  # etcd's revision at which it was read
     keys: int
-    proxies: int  # that live, and serve the tree or are about to
-    follows: bool = False  # a ZooKeeper, so that it is not complete
+    proxies: int  # that are alive, and serve the tree or are about to
+    follows: bool = False  # the tree follows a ZooKeeper, so it is not complete
 
     @property
     def is_empty(self) -> bool:
-        """Nothing is here, or only what an unfinished load has left."""
+        """Whether nothing is stored, or only what an unfinished load has left."""
         unfinished = self.record is not None and not self.record.complete and not self.follows
         return unfinished or not self.keys
 
@@ -69,7 +69,7 @@ class Load(NamedTuple):
     cluster_id: int  # etcd's
     position: int
     writer: str  # names this load, as an incarnation names a proxy
-    zxid: int = 0  # that clients may have seen of the tree that was here before
+    zxid: int = 0  # the highest one that clients may have seen of the former tree
 
     @property
     def name(self) -> str:
@@ -77,7 +77,7 @@ class Load(NamedTuple):
         return snapshot_name(self.position, self.writer)
 
     def guard(self, keys: Keyspace) -> Compare:
-        """What every Txn of the load compares."""
+        """The comparison in every Txn of the load."""
         return Compare(keys.tree, self.revision)
 
     def counter(self, keys: Keyspace) -> bytes:
@@ -86,7 +86,7 @@ class Load(NamedTuple):
 
 
 async def look(etcd: Etcd, keys: Keyspace) -> Target:
-    """What lies under the prefix now. Raises EtcdError, BadValue for a damaged record."""
+    """What is stored under the prefix now. Raises EtcdError, BadValue for a damaged record."""
     found = await insist(lambda: etcd.range(Get(keys.tree), TIMEOUT))
     record = decode_record(found.kvs[0].value) if found.kvs else None
     return Target(
@@ -128,12 +128,12 @@ class Intent(NamedTuple):
     """A load that several processes begin together: the first one takes the prefix, the others join it."""
 
     writer: str
-    record_mod: int  # of the tree's record when the load was planned: another load may come in between
+    record_mod: int  # of the tree's record when the load was planned: another load may begin in between
     overwrite: bool
 
 
 async def intend(etcd: Etcd, keys: Keyspace, *, overwrite: bool = False) -> Intent:
-    """Plan a load; nothing is written. Raises LoadRefused where it may not begin, EtcdError."""
+    """Plan a load; nothing is written. Raises LoadRefused if it may not begin, EtcdError."""
     target = await look(etcd, keys)
     reason = refusal(target, keys, overwrite=overwrite)
     if reason is not None:
@@ -192,7 +192,7 @@ async def begin(
 
 
 async def seal(etcd: Etcd, keys: Keyspace, load: Load) -> Load:
-    """Shut all tasks out: what they send from now on fails. Returns the load under its new fence.
+    """Exclude all tasks: their writes fail from now on. Returns the load under its new fence.
 
     Raises LoadRefused if the load is no longer the one that began.
     """
@@ -207,10 +207,10 @@ async def seal(etcd: Etcd, keys: Keyspace, load: Load) -> Load:
 
 
 async def close_gaps(etcd: Etcd, keys: Keyspace, load: Load, numbers: Iterable[int]) -> int:
-    """Number the pages that count from 0 on without a gap, and delete all others. Returns how many there are.
+    """Number the valid pages from 0 on without a gap, and delete all others. Returns how many there are.
 
-    Tasks that failed leave pages behind, and numbers that they took and did not use. The last pages move into
-    these places. Only under a fence that no task knows. Raises LoadRefused.
+    Failed tasks leave invalid pages and unused numbers. The last pages are moved to these numbers. Call it
+    only under a fence that no task knows. Raises LoadRefused.
     """
     kept = set(numbers)
     pages = len(kept)
@@ -240,7 +240,7 @@ async def finish(etcd: Etcd, keys: Keyspace, load: Load, ref: SnapshotRef) -> Tr
     record = TreeRecord(True, load.cluster_id, NEWEST, ref, None)
     guards = (load.guard(keys), _no_proxies(keys))
     done = await commit(etcd, Txn(guards, (Put(keys.tree, encode_record(record)),)))
-    # After an answer that was lost the second try finds the record changed, by the first.
+    # If the answer was lost, the second try finds the record changed by the first.
     if not done.succeeded and (await look(etcd, keys)).record != record:
         raise lost(keys)
     return record
@@ -253,7 +253,7 @@ async def put(etcd: Etcd, keys: Keyspace, load: Load, puts: Iterable[Put], limit
 
 
 async def guarded(etcd: Etcd, keys: Keyspace, load: Load, ops: Sequence[Put | Delete]) -> None:
-    """Do something that does no harm twice, under the load's fence. Raises LoadRefused."""
+    """Commit idempotent operations under the load's fence. Raises LoadRefused."""
     if not (await commit(etcd, Txn((load.guard(keys),), ops))).succeeded:
         raise lost(keys)
 
@@ -261,7 +261,7 @@ async def guarded(etcd: Etcd, keys: Keyspace, load: Load, ops: Sequence[Put | De
 async def take_numbers(etcd: Etcd, keys: Keyspace, load: Load, pages: int) -> int:
     """The first of `pages` numbers that no other task gets. Raises LoadRefused.
 
-    A lost answer costs numbers, which `close_gaps` fills.
+    A lost answer leaves unused numbers, which `close_gaps` fills.
     """
     counter = load.counter(keys)
     taken, revision = 0, 0
@@ -280,7 +280,7 @@ async def take_numbers(etcd: Etcd, keys: Keyspace, load: Load, pages: int) -> in
 
 
 def _other(answer: TxnResult, keys: Keyspace, load: Load) -> tuple[int, int]:
-    """How many numbers are taken, as another task left it. Raises LoadRefused if the fence has moved."""
+    """How many numbers are taken, after another task took some. Raises LoadRefused if the fence has moved."""
     counter, record = answer.responses
     assert isinstance(counter, RangeResult)
     assert isinstance(record, RangeResult)
@@ -304,7 +304,7 @@ async def clear(
 ) -> None:
     """Delete all but the tree's record and the load's own pages.
 
-    Some keys at a time: one delete of millions would hold etcd up. Raises LoadRefused.
+    Some keys at a time: one delete of millions would block etcd. Raises LoadRefused.
     """
     cleared = 0
     kept = sorted(((keys.tree, keys.tree + b"\0"), keys.snapshot(load.name)))
@@ -365,7 +365,7 @@ def _no_proxies(keys: Keyspace) -> Compare:
 
 
 def lost(keys: Keyspace) -> LoadRefused:
-    """The fence has moved."""
+    """The error if the fence has moved."""
     return LoadRefused(
         f"another load has taken {keys.prefix.decode()} over, or a zketcd was started on it. Not published"
     )

@@ -1,4 +1,4 @@
-"""zketcd's log as a stream: how far a reader has come, how far the log goes, and the entries in between.
+"""zketcd's log as a stream: the position of a reader, the end of the log, and the entries in between.
 
 A mark is a prefix of the log in the order in which entries take effect (schema/README.md): so many entries
 in all, as of a revision of etcd, up to a number of each incarnation. The same two marks always mean the same
@@ -29,7 +29,7 @@ class DataLost(Failure):
 
 
 class Mark(NamedTuple):
-    """How far a reader has come: all entries that took effect up to a revision."""
+    """The position of a reader: after all entries that took effect up to a revision."""
 
     revision: int
     entries: int  # in all, since the tree began
@@ -37,7 +37,7 @@ class Mark(NamedTuple):
     applied: Mapping[str, int]
 
     def to_offset(self) -> dict[str, Any]:
-        """As Spark keeps it."""
+        """The form in which Spark stores it."""
         return {"revision": self.revision, "entries": self.entries, "applied": dict(self.applied)}
 
     @classmethod
@@ -55,7 +55,7 @@ class Share(NamedTuple):
 
 
 async def earliest(etcd: Etcd, keys: Keyspace) -> Mark:
-    """Before the oldest entry that is certain to be there: what the previous snapshot holds is truncated.
+    """The mark before the oldest entry that surely exists: entries in the previous snapshot are truncated.
 
     Raises NotReadable, EtcdError.
     """
@@ -68,7 +68,7 @@ async def earliest(etcd: Etcd, keys: Keyspace) -> Mark:
 
 
 async def latest(etcd: Etcd, keys: Keyspace, start: Mark, most: int | None = None) -> Mark:
-    """Behind the newest entry that has taken effect, or behind `most` entries after `start`.
+    """The mark after the newest entry that has taken effect, or after `most` entries from `start` on.
 
     Raises DataLost, NotReadable, EtcdError.
     """
@@ -84,7 +84,7 @@ async def latest(etcd: Etcd, keys: Keyspace, start: Mark, most: int | None = Non
         name: [at async for at in _positions(etcd, keys, name, start.applied.get(name, 0) + 1, found)]
         for name in sorted(set(names))
     }
-    # Only now: nothing that was missing here was truncated before.
+    # Only now: this shows that none of the entries read above was truncated before.
     _, record = await record_of(etcd, keys)
     await _check(etcd, keys, record, start)
     new = sorted(at for each in positions.values() for at in each)
@@ -99,7 +99,7 @@ async def latest(etcd: Etcd, keys: Keyspace, start: Mark, most: int | None = Non
 
 
 async def whole(etcd: Etcd, keys: Keyspace) -> tuple[Mark, Mark]:
-    """Before the oldest entry and behind the newest one. Raises NotReadable, EtcdError."""
+    """The marks before the oldest entry and after the newest one. Raises NotReadable, EtcdError."""
     for _ in range(_TRIES):
         start = await earliest(etcd, keys)
         try:
@@ -110,7 +110,7 @@ async def whole(etcd: Etcd, keys: Keyspace) -> tuple[Mark, Mark]:
 
 
 def between(start: Mark, end: Mark, most: int) -> list[list[Share]]:
-    """The entries behind `start` up to `end`, in shares of about `most`."""
+    """The entries after `start` up to `end`, in shares of about `most`."""
     shares: list[list[Share]] = []
     room = 0
     for incarnation, last in sorted(end.applied.items()):
@@ -129,7 +129,7 @@ def between(start: Mark, end: Mark, most: int) -> list[list[Share]]:
 async def entries(
     etcd: Etcd, keys: Keyspace, share: Share, *, lossy: bool
 ) -> AsyncIterator[tuple[int, KeyValue]]:
-    """The share's entries with their numbers. `lossy`: without those that are gone.
+    """The share's entries with their numbers. `lossy`: skip those that were truncated.
 
     Raises DataLost, EtcdError.
     """
@@ -151,7 +151,7 @@ async def entries(
 
 
 async def _truncated(etcd: Etcd, keys: Keyspace, record: TreeRecord) -> Mark | None:
-    """The state that everything truncated is part of; None if its snapshot was replaced meanwhile."""
+    """The mark of the snapshot that contains all truncated entries; None if it was replaced meanwhile."""
     previous = record.previous
     if previous is None:
         return Mark(0, 0, {})
@@ -166,7 +166,7 @@ async def _truncated(etcd: Etcd, keys: Keyspace, record: TreeRecord) -> Mark | N
 
 
 async def _check(etcd: Etcd, keys: Keyspace, record: TreeRecord, start: Mark) -> None:
-    """Raise DataLost if entries behind `start` may be truncated."""
+    """Raise DataLost if entries after `start` may be truncated."""
     gone = await _truncated(etcd, keys, record)
     if gone is None:
         gone = await earliest(etcd, keys)
@@ -174,7 +174,7 @@ async def _check(etcd: Etcd, keys: Keyspace, record: TreeRecord, start: Mark) ->
         raise DataLost(
             f"{gone.entries - start.entries} entries behind position {start.revision} were truncated before"
             f" the stream read them; the log now begins behind position {gone.revision}. Set"
-            " failOnDataLoss=false to go on from there, or begin with a new checkpoint"
+            " failOnDataLoss=false to continue from there, or begin with a new checkpoint"
         )
 
 
@@ -190,7 +190,7 @@ async def _positions(
 ) -> AsyncIterator[int]:
     """At which revision each entry from `number` to the first gap takes effect, as of the look.
 
-    One that has overtaken its predecessor takes effect with that one.
+    An entry that has overtaken its predecessor takes effect together with it.
     """
     effective = 0
     while True:

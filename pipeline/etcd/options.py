@@ -17,7 +17,7 @@ from schema.keys import Keyspace
 
 
 class Connection(NamedTuple):
-    """Where a tree lies in etcd, and how to get there. Of strings only, so that any process can use it."""
+    """Where a tree is in etcd, and how to connect. It has only strings, so that any process can use it."""
 
     etcd: str  # endpoints, separated by commas
     prefix: str = "/zketcd"
@@ -61,7 +61,7 @@ class Connection(NamedTuple):
     def from_arguments(cls, arguments: argparse.Namespace) -> "Connection":
         """From a command line that has the options of `add_arguments`. Raises ValueError."""
         options = {name.replace("_", "-"): getattr(arguments, name) for name in cls._fields}
-        # An empty prefix is a mistake: the default is another tree than the one that was meant.
+        # An empty prefix is a mistake: the default would be another tree than the intended one.
         return cls.from_options({name: value for name, value in options.items() if value or name == "prefix"})
 
     def options(self) -> dict[str, str]:
@@ -105,7 +105,7 @@ _HELP = {
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of `python -m proxy` that say where the tree lies, and its environment ZKETCD_..."""
+    """Add the options of `python -m proxy` that say where the tree is, and its environment ZKETCD_..."""
     for name, (metavar, text) in _HELP.items():
         default = os.environ.get(f"ZKETCD_{name.upper()}", Connection._field_defaults.get(name, ""))
         shown = "" if name == "etcd_password" or not default else f" (default: {default})"

@@ -1,6 +1,6 @@
 """The password of a ZooKeeper session, which ZooKeeper derives from the session's id.
 
-Pure. ZooKeeperServer.generatePasswd seeds a java.util.Random, whose steps the Java specification prescribes.
+Pure. ZooKeeperServer.generatePasswd seeds a java.util.Random, whose algorithm the Java specification defines.
 """
 
 _SECRET = 0xB3415C00  # ZooKeeperServer.superSecret
@@ -11,7 +11,7 @@ _MASK = (1 << 48) - 1
 
 
 def password_of(session_id: int) -> bytes:
-    """The 16 bytes that the client of session `session_id` (signed 64 bit) shows when it reconnects."""
+    """The 16 bytes that the client of session `session_id` (signed 64 bit) sends when it reconnects."""
     state = (session_id ^ _SECRET ^ _MULTIPLIER) & _MASK
     password = b""
     while len(password) < _BYTES:

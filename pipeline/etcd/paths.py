@@ -1,7 +1,7 @@
-"""Whether the paths of a table make one tree: each once, each with its parent.
+"""Checks that the paths of a table make one tree: each exists once, and so does its parent.
 
-Every path is hashed to 64 bits where it is read, so that the rows need not be sorted: the driver holds 8
-bytes a znode. Equal hashes alone refuse nothing: then the rows are asked for their paths.
+Every path is hashed to 64 bits where it is read, so that the rows need not be sorted: the driver has 8 bytes
+for each znode. Equal hashes alone are not an error: then the paths themselves are compared.
 """
 
 import functools
@@ -32,7 +32,7 @@ class Paths(NamedTuple):
 
     @classmethod
     def of(cls, batches: Iterable[tuple[Hashes, Hashes]]) -> "Paths":
-        """From what `hashes` says of each batch."""
+        """From the result of `hashes` for each batch."""
         found = list(batches)
         if not found:
             return cls(b"", b"")
@@ -41,10 +41,10 @@ class Paths(NamedTuple):
 
 
 class Faults(NamedTuple):
-    """Hashes of paths that look wrong."""
+    """Hashes of paths that may be wrong."""
 
-    repeated: Hashes  # of paths that come more than once
-    missing: Hashes  # of parents that are not there
+    repeated: Hashes  # of paths that may occur more than once
+    missing: Hashes  # of parents that are missing
 
     def __bool__(self) -> bool:
         return bool(len(self.repeated) or len(self.missing))
@@ -68,10 +68,10 @@ def hashes(column: pa.Array) -> tuple[Hashes, Hashes]:
     sums = numpy.zeros(len(raw) + 1, numpy.uint64)
     numpy.cumsum(raw * powers[: len(raw)], out=sums[1:])
     slashes = numpy.flatnonzero(raw == _SLASH)
-    if not len(slashes):  # no paths of znodes, which others refuse
+    if not len(slashes):  # no paths of znodes; other checks refuse them
         slashes = numpy.zeros(1, numpy.int64)
     last = numpy.maximum(slashes[numpy.searchsorted(slashes, ends) - 1], starts)
-    # The root's hash is that of nothing, which is what comes before the slash of its children.
+    # The root's hash is that of the empty text, which precedes the slash of its children.
     root = ends - starts == 1
     before, scale = sums[starts], inverses[starts]
     own = numpy.where(root, numpy.uint64(0), (sums[ends] - before) * scale)
@@ -79,7 +79,7 @@ def hashes(column: pa.Array) -> tuple[Hashes, Hashes]:
 
 
 def check(parts: Iterable[Paths]) -> Faults:
-    """What is wrong with all parts together."""
+    """The faults of all parts together."""
     found = list(parts)
     own = numpy.sort(numpy.frombuffer(b"".join(part.own for part in found), numpy.uint64))
     parents = numpy.unique(numpy.frombuffer(b"".join(part.parents for part in found), numpy.uint64))
@@ -103,7 +103,7 @@ def suspects(column: pa.Array, faults: Faults) -> list[str]:
 
 
 def describe(found: Iterable[str], faults: Faults) -> str | None:
-    """What is wrong with the paths that `suspects` found; None if their hashes only happened to be equal."""
+    """The faults of the paths that `suspects` found, in words; None if only their hashes were equal."""
     ordered = sorted(found)
     repeated = sorted({one for one, other in pairwise(ordered) if one == other})
     if repeated:

@@ -23,7 +23,7 @@ from schema.paths import ROOT
 from schema.record import SnapshotRef, TreeRecord
 
 _NOBODY = ""  # no incarnation: the first proxy gives the session its whole timeout
-_UNKNOWN_TIMEOUT_MS = 10_000  # of a session of which only ephemerals came
+_UNKNOWN_TIMEOUT_MS = 10_000  # of a session that is known only by its ephemerals
 _MASK = (1 << 64) - 1
 
 
@@ -36,10 +36,10 @@ async def publish(
     sessions: Sequence[SessionRow],
     limits: Limits,
 ) -> TreeRecord:
-    """Make one tree of all parts and publish it. `zxid` is the one that the tree is at.
+    """Make one tree of all parts and publish it. `zxid`: the tree's last one.
 
-    An ephemeral whose session is not among `sessions` goes when the first proxy has waited for that session.
-    Raises LoadRefused, EtcdError.
+    An ephemeral whose session is not in `sessions` is deleted after the first proxy has waited for that
+    session. Raises LoadRefused, EtcdError.
     """
     sealed = await load.seal(etcd, keys, begun)
     missing = frozenset(fixed_nodes()).difference(*(part.fixed for part in parts))
@@ -84,7 +84,7 @@ def _session(row: SessionRow) -> SessionValue:
 async def _wrong(
     etcd: Etcd, keys: Keyspace, begun: Load, numbers: Iterable[int], faults: Faults
 ) -> str | None:
-    """What is wrong with the paths, read back from the pages; None if only hashes were equal."""
+    """The faults of the paths, read back from the pages; None if only hashes were equal."""
     found: list[str] = []
     for number in numbers:
         get = Get(keys.node_page(begun.name, number))

@@ -1,4 +1,4 @@
-"""Whether etcd can be reached, asked before a command begins: later requests are repeated for a minute."""
+"""Checks that etcd can be reached before a command begins: later requests are repeated for a minute."""
 
 import asyncio
 import contextlib
@@ -10,7 +10,7 @@ from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, EtcdRefused, Get
 
 PATIENCE = 4.0  # seconds, of all tries together
-_ONE_TRY = 1.5  # then another member
+_ONE_TRY = 1.5  # seconds; then another member
 _PAUSE = 0.2
 
 
@@ -20,7 +20,7 @@ async def reached(connection: Connection) -> AsyncIterator[EtcdClient]:
     async with contextlib.AsyncExitStack() as stack:
         try:
             etcd = await stack.enter_async_context(connection.client())
-        except OSError as error:  # the files of TLS; OpenSSL does not say which one it means
+        except OSError as error:  # a file of TLS; OpenSSL does not say which one
             files = filter(None, (connection.etcd_ca, connection.etcd_cert, connection.etcd_key))
             raise Failure(f"{', '.join(files)}: {error.strerror or error}") from error
         await _answer(etcd, connection)
@@ -33,7 +33,7 @@ async def _answer(etcd: EtcdClient, connection: Connection) -> None:
     while True:
         left = deadline - loop.time()
         try:
-            # A read of our own prefix: it needs a leader, and the user's rights.
+            # A read of our own prefix: it needs a leader and the user's permission.
             await etcd.range(Get(connection.keys.tree, keys_only=True), min(_ONE_TRY, max(left, _PAUSE)))
             return
         except EtcdRefused as refused:

@@ -1,4 +1,4 @@
-"""A tree in etcd as of one revision: its pages, its sessions, and whether there is a log behind them."""
+"""A tree in etcd as of one revision: its pages, its sessions, and whether the log has later entries."""
 
 from collections.abc import AsyncIterator, Iterable
 from typing import NamedTuple
@@ -24,7 +24,7 @@ _TOGETHER = 16  # pages in one request
 
 
 class NotReadable(Failure):
-    """What lies under the prefix is no whole tree."""
+    """What is stored under the prefix is not a complete tree."""
 
 
 class Session(NamedTuple):
@@ -35,9 +35,9 @@ class Session(NamedTuple):
 
 
 class Changed(NamedTuple):
-    """What the log behind a snapshot makes of the tree."""
+    """The changes of the tree by the log after a snapshot."""
 
-    position: int  # etcd's revision up to which entries count
+    position: int  # etcd's revision up to which entries are applied
     paths: frozenset[str]  # of nodes that the log has changed, made or deleted
     pages: tuple[bytes, ...]  # those of these nodes that exist, as the log leaves them
     sessions: tuple[Session, ...]  # all
@@ -48,10 +48,10 @@ class Changed(NamedTuple):
 class Survey(NamedTuple):
     """A tree as of one position: the pages of a snapshot, and what the log has changed since."""
 
-    revision: int  # etcd's, at which the snapshot's pages are to be read
+    revision: int  # etcd's revision at which the snapshot's pages have to be read
     snapshot: SnapshotRef | None  # None: all nodes are among the changed ones
     proxies: int  # that live
-    changed: Changed | None  # None: no log lies behind the snapshot
+    changed: Changed | None  # None: the log has no entries after the snapshot
 
     @property
     def last_zxid(self) -> int:
@@ -82,7 +82,7 @@ class Survey(NamedTuple):
 
 
 async def record_of(etcd: Etcd, keys: Keyspace) -> tuple[Look, TreeRecord]:
-    """The tree's record and who lives. Raises NotReadable, EtcdError."""
+    """The tree's record and the living proxies. Raises NotReadable, EtcdError."""
     try:
         found = await insist(lambda: look(etcd, keys))
     except TreeNotServable as error:
@@ -98,7 +98,7 @@ async def record_of(etcd: Etcd, keys: Keyspace) -> tuple[Look, TreeRecord]:
 
 
 async def has_log_behind(etcd: Etcd, keys: Keyspace, snapshot: SnapshotRef | None) -> bool:
-    """Whether there are entries that the snapshot does not hold, or the snapshot is gone."""
+    """Whether the log has entries that are not in the snapshot, or the snapshot was deleted."""
     applied: dict[str, int] = {}
     if snapshot is not None:
         page = await _asked(etcd, Get(keys.state_page(snapshot.name)))
@@ -145,13 +145,13 @@ async def pages(
 
 
 def _without(batch: pa.RecordBatch, left_out: frozenset[str], known: paths.Hashes) -> pa.RecordBatch:
-    """The rows but those with the paths `left_out`, whose hashes are `known`."""
+    """The rows except those with the paths `left_out`, whose hashes are `known`."""
     if not left_out:
         return batch
     found = numpy.isin(paths.hashes(batch.column("path"))[0], known)
     column = batch.column("path")
     for at in numpy.flatnonzero(found).tolist():
-        found[at] = column[at].as_py() in left_out  # equal hashes alone mean nothing
+        found[at] = column[at].as_py() in left_out  # equal hashes alone prove nothing
     return batch.filter(pa.array(~found))
 
 
@@ -170,7 +170,7 @@ async def _values(etcd: Etcd, names: list[bytes], revision: int) -> AsyncIterato
 
 
 async def _range(etcd: Etcd, start: bytes, end: bytes, revision: int) -> list[KeyValue]:
-    """As of `revision`: then truncation takes nothing away. Once etcd is compacted, what is there now."""
+    """The keys as of `revision`, which truncation cannot change; after a compaction, the current ones."""
     try:
         return (await _asked(etcd, Get(start, end, revision))).kvs
     except EtcdRefused as refused:

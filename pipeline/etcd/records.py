@@ -1,4 +1,4 @@
-"""What a znode has to be so that zketcd can hold it, and what its ephemeralOwner says. Pure."""
+"""Which znodes zketcd can store, and the kinds of znodes by their ephemeralOwner. Pure."""
 
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES
 from schema.paths import is_valid
@@ -9,7 +9,7 @@ _ROOM = 4096
 
 
 def kind_of(owner: int) -> str:
-    """What an ephemeralOwner makes of a znode: `persistent`, `ephemeral`, `container` or `ttl`."""
+    """The kind of a znode with this ephemeralOwner: `persistent`, `ephemeral`, `container` or `ttl`."""
     if not owner:
         return "persistent"
     if owner == CONTAINER_OWNER:
@@ -20,7 +20,7 @@ def kind_of(owner: int) -> str:
 def obstacle_to(
     path: str, data_size: int, acl_size: int = 0, max_request_bytes: int = DEFAULT_MAX_REQUEST_BYTES
 ) -> str | None:
-    """Why zketcd cannot hold a znode, in words; None if it can. Sizes in bytes."""
+    """Why zketcd cannot store a znode, in words; None if it can. Sizes in bytes."""
     if not is_valid(path):
         return "ZooKeeper allows no such path"
     if data_size + acl_size + len(path.encode(errors="replace")) + _ROOM > max_request_bytes:

@@ -20,14 +20,14 @@ _PATIENCE = 60.0  # seconds for an etcd that does not answer
 
 
 class KeptState:
-    """The tree as the last replay has left it, for one that goes on from there: one tree at a time."""
+    """The tree after the last replay, for a replay that continues from there: one tree at a time."""
 
     def __init__(self) -> None:
         self._at: tuple[bytes, int, Mark] | None = None  # prefix, etcd's cluster, and how far
         self._machine: Machine | None = None
 
     def take(self, keys: Keyspace, cluster_id: int, mark: Mark) -> Machine | None:
-        """The state at `mark`, if that is the one that is kept. It is kept no longer."""
+        """Remove and return the state at `mark`, if it is the one that is kept."""
         machine, self._machine = self._machine, None
         return machine if self._at == (keys.prefix, cluster_id, mark) else None
 
@@ -45,11 +45,11 @@ async def replayed(
     lossy: bool = False,
     kept: KeptState | None = None,
 ) -> list[TrafficRow]:
-    """The rows of the requests behind `start`, up to `end`, with what came of them.
+    """The rows of the requests after `start`, up to `end`, with their outcomes.
 
     The tree and all rows are in memory meanwhile, and the tree also afterwards if there is `kept`: a replay
-    that begins where the last one ended needs no load. `lossy`: begin with what the log still holds, if that
-    is later. Raises DataLost, NotReadable, EtcdError.
+    that begins where the last one ended needs no load. `lossy`: if entries after `start` were truncated,
+    begin with the oldest that exists. Raises DataLost, NotReadable, EtcdError.
     """
     rows: list[TrafficRow] = []
 
@@ -57,7 +57,7 @@ async def replayed(
         rows.clear()
         return Recorder(start.applied, rows.append).execute
 
-    # What is loaded stays until the end: to look through it again and again takes a third of the time.
+    # The loaded objects live until the end: garbage collection of them would take a third of the time.
     gc.disable()
     try:
         if kept is None:
@@ -79,7 +79,7 @@ async def replayed(
 async def _loaded(
     etcd: Etcd, keys: Keyspace, start: Mark, end: Mark, lossy: bool, executes: Callable[[], Execute]
 ) -> Machine:
-    """The state at `end`, from a snapshot that is not behind `start`. Raises as `replayed`."""
+    """The state at `end`, from a snapshot that is not newer than `start`. Raises as `replayed`."""
     # A log from its beginning has no snapshot before it.
     wanted = Wanted(upto=end.revision, since=start.revision or 1)
     try:
@@ -90,7 +90,7 @@ async def _loaded(
         if not imported and not lossy:
             raise DataLost(
                 f"{error}, behind position {start.revision}, where the stream stood. Set"
-                " failOnDataLoss=false to go on without what is lost, or begin with a new checkpoint"
+                " failOnDataLoss=false to continue without the lost entries, or begin with a new checkpoint"
             ) from error
         oldest = record.previous or record.current
         assert oldest is not None  # else the log is whole

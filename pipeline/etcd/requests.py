@@ -1,4 +1,4 @@
-"""Requests to etcd that are sent again until their outcome is known, and what the user hears of failures."""
+"""Requests to etcd that are sent again until their outcome is known, and the messages of failures."""
 
 import asyncio
 from collections.abc import Awaitable, Callable
@@ -16,11 +16,11 @@ RETRY = 0.2  # seconds before a request of unknown outcome is sent again
 
 
 class LoadRefused(Failure):
-    """The load cannot begin or go on; the message says why and what to do. No proxy serves the target."""
+    """The load cannot begin or continue; the message says why and what to do. No proxy serves the target."""
 
 
 async def insist(request: Callable[[], Awaitable[T]]) -> T:
-    """Repeat a request that does no harm twice while its outcome is unknown, for up to a minute.
+    """Repeat an idempotent request while its outcome is unknown, for up to a minute.
 
     Raises EtcdError, and LoadRefused if etcd has no space left.
     """
@@ -38,7 +38,7 @@ async def insist(request: Callable[[], Awaitable[T]]) -> T:
 
 
 async def commit(etcd: Etcd, txn: Txn) -> TxnResult:
-    """Commit a Txn of a load that does no harm twice. Raises EtcdError, LoadRefused."""
+    """Commit an idempotent Txn of a load. Raises EtcdError, LoadRefused."""
     try:
         return await insist(lambda: etcd.txn(txn, TIMEOUT))
     except EtcdRefused as refused:
@@ -62,7 +62,7 @@ async def count(etcd: Etcd, start: bytes, end: bytes, revision: int = 0) -> int:
 
 
 def no_space() -> LoadRefused:
-    """etcd's quota is used up."""
+    """The error if etcd's quota is used up."""
     return LoadRefused(
         "etcd has no space left: raise its --quota-backend-bytes (docs/migration.md has the sizes), compact"
         " and defragment it, disarm its alarm, and run the import again"

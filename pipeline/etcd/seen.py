@@ -1,6 +1,6 @@
-"""How high the zxids are that clients of a tree may have seen, for a tree that takes its place.
+"""The highest zxid that clients of a tree may have seen, for a tree that replaces it.
 
-ZooKeeper's clients refuse a server whose zxid lies below the last one that they saw, for good.
+ZooKeeper's clients never connect to a server whose zxid is below the last one that they have seen.
 """
 
 from pipeline.etcd.requests import TIMEOUT, insist

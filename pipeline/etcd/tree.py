@@ -1,7 +1,7 @@
 """The tree under a prefix as of one revision of etcd, read without writing anything.
 
-If the log has gone on since the newest snapshot, it is replayed in memory with the proxies' own state
-machine. A reader then takes from the snapshot all nodes but those that the log has changed.
+If the log has entries after the newest snapshot, they are replayed in memory with the proxies' own state
+machine. A reader then takes all nodes from the snapshot except those that the log has changed.
 """
 
 import contextlib
@@ -50,7 +50,7 @@ async def tree_at(etcd: Etcd, keys: Keyspace, revision: int = 0) -> Survey:
 
 
 class _Watch:
-    """Executes requests, and notes which nodes they touch."""
+    """Executes requests, and records which nodes they change."""
 
     def __init__(self, touched: set[str]) -> None:
         self._touched = touched
@@ -76,7 +76,7 @@ def _changed(loaded: Loaded, touched: set[str], position: int) -> Changed:
 
 @contextlib.contextmanager
 def _uncollected() -> Iterator[None]:
-    """Without garbage collection, which would look through the loaded tree again and again."""
+    """Without garbage collection, which would visit the loaded tree again and again."""
     gc.disable()
     try:
         yield

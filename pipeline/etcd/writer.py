@@ -1,7 +1,6 @@
-"""One task of a load: rows in, pages of znodes out, and what the driver has to know of them.
+"""One task of a load: it turns rows into pages of znodes, and reports on them to the driver.
 
-A task that runs again writes pages of its own. Only those of the run that Spark counts become part of the
-tree.
+A task that runs again writes new pages. Only those of the run that Spark accepts become part of the tree.
 """
 
 import asyncio
@@ -28,7 +27,7 @@ _MASK = (1 << 64) - 1
 
 @dataclass(frozen=True)
 class Part:
-    """What one task has written."""
+    """The result of one task."""
 
     numbers: tuple[int, ...]  # of its pages
     bytes: int
@@ -36,7 +35,7 @@ class Part:
     digest: int
     max_zxid: int
     paths: Paths
-    fixed: frozenset[str]  # of the nodes that every tree has, those that were among the rows
+    fixed: frozenset[str]  # paths of nodes that every tree has, if they were among the rows
     owners: frozenset[int]  # sessions that have ephemerals among the rows
 
 
@@ -95,7 +94,7 @@ async def write(
             for group in limits.groups(pages(), begun.guard(keys)):
                 await free.acquire()
                 tasks.create_task(send(group))
-                await asyncio.sleep(0)  # lets the request go before the next page is made
+                await asyncio.sleep(0)  # so that the request is sent before the next page is made
     except BaseExceptionGroup as errors:  # the others are of the same kind
         raise errors.exceptions[0] from None
     return replace(

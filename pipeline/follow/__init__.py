@@ -7,12 +7,12 @@ changes   applies transactions to that state, and says what they changed
 target    the etcd side: the fence, entries, checkpoints, the position, the cut-over
 finishing how a command asks a running follower for the cut-over
 inward    the loop between tail and target
-checking  compares the tree in etcd with its source while both go on
+checking  compares the tree in etcd with its source while both change
 
 Back (`python -m pipeline export --follow`):
 recording the state machine's changes, request by request, as ZooKeeper's transactions. Pure.
 files     snapshots and logs in a data directory, written so that ZooKeeper loads them at any time
 outward   the loop between zketcd's log and the files
 
-Both: telling (what is printed), patience (etcd may be away).
+Both: telling (the output), `patience` (wait while etcd is out of reach).
 """

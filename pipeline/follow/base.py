@@ -1,4 +1,4 @@
-"""The tree of a data directory, as the state machine holds it: where following begins."""
+"""Loads the tree of a data directory into a state machine: following begins there."""
 
 import enum
 import gc
@@ -24,7 +24,7 @@ from schema.znode import OPEN_ACL
 _STEP = 64 << 20  # bytes of a snapshot between two reports
 #: No incarnation: the first proxy gives the session its whole timeout.
 NOBODY = ""
-_UNKNOWN_TIMEOUT_MS = 10_000  # of a session of which only ephemerals are there
+_UNKNOWN_TIMEOUT_MS = 10_000  # of a session that is known only by its ephemerals
 _MASK = (1 << 64) - 1
 
 
@@ -32,20 +32,20 @@ class Same(enum.Enum):
     """Whether a tree has the digest that ZooKeeper wrote."""
 
     YES = enum.auto()
-    IN_ASCII = enum.auto()  # as a server sums it whose locale knows no other characters
+    IN_ASCII = enum.auto()  # as a server computes it whose locale has no other characters
     NO = enum.auto()
 
 
 def load_base(path: str, log_path: str | None, cluster_id: int, upto: int | None = None) -> Machine:
-    """The tree at the last transaction that is whole in the log, or at zxid `upto`. Raises BadFile, Failure.
+    """The tree at the last complete transaction of the log, or at zxid `upto`. Raises BadFile, Failure.
 
-    `cluster_id` is of the etcd cluster that it goes to.
+    `cluster_id` is that of the target etcd cluster.
     """
     survey = directory.survey(path, log_path, repair=frozenset({TAIL}), upto=upto)
     plan = directory.plan(survey, _STEP)
     machine = Machine(cluster_id)
     known: dict[tuple[AclRow, ...] | None, tuple[Acl, ...]] = {None: OPEN_ACL}
-    gc.disable()  # what is loaded stays
+    gc.disable()  # the loaded objects live until the end
     try:
         for run in plan.runs:
             for paths, nodes in _nodes(survey.snapshot, run, plan, known):
@@ -80,7 +80,7 @@ def load_base(path: str, log_path: str | None, cluster_id: int, upto: int | None
 
 
 def digest_of(machine: Machine) -> int:
-    """The digest of the nodes alone, as ZooKeeper has it, unsigned."""
+    """The digest of the nodes without sessions, as ZooKeeper's, unsigned."""
     total = machine.digest.settle(machine.tree.nodes)
     return (total - sum(map(session_hash, machine.sessions.values()))) & _MASK
 
@@ -93,7 +93,7 @@ def compare_digest(machine: Machine, told: int) -> Same:
 
 
 def ascii_digest_of(machine: Machine) -> int:
-    """As `digest_of`, of a server whose locale knows no characters beyond ASCII."""
+    """As `digest_of`, for a server whose locale has only ASCII characters."""
     return (
         sum(
             digest.of_node(
@@ -116,18 +116,18 @@ def ascii_digest_of(machine: Machine) -> int:
 
 
 def session_from(row: SessionRow) -> Session:
-    """A session of ZooKeeper's; it derives the password from the id."""
+    """A session of ZooKeeper, which derives the password from the id."""
     return Session(row.id, row.timeout_ms, hash_of(password_of(row.id)), NOBODY)
 
 
 def acl_of(acl: tuple[AclRow, ...] | None) -> tuple[Acl, ...]:
-    """An ACL as the state machine has it: the open one is one object."""
+    """An ACL in the state machine's form: the open one is one shared object."""
     made = OPEN_ACL if acl is None else tuple(Acl(*entry) for entry in acl)
     return OPEN_ACL if made == OPEN_ACL else made
 
 
 def node_of(row: ZnodeRow, known: dict[tuple[AclRow, ...] | None, tuple[Acl, ...]]) -> Node:
-    """A row as a node; `known` keeps equal ACLs one."""
+    """A row as a node. `known` makes equal ACLs one shared object."""
     acl = known.get(row.acl)
     if acl is None:
         acl = known[row.acl] = acl_of(row.acl)
@@ -149,7 +149,7 @@ def node_of(row: ZnodeRow, known: dict[tuple[AclRow, ...] | None, tuple[Acl, ...
 def _nodes(
     file: str, run: Run, plan: Plan, known: dict[tuple[AclRow, ...] | None, tuple[Acl, ...]]
 ) -> Iterator[tuple[list[str], list[Node]]]:
-    """The nodes of a run that the logs do not touch."""
+    """The nodes of a run that the logs do not change."""
     acls: Mapping[int, tuple[Acl, ...]] = {
         snapshot.OPEN_ACL_ID: OPEN_ACL,
         **{number: known.setdefault(acl, acl_of(acl)) for number, acl in plan.acls.items()},

@@ -1,7 +1,7 @@
-"""Transactions of ZooKeeper applied to the state machine's state, and what has become of it.
+"""Applies transactions of ZooKeeper to the state machine's state, and collects the changes.
 
-The rules are DataTree.processTxn's on a tree that is exactly the one of the transaction before. A transaction
-that does not fit is no transaction of this tree: nothing is guessed.
+The rules are those of DataTree.processTxn, on a tree that is exactly the one after the previous transaction.
+A transaction that does not fit does not belong to this tree: that is an error.
 """
 
 from collections.abc import Callable, Sequence
@@ -25,7 +25,7 @@ class Diverged(Failure):
 
 
 class Changes:
-    """Applies transactions, and collects what they change until it is taken."""
+    """Applies transactions, and collects their changes until `take`."""
 
     def __init__(self, machine: Machine) -> None:
         self._machine = machine
@@ -34,10 +34,10 @@ class Changes:
 
     def _start(self) -> None:
         self._after = self._machine.zxid
-        self._changed: set[str] = set()  # nodes that are there
-        self._whole: set[str] = set()  # of these, those whose data are not what they were
-        self._made: set[str] = set()  # of these, those that were not there
-        self._deleted: set[str] = set()  # nodes that were there
+        self._changed: set[str] = set()  # nodes that exist
+        self._whole: set[str] = set()  # of these, those with other data than before
+        self._made: set[str] = set()  # of these, new ones
+        self._deleted: set[str] = set()  # nodes that existed before
         self._opened: set[int] = set()
         self._closed: set[int] = set()
 
@@ -49,7 +49,7 @@ class Changes:
     def apply(self, rows: Sequence[TransactionRow]) -> None:
         """Apply one transaction: all rows of one zxid. Raises Diverged."""
         first = rows[0]
-        # A multi that failed keeps its first parts as they would have been.
+        # A failed multi in the log has its first parts, as if they had succeeded.
         if not any(row.type == OpCode.ERROR for row in rows):
             self._tx.enter(NO_SENDER, first.time, 0)
             self._tx.zxid = first.zxid
@@ -71,7 +71,7 @@ class Changes:
         self._machine.zxid = first.zxid
 
     def end_sessions(self, zxid: int, clock: int) -> None:
-        """Close all sessions in one transaction, and go on at `zxid`."""
+        """Close all sessions in one transaction with `zxid`."""
         self._tx.enter(NO_SENDER, clock, 0)
         self._tx.zxid = zxid
         for session_id in sorted(self._machine.sessions):
@@ -80,7 +80,7 @@ class Changes:
         self._machine.zxid = zxid
 
     def move_to(self, zxid: int) -> None:
-        """Go on at a later zxid."""
+        """Continue at a later zxid."""
         self._machine.zxid = zxid
 
     def take(self) -> Followed:
@@ -114,7 +114,7 @@ class Changes:
             raise KeyError(f"free place for {path}")
         created, pzxid = parent.created, parent.pzxid
         self._tx.create(path, above, parent, row.data, self._acl(row), row.owner or 0)
-        # As DataTree.createNode, which believes the transaction.
+        # As DataTree.createNode, which trusts the transaction.
         counter = created + 1 if row.parent_cversion is None else row.parent_cversion
         if counter > created:
             parent.created = counter
@@ -174,7 +174,7 @@ class Changes:
         self._end(row.session_id, row.paths or ())
 
     def _end(self, session_id: int, paths: Sequence[str]) -> None:
-        """As DataTree.killSession: first what the transaction names, then what is left."""
+        """As DataTree.killSession: first the nodes that the transaction names, then the others."""
         tree = self._machine.tree
         left: set[str] = tree.ephemerals.get(session_id, set())
         for path in chain(paths, sorted(left - set(paths))):
@@ -193,7 +193,7 @@ class Changes:
         return acl_of(row.acl)
 
 
-#: Nobody: transactions are not evaluated for any proxy's client.
+#: No sender: transactions are not evaluated for a proxy's client.
 NO_SENDER = ""
 
 _TYPES: dict[int, Callable[[Changes, TransactionRow], None]] = {

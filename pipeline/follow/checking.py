@@ -1,6 +1,6 @@
-"""Whether a tree that follows is its source's tree, at the zxid that it has come to, while both go on.
+"""Compares a tree that follows with its source, at the zxid that it has reached, while both change.
 
-The source's side is read from its own snapshot and logs, not from what the follower has made of them.
+The source's tree is read from its own snapshot and logs, not from the follower's state.
 """
 
 from collections.abc import Iterator
@@ -24,7 +24,7 @@ _fields_of = attrgetter(*_FIELDS)
 
 
 async def check(etcd: Etcd, keys: Keyspace, source: str, log_path: str | None) -> int:
-    """Compare, and print what differs; the exit code. Raises Failure, BadFile, EtcdError."""
+    """Compare, and print the differences; returns the exit code. Raises Failure, BadFile, EtcdError."""
     there = await state_of(etcd, keys)
     here = load_base(source, log_path, there.cluster_id, there.zxid)
     if here.zxid != there.zxid:
@@ -49,7 +49,7 @@ async def check(etcd: Etcd, keys: Keyspace, source: str, log_path: str | None) -
 
 
 def differences(source: Machine, copy: Machine) -> Iterator[str]:
-    """Each znode and session that differs, in words. The quotas' counters are each server's own."""
+    """Each znode and session that differs, in words, except the quotas' counters of each server."""
     ours, theirs = copy.tree.nodes, source.tree.nodes
     for path in sorted(ours.keys() | theirs.keys()):
         if path.startswith(QUOTA) and path.endswith("/zookeeper_stats"):

@@ -1,8 +1,8 @@
-"""A data directory that is written while it could be started on: snapshots and transaction logs.
+"""Writes a data directory, snapshots and transaction logs, on which a server can start at any time.
 
-A log is only appended to, and a snapshot has its name when it is whole and on disk. So whatever ends us, a
-server that starts on the directory finds a whole tree: what was torn it leaves out, as it does of its own
-files.
+A log is only appended to, and a snapshot gets its name when it is complete and on disk. So whenever this
+process ends, a server that starts on the directory finds a complete tree: it ignores a torn end, as in its
+own files.
 """
 
 import json
@@ -24,7 +24,7 @@ from proxy.state.machine import Machine
 from schema.paths import CONFIG
 from schema.znode import OPEN_ACL
 
-MARK = "zketcd-export.json"  # names a directory as ours, beside version-2
+MARK = "zketcd-export.json"  # marks a directory as an export; next to version-2
 _KEPT = 3  # snapshots, as autopurge.snapRetainCount
 _LOG_BYTES = 64 << 20  # of a log, and at least as many between two snapshots
 _CHUNK = 1 << 20
@@ -41,7 +41,7 @@ class Files:
     """Writes one data directory."""
 
     def __init__(self, path: str, owner: Owner) -> None:
-        """Raises Failure for a directory that holds anything else than this tree, OSError."""
+        """Raises Failure for a directory with anything else than this tree, OSError."""
         self._path = Path(path)
         self._folder = self._path / "version-2"
         self._log: BinaryIO | None = None
@@ -67,7 +67,7 @@ class Files:
         _sync_folder(self._path)
 
     def last_zxid(self) -> int | None:
-        """The last whole transaction; None in an empty directory. What was torn is cut off.
+        """The last complete transaction; None in an empty directory. A torn end is cut off.
 
         Raises BadFile, OSError.
         """
@@ -84,7 +84,7 @@ class Files:
         return found.last_zxid
 
     def tree(self) -> Machine:
-        """What the directory holds. Raises BadFile, Failure."""
+        """The tree in the directory. Raises BadFile, Failure."""
         return load_base(str(self._path), None, 0)
 
     def append(self, rows: list[TransactionRow]) -> None:
@@ -105,13 +105,13 @@ class Files:
         _sync_folder(self._folder)
 
     def sync(self) -> None:
-        """Return when all that was added is on disk."""
+        """Return when all added transactions are on disk."""
         if self._log is not None:
             self._log.flush()
             os.fsync(self._log.fileno())
 
     def close(self) -> None:
-        """End the log that is written."""
+        """Close the current log."""
         if self._log is not None:
             self.sync()
             self._log.close()
@@ -123,7 +123,7 @@ class Files:
         return self._since_snapshot > max(_LOG_BYTES, self._snapshot_size)
 
     def write_snapshot(self, machine: Machine) -> None:
-        """Write the state as a snapshot, from which a server starts from now on; old ones go."""
+        """Write the state as a snapshot, from which a server then starts; delete old ones."""
         self.close()
         name = f"{snapshot.PREFIX}{machine.zxid:x}"
         part = self._folder / f"{name}.part"
@@ -142,7 +142,7 @@ class Files:
         self._purge()
 
     def _purge(self) -> None:
-        """Delete snapshots but the newest, and the logs that the rest does not need."""
+        """Delete all snapshots except the newest ones, and the logs that these do not need."""
         snapshots, logs = directory.files(str(self._path))
         for file in snapshots[:-_KEPT]:
             Path(file).unlink()
@@ -152,7 +152,7 @@ class Files:
 
 
 def _chunks(machine: Machine) -> Iterable[bytes]:
-    """A snapshot's bytes up to its seal. Parents come before their children."""
+    """A snapshot's bytes up to its seal. Parents precede their children."""
     acls: dict[tuple[Acl, ...], int] = {OPEN_ACL: snapshot.OPEN_ACL_ID}
     for node in machine.tree.nodes.values():
         if node.acl not in acls:

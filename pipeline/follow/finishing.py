@@ -1,7 +1,7 @@
-"""How the cut-over is asked for: a key in etcd, so that the follower may run on any host.
+"""How a command requests the cut-over: by a key in etcd, so that the follower may run on any host.
 
-A follower that runs answers by putting the key again, about once a second, until the tree is complete. Where
-nobody answers, the command follows by itself.
+A running follower answers by putting the key again, about once a second, until the tree is complete. If no
+follower answers, the command itself follows.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ from schema.json_values import boolean, number, pack_json, unpack_json
 from schema.keys import Keyspace
 
 _POLL = 0.1  # seconds
-_ANSWER_WITHIN = 10.0  # it may write a checkpoint meanwhile
+_ANSWER_WITHIN = 10.0  # seconds; the follower may be writing a checkpoint
 _ANSWERED_EVERY = 1.0
 _WITHDRAW_WITHIN = 10.0
 
 
 class Asked(NamedTuple):
-    """What the key `follow/finish` says."""
+    """The value of the key `follow/finish`."""
 
-    zxid: int  # the tree must have come to at least
+    zxid: int  # that the tree must have reached at least
     keep_sessions: bool
     answered: bool
 
 
 async def asked(etcd: Etcd, keys: Keyspace) -> tuple[Asked, int] | None:
-    """The request that there is, and its key's mod_revision. Raises EtcdError, BadValue."""
+    """The current request, and its key's mod_revision. Raises EtcdError, BadValue."""
     found = (await insist(lambda: etcd.range(Get(keys.finish), TIMEOUT))).kvs
     if not found:
         return None
@@ -50,7 +50,7 @@ class Answering:
         self._answered = 0.0
 
     async def wanted(self) -> Asked | None:
-        """What is asked for; None: nothing."""
+        """The request; None: there is none."""
         found = await asked(self._etcd, self._keys)
         if found is None:
             return None
@@ -64,9 +64,9 @@ class Answering:
 
 
 async def ask(etcd: Etcd, keys: Keyspace, request: Asked) -> bool:
-    """Ask a running follower to finish, and wait until it has; False: nobody answers (any more).
+    """Ask a running follower to finish, and wait until it has; False: no follower answers (any more).
 
-    Given up (cancelled), it is no longer asked for. Raises EtcdError.
+    If this is cancelled, the request is withdrawn. Raises EtcdError.
     """
     there = await look(etcd, keys)
     value = pack_json(request._asdict())
@@ -88,7 +88,7 @@ async def _finished(etcd: Etcd, keys: Keyspace) -> bool:
             return True
         found = await asked(etcd, keys)
         now = time.monotonic()
-        if position is not None and position.zxid != zxid:  # it works, and has not looked here yet
+        if position is not None and position.zxid != zxid:  # it is working, and has not read the request yet
             zxid, heard = position.zxid, now
         if found is not None and found[1] != revision:
             revision = found[1]

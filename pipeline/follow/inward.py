@@ -24,15 +24,15 @@ from proxy.state.machine import Machine
 from schema.keys import Keyspace
 
 DONE, STUCK, NOT_LEVEL = 0, 1, 3  # exit codes
-# An entry holds so much at most, unless one transaction needs more.
+# Limits of an entry, unless one transaction needs more.
 _ENTRY_TRANSACTIONS = 4000
 _ENTRY_BYTES = 256 << 10
-_TELL_AFTER = 2.0  # seconds: what is written this moment is not worth a word
+_TELL_AFTER = 2.0  # seconds; a shorter wait is not reported
 _CHECKPOINT_BYTES = 64 << 20  # of entries since the snapshot, or as many as it has
 
 
 class Options(NamedTuple):
-    """What the command line says."""
+    """The options of the command line."""
 
     source: str
     log_path: str | None = None
@@ -41,16 +41,16 @@ class Options(NamedTuple):
     finish: bool = False
     keep_sessions: bool = False
     zxid: int = 0  # level and finished mean at least this one
-    timeout: float | None = None  # seconds for the way to level
-    patience: float = 30.0  # seconds for files to come right
-    interval: float = 0.1  # seconds between two looks
+    timeout: float | None = None  # seconds until the tree has to be level
+    patience: float = 30.0  # seconds until unsettled files have to be right
+    interval: float = 0.1  # seconds between two reads
     torn: bool = False  # the newest log is complete up to its first damage
     limits: Limits = Limits()
     metrics: str | None = None  # a file for the age of the tree
 
 
 async def follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
-    """Follow until told to stop, and wait for an etcd that is out of reach; the exit code.
+    """Follow until stopped, and wait for an etcd that is out of reach; returns the exit code.
 
     Raises Failure, EtcdError, OSError.
     """
@@ -116,17 +116,17 @@ class _Following:
             self._position.mark,
             torn=options.torn,
         )
-        self._settled = time.monotonic()  # when the files last were right
+        self._settled = time.monotonic()  # when the files were last right
         self._grows: float | None = None  # since when the log has grown although the end is asked for
-        self._told = ""  # what was said to be wrong with them
+        self._told = ""  # the fault that was last reported
         self._compares = True
         self._keep_sessions = options.keep_sessions
 
     async def run(self) -> int:
-        """The exit code."""
+        """Run; returns the exit code."""
         options = self._options
         while True:
-            # Before the look at the files: what is there when it is asked for is applied.
+            # Before the files are read: all transactions that exist at the time of the request are applied.
             wanted = await self._wanted()
             found = self._read()
             if found is not None and found.entries:
@@ -134,8 +134,8 @@ class _Following:
                 if self._tree.log_bytes > max(_CHECKPOINT_BYTES, self._tree.snapshot_bytes):
                     self._position = await self._tree.checkpoint(self._machine, self._position)
             if found is not None and not found.more:
-                # Level with the log as it was when it was read; while it is written to, it never ends.
-                # The cut-over waits until it does not grow any more.
+                # Level with the log as it was when it was read: the log has no end while it is written.
+                # The cut-over waits until the log does not grow any more.
                 leaving = wanted is not None and self._machine.zxid >= wanted and not found.entries
                 self._status.level(self._machine.zxid, now=leaving or options.until_level)
                 if leaving:
@@ -148,7 +148,7 @@ class _Following:
                 await asyncio.sleep(options.interval)
 
     def _tell_of_writers(self, wanted: int) -> None:
-        """That the cut-over waits, if it has waited for a while already."""
+        """Report that the cut-over waits, if it has waited for a while."""
         now = time.monotonic()
         if self._machine.zxid < wanted or self._grows is None:
             self._grows = now
@@ -160,7 +160,7 @@ class _Following:
             self._grows = now
 
     async def _wanted(self) -> int | None:
-        """The zxid from which on to finish; None: not yet."""
+        """The zxid at which to finish, at least; None: no request yet."""
         if self._options.finish:
             return self._options.zxid
         request = await self._answering.wanted()
@@ -170,7 +170,7 @@ class _Following:
         return request.zxid
 
     def _read(self) -> Found | None:
-        """What has come; None while the files are not right. Raises Unsettled when they stay so."""
+        """New transactions; None while the files are not right. Raises Unsettled if they stay so."""
         try:
             found = self._tail.read()
         except (Unsettled, BadFile, FileNotFoundError) as error:
@@ -202,7 +202,7 @@ class _Following:
                 size = count = 0
 
     def _compare(self, row: TransactionRow) -> None:
-        """Compare the tree with what ZooKeeper says of its own. Raises Failure."""
+        """Compare the tree's digest with ZooKeeper's. Raises Failure."""
         if row.digest is None or not self._compares:
             return
         same = compare_digest(self._machine, row.digest)
@@ -217,7 +217,7 @@ class _Following:
             self._compares = False
 
     async def _finish(self) -> int:
-        """The cut-over: a new epoch, as an elected leader begins one; sessions end unless they come over."""
+        """The cut-over: a new epoch, as a new leader begins one; sessions end unless they are kept."""
         zxid = first_zxid(self._machine.zxid)
         now = int(time.time() * 1000)
         sessions = len(self._machine.sessions)

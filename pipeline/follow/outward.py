@@ -25,21 +25,21 @@ from schema.keys import Keyspace
 
 DONE, NOT_LEVEL = 0, 3  # exit codes
 _TIMEOUT = 10.0  # seconds
-_PIECE = 1000  # transactions that are applied before they are on disk
+_PIECE = 1000  # at most so many transactions are applied before they are on disk
 
 
 class Options(NamedTuple):
-    """What the command line says."""
+    """The options of the command line."""
 
     target: str
     until_level: bool = False
-    timeout: float | None = None  # seconds for the way to level
-    interval: float = 0.2  # seconds between two looks
+    timeout: float | None = None  # seconds until the directory has to be level
+    interval: float = 0.2  # seconds between two reads
     metrics: str | None = None  # a file for the age of the directory
 
 
 async def mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
-    """Keep the directory level until told to stop, and wait for an etcd that is out of reach; the exit code.
+    """Keep the directory level until stopped, and wait for an etcd out of reach; returns the exit code.
 
     Raises Failure, EtcdError, OSError.
     """
@@ -79,14 +79,14 @@ class _Mirroring:
         self._machine = Machine(0)
         self._recorder = Recorder(self._machine)
         self._position = 0
-        # To be written: the state machine's code must not wait for a disk.
+        # Transactions to write: the state machine's code must not wait for a disk.
         self._rows: list[list[TransactionRow]] = []
         self._written = 0  # transactions, in this step
-        self._left = 0  # entries that are read and not yet applied
-        self._jumped = False  # behind them only a snapshot can go on
+        self._left = 0  # entries that are read but not yet applied
+        self._jumped = False  # only a snapshot can follow the written transactions
 
     async def run(self) -> int:
-        """The exit code."""
+        """Run; returns the exit code."""
         options = self._options
         self._zxid = self._files.last_zxid()
         if self._zxid is not None:
@@ -100,7 +100,7 @@ class _Mirroring:
                 tell(f"the log was truncated before it was read ({error}): going on from a newer snapshot")
                 await self._load()
                 continue
-            # Level with the tree as it was when it was read; while clients write, it is never at rest.
+            # Level with the tree as it was when it was read: while clients write, it always changes.
             self._status.level(self._machine.zxid, now=options.until_level)
             if options.until_level:
                 return DONE
@@ -108,7 +108,7 @@ class _Mirroring:
                 await asyncio.sleep(options.interval)
 
     async def _load(self) -> None:
-        """A snapshot of zketcd's from which the log leads to the directory's last zxid; else a new start."""
+        """Load a snapshot from which the log leads to the directory's last zxid; without one, start again."""
         try:
             base = await self._base()
         except Truncated:
@@ -121,7 +121,7 @@ class _Mirroring:
         self._machine, self._position = base
         self._recorder = Recorder(self._machine)
         if self._zxid is None:
-            # At once, so that the log that follows adds to what is there, whenever this process is killed.
+            # At once, so that a snapshot precedes the log, whenever this process is killed.
             with named(Path(self._options.target)):
                 self._files.write_snapshot(self._machine)
             self._zxid = self._machine.zxid
@@ -130,7 +130,7 @@ class _Mirroring:
         return None
 
     async def _base(self) -> tuple[Machine, int] | None:
-        """The newest usable snapshot that is not behind the directory, and its position."""
+        """The newest usable snapshot that is not newer than the directory, and its position."""
         record = servable(await look(self._etcd, self._keys), self._keys, KNOWN)
         for ref in (record.current, record.previous):
             if ref is None or (self._zxid is not None and ref.zxid > self._zxid):
@@ -149,7 +149,7 @@ class _Mirroring:
         return None
 
     async def _step(self) -> int:
-        """Apply what was appended, piece by piece; how many transactions were written.
+        """Apply new entries, piece by piece; returns how many transactions were written.
 
         Raises Truncated, EtcdError.
         """
@@ -159,7 +159,8 @@ class _Mirroring:
         try:
             async with asyncio.TaskGroup() as group:
                 replaying = group.create_task(replay.run(caught.revision))
-                # It gives way every few milliseconds. What was killed goes on from what is on disk.
+                # The replay pauses every few milliseconds. After a kill, the next run continues from the
+                # disk.
                 while not replaying.done():
                     await asyncio.sleep(0)
                     if len(self._rows) >= _PIECE or self._jumped:
@@ -172,7 +173,7 @@ class _Mirroring:
         if self._expected is not None:
             raise Failure(
                 f"{self._options.target} is at zxid 0x{self._zxid or 0:x}, and the tree at"
-                f" 0x{self._machine.zxid:x}: the directory has gone on by itself (was ZooKeeper started"
+                f" 0x{self._machine.zxid:x}: the directory was changed meanwhile (was ZooKeeper started"
                 " on it?). Export to an empty directory"
             )
         return self._written
@@ -181,7 +182,7 @@ class _Mirroring:
         self._left -= entries
 
     def _write(self) -> None:
-        """Put on disk what was applied. Raises OSError."""
+        """Write the applied transactions to disk. Raises OSError."""
         with named(Path(self._options.target)):
             self._put()
 
@@ -204,14 +205,14 @@ class _Mirroring:
             self._compare()
             return
         if self._expected is not None:
-            return  # the directory's last transaction was not met: `_step` says so
+            return  # the directory's last transaction was not found: `_step` reports it
         self._jumped = self._jumped or is_jump(request)
         if not self._jumped:
             self._rows.append(rows)
         self._zxid = rows[0].zxid
 
     def _compare(self) -> None:
-        """At the directory's last zxid: whether it holds this tree. Raises Failure."""
+        """Compare the directory with the tree, at the directory's last zxid. Raises Failure."""
         if self._expected is None or self._machine.zxid != self._zxid:
             return
         if digest_of(self._machine) != self._expected:

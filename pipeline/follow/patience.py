@@ -1,4 +1,4 @@
-"""An etcd whose requests wait for as long as it is out of reach: for commands that go on until stopped."""
+"""An etcd client whose requests wait while etcd is out of reach: for commands that run until stopped."""
 
 import asyncio
 import time
@@ -16,15 +16,15 @@ _TELL_EVERY = 10.0  # seconds
 
 
 def patient(etcd: Etcd) -> Etcd:
-    """The same etcd, which never leaves a read or Txn undecided: it is sent again until etcd answers.
+    """The same etcd client, but it repeats each read and Txn until etcd answers.
 
-    So each Txn must be one that does no harm twice, or whose second outcome says what the first one was.
+    So each Txn must be idempotent, or its second outcome must show the first one.
     """
     return cast("Etcd", _Patient(etcd))
 
 
 class _Patient:
-    """Reads, Txns and the status wait; whatever else an Etcd has is the other one's."""
+    """Reads, Txns and the status wait; all else is passed to the other client."""
 
     def __init__(self, etcd: Etcd) -> None:
         self._etcd = etcd

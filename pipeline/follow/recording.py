@@ -1,8 +1,8 @@
-"""What zketcd's state machine does, request by request, as the transactions of ZooKeeper's log.
+"""Turns the changes of zketcd's state machine, request by request, into transactions of ZooKeeper's log.
 
-Pure. A request becomes the changes that it has made, in their order, not what it asked for: so requests that
-ZooKeeper does not have (Keeper's) become plain creates and deletes, and a refused one an error, which in
-ZooKeeper's log is nothing but a zxid.
+Pure. A transaction has the changes that a request has made, in their order, not the request itself. So
+requests that ZooKeeper does not have (Keeper's) become plain creates and deletes. A refused request becomes
+an error, of which ZooKeeper's log has only the zxid.
 """
 
 from typing import Any, NamedTuple
@@ -36,14 +36,14 @@ class Change(NamedTuple):
 
 
 class Recording(Transaction):
-    """Changes the state as any transaction does, and remembers how."""
+    """Changes the state as any transaction does, and records the changes."""
 
     __slots__ = ("changes", "sessions_digest")
 
     def __init__(self, tree: Tree, sessions: dict[int, Session], digest: Digest) -> None:
         super().__init__(tree, sessions, digest)
         self.changes: list[Change] = []
-        #: The sessions' share in the digest, which ZooKeeper's does not have.
+        #: The sessions' part of the digest, which ZooKeeper's digest does not have.
         self.sessions_digest = sum(map(session_hash, sessions.values()))
 
     def create(
@@ -78,7 +78,7 @@ class Recording(Transaction):
     def close_session(self, session: Session) -> None:
         """As Transaction.close_session."""
         self.sessions_digest -= session_hash(session)
-        self.changes.append(Change(OpCode.CLOSE_SESSION))  # before the deletes that belong to it
+        self.changes.append(Change(OpCode.CLOSE_SESSION))  # precedes the deletes of its ephemerals
         super().close_session(session)
 
     def attach_session(self, session: Session, incarnation: str, timeout_ms: int) -> None:
@@ -95,7 +95,7 @@ class Recording(Transaction):
 
 
 class Recorder:
-    """Makes transactions of what a machine does."""
+    """Makes transactions of a machine's changes."""
 
     def __init__(self, machine: Machine) -> None:
         """From here on `machine` records."""
@@ -109,14 +109,14 @@ class Recorder:
         return self._tx
 
     def digest(self) -> int:
-        """Of the nodes alone, as ZooKeeper has it, a signed long."""
+        """The digest of the nodes without sessions, as ZooKeeper's: a signed long."""
         total = self._machine.digest.settle(self._machine.tree.nodes) - self._tx.sessions_digest
         return ((total & _MASK) ^ _SIGN) - _SIGN
 
     def taken(self, request: Request, outcome: Outcome) -> list[TransactionRow]:
         """The transaction of the request that was executed last; no rows if it had no zxid.
 
-        Raises Failure for what no transaction of ZooKeeper's does. Of a jump it is an error's.
+        Raises Failure for changes that no transaction of ZooKeeper can make. A jump becomes an error.
         """
         before, self._zxid = self._zxid, self._machine.zxid
         changes = list(self._tx.changes)
@@ -150,7 +150,7 @@ class Recorder:
 
 
 def is_jump(request: Request) -> bool:
-    """Whether what a request did can be said by a snapshot only: zxids go on from a later one."""
+    """Whether only a snapshot can express what a request did: zxids continue from a later one."""
     return request.kind in (Kind.EPOCH, Kind.FOLLOWED)
 
 

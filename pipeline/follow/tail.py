@@ -1,8 +1,8 @@
-"""The transaction log of a running ZooKeeper, read as it grows: each transaction once, in order.
+"""Reads the transaction log of a running ZooKeeper as it grows: each transaction once, in order.
 
 The files may be a copy that is made while we read: they appear late, end within an entry, are replaced by
-longer ones. So nothing is an error at once. What may still come right is `Unsettled`: the caller reads again,
-and gives up if it stays so.
+longer ones. So no fault is an error at once. For a fault that may still disappear, `Unsettled` is raised: the
+caller reads again, and gives up if the fault stays.
 """
 
 import os
@@ -18,13 +18,13 @@ from pipeline.formats.log import Entry
 
 _HEAD = struct.Struct(">qi")
 _CHUNK = 4 << 20
-_MOST_BYTES = 1 << 20  # of entries in one answer: between two, a follower looks whether it is asked to end
-# No server writes longer ones: jute.maxbuffer and its extra are 1 MiB each.
+_MOST_BYTES = 1 << 20  # of entries in one answer: between two, a follower checks whether it has to finish
+# No server writes longer entries: jute.maxbuffer and its extra are 1 MiB each.
 _LONGEST = 1 << 28
 
 
 class Unsettled(Failure):
-    """The files do not go on from the last transaction that was read: not yet, or never."""
+    """The files do not continue from the last transaction that was read: not yet, or never."""
 
 
 class Found(NamedTuple):
@@ -32,7 +32,7 @@ class Found(NamedTuple):
 
     entries: list[Entry]
     file: str
-    more: bool  # behind them; False: the log ended here when it was read
+    more: bool  # after them; False: the log ended here when it was read
 
 
 class _Place(NamedTuple):
@@ -40,16 +40,16 @@ class _Place(NamedTuple):
 
     file: str
     offset: int
-    last: tuple[int, bytes] | None  # the entry before: its byte, and the head that it had there
+    last: tuple[int, bytes] | None  # the previous entry: its byte offset, and the header that it had
 
 
 class Tail:
-    """Reads on from one transaction."""
+    """Reads the transactions after a given one."""
 
     def __init__(self, path: str, log_path: str | None, zxid: int, mark: int | None, *, torn: bool) -> None:
         """`zxid` is the last transaction that is known, `mark` its checksum in the log (None: unknown).
 
-        `torn`: take the newest log up to its first damage as complete.
+        `torn`: treat the newest log as complete up to its first damage.
         """
         self.zxid = zxid
         self.mark = mark
@@ -59,13 +59,13 @@ class Tail:
         self._place: _Place | None = None
 
     def read(self) -> Found:
-        """What has been added. No entries: the log ends here. Raises Unsettled, BadFile, OSError."""
-        # In this order: a log that has a successor now is complete when it is read afterwards.
+        """New transactions. No entries: the log ends here. Raises Unsettled, BadFile, OSError."""
+        # In this order: a log that already has a successor is complete when it is read later.
         snapshots, logs = directory.files(self._path, self._log_path)
         place = self._place
         if place is None or place.file not in logs:
             if not logs and self.mark is None:
-                return Found([], self._path, False)  # a server that was started on a snapshot, and never used
+                return Found([], self._path, False)  # a server started on a snapshot, and not used since
             place = self._find(logs)
         while True:
             found, place, flaw, whole = self._entries(place)
@@ -74,7 +74,7 @@ class Tail:
                 self._place = place
                 self.zxid = log.zxid_at(found[-1].body)
                 self.mark = zlib.adler32(found[-1].body)
-                # What may be wrong behind them is said when there is nothing left to apply.
+                # A fault after them is reported when no transaction is left to apply.
                 right = flaw is None and _newest(snapshots) <= self.zxid
                 return Found(found, place.file, more=following is not None or not (whole and right))
             if following is None:
@@ -90,7 +90,7 @@ class Tail:
         return Found([], place.file, False)
 
     def _find(self, logs: list[str]) -> _Place:
-        """The place behind the last transaction, in whichever log. Raises Unsettled."""
+        """The place after the last transaction, in any log. Raises Unsettled."""
         holding = [file for file in logs if _named(file) <= self.zxid + 1]
         if not holding:
             following = next((file for file in logs if follows(self.zxid, _named(file))), None)
@@ -103,7 +103,7 @@ class Tail:
             )
         file = holding[-1]
         if Path(file).stat().st_size < log.HEADER_SIZE and len(holding) > 1:
-            file = holding[-2]  # a log that begins this moment
+            file = holding[-2]  # a log that was just created
         place = self._start(file)
         before = 0
         for entry, checksum in _whole_entries(file, place.offset):
@@ -118,7 +118,7 @@ class Tail:
                     f"{file}, byte {entry.offset}: transaction {zxid:#x} is not the one that was applied:"
                     " this is the log of another ensemble, or the ensemble has taken the applied one back"
                 )
-        # A snapshot may hold what the log does not: the start of an epoch, or all that a leader has sent.
+        # A snapshot may have what the log does not: the start of an epoch, or all that a leader has sent.
         if self.mark is not None and before and before != self.zxid:
             following = _after(logs, file)
             if following is None and not _has_more(place):
@@ -136,24 +136,24 @@ class Tail:
         return _Place(file, log.HEADER_SIZE, None)
 
     def _next(self, file: str, flaw: str | None) -> _Place:
-        """The start of the log behind one that has been read to its end. Raises Unsettled."""
+        """The start of the log after one that has been read to its end. Raises Unsettled."""
         if flaw is None or self._first_follows(file):
             return self._start(file)
-        raise Unsettled(f"{flaw}, and {Path(file).name} does not go on from there")
+        raise Unsettled(f"{flaw}, and {Path(file).name} does not continue from there")
 
     def _first_follows(self, file: str) -> bool:
         first = next(_whole_entries(file, log.HEADER_SIZE), None)
         return first is not None and follows(self.zxid, log.zxid_at(first[0].body))
 
     def _entries(self, place: _Place) -> tuple[list[Entry], _Place, str | None, bool]:
-        """Whole entries from a place on, the place behind them, and what is wrong with what follows.
+        """Complete entries from a place on, the place after them, and the fault of what follows.
 
-        At last, whether the file was read to its end. Raises Unsettled.
+        The fourth value: whether the file was read to its end. Raises Unsettled.
         """
         file, offset, last = place
         size = Path(file).stat().st_size
         if size < log.HEADER_SIZE and last is None:
-            return [], place, None, True  # made this moment, without its header yet
+            return [], place, None, True  # just created, without its header yet
         self._check_last(file, size, last)
         if last is None:
             with Path(file).open("rb") as raw:
@@ -180,7 +180,7 @@ class Tail:
         return found, _Place(file, offset, last), _flaw_at(file, offset), True
 
     def _check_last(self, file: str, size: int, last: tuple[int, bytes] | None) -> None:
-        """That the entry read last is still there: a member that has to takes transactions back."""
+        """Check that the entry read last still exists: a member may have to undo transactions."""
         if last is None:
             return
         offset, head = last
@@ -196,7 +196,7 @@ class Tail:
         )
 
     def _compare_snapshots(self, snapshots: list[str]) -> None:
-        """At the log's end: whether a snapshot holds transactions that the log does not."""
+        """At the log's end: check that no snapshot has transactions that the log does not have."""
         if _newest(snapshots) > self.zxid:
             raise Unsettled(
                 f"{snapshots[-1]} is newer than the log, which ends with transaction {self.zxid:#x}: the"
@@ -205,7 +205,7 @@ class Tail:
 
 
 def follows(zxid: int, following: int) -> bool:
-    """Whether a transaction comes directly after another; a new leader counts from 1 under its own epoch."""
+    """Whether a transaction directly follows another; a new leader counts from 1 in its own epoch."""
     return following == zxid + 1 or (following >> 32 > zxid >> 32 and following & 0xFFFFFFFF == 1)
 
 
@@ -230,7 +230,7 @@ def _after(logs: list[str], file: str) -> str | None:
 
 
 def _whole_entries(file: str, offset: int) -> Iterator[tuple[Entry, int]]:
-    """Entries with their checksums, up to the first that is not whole. The file may grow meanwhile."""
+    """Entries with their checksums, up to the first incomplete one. The file may grow meanwhile."""
     with Path(file).open("rb") as source:
         descriptor = source.fileno()
         buffer = os.pread(descriptor, _CHUNK, offset)
@@ -264,7 +264,7 @@ def _has_more(place: _Place) -> bool:
 
 
 def _flaw_at(file: str, offset: int) -> str | None:
-    """What stands behind the last whole entry; None if that is zeros, or nothing."""
+    """The fault after the last complete entry; None if only zeros follow, or nothing."""
     with Path(file).open("rb") as source:
         source.seek(offset)
         rest = source.read(_CHUNK)

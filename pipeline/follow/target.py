@@ -1,9 +1,9 @@
-"""The tree in etcd that follows a ZooKeeper: its fence, its entries, its position, and the end.
+"""The tree in etcd that follows a ZooKeeper: its fence, its entries, its position, and the cut-over.
 
 While it follows, its record says that it is not complete, so no proxy serves it. The record is the fence of
-the one follower that works, as it is a load's (docs/decisions/0012): each Txn compares the record's
-mod_revision, and another follower that takes over moves it. An entry and the position that it leads to are
-put in one Txn. So whatever is killed, what is in etcd is the tree at that position.
+the only active follower, as it is a load's (docs/decisions/0012): each Txn compares the record's
+mod_revision, and another follower that takes over changes it. One Txn puts an entry and the position that it
+leads to. So whichever process is killed, etcd has the tree at that position.
 """
 
 import secrets
@@ -30,21 +30,21 @@ from schema.json_values import boolean, number, pack_json, text, unpack_json
 from schema.keys import Keyspace, snapshot_name
 from schema.record import SnapshotRef, TreeRecord, encode_record
 
-_ROOM = 4096  # bytes of a request beside the entry
+_ROOM = 4096  # bytes of a request besides the entry
 
 
 class Position(NamedTuple):
     """How far the tree has followed."""
 
-    base: str  # the snapshot that the entries go on from; a load that was interrupted has another one
+    base: str  # the snapshot that the entries follow; an interrupted load has another one
     zxid: int
     mark: int | None  # checksum of that transaction in ZooKeeper's log; None: the snapshot holds it
-    source: str  # the data directory, for people
-    finished: bool  # the tree is complete now, and served
+    source: str  # the data directory, for messages
+    finished: bool  # the tree is complete, and may be served
 
 
 class Start(NamedTuple):
-    """Where a follower begins: the tree in etcd, its state, and how far it has come."""
+    """Where a follower begins: the tree in etcd, its state, and its position."""
 
     tree: "FollowedTree"
     machine: Machine
@@ -73,7 +73,7 @@ def decode_position(value: bytes) -> Position:
 
 
 async def position_of(etcd: Etcd, keys: Keyspace) -> Position | None:
-    """How far a tree has followed that does, or did; None for any other. Raises EtcdError, BadValue."""
+    """The position of a tree that follows or has followed; None for any other. Raises EtcdError, BadValue."""
     found = (await insist(lambda: etcd.range(Get(keys.follows), TIMEOUT))).kvs
     if not found:
         return None
@@ -87,7 +87,7 @@ async def position_of(etcd: Etcd, keys: Keyspace) -> Position | None:
 
 
 async def resume(etcd: Etcd, keys: Keyspace) -> Start:
-    """Take a tree over that follows. Whoever followed before is fenced off. Raises Failure, EtcdError."""
+    """Take over a tree that follows. The fence excludes the former follower. Raises Failure, EtcdError."""
     writer = "follow" + secrets.token_hex(8)
     while True:
         there = await look(etcd, keys)
@@ -110,7 +110,7 @@ async def resume(etcd: Etcd, keys: Keyspace) -> Start:
             assert isinstance(record, RangeResult)
             if not follower.kvs or not record.kvs or follower.kvs[0].value != writer.encode():
                 continue  # another one takes over at the same time
-            revision = record.kvs[0].mod_revision  # ours: the answer to the first try was lost
+            revision = record.kvs[0].mod_revision  # our own: the answer to the first try was lost
         break
     begun = Load(revision, there.record.cluster_id, there.record.current.position, writer)
     position = await position_of(etcd, keys)
@@ -135,7 +135,7 @@ async def state_of(etcd: Etcd, keys: Keyspace) -> Machine:
 
 
 async def _state(etcd: Etcd, keys: Keyspace, base: SnapshotRef) -> Machine:
-    """The snapshot, and the entries behind it."""
+    """The state of the snapshot and the entries after it."""
     try:
         machine = await read_snapshot(etcd, keys, base, lambda _count: None)
     except UnusableSnapshot as error:
@@ -175,7 +175,7 @@ async def begin(
 
 
 class FollowedTree:
-    """The tree in etcd, for its one follower, as long as the fence stands.
+    """The tree in etcd, for its one follower, while the fence holds.
 
     Each method raises LoadRefused once another follower has taken over.
     """
@@ -200,7 +200,7 @@ class FollowedTree:
 
     @property
     def snapshot_bytes(self) -> int:
-        """Of the snapshot that the entries go on from."""
+        """The bytes of the snapshot that the entries follow."""
         return self._record.current.bytes if self._record.current is not None else 0
 
     async def append(self, machine: Machine, changes: Followed, clock: int, position: Position) -> None:
@@ -208,7 +208,7 @@ class FollowedTree:
         await self._put(machine, changes, clock, [Put(self._keys.follows, encode_position(position))])
 
     async def finish(self, machine: Machine, changes: Followed, clock: int, position: Position) -> None:
-        """Put the last entry and the record of a complete tree, which is served from here on."""
+        """Put the last entry and the record of a complete tree, which proxies may serve from then on."""
         keys = self._keys
         record = self._record._replace(complete=True)
         rest: list[Op] = [
@@ -222,7 +222,7 @@ class FollowedTree:
     async def _put(self, machine: Machine, changes: Followed, clock: int, rest: Sequence[Op]) -> None:
         """`machine` is at the end of `changes` already: here it only counts the entry."""
         number = self._number + 1
-        # Of before this entry, as in other senders' entries.
+        # The digest before this entry, as in other senders' entries.
         checkpoint, digest = machine.last_checkpoint
         machine.begin(self._load.writer, number, clock, 0)
         machine.end()
@@ -240,7 +240,7 @@ class FollowedTree:
         txn = Txn((guard, Compare(key, 0)), (Put(key, value), *rest), (Get(key, keys_only=True),))
         done = await commit(self._etcd, txn)
         if not done.succeeded:
-            # The answer to an earlier try may have been lost. Only we use this number.
+            # The answer to an earlier try may have been lost. No other process uses this number.
             entry = done.responses[0]
             assert isinstance(entry, RangeResult)
             if not entry.kvs:
@@ -249,7 +249,7 @@ class FollowedTree:
         self.log_bytes += len(value)
 
     async def checkpoint(self, machine: Machine, position: Position) -> Position:
-        """Write the state as a snapshot, go on from there, and delete what was before; the position."""
+        """Write the state as a snapshot, and delete what it replaces; returns the new position."""
         keys = self._keys
         before = self._record.current
         current = await self._write_snapshot(machine)
@@ -262,7 +262,7 @@ class FollowedTree:
         return position
 
     async def _write_snapshot(self, machine: Machine) -> SnapshotRef:
-        """Put the pages of the state, which nothing names yet."""
+        """Put the pages of the state, which no record names yet."""
         keys = self._keys
         now = (await insist(lambda: self._etcd.range(Get(keys.tree, keys_only=True), TIMEOUT))).revision
         self._load = self._load._replace(position=now)
@@ -323,7 +323,7 @@ class FollowedTree:
 
 
 def taken_over(keys: Keyspace) -> LoadRefused:
-    """The fence has moved."""
+    """The error if the fence has moved."""
     return LoadRefused(
         f"another follower or import has taken {keys.prefix.decode()} over; this one has written nothing"
         " since"

@@ -1,4 +1,4 @@
-"""What the commands that follow say: progress on stderr, the position on stdout, numbers for Prometheus."""
+"""The output of the commands that follow: progress on stderr, position on stdout, Prometheus metrics."""
 
 import os
 import sys
@@ -16,12 +16,12 @@ zketcd_copy_zxid {zxid}
 
 
 def tell(text: str) -> None:
-    """One line of progress."""
+    """Print one line of progress."""
     print(text, file=sys.stderr, flush=True)
 
 
 class Status:
-    """The line about the position, on stdout: at once when it is level or asked for, else now and then.
+    """The line about the position, on stdout: at once when level or requested, else at intervals.
 
     With `metrics` the same goes to a file for node_exporter's textfile collector, about once a second.
     """
@@ -38,7 +38,7 @@ class Status:
         self._written = 0.0
 
     def behind(self, zxid: int, count: int, unit: str = "") -> None:
-        """There is more to apply; `count` transactions at least, or of another `unit`."""
+        """More has to be applied: at least `count` transactions, or another `unit`."""
         now = time.monotonic()
         if now - self._at > self._EVERY:
             age = "" if self._level_at is None else f", level {now - self._level_at:.0f} s ago"
@@ -47,7 +47,7 @@ class Status:
         self._write(zxid)
 
     def level(self, zxid: int, *, now: bool = False) -> None:
-        """All that there is, is applied. `now`: say it in any case."""
+        """Everything is applied. `now`: print the line in any case."""
         self._level_at = time.monotonic()
         if now or not self._is_level or time.monotonic() - self._at > self._EVERY:
             self._say(f"level at zxid 0x{zxid:x} (0 behind)", again=now)

@@ -1,6 +1,6 @@
 """Plain, gzip and snappy files behind one reader: a buffer that grows on demand.
 
-The name's last part says the codec, not the content, as SnapStream does. gzip may have several members;
+The name's ending determines the codec, not the content, as in SnapStream. gzip may have several members;
 snappy is snappy-java's stream of blocks (xerial), not the framing format.
 """
 
@@ -33,7 +33,7 @@ class Source(Protocol):
     base: int
 
     def more(self, position: int) -> bool:
-        """Forget what is before `position` in the buffer and append more. False (nothing done) at the end."""
+        """Drop what is before `position` in the buffer and append more. False, without effect, at the end."""
         ...
 
 
@@ -75,7 +75,7 @@ def codec_of(name: str) -> str:
 
 @contextmanager
 def opened(path: str) -> Iterator[Source]:
-    """A file to read. Raises BadFile while reading what does not decompress, OSError as open() does."""
+    """A file to read. Reading raises BadFile for bytes that do not decompress; OSError as open() does."""
     with Path(path).open("rb") as file:
         if codec_of(path):
             yield _Streamed(_uncompressed(file, path))
@@ -122,7 +122,7 @@ def _gunzip(file: BinaryIO, path: str) -> Iterator[bytes]:
         else:
             raw = inflate.unconsumed_tail
     if inflate is not None:
-        # Output that the limit held back may wait without any input.
+        # Output that the limit has kept back may wait without any input.
         yield inflate.flush()
         if not inflate.eof:
             raise BadFile(path, None, "is cut short: its gzip stream does not end")
@@ -135,7 +135,7 @@ def _unsnap(file: BinaryIO, path: str) -> Iterator[bytes]:
     size = 0
     while head := file.read(4):
         length = _INT.unpack(head)[0] if len(head) == 4 else -1
-        if length == _SNAPPY_MAGIC:  # a stream behind a stream
+        if length == _SNAPPY_MAGIC:  # a stream after a stream
             file.read(len(SNAPPY_HEADER) - 4)
             continue
         block = file.read(length) if length >= 0 else b""
@@ -166,7 +166,7 @@ class Compressor:
         self._waiting = bytearray()
 
     def add(self, raw: bytes) -> bytes:
-        """What can be written now."""
+        """The bytes that can be written now."""
         if self._gzip is not None:
             return self._gzip.compress(raw)
         if self._codec != "snappy":
@@ -178,7 +178,7 @@ class Compressor:
         return out
 
     def end(self) -> bytes:
-        """The part's last bytes; the compressor is used up."""
+        """The part's last bytes; the compressor cannot be used afterwards."""
         return self._gzip.flush() if self._gzip is not None else _blocks(bytes(self._waiting))
 
 

@@ -1,4 +1,4 @@
-"""The tree's digest, version 2: what ZooKeeper's DigestCalculator sums up.
+"""The tree's digest, version 2: the sum that ZooKeeper's DigestCalculator computes.
 
 Each node's crc32 over its path, its data and 60 bytes of its stat; the sum modulo 2^64, so that parts add up.
 """
@@ -24,9 +24,9 @@ def of_node(
     aversion: int,
     owner: int,
 ) -> int:
-    """One node's share. `path` is b"" for the root; what lies below /zookeeper counts nothing.
+    """One node's part of the sum. `path` is b"" for the root; nodes below /zookeeper do not count.
 
-    A server whose locale is not UTF-8 sums other bytes: each character beyond ASCII is "?" then.
+    A server whose locale is not UTF-8 sums other bytes: there each character beyond ASCII is "?".
     """
     stat = _STAT.pack(czxid, mzxid, pzxid, ctime, mtime, version, created, aversion, owner)
     return of_packed(path, data, stat)

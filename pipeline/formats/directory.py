@@ -1,7 +1,7 @@
-"""A data directory: which snapshot and which logs count, and what they lead to.
+"""A data directory: which snapshot and which logs are used, and the state that they lead to.
 
-As FileTxnSnapLog.restore does it, with one difference: ZooKeeper starts on whatever it can read; we refuse
-what would be a smaller tree than there was, unless `repair` allows it by name.
+This does as FileTxnSnapLog.restore, with one difference: ZooKeeper starts with all that it can read; we
+refuse to read a tree of which a part is lost, unless `repair` allows it by name.
 """
 
 from bisect import bisect_left
@@ -19,58 +19,58 @@ from pipeline.formats.snapshot import Checked, SnapshotReader
 from pipeline.table import AclRow, SessionRow, TransactionRow, ZnodeRow
 from schema.paths import parent_of
 
-# What `repair` may allow.
-TAIL = "tail"  # the last log counts up to its first damage, as ZooKeeper takes it when it starts
+# The damage that `repair` may allow.
+TAIL = "tail"  # the last log is used up to its first damage, as by a ZooKeeper that starts
 GAP = "gap"  # transactions are missing between two logs, or a snapshot and a log
 REPAIRS = frozenset({TAIL, GAP})
 
 
 class Rejected(NamedTuple):
-    """A snapshot that was passed over."""
+    """A snapshot that was skipped."""
 
     file: str
     reason: str
 
 
 class Log(NamedTuple):
-    """A log as far as it counts. `first` and `last` are zxids, None in a log without any entry."""
+    """The used part of a log. `first` and `last` are zxids, None in a log without any entry."""
 
     file: str
     first: int | None
     last: int | None
     entries: int
-    end: int  # the byte behind the last entry that counts
+    end: int  # the byte after the last entry that is used
 
 
 class Survey(NamedTuple):
-    """What a data directory holds."""
+    """The content of a data directory."""
 
     snapshot: str  # the file
     snapshot_zxid: int
     checked: Checked
     rejected: tuple[Rejected, ...]
-    logs: tuple[Log, ...]  # those that hold transactions behind the snapshot, and the one before
+    logs: tuple[Log, ...]  # those with transactions after the snapshot, and the one before them
     last_zxid: int
     transactions: int  # behind the snapshot
     sessions: tuple[SessionRow, ...]  # at last_zxid
-    digest: int | None  # that the tree should have at last_zxid; None where the files do not say
-    notes: tuple[str, ...]  # what was found and allowed
+    digest: int | None  # that the tree should have at last_zxid; None if the files do not have it
+    notes: tuple[str, ...]  # the damage that was found and allowed
 
     @property
     def fuzzy(self) -> bool:
-        """Whether the snapshot says that it holds parts of transactions behind its name."""
+        """Whether the snapshot says that it has parts of transactions after the one in its name."""
         return self.checked.written_at > self.snapshot_zxid
 
     @property
     def incomplete(self) -> bool:
-        """Whether the snapshot holds parts of transactions that no log holds: such a tree never existed."""
+        """Whether the snapshot has parts of transactions that are in no log: such a tree never existed."""
         return self.checked.written_at > self.last_zxid
 
 
 def files(path: str, log_path: str | None = None) -> tuple[list[str], list[str]]:
     """Snapshots and logs of a directory, each ascending by zxid. `path` is dataDir or its version-2.
 
-    Raises BadFile where there is no such directory.
+    Raises BadFile if there is no such directory.
     """
     folder = _version_folder(path)
     log_folder = _version_folder(log_path) if log_path else folder
@@ -79,7 +79,7 @@ def files(path: str, log_path: str | None = None) -> tuple[list[str], list[str]]
 
 
 def _passed_over(folders: Iterable[Path]) -> list[str]:
-    """What is named like a snapshot or a log and is no file."""
+    """The entries named like a snapshot or a log that are not files."""
     return [
         f"{other}: is no file, and is passed over"
         for folder in sorted(set(folders))
@@ -96,11 +96,11 @@ def survey(
     repair: frozenset[str] = frozenset(),
     upto: int | None = None,
 ) -> Survey:
-    """Read what is needed to know a directory's state, without its nodes: seals, sums, headers.
+    """Read what determines a directory's state, without its nodes: seals, checksums, headers.
 
     `chosen` names a snapshot to start from instead of the newest valid one; `repair` is of REPAIRS. `upto`:
-    the state at this zxid, from a snapshot that holds nothing of what came later. The time goes into one pass
-    over the snapshot's bytes and the logs behind it. Raises BadFile.
+    the state at this zxid, from a snapshot without later transactions. The time is that of one pass over the
+    bytes of the snapshot and of the logs after it. Raises BadFile.
     """
     snapshots, logs = files(path, log_path)
     if upto is not None:
@@ -157,8 +157,8 @@ class Run(NamedTuple):
     """A run of a snapshot's nodes."""
 
     start: int
-    end: int | None  # None: to the mark of the end, which compressed files have to be read up to
-    left_out: tuple[int, ...]  # records that the logs touch, ascending
+    end: int | None  # None: to the end mark, up to which compressed files have to be read
+    left_out: tuple[int, ...]  # records that the logs change, ascending
 
 
 class Plan(NamedTuple):
@@ -166,14 +166,14 @@ class Plan(NamedTuple):
 
     acls: dict[int, tuple[AclRow, ...]]
     runs: tuple[Run, ...]
-    nodes: tuple[ZnodeRow, ...]  # those that the logs touch, as they are afterwards
+    nodes: tuple[ZnodeRow, ...]  # those that the logs change, in their last state
 
 
 def plan(found: Survey, step: int) -> Plan:
-    """Apply the logs to the nodes that they touch, and cut the snapshot into runs of about `step` bytes.
+    """Apply the logs to the nodes that they change, and cut the snapshot into runs of about `step` bytes.
 
-    One walk over the snapshot, two over the logs; memory grows with the nodes that the logs touch, not with
-    the tree. Raises BadFile.
+    This reads the snapshot once and the logs twice. Memory grows with the nodes that the logs change, not
+    with the tree. Raises BadFile.
     """
     behind = found.snapshot_zxid + 1
     need = touched(read_entries(found.logs, behind))
@@ -190,7 +190,7 @@ def plan(found: Survey, step: int) -> Plan:
             if found.checked.end not in (None, bounds[-1]):
                 raise BadFile(found.snapshot, bounds[-1], "the nodes end here, but more than seals follows")
     strangers = {_raw(parent_of(path)) for path in base.nodes} - {_raw(path) for path in base.nodes}
-    if strangers:  # parents of ephemerals that go with a session whose end does not name them
+    if strangers:  # parents of ephemerals that a closeSession deletes without naming them
         with opened(found.snapshot) as source:
             reader = SnapshotReader(source, found.snapshot)
             reader.head()
@@ -234,12 +234,12 @@ def read_log(
     visit: Callable[[log.Entry, str], None] | None = None,
     upto: int | None = None,
 ) -> Log:
-    """How far a log counts, after a look at every entry's sum, and at `visit`, if given, for each.
+    """The used part of a log, after a check of every entry's sum, and a call of `visit`, if given, for each.
 
-    Entries behind the zxid `upto` do not count, and are not looked at.
+    Entries after the zxid `upto` are not used, and not checked.
 
-    `last` is whether no other log follows: only then may it be empty, or damaged where `repair` says so. What
-    was allowed is added to `notes`. Raises BadFile, and what `visit` raises.
+    `last`: whether no other log follows. Only then may it be empty, or damaged if `repair` allows it. Allowed
+    damage is added to `notes`. Raises BadFile, and what `visit` raises.
     """
     notes = [] if notes is None else notes
     if Path(file).stat().st_size == 0:
@@ -268,7 +268,7 @@ def read_log(
             return Log(file, first, zxid, count, end)
         how = log.end_of(source, end)
     if how.torn is not None:
-        # A server that died while it wrote leaves such an end, and so does a copy that is not whole.
+        # A server that died while it wrote leaves such an end, and so does an incomplete copy.
         if last and TAIL not in repair:
             raise BadFile(
                 file,
@@ -282,13 +282,13 @@ def read_log(
     return Log(file, first, zxid, count, end)
 
 
-# A node of the fuzzy range may name an ACL that the file's table, written before, does not hold yet; then one
-# of the transactions to come gives it anew.
+# A node of the fuzzy range may name an ACL that is not in the file's table, which was written before; then a
+# later transaction sets the ACL again.
 _UNKNOWN_ACL = (AclRow(0, "", ""),)
 
 
 class _Base:
-    """The nodes of a snapshot that the logs touch."""
+    """The nodes of a snapshot that the logs change."""
 
     def __init__(self, acls: dict[int, tuple[AclRow, ...]]) -> None:
         self.acls = acls
@@ -297,7 +297,7 @@ class _Base:
         self.unknown_acls: dict[str, int] = {}
 
     def add(self, offset: int, node: ZnodeRow, acl_id: int) -> None:
-        """Take a node in."""
+        """Add a node."""
         acl = None if acl_id == snapshot.OPEN_ACL_ID else self.acls.get(acl_id, _UNKNOWN_ACL)
         if acl is _UNKNOWN_ACL:
             self.unknown_acls[node.path] = acl_id
@@ -306,21 +306,21 @@ class _Base:
 
 
 class _LogState:
-    """Goes through logs, one after another, and sees to it that nothing is missing between them."""
+    """Reads logs, one after another, and checks that no transaction is missing between them."""
 
     def __init__(self, zxid: int, repair: frozenset[str], notes: list[str]) -> None:
         self.zxid = zxid
         self.count = 0
-        self._last: tuple[log.Entry, str] | None = None  # that counts and may have changed something
+        self._last: tuple[log.Entry, str] | None = None  # that is used and may have changed something
         self.session_rows: list[TransactionRow] = []
         self._start = zxid
         self._repair = repair
         self._notes = notes
-        self._previous: int | None = None  # the last zxid seen, whether it counts or not
+        self._previous: int | None = None  # the last zxid read, whether it is used or not
 
     @property
     def digest(self) -> int | None:
-        """The tree's behind all transactions; None where the log does not say. Raises BadFile."""
+        """The tree's digest after all transactions; None if the log does not have it. Raises BadFile."""
         return None if self._last is None else transactions.digest_of(*self._last)
 
     def read(self, file: str, last: bool, upto: int | None) -> Log:
@@ -343,7 +343,7 @@ class _LogState:
         expected = max(self._start, before or 0)
         if zxid <= expected:
             raise BadFile(file, offset, f"zxid {zxid:#x} comes after {expected:#x}")
-        # A new leader counts from 1 again under its own epoch.
+        # A new leader counts from 1 again in its own epoch.
         follows = zxid == expected + 1 or (zxid >> 32 > expected >> 32 and zxid & 0xFFFFFFFF == 1)
         if not follows:
             flaw = BadFile(
@@ -354,10 +354,10 @@ class _LogState:
             self._notes.append(str(flaw))
 
     def check_complete(self, snapshot: str, checked: Checked, any_logs: bool) -> None:
-        """Compare the snapshot's trailers with what the logs hold. Raises BadFile.
+        """Compare the snapshot's trailers with the logs. Raises BadFile.
 
-        A server writes a snapshot while it applies transactions. The file then holds parts of these, and only
-        their replay makes it a tree. Its trailers say which transaction was the last.
+        A server writes a snapshot while it applies transactions. The file then has parts of their effects,
+        and only their replay makes it a tree. Its trailers say which transaction was the last.
         """
         if 0 < (checked.last_zxid or 0) < self._start:
             raise BadFile(
@@ -385,7 +385,7 @@ class _LogState:
         self.count += 1
         kind = transactions.kind_of(entry, file)
         if kind == OpCode.ERROR:
-            return  # changes nothing, and carries no digest
+            return  # changes nothing, and has no digest
         self._last = entry, file
         if kind in (OpCode.CREATE_SESSION, OpCode.CLOSE_SESSION):
             self.session_rows += transactions.rows(entry, file, Path(file).name)
@@ -416,7 +416,7 @@ def _choose(
 
 
 def _counting(logs: list[str], zxid: int) -> list[str]:
-    """The logs behind `zxid`: the last one whose name is not above it, and all later ones."""
+    """The logs with transactions after `zxid`: the last one whose name is not above it, and later ones."""
     start = 0
     for position, file in enumerate(logs):
         if (log.zxid_of(Path(file).name) or 0) <= zxid + 1:
@@ -425,7 +425,7 @@ def _counting(logs: list[str], zxid: int) -> list[str]:
 
 
 def unneeded_logs(logs: list[str], zxid: int) -> list[str]:
-    """Those of a directory's logs, ascending, that hold nothing behind the snapshot of `zxid`."""
+    """Those of a directory's logs, ascending, without transactions after the snapshot of `zxid`."""
     return logs[: len(logs) - len(_counting(logs, zxid))]
 
 

@@ -1,10 +1,10 @@
-"""What goes wrong with ZooKeeper's files."""
+"""Errors of ZooKeeper's files."""
 
 from pipeline.errors import Failure
 
 
 class BadFile(Failure):
-    """A file does not hold what it should; the message names the file and, where there is one, the byte."""
+    """The content of a file is wrong; the message names the file and, if there is one, the byte."""
 
     def __init__(self, file: str, offset: int | None, reason: str) -> None:
         """`offset` counts uncompressed bytes from the file's start."""
@@ -15,5 +15,5 @@ class BadFile(Failure):
         self.reason = reason
 
     def __reduce__(self) -> tuple[type["BadFile"], tuple[str, int | None, str]]:
-        """Errors travel from Spark's workers to the driver."""
+        """For pickle: errors are sent from Spark's workers to the driver."""
         return type(self), (self.file, self.offset, self.reason)

@@ -1,4 +1,4 @@
-"""A transaction log's entries: FileTxnLog's framing. What the entries say is in transactions.py."""
+"""A transaction log's entries: FileTxnLog's framing. transactions.py decodes their content."""
 
 import struct
 import zlib
@@ -17,11 +17,11 @@ _INT = struct.Struct(">i")
 _ZXID = struct.Struct(">q")
 _ZXID_AT = 12  # of an entry's body: session, cxid, zxid
 SHORTEST = 32  # bytes of an entry's body: TxnHeader
-MARK = 0x42  # "B", behind each entry
+MARK = 0x42  # "B", after each entry
 
 
 class BadSum(BadFile):
-    """An entry's bytes are not those that were written."""
+    """An entry's checksum is wrong."""
 
 
 class Entry(NamedTuple):
@@ -34,8 +34,8 @@ class Entry(NamedTuple):
 class End(NamedTuple):
     """How a log ends."""
 
-    offset: int  # behind the last entry
-    torn: str | None  # what is wrong with what follows; None: padding, or nothing at all
+    offset: int  # after the last entry
+    torn: str | None  # the fault of what follows; None: only padding, or nothing
     padded: bool  # whether zeros follow, as in every log that a server preallocated
 
 
@@ -47,7 +47,7 @@ def zxid_of(name: str) -> int | None:
 
 
 def check_header(source: Source, file: str) -> None:
-    """Raises BadFile where the file is no log."""
+    """Raises BadFile if the file is not a log."""
     check_magic(bytes(source.buffer[:HEADER_SIZE]), file)
 
 
@@ -74,9 +74,9 @@ def splits(source: Source, start: int, step: int, end: int) -> list[int]:
 
 
 def end_of(source: Source, start: int, most: int | None = None) -> End:
-    """How the log ends, walking from the entry at `start`; or the place behind at least `most` bytes of it.
+    """How the log ends, walking from the entry at `start`; or the place after at least `most` bytes of it.
 
-    Checksums are not looked at.
+    Checksums are not compared.
     """
     buffer = source.buffer
     at = start
@@ -99,7 +99,7 @@ def entries(source: Source, file: str, start: int, end: int | None = None) -> It
     at = start
     unpack, adler32, head = _HEAD.unpack_from, zlib.adler32, _HEAD.size
     while end is None or at < end:
-        # As `_following`, without a call: logs have hundreds of thousands of entries.
+        # As `_following`, inline: logs have hundreds of thousands of entries.
         try:
             told, length = unpack(buffer, at)
             following = at + head + length + 1
@@ -144,7 +144,7 @@ def pack_entry(body: bytes) -> bytes:
 
 
 def _following(buffer: Buffer, at: int) -> int | None:
-    """Where the next entry begins; None if there is no whole one at `at`."""
+    """Where the next entry begins; None if there is no complete one at `at`."""
     try:
         _, length = _HEAD.unpack_from(buffer, at)
         following: int = at + _HEAD.size + length + 1

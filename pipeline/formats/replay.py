@@ -1,7 +1,8 @@
-"""What transactions make of a tree: DataTree.processTxn, on as much of the tree as they touch.
+"""Applies transactions to a tree as DataTree.processTxn does, to the part of the tree that they concern.
 
-A snapshot is written while writes go on, so that transactions meet nodes that they, or later ones, have made
-already. ZooKeeper's rules for this are followed to the letter; after them every snapshot is right.
+A server writes a snapshot while it applies transactions. So the snapshot may already contain effects of the
+first transactions of the log. ZooKeeper's rules for this are followed exactly; they make every snapshot
+right.
 """
 
 from collections import defaultdict
@@ -21,16 +22,16 @@ _DELETES = frozenset({OpCode.DELETE, OpCode.DELETE_CONTAINER})
 
 
 class Touched(NamedTuple):
-    """What a run of transactions looks at."""
+    """The nodes and sessions that a run of transactions uses."""
 
     paths: frozenset[str]
-    closed: frozenset[int]  # sessions that end: their ephemerals, and the parents of those, are looked at too
+    closed: frozenset[int]  # sessions that end: their ephemerals, and the parents of these, are used too
 
 
 def touched(entries: Iterable[tuple[Entry, str]]) -> Touched:
-    """What must be known of the tree before these entries of logs, with their files, are applied.
+    """The part of the tree that is needed to apply these entries of logs, with their files.
 
-    Most entries are looked at for their path alone: Replay takes them apart. Raises BadFile.
+    Of most entries only the path is read; Replay decodes them. Raises BadFile.
     """
     paths: set[str] = set()
     closed: set[int] = set()
@@ -47,7 +48,7 @@ def touched(entries: Iterable[tuple[Entry, str]]) -> Touched:
 
 
 def _touch(transaction: Iterable[TransactionRow], paths: set[str], closed: set[int]) -> None:
-    """Add what one transaction looks at."""
+    """Add the nodes and sessions that one transaction uses."""
     for row in transaction:
         if row.path is not None and row.type != OpCode.CHECK:
             paths.add(row.path)
@@ -61,7 +62,7 @@ def _touch(transaction: Iterable[TransactionRow], paths: set[str], closed: set[i
 
 @dataclass(slots=True)
 class _Node:
-    """A node that changes: a row of the table that can be written to. The order is ZnodeRow's."""
+    """A node that changes: a mutable row of the table. The fields have the order of ZnodeRow."""
 
     path: str
     data: bytes | None
@@ -84,7 +85,7 @@ class Replay:
     """A part of a tree to which transactions are applied, in the order of their zxids."""
 
     def __init__(self, nodes: Mapping[str, ZnodeRow]) -> None:
-        """`nodes` are those of `touched` that there are."""
+        """`nodes` are those of `touched` that exist."""
         self._nodes = {path: _Node(*node) for path, node in nodes.items()}
         self._ephemerals: dict[int, set[str]] = defaultdict(set)
         for path, node in nodes.items():
@@ -99,7 +100,7 @@ class Replay:
     def apply(self, rows: Iterable[TransactionRow]) -> None:
         """Apply one transaction: all rows of one zxid."""
         rows = list(rows)
-        # A multi that failed keeps its first parts as they would have been.
+        # A failed multi in the log has its first parts, as if they had succeeded.
         if rows[0].part >= 0 and any(row.type == OpCode.ERROR for row in rows):
             return
         for row in rows:
@@ -115,7 +116,7 @@ class Replay:
         there = self._nodes.get(path)
         if there is not None:
             there.acl = row.acl
-            # Only the first kind of create: so does processTxn, and snapshots that it wrote count on it.
+            # Only the first kind of create, as in processTxn: the snapshots that it wrote depend on it.
             if row.type == OpCode.CREATE:
                 _raise_counter(parent, row)
             return

@@ -1,4 +1,4 @@
-"""Seals: Adler-32 over all that stands before them in the uncompressed file, and how parts' sums combine."""
+"""Seals: Adler-32 over all bytes before them in the uncompressed file, and how parts' sums combine."""
 
 import zlib
 
@@ -11,7 +11,7 @@ _MARK = pack_string("/")
 
 
 def adler32_combine(first: int, second: int, second_length: int) -> int:
-    """Adler-32 of two byte strings, one behind the other, of their own sums (as zlib's function)."""
+    """Adler-32 of the concatenation of two byte strings, from their own sums (as zlib's function)."""
     low = ((first & 0xFFFF) + (second & 0xFFFF) - 1) % _MODULUS
     high = ((first >> 16) + (second >> 16) + second_length * ((first & 0xFFFF) - 1)) % _MODULUS
     return high << 16 | low
@@ -23,12 +23,12 @@ def seal(adler: int) -> bytes:
 
 
 def sealed(raw: bytes) -> int | None:
-    """The sum that a seal's 13 bytes hold; None where they are no seal."""
+    """The sum in a seal's 13 bytes; None if they are not a seal."""
     return int.from_bytes(raw[:8], "big") if len(raw) == SEAL_SIZE and raw[8:] == _MARK else None
 
 
 def sealed_tail(adler: int, trailers: list[bytes]) -> bytes:
-    """All that follows the nodes: a seal behind them, and one behind each trailer.
+    """All that follows the nodes: a seal after them, and one after each trailer.
 
     `adler` is the sum of all bytes before.
     """

@@ -1,7 +1,7 @@
 """A snapshot file's head, nodes and trailers, both ways: FileSnap, DataTree and StatPersisted of ZooKeeper.
 
-Nodes are read in runs, column by column, since a tree has millions of them. Everything that does not fit
-raises BadFile with the byte at which it stands.
+Nodes are read in runs, column by column, since a tree has millions of them. Every fault raises BadFile with
+its byte offset.
 """
 
 import struct
@@ -23,7 +23,7 @@ VERSION = 2
 PREFIX = "snapshot."
 OPEN_ACL_ID = -1
 
-# What follows a node's data: aclId, StatPersisted.
+# The fields after a node's data: aclId, StatPersisted.
 FIXED = numpy.dtype(
     [
         ("acl", ">i8"),
@@ -54,7 +54,7 @@ _LONGEST = 1 << 28
 
 
 class Head(NamedTuple):
-    """What stands before the nodes."""
+    """The part of the file before the nodes."""
 
     sessions: tuple[SessionRow, ...]
     acls: Mapping[int, tuple[AclRow, ...]]
@@ -62,16 +62,16 @@ class Head(NamedTuple):
 
 
 class Checked(NamedTuple):
-    """What a snapshot's end tells, once its last seal has proved right."""
+    """The data at a snapshot's end, after its last seal was checked."""
 
     size: int  # of the file, uncompressed
-    end: int | None  # the byte of the mark behind the last node; None where an older kind of trailer follows
+    end: int | None  # the byte of the mark after the last node; None if an older kind of trailer follows
     digest: tuple[int, int] | None  # zxid, sum as a signed long
     last_zxid: int | None
 
     @property
     def written_at(self) -> int:
-        """The last transaction of which the file may hold a part; 0 where no trailer says so."""
+        """The last transaction of which the file may have a part; 0 if no trailer says so."""
         return max(self.digest[0] if self.digest is not None else 0, self.last_zxid or 0)
 
 
@@ -82,8 +82,8 @@ class Nodes(NamedTuple):
     paths: list[bytes]  # b"" is the root
     data: list[bytes | None]
     fixed: "numpy.ndarray[tuple[int], numpy.dtype[numpy.void]]"  # of dtype FIXED
-    end: int  # the byte behind the last record
-    last: bool  # whether the mark of the end follows; `end` is before it
+    end: int  # the byte after the last record
+    last: bool  # whether the end mark follows; `end` is before it
 
 
 def zxid_of(name: str) -> int | None:
@@ -97,7 +97,7 @@ class SnapshotReader:
     """Reads one snapshot front to back, within the `with` of compression.opened."""
 
     def __init__(self, source: Source, file: str, position: int = 0) -> None:
-        """`position` is the byte to begin at, which only plain files allow to be another than 0."""
+        """`position` is the byte to begin at; only in plain files can it be other than 0."""
         self._source = source
         self._file = file
         self._at = position  # within the buffer
@@ -135,11 +135,11 @@ class SnapshotReader:
         found: Callable[[int, ZnodeRow, int], None],
         step: int,
     ) -> list[int]:
-        """Walk over all nodes without taking them apart; return where runs of about `step` bytes begin.
+        """Walk over all nodes without decoding them; return where runs of about `step` bytes begin.
 
         Calls `found(offset, node, acl id)` for nodes whose path is among `wanted`, or whose owner's 8 bytes
-        are among `owners`; its acl is None. The last number returned is the byte of the end's mark, behind
-        which the reader stands. Raises BadFile.
+        are among `owners`; its acl is None. The last number returned is the byte of the end mark; the reader
+        is then after it. Raises BadFile.
         """
         splits = [self.offset]
         due = self.offset + step
@@ -289,7 +289,7 @@ class SnapshotReader:
 
 
 def path_text(raw: bytes, file: str, offset: int) -> str:
-    """A node's path as text. Raises BadFile: the server lets no path in that UTF-8 cannot hold."""
+    """A node's path as text. Raises BadFile if it is not UTF-8, which the server does not allow."""
     if not raw:
         return "/"
     try:
@@ -299,7 +299,7 @@ def path_text(raw: bytes, file: str, offset: int) -> str:
 
 
 def check_seal(path: str) -> Checked:
-    """Compare a snapshot's last seal with every byte before it, and read what follows the nodes.
+    """Compare a snapshot's last seal with all bytes before it, and read the trailers after the nodes.
 
     Raises BadFile, OSError.
     """
@@ -326,7 +326,7 @@ def check_seal(path: str) -> Checked:
 
 
 def _checked(size: int, tail: bytes) -> Checked:
-    """Nothing in the file says which trailers it has; their lengths differ."""
+    """Decode the trailers. The file does not say which ones it has, but their lengths differ."""
     for length in (54, 33, 21, 0):
         rest = tail[len(tail) - len(END) - seal.SEAL_SIZE - length :]
         if not rest.startswith(END) or seal.sealed(rest[len(END) : len(END) + seal.SEAL_SIZE]) is None:
@@ -348,7 +348,7 @@ def _checked(size: int, tail: bytes) -> Checked:
 
 
 def pack_head(sessions: Iterable[SessionRow], acls: Mapping[int, Sequence[AclRow]]) -> bytes:
-    """All that stands before the nodes."""
+    """The part of the file before the nodes."""
     sessions = list(sessions)
     parts = [_HEADER.pack(MAGIC, VERSION, -1), _INT.pack(len(sessions))]
     parts += (_SESSION.pack(session.id, session.timeout_ms) for session in sessions)

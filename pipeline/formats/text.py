@@ -1,9 +1,9 @@
-"""Java's strings in files: CESU-8 read as the characters that it means.
+"""Java's strings in files: CESU-8, decoded as the characters that it means.
 
-BinaryOutputArchive writes each UTF-16 unit by itself, so a character beyond U+FFFF (only an ACL's id can
-hold one) is two encoded surrogates, which BinaryInputArchive itself reads back as two U+FFFD. We read the
-character that was meant, and write plain UTF-8, which both ZooKeeper and we read rightly.
-Also the numbers in the names of files.
+BinaryOutputArchive encodes each UTF-16 unit separately. So a character beyond U+FFFF (only an ACL's id can
+have one) is two encoded surrogates, which BinaryInputArchive itself reads as two U+FFFD. We read the intended
+character, and write plain UTF-8, which both ZooKeeper and we read correctly. Also the numbers in the names of
+files.
 """
 
 import re
@@ -12,7 +12,7 @@ _LARGEST = (1 << 63) - 1
 
 
 def hexadecimal(digits: str) -> int | None:
-    """A zxid of a file's name; None for what Long.parseLong does not take. Nobody writes a sign."""
+    """A zxid of a file's name; None if Long.parseLong refuses it. A sign is not accepted."""
     if re.fullmatch("[0-9a-fA-F]+", digits) is None:
         return None
     number = int(digits, 16)
@@ -20,7 +20,7 @@ def hexadecimal(digits: str) -> int | None:
 
 
 def decode(raw: bytes) -> str:
-    """Text of UTF-8 or CESU-8; what is neither becomes U+FFFD, as with Java."""
+    """Text of UTF-8 or CESU-8; bytes that are neither become U+FFFD, as in Java."""
     try:
         return raw.decode()
     except UnicodeDecodeError:

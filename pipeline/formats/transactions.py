@@ -1,4 +1,4 @@
-"""What a log's entries say: TxnHeader, the transactions' records, TxnDigest, as rows of table.py and back."""
+"""The content of a log's entries: TxnHeader, the transactions' records, TxnDigest; as rows of table.py."""
 
 import struct
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -27,7 +27,7 @@ def ttl_owner(ttl_ms: int) -> int:
 
 
 def is_ttl(owner: int) -> bool:
-    """Whether an ephemeralOwner is a TTL node's, where the server has extended types enabled."""
+    """Whether an ephemeralOwner is a TTL node's, if the server has extended types enabled."""
     return owner < 0 and owner >> 56 & 0xFF == 0xFF
 
 
@@ -37,7 +37,7 @@ def is_session(owner: int) -> bool:
 
 
 def rows(entry: Entry, file: str, name: str) -> Iterator[TransactionRow]:
-    """One entry's transaction, a multi's parts each by itself. `name` is what the rows give for the file.
+    """One entry's transaction, with a row for each part of a multi. `name`: the name of the file in the rows.
 
     Raises BadFile for an unknown type, or a record that is cut short.
     """
@@ -91,11 +91,11 @@ def kind_of(entry: Entry, file: str) -> int:
 
 
 def digest_of(entry: Entry, file: str) -> int | None:
-    """The tree's digest behind a transaction; None where the log does not say. Raises BadFile."""
+    """The tree's digest after a transaction; None if the log does not have it. Raises BadFile."""
     return list(rows(entry, file, ""))[-1].digest
 
 
-# What a transaction says: the fields of TransactionRow from `path` to `paths`.
+# A transaction's content: the fields of TransactionRow from `path` to `paths`.
 _Body = tuple[
     str | None,
     bytes | None,
@@ -130,7 +130,7 @@ def _acl(reader: Reader) -> tuple[AclRow, ...] | None:
 def _created(
     path: str, data: bytes | None, acl: tuple[AclRow, ...] | None, owner: int, counter: int | None
 ) -> _Body:
-    """What a create of any kind says; a counter of -1 says nothing, like one that is missing."""
+    """The content of any kind of create; a counter of -1 means that it is missing."""
     return (path, data, acl, None, None if counter == -1 else counter, owner, None, None, None)
 
 
@@ -174,7 +174,7 @@ def _create_session(reader: Reader, session: int) -> _Body:
 
 def _close_session(reader: Reader, session: int) -> _Body:
     rest = reader.remaining
-    # Before 3.6, or with closeSessionTxn.enabled=false, the log does not say what goes with a session. Twelve
+    # Before 3.6, or with closeSessionTxn.enabled=false, the log does not say what a session deletes. Twelve
     # bytes that begin with 2 are a digest: two paths need sixteen.
     if not rest or (
         rest == _DIGEST.size and int.from_bytes(reader.data[-rest:][:4], "big") == _DIGEST_VERSION
@@ -216,7 +216,7 @@ _ONE_PATH = frozenset(
         OpCode.SET_ACL,
     }
 )
-# What DataTree.processTxn takes in a multi.
+# The types that DataTree.processTxn accepts in a multi.
 _IN_MULTI = frozenset(
     {
         OpCode.CREATE,
@@ -233,20 +233,20 @@ _IN_MULTI = frozenset(
 
 
 def _digest(reader: Reader) -> int | None:
-    """The TxnDigest behind a record: absent with digests off, before 3.6, and behind errors."""
+    """The TxnDigest after a record: absent if digests are off, before 3.6, and after errors."""
     if reader.remaining < _DIGEST.size:
         return None
     version, total = _DIGEST.unpack_from(reader.data, reader.position)
     return int(total) if version == _DIGEST_VERSION else None
 
 
-# Writing, for tests and for whoever makes logs by hand.
+# Writing, for tests and for tools that make logs.
 
 
 def pack(parts: Sequence[TransactionRow]) -> bytes:
     """The entry's body of one transaction, its rows in order; a multi where `part` is not -1.
 
-    An error's record is written short; a TTL of the owner's 40 bits.
+    An error's record is written in its short form; a TTL as the 40 bits of the owner.
     """
     first = parts[0]
     multi = first.part >= 0 or first.type == OpCode.MULTI

@@ -1,1 +1,1 @@
-"""What `python -m pipeline` does, a module a command: add_arguments(parser), run(arguments) -> exit code."""
+"""Commands of `python -m pipeline`, one module each: add_arguments(parser), run(arguments) -> exit code."""

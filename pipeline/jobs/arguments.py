@@ -17,7 +17,7 @@ def add_max_request_bytes(parser: argparse.ArgumentParser) -> None:
 
 
 def add_metrics_argument(parser: argparse.ArgumentParser) -> None:
-    """The option for the file of a textfile collector."""
+    """Add the option for the file of a textfile collector."""
     parser.add_argument(
         "--metrics",
         metavar="FILE",

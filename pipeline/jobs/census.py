@@ -1,7 +1,7 @@
-"""One pass over a tree before it is moved: what there is, what cannot be moved, which nodes are ephemeral.
+"""One pass over a tree before it is moved: its contents, what cannot be moved, which nodes are ephemeral.
 
-Runs a batch at a time. What comes back to the driver is small but for the ephemerals'
-paths and 8 bytes for each path.
+It runs a batch at a time. The results for the driver are small, except the paths of the ephemerals and 8
+bytes for each path.
 """
 
 from collections import Counter
@@ -23,8 +23,8 @@ from schema.pages import pack_acls
 from schema.paths import ROOT
 from schema.znode import OPEN_ACL, session_of
 
-_MOST_TOLD = 100  # obstacles of one task that are told by their paths
-_LONG_PATH = 4096  # a longer one is looked at by itself
+_MOST_TOLD = 100  # obstacles of one task that are reported with their paths
+_LONG_PATH = 4096  # characters; a longer one is checked alone
 _KINDS = ("persistent", "ephemeral", "container", "ttl")
 
 
@@ -43,24 +43,24 @@ class Ephemeral(NamedTuple):
 
 
 class Census(NamedTuple):
-    """What a tree holds. Bytes are those of the data."""
+    """The contents of a tree. Bytes are those of the data."""
 
     nodes: int
-    roots: int  # rows for /: one in a whole tree
+    roots: int  # rows for /: one in a complete tree
     data_bytes: int
     kinds: dict[str, int]  # persistent, ephemeral, container, ttl
     with_acl: int  # nodes with another ACL than the open one
     max_zxid: int
-    digests: frozenset[int]  # ZooKeeper's, version 2, and what a server makes of it whose locale is ASCII
+    digests: frozenset[int]  # ZooKeeper's, version 2, and that of a server whose locale is ASCII
     ephemerals: list[Ephemeral]
     obstacles: list[Obstacle]  # some of them
     obstacle_count: int
-    fault: str | None  # why the paths make no tree
+    fault: str | None  # why the paths do not make a tree
 
 
 @dataclass
 class _Found:
-    """What one task has found."""
+    """The results of one task."""
 
     sums: Counter[str] = field(default_factory=Counter)
     max_zxid: int = 0
@@ -70,7 +70,7 @@ class _Found:
 
 
 def take(runner: Runner, znodes: Table, max_request_bytes: int) -> Census:
-    """Go through a table of znodes; once more if its paths look wrong."""
+    """Read a table of znodes; once more if its paths may be wrong."""
 
     def count(batches: Iterator[pa.RecordBatch]) -> _Found:
         return _count(batches, max_request_bytes)
@@ -125,7 +125,7 @@ def _add(found: _Found, batch: pa.RecordBatch, max_request_bytes: int) -> None:
     found.max_zxid = max(found.max_zxid, *zxids)
     shares = columns.hashes(batch)
     sums["digest"] += sum(shares)
-    # A server whose locale is not UTF-8 has summed a "?" for each character beyond ASCII.
+    # A server whose locale is not UTF-8 has used a "?" for each character beyond ASCII.
     sums["narrow digest"] += sum(columns.hashes(batch, ascii_only=True) if not _ascii(names) else shares)
     owners, place, counts = numpy.unique(
         columns.numbers(batch, "owner"), return_inverse=True, return_counts=True
@@ -153,7 +153,7 @@ def _ascii(names: list[str]) -> bool:
 
 
 def _plain(names: list[str]) -> bool:
-    """Whether all paths are plainly valid: schema.paths.is_valid has the rule, this is many at once."""
+    """Whether all paths are surely valid: schema.paths.is_valid has the rule, this checks many at once."""
     text = "\n".join([name for name in names if name != ROOT])
     if not text:
         return True

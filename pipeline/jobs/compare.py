@@ -1,4 +1,4 @@
-"""Two trees side by side, bucket by bucket: rows made slim, dealt by path, and compared column by column."""
+"""Compares two trees bucket by bucket: rows are reduced, put into buckets by path, compared by column."""
 
 import json
 from collections.abc import Callable, Iterator, Sequence
@@ -26,18 +26,18 @@ _SLIM = pa.schema(
         ("acl", pa.string()),
         *((name, pa.int64()) for name in _NUMBERS),
         ("newest", pa.int64()),
-        # No node, but a parent of ephemerals that are left out: their end moves its pzxid.
+        # Not a node, but a parent of ephemerals that are left out: their end changes its pzxid.
         ("spared", pa.bool_()),
     ]
 )
-# Counted by each server for itself; never in a log, and not in zketcd.
+# Each server has its own counts; they are never in a log, and not in zketcd.
 _COUNTED_LOCALLY = "/zookeeper_stats"
 _QUOTA = "/zookeeper/quota/"
 _CONTAINER = -(1 << 63)
 
 
 class Difference(NamedTuple):
-    """One node that differs; a field's two values for each that does."""
+    """One node that differs; two values for each field that differs."""
 
     path: str
     kind: str
@@ -45,18 +45,18 @@ class Difference(NamedTuple):
 
 
 class Found(NamedTuple):
-    """What a bucket holds."""
+    """The results of one bucket."""
 
     nodes: tuple[int, int]  # left, right
     counts: dict[str, int]  # of each of KINDS
     samples: dict[str, list[Difference]]  # of each kind, by path
     newest: tuple[int, int]  # the largest zxid in any node
-    members: bool  # whether /zookeeper/config differs, which is no difference
+    members: bool  # whether /zookeeper/config differs, which does not count as a difference
 
 
 @dataclass(frozen=True)
 class Slim:
-    """Deals one side's rows out by path, digests instead of data."""
+    """Puts one side's rows into buckets by path, with digests instead of data."""
 
     side: int  # 0 left, 1 right
     on_the_wire: bool
@@ -65,7 +65,7 @@ class Slim:
     buckets: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """The rows that count, with their bucket."""
+        """The rows to compare, with their bucket."""
         for batch in batches:
             for slim in self._slim(self._without_ignored(batch)):
                 yield from dealt(slim, "path", self.buckets)
@@ -119,7 +119,7 @@ class Slim:
 
 
 def is_special(owners: columns.Numbers) -> "numpy.typing.NDArray[numpy.bool_]":
-    """Whose ephemeralOwner says that they are containers or TTL nodes."""
+    """Which owners mean containers or TTL nodes."""
     special: numpy.typing.NDArray[numpy.bool_] = (owners == _CONTAINER) | (
         (owners < 0) & ((owners >> 56) & 0xFF == 0xFF)
     )
@@ -144,12 +144,12 @@ def _acls(batch: pa.RecordBatch) -> pa.Array:
 
 @dataclass(frozen=True)
 class Compare:
-    """Compares what a bucket holds of both sides. `samples` is how many differences of a kind are kept."""
+    """Compares the rows of both sides in a bucket. `samples`: how many differences of a kind are kept."""
 
     samples: int
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Found:
-        """What differs."""
+        """The differences."""
         table = pa.Table.from_batches(batches, _SLIM).combine_chunks()
         spared = table.filter(table.column("spared")).column("path").combine_chunks()
         nodes = table.filter(pc.invert(table.column("spared")))

@@ -1,4 +1,4 @@
-"""What becomes of ephemerals and their sessions when a tree moves."""
+"""Which ephemerals and sessions move with a tree."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
@@ -12,15 +12,15 @@ from schema.paths import parent_of
 
 
 class Kept(NamedTuple):
-    """What becomes of ephemerals and their sessions."""
+    """The sessions that move, and the ephemerals that do not."""
 
-    sessions: tuple[SessionRow, ...]  # that come over
-    dropped_paths: tuple[str, ...]  # ephemerals of all others
+    sessions: tuple[SessionRow, ...]  # that move
+    dropped_paths: tuple[str, ...]  # ephemerals of all other sessions
     dropped_owners: tuple[int, ...]
 
 
 def kept_of(counted: Census, come_over: Sequence[SessionRow]) -> Kept:
-    """Divide the ephemerals by whether their session comes over."""
+    """Divide the ephemerals by whether their session moves."""
     ids = {row.id for row in come_over}
     dropped = [ephemeral for ephemeral in counted.ephemerals if ephemeral.session_id not in ids]
     return Kept(
@@ -31,9 +31,9 @@ def kept_of(counted: Census, come_over: Sequence[SessionRow]) -> Kept:
 
 
 class Ending:
-    """The tree as it is once the sessions that do not come over have ended, in one transaction `zxid`.
+    """The tree after the end of the sessions that do not move, in one transaction `zxid`.
 
-    As DataTree.deleteNode leaves it: the parents' pzxid moves, their count of children ever created does not.
+    As DataTree.deleteNode does: the parents' pzxid changes, their count of children ever created does not.
     """
 
     def __init__(self, kept: Kept, zxid: int) -> None:

@@ -1,7 +1,7 @@
-"""`python -m pipeline export`: an etcd prefix, as of one position, back into a ZooKeeper's files or a table.
+"""`python -m pipeline export`: an etcd prefix, as of one position, into a ZooKeeper's files or a table.
 
-The file's zxid begins the epoch after all that clients have seen: ZooKeeper refuses no client for having seen
-a newer state, and no zxid is given twice.
+The file's zxid begins a new epoch after all zxids that clients have seen. So ZooKeeper refuses no client for
+having seen a newer state, and no zxid is used twice.
 """
 
 import argparse
@@ -33,11 +33,11 @@ from pipeline.sources.reading import Writer
 from pipeline.sources.zookeeper_sink import SinkOptions, ZooKeeperWriter, check_folder, folder_of
 from pipeline.table import ZNODES
 
-_UNBOUNDED = 1 << 62  # bytes: ZooKeeper's own bound is jute.maxbuffer, which is the user's
+_UNBOUNDED = 1 << 62  # bytes: ZooKeeper's own bound is jute.maxbuffer, which the user sets
 
 
 class Prefix(NamedTuple):
-    """What is to be exported."""
+    """The tree to export."""
 
     seen: Survey
     sessions: list[Session]
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check(target: str) -> None:
-    """Raises Failure where the export could not be written, before anything is read."""
+    """Raises Failure if the export cannot be written, before anything is read."""
     try:
         if not target.startswith(parquet.PREFIX):
             if not target or "://" in target:

@@ -12,12 +12,12 @@ from pipeline.jobs.arguments import add_metrics_argument, seconds
 from pipeline.sources.folders import check_writable
 
 _PARQUET = "parquet:"
-# Options that belong to a single snapshot, and what they are without being given.
+# Options for a single snapshot, and their defaults.
 _OF_A_SNAPSHOT = ("keep_sessions", "compression", "dry_run")
 
 
 def add_follow_arguments(parser: argparse.ArgumentParser) -> None:
-    """The options of an export that goes on."""
+    """The options of an export that continues."""
     add = parser.add_argument
     add(
         "--follow",
@@ -37,7 +37,7 @@ def add_follow_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def follow(connection: Connection, arguments: argparse.Namespace) -> int:
-    """0: level, as asked for; 3: not in time. Raises Failure, EtcdError, OSError."""
+    """Returns 0: level, as requested; 3: not in time. Raises Failure, EtcdError, OSError."""
     if arguments.target.startswith(_PARQUET):
         raise Failure("--follow writes a directory for ZooKeeper, not a table")
     if arguments.timeout is not None and not arguments.until_level:

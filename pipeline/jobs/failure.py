@@ -1,4 +1,4 @@
-"""How a command fails: with one clear line, never a traceback."""
+"""The message of a command that fails: one clear line, never a traceback."""
 
 import re
 import sys
@@ -7,7 +7,7 @@ from pipeline.errors import Failure
 from proxy.etcd.model import EtcdError
 
 # The last line of a Python traceback in a message of Spark: the class, with its module unless it is Python's
-# own, and what it says.
+# own, and its message.
 _RAISED = re.compile(
     r"^\s*(?:(?:[a-z_]+\.)+[A-Za-z]+|[A-Z][A-Za-z]*(?:Error|Exception)): (.+)$", re.MULTILINE
 )
@@ -16,18 +16,18 @@ _SPARK = {"pyspark.errors": "PySparkException", "py4j.protocol": "Py4JJavaError"
 
 
 def is_expected(error: Exception) -> bool:
-    """Whether an error is one of input, or of the world outside, rather than of our own code."""
+    """Whether an error comes from the input or the environment, and not from a defect of our own code."""
     return isinstance(error, (Failure, EtcdError, OSError, ValueError)) or is_of_spark(error)
 
 
 def is_of_spark(error: Exception) -> bool:
-    """Whether Spark raised it. Asked without an import of Spark."""
+    """Whether Spark raised it. This does not import Spark."""
     modules = {sys.modules.get(name): kind for name, kind in _SPARK.items()}
     return any(module and isinstance(error, getattr(module, kind)) for module, kind in modules.items())
 
 
 def reason_of(error: Exception) -> str:
-    """What to tell the user of an error, in one line. One from Spark's workers is told as they raised it."""
+    """The message of an error in one line. For an error from Spark's workers, that of the original one."""
     text = str(error)
     if is_of_spark(error):
         for pattern in (_OURS, _RAISED):

@@ -81,7 +81,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """0: level or finished, as asked for; 1: the log does not go on; 3: not level in time."""
+    """Returns 0: level or finished, as requested; 1: the log does not continue; 3: not level in time."""
     connection = Connection.from_arguments(arguments)
     if not Path(arguments.source).is_dir():
         raise Failure(f"{arguments.source} is no directory")

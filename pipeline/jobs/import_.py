@@ -1,7 +1,7 @@
-"""`python -m pipeline import`: a ZooKeeper's tree into an etcd prefix, whole or not at all.
+"""`python -m pipeline import`: a ZooKeeper's tree into an etcd prefix, completely or not at all.
 
-Survey, refuse what cannot be, load under the fence, publish. Nothing is served before the last step. Run a
-command that failed or was killed again.
+It surveys the source, refuses trees that cannot be imported, loads under the fence, and publishes. No proxy
+serves the tree before the last step. A command that failed or was killed can be run again.
 """
 
 import argparse
@@ -58,7 +58,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Import; 1 if something stands against it. Raises Failure, LoadRefused and what `opened` does."""
+    """Import; returns 1 if there are obstacles. Raises Failure, LoadRefused and what `opened` does."""
     tables.check_options(arguments, arguments.source)
     connection = Connection.from_arguments(arguments)
     limits = Limits(arguments.max_txn_ops, arguments.max_request_bytes)
@@ -81,7 +81,7 @@ def run(arguments: argparse.Namespace) -> int:
         last_zxid = max(found.last_zxid, counted.max_zxid)
         if counted.roots != 1:
             raise Failure(f"the source has {counted.roots} rows for /, not one: it is not a complete tree")
-        load.first_zxid(last_zxid)  # refuses where there is none, while the target is still as it was
+        load.first_zxid(last_zxid)  # raises if there is none, before the target is changed
         if _refused(found, counted, arguments):
             return 1
         if counted.fault is not None:
@@ -112,7 +112,7 @@ def _say_digest(found: Origin, counted: Census) -> None:
 
 
 def _refused(found: Origin, counted: Census, arguments: argparse.Namespace) -> bool:
-    """Tell what stands against the import; whether anything does."""
+    """Print the obstacles to the import; returns whether there are any."""
     if counted.obstacle_count:
         say(f"refused: {counted.obstacle_count} znodes that zketcd cannot store")
         say_each("refused", (f"{path!r}: {reason}" for path, reason in counted.obstacles), arguments.listed)
@@ -136,7 +136,7 @@ def _refused(found: Origin, counted: Census, arguments: argparse.Namespace) -> b
 def _load(
     runner: Runner, connection: Connection, limits: Limits, znodes: Table, begun: Load, ending: Ending
 ) -> list[Part]:
-    """Write all znodes that come over."""
+    """Write all znodes that move."""
 
     def write(batches: Iterator[pa.RecordBatch]) -> Part:
         return write_part(connection, begun, limits, ending(batches))
@@ -145,7 +145,7 @@ def _load(
 
 
 async def _refusal(connection: Connection, *, overwrite: bool) -> str | None:
-    """Why a load could not begin now; None if it could."""
+    """Why a load cannot begin now; None if it can."""
     async with reached(connection) as etcd:
         return load.refusal(await load.look(etcd, connection.keys), connection.keys, overwrite=overwrite)
 
@@ -163,6 +163,6 @@ async def _publish(
     zxid: int,
     carried: Sequence[SessionRow],
 ) -> None:
-    """Make the tree one that is served."""
+    """Publish the tree, so that proxies serve it."""
     async with connection.client() as etcd:
         await publish(etcd, connection.keys, begun, parts, zxid, carried, limits)

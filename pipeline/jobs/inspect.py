@@ -1,4 +1,4 @@
-"""`python -m pipeline inspect`: what a tree holds, and what its logs tell of the writes.
+"""`python -m pipeline inspect`: the contents of a tree, and the writes in its logs.
 
 One pass over the tree, and one over its logs: every number is counted where the rows are read (tally.py).
 """
@@ -84,7 +84,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, print, and return 0; 1 where the tree's digest is not the one that its files promise."""
+    """Read, print, and return 0; 1 if the tree's digest is not the one in its files."""
     if arguments.traffic:
         from pipeline.jobs import traffic
 
@@ -107,7 +107,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def files_report(survey: Survey) -> Report:
-    """What the files' heads say."""
+    """The data in the files' headers."""
     logs = ", ".join(Path(log.file).name for log in survey.logs)
     return {
         "snapshot": f"{Path(survey.snapshot).name}, {survey.checked.size} bytes uncompressed"
@@ -121,7 +121,7 @@ def files_report(survey: Survey) -> Report:
 
 
 def tree_report(runner: Runner, side: Side, top: int, depth: int) -> Report:
-    """What the tree holds. `depth` is how many steps of a path make a prefix."""
+    """The contents of the tree. `depth` is how many names of a path make a prefix."""
     largest = Largest({_TOTALS: _MANY, **{one.name: top for one in _OF_TREES}})
     deal = _Tree(top, depth, side.znodes.buckets)
     tops = largest.merged(runner.shuffled("inspect", [(side.znodes, deal)], largest))
@@ -149,7 +149,7 @@ def tree_report(runner: Runner, side: Side, top: int, depth: int) -> Report:
 
 @dataclass(frozen=True)
 class _Tree:
-    """Counts what a tree's rows hold."""
+    """Counts the contents of a tree's rows."""
 
     top: int
     depth: int
@@ -182,7 +182,7 @@ class _Tree:
                 tally.add(_OWNERS.name, key_of(f"{owner & _MASK:x}", prefix), 1)
             if path != ROOT:
                 parent, _, name = path.rpartition("/")
-                # As getChildren answers them: a length and the name.
+                # Their size in getChildren's reply: a length and the name.
                 tally.add(_CHILDREN.name, parent or ROOT, 1, 4 + len(name.encode()))
 
     def _add_totals(
@@ -191,7 +191,7 @@ class _Tree:
         data = batch.column("data")
         zxid = max(int(columns.numbers(batch, name).max()) for name in ("czxid", "mzxid", "pzxid"))
         shares = columns.hashes(batch)
-        # What a server whose locale is POSIX makes of the paths.
+        # The paths' bytes at a server whose locale is POSIX.
         narrow = shares if "".join(paths).isascii() else columns.hashes(batch, ascii_only=True)
         owners, counts = numpy.unique(columns.numbers(batch, "owner"), return_counts=True)
         for owner, nodes in zip(owners.tolist(), counts.tolist(), strict=True):
@@ -214,7 +214,7 @@ def prefix_of(path: str, depth: int) -> str:
 
 
 def log_report(runner: Runner, logs: Table, top: int, depth: int) -> Report:
-    """What the logs say of the writes, all of them that are there."""
+    """The writes in all existing logs."""
     most = {one.name: top for one in _OF_LOGS} | {_OPERATIONS.name: _MANY}
     largest = Largest({_TOTALS: _MANY, _SECONDS: 1, **most})
     found = runner.shuffled("inspect logs", [(logs, _Log(depth, logs.buckets))], largest, "log rows")
@@ -239,7 +239,7 @@ def log_report(runner: Runner, logs: Table, top: int, depth: int) -> Report:
 
 @dataclass(frozen=True)
 class _Log:
-    """Counts what a log's rows tell. A transaction's rows lie together, in one partition."""
+    """Counts the contents of a log's rows. The rows of a transaction are together, in one partition."""
 
     depth: int
     buckets: int

@@ -1,4 +1,4 @@
-"""Trees that are looked at where they are served or kept: in etcd, or over the wire."""
+"""Trees that are read where they are served or stored: in etcd, or over the wire."""
 
 import argparse
 import asyncio

@@ -1,4 +1,4 @@
-"""Where a tree comes from: a data directory, a table in Parquet, or a running ensemble.
+"""The origins of a tree: a data directory, a table in Parquet, or a running ensemble.
 
 /var/lib/zookeeper            a dataDir or its version-2
 parquet:/path                 a table of znodes
@@ -35,13 +35,13 @@ _ADMIN = ("http://", "https://")
 
 
 class Origin(NamedTuple):
-    """A tree to be moved."""
+    """A tree to move."""
 
     znodes: Table
-    last_zxid: int  # that its clients may have seen; 0: as its nodes say
-    sessions: tuple[SessionRow, ...] | None  # None: they are not to be had from there
-    digest: int | None  # of the whole tree; None where the origin does not say
-    notes: tuple[str, ...]  # what the user should know of it
+    last_zxid: int  # the last one that its clients may have seen; 0: the largest in its nodes
+    sessions: tuple[SessionRow, ...] | None  # None: the origin does not have them
+    digest: int | None  # of the whole tree; None if the origin does not have it
+    notes: tuple[str, ...]  # notes about it for the user
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

@@ -1,4 +1,4 @@
-"""A tree that `verify` compares or `inspect` looks at."""
+"""A tree that `verify` compares or `inspect` reads."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ class Side(NamedTuple):
 
     name: str
     znodes: Table
-    on_the_wire: bool  # as clients see it: containers and TTL nodes look like others
-    directory: Directory | None  # where it is one
-    # Before the walk of a running ensemble: a larger one in a node tells of writes meanwhile.
+    on_the_wire: bool  # as clients see it: containers and TTL nodes look like other nodes
+    directory: Directory | None  # None: it is not one
+    # Before the walk of a running ensemble: a larger one in a node shows writes during the walk.
     zxid: int | None

@@ -1,4 +1,4 @@
-"""The trees that `verify` compares and `inspect` looks at, each named by one word on the command line.
+"""The trees that `verify` compares and `inspect` reads, each named by one word on the command line.
 
 /var/lib/zookeeper          a data directory of ZooKeeper, or its version-2
 parquet:/path               a table of znodes
@@ -21,7 +21,7 @@ from pipeline.sources.parquet import PREFIX as PARQUET
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """Options that say how to read sides."""
+    """Add the options for reading trees."""
     tables.add_arguments(parser)
     add_auth_argument(parser)
     for name in ACCESS:

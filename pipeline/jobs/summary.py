@@ -1,4 +1,4 @@
-"""What a command tells its user at the end, on stdout, a fact a line."""
+"""The summary that a command prints at the end, on stdout, a fact a line."""
 
 import argparse
 from collections.abc import Iterable
@@ -14,12 +14,12 @@ _LISTED = 50
 
 
 def say(text: str) -> None:
-    """One line."""
+    """Print one line."""
     print(text, flush=True)
 
 
 def say_each(what: str, items: Iterable[str], most: int) -> None:
-    """A line for each of the first `most` items."""
+    """Print a line for each of the first `most` items."""
     for number, item in enumerate(items):
         if number == most:
             say(f"{what}: ... and more (--list)")
@@ -28,7 +28,7 @@ def say_each(what: str, items: Iterable[str], most: int) -> None:
 
 
 def say_tree(counted: "Census", kept: "Kept", most: int) -> None:
-    """What moves, and which ephemerals do not."""
+    """Print what moves, and which ephemerals do not."""
     kinds = counted.kinds
     say(f"znodes: {counted.nodes}, {counted.data_bytes} bytes of data")
     say(f"containers: {kinds['container']}, TTL nodes: {kinds['ttl']}, nodes with an ACL: {counted.with_acl}")
@@ -52,12 +52,12 @@ def add_list_argument(parser: argparse.ArgumentParser) -> None:
 
 
 def add_progress_argument(parser: argparse.ArgumentParser) -> None:
-    """--json, of a command that has no other use for it."""
+    """Add --json, for a command that has no other use for it."""
     parser.add_argument("--json", action="store_true", help="print the progress as lines of JSON, on stderr")
 
 
 def add_auth_argument(parser: argparse.ArgumentParser) -> None:
-    """Who we are to a running ensemble."""
+    """Add the option for our identity at a running ensemble."""
     parser.add_argument(
         "--auth",
         type=_identity,

@@ -22,13 +22,13 @@ class Directory(NamedTuple):
     options: Options
 
     def transactions(self) -> Table:
-        """All logs that are there. Raises BadFile."""
+        """All existing logs. Raises BadFile."""
         _, logs = directory.files(self.options.path, self.options.log_path)
         return Table(LogReader(self.options), None, sum(Path(file).stat().st_size for file in logs))
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """How to read a directory."""
+    """Add the options for reading a directory."""
     add = parser.add_argument
     add("--data-log-dir", metavar="DIR", help="ZooKeeper's dataLogDir, if its logs lie elsewhere")
     add("--snapshot", metavar="NAME", help="start from this snapshot instead of the newest valid one")
@@ -41,7 +41,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def check_options(arguments: argparse.Namespace, *trees: str) -> None:
-    """Raises Failure for an option that none of the trees has a use for."""
+    """Raises Failure for an option that none of the trees uses."""
     if not all(tree.startswith(PREFIX) or "://" in tree for tree in trees):
         return
     for option, value in (
@@ -54,7 +54,7 @@ def check_options(arguments: argparse.Namespace, *trees: str) -> None:
 
 
 def check_repair(words: str) -> None:
-    """Raises Failure for a --repair of something else than REPAIRS."""
+    """Raises Failure if --repair names something that is not in REPAIRS."""
     unknown = frozenset(filter(None, words.split(","))) - REPAIRS
     if unknown:
         raise Failure(f"--repair is of {', '.join(sorted(REPAIRS))}, not {', '.join(sorted(unknown))}")
@@ -76,7 +76,7 @@ def of_directory(path: str, arguments: argparse.Namespace) -> Directory:
 
 
 def directory_of(options: Options) -> Directory:
-    """The same, of options that are understood. Raises BadFile."""
+    """The same, for parsed options. Raises BadFile."""
     survey = options.survey()
     rows = directory.nodes_about(survey)
     return Directory(survey, Table(ZnodeReader(options, survey), rows, survey.checked.size), options)

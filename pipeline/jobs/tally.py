@@ -1,4 +1,4 @@
-"""Counts by key, of any table: collected part by part, dealt out by key, added up, and the largest kept.
+"""Counts by key, of any table: collected by part, put into buckets by key, added, and the largest kept.
 
 A list (`List`) has keys of one or two texts and one to three numbers a key; the first number orders it.
 """
@@ -19,10 +19,10 @@ _SCHEMA = pa.schema(
         *((name, pa.int64()) for name in ("first", "second", "third", "most")),
     ]
 )
-_WAITING = 100_000  # keys of a part that are dealt out together
-_JOINS = "\0"  # two texts of a key; no path holds it
+_WAITING = 100_000  # keys of a part that are sent on together
+_JOINS = "\0"  # separates two texts of a key; no path contains it
 
-Numbers = tuple[int, int, int, int]  # three that add up, one of which the largest counts
+Numbers = tuple[int, int, int, int]  # three are added; of the fourth the largest is kept
 Tops = dict[str, list[tuple[str, Numbers]]]
 
 
@@ -47,12 +47,12 @@ class Tally:
         found[3] = max(found[3], most)
 
     def full(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """What has to leave memory."""
+        """The counts, if they have become too many for the memory."""
         if len(self._counts) >= _WAITING:
             yield from self.rest()
 
     def rest(self) -> Iterator[tuple[int, pa.RecordBatch]]:
-        """All that is still here."""
+        """All counts that remain."""
         if self._counts:
             names, keys = zip(*self._counts, strict=True)
             numbers = zip(*self._counts.values(), strict=True)
@@ -66,7 +66,7 @@ class Tally:
 
 @dataclass(frozen=True)
 class Largest:
-    """Adds up what a bucket holds, and keeps the keys with the largest numbers of each list."""
+    """Adds the counts of a bucket, and keeps the keys with the largest numbers of each list."""
 
     most: Mapping[str, int]  # keys to keep of each list
 
@@ -83,7 +83,7 @@ class Largest:
         return {name: self._top(name, rows) for name, rows in found.items()}
 
     def merged(self, parts: Sequence[Tops]) -> Tops:
-        """The same of all buckets, each of which has keys of its own."""
+        """The same for all buckets together, none of which share keys."""
         return {
             name: self._top(name, [row for part in parts for row in part.get(name, ())]) for name in self.most
         }
@@ -93,14 +93,14 @@ class Largest:
 
 
 class List(NamedTuple):
-    """What a list is called in a report, and what its columns are."""
+    """A list's name in a report, and its columns."""
 
     name: str
     keys: Sequence[str]
     numbers: Sequence[str]
 
     def rows(self, tops: Tops) -> list[dict[str, Any]]:
-        """As a report has them."""
+        """The rows in a report's form."""
         return [
             dict(zip(self.keys, key.split(_JOINS), strict=True))
             | dict(zip(self.numbers, numbers, strict=False))

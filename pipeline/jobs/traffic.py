@@ -1,7 +1,7 @@
 """`python -m pipeline inspect --traffic SOURCE`: what clients wrote, from a log.
 
-A replay of zketcd's log is one process's work, so it and small logs of ZooKeeper are looked at in this one,
-without Spark. Large logs, and tables that a stream has written, are Spark's.
+One process has to replay zketcd's log. So this process does it, and reads small logs of ZooKeeper, without
+Spark. Spark reads large logs, and tables that a stream has written.
 """
 
 import argparse
@@ -32,12 +32,12 @@ from pipeline.traffic.report import Query, Report
 from pipeline.traffic.table import TrafficRow, check
 from proxy.support.libraries import how_to_add
 
-_LARGE = 256 << 20  # bytes of logs that Spark has to read; about a million transactions
+_LARGE = 256 << 20  # bytes; Spark reads logs from this size on; about a million transactions
 _HTML, _PNG = ".html", ".png"
 
 
 def run(arguments: argparse.Namespace) -> int:
-    """Look, print, write the report."""
+    """Read, print, write the report."""
     _check_options(arguments)
     write = None if arguments.report is None else _writer(arguments.report)
     with _query(arguments) as query:
@@ -49,7 +49,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def _check_options(arguments: argparse.Namespace) -> None:
-    """Raises Failure for options that mean nothing here: to be silent would be to promise something."""
+    """Raises Failure for options that have no effect here."""
     for option, value in (("--snapshot", arguments.snapshot), ("--no-logs", arguments.no_logs)):
         if value:
             raise Failure(f"--traffic has no use for {option}: it reads all logs, and nothing else")
@@ -58,7 +58,7 @@ def _check_options(arguments: argparse.Namespace) -> None:
 
 
 def _writer(name: str) -> Callable[[Report], None]:
-    """What writes the report. Raises Failure if it could not: better now than after all the work."""
+    """The function that writes the report. Raises Failure now, before the work, if it cannot."""
     file = Path(name)
     kind = file.suffix.lower()
     if kind not in (_HTML, _PNG):
@@ -113,7 +113,7 @@ def _wants_spark(arguments: argparse.Namespace, in_etcd: bool) -> bool:
 
 
 def _check_table(arguments: argparse.Namespace) -> None:
-    """Refuse in no time what Spark would refuse after it has started. Raises Failure, ValueError."""
+    """Refuse at once what Spark would refuse only after its start. Raises Failure, ValueError."""
     if arguments.spark is False:
         raise Failure(f"{arguments.tree}: only Spark reads a table of traffic; --no-spark was given")
     path = parquet.local_path(arguments.tree)
@@ -132,7 +132,7 @@ def _check_table(arguments: argparse.Namespace) -> None:
 
 
 async def _applied(connection: Connection) -> list[TrafficRow]:
-    """All that is in zketcd's log. Raises NotReadable, TreeNotServable, EtcdError."""
+    """All requests in zketcd's log. Raises NotReadable, TreeNotServable, EtcdError."""
     async with reached(connection) as etcd:
         start, end = await log.whole(etcd, connection.keys)
         return await replayed(etcd, connection.keys, start, end)
@@ -158,7 +158,7 @@ def _log_bytes(arguments: argparse.Namespace) -> int:
 
 
 def _logged(arguments: argparse.Namespace) -> Iterator[TrafficRow]:
-    """All that is in ZooKeeper's logs. Raises BadFile."""
+    """All requests in ZooKeeper's logs. Raises BadFile."""
     for run in LogReader(options_of(_directory(arguments))).partitions():
         yield from traffic_rows(run)
 

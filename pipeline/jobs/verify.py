@@ -1,6 +1,6 @@
 """`python -m pipeline verify`: whether two trees are equal in every field of every znode.
 
-Both trees are dealt into buckets by path, digests instead of data, and compared bucket by bucket. Exit code
+The rows of both trees are put into buckets by path, with digests instead of data, and compared. Exit code
 0: equal; 1: different; 2: wrong usage, or one side cannot be read.
 """
 
@@ -21,7 +21,7 @@ from schema.paths import CONFIG
 
 
 class Comparison(NamedTuple):
-    """What two trees have in common, and what not."""
+    """The result of comparing two trees."""
 
     left: int  # nodes
     right: int
@@ -89,7 +89,7 @@ def run(arguments: argparse.Namespace) -> int:
 
 
 def check_path(path: str) -> None:
-    """Raises ValueError for an --ignore that no znode can have, and that would leave out nothing."""
+    """Raises ValueError for an --ignore that is not a path of a znode, and so would have no effect."""
     if not path.startswith("/"):
         raise ValueError(f"--ignore {path!r}: a znode's path begins with /")
 

@@ -2,5 +2,5 @@
 
 admin.py  GET /commands/snapshot of 3.9's admin server: everything, as a file.
 wire.py   the client protocol as bytes, as far as the walk needs it. Pure.
-walk.py   the walk: all that any client may see, and nothing else.
+walk.py   the walk: all that any client can read, and nothing else.
 """

@@ -1,4 +1,4 @@
-"""Where a running ensemble is, and who we are to it: zk://HOST:PORT,HOST:PORT and SCHEME:ID. Pure."""
+"""The address of a running ensemble, and our identity there: zk://HOST:PORT,HOST:PORT, SCHEME:ID. Pure."""
 
 import re
 from typing import NamedTuple
@@ -10,14 +10,14 @@ _SERVER = re.compile(r"(\[[0-9a-fA-F:]+\]|[^/:\s]+)(?::(\d{1,5}))?")
 
 
 class Identity(NamedTuple):
-    """What proves who we are, e.g. scheme digest, identity user:password."""
+    """Our credentials, e.g. scheme digest, identity user:password."""
 
     scheme: str
     identity: bytes
 
 
 def is_url(path: str) -> bool:
-    """Whether a path means a running ensemble."""
+    """Whether a path names a running ensemble."""
     return path.startswith(SCHEMES)
 
 

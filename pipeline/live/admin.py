@@ -1,6 +1,6 @@
-"""The snapshot that ZooKeeper 3.9's admin server gives away: everything, as a file of its own format.
+"""Downloads a snapshot from ZooKeeper 3.9's admin server: the whole tree, in ZooKeeper's file format.
 
-The endpoint wants an identity that has all permissions on the root, and serves once in five minutes.
+The endpoint requires an identity with all permissions on the root, and answers once in five minutes.
 """
 
 import contextlib
@@ -16,11 +16,11 @@ from typing import Any
 from pipeline.errors import Failure
 
 _PATH = "/commands/snapshot?streaming=true"
-_FIRST_TIMEOUT = 4.0  # seconds: whether anybody answers at all
+_FIRST_TIMEOUT = 4.0  # seconds until a server must answer
 _ANYTHING = "/commands/ruok"
 _TIMEOUT = 600.0  # seconds: the server writes the whole snapshot before it answers
 _LAST_ZXID = "last_zxid"
-# The file comes as it lies on the server; the name's ending says how it is packed (FileSnap, SnapStream).
+# The file is sent as it is on the server; the name's ending says how it is compressed (FileSnap, SnapStream).
 _ENDINGS = {b"\x1f\x8b": ".gz", b"\x82SNAPPY\0": ".snappy", b"ZKSN": ""}
 _REASONS = {
     401: "it wants an identity with all permissions on the root: --auth digest:USER:PASSWORD",
@@ -32,7 +32,7 @@ _REASONS = {
 
 
 class NoSnapshot(Failure):
-    """The admin server gives none; the message says why."""
+    """The admin server sends no snapshot; the message says why."""
 
 
 def check(url: str) -> None:
@@ -68,7 +68,7 @@ def download(url: str, folder: Path, authorization: str = "") -> Path:
 
 @contextlib.contextmanager
 def _asked(url: str, request: str | urllib.request.Request, timeout: float) -> Iterator[Any]:
-    """The response to a request. Raises NoSnapshot, also for what goes wrong while it is read."""
+    """The response to a request. Raises NoSnapshot, also for errors while it is read."""
     try:
         with urllib.request.urlopen(request, timeout=timeout) as response:
             yield response

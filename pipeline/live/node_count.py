@@ -11,7 +11,7 @@ _COUNT = re.compile(rb"^Node count: (\d{1,18})$", re.MULTILINE)
 
 
 def node_count(servers: Iterable[tuple[str, int]]) -> int | None:
-    """The number, of the first server that tells it; None if none does. Blocks for a second a server."""
+    """The number that the first server reports; None if none does. Blocks for a second a server."""
     for server in servers:
         with contextlib.suppress(OSError), socket.create_connection(server, _TIMEOUT) as connection:
             connection.sendall(b"srvr")

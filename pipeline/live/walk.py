@@ -1,7 +1,7 @@
 """The walk: every node of a running ensemble, read as any client reads it.
 
-What the wire does not tell: which nodes are containers or have a TTL (they come as persistent ones), the
-sessions' timeouts, and a state at one moment: the walk says whether the tree changed under it.
+The protocol does not show which nodes are containers or have a TTL (they look persistent), nor the sessions'
+timeouts, nor the state at one moment: the walk reports whether the tree changed meanwhile.
 """
 
 import asyncio
@@ -21,7 +21,7 @@ from pipeline.table import AclRow, ZnodeRow
 from schema.paths import ROOT, join
 from schema.znode import OPEN_ACL, wrap_int
 
-#: What a walk cannot bring along.
+#: What a walk cannot read.
 LOSSES = (
     "container and TTL nodes come as persistent nodes: the wire does not tell them apart",
     "sessions and their timeouts cannot be seen: ephemerals are dropped",
@@ -30,18 +30,18 @@ LOSSES = (
 _TIMEOUT_MS = 30_000
 CONNECT_S = 4.0  # of all servers together, each at least a second
 _LEAST_CONNECT_S = 1.0
-_WINDOW = 300  # requests on their way
-_LARGEST_FRAME = (1 << 31) - 1  # whatever jute.maxbuffer the server has
+_WINDOW = 300  # requests in flight
+_LARGEST_FRAME = (1 << 31) - 1  # independent of the server's jute.maxbuffer
 _CHUNK = 1 << 18
 _ROWS = 4096  # in one page
 
 
 class WalkFailed(Failure):
-    """The ensemble cannot be read, or not wholly; the message says why."""
+    """The ensemble cannot be read, or not completely; the message says why."""
 
 
 class Walk:
-    """One walk; after `rows` is exhausted the other attributes tell how it went."""
+    """One walk; after `rows` is exhausted the other attributes have its results."""
 
     def __init__(
         self,
@@ -51,9 +51,9 @@ class Walk:
         levels: int | None = None,
         page: int = _ROWS,
     ) -> None:
-        """`servers` are tried in turn; `page` rows come together.
+        """`servers` are tried in turn. `page`: rows that are returned together.
 
-        Of a part of the tree: what is below `roots`, so many levels of it.
+        For a part of the tree: the nodes below `roots`, for so many levels.
         """
         self._servers = servers
         self._page = page
@@ -63,11 +63,11 @@ class Walk:
         self.first_zxid = 0  # the server's last one when the walk began
         self.last_zxid = 0  # and when it ended
         self.newest = 0  # the largest zxid in any node's Stat
-        self.vanished = 0  # nodes that were deleted under it
+        self.vanished = 0  # nodes that were deleted during the walk
 
     @property
     def changed(self) -> bool:
-        """Whether the tree changed under the walk, so that what was read never was."""
+        """Whether the tree changed during the walk, so that the tree as read never existed."""
         return self.newest > self.first_zxid or self.vanished > 0
 
     async def rows(self) -> AsyncIterator[list[ZnodeRow]]:
@@ -89,7 +89,7 @@ class Walk:
             await connection.close()
 
     async def _nodes(self, connection: "_Connection") -> AsyncIterator[ZnodeRow]:
-        # With how many levels there are to go; the deepest last, so that few wait.
+        # Each with the number of levels below it; the deepest last, so that few wait.
         waiting = [(path, self._levels) for path in reversed(self._roots)]
         asked: deque[tuple[str, int | None]] = deque()
         while waiting or asked:
@@ -139,7 +139,7 @@ def _row(path: str, data: Data, acls: Acls, children: Children) -> tuple[ZnodeRo
 
 
 class _Connection:
-    """A session whose requests are answered in the order they are sent in."""
+    """A session, which answers requests in the order in which they were sent."""
 
     def __init__(self, address: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.address = address
@@ -197,7 +197,7 @@ class _Connection:
 
 
 def _words(error: Exception) -> str:
-    if isinstance(error, TimeoutError):  # says nothing of itself
+    if isinstance(error, TimeoutError):  # has no message
         return "no answer in time (is this ZooKeeper's client port, and without TLS?)"
     return str(error) or type(error).__name__
 

@@ -1,7 +1,7 @@
 """The client's side of ZooKeeper's protocol, as far as reading a tree needs it. Pure.
 
-codec/records.py declares the records; its `build` and `parse` serve the handshake, what is read often is
-taken apart by codec.jute.
+codec/records.py declares the records; its `build` and `parse` are used for the handshake. codec.jute decodes
+frequent replies.
 """
 
 from typing import NamedTuple
@@ -64,7 +64,7 @@ class Children(NamedTuple):
 
 
 def connect(timeout_ms: int) -> bytes:
-    """The frame that asks for a session."""
+    """The frame that requests a session."""
     fields = {
         "protocolVersion": 0,
         "lastZxidSeen": 0,
@@ -136,7 +136,7 @@ def children_of(body: Reader) -> Children:
 
 
 def name_of(error: int) -> str:
-    """What an error code is called."""
+    """The name of an error code."""
     try:
         return ErrorCode(error).name
     except ValueError:

@@ -1,7 +1,7 @@
 """Two ways of running one description of a job: in this process, or by Spark.
 
 A job says what is done with the rows of each partition of a table (`each`), or how rows are dealt into
-buckets by a key and what becomes of each bucket (`shuffled`). Who reads the partitions is not its concern.
+buckets by a key and what is done with each bucket (`shuffled`). It does not depend on what runs it.
 
 table.py     what a job reads: a reader, and about how large the table is
 runner.py    what both ways have in common, and which one a command takes

@@ -1,7 +1,7 @@
-"""Rows dealt into buckets by a key, and gathered bucket by bucket.
+"""Puts rows into buckets by a key, and returns them bucket by bucket.
 
-What waits to be gathered is kept in memory up to a bound, then in files of a temporary directory, so that
-memory does not grow with the table.
+The rows are kept in memory up to a limit, then in files of a temporary directory, so that memory does not
+grow with the table.
 """
 
 from collections.abc import Iterable, Iterator
@@ -57,7 +57,7 @@ class Buckets:
             self._folder.cleanup()
 
     def add(self, dealt: Iterable[tuple[int, pa.RecordBatch]]) -> None:
-        """Take batches in. Raises OSError."""
+        """Add batches. Raises OSError."""
         for number, batch in dealt:
             self._waiting.setdefault(number, []).append(batch)
             self._size += batch.nbytes

@@ -1,7 +1,7 @@
-"""Jobs in this process: for tables that are done before Spark has started.
+"""Jobs in this process: for tables that are processed before Spark has started.
 
-Partitions are read one after another, so what one of them needs is in memory, and what is dealt into buckets
-up to a bound (buckets.py).
+Partitions are read one after another. So memory has the data of one partition, and rows in buckets up to a
+limit (buckets.py).
 """
 
 from collections.abc import Iterator, Sequence

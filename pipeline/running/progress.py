@@ -1,7 +1,7 @@
-"""How far a long command has come, on stderr: for people a line, for scripts a line of JSON (--json).
+"""The progress of a long command, on stderr: readable lines, or lines of JSON for scripts (--json).
 
-On a terminal one line is written over and over; elsewhere there is a new one every few seconds. What the
-lines of JSON hold is in docs/pipeline.md and must stay as it is there.
+On a terminal one line is rewritten; elsewhere a new one is printed every few seconds. docs/pipeline.md
+documents the fields of the JSON lines; they must not change.
 """
 
 import argparse
@@ -21,7 +21,7 @@ _HOUR, _MINUTE = 3600, 60
 
 
 class Meter(Protocol):
-    """What the work reports to."""
+    """The object to which work reports its progress."""
 
     def add(self, rows: int, size: int) -> None:
         """So many rows more, of so many bytes."""
@@ -35,7 +35,7 @@ class Count:
         self._parts: dict[str, tuple[int, int]] = {}
 
     def add(self, rows: int, size: int) -> None:
-        """More, of the part that runs here."""
+        """Add to the count of the part that runs here."""
         done = self._parts.get("", (0, 0))
         self._parts[""] = (done[0] + rows, done[1] + size)
 
@@ -50,7 +50,7 @@ class Count:
 
 
 class Reporter:
-    """Writes what the user is told while a command runs."""
+    """Writes messages for the user while a command runs."""
 
     def __init__(self, *, as_json: bool = False, out: TextIO | None = None) -> None:
         self._json = as_json
@@ -58,16 +58,16 @@ class Reporter:
 
     @classmethod
     def of(cls, arguments: argparse.Namespace) -> "Reporter":
-        """As the command line asks for it."""
+        """The reporter that the command line requests."""
         return cls(as_json=arguments.json)
 
     def tell(self, text: str) -> None:
-        """One line of news."""
+        """Write one line."""
         self._write(json.dumps({"event": "message", "text": text}) if self._json else text)
 
     @contextlib.contextmanager
     def told(self, what: str, rows: int | None = None, unit: str = "znodes") -> Iterator[Count]:
-        """While the body runs, tell of what it counts; `rows` is about how many there are in all."""
+        """While the body runs, report its count; `rows` is about how many rows there are in all."""
         count = Count()
         started = time.monotonic()
         ended = threading.Event()
@@ -101,7 +101,7 @@ class Reporter:
         return self._out or sys.stderr
 
     def _write(self, text: str, end: str = "\n") -> None:
-        # A full disk under a log of the progress must not stop a migration half-way.
+        # A full disk under the progress log must not stop a migration.
         with contextlib.suppress(OSError):
             print(text, end=end, file=self._stream, flush=True)
 
@@ -109,7 +109,7 @@ class Reporter:
 def facts_of(
     what: str, unit: str, counted: tuple[int, int], expected: int | None, seconds: float, *, done: bool
 ) -> dict[str, Any]:
-    """What a line of JSON says. `seconds_left` is null where there is nothing to estimate it from."""
+    """The fields of a line of JSON. `seconds_left` is null if it cannot be estimated."""
     rows, size = counted
     left = None
     if done:
@@ -130,7 +130,7 @@ def facts_of(
 
 
 def sentence_of(facts: dict[str, Any]) -> str:
-    """The same for people."""
+    """The same as a readable sentence."""
     counted = f"{facts['count']} {facts['unit']}, {_size(facts['bytes'])}"
     if facts["done"]:
         return f"{facts['step']}: done in {facts['seconds']} s, {counted}"

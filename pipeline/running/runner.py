@@ -1,4 +1,4 @@
-"""What both ways of running a job have in common, and which one a command takes."""
+"""The common interface of both ways of running a job, and the choice between them."""
 
 import argparse
 import os
@@ -29,15 +29,15 @@ class Runner(Protocol):
     reporter: Reporter
 
     def each(self, what: str, table: Table, work: Work[T]) -> list[T]:
-        """What `work` makes of each partition's rows, in any order. `what` names the step for the user."""
+        """The result of `work` for each partition, in any order. `what` names the step for the user."""
         ...
 
     def shuffled(
         self, what: str, inputs: Sequence[tuple[Table, Deal]], gather: Work[T], unit: str = "znodes"
     ) -> list[T]:
-        """Deal the rows of all inputs into buckets; what `gather` makes of each bucket, in any order.
+        """Put the rows of all inputs into buckets; the result of `gather` for each bucket, in any order.
 
-        All batches that are dealt have one schema.
+        All batches in buckets have one schema.
         """
         ...
 

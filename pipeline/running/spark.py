@@ -1,8 +1,8 @@
 """Jobs by Spark: each partition of a table is a task.
 
-Where one of our own readers makes the rows, the workers read and work in one process: rows that go to the JVM
-and back on the way cost more than all the work on them. Tasks report by datagrams how far they are, since
-Spark itself knows only of whole tasks; where a network lets none through, the step's end is told and no more.
+If one of our own readers makes the rows, the workers read and process them in one process: sending rows to
+the JVM and back costs more than all the work on them. Tasks report their progress by datagrams, since Spark
+itself reports only whole tasks. If the network drops datagrams, only the end of a step is reported.
 """
 
 import contextlib
@@ -28,8 +28,8 @@ from pipeline.spark import session
 T = TypeVar("T")
 
 _EVERY = 0.5  # seconds between a task's datagrams
-_TOGETHER = 32 << 20  # bytes of dealt rows that a task sends on at once
-_PAUSE = 0.1  # seconds without a datagram after which nothing more is on its way
+_TOGETHER = 32 << 20  # bytes of rows in buckets that a task sends on at once
+_PAUSE = 0.1  # seconds without a datagram after which no more is expected
 _LONGEST = 1024  # bytes of one
 
 _Run = Callable[[Iterator[pa.RecordBatch]], Iterator[bytes]]
@@ -39,7 +39,7 @@ class BySpark:
     """Runs jobs by Spark."""
 
     def __init__(self, reporter: Reporter, name: str, spark: SparkSession | None = None) -> None:
-        """`name` is what Spark calls the application."""
+        """`name`: the name of the application in Spark."""
         self.reporter = reporter
         self.spark = session(name) if spark is None else spark
 
@@ -69,7 +69,7 @@ class BySpark:
             return shared.mapPartitions(_Gatherer(gather)).collect()
 
     def _over(self, table: Table, run: _Run, to: "_Address", part: str) -> "RDD[bytes]":
-        """What `run` makes of each partition."""
+        """The result of `run` for each partition."""
         if isinstance(table.reader, RemoteParquet):
             return _over_frame(frame_of(self.spark, table.reader), run, to, part)
         partitions = list(table.reader.partitions())
@@ -105,13 +105,13 @@ def _same(bucket: int) -> int:
 
 
 class _Dealer:
-    """Rows dealt into buckets, as bytes."""
+    """Puts rows into buckets, as bytes."""
 
     def __init__(self, deal: Deal) -> None:
         self._deal = deal
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
-        # What goes to one bucket goes together: a message has a head of a kilobyte.
+        # All rows of one bucket are sent together: a message has a header of a kilobyte.
         waiting: dict[int, list[pa.RecordBatch]] = {}
         size = 0
         for bucket, batch in self._deal(batches):
@@ -132,7 +132,7 @@ def _packed(dealt: tuple[int, list[pa.RecordBatch]]) -> bytes:
 
 
 class _Gatherer:
-    """What becomes of the one or more buckets of a task."""
+    """Processes the one or more buckets of a task."""
 
     def __init__(self, gather: Work[Any]) -> None:
         self._gather = gather
@@ -147,23 +147,23 @@ class _Gatherer:
 
 
 class _Address(NamedTuple):
-    """Where tasks report to."""
+    """The address to which tasks report."""
 
     host: str
     port: int
-    token: str  # what comes without it is not from our tasks
+    token: str  # datagrams without it are not from our tasks
 
 
 @contextlib.contextmanager
 def _listening(spark: SparkSession, count: Count) -> Iterator[_Address]:
-    """Add up what tasks report while the body runs."""
+    """Add the reports of tasks while the body runs."""
     host = spark.conf.get("spark.driver.host") or "127.0.0.1"
     token = secrets.token_hex(16)
     family, kind, protocol, _, address = socket.getaddrinfo(host, 0, type=socket.SOCK_DGRAM)[0]
     with socket.socket(family, kind, protocol) as receiver:
         try:
             receiver.bind(address)
-        except OSError:  # behind a translation of addresses
+        except OSError:  # behind a network address translation
             receiver.bind(("", 0))
         receiver.settimeout(_PAUSE)
         ended = threading.Event()
@@ -173,7 +173,7 @@ def _listening(spark: SparkSession, count: Count) -> Iterator[_Address]:
                 try:
                     take(receiver.recv(_LONGEST), token, count)
                 except TimeoutError:
-                    if ended.is_set():  # and nothing is left
+                    if ended.is_set():  # and no datagram is left
                         return
 
         listener = threading.Thread(target=listen, daemon=True)
@@ -186,7 +186,7 @@ def _listening(spark: SparkSession, count: Count) -> Iterator[_Address]:
 
 
 def take(raw: bytes, token: str, count: Count) -> None:
-    """One datagram: a task's token, part, rows and bytes. What is anything else is passed over."""
+    """Process one datagram: a task's token, part, rows and bytes. Any other datagram is ignored."""
     with contextlib.suppress(ValueError, TypeError):
         sent, part, rows, size = json.loads(raw)
         if secrets.compare_digest(str(sent), token):
@@ -194,7 +194,7 @@ def take(raw: bytes, token: str, count: Count) -> None:
 
 
 def _metered(batches: Iterator[pa.RecordBatch], to: _Address, part: str) -> Iterator[pa.RecordBatch]:
-    """The same batches, while datagrams tell of them."""
+    """The same batches, while datagrams report them."""
     rows = size = 0
     due = time.monotonic() + _EVERY
     with _sender(to) as send:

@@ -1,4 +1,4 @@
-"""Rows and runs of nodes as Arrow batches, which Spark takes far faster than rows."""
+"""Rows and runs of nodes as Arrow batches, which Spark reads far faster than rows."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
@@ -34,7 +34,7 @@ class NodeBatches:
         self._acls = pyarrow.array([acls.get(int(number)) for number in self._ids], _ACL)
 
     def batch(self, run: Nodes, left_out: Sequence[int] = ()) -> pyarrow.RecordBatch:
-        """The run's nodes but those whose records are at `left_out`. Raises BadFile."""
+        """The run's nodes except those whose records are at `left_out`. Raises BadFile."""
         batch = pyarrow.RecordBatch.from_arrays(
             [
                 self._paths(run),

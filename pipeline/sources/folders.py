@@ -1,4 +1,4 @@
-"""Whether files can be written into a directory, asked before the work begins."""
+"""Checks that files can be written into a directory, before the work begins."""
 
 import contextlib
 import tempfile
@@ -8,7 +8,7 @@ from pathlib import Path
 
 @contextlib.contextmanager
 def named(path: Path) -> Iterator[None]:
-    """Errors of writing in the body name this path: a full disk does not say by itself which one it is."""
+    """Add this path to errors of writing in the body: the error for a full disk does not name a path."""
     try:
         yield
     except OSError as error:
@@ -20,8 +20,8 @@ def named(path: Path) -> Iterator[None]:
 def check_writable(folder: Path) -> None:
     """Raises ValueError if `folder`, which need not exist, cannot be made or written to.
 
-    Tried rather than read off its mode: a mode knows nothing of read-only or remote file systems. Nothing
-    stays.
+    It tries to write: the mode of a directory does not show read-only or remote file systems. No file
+    remains.
     """
     there = folder.absolute()
     while True:
@@ -31,7 +31,7 @@ def check_writable(folder: Path) -> None:
         except NotADirectoryError:
             raise ValueError(f"{existing(there)} is not a directory") from None
         except FileNotFoundError as error:
-            if there.is_dir() or there == there.parent:  # as in /proc, where nobody makes files
+            if there.is_dir() or there == there.parent:  # as in /proc, where no files can be made
                 raise ValueError(f"{there} cannot be written to: {error.strerror}") from error
             there = there.parent
         except OSError as error:
@@ -39,5 +39,5 @@ def check_writable(folder: Path) -> None:
 
 
 def existing(path: Path) -> Path:
-    """The path itself, or the nearest above it that is there."""
+    """The path itself, or its nearest ancestor that exists."""
     return next(there for there in (path, *path.parents) if there.exists())

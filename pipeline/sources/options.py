@@ -1,4 +1,4 @@
-"""The options of the format "zookeeper" on a directory, understood; zookeeper.py tells what they mean."""
+"""Parses the options of the format "zookeeper" for a directory; zookeeper.py documents them."""
 
 from collections.abc import MutableMapping
 from pathlib import Path
@@ -17,12 +17,12 @@ TABLES = {
     "transactions": TRANSACTIONS,
     TRAFFIC_TABLE: TRAFFIC,
 }
-#: Those that are made of the log alone.
+#: The tables that are made of the log alone.
 LOG_TABLES = ("transactions", TRAFFIC_TABLE)
 
 
 class Options(NamedTuple):
-    """The options, understood."""
+    """The parsed options."""
 
     path: str
     table: str
@@ -38,7 +38,7 @@ class Options(NamedTuple):
 
 
 def options_of(given: MutableMapping[str, str]) -> Options:
-    """Raises ValueError for what cannot be."""
+    """Parse the options. Raises ValueError for invalid ones."""
     if "path" not in given:
         raise ValueError('the format "zookeeper" needs a directory: .load("/path")')
     table = given.get("table", "znodes")

@@ -1,7 +1,7 @@
 """A table of znodes in Parquet files, read and written without Spark.
 
-pyarrow.parquet is imported where it is used: other sources and targets need not wait for it. A partition is
-a run of row groups. A table at a URL (hdfs://, s3a://) is left to Spark (spark_parquet.py).
+pyarrow.parquet is imported where it is used, so that other sources and targets need not wait for it. A
+partition is a run of row groups. Spark reads a table at a URL (hdfs://, s3a://; spark_parquet.py).
 """
 
 import shutil
@@ -32,7 +32,7 @@ class RemoteParquet(NamedTuple):
     url: str
 
     def partitions(self) -> Sequence[None]:
-        """None that this process could read. Raises Failure."""
+        """This process cannot read any: raises Failure."""
         raise Failure(f"{self.url}: only Spark reads and writes Parquet at a URL")
 
     def read(self, partition: None) -> Iterator[pa.RecordBatch]:
@@ -58,7 +58,7 @@ class ParquetReader:
         self.bytes = sum(file.stat().st_size for file in self._files)
 
     def partitions(self) -> list[RowGroups]:
-        """Neighbouring row groups of one file, together worth a task."""
+        """Neighbouring row groups of one file, together large enough for a task."""
         import pyarrow.parquet as pq
 
         found: list[RowGroups] = []
@@ -96,16 +96,16 @@ class ParquetReader:
 
 
 class ParquetWriter:
-    """A directory of Parquet files, a file a partition, which has its name once all is written."""
+    """A directory of Parquet files, a file for each partition. It gets its name after all is written."""
 
     def __init__(self, path: str) -> None:
-        """Raises Failure if there is something at `path`."""
+        """Raises Failure if something exists at `path`."""
         self._folder = Path(path)
         self._staging = self._folder.with_name(f".{self._folder.name}-{uuid.uuid4().hex}")
         check_target(path)
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> str:
-        """One partition's rows, into a file of their own."""
+        """Write one partition's rows into a file."""
         import pyarrow.parquet as pq
 
         self._staging.mkdir(parents=True, exist_ok=True)
@@ -150,7 +150,7 @@ def check_target(path: str) -> None:
 
 
 def check_columns(path: str, kinds: dict[str, str]) -> None:
-    """Raises Failure if columns of these names and kinds are no table of znodes."""
+    """Raises Failure if columns of these names and types are not a table of znodes."""
     missing = [field.name for field in ZNODES if field.name not in kinds]
     if missing:
         raise Failure(f"{path} is no table of znodes: the columns {', '.join(missing)} are missing")
@@ -176,8 +176,8 @@ def files_of(path: str, what: str) -> list[Path]:
         return [folder]
     if not folder.is_dir():
         raise Failure(f"{path} is not there" if not folder.exists() else f"{path} is not a directory")
-    # As Spark and others have it, what begins with _ or . is no part of a table. Not by glob(), to which a
-    # directory without the right to read is an empty one.
+    # As for Spark and others, names that begin with _ or . are not part of a table. glob() is not used, since
+    # to it a directory that may not be read is empty.
     named = (file for file in folder.iterdir() if file.suffix == ".parquet" and file.name[0] not in "_.")
     found = sorted(file for file in named if file.is_file())
     if not found:

@@ -1,6 +1,6 @@
-"""What a table's reader and writer are, whoever runs them: this process, or Spark's workers.
+"""The interfaces of a table's reader and writer, which this process or Spark's workers run.
 
-Both travel to other processes by pickle, as do partitions and what a writer returns.
+Both are sent to other processes by pickle, as are partitions and the results of a writer.
 """
 
 from collections.abc import Iterator, Sequence
@@ -13,7 +13,7 @@ class Reader(Protocol):
     """A table that is read in parts."""
 
     def partitions(self) -> Sequence[Any]:
-        """What there is to read, cut into parts that may be read in any order, each more than once."""
+        """The parts of the table, which may be read in any order, each more than once."""
         ...
 
     def read(self, partition: Any) -> Iterator[pa.RecordBatch]:
@@ -25,11 +25,11 @@ class Writer(Protocol):
     """A table that is written in parts."""
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Any:
-        """Write the rows of one part. Returns what `commit` has to know. May be repeated."""
+        """Write the rows of one part. Returns the data that `commit` needs. May be repeated."""
         ...
 
     def commit(self, parts: Sequence[Any]) -> None:
-        """Make one table of the parts whose results are given, and of no others."""
+        """Make one table of the parts with these results, and of no others."""
         ...
 
     def abort(self) -> None:

@@ -1,4 +1,4 @@
-"""Any reader or writer of ours as Spark's data sources want them, and our schemas in Spark's terms."""
+"""Our readers and writers as data sources of Spark, and our schemas as Spark's types."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -29,12 +29,12 @@ class SparkReader(DataSourceReader):
         self.plain = reader
 
     def partitions(self) -> list[InputPartition]:
-        """The reader's, wrapped."""
+        """The reader's partitions, wrapped."""
         return [InputPartition(partition) for partition in self.plain.partitions()]
 
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of a partition."""
-        # Where there is no partition Spark reads a None.
+        # If there is no partition, Spark reads a None.
         return iter(()) if partition.value is None else self.plain.read(partition.value)
 
 

@@ -30,7 +30,7 @@ def write(
     change: Callable[[Iterator[pa.RecordBatch]], Iterator[pa.RecordBatch]],
     target: RemoteParquet,
 ) -> None:
-    """Write what `change` makes of each partition of a table of znodes. Raises Spark's errors."""
+    """Write the result of `change` for each partition of a table of znodes. Raises Spark's errors."""
     rows = [(pickle.dumps(partition),) for partition in reader.partitions()]
     frame = spark.createDataFrame(spark.sparkContext.parallelize(rows, len(rows)), "partition binary")
     read = reader.read

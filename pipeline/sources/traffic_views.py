@@ -1,4 +1,4 @@
-"""Traffic's views on Spark: one call, and notebooks have them by name."""
+"""Traffic's views on Spark: after one call, notebooks can use them by name."""
 
 from collections.abc import Iterator
 
@@ -16,7 +16,7 @@ def _schema(fields: tuple[str, ...], texts: frozenset[str]) -> pyarrow.Schema:
 
 
 def _texts(row: type[RequestRow] | type[OperationRow]) -> frozenset[str]:
-    """The columns that are no numbers."""
+    """The columns that are not numbers."""
     return frozenset(name for name, kind in row.__annotations__.items() if kind in (str, str | None))
 
 
@@ -27,8 +27,8 @@ _OPERATIONS = _schema(OperationRow._fields, _texts(OperationRow))
 def register_views(frame: DataFrame, depth: int = flat.DEPTH) -> list[str]:
     """Make a table of traffic and its views known to the frame's session; returns their names.
 
-    `depth` is the number of names in a path prefix. Views that were there are replaced. Each question reads
-    the frame again, so cache or store it first. Raises ValueError for a frame that lacks columns.
+    `depth` is the number of names in a path prefix. Existing views are replaced. Each query reads the frame
+    again, so cache or store it first. Raises ValueError for a frame that lacks columns.
     """
     table.check(frame.columns)
     spark = frame.sparkSession

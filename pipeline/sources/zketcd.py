@@ -2,9 +2,9 @@
 
 Reading: option `table` is `znodes` (default), `sessions`, or `traffic`: the log, also as a stream
 (zketcd_log.py). A DataFrame of znodes or sessions is the tree at the position of its `load()`, in all scans
-of all actions. Reading writes nothing: a log behind the newest snapshot is replayed in memory.
-Writing: znodes only. mode("overwrite") deletes a tree that is there; `zxid` is the old server's last. The
-tree is served only once all is written.
+of all actions. Reading writes nothing: the log after the newest snapshot is replayed in memory.
+Writing: znodes only. mode("overwrite") deletes an existing tree; `zxid` is the old server's last. The tree is
+served only after all is written.
 Both take the options of pipeline.etcd.options.Connection.
 """
 
@@ -38,7 +38,7 @@ class ZketcdSource(DataSource):
     def __init__(self, options: MutableMapping[str, str]) -> None:
         super().__init__(options)
         self.options = options
-        self._revision = 0  # of load(); 0 where the user has given the schema
+        self._revision = 0  # of load(); 0 if the user has given the schema
 
     @classmethod
     def name(cls) -> str:
@@ -46,7 +46,7 @@ class ZketcdSource(DataSource):
         return "zketcd"
 
     def schema(self) -> StructType:
-        """That of the table asked for. Raises ValueError for an unknown one."""
+        """The schema of the requested table. Raises ValueError for an unknown one."""
         table = self.options.get("table", "znodes")
         if table not in _TABLES:
             raise ValueError(f"the option table must be one of {', '.join(_TABLES)}, not {table!r}")
@@ -64,7 +64,7 @@ class ZketcdSource(DataSource):
             raise ValueError("the option partition-size must be above 0")
         table = self.options.get("table", "znodes")
         connection = Connection.from_options(self.options)
-        # Here and not in partitions(): what that finds does not get to the workers.
+        # Here and not in partitions(), whose results are not sent to the workers.
         seen = asyncio.run(survey(connection, self._revision))
         return SparkReader(ZketcdReader(connection, seen, table, size))
 
@@ -83,7 +83,7 @@ class ZketcdSource(DataSource):
             _number(self.options, "max-request-bytes", Limits().max_request_bytes),
         )
         zxid = _zxid(self.options)
-        load.first_zxid(zxid)  # refuses where there is none, before anything is deleted
+        load.first_zxid(zxid)  # raises if there is none, before anything is deleted
         intent = asyncio.run(intend(connection, overwrite=overwrite))
         return SparkWriter(ZketcdWriter(connection, limits, intent, zxid))
 

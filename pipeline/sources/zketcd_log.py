@@ -38,7 +38,7 @@ _OFFSETS = (EARLIEST, LATEST)
 
 
 class LogOptions(NamedTuple):
-    """The options, understood."""
+    """The parsed options."""
 
     connection: Connection
     results: bool
@@ -49,7 +49,7 @@ class LogOptions(NamedTuple):
 
     @classmethod
     def of(cls, given: Mapping[str, str], *, results: bool) -> "LogOptions":
-        """`results`: whether they are told by default. Raises ValueError for what cannot be."""
+        """Parse the options. `results`: the default of that option. Raises ValueError for invalid ones."""
         starting = given.get("startingOffsets", EARLIEST)
         if starting not in _OFFSETS:
             raise ValueError(f"startingOffsets is {' or '.join(_OFFSETS)}, not {starting!r}")
@@ -82,13 +82,13 @@ def _number(given: Mapping[str, str], name: str, default: str) -> int:
 
 
 class Sent(NamedTuple):
-    """Entries whose requests are told as they were sent."""
+    """Entries whose rows show the requests as they were sent."""
 
     shares: Sequence[Share]
 
 
 class Applied(NamedTuple):
-    """Entries whose requests are told with what came of them."""
+    """Entries whose rows show the requests with their outcomes."""
 
     start: Mark
     end: Mark
@@ -98,7 +98,7 @@ Partition = Sent | Applied
 
 
 class TrafficReader:
-    """All that is in the log."""
+    """Reads the whole log."""
 
     def __init__(self, options: LogOptions) -> None:
         self._options = options
@@ -127,7 +127,7 @@ def partitions_of(options: LogOptions, start: Mark, end: Mark) -> list[Partition
 def batches_of(
     options: LogOptions, partition: Partition, kept: KeptState | None = None
 ) -> Iterator[pyarrow.RecordBatch]:
-    """One partition's rows; a replay goes on from `kept` if it can.
+    """One partition's rows; a replay continues from `kept` if possible.
 
     Raises DataLost, NotReadable, BadValue, EtcdError.
     """

@@ -37,7 +37,7 @@ class TrafficStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._target: int | None = None  # the entry up to which a query with Trigger.AvailableNow reads
 
     def _options(self) -> LogOptions:
-        # Not when we are made: Spark 4 loses what is raised there.
+        # Not in the constructor: Spark 4 loses errors that are raised there.
         table = self._given.get("table")
         if table != TABLE:
             raise ValueError(f"only table={TABLE} can be read as a stream")
@@ -53,7 +53,7 @@ class TrafficStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxRows(most)
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> dict[str, Any]:
-        """Behind the newest entry that has taken effect. Raises DataLost, NotReadable, EtcdError."""
+        """The offset after the newest entry in effect. Raises DataLost, NotReadable, EtcdError."""
         most = limit.max_rows if isinstance(limit, ReadMaxRows) else None
         begin = Mark.from_offset(start)
         if self._target is not None:
@@ -62,11 +62,11 @@ class TrafficStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
                 return start
             most = left if most is None else min(most, left)
         end = asyncio.run(_latest(self._options(), begin, most))
-        # Other keys of etcd have the same revisions: nothing new is no new offset.
+        # Other keys change etcd's revision too: without new entries the offset does not change.
         return start if end.entries == begin.entries else end.to_offset()
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read up to what is there now, also where a batch has to be repeated first."""
+        """Read up to the current end of the log, also if a batch has to be repeated first."""
         self._target = asyncio.run(_newest(self._options()))
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> Sequence[InputPartition]:
@@ -76,7 +76,7 @@ class TrafficStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """One partition's rows. Raises DataLost, TreeNotServable, BadValue, EtcdError."""
-        # Where there is no partition Spark reads a None.
+        # If there is no partition, Spark reads a None.
         return iter(()) if partition.value is None else batches_of(self._options(), partition.value, _kept)
 
 
@@ -106,7 +106,7 @@ async def _latest(options: LogOptions, start: Mark, most: int | None) -> Mark:
         except DataLost as lost:
             if not options.lossy:
                 raise
-            _log.warning("going on without what is lost: %s", lost)
+            _log.warning("continuing without the lost entries: %s", lost)
             return await etcd_log.latest(etcd, keys, await etcd_log.earliest(etcd, keys), most)
 
     async with options.connection.client() as etcd:

@@ -21,7 +21,7 @@ from pipeline.sources.batches import of_rows
 from pipeline.table import SESSIONS
 from proxy.etcd.model import Get
 
-PARTITION = 50_000  # znodes: enough to be worth a task
+PARTITION = 50_000  # znodes: enough for a task
 
 
 class Pages(NamedTuple):
@@ -43,7 +43,7 @@ class ZketcdReader:
         self._size = size
 
     def partitions(self) -> list[Pages | bytes]:
-        """Neighbouring pages of about equal numbers of znodes, and the pages of what has changed since."""
+        """Neighbouring pages with about equal numbers of znodes, and the pages of nodes changed since."""
         seen = self._seen
         if self._table == "sessions":
             return [Pages(0, 0)]
@@ -101,7 +101,7 @@ class ZketcdWriter:
 
     def write(self, batches: Iterator[pa.RecordBatch]) -> Part:
         """Write the rows of one partition. Raises LoadRefused, EtcdError."""
-        first = next(batches, None)  # rows that cannot be made must not cost the tree that is there
+        first = next(batches, None)  # if the rows cannot be made, the existing tree must stay
         rows = chain([] if first is None else [first], batches)
         return write_part(self._connection, asyncio.run(self._begin()), self._limits, rows)
 
@@ -117,12 +117,12 @@ class ZketcdWriter:
         keys = self._connection.keys
         begun = await self._begin()
         async with self._connection.client() as etcd:
-            await load.clear(etcd, keys, begun)  # the task that began may have died before it had cleared all
+            await load.clear(etcd, keys, begun)  # the task that began may have died before all was cleared
             zxid = load.first_zxid(max([self._zxid, begun.zxid, *(part.max_zxid for part in parts)]))
             await publish(etcd, keys, begun, parts, zxid, (), self._limits)
 
     def abort(self) -> None:
-        """Leave the target as it is: unserved, and free for another load."""
+        """Leave the target as it is: not served, and free for another load."""
 
 
 def write_part(

@@ -2,7 +2,7 @@
 
     spark.read.format("zookeeper").load("/var/lib/zookeeper")
 
-Options, beside the directory (dataDir or its version-2):
+Options, besides the directory (dataDir or its version-2):
 table       znodes (default), sessions, transactions, traffic (pipeline.traffic)
 dataLogDir  where the logs are, if elsewhere
 snapshot    the name of the snapshot to start from, instead of the newest valid one
@@ -12,8 +12,7 @@ maxBytesPerTrigger  of streams: bytes of the logs in one batch, at least one ent
 
 Instead of a directory, zk://host:port,... is a running ensemble (zookeeper_wire). To write: zookeeper_sink.
 
-Directories must be readable under one path on the driver and the workers. What the bytes mean is known to
-pipeline.formats.
+Directories must be readable under one path on the driver and the workers. pipeline.formats decodes the files.
 """
 
 from pyspark.sql.datasource import (
@@ -45,7 +44,7 @@ class ZooKeeperSource(DataSource):
         return "zookeeper"
 
     def schema(self) -> StructType:
-        """As table.py says."""
+        """The schema, which table.py declares."""
         if is_url(self.options.get("path", "")):
             ensemble_of(self.options)
             if self.options.get("table", "znodes") != "znodes":

@@ -1,6 +1,6 @@
 """A data directory of ZooKeeper as tables of znodes and sessions, in partitions.
 
-What the bytes mean is known to pipeline.formats.
+pipeline.formats decodes the files.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,7 +15,7 @@ from pipeline.sources.batches import NodeBatches, of_rows
 from pipeline.sources.options import Options
 from pipeline.table import SESSIONS, ZNODES, AclRow, ZnodeRow
 
-# Nodes that the logs touch travel in the plan; so many a partition.
+# The plan contains the nodes that the logs change; so many in each partition.
 _NODES = 4000
 
 
@@ -28,13 +28,13 @@ class _Run(NamedTuple):
 
 
 class _Rows(NamedTuple):
-    """Nodes as the logs leave them."""
+    """Nodes after the logs were applied."""
 
     nodes: Sequence[ZnodeRow]
 
 
 class ZnodeReader:
-    """The znodes, as the newest snapshot and the logs behind it have them."""
+    """The znodes, from the newest snapshot and the logs after it."""
 
     def __init__(self, options: Options, found: directory.Survey | None = None) -> None:
         """`found` is the directory's state, if it is known already."""
@@ -42,7 +42,7 @@ class ZnodeReader:
         self._found = found
 
     def partitions(self) -> Sequence[_Run | _Rows]:
-        """Runs of the snapshot, and what the logs change. Raises BadFile."""
+        """Runs of the snapshot, and the nodes that the logs change. Raises BadFile."""
         found = self._found or self._options.survey()
         plan = directory.plan(found, self._options.split_bytes)
         return [
@@ -77,7 +77,7 @@ class SessionReader:
         self._options = options
 
     def partitions(self) -> Sequence[int]:
-        """All in one."""
+        """One partition with all sessions."""
         return [0]
 
     def read(self, partition: int) -> Iterator[pyarrow.RecordBatch]:

@@ -48,7 +48,7 @@ def batches_of(run: LogRun, table: str) -> Iterator[pyarrow.RecordBatch]:
 
 
 class LogReader:
-    """Every log that there is."""
+    """Reads all existing logs."""
 
     def __init__(self, options: Options) -> None:
         self._options = options

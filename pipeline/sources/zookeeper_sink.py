@@ -2,17 +2,17 @@
 
     frame.write.format("zookeeper").mode("append").option("zxid", 4711).save("/var/lib/zookeeper")
 
-Options, beside the directory (dataDir or its version-2, under one path on the driver and the workers):
+Options, besides the directory (dataDir or its version-2, under one path on the driver and the workers):
 zxid         that the tree is at, and the file's name; the largest in any node
 sessions     the table of sessions, as JSON: [[id, timeout in ms], ...]; none
 trailer      seal (default; every server takes it), digest, full (with the last zxid, for 3.9's restore; a 3.9
              server with digests off refuses it)
 compression  gz, snappy; none
 
-Rows may come in any order and partitioning: ZooKeeper wants parents before their children, so each task keeps
-a file for each depth, and commit() puts all depths behind one another. A task that is run again leaves a file
-that nobody takes. Nothing has the snapshot's name before it is whole. The directory must hold no other
-snapshot and no log, which a server would prefer, or replay on top.
+Rows may have any order and partitioning. ZooKeeper requires parents before their children, so each task
+writes a file for each depth, and commit() concatenates all depths. A task that is run again leaves a file
+that is not used. The snapshot gets its name only when it is complete. The directory must contain no other
+snapshot and no log, since a server would prefer that snapshot, or replay that log.
 """
 
 import json
@@ -50,7 +50,7 @@ _DIGEST_STAT = numpy.dtype(
 
 
 class SinkOptions(NamedTuple):
-    """The options, understood."""
+    """The parsed options."""
 
     folder: Path
     zxid: int | None
@@ -61,7 +61,7 @@ class SinkOptions(NamedTuple):
 
 
 def options_of(given: MutableMapping[str, str], folder: str, overwrite: bool) -> SinkOptions:
-    """Raises ValueError for what cannot be."""
+    """Parse the options. Raises ValueError for invalid ones."""
     trailer = given.get("trailer", "seal")
     if trailer not in TRAILERS:
         raise ValueError(f"trailer is one of {', '.join(TRAILERS)}, not {trailer}")
@@ -78,13 +78,13 @@ def options_of(given: MutableMapping[str, str], folder: str, overwrite: bool) ->
 
 
 def folder_of(directory: str) -> Path:
-    """Where the files of a dataDir lie, named by itself or by its version-2."""
+    """The folder with the files of a dataDir, which is named directly or by its version-2."""
     path = Path(directory)
     return path if path.name == "version-2" else path / "version-2"
 
 
 def check_folder(folder: Path, name: str | None = None, *, overwrite: bool = False) -> None:
-    """Raises ValueError if a server would not take a file `name` (None: any) there as the tree, or if no file
+    """Raises ValueError if a server would not load a file `name` (None: any) there as the tree, or if no file
     can be written there.
     """
     check_writable(folder)
@@ -109,7 +109,7 @@ class _Part:
 
 @dataclass(frozen=True)
 class _Written:
-    """What one task has written."""
+    """The result of one task."""
 
     parts: tuple[_Part, ...]
     roots: int
@@ -131,7 +131,7 @@ class ZooKeeperWriter:
         check_folder(options.folder, overwrite=options.overwrite)
 
     def write(self, iterator: Iterator[pyarrow.RecordBatch]) -> _Written:
-        """One task's nodes, into files of its own."""
+        """Write one task's nodes, into separate files."""
         self._staging.mkdir(parents=True, exist_ok=True)
         task = _Task(self._staging, self._options.codec, self._options.trailer != "seal")
         for batch in iterator:
@@ -141,7 +141,7 @@ class ZooKeeperWriter:
             return task.end()
 
     def commit(self, parts: Sequence[_Written]) -> None:
-        """Put the parts behind one another, seal them and give them their name. Raises ValueError."""
+        """Concatenate the parts, seal the file and give it its name. Raises ValueError."""
         try:
             with named(self._options.folder):
                 self._commit(parts)
@@ -149,7 +149,7 @@ class ZooKeeperWriter:
             shutil.rmtree(self._staging, ignore_errors=True)
 
     def abort(self) -> None:
-        """Remove what the tasks have written."""
+        """Remove the files that the tasks have written."""
         shutil.rmtree(self._staging, ignore_errors=True)
 
     def _commit(self, written: Sequence[_Written]) -> None:
@@ -212,7 +212,7 @@ class _Task:
         self._roots = 0
 
     def add(self, batch: pyarrow.RecordBatch) -> None:
-        """Take rows in. Raises ValueError for a path that no tree has."""
+        """Add rows. Raises ValueError for a path that no tree has."""
         if not batch.num_rows:
             return
         batch = without_members(batch.select(ZNODES.names).cast(ZNODES))
@@ -294,7 +294,7 @@ class _Depth:
         self._size = 0
 
     def add(self, record: bytes) -> None:
-        """Take a record in."""
+        """Add a record."""
         self._waiting.append(record)
         self._waiting_size += len(record)
         if self._waiting_size >= _FLUSH:
@@ -316,7 +316,7 @@ class _Depth:
 
 
 def path_bytes(path: str) -> bytes:
-    """A path as the file holds it. Raises ValueError for one that no tree has."""
+    """A path in the file's form. Raises ValueError for one that no tree has."""
     if path == "/":
         return b""
     if not path.startswith("/") or path.endswith("/") or "//" in path or "\0" in path:
@@ -325,5 +325,5 @@ def path_bytes(path: str) -> bytes:
 
 
 def acl_number(acl: tuple[AclRow, ...]) -> int:
-    """An ACL's id in the file, made of its content: tasks need not agree. Servers count on from it."""
+    """An ACL's id in the file, made of its content, so that tasks need not agree. Servers count from it."""
     return int.from_bytes(sha256(repr([tuple(entry) for entry in acl]).encode()).digest()[:6], "big") + 1

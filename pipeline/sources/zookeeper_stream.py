@@ -1,9 +1,9 @@
 """The log as a stream: `spark.readStream.format("zookeeper")`.
 
-A stream's offset is a log's name and a byte. It begins with the oldest log that there is; a log that a server
-is still writing is read up to its last whole entry. Logs that a server has purged before they were read end
-the stream with an error, since what they held is lost. The option maxBytesPerTrigger bounds a batch, and with
-it what the driver walks over; the workers compare the checksums.
+A stream's offset is a log's name and a byte. It begins with the oldest existing log; a log that a server is
+still writing is read up to its last complete entry. If a server has purged logs before they were read, the
+stream ends with an error, since their entries are lost. The option maxBytesPerTrigger limits a batch, and so
+the bytes that the driver walks over; the workers compare the checksums.
 """
 
 import contextlib
@@ -32,11 +32,11 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def __init__(self, options: Options) -> None:
         self._options = options
-        self._target: dict[str, Any] | None = None  # up to which a query with Trigger.AvailableNow reads
+        self._target: dict[str, Any] | None = None  # the last offset of a query with Trigger.AvailableNow
 
     def initialOffset(self) -> dict[str, Any]:
-        """Before the oldest log. Raises ValueError for another table: only the log grows at its end."""
-        # Not when we are made: Spark 4 loses what is raised there.
+        """The offset before the oldest log. Raises ValueError for another table: only a log is a stream."""
+        # Not in the constructor: Spark 4 loses errors that are raised there.
         if self._options.table not in LOG_TABLES:
             raise ValueError(f"only table={' and table='.join(LOG_TABLES)} can be read as a stream")
         return {"log": "", "byte": 0}
@@ -47,11 +47,11 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable() if most is None else ReadMaxBytes(most)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Read up to what is there now, also where a batch has to be repeated first. Raises BadFile."""
+        """Read up to the current end of the log, also if a batch has to be repeated first. Raises BadFile."""
         self._target = self._newest(self.initialOffset())
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit | None) -> dict[str, Any]:
-        """Behind the last whole entry of the newest log, or as far as one batch goes. Raises BadFile."""
+        """The offset after the last complete entry, or after one batch. Raises BadFile."""
         if isinstance(limit, ReadMaxBytes):
             found = self._after(start, limit.max_bytes)
             return found if self._target is None else min(found, self._target, key=_place)
@@ -63,7 +63,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
             return start
         newest = files[-1]
         end = _end(newest, start, last=True)
-        if end is None:  # made this moment, without its header yet
+        if end is None:  # just created, without its header yet
             if len(files) == 1:
                 return start
             newest = files[-2]
@@ -71,7 +71,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return {"log": Path(newest).name, "byte": end}
 
     def _after(self, start: dict[str, Any], most: int) -> dict[str, Any]:
-        """Behind the entry with which a batch from `start` reaches `most` bytes, or behind the last one."""
+        """The offset after the entry with which a batch from `start` reaches `most` bytes, or the last."""
         offset = start
         files = self._files(start)
         for file in files:
@@ -100,7 +100,7 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def read(self, partition: InputPartition) -> Iterator[pyarrow.RecordBatch]:
         """One run's transactions. Raises BadFile."""
-        # Where there is no partition Spark reads a None.
+        # If there is no partition, Spark reads a None.
         return iter(()) if partition.value is None else batches_of(partition.value, self._options.table)
 
     def _files(self, start: dict[str, Any]) -> list[str]:
@@ -115,21 +115,21 @@ class LogStream(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
 
 def _place(offset: dict[str, Any]) -> tuple[int, int]:
-    """What orders offsets: the log's first zxid, -1 before all logs, and the byte."""
+    """The sort key of offsets: the log's first zxid, -1 before all logs, and the byte."""
     zxid = log.zxid_of(offset["log"])
     return -1 if zxid is None else zxid, offset["byte"]
 
 
 def _begin(file: str, start: dict[str, Any]) -> int:
-    """The first byte of a log that is behind an offset."""
+    """The first byte of a log that is after an offset."""
     at: int = start["byte"] if Path(file).name == start["log"] else log.HEADER_SIZE
     return at
 
 
 def _end(file: str, start: dict[str, Any], last: bool, most: int | None = None) -> int | None:
-    """Behind the last whole entry, or behind `most` bytes; None for a log without a header.
+    """The byte after the last complete entry, or after `most` bytes; None for a log without a header.
 
-    Raises BadFile for damage in an older log. In the last one the server may still write it.
+    Raises BadFile for damage in an older log. In the last log the server may still be writing.
     """
     if Path(file).stat().st_size < log.HEADER_SIZE:
         return None

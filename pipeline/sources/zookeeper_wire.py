@@ -1,9 +1,9 @@
 """The format "zookeeper" on a running ensemble: `load("zk://host:2181,host:2181")`, walked in parallel.
 
-Each partition is a session of its own that walks some subtrees. Option `auth` is a JSON list of pairs, scheme
-and identity; `walkers` is how many partitions (8). A tree that is written to meanwhile is read as it never
-was: compare the largest zxid read with that before (pipeline.jobs.verify does). What the wire does not tell:
-pipeline.live.walk.LOSSES.
+Each partition is a separate session that walks some subtrees. Option `auth` is a JSON list of pairs, scheme
+and identity; `walkers` is how many partitions (8). If the tree is written meanwhile, the result is a tree
+that never existed: compare the largest zxid read with that before (pipeline.jobs.verify does).
+pipeline.live.walk.LOSSES lists what the protocol does not show.
 """
 
 import asyncio
@@ -20,11 +20,11 @@ from pipeline.table import ZNODES, ZnodeRow
 from schema.paths import ROOT
 
 _WALKERS = 8
-_DEEPEST = 4  # levels that are looked at for subtrees to share out
+_DEEPEST = 4  # levels that are searched for subtrees to distribute
 
 
 class Ensemble(NamedTuple):
-    """A running ensemble and who we are to it."""
+    """A running ensemble and our identity there."""
 
     servers: tuple[tuple[str, int], ...]
     identities: tuple[Identity, ...] = ()
@@ -32,7 +32,7 @@ class Ensemble(NamedTuple):
 
 
 def ensemble_of(given: MutableMapping[str, str]) -> Ensemble:
-    """Raises ValueError for what cannot be."""
+    """Parse the options. Raises ValueError for invalid ones."""
     walkers = int(given.get("walkers", _WALKERS))
     if walkers <= 0:
         raise ValueError("walkers must be above 0")
@@ -43,7 +43,7 @@ def ensemble_of(given: MutableMapping[str, str]) -> Ensemble:
 
 
 class _Subtrees(NamedTuple):
-    """What one session walks."""
+    """The part of the tree that one session walks."""
 
     roots: Sequence[str]
     levels: int | None
@@ -56,7 +56,7 @@ class WireReader:
         self._ensemble = ensemble
 
     def partitions(self) -> Sequence[_Subtrees]:
-        """Subtrees shared out among the sessions, and the nodes above them. Raises WalkFailed."""
+        """Subtrees distributed among the sessions, and the nodes above them. Raises WalkFailed."""
         paths = [ROOT]
         subtrees = [ROOT]
         for levels in range(1, _DEEPEST + 1):
@@ -81,7 +81,7 @@ class WireReader:
 
 
 def _pages(walk: Walk) -> Iterator[ZnodeRow]:
-    """The rows of a walk: Spark wants a plain iterator."""
+    """The rows of a walk: Spark needs a plain iterator."""
     pages = walk.rows()
     with asyncio.Runner() as runner:
         while (page := runner.run(_next(pages))) is not None:

@@ -1,4 +1,4 @@
-"""What a path means to ClickHouse's replicated tables, by its shape alone.
+"""The meaning of a path in ClickHouse's replicated tables, by its form alone.
 
 A ReplicatedMergeTree table is a subtree with fixed names: `log/log-N` (what all replicas are to do),
 `blocks/HASH` (deduplication), `block_numbers/PARTITION/block-N` (one number an insert), and for each replica
@@ -24,13 +24,13 @@ MUTATION = "mutation"
 
 
 class Shape(NamedTuple):
-    """What a path means."""
+    """The meaning of a path."""
 
     table: str  # the path of the table
     kind: str
     replica: str | None = None
     part: str | None = None
-    change: str | None = None  # what makes such a part
+    change: str | None = None  # the change that makes such a part
 
 
 _PATH = re.compile(
@@ -48,7 +48,7 @@ _PART = re.compile(r"[^_]+_[0-9]+_[0-9]+_(?P<level>[0-9]+)(?P<mutation>_[0-9]+)?
 
 
 def shape_of(path: str) -> Shape | None:
-    """What a path means; None for one that is not a table's."""
+    """The meaning of a path; None if it does not belong to a table."""
     found = _PATH.fullmatch(path)
     if found is None:
         return None

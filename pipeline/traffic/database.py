@@ -1,4 +1,4 @@
-"""Traffic and its views in an SQLite database in memory: questions about small logs without Spark."""
+"""Traffic and its views in an SQLite database in memory: queries of small logs without Spark."""
 
 import sqlite3
 from collections.abc import Iterable
@@ -24,7 +24,7 @@ class Database:
             self._connection.execute(f"CREATE VIEW {view.name} AS {view.sql}")
 
     def add(self, rows: Iterable[TrafficRow], depth: int = DEPTH) -> None:
-        """Take rows in. `depth` is the number of names in a path prefix."""
+        """Add rows. `depth` is the number of names in a path prefix."""
         waiting = iter(rows)
         while some := list(islice(waiting, _ROWS)):
             self._insert(REQUESTS, [request_of(row) for row in some])
@@ -40,5 +40,5 @@ class Database:
         return [dict(row) for row in self._connection.execute(sql)]
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Free the memory."""
         self._connection.close()

@@ -1,6 +1,6 @@
-"""Rows for questions: traffic taken apart into requests and operations, of plain values that any SQL knows.
+"""Rows for queries: traffic as requests and operations, with plain values that every SQL has.
 
-Truths are 0 and 1, days are ISO dates in UTC, sessions are hexadecimal as ZooKeeper prints them.
+Booleans are 0 and 1, days are ISO dates in UTC, sessions are hexadecimal as ZooKeeper prints them.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,7 +13,7 @@ from pipeline.traffic.table import Operation, TrafficRow
 from proxy.state.sessions import session_text
 from schema.paths import ROOT, parent_of
 
-DEPTH = 3  # names in a path's prefix, unless told otherwise
+DEPTH = 3  # names in a path's prefix, by default
 
 
 class RequestRow(NamedTuple):
@@ -55,7 +55,7 @@ class OperationRow(NamedTuple):
     failed: int
     result: str | None
     in_multi: int
-    implied: int  # an ephemeral that went with its session, a node below a deleted one
+    implied: int  # an ephemeral deleted with its session, or a node below a deleted one
     clickhouse_table: str | None
     clickhouse_kind: str | None
     clickhouse_replica: str | None
@@ -85,7 +85,7 @@ def request_of(row: TrafficRow) -> RequestRow:
 def operations_of(row: TrafficRow, depth: int = DEPTH) -> Iterator[OperationRow]:
     """The operations of a request. `depth` is the number of names in a prefix.
 
-    Where the result is not known (a stream without results) it counts as done.
+    If the result is not known (a stream without results), the operation counts as done.
     """
     failed = _failed(row.result)
     if row.parts is not None:
@@ -129,7 +129,7 @@ def _row(
     shape = shape_of(path) if path else None
     table, kind, replica, part, change = shape or Shape("", "")
     sequential = names.is_sequential(operation.mode)
-    # Operations of Keeper's that may find nothing to do.
+    # Operations of Keeper that may have nothing to do.
     idle = row.nodes == 0 and not in_multi
     return OperationRow(
         time=row.time,

@@ -16,7 +16,7 @@ REMOVE_RECURSIVE = "removeRecursive"
 CREATES = frozenset(("create", "create2", "createContainer", "createTTL", CREATE_IF_NOT_EXISTS))
 DELETES = frozenset(("delete", "deleteContainer", "tryRemove", REMOVE_RECURSIVE))
 
-#: What proxies append themselves, beside clients' requests. Where ZooKeeper has the same, its name.
+#: The proxies' own requests, besides those of clients. If ZooKeeper has the same, its name.
 OF_PROXIES = {
     Kind.OPEN: "createSession",
     Kind.ATTACH: "attachSession",
@@ -26,7 +26,7 @@ OF_PROXIES = {
     Kind.EPOCH: "newEpoch",
     Kind.LEVEL: "raiseLevel",
     Kind.FORGET: "forgetProxy",
-    Kind.FOLLOWED: "followed",  # what a ZooKeeper changed that the tree followed
+    Kind.FOLLOWED: "followed",  # changes of a ZooKeeper that the tree followed
 }
 
 _EPHEMERAL = frozenset((CreateMode.EPHEMERAL.name, CreateMode.EPHEMERAL_SEQUENTIAL.name))
@@ -71,5 +71,5 @@ _NUMBER = re.compile(r"[0-9]{10}$")
 
 
 def without_number(path: str) -> str:
-    """A sequential node's path without its number; of one that was not given yet, the path."""
+    """A sequential node's path without its number; if it has no number yet, the path."""
     return _NUMBER.sub("", path)

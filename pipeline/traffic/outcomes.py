@@ -1,4 +1,4 @@
-"""Rows of traffic with what came of each request, from a replay of zketcd's log."""
+"""Rows of traffic with the outcome of each request, from a replay of zketcd's log."""
 
 from collections.abc import Callable, Mapping, Sequence
 
@@ -18,7 +18,7 @@ _PART_SIZE = MULTI_HEADER.size + 4  # of a failed multi's reply: a header and th
 
 
 class Recorder:
-    """Executes the requests of a replay, and tells their rows."""
+    """Executes the requests of a replay, and reports their rows."""
 
     def __init__(self, after: Mapping[str, int], tell: Callable[[TrafficRow], None]) -> None:
         """`after`: the last number of each incarnation whose rows are not wanted."""
@@ -53,7 +53,7 @@ class Recorder:
 
 
 def _made(operation: str, path: str | None, mode: str | None, made: list[str]) -> str | None:
-    """The path that a create has got, which is taken from `made`, where creates come in their order."""
+    """The path that a create has made, which is removed from `made`; `made` has the order of creates."""
     if path is None or operation not in names.CREATES or not made:
         return path
     if made[0] == path or (names.is_sequential(mode) and made[0].startswith(path)):

@@ -1,4 +1,4 @@
-"""A report's answers as figures: SVG for a page, or one PNG. The one module that imports matplotlib."""
+"""A report's answers as figures: SVG for a page, or one PNG. Only this module imports matplotlib."""
 
 import io
 import math
@@ -19,7 +19,7 @@ _GREY = "#666666"
 _WIDTH = 9.0  # inches
 _BINS = 150
 _BARS = 10
-_LEAST_BARS = 3  # room for so many, or a single bar would be a wall
+_LEAST_BARS = 3  # the least number of bars with room, so that a single bar is not too thick
 _LABEL = 52  # characters of a path
 _STYLE: dict[Any, Any] = {
     "svg.hashsalt": "zketcd",
@@ -80,7 +80,7 @@ def _svg(panel: _Panel) -> str:
         panel.draw(figure.subplots())
         figure.savefig(file, format="svg", transparent=True, metadata={"Date": None, "Creator": None})
     svg = file.getvalue()
-    return svg[svg.index("<svg") :]  # without what only a file of its own has
+    return svg[svg.index("<svg") :]  # without the header of an SVG file
 
 
 def _panels(report: Report) -> dict[str, _Panel]:
@@ -103,7 +103,7 @@ def _panels(report: Report) -> dict[str, _Panel]:
     return panels
 
 
-#: View -> the column that names its rows, and the columns that are drawn, with their names for people.
+#: View -> the column that names its rows, and the drawn columns with their labels.
 _PLANS: dict[str, tuple[str, Mapping[str, str]]] = {
     "traffic_prefixes": ("prefix", {"writes": "writes", "failed": "of these failed"}),
     "traffic_directories": (
@@ -180,7 +180,7 @@ def _legend(axes: Axes) -> None:
 
 
 def _short(text: str, most: int) -> str:
-    """A path with its middle left out: both ends say more."""
+    """A path without its middle part: both ends are more useful."""
     if len(text) <= most:
         return text
     half = (most - 1) // 2

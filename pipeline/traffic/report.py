@@ -12,8 +12,8 @@ Row = dict[str, Any]
 Query = Callable[[str], list[Row]]
 
 _DAY = 86_400  # seconds
-_COUNTS = ("requests", "operations", "writes")  # of which a row's share is shown
-_SECONDS = "traffic_seconds"  # a figure only: nobody reads hundreds of lines
+_COUNTS = ("requests", "operations", "writes")  # columns of which a row's share is shown
+_SECONDS = "traffic_seconds"  # only a figure: hundreds of lines would be too many
 _MOST_SECONDS = 100_000
 
 
@@ -34,14 +34,14 @@ class Report(NamedTuple):
 
 
 def made(source: str, query: Query, top: int) -> Report:
-    """Ask all questions; `top` is the number of rows of each list."""
+    """Run all queries; `top` is the number of rows of each list."""
     sections = [Section(view, _with_shares(view, query, top)) for view in VIEWS if view.name != _SECONDS]
     seconds = query(f"SELECT * FROM {_SECONDS} ORDER BY second LIMIT {_MOST_SECONDS}")
     return Report(source, _facts(query), sections, seconds)
 
 
 def _with_shares(view: View, query: Query, top: int) -> list[Row]:
-    """A view's first rows; behind their count its share of all rows, in percent."""
+    """A view's first rows; after their count its share of all rows, in percent."""
     rows = query(f"SELECT * FROM {view.name} ORDER BY {view.order} LIMIT {top}")
     counted = next((name for name in _COUNTS if rows and view.order.startswith(f"{name} DESC")), None)
     if counted is None:
@@ -96,13 +96,13 @@ def _facts(query: Query) -> Row:
     for name, column in (("znodes added", "nodes"), ("bytes added", "grown")):
         if total[column] is not None:
             facts[name] = total[column]
-            if seconds >= _DAY:  # less says nothing about a day
+            if seconds >= _DAY:  # a shorter time does not show a day
                 facts[f"{name} a day"] = round(total[column] * _DAY / seconds)
     return facts
 
 
 def document(report: Report) -> Row:
-    """For JSON: facts, and a list for each view."""
+    """The report for JSON: facts, and a list for each view."""
     return {
         "source": report.source,
         **report.facts,
@@ -111,7 +111,7 @@ def document(report: Report) -> Row:
 
 
 def text(report: Report) -> str:
-    """For a terminal. Questions without an answer are left out."""
+    """The report for a terminal. Views without rows are left out."""
     lines = [f"{name:<24} {shown(value)}" for name, value in report.facts.items()]
     for section in report.sections:
         if section.rows:
@@ -144,7 +144,7 @@ def _heading(name: str) -> str:
 
 
 def shown(value: object) -> str:
-    """A value for people."""
+    """A value in a readable form."""
     if value is None:
         return "-"
     if isinstance(value, float):

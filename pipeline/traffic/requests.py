@@ -1,6 +1,6 @@
-"""A request of zketcd's log as a row of traffic, as far as the request alone says it.
+"""A request of zketcd's log as a row of traffic, with the data of the request alone.
 
-zxid, result and the numbers of sequential nodes come about only where the request is applied: outcomes.py.
+zxid, result and the numbers of sequential nodes are determined when the request is applied: outcomes.py.
 """
 
 from typing import Any
@@ -81,7 +81,7 @@ def _part(kind: PartKind, fields: Any) -> Operation:
 
 
 def _fields(opcode: int, fields: Any) -> tuple[str | None, int, str | None]:
-    """Path, bytes of data and mode, of what an operation has decoded."""
+    """Path, bytes of data and mode, from an operation's decoded fields."""
     if isinstance(fields, str):
         return fields, 0, None
     if not isinstance(fields, tuple) or not fields:

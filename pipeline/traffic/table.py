@@ -1,7 +1,7 @@
 """The table of traffic: one row a request of a log, zketcd's or ZooKeeper's.
 
-Columns mean the same for both. What only one log knows is null for the other. Times are milliseconds since
-1970.
+Columns mean the same for both. A column that only one log has is null for the other. Times are milliseconds
+since 1970.
 """
 
 from collections.abc import Iterable, Iterator
@@ -30,13 +30,13 @@ class TrafficRow(NamedTuple):
     zxid: int | None  # None: not known without a replay, or the request takes none
     session_id: int  # 0: a request of a proxy itself
     operation: str  # ZooKeeper's name: create2, setData, multi, closeSession, ...
-    path: str | None  # of a sequential create as made, or without its number where that is not known
+    path: str | None  # of a sequential create with its number, if that is known
     bytes: int  # of data that the request writes; a multi's sum
     size: int  # bytes of the request or transaction in the log
     mode: str | None  # of creates: ZooKeeper's CreateMode
     parts: tuple[Operation, ...] | None  # of a multi
     result: str | None  # OK, NODEEXISTS, ...; of a multi its first failure; None: not known
-    paths: tuple[str, ...] | None  # ends of sessions: the ephemerals that go; removeRecursive: all that goes
+    paths: tuple[str, ...] | None  # ends of sessions: deleted ephemerals; removeRecursive: deleted nodes
     nodes: int | None  # znodes more or less afterwards
     grown: int | None  # bytes of paths and data more or less afterwards
     # zketcd
@@ -103,7 +103,7 @@ def batches(rows: Iterable[TrafficRow]) -> Iterator[pa.RecordBatch]:
 
 
 def rows_of(batch: pa.RecordBatch) -> Iterator[TrafficRow]:
-    """The rows of a batch with the columns of TRAFFIC, in any order. Raises ValueError if one lacks."""
+    """The rows of a batch with the columns of TRAFFIC, in any order. Raises ValueError if one is missing."""
     check(batch.schema.names)
     columns: dict[str, list[Any]] = {name: batch.column(name).to_pylist() for name in TrafficRow._fields}
     columns["parts"] = [

@@ -12,7 +12,7 @@ from pipeline.traffic.table import Operation, TrafficRow
 def row(parts: Sequence[TransactionRow], size: int) -> TrafficRow:
     """The row of one transaction, given its rows and its bytes in the log.
 
-    ZooKeeper's log holds what was done, not what was asked for: of a request that failed only its error.
+    ZooKeeper's log has the changes, not the requests: of a failed request it has only the error.
     """
     first = parts[0]
     multi = first.part >= 0 or first.type == OpCode.MULTI
@@ -77,7 +77,7 @@ def _mode(part: TransactionRow) -> str | None:
 
 
 def _nodes(part: TransactionRow) -> int:
-    """How many znodes more there are."""
+    """By how many the number of znodes has grown."""
     name = names.operation(part.type)
     if name in names.CREATES:
         return 1

@@ -1,6 +1,6 @@
-"""The questions that traffic answers, as SQL views. The same text runs on Spark and on SQLite.
+"""The queries of traffic, as SQL views. The same text runs on Spark and on SQLite.
 
-Two tables have to be there: traffic_requests and traffic_operations (flat.py). Each view builds on these.
+Two tables have to exist: traffic_requests and traffic_operations (flat.py). Each view uses these.
 """
 
 from typing import NamedTuple
@@ -14,7 +14,7 @@ class View(NamedTuple):
 
     name: str
     about: str  # for people
-    order: str  # in which a report shows it
+    order: str  # of its rows in a report
     sql: str
 
 
@@ -35,7 +35,7 @@ def _nodes(kind: str, change: str) -> str:
     return _count(f"clickhouse_kind = '{kind}' AND {change} = 1")
 
 
-# ZooKeeper's log says of a request that failed only with which code.
+# Of a failed request, ZooKeeper's log has only the error code.
 _PREFIX = "COALESCE(prefix, '(failed: its path is not in the log)')"
 
 VIEWS = (

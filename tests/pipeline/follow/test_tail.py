@@ -111,7 +111,7 @@ def test_a_wrong_checksum_is_never_passed_over(member: Member) -> None:
     with pytest.raises(Unsettled, match="is not a whole one"):
         tail.read()
     member.roll(4, 1)
-    with pytest.raises(Unsettled, match=r"log\.4 does not go on from there"):
+    with pytest.raises(Unsettled, match=r"log\.4 does not continue from there"):
         tail.read()
 
 
