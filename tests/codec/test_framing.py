@@ -22,14 +22,6 @@ def test_every_split_point_gives_the_same_frames(frames: list[bytes]) -> None:
         assert framer.buffered == 0
 
 
-@given(FRAMES)
-def test_byte_by_byte(frames: list[bytes]) -> None:
-    framer = Framer()
-    stream = b"".join(map(pack_buffer, frames))
-    got = [frame for position in range(len(stream)) for frame in framer.feed(stream[position : position + 1])]
-    assert got == frames
-
-
 @given(FRAMES, st.binary(min_size=1, max_size=20), st.data())
 def test_what_trails_is_kept_until_it_is_whole(frames: list[bytes], last: bytes, data: st.DataObject) -> None:
     tail = pack_buffer(last)

@@ -6,7 +6,8 @@ from functools import partial
 from typing import Any
 
 import pytest
-from hypothesis import example, given
+from construct import Construct
+from hypothesis import given
 from hypothesis import strategies as st
 
 from codec import keeper, records
@@ -86,42 +87,33 @@ def test_wide_event(kind: int, state: int, path: str, zxid: int) -> None:
     assert keeper.wide_event(kind, state, path, zxid) == pack_buffer(header + event)
 
 
-@given(
-    st.one_of(
-        whole_packets(records.WideConnectRequest),
-        broken_packets(records.WideConnectRequest),
-        st.binary(max_size=60),
-    )
+@pytest.mark.parametrize(
+    ("record", "decode", "says_its_width"),
+    [
+        (records.WideConnectRequest, keeper.decode_wide_connect, False),
+        (records.TracedConnectRequest, keeper.decode_traced_connect, True),
+    ],
+    ids=["wide", "traced"],
 )
-@example(bytes(45))
-def test_decode_wide_connect(packet: bytes) -> None:
+@given(data=st.data())
+def test_decode_connect(
+    record: Construct, decode: Callable[[bytes], Any], says_its_width: bool, data: st.DataObject
+) -> None:
+    whole = st.sampled_from([bytes(45), bytes(46)])
+    packet = data.draw(
+        st.one_of(whole, whole_packets(record), broken_packets(record), st.binary(max_size=60))
+    )
+
     def by_hand() -> Any:
         reader = Reader(packet)
-        version, compression = reader.int(), reader.boolean()
-        last_zxid, timeout, session_id = reader.long(), reader.int(), reader.long()
-        password, read_only = reader.buffer(), reader.boolean()
-        return (version, last_zxid, timeout, session_id, password, read_only), True, compression
-
-    assert outcome(lambda: keeper.decode_wide_connect(packet)) == outcome(by_hand)
-
-
-@given(
-    st.one_of(
-        whole_packets(records.TracedConnectRequest),
-        broken_packets(records.TracedConnectRequest),
-        st.binary(max_size=60),
-    )
-)
-@example(bytes(46))
-def test_decode_traced_connect(packet: bytes) -> None:
-    def by_hand() -> Any:
-        reader = Reader(packet)
-        version, wide, compression = reader.int(), reader.boolean(), reader.boolean()
+        version = reader.int()
+        wide = reader.boolean() if says_its_width else True
+        compression = reader.boolean()
         last_zxid, timeout, session_id = reader.long(), reader.int(), reader.long()
         password, read_only = reader.buffer(), reader.boolean()
         return (version, last_zxid, timeout, session_id, password, read_only), wide, compression
 
-    assert outcome(lambda: keeper.decode_traced_connect(packet)) == outcome(by_hand)
+    assert outcome(lambda: decode(packet)) == outcome(by_hand)
 
 
 def handshake(version: int, beyond: int) -> bytes:

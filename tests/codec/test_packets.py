@@ -143,14 +143,6 @@ def test_readers_stop_behind_the_record(twin: Twin, data: st.DataObject) -> None
     assert reader.remaining == len(b"next")
 
 
-@pytest.mark.parametrize("path", ["/a", "/ä€", "", "/\ufffd"])
-@pytest.mark.parametrize("data", [None, b"", b"data"])
-@pytest.mark.parametrize("acls", [(OPEN_ACL,), (), (Acl(1, "ip", "::1"), OPEN_ACL), (OPEN_ACL, OPEN_ACL)])
-def test_create_in_its_usual_and_unusual_shapes(path: str, data: bytes | None, acls: tuple[Acl, ...]) -> None:
-    packet = pack_string(path) + pack_buffer(data) + pack_acls(acls) + b"\0\0\0\3"
-    assert packets.decode_create(packet, 0) == ((path, data, acls, 3), len(packet))
-
-
 def test_the_acl_of_most_nodes_is_one_object() -> None:
     packet = pack_string("/a") + pack_buffer(b"") + pack_acls([OPEN_ACL]) + b"\0\0\0\3"
     assert packets.decode_create(packet, 0)[0][2] is OPEN_TO_ALL

@@ -10,7 +10,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from codec.jute import Acl
-from schema import pages
 from schema.compression import seal
 from schema.errors import BadValue
 from schema.json_values import pack_json
@@ -51,13 +50,6 @@ def test_a_page_of_znodes_comes_back(nodes: list[tuple[str, Znode]]) -> None:
     page = encode_nodes(nodes)
     assert _plain(decode_nodes(page)) == _plain(nodes)
     assert page_header(page) == PageHeader(len(nodes), nodes[0][0], nodes[-1][0])
-
-
-def test_null_data_and_empty_data_are_told_apart() -> None:
-    datas = [b"", None, b"x", None, b""]
-    nodes = [(f"/{number}", _node(data)) for number, data in enumerate(datas)]
-    assert [node.data for _, node in decode_nodes(encode_nodes(nodes))] == datas
-    assert [node.data for _, node in decode_nodes(encode_nodes([("/", _node(None))]))] == [None]
 
 
 def test_another_class_is_made_if_wanted() -> None:
@@ -337,7 +329,3 @@ def test_a_state_with_a_member_of_another_type_is_refused(changes: dict[str, Any
         del members[name]
         with pytest.raises(BadValue, match=name):
             decode_state(pack_json(members))
-
-
-def test_what_a_page_should_be_is_well_below_etcds_limit() -> None:
-    assert pages.PAGE_BYTES < 128 << 10

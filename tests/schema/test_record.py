@@ -67,12 +67,6 @@ def test_damage_to_a_record_is_refused() -> None:
     assert_all_damage_is_refused(decode_record, encode_record(_RECORD))
 
 
-def test_a_record_of_schema_version_1_is_refused_with_the_way_to_migrate() -> None:
-    value = b'{"version": 1, "complete": true, "offsets": [[0, 0]], "cluster_id": 14841639068965178418}'
-    with pytest.raises(BadValue, match=r"schema version 1.*Export it with the commit"):
-        decode_record(value)
-
-
 def _members(**changes: Any) -> dict[str, Any]:
     members = json.loads(encode_record(_RECORD))
     del members["schema"], members["crc"]

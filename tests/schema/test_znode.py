@@ -29,13 +29,6 @@ def test_the_open_acl_is_the_one_that_the_codec_makes() -> None:
     assert jute.Reader(jute.OPEN_ACLS).acls() is OPEN_ACL
 
 
-def test_the_constructor_takes_each_field() -> None:
-    names = list(inspect.signature(Znode).parameters)
-    assert sorted(names) == sorted(Znode.__slots__)
-    node = Znode(*names)  # type: ignore[arg-type]
-    assert [getattr(node, name) for name in names] == names
-
-
 def test_the_order_of_arguments_is_that_of_the_contract() -> None:
     assert " ".join(inspect.signature(Znode).parameters) == (
         "data acl owner czxid mzxid pzxid ctime mtime version created aversion"
@@ -88,11 +81,6 @@ def test_the_stat_of_any_znode(node: Znode, child_count: int) -> None:
         child_count,
         node.pzxid,
     )
-
-
-def test_a_stat_byte_for_byte() -> None:
-    node = Znode(b"data", OPEN_ACL, 9, 1, 2, 3, 4, 5, 6, 7, 8)
-    assert _STAT.unpack(pack_stat(node, 2)) == (1, 2, 4, 5, 6, 12, 8, 9, 4, 2, 3)
 
 
 @pytest.mark.parametrize(("created", "cversion"), [((1 << 30) - 1, (1 << 31) - 2), (1 << 30, -(1 << 31))])
