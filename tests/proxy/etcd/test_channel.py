@@ -86,19 +86,9 @@ async def test_an_etcd_that_comes_later_is_found() -> None:
 
 
 async def test_a_server_that_says_nothing() -> None:
-    silent: list[asyncio.StreamWriter] = []
-
-    def accept(_reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        silent.append(writer)
-
-    server = await asyncio.start_server(accept, "127.0.0.1", 0)
-    port = server.sockets[0].getsockname()[1]
-    async with channel_to(port) as channel:
+    async with silent_server() as port, channel_to(port) as channel:
         with pytest.raises(RpcError, match="deadline exceeded"):
             await ask(channel, RANGE, REQUEST, 0.1)
-    for writer in silent:
-        writer.close()
-    server.close()
 
 
 async def test_a_failure_without_a_message_is_named_by_its_kind() -> None:

@@ -1,24 +1,21 @@
 """The client on real etcds, by each transport: full, stopped, killed, guarded, without a leader."""
 
 import asyncio
-import contextlib
-import itertools
 import subprocess
 import sys
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 
 import pytest
 import uvloop
 
 from lab.servers import EtcdServer, free_port
-from lab.servers.process import REPOSITORY, find_program
+from lab.servers.process import REPOSITORY
+from lab.servers.tls import Authority, Pair
 from lab.servers.waiting import eventually
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
-    Compare,
-    Delete,
     EtcdError,
     EtcdNoSpace,
     EtcdRefused,
@@ -28,12 +25,9 @@ from proxy.etcd.model import (
     RefusalKind,
     Txn,
     TxnResult,
-    WatchMessage,
 )
 from proxy.etcd.tls import Tls
 from proxy.etcd.transport import (
-    HTTP2,
-    TRANSPORTS,
     ByteStream,
     Metadata,
     Request,
@@ -41,73 +35,26 @@ from proxy.etcd.transport import (
     TransportMissing,
 )
 from tests.proxy.etcd import admin
+from tests.proxy.etcd.clients import KEY, LONG, connected, put, try_until_it_works, until_broken
 from tests.proxy.etcd.watching import watching
 
-KEY = b"/k"
-LONG = 30.0
-
-# What `connected` uses; the fixture below runs each test by each transport.
-_transports = [HTTP2]
-
-
-@pytest.fixture(autouse=True, params=TRANSPORTS)
-def transport(request: pytest.FixtureRequest) -> Iterator[str]:
-    """How clients of this test reach etcd."""
-    _transports.append(request.param)
-    yield request.param
-    _transports.pop()
-
-
-def put(key: bytes = KEY, value: bytes = b"v") -> Txn:
-    """A Txn of one put."""
-    return Txn([], [Put(key, value)])
-
-
-@contextlib.asynccontextmanager
-async def connected(
-    *endpoints: str, tls: Tls | None = None, user: str = "", password: str = ""
-) -> AsyncIterator[EtcdClient]:
-    """A client for one test."""
-    client = EtcdClient(endpoints, tls=tls or Tls(), user=user, password=password, transport=_transports[-1])
-    try:
-        yield client
-    finally:
-        await client.close()
-
-
-async def try_until_it_works(client: Etcd, txn: Txn) -> int:
-    """Repeat until etcd answers; returns the revision."""
-
-    async def attempt() -> int:
-        try:
-            return (await client.txn(txn, 2.0)).revision
-        except EtcdUnknown:
-            return 0
-
-    return await eventually(attempt, "etcd takes a Txn")
-
-
-async def until_broken(watch: AsyncIterator[WatchMessage]) -> EtcdError:
-    """The error that ends a watch."""
-    try:
-        async for _ in watch:
-            pass
-    except EtcdError as error:
-        return error
-    raise AssertionError("a watch ended without an error")
+pytestmark = pytest.mark.usefixtures("transport")
 
 
 @pytest.mark.parametrize(
-    "endpoint", ["", "ftp://127.0.0.1:2379", "http://", "http://127.0.0.1:2379/v3", "http://127.0.0.1:port"]
+    "endpoints",
+    [
+        [],
+        [""],
+        ["ftp://127.0.0.1:2379"],
+        ["http://"],
+        ["http://127.0.0.1:2379/v3"],
+        ["http://127.0.0.1:port"],
+    ],
 )
-async def test_bad_endpoints_are_named(endpoint: str) -> None:
+def test_bad_endpoints_are_named(endpoints: list[str]) -> None:
     with pytest.raises(ValueError, match=r"endpoint|port"):
-        EtcdClient([endpoint])
-
-
-async def test_no_endpoint_is_an_error() -> None:
-    with pytest.raises(ValueError, match="no etcd endpoint"):
-        EtcdClient([])
+        EtcdClient(endpoints)
 
 
 def test_an_unknown_transport_is_named() -> None:
@@ -217,7 +164,7 @@ def full_etcd() -> Iterator[EtcdServer]:
         yield server
 
 
-async def fill(client: Etcd, parallel: int) -> dict[bytes, EtcdNoSpace | None]:
+async def fill(client: Etcd) -> dict[bytes, EtcdNoSpace | None]:
     """Put 64 KiB values until there is no space; returns what became of each."""
     outcomes: dict[bytes, EtcdNoSpace | None] = {}
 
@@ -229,7 +176,7 @@ async def fill(client: Etcd, parallel: int) -> dict[bytes, EtcdNoSpace | None]:
             outcomes[key] = full
 
     for batch in range(200):
-        await asyncio.gather(*(one(b"/fill/%d/%d" % (batch, lane)) for lane in range(parallel)))
+        await asyncio.gather(*(one(b"/fill/%d/%d" % (batch, lane)) for lane in range(16)))
         if any(outcomes.values()):
             return outcomes
     raise AssertionError("etcd never got full")
@@ -237,31 +184,12 @@ async def fill(client: Etcd, parallel: int) -> dict[bytes, EtcdNoSpace | None]:
 
 async def test_no_space_is_settled_by_one_read(full_etcd: EtcdServer) -> None:
     async with connected(full_etcd.endpoint) as client:
-        outcomes = await fill(client, 16)
+        outcomes = await fill(client)
         found = {kv.key for kv in (await client.range(Get(b"/fill/", b"/fill0"), LONG)).kvs}
         # Those reported as done are there; of the others some may be: etcd applies the one that crosses.
         assert {key for key, full in outcomes.items() if full is None} <= found
         # Nothing comes later.
         assert {kv.key for kv in (await client.range(Get(b"/fill/", b"/fill0"), LONG)).kvs} == found
-
-
-async def test_what_a_full_etcd_still_takes(full_etcd: EtcdServer) -> None:
-    async with connected(full_etcd.endpoint) as client:
-        await client.lease_grant(5, 600)
-        await client.txn(Txn([], [Put(b"/leased", b"", 5)]), LONG)
-        await fill(client, 1)
-        for refused in (put(), Txn([], [], [Put(KEY, b"")]), Txn([], [Delete(b"/fill/0/0"), Put(KEY, b"")])):
-            with pytest.raises(EtcdNoSpace):
-                await client.txn(refused, LONG)
-        with pytest.raises(EtcdNoSpace):
-            await client.lease_grant(6, 600)
-        assert (await client.txn(Txn([], [Delete(b"/fill/0/0")]), LONG)).succeeded
-        assert (await client.range(Get(b"/fill/0/0"), LONG)).count == 0
-        # etcd's costTxn (etcdserver/quota.go) does not look into nested Txns: their puts pass.
-        await client.txn(Txn([], [Txn([], [Put(KEY, b"nested")])]), LONG)
-        assert (await client.range(Get(KEY), LONG)).kvs[0].value == b"nested"
-        await client.lease_revoke(5)
-        assert (await client.range(Get(b"/leased"), LONG)).count == 0
 
 
 async def test_authentication_and_a_new_token_when_the_old_is_gone(own_etcd_server: EtcdServer) -> None:
@@ -315,35 +243,17 @@ async def test_authentication_and_a_new_token_when_the_old_is_gone(own_etcd_serv
         await eventually(watched, "a watch gets a new token too")
 
 
-def make_certificates(folder: Path) -> None:
-    """ca.pem, server.pem/.key for 127.0.0.1 and client.pem/.key, with the openssl program."""
-    openssl = find_program("openssl", "make test installs it where it may use apt")
-
-    def run(*arguments: str) -> None:
-        subprocess.run([openssl, *arguments], cwd=folder, check=True, capture_output=True)
-
-    key = ("-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes")
-    run("req", "-x509", *key, "-keyout", "ca.key", "-out", "ca.pem", "-days", "2", "-subj", "/CN=test ca")
-    for name in ("server", "client"):
-        run("req", *key, "-keyout", f"{name}.key", "-out", f"{name}.csr", "-subj", f"/CN={name}")
-        (folder / "names").write_text(
-            "subjectAltName=IP:127.0.0.1,DNS:etcd.test\nextendedKeyUsage=serverAuth,clientAuth\n"
-        )
-        signing = ("-CA", "ca.pem", "-CAkey", "ca.key", "-CAcreateserial", "-days", "2", "-extfile", "names")
-        run("x509", "-req", "-in", f"{name}.csr", "-out", f"{name}.pem", *signing)
-
-
 class TlsEtcdServer(EtcdServer):
     """etcd that wants TLS with client certificates."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, ca: Path, pair: Pair) -> None:
         super().__init__()
         self._arguments = (
             f"--listen-client-urls=https://127.0.0.1:{self.port}",
             f"--advertise-client-urls=https://127.0.0.1:{self.port}",
-            f"--cert-file={folder / 'server.pem'}",
-            f"--key-file={folder / 'server.key'}",
-            f"--trusted-ca-file={folder / 'ca.pem'}",
+            f"--cert-file={pair.cert}",
+            f"--key-file={pair.key}",
+            f"--trusted-ca-file={ca}",
             "--client-cert-auth",
         )
 
@@ -352,11 +262,17 @@ class TlsEtcdServer(EtcdServer):
         return True
 
 
+def make_certificates(folder: Path) -> tuple[Path, Pair]:
+    """A new authority and a pair of its, in files of the same names each time."""
+    authority = Authority(folder)
+    return authority.ca, authority.issue("pair", "127.0.0.1", "etcd.test")
+
+
 @pytest.mark.real
 async def test_tls(tmp_path: Path) -> None:
-    make_certificates(tmp_path)
-    ca, cert, key = (str(tmp_path / name) for name in ("ca.pem", "client.pem", "client.key"))
-    with TlsEtcdServer(tmp_path) as server:
+    files = make_certificates(tmp_path)
+    ca, cert, key = map(str, (files[0], files[1].cert, files[1].key))
+    with TlsEtcdServer(*files) as server:
         https = f"https://127.0.0.1:{server.port}"
         async with connected(https, tls=await asyncio.to_thread(Tls, ca, cert, key)) as client:
             await try_until_it_works(client, put())
@@ -370,8 +286,8 @@ async def test_tls(tmp_path: Path) -> None:
         named = await asyncio.to_thread(Tls, ca, cert, key, "etcd.test")
         async with connected(https, tls=named) as client:
             await client.txn(put(), LONG)
-        for files in ((ca,), ("", cert, key), (ca, cert, key, "other.test")):
-            async with connected(https, tls=await asyncio.to_thread(Tls, *files)) as client:
+        for given in ((ca,), ("", cert, key), (ca, cert, key, "other.test")):
+            async with connected(https, tls=await asyncio.to_thread(Tls, *given)) as client:
                 with pytest.raises(EtcdUnknown):
                     await client.txn(put(), LONG)
 
@@ -432,127 +348,6 @@ async def test_the_lease_keeper_opens_another_stream(own_etcd_server: EtcdServer
         assert (await answers.get())[0] == 3
 
 
-@contextlib.contextmanager
-def cluster() -> Iterator[list[EtcdServer]]:
-    """Three members."""
-    ports = [(free_port(), free_port()) for _ in range(3)]
-    members = ",".join(f"m{index}=http://127.0.0.1:{peer}" for index, (_, peer) in enumerate(ports))
-    servers = [
-        EtcdServer(
-            f"--name=m{index}",
-            f"--listen-peer-urls=http://127.0.0.1:{peer}",
-            f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
-            f"--initial-cluster={members}",
-            port=client,
-        )
-        for index, (client, peer) in enumerate(ports)
-    ]
-    try:
-        for server in servers:
-            server.launch()
-        for server in servers:
-            server.wait_until_serving()
-        yield servers
-    finally:
-        for server in servers:
-            server.close()
-
-
-@pytest.mark.real
-async def test_fail_over_and_the_loss_of_the_leader() -> None:
-    with cluster() as servers:
-        endpoints = [server.endpoint for server in servers]
-        async with connected(*endpoints) as client:
-            await client.txn(put(), LONG)
-            used = next(server for server in servers if server.address == client.endpoint)
-            watch = watching(client, KEY, b"", 0)
-            await anext(watch)
-            used.kill()
-            assert isinstance(await until_broken(watch), EtcdUnknown)
-            await try_until_it_works(client, put())
-            used.start()
-            # A member that is alone says so, instead of keeping the watch open in silence.
-            alone = next(server for server in servers if server.address == client.endpoint)
-            await try_until_it_works(client, put())
-            watch = watching(client, KEY, b"", 0)
-            await anext(watch)
-            alone = next(server for server in servers if server.address == client.endpoint)
-            for server in servers:
-                if server is not alone:
-                    server.kill()
-            async with asyncio.timeout(2 * LONG):
-                assert isinstance(await until_broken(watch), EtcdUnknown)
-            assert alone.alive
-            with pytest.raises(EtcdUnknown):
-                await client.txn(put(), 2.0)
-
-
-def _append(number: int) -> Txn:
-    """A Txn that may be sent any number of times: it puts its key once."""
-    key = b"/log/%d" % number
-    return Txn([Compare(key, 0)], [Put(key, b"entry")], [Get(key)])
-
-
-async def _append_until_known(client: Etcd, number: int) -> int:
-    """Send the same Txn again until it is answered, as the log does (rule 2.2); how often it was sent."""
-    for attempt in itertools.count(1):
-        try:
-            await client.txn(_append(number), 1.0)
-        except EtcdUnknown:
-            continue
-        return attempt
-    raise AssertionError
-
-
-@pytest.mark.real
-async def test_a_stopped_member_delays_appends_by_one_timeout() -> None:
-    """Each Txn whose outcome is unknown is settled by the same Txn at another member, and done once."""
-    with cluster() as servers:
-        endpoints = [server.endpoint for server in servers]
-        async with connected(*endpoints) as client, asyncio.timeout(4 * LONG):
-            await client.txn(put(), LONG)
-            at = {server.address: server for server in servers}
-            leader = (await client.status()).leader
-            while (await client.status()).member_id == leader:  # an election is another matter
-                client.fail_over()
-            stopped = at[client.endpoint]
-            watch = watching(client, b"/log/", b"/log0", 0)
-            await anext(watch)
-            stopped.pause()
-            # All that are in flight time out together: the client moves on once, not once for each.
-            sent = await asyncio.gather(*(_append_until_known(client, number) for number in range(8)))
-            assert sent == [2] * 8
-            assert client.endpoint != stopped.address
-            stopped.resume()
-            # The watch at that member goes on, though Txns of its connection were reset.
-            seen: list[bytes] = []
-            while len(seen) < 8:
-                seen += [event.kv.key for event in (await anext(watch)).events]
-            await watch.aclose()
-            assert sorted(seen) == [b"/log/%d" % number for number in range(8)]
-            # What was sent to the stopped member and was let through late has changed nothing.
-            kvs = (await client.range(Get(b"/log/", b"/log0"), LONG)).kvs
-            assert [kv.version for kv in kvs] == [1] * 8
-
-
-@pytest.mark.real
-async def test_a_stopped_leader_delays_appends_by_an_election() -> None:
-    with cluster() as servers:
-        endpoints = [server.endpoint for server in servers]
-        async with connected(*endpoints) as client, asyncio.timeout(4 * LONG):
-            await client.txn(put(), LONG)
-            at = {server.address: server for server in servers}
-            while (status := await client.status()).member_id != status.leader:
-                client.fail_over()
-            leader = at[client.endpoint]
-            leader.pause()
-            assert all(await asyncio.gather(*(_append_until_known(client, number) for number in range(8))))
-            assert client.endpoint != leader.address
-            leader.resume()
-            kvs = (await client.range(Get(b"/log/", b"/log0"), LONG)).kvs
-            assert [kv.version for kv in kvs] == [1] * 8
-
-
 async def test_close_ends_what_waits(etcd_server: EtcdServer, transport: str) -> None:
     client = EtcdClient([etcd_server.endpoint], transport=transport)
     watch = watching(client, b"/nothing-happens-here", b"", 0)
@@ -594,16 +389,6 @@ async def test_an_answer_goes_to_a_callback(etcd_server: EtcdServer, transport: 
         await client.close()
         client.begin_txn(put(), LONG, answers.put_nowait)
         assert isinstance(await answers.get(), EtcdUnknown)
-
-
-async def test_guards_decide(etcd_server: EtcdServer) -> None:
-    async with connected(etcd_server.endpoint) as client:
-        await client.txn(Txn([], [Delete(b"/guard/", b"/guard0")]), LONG)
-        txn = Txn([Compare(b"/guard/a", 0)], [Put(b"/guard/a", b"1")], [Get(b"/guard/a")])
-        assert (await client.txn(txn, LONG)).succeeded
-        lost = await client.txn(txn, LONG)
-        assert not lost.succeeded
-        assert lost.responses[0] is not None
 
 
 async def test_a_web_proxy_in_the_environment_is_none_of_ours(

@@ -1,0 +1,134 @@
+"""The client on three real etcds, by each transport: members that stop, end, or are alone."""
+
+import asyncio
+import contextlib
+import itertools
+from collections.abc import Iterator
+
+import pytest
+
+from lab.servers import EtcdServer, free_port
+from proxy.etcd.interface import Etcd
+from proxy.etcd.model import Compare, EtcdUnknown, Get, Put, Txn
+from tests.proxy.etcd.clients import KEY, LONG, connected, put, try_until_it_works, until_broken
+from tests.proxy.etcd.watching import watching
+
+pytestmark = [pytest.mark.usefixtures("transport"), pytest.mark.real]
+
+
+@contextlib.contextmanager
+def cluster() -> Iterator[list[EtcdServer]]:
+    """Three members."""
+    ports = [(free_port(), free_port()) for _ in range(3)]
+    members = ",".join(f"m{index}=http://127.0.0.1:{peer}" for index, (_, peer) in enumerate(ports))
+    servers = [
+        EtcdServer(
+            f"--name=m{index}",
+            f"--listen-peer-urls=http://127.0.0.1:{peer}",
+            f"--initial-advertise-peer-urls=http://127.0.0.1:{peer}",
+            f"--initial-cluster={members}",
+            port=client,
+        )
+        for index, (client, peer) in enumerate(ports)
+    ]
+    try:
+        for server in servers:
+            server.launch()
+        for server in servers:
+            server.wait_until_serving()
+        yield servers
+    finally:
+        for server in servers:
+            server.close()
+
+
+async def test_fail_over_and_the_loss_of_the_leader() -> None:
+    with cluster() as servers:
+        endpoints = [server.endpoint for server in servers]
+        async with connected(*endpoints) as client:
+            await client.txn(put(), LONG)
+            used = next(server for server in servers if server.address == client.endpoint)
+            watch = watching(client, KEY, b"", 0)
+            await anext(watch)
+            used.kill()
+            assert isinstance(await until_broken(watch), EtcdUnknown)
+            await try_until_it_works(client, put())
+            used.start()
+            # A member that is alone says so, instead of keeping the watch open in silence.
+            alone = next(server for server in servers if server.address == client.endpoint)
+            await try_until_it_works(client, put())
+            watch = watching(client, KEY, b"", 0)
+            await anext(watch)
+            alone = next(server for server in servers if server.address == client.endpoint)
+            for server in servers:
+                if server is not alone:
+                    server.kill()
+            async with asyncio.timeout(2 * LONG):
+                assert isinstance(await until_broken(watch), EtcdUnknown)
+            assert alone.alive
+            with pytest.raises(EtcdUnknown):
+                await client.txn(put(), 2.0)
+
+
+def _append(number: int) -> Txn:
+    """A Txn that may be sent any number of times: it puts its key once."""
+    key = b"/log/%d" % number
+    return Txn([Compare(key, 0)], [Put(key, b"entry")], [Get(key)])
+
+
+async def _append_until_known(client: Etcd, number: int) -> int:
+    """Send the same Txn again until it is answered, as the log does (rule 2.2); how often it was sent."""
+    for attempt in itertools.count(1):
+        try:
+            await client.txn(_append(number), 1.0)
+        except EtcdUnknown:
+            continue
+        return attempt
+    raise AssertionError
+
+
+async def test_a_stopped_member_delays_appends_by_one_timeout() -> None:
+    """Each Txn whose outcome is unknown is settled by the same Txn at another member, and done once."""
+    with cluster() as servers:
+        endpoints = [server.endpoint for server in servers]
+        async with connected(*endpoints) as client, asyncio.timeout(4 * LONG):
+            await client.txn(put(), LONG)
+            at = {server.address: server for server in servers}
+            leader = (await client.status()).leader
+            while (await client.status()).member_id == leader:  # an election is another matter
+                client.fail_over()
+            stopped = at[client.endpoint]
+            watch = watching(client, b"/log/", b"/log0", 0)
+            await anext(watch)
+            stopped.pause()
+            # All that are in flight time out together: the client moves on once, not once for each.
+            sent = await asyncio.gather(*(_append_until_known(client, number) for number in range(8)))
+            assert sent == [2] * 8
+            assert client.endpoint != stopped.address
+            stopped.resume()
+            # The watch at that member goes on, though Txns of its connection were reset.
+            seen: list[bytes] = []
+            while len(seen) < 8:
+                seen += [event.kv.key for event in (await anext(watch)).events]
+            await watch.aclose()
+            assert sorted(seen) == [b"/log/%d" % number for number in range(8)]
+            # What was sent to the stopped member and was let through late has changed nothing.
+            kvs = (await client.range(Get(b"/log/", b"/log0"), LONG)).kvs
+            assert [kv.version for kv in kvs] == [1] * 8
+
+
+async def test_a_stopped_leader_delays_appends_by_an_election() -> None:
+    with cluster() as servers:
+        endpoints = [server.endpoint for server in servers]
+        async with connected(*endpoints) as client, asyncio.timeout(4 * LONG):
+            await client.txn(put(), LONG)
+            at = {server.address: server for server in servers}
+            while (status := await client.status()).member_id != status.leader:
+                client.fail_over()
+            leader = at[client.endpoint]
+            leader.pause()
+            assert all(await asyncio.gather(*(_append_until_known(client, number) for number in range(8))))
+            assert client.endpoint != leader.address
+            leader.resume()
+            kvs = (await client.range(Get(b"/log/", b"/log0"), LONG)).kvs
+            assert [kv.version for kv in kvs] == [1] * 8
