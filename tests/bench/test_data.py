@@ -2,7 +2,7 @@
 
 import zlib
 
-from bench.data import SIZE, data, first_of
+from bench.data import SIZE, data
 
 
 def test_data_differ_and_hardly_compress() -> None:
@@ -11,7 +11,3 @@ def test_data_differ_and_hardly_compress() -> None:
     assert len(set(each)) == len(each)
     together = b"".join(each)
     assert len(zlib.compress(together)) > 0.5 * len(together)
-
-
-def test_streams_in_step_have_different_data() -> None:
-    assert len({data(first_of(stream) + 7) for stream in range(64)}) == 64

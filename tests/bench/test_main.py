@@ -59,12 +59,5 @@ def test_curves_are_of_two_servers_and_three_workloads(capsys: pytest.CaptureFix
         assert "--curves are of" in capsys.readouterr().err
 
 
-def test_curves_plan() -> None:
-    plan = plan_of(parser().parse_args(["--curves", "--workloads", "get", "--rounds", "1"]))
-    assert plan.rounds == 1
-    assert {cell.workload for cell in plan.cells} == {"get"}
-    assert any(cell.offered for cell in plan.cells)
-
-
 def test_the_place_of_the_results_is_no_part_of_the_command() -> None:
     assert told(["--quick", "--json", "a.json", "--rounds", "3", "--json=b"]) == "--quick --rounds 3"

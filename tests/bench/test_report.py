@@ -60,17 +60,6 @@ def test_an_invalid_round_gives_no_figure() -> None:
     assert entry["median"] is None
 
 
-def test_json() -> None:
-    found = as_json(results(), {"cores": 2})
-    assert found["environment"] == {"cores": 2}
-    first = found["results"][0]
-    assert (first["workload"], first["connections"], first["depth"], first["server"]) == (
-        "get", 16, 32, "zookeeper",
-    )  # fmt: skip
-    assert first["median"]["rate"] == 20.0
-    assert len(first["rounds"]) == 3
-
-
 def test_json_and_back() -> None:
     found = results()
     found[Cell("get", 64, 256, 5_000), "zketcd"] = Outcome([], ["Stalled: no reply"])

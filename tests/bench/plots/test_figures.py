@@ -4,7 +4,6 @@ import numpy as np
 from matplotlib.axes import Axes
 
 from bench.plots import figures
-from bench.plots.style import COLOURS
 from bench.report import all_medians
 from bench.run import Cell
 from tests.bench.plots.sample import MEMORY, SIDECARS, curves, outcome, reference
@@ -91,31 +90,3 @@ def test_sidecars_against_the_number_of_proxies() -> None:
     # ZooKeeper's, level.
     levels = [line for line in p99.get_lines() if str(line.get_label()).startswith("_")]
     assert [np.asarray(line.get_ydata(), float).tolist() for line in levels] == [[20.0, 20.0], [200.0, 200.0]]
-
-
-def test_a_server_has_one_colour_throughout() -> None:
-    found = [
-        *figures.speed(all_medians(reference())).axes,
-        *figures.throughput(all_medians(curves())).axes,
-        *figures.latency(all_medians(curves())).axes,
-    ]
-    seen = {
-        (str(line.get_label()).partition(",")[0], str(line.get_color()))
-        for axes in found
-        for line in axes.get_lines()
-    }
-    assert seen == {
-        ("ZooKeeper", COLOURS["zookeeper"]),
-        ("zketcd", COLOURS["zketcd"]),
-        ("raw etcd", COLOURS["etcd"]),
-    }
-
-
-def test_numbers_on_an_axis() -> None:
-    assert [figures.tick(value) for value in (0, 0.01, 5, 20_000, 1_500_000)] == [
-        "0",
-        "0.01",
-        "5",
-        "20k",
-        "1.5M",
-    ]
