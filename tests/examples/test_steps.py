@@ -2,7 +2,7 @@
 
 import pytest
 
-from examples.steps import Step, Steps
+from examples.steps import Steps
 from lab.client.requests import check, children, create, exists, get
 from lab.client.session import Address, Session, ZooKeeperError
 from lab.servers import ZketcdServer
@@ -32,10 +32,3 @@ async def test_a_step_counts_its_requests(zketcd_server: ZketcdServer) -> None:
     assert {kind: sum(each.values()) for kind, each in steps.latencies().items()} == {"some": 1, "another": 1}
     assert steps.facts()["some: requests for one"] == 2.5
     await session.close()
-
-
-def test_a_step_goes_on_with_another_session() -> None:
-    first, second = object(), object()
-    step = Step(first)  # type: ignore[arg-type]
-    step.session = second  # type: ignore[assignment]
-    assert step.counts

@@ -1,10 +1,10 @@
-"""What proxies show, held against each other; and who of them lives."""
+"""What proxies show, held against each other; who of them lives, and who lets a client in again."""
 
 from lab.client import blocking as zk
-from lab.client.blocking import Client
+from lab.client.blocking import Client, Disconnected
 from lab.client.requests import Children, Data, Stat
-from lab.servers import EtcdServer
-from lab.servers.operator import etcdctl
+from lab.servers import EtcdServer, wait_until
+from lab.servers.operator import ctl, etcdctl
 
 _PROXIES = "/zketcd/live/proxy/"
 _AT_ONCE = 200
@@ -14,6 +14,28 @@ def incarnations(etcd: EtcdServer) -> list[str]:
     """The living proxies' names, the eldest first."""
     keys = etcdctl(etcd, "get", "--prefix", "--keys-only", "--sort-by=CREATE", _PROXIES).split()
     return [key.removeprefix(_PROXIES) for key in keys]
+
+
+def truncate(etcd: EtcdServer, client: Client) -> None:
+    """Delete all that was written so far from the log, which lies one snapshot behind."""
+    for _ in range(2):
+        client.sync()  # it works while etcd is full, too
+        ctl(etcd, "snapshot")
+
+
+def let_in_again(client: Client, port: int) -> None:
+    """Connect with the client's session until a proxy accepts it. Raises Disconnected if it has expired."""
+
+    def accepted() -> bool:
+        try:
+            client.reconnect(port)
+        except Disconnected as refusal:
+            if refusal.expired:
+                raise
+            return False
+        return True
+
+    wait_until(accepted, "the session continues", interval=0.1)
 
 
 def assert_same(*clients: Client) -> int:

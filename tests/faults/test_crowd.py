@@ -8,12 +8,10 @@ import pytest
 
 from lab.client import blocking as zk
 from lab.client.blocking import (
-    BAD_VERSION,
     DELETED,
     EPHEMERAL,
     EPHEMERAL_SEQUENTIAL,
     OK,
-    SEQUENTIAL,
     Client,
     Request,
     events_of,
@@ -42,50 +40,6 @@ def all_at_once(
         replies = [client.reply_to(xid) for xid in xids]
         told.append(replies)
     return told
-
-
-def test_sequential_names(crowd: list[Client]) -> None:
-    each = 8
-    crowd[0].create("/queue")
-    for client in crowd:
-        client.sync()
-    told = all_at_once(crowd, lambda _: [zk.create("/queue/n-", b"", SEQUENTIAL)] * each)
-    names = []
-    for replies in told:
-        mine = [reply.path for reply in replies if reply.err == OK]
-        assert len(mine) == each
-        assert mine == sorted(mine), "each client's own in their order"
-        names += mine
-    assert sorted(names) == [f"/queue/n-{number:010d}" for number in range(_COUNT * each)]
-    assert_same(crowd[0], crowd[1])
-    assert crowd[0].children("/queue")[1].cversion == _COUNT * each
-
-
-def test_versioned_counters(crowd: list[Client]) -> None:
-    """Of all who set the same version exactly one succeeds, and each success has a zxid of its own."""
-    counters, rounds = 20, 6
-    crowd[0].transact([zk.create(f"/c{number}") for number in range(counters)])
-    for client in crowd:
-        client.sync()
-    zxids: set[int] = set()
-    for version in range(rounds):
-        told = all_at_once(
-            crowd,
-            lambda number: [zk.set_data(f"/c{number % counters}", b"%d" % number, version)],  # noqa: B023
-        )
-        won: list[int] = []
-        for number, (reply,) in enumerate(told):
-            assert reply.err in {OK, BAD_VERSION}
-            if reply.err == OK:
-                won.append(number % counters)
-                stat = reply.stat
-                assert stat.version == version + 1
-                assert stat.mzxid not in zxids
-                zxids.add(stat.mzxid)
-        assert sorted(won) == list(range(counters))
-    assert_same(crowd[0], crowd[1])
-    for number in range(counters):
-        assert crowd[1].read(f"/c{number}")[1].version == rounds
 
 
 def test_a_lock_goes_from_one_to_the_next(crowd: list[Client], pair: Pair) -> None:

@@ -19,30 +19,20 @@ def etcd_of(proxy: ZketcdServer) -> int:
     return int(child)
 
 
-def test_a_proxy_ends_when_its_embedded_etcd_does(start: Start) -> None:
-    """It cannot serve any more; whoever supervises it can start both again."""
-    proxy = start(None)
-    with Client(proxy.port) as client:
-        client.create("/a", b"data")
-        client.create("/ephemeral", b"", EPHEMERAL)
-        os.kill(etcd_of(proxy), signal.SIGKILL)
-        assert proxy.wait() == 1
-        assert "the embedded etcd ended" in proxy.log_text()
-        proxy.start()
-        client.reconnect(proxy.port)
-        assert client.read("/a")[0] == b"data"
-        assert client.stat("/ephemeral") is not None
-        client.close()
-
-
-def test_an_embedded_etcd_ends_when_its_proxy_is_killed(start: Start) -> None:
+@pytest.mark.parametrize("killed", ["etcd", "proxy"])
+def test_neither_outlives_the_other_and_both_start_again_with_all_data(start: Start, killed: str) -> None:
     proxy = start(None)
     with Client(proxy.port) as client:
         client.create("/a", b"data")
         client.create("/ephemeral", b"", EPHEMERAL)
         etcd = etcd_of(proxy)
-        proxy.kill()
-        wait_until(lambda: not Path(f"/proc/{etcd}").exists(), "the end of etcd")
+        if killed == "etcd":
+            os.kill(etcd, signal.SIGKILL)
+            assert proxy.wait() == 1
+            assert "the embedded etcd ended" in proxy.log_text()
+        else:
+            proxy.kill()
+            wait_until(lambda: not Path(f"/proc/{etcd}").exists(), "the end of etcd")
         proxy.start()
         client.reconnect(proxy.port)
         assert client.read("/a")[0] == b"data"

@@ -10,9 +10,10 @@ from contextlib import ExitStack
 from itertools import chain
 
 from lab.client import blocking as zk
-from lab.client.blocking import EPHEMERAL, Client, Disconnected
-from lab.servers import EtcdServer, wait_until
+from lab.client.blocking import EPHEMERAL, Client
+from lab.servers import EtcdServer
 from lab.servers.operator import ctl
+from tests.faults.agreement import let_in_again
 from tests.faults.conftest import Start
 from tests.faults.pinging import pinging
 
@@ -63,7 +64,7 @@ def test_no_session_is_lost_and_recovery_is_bounded(start: Start, own_etcd_serve
         for thread in threads:
             thread.start()
         assert short.closed
-        wait_until(lambda: _let_in(short.client, proxies[1].port), "the session with a short timeout goes on")
+        let_in_again(short.client, proxies[1].port)
         for xid in writing:
             first.result(xid)
         for thread in threads:
@@ -78,13 +79,3 @@ def test_no_session_is_lost_and_recovery_is_bounded(start: Start, own_etcd_serve
         assert len(ctl(etcd, "sessions")) >= _PROXIES * _SESSIONS + 2
         after = {proxy["proxy"] for proxy in ctl(etcd, "proxies")}
         assert not before & after, "the leases had run out: these are new incarnations"
-
-
-def _let_in(client: Client, port: int) -> bool:
-    try:
-        client.reconnect(port)
-    except Disconnected as refusal:
-        if refusal.expired:
-            raise
-        return False
-    return True

@@ -18,7 +18,7 @@ from lab.client.blocking import (
     events_of,
 )
 from lab.servers import EtcdServer, wait_until
-from lab.servers.operator import compact, ctl, etcdctl, revision_of
+from lab.servers.operator import etcdctl, revision_of
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 
@@ -172,52 +172,3 @@ def test_a_running_proxy_whose_etcd_is_restored(
     writer.sync()
     assert _same_tree(client, writer) > len(many)
     assert client.write("/a", b"newest", 1).mzxid > seen
-
-
-def test_a_big_tree_is_loaded_again_after_truncation_and_compaction(
-    start: Start, own_etcd_server: EtcdServer, stack: ExitStack
-) -> None:
-    parents, each = 20, 1000
-    etcd = own_etcd_server
-    link = stack.enter_context(Link(etcd.port))
-    cut_off, other = start(link.endpoint), start(etcd)
-    watcher, writer = stack.enter_context(Client(cut_off.port)), stack.enter_context(Client(other.port))
-    for parent in range(parents):
-        writer.transact(
-            [zk.create(f"/p{parent}")] + [zk.create(f"/p{parent}/{n}", b"old") for n in range(each)]
-        )
-    watcher.sync()
-    for parent in range(parents):
-        watcher.children(f"/p{parent}", watch=True)
-        watcher.stat(f"/p{parent}/0", watch=True)
-        watcher.stat(f"/p{parent}/1", watch=True)
-    link.block()
-    for parent in range(0, parents, 2):
-        writer.transact(
-            [
-                zk.delete(f"/p{parent}/0"),
-                zk.set_data(f"/p{parent}/1", b"new"),
-                zk.create(f"/p{parent}/more"),
-            ]
-        )
-    for _ in range(2):
-        writer.sync()
-        ctl(etcd, "snapshot")
-    compact(etcd)
-    link.unblock()
-    changed = range(0, parents, 2)
-    expected = [(CHILDREN, f"/p{parent}") for parent in changed]
-    expected += [(DELETED, f"/p{parent}/0") for parent in changed]
-    expected += [(CHANGED, f"/p{parent}/1") for parent in changed]
-    assert sorted(events_of(watcher, len(expected))) == sorted(expected)
-    watcher.sync()
-    assert len(watcher.events) == len(expected), "nothing else has changed"
-    assert "loading the tree anew" in cut_off.log_text()
-    for parent in range(parents):
-        assert watcher.children(f"/p{parent}") == writer.children(f"/p{parent}")
-        for name in ("1", "2"):
-            assert watcher.read(f"/p{parent}/{name}") == writer.read(f"/p{parent}/{name}")
-    # A proxy that starts now sees the same.
-    with Client(start(etcd).port) as third:
-        assert third.children("/p0") == writer.children("/p0")
-        assert third.read("/p0/1") == writer.read("/p0/1")

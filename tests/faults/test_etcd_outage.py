@@ -6,7 +6,8 @@ from contextlib import ExitStack
 import pytest
 
 from lab.client.blocking import CREATED, DELETED, EPHEMERAL, Client, Disconnected, events_of, set_data
-from lab.servers import EtcdServer, ZketcdServer, wait_until
+from lab.servers import EtcdServer, wait_until
+from tests.faults.agreement import let_in_again
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.writers import Writers
@@ -46,7 +47,7 @@ def test_etcd_away_for_longer_than_the_sessions_timeouts(start: Start, own_etcd_
         own_etcd_server.start()
         for client, path in ((reader, "/reader"), (idle, "/idle")):
             known = client.id
-            _reconnect(client, proxy)
+            let_in_again(client, proxy.port)
             assert client.id == known
             client.sync()
             stat = client.stat(path)
@@ -80,7 +81,7 @@ def test_a_proxy_cut_off_while_another_is_not(start: Start, own_etcd_server: Etc
         watcher.create("/made")
         link.unblock()
         with pytest.raises(Disconnected, match="expired"):
-            _reconnect(short, lonely)
+            let_in_again(short, lonely.port)
         assert long.result(waiting[0]).version == 1
         assert events_of(long, 1) == [(CREATED, "/made")]
         assert long.stat("/short") is None
@@ -89,19 +90,3 @@ def test_a_proxy_cut_off_while_another_is_not(start: Start, own_etcd_server: Etc
         stat = watcher.stat("/long")
         assert stat is not None
         assert stat.ephemeral_owner == long.id
-
-
-def _reconnect(client: Client, proxy: ZketcdServer) -> None:
-    """Connect again with the client's session, until the proxy answers. Raises Disconnected if it is over."""
-    known = client.id
-
-    def back() -> bool:
-        try:
-            client.reconnect(proxy.port)
-        except Disconnected as refusal:
-            if refusal.expired:
-                raise
-            return False
-        return True
-
-    wait_until(back, f"session {known:x} goes on", interval=0.1)

@@ -18,8 +18,8 @@ from lab.client.blocking import (
     events_of,
 )
 from lab.servers import EtcdServer, free_port, wait_until
-from lab.servers.operator import ask, compact, ctl, etcdctl, keys_of
-from tests.faults.agreement import assert_same
+from lab.servers.operator import ask, compact, etcdctl, keys_of
+from tests.faults.agreement import assert_same, truncate
 from tests.faults.conftest import Start
 from tests.faults.gateway import Append, Fate, Gateway
 
@@ -41,19 +41,9 @@ def _fill(client: Client) -> None:
     wait_until(lambda: client.refusal(zk.set_data("/big", _DATA)) != OK, "etcd is full", interval=0)
 
 
-def _truncate(etcd: EtcdServer, client: Client) -> None:
-    """Have the log truncated, which lies one snapshot behind.
-
-    Proxies do so by themselves before a log is as large as the quota of a real etcd.
-    """
-    for _ in range(2):
-        client.sync()  # it goes on while etcd is full
-        ctl(etcd, "snapshot")
-
-
 def _make_space(etcd: EtcdServer, client: Client) -> None:
     """What docs/operating.md tells operators to do."""
-    _truncate(etcd, client)
+    truncate(etcd, client)
     compact(etcd)
     etcdctl(etcd, "defrag")
     etcdctl(etcd, "alarm", "disarm")
@@ -233,7 +223,7 @@ def test_no_space_with_three_appends_in_flight_and_an_earlier_one_unknown(
                     assert (read_data, stat.version) == (data, version)
 
             # The recovery: nothing goes on before the last step.
-            _truncate(etcd, filler)
+            truncate(etcd, filler)
             assert first.refusal(zk.create("/c")) == SYSTEM_ERROR
             compact(etcd)
             assert first.refusal(zk.create("/c")) == SYSTEM_ERROR

@@ -9,23 +9,14 @@ from lab.client.blocking import (
     CREATED,
     DELETED,
     EPHEMERAL,
-    SESSION_EXPIRED,
-    SESSION_MOVED,
     Client,
     events_of,
 )
 from lab.servers import EtcdServer
-from lab.servers.operator import compact, ctl
+from lab.servers.operator import compact
+from tests.faults.agreement import truncate
 from tests.faults.conftest import Start
 from tests.faults.link import Link
-
-
-def truncate(etcd: EtcdServer, writer: Client) -> None:
-    """Delete all that was written so far from the log: it lies one snapshot behind."""
-    for _ in range(2):
-        writer.sync()
-        ctl(etcd, "snapshot")
-
 
 TRUNCATED = pytest.mark.parametrize("truncated", [False, True])
 
@@ -154,24 +145,3 @@ def test_lasting_watches_outlive_a_gap(start: Start, own_etcd_server: EtcdServer
                 (CHILDREN, "/parent"),
             ]
             assert len(watcher.events) == told + 3
-
-
-def test_a_client_of_a_proxy_that_is_cut_off_goes_on_at_another(
-    start: Start, own_etcd_server: EtcdServer
-) -> None:
-    with Link(own_etcd_server.port) as link:
-        cut_off, other = start(link.endpoint), start(own_etcd_server)
-        with Client(cut_off.port) as client, Client(other.port) as watcher:
-            client.create("/mine", b"", EPHEMERAL)
-            link.block()
-            client.send(zk.create("/perhaps"))
-            client.reconnect(other.port)
-            client.create("/mine-too", b"", EPHEMERAL)
-            link.unblock()
-            assert {reply.err for reply in client.until_closed(0)} <= {SESSION_MOVED, SESSION_EXPIRED}
-            with Client(cut_off.port) as back:
-                names, _ = back.children("/")
-                assert names == {"zookeeper", "mine", "mine-too"}, "the write of a session that moved is void"
-            client.close()
-            watcher.sync()
-            assert watcher.children("/")[0] == {"zookeeper"}

@@ -4,8 +4,6 @@ etcd takes such a copy while the proxy's key is there and the entry's is not. Th
 that it counts for nothing.
 """
 
-import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 
 import pytest
@@ -13,26 +11,12 @@ import pytest
 from lab.client import blocking as zk
 from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from lab.servers.operator import ctl, end_lease_of, keys_of
-from tests.faults.agreement import assert_same, incarnations
+from lab.servers.operator import end_lease_of, keys_of
+from tests.faults.agreement import assert_same, incarnations, let_in_again, truncate
 from tests.faults.conftest import Start
 from tests.faults.gateway import Append, Fate, Gateway
 
 _LOG = "/zketcd/live/log/"
-
-
-@pytest.fixture
-def gateway(own_etcd_server: EtcdServer) -> Iterator[Gateway]:
-    """The way of one proxy to etcd."""
-    with Gateway(own_etcd_server) as gateway:
-        yield gateway
-
-
-def truncate(etcd: EtcdServer, client: Client) -> None:
-    """Delete what was written so far from the log: it lies one snapshot behind."""
-    for _ in range(2):
-        client.sync()
-        ctl(etcd, "snapshot")
 
 
 def of_client(append: Append) -> bool:
@@ -159,8 +143,8 @@ def test_an_entry_applied_and_truncated_while_its_sender_sleeps(
             idle.until_closed(0)
         else:
             _told_or_closed(client, xids)
-            _reconnected(client, sleeper)
-            _reconnected(idle, sleeper)
+            let_in_again(client, sleeper.port)
+            let_in_again(idle, sleeper.port)
         client.sync()
         assert {name for name in client.children("/")[0] if name.startswith("n-")} == {
             "n-0000000002",
@@ -196,14 +180,3 @@ def _told_or_closed(client: Client, xids: list[int]) -> None:
             break
         told.append(reply.path)
     assert told in (["/n-0000000002", "/n-0000000003"], [])
-
-
-def _reconnected(client: Client, proxy: ZketcdServer) -> None:
-    deadline = time.monotonic() + 20
-    while True:
-        try:
-            client.reconnect(proxy.port)
-            return
-        except zk.Disconnected as refusal:
-            if refusal.expired or time.monotonic() > deadline:
-                raise

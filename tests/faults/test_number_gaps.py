@@ -2,7 +2,6 @@
 
 import random
 import time
-from collections.abc import Iterator
 from contextlib import ExitStack
 from itertools import pairwise
 
@@ -19,13 +18,6 @@ from tests.faults.writers import Writers
 
 _LOG = "/zketcd/live/log/"
 _ROUNDS = 8
-
-
-@pytest.fixture
-def gateway(own_etcd_server: EtcdServer) -> Iterator[Gateway]:
-    """The way of one proxy to etcd."""
-    with Gateway(own_etcd_server) as gateway:
-        yield gateway
 
 
 class HoldOne:

@@ -41,21 +41,6 @@ def test_a_read_between_two_sets_sees_the_first_and_its_watch_the_second(pair: P
         assert client.read("/p2")[0] == b"new"
 
 
-def test_many_reads_between_writes_each_see_the_writes_before_them(pair: Pair) -> None:
-    with Client(pair[0].port) as client:
-        client.create("/p", b"-1")
-        requests = []
-        for number in range(100):
-            requests += [zk.set_data("/p", b"%d" % number), zk.get("/p"), zk.SYNC, zk.get("/p")]
-        xids = client.send(*requests)
-        for number in range(100):
-            set_, read, sync, again = xids[4 * number : 4 * number + 4]
-            assert client.result(set_).version == number + 1
-            assert client.result(read).data == b"%d" % number
-            client.result(sync)
-            assert client.result(again).data == b"%d" % number
-
-
 @BOTH
 def test_delete_and_create_of_a_node_in_one_multi(pair: Pair, elsewhere: bool) -> None:
     with Client(pair[0].port) as client, Client(pair[elsewhere].port) as watcher:

@@ -1,7 +1,7 @@
 """What an outside judge found in the first version, under 430 faults: each must be impossible now.
 
 Elsewhere: nodes made and deleted within a gap of the stream (test_gap), writes that stop after the death of
-etcd's leader (test_leader_kills), all leases ended at once by an etcd that was asleep (test_etcd_asleep).
+etcd's leader (test_cluster), all leases ended at once by an etcd that was asleep (test_etcd_asleep).
 """
 
 import threading

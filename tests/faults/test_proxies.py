@@ -10,10 +10,9 @@ from contextlib import ExitStack, contextmanager
 import pytest
 
 from lab.client import blocking as zk
-from lab.client.blocking import CHANGED, CHILDREN, CREATED, DELETED, EPHEMERAL, SEQUENTIAL, Client, events_of
+from lab.client.blocking import CHANGED, CHILDREN, CREATED, DELETED, EPHEMERAL, Client, events_of
 from lab.oracle.wire import Closed, Connection
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from lab.servers.operator import end_lease_of, keys_of
 from tests.faults.conftest import Start
 
 Pair = tuple[ZketcdServer, ZketcdServer]
@@ -101,104 +100,6 @@ def test_a_client_from_the_future_is_not_served(pair: Pair) -> None:
         assert answer == Closed()
         connection.close()
         client.create("/its-session-stays", mode=EPHEMERAL)
-
-
-def test_all_writes_of_all_proxies_to_one_node_are_done_once(pair: Pair) -> None:
-    each = 50
-    with ExitStack() as stack:
-        clients = [stack.enter_context(Client(pair[number % 2].port)) for number in range(6)]
-        clients[0].create("/n")
-        clients[0].create("/n/c")
-        for client in clients:
-            client.sync()
-        requests = [zk.set_data("/n", b"x"), zk.create("/n/c/s-", b"", SEQUENTIAL)] * each
-        sent = [client.send(*requests) for client in clients]
-        versions: list[int] = []
-        names: list[str] = []
-        for client, xids in zip(clients, sent, strict=True):
-            mine = [client.result(xid) for xid in xids]
-            versions += [stat.version for stat in mine[::2]]
-            names += mine[1::2]
-        total = each * len(clients)
-        assert sorted(versions) == list(range(1, total + 1))
-        assert sorted(names) == [f"/n/c/s-{number:010d}" for number in range(total)]
-        for client in clients[:2]:
-            client.sync()
-            assert client.read("/n")[1].version == total
-            children, stat = client.children("/n/c")
-            assert (len(children), stat.cversion) == (total, total)
-
-
-def test_conflicting_multis_of_all_proxies_are_done_whole_and_in_some_order(pair: Pair) -> None:
-    """Each moves a coin from a node to the next: nothing is lost or doubled, whoever wins."""
-    places = 5
-    with ExitStack() as stack:
-        clients = [stack.enter_context(Client(pair[number % 2].port)) for number in range(4)]
-        clients[0].create("/coins")
-        for place in range(places):
-            clients[0].create(f"/coins/{place}")
-        clients[0].create("/coins/0/coin")
-
-        def move(client: Client, source: int) -> None:
-            target = (source + 1) % places
-            client.send(
-                zk.multi([zk.delete(f"/coins/{source}/coin"), zk.create(f"/coins/{target}/coin")]),
-                zk.SYNC,
-            )
-
-        moves = 0
-        for round_ in range(40):
-            for client in clients:
-                move(client, round_ % places)
-            won = 0
-            for client in clients:
-                reply = client.receive()
-                client.receive()
-                parts = zk.parts_of(getattr(reply, "body", b""))
-                won += all(part.error == 0 for part in parts)
-            moves += won
-            assert won == 1, "exactly one of them found the coin there"
-        for client in clients:
-            client.sync()
-            where = [place for place in range(places) if client.children(f"/coins/{place}")[0]]
-            assert where == [moves % places]
-
-
-def test_a_proxy_that_slept_until_it_was_taken_for_dead_goes_on(
-    pair: Pair, start: Start, etcd_server: EtcdServer, etcd_prefix: str
-) -> None:
-    """Its lease ran out while it slept: it goes on as another incarnation, and nobody notices."""
-    proxies = f"{etcd_prefix}/live/proxy/"
-    first, second = pair
-    with ExitStack() as stack:
-        clients = [stack.enter_context(Client(first.port)) for _ in range(4)]
-        clients[0].create("/n")
-        for client in clients:
-            client.sync()
-            client.create(f"/{client.id}", mode=EPHEMERAL)
-        first.pause()
-        requests = [zk.set_data("/n", b"x")] * 20
-        sent = [client.send(*requests) for client in clients]
-        known = set(keys_of(etcd_server, proxies))
-        for key in known:
-            end_lease_of(etcd_server, key)  # both: a key does not tell whose it is
-        wait_until(lambda: len(keys_of(etcd_server, proxies)) == 1, "the waking one is back")
-        start(etcd_server, prefix=etcd_prefix).stop()
-        first.resume()
-        versions = [
-            client.result(xid).version for client, xids in zip(clients, sent, strict=True) for xid in xids
-        ]
-        assert sorted(versions) == list(range(1, 81))
-        assert len(keys_of(etcd_server, proxies)) == 2, "the sleeper is back"
-        assert not known & set(keys_of(etcd_server, proxies))
-        with Client(second.port) as witness:
-            witness.sync()
-            assert witness.read("/n")[1].version == 80
-            for client in clients:
-                stat = witness.stat(f"/{client.id}")
-                assert stat is not None
-                assert stat.ephemeral_owner == client.id
-        assert "carrying sessions over" in first.log_text()
 
 
 def test_nobody_is_disturbed_by_other_users_of_the_etcd(start: Start, own_etcd_server: EtcdServer) -> None:

@@ -10,22 +10,19 @@ from lab.client.blocking import (
     CHILDREN,
     DELETED,
     EPHEMERAL,
-    NO_NODE,
     SESSION_EXPIRED,
-    SESSION_MOVED,
     Client,
     Disconnected,
     events_of,
 )
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from lab.servers.operator import count_keys, ctl, end_lease_of
+from lab.servers.operator import count_keys, ctl
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 
 Pair = tuple[ZketcdServer, ZketcdServer]
 
 SHORT_MS = 2_000
-_WRITTEN = "proxy.log.snapshots: snapshot: {"
 
 
 def keep_alive_until_gone(watcher: Client, path: str) -> None:
@@ -92,27 +89,6 @@ def test_a_proxy_that_slept_past_its_sessions_writes_nothing_for_them(
                 stat = client.stat(f"/own-{number}")
                 assert stat is not None
                 assert (stat.version, stat.cversion) == (0, 0)
-
-
-def test_a_proxy_that_slept_writes_nothing_for_a_session_that_moved(pair: Pair) -> None:
-    first, second = pair
-    with Client(first.port) as client, Client(second.port) as watcher:
-        client.create("/d")
-        client.create("/d/mine", b"", EPHEMERAL)
-        first.pause()
-        client.send(zk.create("/d/from-the-old"), zk.set_data("/d", b"old"), zk.delete("/d/mine"))
-        client.reconnect(second.port)
-        client.create("/d/from-the-new", b"", EPHEMERAL)
-        first.resume()
-        # The old connection gets refusals at most, and ends.
-        assert {reply.err for reply in client.until_closed(0)} <= {SESSION_MOVED, SESSION_EXPIRED}
-        with Client(first.port) as other:
-            other.sync()
-            assert other.children("/d")[0] == {"mine", "from-the-new"}
-        client.ping()
-        client.close()
-        watcher.sync()
-        assert watcher.children("/d")[0] == set()
 
 
 @pytest.mark.parametrize("how", ["kill", "stop"])
@@ -210,45 +186,3 @@ def test_a_stopped_proxy_takes_its_key_away_unless_sessions_need_it(
         assert count_keys(own_etcd_server, key) == 1
         proxy.stop()
         assert count_keys(own_etcd_server, key) == 0
-
-
-def test_what_dead_proxies_left_goes_with_the_log(start: Start, own_etcd_server: EtcdServer) -> None:
-    """Entries of an incarnation that is over are truncated like all others, and its name is forgotten."""
-    entries = "/zketcd/live/log/"
-    dead = start(own_etcd_server)
-    with Client(dead.port) as client:
-        client.create("/a")
-        client.close()
-    (row,) = ctl(own_etcd_server, "proxies")
-    assert count_keys(own_etcd_server, entries + row["proxy"]) >= 3
-    dead.kill()
-    end_lease_of(own_etcd_server, f"/zketcd/live/proxy/{row['proxy']}")  # sooner than by itself
-    living = start(own_etcd_server, snapshot_log_requests=20)
-    with Client(living.port) as client:
-        for _ in range(2):
-            written = living.log_text().count(_WRITTEN)
-            for xid in client.send(*[zk.set_data("/a", b"")] * 25):
-                client.result(xid)
-            wait_until(
-                lambda written=written: living.log_text().count(_WRITTEN) > written,  # type: ignore[misc]
-                "a snapshot",
-                interval=0.2,
-            )
-        wait_until(lambda: f"forgetting incarnation {row['proxy']}" in living.log_text(), "it is forgotten")
-        assert count_keys(own_etcd_server, entries + row["proxy"]) == 0
-        assert client.read("/a")[1].version == 50
-        with Client(start(own_etcd_server).port) as late:
-            assert late.read("/a") == client.read("/a")
-
-
-def test_a_client_that_saw_more_than_a_proxy_waits_for_it(pair: Pair) -> None:
-    """A write over one proxy, then at once a reconnect to another: time must not go back."""
-    first, second = pair
-    with Client(first.port) as client:
-        client.create("/n")
-        for number in range(50):
-            stat = client.write("/n", b"%d" % number)
-            client.reconnect((second if number % 2 == 0 else first).port)
-            assert client.read("/n") == (b"%d" % number, stat)
-            assert client.refusal(zk.delete("/absent")) == NO_NODE
-        client.close()

@@ -9,6 +9,7 @@ import pytest
 from lab.client.blocking import EPHEMERAL, Client, Disconnected
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.prepared import BUSY, STALLING_STREAM, STALLING_WATCH, prepared
+from tests.faults.agreement import let_in_again
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 from tests.faults.pinging import pinging
@@ -61,14 +62,7 @@ def test_a_proxy_whose_stream_stalls_stops_serving_in_time(
         assert reader.stat("/reader") is not None
         stalling.signal(signal.SIGUSR2)
 
-        def back() -> bool:
-            try:
-                reader.reconnect(stalling.port)
-            except Disconnected:
-                return False
-            return True
-
-        wait_until(back, "it serves again")
+        let_in_again(reader, stalling.port)
         assert reader.read("/n")[0] == b"new"
 
 

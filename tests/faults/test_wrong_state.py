@@ -5,10 +5,11 @@ from contextlib import ExitStack
 
 import pytest
 
-from lab.client.blocking import NO_NODE, OK, SYSTEM_ERROR, Client, Disconnected, create, multi
+from lab.client.blocking import NO_NODE, OK, SYSTEM_ERROR, Client, create, multi
 from lab.servers import EtcdServer, ZketcdServer, wait_until
 from lab.servers.operator import ctl, etcdctl, keys_of
 from lab.servers.prepared import FLIPPING_DATA, POISON, prepared
+from tests.faults.agreement import let_in_again
 from tests.faults.conftest import Start
 
 pytestmark = pytest.mark.real
@@ -36,17 +37,10 @@ def test_one_flipped_bit_makes_that_proxy_alone_load_again(
                 client.write("/n", b"")
             return "its state is wrong, and is loaded anew" in wrong.log_text()
 
-        def back() -> bool:
-            try:
-                clients[2].reconnect(wrong.port)
-            except Disconnected:
-                return False
-            return True
-
         wait_until(found_out, "the replay proves that one proxy wrong", interval=0)
         # It serves nobody until the load is over; then its clients go on with their sessions.
         clients[2].until_closed()
-        wait_until(back, "that proxy serves again", interval=0.1)
+        let_in_again(clients[2], wrong.port)
         assert clients[2].read("/flip")[0] == b"data"
         # From here on everybody agrees.
         before = [proxy.log_text() for proxy in (*proxies, wrong)]

@@ -20,7 +20,7 @@ from examples.program import Findings, Surroundings, main, parser
 from examples.tree import delete_tree
 from lab.client.meter import Meter
 from lab.client.requests import Children, Request, children, create, delete, sync
-from lab.client.session import Address, ConnectionLost, Session, Watch, connected
+from lab.client.session import Address, Session, Watch, connected
 from lab.servers import ZketcdServer, ZooKeeperServer
 from lab.servers.waiting import eventually
 
@@ -88,17 +88,6 @@ def test_the_command(zookeeper_server: ZooKeeperServer, capsys: pytest.CaptureFi
     printed = capsys.readouterr().out
     assert "| requests a DDL entry |" in printed
     assert printed.endswith("all invariants held\n")
-
-
-def test_servers_that_stay_away_in_the_middle(
-    zookeeper_server: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    async def connect(*_: object, **__: object) -> Session:
-        raise ConnectionLost("no session")
-
-    monkeypatch.setattr("examples.database_replicated.replica.connect", connect)
-    assert main(WORKLOAD, [zookeeper_server.address, "--replicas", "2"]) == 2
-    assert capsys.readouterr().err.splitlines()[-1] == "database_replicated: no session"
 
 
 class _SkipsAnEntry(Replica):

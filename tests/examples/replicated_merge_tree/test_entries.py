@@ -21,11 +21,6 @@ def test_an_entry_is_read_as_it_was_written(entry: Entry) -> None:
     assert Entry.decode(entry.encode()) == entry
 
 
-def test_the_text_of_a_merge() -> None:
-    lines = Entry(MERGE, AB, "r1", "1-2", (A, B)).encode().decode().split("\n")
-    assert lines[-5:] == ["merge", "p_0_0_0", "p_1_1_0", "into", "p_0_1_1"]
-
-
 @pytest.mark.parametrize("data", [b"", b"format version: 3\nx", b"format version: 4\nget"])
 def test_what_is_not_an_entry(data: bytes) -> None:
     with pytest.raises(ValueError, match="not an entry"):

@@ -2,21 +2,13 @@
 
 import pytest
 
-from examples.replicated_merge_tree.paths import QueryPaths, TablePaths, sequence_number
+from examples.replicated_merge_tree.paths import TablePaths, sequence_number
 
 
 def test_parents_come_first() -> None:
     table = TablePaths("/t")
     for paths in (table.every(), list(table.replica("r").every())):
         assert all(path.rpartition("/")[0] in paths for path in paths[1:])
-
-
-def test_names_of_clickhouse() -> None:
-    table = TablePaths("/t")
-    assert table.block("p_1") == "/t/blocks/p_1"
-    assert table.numbers("p") == "/t/block_numbers/p"
-    assert table.replica("r").part("p_0_0_0") == "/t/replicas/r/parts/p_0_0_0"
-    assert QueryPaths("/ddl", "query-0000000001").finished == "/ddl/query-0000000001/finished"
 
 
 def test_numbers_of_sequential_nodes() -> None:
@@ -37,9 +29,3 @@ def test_nodes_that_a_table_does_not_have() -> None:
         "/t/quorum/status",
     ]
     assert table.unknown([*known, *left], ["r"]) == left
-
-
-def test_a_replica_that_is_to_be_cloned() -> None:
-    replica = TablePaths("/t").replica("r")
-    assert replica.every()[replica.is_lost] == b"0"
-    assert replica.every(lost=True)[replica.is_lost] == b"1"

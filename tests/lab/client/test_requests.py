@@ -5,7 +5,7 @@ from collections.abc import Mapping
 import pytest
 
 from codec import records
-from codec.constants import CreateMode, ErrorCode, OpCode, Xid
+from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import Reader
 from lab.client import requests as zk
@@ -25,42 +25,6 @@ _STAT_FIELDS = {
     "numChildren": 10,
     "pzxid": 11,
 }
-_REQUESTS: list[tuple[zk.Request[object], dict[str, object]]] = [
-    (zk.create("/a", b"x", CreateMode.EPHEMERAL), {"path": "/a", "data": b"x", "flags": 1}),
-    (zk.delete("/a", 7), {"path": "/a", "version": 7}),
-    (zk.set_data("/a", b"x", 7), {"path": "/a", "data": b"x", "version": 7}),
-    (zk.check("/a", 7), {"path": "/a", "version": 7}),
-    (zk.exists("/a"), {"path": "/a", "watch": False}),
-    (zk.get("/a"), {"path": "/a", "watch": False}),
-    (zk.children("/a"), {"path": "/a", "watch": False}),
-    (zk.sync("/a"), {"path": "/a"}),
-    (zk.close(), {}),
-]
-
-
-@pytest.mark.parametrize(("request_", "fields"), _REQUESTS, ids=[each.opcode.name for each, _ in _REQUESTS])
-def test_a_request_is_what_zookeeper_declares(
-    request_: zk.Request[object], fields: dict[str, object]
-) -> None:
-    packet = zk.packet(9, request_)
-    assert int.from_bytes(packet[:4]) == len(packet) - 4
-    header = records.decode(records.RequestHeader, packet, 4)
-    assert (header.xid, header.type) == (9, request_.opcode)
-    found = records.decode(records.REQUESTS[request_.opcode], packet, 12)
-    assert {name: found[name] for name in fields} == fields
-
-
-@pytest.mark.parametrize("request_", [zk.exists("/a"), zk.get("/a"), zk.children("/a")])
-def test_a_watch_is_the_flag_of_a_read(request_: zk.Request[object]) -> None:
-    found = records.decode(records.REQUESTS[request_.opcode], zk.packet(9, request_, watch=True), 12)
-    assert (found.path, found.watch) == ("/a", True)
-
-
-def test_a_multi_is_what_zookeeper_declares() -> None:
-    parts = [zk.create("/a", b"x"), zk.set_data("/a", b"y"), zk.check("/a", 1), zk.delete("/a")]
-    found = records.decode(records.MultiOperationRecord, zk.packet(9, zk.multi(parts)), 12).operations
-    assert [each.header.type for each in found] == [*(part.opcode for part in parts), -1]
-    assert [each.body.path for each in found[:-1]] == ["/a"] * 4
 
 
 def _encoded(opcode: OpCode, **fields: object) -> Reader:
@@ -114,20 +78,6 @@ def test_the_reply_of_a_multi_that_failed() -> None:
     assert zk.multi_errors(failed) == [0, ErrorCode.NODE_EXISTS, ErrorCode.RUNTIME_INCONSISTENCY]
     with pytest.raises(MalformedPacket, match="a failed multi has a part of type 13"):
         zk.multi_errors(_multi_reply((OpCode.CHECK, {})))
-
-
-def test_the_handshake() -> None:
-    found = records.decode(records.ConnectRequest, zk.connect(4000, 5, 6, b"secret"), 4)
-    assert (found.timeOut, found.lastZxidSeen, found.sessionId, found.passwd) == (4000, 5, 6, b"secret")
-    answer = {"protocolVersion": 0, "timeOut": 3, "sessionId": 6, "passwd": b"secret", "readOnly": False}
-    assert zk.connected(records.encode(records.ConnectResponse, answer)) == (6, b"secret", 3)
-
-
-def test_an_event_and_a_ping() -> None:
-    event = records.encode(records.WatcherEvent, {"type": 3, "state": 3, "path": "/a"})
-    assert zk.event(Reader(event)) == (3, "/a", 0)
-    ping = records.decode(records.RequestHeader, zk.PING, 4)
-    assert (ping.xid, ping.type) == (Xid.PING, OpCode.PING)
 
 
 def test_errors_have_names() -> None:
