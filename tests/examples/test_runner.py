@@ -1,5 +1,6 @@
 """Runs of simulated hosts that fail, last and keep a pace."""
 
+import argparse
 import asyncio
 import time
 
@@ -7,7 +8,7 @@ import pytest
 
 from codec.constants import ErrorCode
 from examples.invariants import Violation
-from examples.runner import Pace, Period, background, forever, ungrouped
+from examples.runner import Pace, Period, add_options, background, connecting, forever, ungrouped
 from lab.client.session import ConnectionLost, ZooKeeperError
 
 
@@ -88,3 +89,10 @@ async def test_a_pace_holds_up_whoever_is_too_early() -> None:
     async with asyncio.timeout(60.0):
         for _ in range(1000):
             assert await free.turn(Period(3600.0))
+
+
+def test_options_of_hosts() -> None:
+    parser = argparse.ArgumentParser()
+    add_options(parser, 30.0)
+    assert parser.parse_args([]).hosts == 4
+    assert connecting(parser.parse_args(["--session-timeout", "1.5"])).session_timeout_ms == 1500

@@ -1,80 +1,95 @@
-"""The workloads of examples/ on proxies and etcd members that are killed and paused: the invariants hold.
+"""The workloads of examples/ while proxies are killed and paused and etcd loses its leader: invariants hold.
 
-ZKETCD_TEST_WORKLOAD_ROUNDS makes it longer: so often each fault comes.
+ZKETCD_TEST_WORKLOAD_ROUNDS makes it longer: so often all faults come.
 """
 
 import asyncio
 import os
-from collections.abc import Callable
 
+from examples.database_replicated import run as database
 from examples.database_replicated.__main__ import WORKLOAD
 from examples.database_replicated.ledger import Ledger
-from examples.database_replicated.run import run
 from examples.program import Surroundings, parser
+from examples.replicated_merge_tree import run as merge_tree
+from examples.replicated_merge_tree.world import Settings
+from examples.zero_copy import run as zero_copy
+from examples.zero_copy.host import Settings as ZeroCopySettings
 from lab.client.meter import Meter
 from lab.client.requests import create
-from lab.client.session import Address, connected
-from lab.servers import EtcdServer, ZketcdServer, wait_until
-from lab.servers.operator import count_keys
+from lab.servers import ZketcdServer
 from lab.servers.waiting import eventually
-from tests.faults.cluster import Cluster, running_cluster
+from tests.faults import storm
+from tests.faults.cluster import running_cluster
 from tests.faults.conftest import Start
 
 _ROUNDS = int(os.environ.get("ZKETCD_TEST_WORKLOAD_ROUNDS", "1"))
-_PROXIES = 3
-_LEASE_S = 2
-_LIMIT_S = 120.0
+_LEASE_S = 2  # less than a proxy sleeps
 
 
-def _kill(proxy: ZketcdServer) -> None:
-    proxy.kill()
-    proxy.start()
+async def surroundings(proxies: list[ZketcdServer], root: str) -> Surroundings:
+    """An empty node for a run."""
+    addresses = storm.addresses(proxies)
+    session = await storm.CONNECTING.session(addresses)
+    await session.call(create(root))
+    await session.close()
+    return Surroundings(addresses, root, Meter())
 
 
-def _pause(proxy: ZketcdServer, etcd: EtcdServer) -> None:
-    """Until its lease has run out."""
-
-    def alive(count: int) -> bool:
-        return count_keys(etcd, "/zketcd/live/proxy/") == count
-
-    wait_until(lambda: alive(_PROXIES), "all proxies are members", _LIMIT_S)
-    proxy.pause()
-    try:
-        wait_until(lambda: alive(_PROXIES - 1), "the lease to run out", _LIMIT_S)
-    finally:
-        proxy.resume()
-
-
-def _kill_leader(cluster: Cluster) -> None:
-    leader = cluster.leader()
-    leader.kill()
-    cluster.leader()
-    leader.start()
-
-
-async def test_database_replicated(start: Start) -> None:
+async def test_all_workloads(start: Start) -> None:
+    """All at once: starting the servers and waiting for their leases is what takes the time."""
     with running_cluster() as cluster:
-        proxies = [start(cluster.endpoints, proxy_lease=_LEASE_S) for _ in range(_PROXIES)]
-        addresses = [Address("127.0.0.1", proxy.port) for proxy in proxies]
-        faults: list[Callable[[], None]] = [
-            lambda: _kill(proxies[0]),
-            lambda: _pause(proxies[1], cluster.members[0]),
-            lambda: _kill_leader(cluster),
-        ]
+        proxies = [start(cluster.endpoints, proxy_lease=_LEASE_S) for _ in range(3)]
+        over = asyncio.Event()
 
-        async def fail(ledger: Ledger) -> None:
-            for fault in faults * _ROUNDS:
-                await asyncio.to_thread(fault)
-                last = ledger.last
+        async def faults() -> None:
+            for _ in range(_ROUNDS):
+                await storm.faults(cluster, proxies)
+            over.set()
 
-                async def moved(last: int = last) -> bool:
-                    return ledger.last > last + 3
+        async def wait() -> None:
+            await over.wait()
 
-                await eventually(moved, f"entries after {last}", _LIMIT_S)
+        async def wait_for_entries(ledger: Ledger) -> None:
+            await over.wait()
+            last = ledger.last
 
+            async def more() -> bool:
+                return ledger.last > last + 3
+
+            await eventually(more, f"entries after {last}", 120.0)
+
+        tables = merge_tree.run(
+            await surroundings(proxies, "/merge-tree"),
+            merge_tree.Shape(hosts=3, tables=2, writers=1, rate=40.0, seconds=1.0, losses=4 * _ROUNDS),
+            Settings(storm.CONNECTING, least_to_merge=2, window=50, old_parts_s=1.0, logs_to_keep=10),
+            seed=1,
+            meanwhile=faults,
+        )
+        shared = zero_copy.run(
+            await surroundings(proxies, "/zero-copy"),
+            hosts=3,
+            seconds=1.0,
+            seed=1,
+            settings=ZeroCopySettings(storm.CONNECTING, to_merge=2),
+            meanwhile=wait,
+        )
         options = parser(WORKLOAD).parse_args(["localhost:1", "--seconds", "0.5", "--replicas", "6"])
         options.losses, options.session_timeout, options.logs_to_keep = 0, 3.0, 10
-        async with connected(addresses) as session:
-            await session.call(create("/database"))
-        found = await run(Surroundings(addresses, "/database", Meter()), options, meanwhile=fail)
-        assert found.facts["sessions begun again, after the timed part"] > 0, "the faults were felt"
+        entries = database.run(await surroundings(proxies, "/database"), options, meanwhile=wait_for_entries)
+        async with asyncio.TaskGroup() as group:
+            of_tables = group.create_task(tables)
+            of_shared = group.create_task(shared)
+            of_entries = group.create_task(entries)
+        facts = of_tables.result().facts
+        assert facts["session: done"] > 3, "a host has lost its session"
+        steps = ["insert", "quorum insert", "fetch", "merge", "mutate", "drop partition", "DDL on all hosts"]
+        for step in (*steps, "clone of a replica", "part check", "search for a lost part"):
+            assert facts[f"{step}: done"] > 0
+        assert facts["parts given up"] > 0
+        facts = of_shared.result().facts
+        assert facts["session: done"] > 3, "a host has lost its session"
+        for step in ("insert", "fetch", "merge", "unmark"):
+            assert facts[f"{step}: done"] > 0
+        assert facts["data deleted"] > 0
+        facts = of_entries.result().facts
+        assert facts["sessions begun again, after the timed part"] > 0, "the faults were felt"
