@@ -5,15 +5,12 @@ from hypothesis import strategies as st
 
 from codec.constants import EventType
 from codec.jute import Acl
-from proxy.state.difference import session_changes, tree_events
-from proxy.state.outcome import SessionChange
-from proxy.state.pause import NO_PAUSE
-from proxy.state.sessions import Session
+from proxy.state.difference import tree_events
 from proxy.state.tree import Node
 from proxy.state.watches import TreeEvent
 from schema.paths import parent_of
 from schema.znode import OPEN_ACL
-from tests.proxy.state.naive import Create, Delete, SetAcl, SetData
+from tests.proxy.state.naive import Create, SetAcl
 from tests.proxy.state.requests import SESSIONS, requests
 from tests.proxy.state.world import Ask, World, reloaded, request_of
 
@@ -35,28 +32,6 @@ def test_a_new_acl_is_no_event() -> None:
     there = World(machine=reloaded(here.machine), sessions=())
     there.do(SetAcl("/a", _ACL))
     assert tree_events(here.nodes, there.nodes) == []
-
-
-def test_a_parent_hears_once_of_children_that_it_is_told_of() -> None:
-    here = World()
-    here.do(Create("/a"), Create("/b"))
-    there = World(machine=reloaded(here.machine), sessions=())
-    there.do(Create("/a/x"), Create("/b/x"), Delete("/b/x"))
-    assert [event[:2] for event in tree_events(here.nodes, there.nodes)] == [
-        (EventType.NODE_CREATED, "/a/x"),
-        (EventType.NODE_CHILDREN_CHANGED, "/b"),
-    ]
-
-
-def test_a_node_of_the_same_path_that_is_another_one_was_deleted_and_created() -> None:
-    here = World()
-    here.do(Create("/a"))
-    there = World(machine=reloaded(here.machine), sessions=())
-    there.do(SetData("/a", b"1"), Delete("/a"), Create("/a"))
-    assert [event[:2] for event in tree_events(here.nodes, there.nodes)] == [
-        (EventType.NODE_DELETED, "/a"),
-        (EventType.NODE_CREATED, "/a"),
-    ]
 
 
 _HISTORY = st.lists(st.builds(Ask, st.sampled_from(SESSIONS), requests), max_size=12)
@@ -90,16 +65,3 @@ def test_the_events_lead_from_the_one_tree_to_the_other(before: list[Ask], after
         if path not in touched:
             assert former is not None
             assert (former.data, former.mzxid, former.pzxid) == (node.data, node.mzxid, node.pzxid)
-
-
-def test_sessions() -> None:
-    def sessions(**held: str) -> dict[int, Session]:
-        return {int(name[1:]): Session(int(name[1:]), 1, bytes(16), holder) for name, holder in held.items()}
-
-    old = sessions(s4="a", s1="a", s2="a")
-    new = sessions(s3="b", s2="b", s1="a")
-    assert sorted(session_changes(old, new, NO_PAUSE)) == [
-        SessionChange(2, "a", "b"),
-        SessionChange(3, "", "b"),
-        SessionChange(4, "a", None),
-    ]

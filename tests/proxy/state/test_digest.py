@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from pipeline.formats.compression import opened
 from pipeline.formats.digest import signed
 from pipeline.formats.snapshot import SnapshotReader, check_seal
-from proxy.state.digest import Digest, node_hash, session_hash, whole
+from proxy.state.digest import node_hash, session_hash, whole
 from proxy.state.sessions import Session
 from proxy.state.tree import Node
 from schema.znode import OPEN_ACL
@@ -74,36 +74,3 @@ def test_every_field_of_a_session_counts() -> None:
     for place, other in enumerate([6, 4001, b"0123456789abcdeg", "homf"]):
         changed = [*fields[:place], other, *fields[place + 1 :]]
         assert session_hash(Session(*changed)) != before  # type: ignore[arg-type]
-
-
-@given(st.lists(st.tuples(st.sampled_from("abc"), st.sampled_from(["set", "delete", "settle"])), max_size=30))
-def test_it_is_kept_up_to_date(steps: list[tuple[str, str]]) -> None:
-    digest = Digest()
-    nodes: dict[str, Node] = {}
-    for number, (path, what) in enumerate(steps):
-        node = nodes.get(path)
-        if what == "settle":
-            assert digest.settle(nodes) == whole(nodes, {})
-        elif node is None:
-            digest.touched.add(path)
-            nodes[path] = Node(b"", OPEN_ACL, 0, number, 0, 0, 0, 0, 0, 0, 0)
-        else:
-            digest.touch(path, node)
-            if what == "delete":
-                del nodes[path]
-            else:
-                node.version = number
-    assert digest.settle(nodes) == whole(nodes, {})
-    assert digest.settle({}) == whole(nodes, {})  # nothing was touched
-
-
-def test_sessions_come_and_go() -> None:
-    digest = Digest()
-    sessions = {number: Session(number, 1000, bytes(16), "home") for number in range(5)}
-    for session in sessions.values():
-        digest.add_session(session)
-    assert digest.settle({}) == whole({}, sessions)
-    digest.take_session(sessions.pop(3))
-    assert digest.settle({}) == whole({}, sessions)
-    digest.reset(17)
-    assert digest.settle({}) == 17

@@ -23,12 +23,10 @@ from schema.entry import (
     Request,
     Rules,
     encode_attach,
-    encode_carry_over,
     encode_close,
     encode_epoch,
     encode_forget,
     encode_level,
-    encode_open,
 )
 from tests.proxy.state.naive import CloseSession, Create, Delete, Multi, SetData
 from tests.proxy.state.world import (
@@ -114,17 +112,6 @@ def test_requests_of_sessions_that_are_not_the_senders() -> None:
     assert "/x" not in world.nodes
 
 
-def test_each_request_has_a_zxid_of_its_own() -> None:
-    world = World()
-    start = world.machine.zxid
-    world.do(Create("/a"), Create("/a"), Create("/b"), Multi((Create("/c"), Create("/d"))), SetData("/a"))
-    found = {
-        path: (world.nodes[path].czxid - start, world.nodes[path].mzxid - start)
-        for path in ("/a", "/b", "/c", "/d")
-    }
-    assert found == {"/a": (1, 5), "/b": (3, 3), "/c": (4, 4), "/d": (4, 4)}
-
-
 def test_keepers_requests_are_for_those_that_know_them() -> None:
     world = World()
     world.rules = int(Rules.EXTENDED_TYPES)
@@ -201,13 +188,6 @@ def test_an_end_is_conditional_on_who_holds_the_session(holder: str, session: in
     assert (1 in world.machine.sessions) is bool(err)
 
 
-def test_what_follows_its_own_end_is_not_heard() -> None:
-    world = World((1,))
-    said = [Ask(1, CloseSession()), Ask(1, Create("/late")), Ask(1, CloseSession())]
-    outcomes = world.enter(*(request_of(single) for single in said))
-    assert [outcome.err for outcome in outcomes] == [0, ErrorCode.SESSION_EXPIRED, ErrorCode.SESSION_EXPIRED]
-
-
 def test_a_carry_over_takes_those_that_are_still_there_and_no_others() -> None:
     world = World((3, 1, 2))
     world.enter(_attach(2), holder="elsewhere")
@@ -246,12 +226,6 @@ def test_an_incarnation_that_is_over_is_forgotten() -> None:
     world.enter(Request(Kind.FORGET, 0, 0, (), encode_forget("never was")))
     assert set(world.machine.applied) == {HOME}
     assert world.machine.zxid == before
-
-
-def test_a_void_counts_as_an_entry() -> None:
-    machine = new_machine(1)
-    assert machine.apply("a", 1, Entry(5, 0, 0, 0, [])) == []
-    assert (machine.entries, machine.zxid, machine.applied) == (1, 0, {"a": 1})
 
 
 def _epoch(cluster_id: int, at_least: int) -> Request:
@@ -485,12 +459,3 @@ def test_nobody_who_watches_hears_nothing() -> None:
     here.machine.become(reloaded(there.machine))
     assert here.machine.events == []
     assert "/x" in here.nodes
-
-
-def test_a_session_is_opened_again_after_its_end() -> None:
-    world = World((1,))
-    world.enter(request_of(Expire(1)), Request(Kind.OPEN, 1, 0, (), encode_open(5, hash_of(b"new"))))
-    assert world.machine.sessions[1].timeout_ms == 5
-    assert [outcome.err for outcome in world.outcomes] == [0, 0]
-    world.enter(Request(Kind.CARRY_OVER, 0, 0, (), encode_carry_over("nobody")))
-    assert_sound(world.machine)

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from codec.constants import ErrorCode
 from proxy.state.ops import EXTENDED
+from proxy.state.pause import NO_PAUSE, Lengths, Pause
 from schema.entry import EntryWriter, Kind, decode_entry
 from tests.proxy.state import naive
 from tests.proxy.state.long_history import HOLDERS
@@ -49,20 +50,22 @@ entries = st.lists(st.tuples(_holders, st.lists(said, max_size=6)), max_size=8)
 _OPENED: tuple[str, list[Said]] = ("p1", [Open(session) for session in SESSIONS])
 
 
+@pytest.mark.parametrize("pause", [NO_PAUSE, Pause(Lengths(every=1))], ids=["at a stretch", "with pauses"])
 @given(entries)
-def test_the_machine_does_what_a_plain_zookeeper_does(history: list[tuple[str, list[Said]]]) -> None:
+def test_the_machine_does_what_a_plain_zookeeper_does(
+    pause: Pause, history: list[tuple[str, list[Said]]]
+) -> None:
     world = World(sessions=())
+    world.machine.pause = pause
     model = naive_tree()
     for clock, (holder, asked) in enumerate([_OPENED, *history]):
         world.events.clear()
         model.events.clear()
-        outcomes = []
         world.machine.begin(holder, world.machine.applied.get(holder, 0) + 1, clock, RULES)
         for single in asked:
             expected = naive_answer(model, holder, single, clock)
             outcome = world.machine.execute(request_of(single), own=True)
             world.events += world.machine.events
-            outcomes.append(outcome)
             assert answer_of(single, outcome) == expected, single
             assert world.machine.zxid == model.zxid, single
         world.machine.end()

@@ -17,21 +17,14 @@ from proxy.state.ops import EXTENDED
 from proxy.state.pause import NO_PAUSE, AtOnce, Lengths, Pause, TooLong
 from proxy.state.tree import Node, free, pack_names
 from tests.proxy.state import naive
-from tests.proxy.state.test_machine_histories import _OPENED, entries
 from tests.proxy.state.world import (
-    RULES,
     Ask,
     Expire,
     Said,
     World,
     all_pages,
-    answer_of,
-    assert_same_tree,
     assert_sound,
-    naive_answer,
-    naive_tree,
     request_of,
-    sampled,
 )
 
 
@@ -81,28 +74,6 @@ def test_very_many_are_sorted_with_many_pauses() -> None:
     pause = Counting(512)
     assert pause.sorted(items, lambda item: item) == list(range(100_003))
     assert pause.calls > 100
-
-
-@given(entries)
-def test_a_machine_that_pauses_does_what_a_plain_zookeeper_does(
-    history: list[tuple[str, list[Said]]],
-) -> None:
-    world = World(sessions=())
-    model = naive_tree()
-    for clock, (holder, asked) in enumerate([_OPENED, *history]):
-        world.events.clear()
-        model.events.clear()
-        world.machine.begin(holder, world.machine.applied.get(holder, 0) + 1, clock, RULES)
-        with pausing(world.machine):
-            for single in asked:
-                expected = naive_answer(model, holder, single, clock)
-                outcome = world.machine.execute(request_of(single), own=True)
-                world.events += world.machine.events
-                assert answer_of(single, outcome) == expected, single
-                assert world.machine.zxid == model.zxid, single
-            world.machine.end()
-        assert sampled(world.events) == model.events
-        assert_same_tree(world.machine, model)
 
 
 def _pair() -> tuple[World, World]:

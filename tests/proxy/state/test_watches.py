@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from codec.constants import EventType, WatcherType
@@ -53,48 +53,6 @@ def room() -> Room:
     return Room()
 
 
-@pytest.mark.parametrize("kind", [CREATED, DELETED, CHANGED])
-def test_a_data_watch_fires_once(room: Room, kind: EventType) -> None:
-    room.table.data.add("/p/n", room.a)
-    room.table.data.add("/p/n", room.a)
-    room.table.data.add("/p/other", room.a)
-    assert room.fire(kind, "/p/n") == [("a", kind, "/p/n")]
-    assert room.fire(kind, "/p/n") == []
-
-
-@pytest.mark.parametrize("kind", [CREATED, DELETED])
-def test_a_child_watch_fires_once_for_a_child_that_comes_or_goes(room: Room, kind: EventType) -> None:
-    room.table.children.add("/p", room.a)
-    assert room.fire(kind, "/p/n") == [("a", CHILDREN, "/p")]
-    assert room.fire(kind, "/p/n") == []
-
-
-def test_a_child_watch_does_not_fire_for_data(room: Room) -> None:
-    room.table.children.add("/p", room.a)
-    room.table.children.add("/p/n", room.a)
-    assert room.fire(CHANGED, "/p/n") == []
-    assert room.fire(CREATED, "/p/n/deeper") == [("a", CHILDREN, "/p/n")]
-    assert room.fire(CREATED, "/p/n") == [("a", CHILDREN, "/p")]
-
-
-def test_a_node_that_is_deleted_is_told_of_once_to_each(room: Room) -> None:
-    room.table.data.add("/p/n", room.a)
-    room.table.children.add("/p/n", room.a)
-    room.table.children.add("/p/n", room.b)
-    room.table.children.add("/p", room.b)
-    assert room.fire(DELETED, "/p/n") == [
-        ("a", DELETED, "/p/n"),
-        ("b", DELETED, "/p/n"),
-        ("b", CHILDREN, "/p"),
-    ]
-    assert not room.table
-
-
-def test_the_children_of_the_root(room: Room) -> None:
-    room.table.children.add("/", room.a)
-    assert room.fire(CREATED, "/n") == [("a", CHILDREN, "/")]
-
-
 def test_watchers_are_told_in_the_order_in_which_they_came(room: Room) -> None:
     room.table.data.add("/p/n", room.b)
     room.table.data.add("/p/n", room.a)
@@ -133,67 +91,6 @@ def test_after_a_load_a_persistent_watch_hears_of_children_and_a_recursive_one_d
     for _ in range(2):
         table.fire(TreeEvent(CHILDREN, "/p", NODE_ACL, PARENT_ACL), 7)
     assert told == [("a", CHILDREN, "/p")] * 2
-
-
-def test_a_client_that_is_gone_is_forgotten(room: Room) -> None:
-    for path in ("/p", "/p/n", "/q"):
-        room.table.data.add(path, room.a)
-        room.table.children.add(path, room.a)
-    room.table.data.add("/p", room.b)
-    assert (room.table.counts(), room.table.total()) == ((2, 3, 4), 7)
-    room.table.drop(room.a)
-    room.table.drop(room.a)
-    assert room.table.counts() == (1, 1, 1)
-    assert room.fire(DELETED, "/p") == [("b", DELETED, "/p")]
-
-
-def test_an_empty_table_is_false(room: Room) -> None:
-    assert not room.table
-    room.table.children.add("/p", room.a)
-    assert room.table
-    room.fire(CREATED, "/p/n")
-    assert not room.table
-
-
-def test_a_lasting_watch_tells_again_and_again(room: Room) -> None:
-    room.table.add_lasting("/p", room.a, recursive=False)
-    for _ in range(2):
-        assert room.fire(CREATED, "/p") == [("a", CREATED, "/p")]
-        assert room.fire(CREATED, "/p/n") == [("a", CHILDREN, "/p")]
-        assert room.fire(CHANGED, "/p/n") == []
-        assert room.fire(CHANGED, "/p") == [("a", CHANGED, "/p")]
-        assert room.fire(DELETED, "/p/n") == [("a", CHILDREN, "/p")]
-        assert room.fire(DELETED, "/p") == [("a", DELETED, "/p")]
-
-
-def test_a_recursive_watch_tells_of_nodes_not_of_children(room: Room) -> None:
-    room.table.add_lasting("/p", room.a, recursive=True)
-    room.table.add_lasting("/", room.b, recursive=True)
-    for kind in (CREATED, CHANGED, DELETED):
-        for path in ("/p", "/p/n", "/p/n/deeper"):
-            assert sorted(room.fire(kind, path)) == [("a", kind, path), ("b", kind, path)]
-        assert room.fire(kind, "/pq") == [("b", kind, "/pq")]
-
-
-def test_one_change_is_told_once_though_watches_of_all_modes_match(room: Room) -> None:
-    for path in ("/p", "/p/n"):
-        room.table.data.add(path, room.a)
-        room.table.children.add(path, room.a)
-        room.table.add_lasting(path, room.a, recursive=False)
-        room.table.add_lasting(path, room.a, recursive=True)
-    assert room.fire(DELETED, "/p/n") == [("a", DELETED, "/p/n"), ("a", CHILDREN, "/p")]
-    assert not room.table.holds("/p/n", room.a, WatcherType.DATA)
-    assert not room.table.holds("/p/n", room.a, WatcherType.CHILDREN)
-    assert not room.table.holds("/p", room.a, WatcherType.CHILDREN)
-    assert room.table.holds("/p", room.a, WatcherType.DATA)
-    assert room.fire(DELETED, "/p/n") == [("a", DELETED, "/p/n"), ("a", CHILDREN, "/p")]
-
-
-def test_a_child_watch_is_used_up_though_a_recursive_one_tells(room: Room) -> None:
-    room.table.children.add("/p/n", room.a)
-    room.table.add_lasting("/p", room.a, recursive=True)
-    assert room.fire(DELETED, "/p/n") == [("a", DELETED, "/p/n")]
-    assert not room.table.holds("/p/n", room.a, WatcherType.CHILDREN)
 
 
 def test_watches_are_removed_by_type(room: Room) -> None:
@@ -337,7 +234,18 @@ class Model:
         return told
 
 
+_MODES = ("data", "children", "persistent", "recursive")
+_FIRES = [
+    ("fire", path, kind) for kind in (CREATED, CHANGED, DELETED) for path in ("/p", "/p/n", "/p/n/d") * 2
+]
+
+
 @given(_STEPS)
+@example([("data", "/p/n", False), *[("children", "/p/n", who) for who in (False, True)], *_FIRES])
+@example([("children", "/", True), ("children", "/p", False), ("children", "/p/n", False), *_FIRES])
+@example([(mode, path, False) for path in ("/p", "/p/n") for mode in _MODES] + _FIRES)
+@example([("recursive", "/", True), ("recursive", "/p", False), ("children", "/p/n", False), *_FIRES])
+@example([("persistent", "/p", False), *_FIRES, ("data", "/p", True), ("drop", "", False), *_FIRES])
 def test_the_table_agrees_with_zookeepers_two_managers(steps: list[tuple[str, str, int]]) -> None:
     room, model = Room(), Model()
     table = room.table
@@ -354,8 +262,8 @@ def test_the_table_agrees_with_zookeepers_two_managers(steps: list[tuple[str, st
             model.drop(client.name)
         elif what == "remove":
             kind = WatcherType(detail)
-            assert table.holds(path, client, kind) is table.remove(path, client, kind)
-            model.remove(path, client.name, kind)
+            held, removed = table.holds(path, client, kind), table.remove(path, client, kind)
+            assert held is removed is model.remove(path, client.name, kind)
         else:
             own = model.fire(detail, path)
             assert sorted(room.fire(detail, path), key=str) == sorted(own, key=str)

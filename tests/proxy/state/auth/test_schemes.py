@@ -12,10 +12,6 @@ SECURE = Peer("10.0.0.7", "CN=amy")
 ADDRESS = Identity("ip", "10.0.0.7")
 
 
-def test_each_scheme_goes_by_its_own_name() -> None:
-    assert {name: scheme.name for name, scheme in SCHEMES.items()} == {name: name for name in SCHEMES}
-
-
 def test_every_server_has_digest_and_ip() -> None:
     assert AuthSchemes().authenticate("digest", b"user:word", PLAIN) == (digest_identity(b"user:word"),)
     assert AuthSchemes().authenticate("ip", None, PLAIN) == (ADDRESS,)

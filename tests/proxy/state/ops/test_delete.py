@@ -3,8 +3,8 @@
 import pytest
 
 from codec.constants import ErrorCode
-from tests.proxy.state.naive import Create, Delete, Multi
-from tests.proxy.state.ops.room import READ_ONLY, do, refusal, room
+from tests.proxy.state.naive import Delete
+from tests.proxy.state.ops.room import refusal
 
 
 @pytest.mark.parametrize(
@@ -29,15 +29,3 @@ from tests.proxy.state.ops.room import READ_ONLY, do, refusal, room
 )
 def test_what_is_refused(asked: Delete, code: ErrorCode | None) -> None:
     assert refusal(asked) == code
-
-
-def test_a_child_of_a_node_closed_later_stays() -> None:
-    world = room()
-    do(world, Create("/p", acl=READ_ONLY))
-    assert do(world, Delete("/p/x")) == [ErrorCode.NO_AUTH]
-
-
-def test_children_first_then_their_parent() -> None:
-    world = room()
-    do(world, Multi((Delete("/open/child"), Delete("/open"))))
-    assert "/open" not in world.machine.tree.nodes

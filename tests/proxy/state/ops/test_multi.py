@@ -21,8 +21,8 @@ from codec.packets import (
 from proxy.state.operation import WriteOperation
 from proxy.state.ops.create import CREATE, CREATE_CONTAINER, CREATE_TTL
 from proxy.state.ops.multi import MULTI, PARTS, Failure, decode_part
-from tests.proxy.state.naive import Create, Delete, Multi, MultiAnswer, SetData
-from tests.proxy.state.ops.room import do, room
+from tests.proxy.state.naive import Create, Delete, Multi
+from tests.proxy.state.ops.room import room
 from tests.proxy.state.world import client, encode
 
 _END = MULTI_HEADER.pack(-1, True, -1)
@@ -31,51 +31,6 @@ _END = MULTI_HEADER.pack(-1, True, -1)
 def test_an_empty_multi() -> None:
     assert MULTI.decode(_END, 0) == ([], len(_END))
     assert MULTI.reply([]) == _END
-
-
-def test_the_first_refusal_undoes_all() -> None:
-    world = room()
-    before = world.machine.tree.nodes["/open"].stat()
-    (answer,) = do(
-        world,
-        Multi(
-            (
-                Create("/open/x"),
-                SetData("/open", b"new"),
-                Delete("/open/child"),
-                SetData("/missing"),
-                Delete("/"),
-            )
-        ),
-    )
-    assert answer == MultiAnswer([], 3, ErrorCode.NO_NODE)
-    assert world.machine.tree.nodes["/open"].stat() == before
-    assert world.machine.tree.nodes["/open"].children == {"child"}
-
-
-def test_what_follows_a_refused_multi_sees_nothing_of_it() -> None:
-    answers = do(
-        room(),
-        SetData("/open", b"1"),
-        Multi((SetData("/open", b"2"), Create("/x"), Delete("/missing"))),
-        SetData("/open", b"3", 1),
-        Create("/x"),
-        Delete("/x", 0),
-    )
-    assert [answer for answer in answers if isinstance(answer, ErrorCode)] == []
-
-
-def test_a_node_may_come_and_go_as_often_as_one_likes() -> None:
-    world = room()
-    world.events.clear()
-    do(
-        world,
-        Multi(
-            (Create("/x"), Delete("/x"), Create("/x"), SetData("/x", b"1", 0), Delete("/x", 1), Create("/x"))
-        ),
-    )
-    assert [kind for kind, _ in world.fired] == [1, 2, 1, 3, 2, 1]
-    assert world.machine.tree.nodes["/x"].version == 0
 
 
 def test_the_answers_of_a_refused_multi_on_the_wire() -> None:
@@ -101,24 +56,6 @@ def test_the_answers_of_a_multi_on_the_wire() -> None:
 
 def _create(flags: int) -> bytes:
     return pack_string("/a") + pack_buffer(b"") + OPEN_ACLS + INT.pack(flags)
-
-
-def test_a_multi_is_read_whole() -> None:
-    raw = (
-        MULTI_HEADER.pack(OpCode.CREATE, False, -1)
-        + _create(1)
-        + MULTI_HEADER.pack(OpCode.CHECK, False, -1)
-        + pack_string("/b")
-        + INT.pack(3)
-        + _END
-    )
-    parts, end = MULTI.decode(b"head" + raw + b"more", 4)
-    assert end == 4 + len(raw)
-    assert [kind.opcode for kind, _ in parts] == [OpCode.CREATE, OpCode.CHECK]
-    assert parts[1][1] == ("/b", 3)
-    for size in range(len(raw)):
-        with pytest.raises(MalformedPacket):
-            MULTI.decode(raw[:size], 0)
 
 
 @pytest.mark.parametrize(
@@ -152,36 +89,6 @@ def test_what_a_create_in_a_multi_turns_out_to_be(
 def test_what_a_multi_cannot_hold(opcode: int) -> None:
     with pytest.raises(MalformedPacket, match="in a multi"):
         MULTI.decode(MULTI_HEADER.pack(opcode, False, -1) + pack_string("/a") + b"\0" * 20, 0)
-
-
-@pytest.mark.parametrize("flags", [-1, 7])
-def test_flags_that_a_multi_cannot_hold(flags: int) -> None:
-    with pytest.raises(MalformedPacket):
-        MULTI.decode(MULTI_HEADER.pack(OpCode.CREATE, False, -1) + _create(flags) + _END, 0)
-
-
-@pytest.mark.parametrize(
-    "opcode", [OpCode.CREATE, OpCode.CREATE2, OpCode.CREATE_CONTAINER, OpCode.CREATE_TTL]
-)
-@pytest.mark.parametrize("flags", [0, 4, 5])
-def test_the_path_of_a_create_in_a_multi_is_not_null(opcode: OpCode, flags: int) -> None:
-    ttl = b"\0" * 7 + b"\5" if opcode == OpCode.CREATE_TTL else b""
-    part = NULL + _create(flags)[6:] + ttl
-    with pytest.raises(NullString) as null:
-        MULTI.decode(MULTI_HEADER.pack(opcode, False, -1) + part + _END, 0)
-    assert null.value.end == MULTI_HEADER.size + len(part)
-
-
-def test_a_create_in_a_multi_has_an_acl() -> None:
-    raw = (
-        MULTI_HEADER.pack(OpCode.CREATE, False, -1)
-        + pack_string("/a")
-        + pack_buffer(b"")
-        + NULL
-        + INT.pack(0)
-    )
-    with pytest.raises(MalformedPacket, match="options"):
-        MULTI.decode(raw + _END, 0)
 
 
 _CAREFUL: dict[int, Callable[[Reader], Any]] = {

@@ -4,7 +4,7 @@ import pytest
 
 from codec.constants import ErrorCode
 from tests.proxy.state.naive import Check, Multi, MultiAnswer, SetData
-from tests.proxy.state.ops.room import do, refusal, room, with_quota
+from tests.proxy.state.ops.room import do, refusal, with_quota
 
 
 @pytest.mark.parametrize(
@@ -23,14 +23,6 @@ from tests.proxy.state.ops.room import do, refusal, room, with_quota
 )
 def test_what_is_refused(asked: SetData, code: ErrorCode | None) -> None:
     assert refusal(asked) == code
-
-
-def test_null_is_not_empty() -> None:
-    world = room()
-    do(world, SetData("/open", None))
-    assert world.machine.tree.nodes["/open"].data is None
-    do(world, SetData("/open", b""))
-    assert world.machine.tree.nodes["/open"].data == b""
 
 
 @pytest.mark.parametrize(

@@ -7,24 +7,9 @@ from codec.constants import ErrorCode, OpCode
 from codec.errors import MalformedPacket, NullId, NullString
 from codec.jute import INT, NULL, pack_buffer, pack_string
 from proxy.state.ops import EXTENDED
-from proxy.state.ops.unreadable import NullAcl, code_of, is_refused_at_once, spends_zxid
+from proxy.state.ops.unreadable import NullAcl, code_of, is_refused_at_once
 
 CUT, NULL_PATH, NULL_ID, NULL_ACL = MalformedPacket(), NullString("", 0), NullId(), NullAcl()
-
-
-@pytest.mark.parametrize(
-    ("opcode", "spend"),
-    [
-        (OpCode.CREATE, (NULL_PATH, NULL_ID)),
-        (OpCode.SET_DATA, (NULL_PATH, NULL_ID)),
-        (OpCode.DELETE_CONTAINER, ()),
-        (OpCode.MULTI, (CUT, NULL_PATH, NULL_ID)),
-    ],
-)
-def test_what_spends_a_zxid(opcode: int, spend: tuple[MalformedPacket, ...]) -> None:
-    """As measured on ZooKeeper 3.9.5: tests/compat/test_zxids.py."""
-    everything = (CUT, NULL_PATH, NULL_ID, NULL_ACL)
-    assert tuple(error for error in everything if spends_zxid(opcode, error)) == spend
 
 
 _FIELDS = {
