@@ -56,10 +56,6 @@ def test_a_package_is_ours_and_not_one_of_an_installed_distribution(package: str
     spec = importlib.util.find_spec(package)
     assert spec is not None
     assert spec.origin == str(REPOSITORY / package / "__init__.py")
-
-
-@pytest.mark.parametrize("package", PACKAGES)
-def test_no_installed_distribution_claims_our_names(package: str) -> None:
     assert importlib.metadata.packages_distributions().get(package, []) == []
 
 

@@ -10,12 +10,7 @@ from codec.jute import Acl
 from console import api
 from lab.client import packets
 from proxy.state.auth.digest import digest_identity
-from tests.console.consoles import (
-    alone,
-    client_of,
-    create,
-    text,
-)
+from tests.console.consoles import alone, client_of, create, text
 
 _WEIRD = ["/<img src=x onerror=alert(1)>", "/ä ö", "/a%2Fb", "/q?x=1&y#z", "/'\"`", "/\u202eright"]
 _AMY = digest_identity(b"amy:secret")
@@ -32,17 +27,8 @@ async def test_a_znode() -> None:
         assert found["acl"] == [
             {"scheme": "world", "id": "anyone", "permissions": ["read", "write", "create", "delete", "admin"]}
         ]
-        assert (
-            found["stat"].items()
-            >= {
-                "version": 0,
-                "cversion": 1,
-                "dataLength": 8,
-                "numChildren": 1,
-                "pzxid": zxid,
-                "ephemeralOwner": "0x0",
-            }.items()
-        )
+        stat = {"version": 0, "cversion": 1, "dataLength": 8, "numChildren": 1}
+        assert found["stat"].items() >= {**stat, "pzxid": zxid, "ephemeralOwner": "0x0"}.items()
         assert (await operator.got("node", path="/a/b"))["data"] == text(b"\xff\x00")
         assert (await operator.ask("node", path="/none"))[0] == 404
 

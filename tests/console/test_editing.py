@@ -1,6 +1,7 @@
 """Changes by the console, and what refuses them."""
 
 import asyncio
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -10,14 +11,7 @@ from lab.client import packets
 from proxy.sasl.options import SaslSettings
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identities
-from tests.console.consoles import (
-    Operator,
-    alone,
-    client_of,
-    create,
-    place,
-    text,
-)
+from tests.console.consoles import Operator, alone, client_of, create, place, text
 
 _AMY = digest_identity(b"amy:secret")
 
@@ -26,9 +20,8 @@ async def test_znodes_are_created_changed_and_deleted() -> None:
     async with alone(write=True) as (where, operator):
         nodes = where.server.machine.tree.nodes
         assert await operator.got("create", {"path": "/a", "data": text("1")}) == {"path": "/a"}
-        assert (await operator.got("create", {"path": "/a/n-", "mode": "sequential"}))[
-            "path"
-        ] == "/a/n-0000000000"
+        made = await operator.got("create", {"path": "/a/n-", "mode": "sequential"})
+        assert made == {"path": "/a/n-0000000000"}
         await operator.got("create", {"path": "/a/c", "mode": "container"})
         await operator.got("create", {"path": "/a/t", "mode": "ttl", "ttl": 60_000})
         kinds = {row["name"]: row["kind"] for row in (await operator.got("children", path="/a"))["children"]}
@@ -124,6 +117,13 @@ async def _subtree(operator: Operator, count: int) -> None:
         await operator.got("create", {"path": f"/d/{number}"})
 
 
+async def _confirmed(operator: Operator, asked: dict[str, Any]) -> tuple[int, dict[str, Any]]:
+    """The answer to the confirmation of a deletion as it was asked for."""
+    return await operator.ask(
+        "deletions/confirm", {name: asked[name] for name in ("number", "path", "count")}
+    )
+
+
 async def test_a_subtree_is_deleted_when_a_second_user_confirms() -> None:
     async with place("amy", "ben", write=True) as where, where.operator() as amy, where.operator() as ben:
         await amy.log_in("amy")
@@ -153,8 +153,7 @@ async def test_a_deletion_is_withdrawn_when_its_user_is_nobody_any_more() -> Non
             assert len((await ben.got("deletions"))["deletions"]) == 1
             await amy.got(farewell, {})
             assert (await ben.got("deletions"))["deletions"] == []
-            confirmation = {"number": asked["number"], "path": "/d", "count": 3}
-            assert (await ben.ask("deletions/confirm", confirmation))[0] == 404
+            assert (await _confirmed(ben, asked))[0] == 404
         assert "/d" in where.server.machine.tree.nodes
 
 
@@ -162,28 +161,15 @@ async def test_a_deletion_is_of_what_was_counted() -> None:
     async with alone(write=True) as (where, operator):
         await _subtree(operator, 3)
         asked = await operator.got("deletions", {"path": "/d"})
-        await operator.got("create", {"path": "/d/new"})
-        status, body = await operator.ask(
-            "deletions/confirm", {"number": asked["number"], "path": "/d", "count": 3}
-        )
-        assert (status, "has 4 znodes by now" in body["error"]) == (409, True)
-        asked = await operator.got("deletions", {"path": "/d"})
+        await operator.got("delete", {"path": "/d/1"})
+        for path, words in (("/d/1", "has other znodes by now"), ("/d/new", "has 4 znodes by now")):
+            await operator.got("create", {"path": path})
+            status, body = await _confirmed(operator, asked)
+            assert (status, words in body["error"]) == (409, True)
+            asked = await operator.got("deletions", {"path": "/d"})
         await operator.got("deletions/withdraw", {"number": asked["number"]})
         assert (await operator.got("deletions"))["deletions"] == []
         assert len(where.server.machine.tree.nodes["/d"].children or ()) == 3
-
-
-async def test_a_deletion_is_not_of_others_with_the_same_number() -> None:
-    async with alone(write=True) as (where, operator):
-        await _subtree(operator, 3)
-        asked = await operator.got("deletions", {"path": "/d"})
-        await operator.got("delete", {"path": "/d/1"})
-        await operator.got("create", {"path": "/d/1"})
-        status, body = await operator.ask(
-            "deletions/confirm", {"number": asked["number"], "path": "/d", "count": 3}
-        )
-        assert (status, "has other znodes by now" in body["error"]) == (409, True)
-        assert "/d/1" in where.server.machine.tree.nodes
 
 
 @pytest.mark.parametrize(
@@ -203,23 +189,13 @@ async def test_a_deletion_of_what_cannot_be_listed_or_deleted_is_refused() -> No
         client.send(packets.set_acl(6, "/d/kept", [Acl(1, "world", "anyone")]))
         assert (await client.reply()).err == 0
         asked = await operator.got("deletions", {"path": "/d"})
-        status, body = await operator.ask(
-            "deletions/confirm", {"number": asked["number"], "path": "/d", "count": 5}
-        )
+        status, body = await _confirmed(operator, asked)
         assert (status, body["error"].endswith("0 of 5 znodes were deleted")) == (403, True)
         assert body["error"].startswith("/d/kept/x: ")
         client.send(packets.set_acl(7, "/d/hers", [Acl(31, "digest", _AMY.id)]))
         assert (await client.reply()).err == 0
-        assert (await operator.ask("deletions", {"path": "/d"}))[0] == 403
-
-
-async def test_what_cannot_be_listed_is_found_out_in_the_last_place_too() -> None:
-    async with alone(write=True) as (where, operator):
-        client = await client_of(where.server)
-        await create(client, ("/d", b""), ("/d/hers", b""), ("/d/hers/x", b""))
-        client.send(packets.set_acl(4, "/d/hers", [Acl(31, "digest", _AMY.id)]))
-        assert (await client.reply()).err == 0
-        assert (await operator.ask("deletions", {"path": "/d"}))[0] == 403
+        for path in ("/d", "/d/hers"):  # the second: nothing comes behind what cannot be listed
+            assert (await operator.ask("deletions", {"path": path}))[0] == 403
 
 
 async def test_a_large_subtree_is_deleted_in_several_transactions() -> None:
@@ -227,10 +203,7 @@ async def test_a_large_subtree_is_deleted_in_several_transactions() -> None:
         client = await client_of(where.server)
         await create(client, ("/d", b""), *((f"/d/{number}", b"") for number in range(1200)))
         asked = await operator.got("deletions", {"path": "/d"})
-        done = await operator.got(
-            "deletions/confirm", {"number": asked["number"], "path": "/d", "count": 1201}
-        )
-        assert done["deleted"] == 1201
+        assert await _confirmed(operator, asked) == (200, {"path": "/d", "deleted": 1201})
         assert "/d" not in where.server.machine.tree.nodes
 
 

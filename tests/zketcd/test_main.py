@@ -40,6 +40,7 @@ def test_each_command_has_a_program_and_a_help_of_its_own_name(
         ([], 0, "raise-level"),
         (["--help"], 0, "raise-level"),
         (["frob"], 2, "invalid choice: 'frob'"),
+        (["help", "frob"], 2, "'frob'"),
         (["--frob"], 2, "zketcd: error: "),
         (["ls"], 2, "zketcd ls: error: the following arguments are required: PATH"),
         (["serve", "--listen", "x"], 2, "zketcd serve: error: argument --listen: 'x' is not HOST:PORT"),
@@ -53,6 +54,19 @@ def test_usage(arguments: list[str], status: int, printed: str, capsys: pytest.C
     assert ended.value.code == status
     assert printed in (err if status else out)
     assert not status or err.count("\n") == 1
+
+
+def test_help(capsys: pytest.CaptureFixture[str]) -> None:
+    """Alone it lists the commands; of one it is what the command's own option prints."""
+    assert main(["help"]) == 0
+    assert "copy a tree of ZooKeeper into etcd" in capsys.readouterr().out
+    texts = []
+    for arguments in (["help", "get"], ["get", "--help"]):
+        with pytest.raises(SystemExit):
+            main(arguments)
+        texts.append(capsys.readouterr().out)
+    assert texts[0] == texts[1]
+    assert "--hex" in texts[0]
 
 
 def test_a_library_that_is_missing_is_named(

@@ -49,16 +49,13 @@ def test_packets_of_open_and_closed_connections_count() -> None:
     facts.clients.reset_connections()
     assert facts.packets() == (14, 24)
     assert [(one.received, one.sent) for one in connections] == [(0, 0), (0, 0)]
-    facts.reset_server()
-    assert facts.packets() == (0, 0)
-
-
-def test_a_reset_starts_counters_anew() -> None:
-    facts = _facts()
     facts.subject.counters.connect_requests = 5
+    facts.subject.latency.by_opcode[3].note(3 * MS, 4)  # exists
     facts.reset_server()
     facts.subject.counters.connect_requests += 2
-    assert facts.monitor()["connection_request_count"] == 2
+    assert facts.packets() == (0, 0)
+    monitor = facts.monitor()
+    assert (monitor["connection_request_count"], monitor["cnt_readlatency"]) == (2, 0)
 
 
 def test_the_logs_values_are_in_mntr() -> None:

@@ -62,26 +62,6 @@ async def test_a_trace_mask_cut_short_changes_nothing(rest: bytes) -> None:
         assert said(server.words, b"gtmk", b"") == b"306"
 
 
-async def test_what_was_counted_before_a_reset_of_connections_stays_with_the_server() -> None:
-    async with serving(FakeEtcd()) as server:
-        client = await Client.connected(server)
-        client.send(*(packets.get(number, "/") for number in range(5)))
-        for _ in range(5):
-            await client.reply()
-        before = server.facts.packets()
-        server.facts.clients.reset_connections()
-        assert server.facts.packets() == before
-        (connection,) = server.connections
-        assert (connection.received, connection.sent, connection.latency.count) == (0, 0, 0)
-        server.facts.reset_server()
-        assert server.facts.packets() == (0, 0)
-        assert server.facts.monitor()["cnt_readlatency"] == 0
-        client.send(packets.get(6, "/"))
-        await client.reply()
-        assert server.facts.packets() == (1, 1)
-        assert server.facts.monitor()["cnt_readlatency"] == 1
-
-
 async def _asked(word: bytes) -> str:
     async with serving(FakeEtcd()) as server:
         client = await Client.connected(server)

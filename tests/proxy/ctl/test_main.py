@@ -112,10 +112,15 @@ def test_the_tree_as_it_was(ctl: Ctl) -> None:
     assert "reaches back to position" in ctl("replay", "--to", first, "sessions", status=1)
 
 
-async def _two_snapshots(tree: Tree) -> None:
+async def _resumed(tree: Tree) -> None:
+    """Have the proxies of the fixture's tree continue here."""
     tree.numbers = {"a": 2, "b": 3}
     kvs = await tree.etcd.range(Get(tree.keys.proxies, tree.keys.proxies_end), 5)
     tree.revisions = {kv.key.decode().rpartition("/")[2]: kv.create_revision for kv in kvs.kvs}
+
+
+async def _two_snapshots(tree: Tree) -> None:
+    await _resumed(tree)
     for path in ("/two", "/three"):
         await tree.snapshot("a")
         await tree.create("a", path)
@@ -278,9 +283,7 @@ def test_as_a_process(ctl: Ctl) -> None:
 
 def test_a_standard_output_that_is_full_closed_early_or_without_unicode(ctl: Ctl) -> None:
     async def name(tree: Tree) -> None:
-        tree.numbers = {"a": 2, "b": 3}
-        kvs = await tree.etcd.range(Get(tree.keys.proxies, tree.keys.proxies_end), 5)
-        tree.revisions = {kv.key.decode().rpartition("/")[2]: kv.create_revision for kv in kvs.kvs}
+        await _resumed(tree)
         await tree.create("a", "/größe")
 
     run(ctl, name)

@@ -9,13 +9,8 @@ from proxy.config import parse
 from proxy.sasl.digest_md5 import secret
 
 BOB = {"bob": secret("bob", "word")}
+PROVIDER = "authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n"
 JAAS = 'Server { org.apache.zookeeper.server.auth.DigestLoginModule required user_bob="word"; };'
-
-
-def test_without_users_there_is_no_sasl() -> None:
-    settings = parse([]).sasl
-    assert not settings.is_on
-    assert settings.enforced == ()
 
 
 @pytest.mark.parametrize("source", ["option", "file", "jaas", "toml", "all"])
@@ -36,16 +31,24 @@ def test_where_users_come_from(tmp_path: Path, source: str) -> None:
     assert parse(given).sasl.users == BOB
 
 
-@pytest.mark.parametrize("content", ["", "# bob:word\n\n"])
+@pytest.mark.parametrize(
+    ("option", "content", "said"),
+    [
+        ("--sasl-users-file", "", "file: it names no user"),
+        ("--sasl-users-file", "# bob:word\n\n", "file: it names no user"),
+        ("--zoo-cfg", PROVIDER, "no client could authenticate by SASL: give --jaas-file"),
+    ],
+)
 def test_a_file_without_users_is_no_way_to_start_without_sasl(
-    tmp_path: Path, content: str, capsys: pytest.CaptureFixture[str]
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: str, content: str, said: str
 ) -> None:
-    users = tmp_path / "users"
-    users.write_text(content)
+    assert not parse([]).sasl.is_on
+    file = tmp_path / "file"
+    file.write_text(content)
     with pytest.raises(SystemExit) as ended:
-        parse(["--sasl-users-file", str(users)])
+        parse([option, str(file)])
     assert ended.value.code == 2
-    assert f"{users}: it names no user" in capsys.readouterr().err
+    assert said in capsys.readouterr().err
 
 
 @pytest.mark.parametrize("option", ["--sasl-users-file", "--jaas-file"])
@@ -118,9 +121,7 @@ def test_zoo_cfg(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str, enforced: tuple[str, ...], said: str
 ) -> None:
     file = tmp_path / "zoo.cfg"
-    file.write_text(
-        f"authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\nsuperUser.1=a\nsuperUser=b\n{text}\n"
-    )
+    file.write_text(f"{PROVIDER}superUser.1=a\nsuperUser=b\n{text}\n")
     arguments = ["--zoo-cfg", str(file), "--sasl-user", "bob:word"]
     if said:
         with pytest.raises(SystemExit):
@@ -130,11 +131,3 @@ def test_zoo_cfg(
     settings = parse(arguments).sasl
     assert settings.enforced == enforced
     assert settings.super_users == {"a", "b"}
-
-
-def test_zoo_cfg_with_the_provider_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "zoo.cfg"
-    file.write_text("authProvider.1=org.apache.zookeeper.server.auth.SASLAuthenticationProvider\n")
-    with pytest.raises(SystemExit):
-        parse(["--zoo-cfg", str(file)])
-    assert "no client could authenticate by SASL: give --jaas-file" in capsys.readouterr().err
