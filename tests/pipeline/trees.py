@@ -178,24 +178,7 @@ def write_snapshot(
 def transaction(zxid: int, kind: OpCode, path: str | None = None, **fields: object) -> TransactionRow:
     """A transaction, by default of session 1 at `zxid` ms."""
     plain = TransactionRow(
-        zxid,
-        -1,
-        1,
-        0,
-        zxid,
-        kind,
-        path,
-        None,
-        None,
-        None,
-        None,
-        None,
-        None,
-        None,
-        None,
-        None,
-        "",
-        0,
+        zxid, -1, 1, 0, zxid, kind, path, None, None, None, None, None, None, None, None, None, "", 0
     )
     return plain._replace(**fields)  # type: ignore[arg-type]
 

@@ -36,10 +36,3 @@ async def test_a_refusal_names_the_option(kind: RefusalKind, reason: str) -> Non
 
     with pytest.raises(LoadRefused, match=reason):
         await commit(Refusing(FakeEtcd()), PUT)
-
-
-async def test_a_full_etcd() -> None:
-    etcd = FakeEtcdClient(FakeEtcd())
-    etcd.fates.append(Fate.NO_SPACE)
-    with pytest.raises(LoadRefused, match="no space left"):
-        await commit(etcd, PUT)

@@ -12,23 +12,15 @@ from pipeline.follow import inward, patience
 from pipeline.follow.inward import DONE, Options, follow
 from pipeline.follow.target import FollowedTree, position_of
 from proxy.etcd.model import Get
-from schema.keys import Keyspace
 from tests.pipeline.follow.histories import creates
 from tests.pipeline.follow.outages import Failing
-from tests.pipeline.trees import node, write_log, write_snapshot
-
-KEYS = Keyspace("/t")
-TREE = [
-    node("/", 0),
-    node("/zookeeper", 0),
-    node("/zookeeper/config", 0, aversion=-1),
-    node("/zookeeper/quota", 0),
-]
+from tests.pipeline.follow.test_inward import KEYS, TREE
+from tests.pipeline.trees import write_log, write_snapshot
 
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    write_snapshot(tmp_path / "version-2", 0, TREE)
+    write_snapshot(tmp_path / "version-2", 0, TREE[:-1])
     write_log(tmp_path / "version-2", *creates(1, 5))
     return tmp_path
 

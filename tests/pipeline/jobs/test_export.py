@@ -75,13 +75,6 @@ def test_there_and_back_with_a_session(
         assert view(target.port).keys() == origin.after.keys()
 
 
-def test_nothing_to_export(
-    options: list[str], tmp_path_factory: pytest.TempPathFactory, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["export", str(tmp_path_factory.mktemp("none")), *options]) == 2
-    assert "there is no tree" in capsys.readouterr().err
-
-
 @pytest.mark.parametrize("flags", [[], ["--dry-run"]])
 @pytest.mark.parametrize(
     ("there", "reason"),

@@ -2,7 +2,6 @@
 
 import asyncio
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -79,14 +78,6 @@ def test_a_snapshot_amid_transactions_whose_logs_are_missing(
     assert run(str(tmp_path), target, "--accept-changes") == 0
 
 
-def test_a_path_that_comes_twice(
-    target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert run(table(tmp_path, node("/a"), node("/b"), node("/a")), target) == 2
-    assert "a path came more than once: /a" in capsys.readouterr().err
-    assert state(target).keys == 0
-
-
 def test_zxids_without_an_epoch_above_them(
     target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -127,36 +118,6 @@ def test_a_digest_that_differs(
     assert "refused: the tree's digest" in capsys.readouterr().out
     assert run(str(SAMPLES / "zk39-posixlocale"), target, "--dry-run") == 0
     assert "digest: equal" in capsys.readouterr().out
-
-
-def test_damaged_files(target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    shutil.copytree(SAMPLES / "zk39-plain", tmp_path / "data")
-    (tmp_path / "data" / "version-2" / "snapshot.1f3").unlink()
-    (tmp_path / "data" / "version-2" / "log.1").unlink()
-    assert run(str(tmp_path / "data"), target) == 2
-    assert "log.1f4, byte 16: transactions 0x1 to 0x1f3 are missing" in capsys.readouterr().err
-    assert run(str(tmp_path / "nothing"), target) == 2
-    assert state(target).keys == 0
-
-
-@pytest.mark.parametrize(
-    "arguments",
-    [
-        ["import", "/tmp"],
-        ["import", "/tmp", "--etcd", "ftp://x"],
-        ["import", "/tmp", "--etcd", "http://127.0.0.1:1", "--prefix", "bad//prefix"],
-        ["import", "/tmp", "--etcd", "http://127.0.0.1:1", "--etcd-user", "me"],
-        ["import", "--list", "some"],
-        ["nonsense"],
-    ],
-)
-def test_wrong_usage(arguments: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("ZKETCD_ETCD", raising=False)
-    try:
-        status = main(arguments)
-    except SystemExit as ended:
-        status = int(ended.code or 0)
-    assert status == 2
 
 
 _NODES = 12_000

@@ -11,7 +11,7 @@ from pipeline.jobs.side import Side
 from pipeline.jobs.verify import compare
 from pipeline.table import AclRow, ZnodeRow
 from schema.paths import CONFIG
-from tests.pipeline.trees import OPEN, SAMPLES, here, node, table_of, write_parquet, write_snapshot
+from tests.pipeline.trees import OPEN, here, node, table_of, write_parquet, write_snapshot
 
 STATS = "/zookeeper/quota/a/zookeeper_stats"
 TTL = -(1 << 56) + 1000
@@ -148,29 +148,6 @@ def test_the_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None
     assert told["equal"] is False
     assert told["counts"] == {kind: int(kind == "extra") for kind in KINDS}
     assert told["samples"] == [["/b", "extra", {}]]
-
-
-@pytest.mark.parametrize(
-    ("words", "code", "reason"),
-    [
-        (["ftp://x", "y"], 2, "ftp://x is none of"),
-        (["etcd://host:1", "y"], 2, "is not etcd://HOST:PORT/PREFIX"),
-        (["zk://ho st", "y"], 2, "'ho st' is not HOST:PORT"),
-        (["zk://127.0.0.1:65536", "y"], 2, "'127.0.0.1:65536' is not HOST:PORT"),
-        (["etcd://host:1/a", "y", "--etcd-user", "me"], 2, "etcd-user and etcd-password go together"),
-        (["zk://127.0.0.1:1", "y"], 2, "no server answers: 127.0.0.1:1"),
-        (["/nowhere", "y"], 2, "/nowhere: is not there"),
-        ([str(SAMPLES), "y"], 2, "holds no snapshot"),
-        ([str(SAMPLES / "zk39-gz"), "y", "--repair", "all"], 2, "--repair is of gap, tail, not all"),
-    ],
-)
-def test_what_goes_wrong_is_said_in_one_line(
-    capsys: pytest.CaptureFixture[str], words: list[str], code: int, reason: str
-) -> None:
-    assert main(["verify", *words]) == code
-    message = capsys.readouterr().err
-    assert reason in message
-    assert "Traceback" not in message
 
 
 def test_rows_are_compared_as_wide_as_they_are() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from lab.servers import ZooKeeperServer, free_port
 from pipeline.live.address import Identity
+from pipeline.live.node_count import node_count
 from pipeline.live.walk import Walk, WalkFailed
 from pipeline.table import ZnodeRow
 from tests.compat import script
@@ -65,9 +66,17 @@ def test_what_may_not_be_read_is_told(live_server: ZooKeeperServer) -> None:
         asyncio.run(walked(Walk([("127.0.0.1", live_server.port)], [Identity("unheard-of", b"x")])))
 
 
+def test_the_number_of_nodes_is_that_of_the_first_server_that_answers(live_server: ZooKeeperServer) -> None:
+    found = node_count([("127.0.0.1", free_port()), ("127.0.0.1", live_server.port)])
+    assert found is not None
+    assert found > 10
+
+
 def test_nobody_there() -> None:
+    nobody = [("127.0.0.1", free_port())]
+    assert node_count(nobody) is None
     with pytest.raises(WalkFailed, match="no server answers"):
-        asyncio.run(walked(Walk([("127.0.0.1", free_port())])))
+        asyncio.run(walked(Walk(nobody)))
 
 
 _WELCOME = struct.pack(">iiiqi", 36, 0, 30_000, 5, 16) + bytes(16)

@@ -7,7 +7,6 @@ from typing import Any
 import pyarrow as pa
 import pytest
 
-from lab.servers import free_port
 from pipeline.__main__ import main
 from pipeline.batches import batch_of
 from pipeline.running.buckets import Buckets
@@ -26,24 +25,6 @@ def told(capsys: pytest.CaptureFixture[str], *words: str) -> str:
     assert said.out == ""
     assert said.err.count("\n") == 1
     return said.err
-
-
-@pytest.mark.parametrize(
-    ("target", "flags"),
-    [
-        (f"{_SHUT}/new/data", []),
-        (f"{_SHUT}/new/data", ["--dry-run"]),
-        (f"{_SHUT}/new/data", ["--follow"]),
-        (f"parquet:{_SHUT}/new", []),
-        (f"parquet:{_SHUT}/new", ["--dry-run"]),
-    ],
-)
-def test_a_target_that_cannot_be_written_to(
-    target: str, flags: list[str], capsys: pytest.CaptureFixture[str]
-) -> None:
-    """Refused before etcd is asked, where nobody listens."""
-    said = told(capsys, "export", target, "--etcd", f"http://127.0.0.1:{free_port()}", *flags)
-    assert f"{_SHUT} cannot be written to: " in said
 
 
 def test_a_table_that_cannot_be_read(

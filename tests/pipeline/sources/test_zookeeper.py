@@ -1,6 +1,5 @@
 """The data source "zookeeper" in a real Spark."""
 
-import shutil
 from pathlib import Path
 
 import pytest
@@ -28,14 +27,6 @@ def rows(spark: SparkSession, path: Path, **options: str) -> list[ZnodeRow]:
 def test_a_sample_reads_as_without_spark(spark: SparkSession, name: str) -> None:
     _, nodes = read(SAMPLES / name)
     assert rows(spark, SAMPLES / name, splitBytes="30000") == sorted(nodes)
-
-
-def test_an_error_names_file_and_byte(spark: SparkSession, tmp_path: Path) -> None:
-    shutil.copytree(SAMPLES / "zk39-plain" / "version-2", tmp_path / "version-2")
-    (tmp_path / "version-2" / "log.1").unlink()
-    (tmp_path / "version-2" / "snapshot.1f3").unlink()
-    with pytest.raises(PySparkException, match=r"log\.1f4, byte 16: transactions 0x1 to 0x1f3 are missing"):
-        rows(spark, tmp_path)
 
 
 def test_sessions(spark: SparkSession) -> None:
