@@ -34,25 +34,6 @@ def test_an_audit_log_that_cannot_be_written_ends_the_start(tmp_path: Path) -> N
     assert not (tmp_path / "data").exists()
 
 
-def test_a_bad_file_of_the_consoles_users_ends_the_start(tmp_path: Path) -> None:
-    users = tmp_path / "users"
-    users.write_text("amy:secret\n")
-    command = [sys.executable, "-m", "proxy", "--listen", "127.0.0.1:0", "--admin-listen", "127.0.0.1:0"]
-    ended = subprocess.run(
-        [*command, "--console-users", str(users), "--data-dir", str(tmp_path / "data")],
-        check=False,
-        capture_output=True,
-        text=True,
-        timeout=120,
-    )
-    assert ended.returncode == 2
-    assert ended.stderr == (
-        f"zketcd: {users}, line 1: it is not NAME:scrypt:N:R:P:SALT:HASH"
-        " as `zketcd console-user NAME` prints it\n"
-    )
-    assert not (tmp_path / "data").exists()
-
-
 def test_secrets_that_everybody_can_read_are_a_warning(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], caplog: pytest.LogCaptureFixture
 ) -> None:

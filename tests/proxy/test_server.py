@@ -4,24 +4,20 @@ import asyncio
 import contextlib
 import gc
 import struct
-import sys
 import weakref
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, ClassVar
 from unittest import mock
 
 import pytest
 
-from codec.constants import ErrorCode, EventType, OpCode
-from codec.jute import pack_string
+from codec.constants import ErrorCode, EventType
 from lab.client import packets
 from lab.client.packets import ConnectReply
 from lab.client.requests import Reply
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.__main__ import main
 from proxy.config import parse
 from proxy.etcd.model import Get
 from proxy.frontend.ports import bound_socket
@@ -148,21 +144,6 @@ async def test_requests_of_all_kinds_are_answered_in_order() -> None:
         )
 
 
-async def test_a_closed_session_takes_its_ephemerals() -> None:
-    async with serving(FakeEtcd()) as server:
-        watcher = await Client.connected(server)
-        client = await Client.connected(server)
-        client.send(packets.create(1, "/e", flags=1))
-        await client.reply()
-        watcher.send(packets.read(1, OpCode.EXISTS, "/e", watch=True))
-        await watcher.reply()
-        client.send(packets.close(2))
-        assert (await client.reply()).xid == 2
-        assert await client.rest() == b""
-        assert (await watcher.reply()).event == (EventType.NODE_DELETED, "/e")
-        assert client.session.session_id not in server.machine.sessions
-
-
 async def test_a_silent_client_expires_though_its_connection_is_open() -> None:
     async with serving(FakeEtcd(), min_session_timeout=100) as server:
         client = await Client.connected(server, timeout_ms=100)
@@ -250,18 +231,6 @@ async def test_a_drain_answers_what_is_here() -> None:
     assert [reply.xid for reply in rest] == [1, 2]
 
 
-async def test_two_servers_show_the_same() -> None:
-    store = FakeEtcd()
-    async with serving(store) as first, serving(store) as second:
-        writer, reader = await Client.connected(first), await Client.connected(second)
-        writer.send(packets.create(1, "/a", b"1"), packets.put(2, "/a", b"2"))
-        created, written = await writer.reply(), await writer.reply()
-        reader.send(packets.request(1, OpCode.SYNC, pack_string("/a")), packets.get(2, "/a"))
-        _, found = await reader.reply(), await reader.reply()
-        assert found.data == b"2"
-        assert created.zxid < written.zxid == found.zxid
-
-
 async def test_a_server_that_is_behind_closes_its_connections_and_lets_nobody_in() -> None:
     async with serving(FakeEtcd()) as server:
         client = await Client.connected(server)
@@ -309,29 +278,6 @@ async def test_too_many_connections_of_one_address_are_closed() -> None:
         assert third.session.session_id
 
 
-@pytest.mark.parametrize(
-    ("word", "expected"),
-    [
-        ("ruok", b"imok"),
-        ("isro", b"rw"),
-        ("srvr", b"Mode: standalone"),
-        ("stat", b"Clients:"),
-        ("mntr", b"zk_znode_count"),
-        ("conf", b"tickTime=200"),
-        ("cons", b"sid=0x"),
-        ("wchs", b"1 connections watching 1 paths"),
-    ],
-)
-async def test_four_letter_words(word: str, expected: bytes) -> None:
-    async with serving(FakeEtcd()) as server:
-        client = await Client.connected(server)
-        client.send(packets.get(1, "/", watch=True))
-        await client.reply()
-        asking = await Client.open(server)
-        asking.send(word.encode())
-        assert expected in await asking.rest()
-
-
 async def test_a_fault_of_the_log_ends_the_server() -> None:
     with mock.patch("proxy.server._DRAIN_TIMEOUT", 0.1):
         async with serving(FakeEtcd()) as server:
@@ -340,14 +286,6 @@ async def test_a_fault_of_the_log_ends_the_server() -> None:
                 client.send(packets.connect())
                 fault = await asyncio.wait_for(server.failed(), 10)
             assert isinstance(fault, ZeroDivisionError)
-
-
-def test_an_address_that_is_taken_is_named() -> None:
-    with bound_socket("127.0.0.1", 0) as taken:
-        taken.listen()
-        port = taken.getsockname()[1]
-        with pytest.raises(OSError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"):
-            bound_socket("127.0.0.1", port)
 
 
 def test_an_address_that_is_not_ours_is_named() -> None:
@@ -369,17 +307,6 @@ async def test_a_port_that_was_taken_while_the_tree_was_loading_is_named() -> No
                     await server.start(lambda _count: None, ours)
             finally:
                 await server.stop()
-
-
-def test_files_for_etcd_that_cannot_be_used_are_bad_usage(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    empty = tmp_path / "empty.pem"
-    empty.touch()
-    with mock.patch.object(sys, "argv", ["proxy", "--etcd", "https://127.0.0.1:1", "--etcd-ca", str(empty)]):
-        assert main() == 2
-    (line,) = capsys.readouterr().err.splitlines()
-    assert line.startswith(f"zketcd: the CA of etcd {empty}: ")
 
 
 @pytest.mark.parametrize("slow_request", [0, 60_000])

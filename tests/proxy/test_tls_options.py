@@ -21,14 +21,6 @@ def test_with_one_clients_need_one_too_and_the_port_takes_both_kinds() -> None:
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--tls-cert", __file__], "--tls-cert and --tls-key must be given together"),
-        (["--tls-key", __file__], "--tls-cert and --tls-key must be given together"),
-        (["--tls-ca", __file__], "--tls-ca needs --tls-cert and --tls-key"),
-        (["--tls-ciphers", "HIGH"], "--tls-ciphers needs --tls-cert and --tls-key"),
-        (["--tls-key-password", "x"], "--tls-key-password needs --tls-cert and --tls-key"),
-        (["--secure-listen", ":2281"], "--secure-listen needs --tls-cert and --tls-key"),
-        (["--x509-super-user", "CN=a"], "--x509-super-user needs --tls-cert and --tls-key"),
-        (["--listen-tls", "only"], "--listen-tls only needs --tls-cert and --tls-key"),
         (FILES, "--tls-client-auth need needs --tls-ca"),
         ([*FILES, "--tls-client-auth", "want"], "--tls-client-auth want needs --tls-ca"),
         (

@@ -9,7 +9,7 @@ from typing import cast
 import pytest
 
 from codec.constants import ErrorCode, EventType, OpCode
-from codec.jute import Acl, pack_acls, pack_string
+from codec.jute import Acl
 from codec.packets import ConnectRequest
 from lab.client import packets
 from lab.fakes.connection import (
@@ -168,17 +168,8 @@ def test_a_client_that_the_listener_knows_is_not_looked_up(peer: tuple[str, int]
 
 def test_frames_may_be_cut_at_every_byte() -> None:
     whole = _after([_SCRIPT])
-    assert [reply.xid for reply in packets.replies(packets.take_apart(whole)[1:])] == [
-        1,
-        2,
-        -2,
-        3,
-        4,
-        -1,
-        5,
-        6,
-        7,
-    ]
+    xids = [reply.xid for reply in packets.replies(packets.take_apart(whole)[1:])]
+    assert xids == [1, 2, -2, 3, 4, -1, 5, 6, 7]
     for place in range(len(_SCRIPT)):
         assert _after([_SCRIPT[:place], _SCRIPT[place:]]) == whole
     assert _after([bytes((byte,)) for byte in _SCRIPT]) == whole
@@ -253,13 +244,6 @@ def test_a_lost_connection_leaves_a_newer_one_its_session(client: Client) -> Non
     assert client.session.connection is newer.connection
 
 
-def test_a_lost_connection_forgets_its_watches(client: Client) -> None:
-    client.send(packets.get(1, "/a", watch=True) + packets.read(2, OpCode.GET_CHILDREN, "/a", watch=True))
-    assert client.host.watches.total() == 2
-    client.lose()
-    assert client.host.watches.total() == 0
-
-
 def test_draining_answers_what_is_here_and_closes(client: Client) -> None:
     client.send(packets.put(1, "/a", b"1") + packets.get(2, "/a"))
     client.connection.drain()
@@ -306,12 +290,6 @@ def test_whatever_a_client_sends_counts_as_a_sign_of_life(client: Client) -> Non
     assert client.session.heard == 200.0
     assert client.connection.received == 4
     assert client.connection.sent == 4
-
-
-def test_acls_are_sent_as_they_are_to_those_who_may_see_them(client: Client) -> None:
-    client.send(packets.request(1, OpCode.GET_ACL, pack_string("/a")))
-    (reply,) = client.replies()
-    assert reply.body.startswith(pack_acls([Acl(31, "world", "anyone")]))
 
 
 def test_a_long_answer_to_a_word_is_made_in_slices(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,7 +1,5 @@
 """Connections and their limits: who gets in, what is counted, how all end."""
 
-import logging
-
 import pytest
 
 from proxy.frontend.connections import ConnectionLimits, Connections
@@ -34,38 +32,19 @@ def _connections(per_address: int = 0) -> Connections[Connection]:
     return Connections(ConnectionLimits(per_address, 0, Counters()))
 
 
-def test_so_many_of_one_address() -> None:
+@pytest.mark.parametrize(
+    ("per_address", "in_all", "admitted"), [(2, 0, "aab"), (0, 2, "aa"), (3, 3, "aaa"), (0, 0, "aaab")]
+)
+def test_so_many_of_one_address_and_in_all(
+    per_address: int, in_all: int, admitted: str, caplog: pytest.LogCaptureFixture
+) -> None:
     counters = Counters()
-    limits = ConnectionLimits(2, 0, counters)
-    assert [limits.admit("a"), limits.admit("a"), limits.admit("a"), limits.admit("b")] == [
-        True,
-        True,
-        False,
-        True,
-    ]
+    limits = ConnectionLimits(per_address, in_all, counters)
+    assert "".join(address for address in "aaab" if limits.admit(address)) == admitted
+    assert counters.rejected == 4 - len(admitted)
+    assert ("too many connections from a: more than 2" in caplog.text) is (per_address == 2)
     limits.release("a")
     assert limits.admit("a")
-    assert counters.rejected == 1
-
-
-def test_so_many_in_all() -> None:
-    limits = ConnectionLimits(0, 2, Counters())
-    assert [limits.admit(name) for name in "abc"] == [True, True, False]
-    limits.release("a")
-    assert limits.admit("c")
-
-
-def test_no_limit() -> None:
-    limits = ConnectionLimits(0, 0, Counters())
-    assert all(limits.admit("a") for _ in range(1000))
-
-
-def test_a_rejected_client_is_logged(caplog: pytest.LogCaptureFixture) -> None:
-    limits = ConnectionLimits(1, 0, Counters())
-    limits.admit("a")
-    with caplog.at_level(logging.WARNING):
-        limits.admit("a")
-    assert "too many connections from a: more than 1" in caplog.text
 
 
 async def test_a_connection_takes_a_place_and_gives_it_back() -> None:

@@ -2,14 +2,12 @@
 
 import asyncio
 import logging
-import struct
 from typing import cast
 
 import pytest
 
 from codec.constants import ErrorCode, OpCode
 from codec.packets import ConnectRequest
-from lab.client import packets
 from lab.fakes.connection import PaperLoop
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.read_only import ReadOnlySessions
@@ -103,12 +101,6 @@ def test_a_new_session(proxy: Proxy, wanted: int, timeout: int) -> None:
     assert (stored.timeout_ms, stored.incarnation) == (timeout, OWN)
     assert stored.password_hash == hash_of(applicant.password)
     assert proxy.machine.zxid == zxid + 1
-
-
-def test_two_clients_get_two_sessions(proxy: Proxy) -> None:
-    (_, first), (_, second) = proxy.established(), proxy.established()
-    assert first.id != second.id
-    assert 0 < first.id < 1 << 63
 
 
 def test_a_client_that_left_meanwhile_leaves_a_session_that_runs_out(proxy: Proxy) -> None:
@@ -311,7 +303,3 @@ def test_a_client_that_waits_when_etcd_falls_silent_is_served_read_only() -> Non
     assert (applicant.outcome, other.outcome) == ("read-only", "waits")
     proxy.commit()  # the answer comes after all: that session runs out
     assert (applicant.outcome, other.outcome) == ("read-only", "established")
-
-
-def test_the_connect_request_of_the_tests_is_the_clients() -> None:
-    assert struct.unpack_from(">i", packets.connect())[0] == len(packets.connect()) - 4

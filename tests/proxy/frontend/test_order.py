@@ -10,7 +10,6 @@ from lab.client import packets
 from lab.client.requests import Reply
 from lab.fakes.connection import INCARNATION, SESSION, Client, established
 from proxy.frontend.limits import LIMITS
-from proxy.state.auth.digest import digest_identity
 
 
 @pytest.fixture
@@ -26,14 +25,6 @@ def test_reads_of_a_chunk_are_answered_at_once_in_one_write(client: Client) -> N
     assert [(reply.xid, reply.data) for reply in client.replies()] == [(xid, b"old") for xid in range(50)]
 
 
-def test_writes_of_one_chunk_go_out_together(client: Client) -> None:
-    client.send(packets.put(1, "/a", b"1") + packets.put(2, "/a", b"2") + packets.put(3, "/b", b"3"))
-    assert len(client.host.pending) == 3
-    assert client.received() == []
-    client.commit()
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, 0), (2, 0), (3, 0)]
-
-
 def test_a_read_between_two_writes_sees_the_first_alone(client: Client) -> None:
     client.send(packets.put(1, "/a", b"1") + packets.get(2, "/a", watch=True) + packets.put(3, "/a", b"2"))
     assert len(client.host.pending) == 2  # the second write does not wait for the read
@@ -44,27 +35,6 @@ def test_a_read_between_two_writes_sees_the_first_alone(client: Client) -> None:
     assert event.xid == -1
     assert event.event == (EventType.NODE_DATA_CHANGED, "/a")
     assert (third.xid, third.err) == (3, 0)
-
-
-def test_nothing_overtakes_a_write(client: Client) -> None:
-    client.send(packets.put(1, "/a", b"1") + packets.get(2, "/b") + packets.ping(), packets.get(4, "/b"))
-    assert client.received() == []
-    client.commit()
-    assert [reply.xid for reply in client.replies()] == [1, 2, -2, 4]
-
-
-def test_a_write_that_cannot_be_read_keeps_its_place(client: Client) -> None:
-    broken = packets.request(2, OpCode.CREATE, b"\0\0")
-    client.send(packets.put(1, "/a", b"1") + broken + packets.put(3, "/a", b"3"))
-    client.commit()
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [
-        (1, 0),
-        (2, ErrorCode.MARSHALLING_ERROR),
-        (3, 0),
-    ]
-    client.send(packets.request(4, OpCode.CREATE, b"\0\0"))
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [(4, ErrorCode.MARSHALLING_ERROR)]
-    assert not client.transport.is_closed()
 
 
 def test_a_write_that_is_cut_behind_a_null_id_is_refused_without_the_log(client: Client) -> None:
@@ -79,15 +49,6 @@ def test_a_write_that_is_cut_behind_a_null_id_is_refused_without_the_log(client:
     client.commit()
     assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.MARSHALLING_ERROR)]
     assert client.host.machine.zxid == before + 1
-
-
-@pytest.mark.parametrize("opcode", [OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.SET_WATCHES])
-def test_a_read_that_cannot_be_read_is_told_so(client: Client, opcode: OpCode) -> None:
-    client.send(packets.request(5, opcode, b"\0\0\0\x05/a"), packets.get(6, "/a"))
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [
-        (5, ErrorCode.MARSHALLING_ERROR),
-        (6, 0),
-    ]
 
 
 @pytest.mark.parametrize("opcode", [77, OpCode.CREATE_SESSION])
@@ -172,13 +133,6 @@ def test_a_client_with_many_requests_waiting_is_not_read_from(client: Client) ->
     assert [reply.xid for reply in client.replies()] == list(range(1500))
 
 
-def test_a_client_that_does_not_read_is_not_read_from(client: Client) -> None:
-    client.connection.pause_writing()
-    assert not client.transport.is_read()
-    client.connection.resume_writing()
-    assert client.transport.is_read()
-
-
 def test_a_client_that_asks_for_much_and_does_not_read_is_not_answered(client: Client) -> None:
     client.host.machine.tree.nodes["/a"].data = bytes(10_000)
     client.received()
@@ -206,16 +160,6 @@ def test_others_have_their_turn_between_one_clients_laborious_reads() -> None:
     client.loop.run()
     client.commit()
     assert [reply.xid for reply in client.replies()] == list(range(6))
-
-
-def test_laborious_reads_that_wait_when_the_client_goes() -> None:
-    client = established(limits=LIMITS._replace(stretch=0))
-    number = packets.request(1, OpCode.GET_ALL_CHILDREN_NUMBER, pack_string("/"))
-    client.connection.data_received(number * 3 + packets.put(4, "/a", b"new"))
-    client.connection.connection_lost(None)
-    client.loop.run()
-    client.commit()
-    assert client.host.machine.tree.nodes["/a"].data == b"new"
 
 
 def test_a_queue_that_drains_does_not_wake_a_client_that_does_not_read(client: Client) -> None:
@@ -311,37 +255,12 @@ def test_sasl_without_a_token_ends_the_connection(client: Client, token: bytes |
     assert client.transport.is_closed()
 
 
-@pytest.mark.parametrize("token", [None, b"token"])
-def test_what_follows_sasl_on_a_lost_connection(client: Client, token: bytes | None) -> None:
-    client.send(packets.put(1, "/a", b"1") + packets.sasl(token) + packets.put(2, "/a", b"2"))
-    client.lose()
-    assert len(client.host.pending) == (1 if token is None else 2)
-
-
 def test_an_error_may_have_a_body(client: Client) -> None:
     null_path = struct.pack(">i?i", OpCode.GET_DATA, False, -1) + b"\xff\xff\xff\xff\0"
     end = struct.pack(">i?i", -1, True, -1)
     client.send(packets.request(1, OpCode.MULTI_READ, null_path + end))
     (reply,) = client.replies()
     assert (reply.err, reply.body) == (ErrorCode.MARSHALLING_ERROR, end)
-
-
-def test_writes_behind_an_auth_are_those_of_the_new_identity(client: Client) -> None:
-    client.send(
-        packets.put(1, "/a", b"1") + packets.auth("digest", b"user:word") + packets.put(2, "/a", b"2")
-    )
-    client.commit()
-    (request,) = client.host.pending
-    assert digest_identity(b"user:word") in request.identities
-
-
-def test_a_failed_proof_ends_the_connection(client: Client) -> None:
-    client.send(packets.put(1, "/a", b"1") + packets.auth("nonsense", b"") + packets.put(2, "/a", b"2"))
-    client.commit()
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, 0), (-4, ErrorCode.AUTH_FAILED)]
-    assert client.transport.is_closed()
-    client.lose()
-    assert client.host.pending == []
 
 
 def _counts(client: Client) -> dict[int, int]:
@@ -376,17 +295,6 @@ def test_the_requests_of_a_chunk_are_counted_by_their_operation(client: Client) 
     assert client.connection.latency.count == sum(after.values())
     assert client.connection.latency.last_xid == 7
     assert client.connection.latency.last[0] == OpCode.PING
-
-
-def test_a_run_of_reads_is_counted_though_something_else_ends_it(client: Client) -> None:
-    for end in (packets.ping(), packets.put(9, "/a", b"")):
-        before = _counts(client).get(OpCode.GET_DATA, 0)
-        client.send(packets.get(1, "/a") + packets.get(2, "/a") + end)
-        client.commit()
-        assert _counts(client)[OpCode.GET_DATA] - before == 2
-    assert client.connection.latency.last[0] == OpCode.SET_DATA
-    client.send(packets.get(3, "/a"))
-    assert client.connection.latency.last[:2] == (OpCode.GET_DATA, client.host.machine.zxid)
 
 
 # -- writes go to the log at once --------------------------------------------------------------------------

@@ -11,7 +11,6 @@ from codec.packets import ConnectRequest
 from lab.client import packets
 from lab.client.packets import framed
 from lab.fakes.connection import PASSWORD, SESSION, Client
-from proxy.frontend.wire import NARROW, WIDE
 from proxy.state.ops import PLAIN
 
 _HUGE = (1 << 40) + 7
@@ -230,8 +229,3 @@ def test_a_read_only_session_that_ends_while_its_client_takes_nothing() -> None:
     assert client.host.pending == []
     assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.NOT_READ_ONLY), (2, 0)]
     assert client.transport.is_closed()
-
-
-def test_the_two_ways_to_talk() -> None:
-    assert (NARROW.version, NARROW.body) == (0, 8)
-    assert (WIDE.version, WIDE.body) == (11, 12)

@@ -483,9 +483,3 @@ async def test_no_state_takes_the_place_of_one_that_somebody_holds() -> None:
     world.worker.release()
     await becoming
     assert "/new" in world.machine.tree.nodes
-
-
-async def test_nothing_to_do_is_drained(world: World) -> None:
-    await world.applier.drained()
-    world.applier.feed([])
-    await until(lambda: world.applier.backlog == 0)

@@ -90,18 +90,6 @@ def test_a_late_copy_of_an_entry_that_was_truncated_is_ignored() -> None:
     assert numbers(world.feed()) == [("a", 3)]
 
 
-def test_what_waits_behind_a_gap_never_counts_once_the_proxy_key_is_gone() -> None:
-    world = World()
-    world.come("a")
-    world.append("a", 1)
-    world.append("a", 3)
-    world.go("a")
-    items = world.feed()
-    assert numbers(items) == [("a", 1)]
-    assert isinstance(items[-1], ProxyGone)
-    assert world.follower.held("a") == 0
-
-
 def test_proxies_and_the_record() -> None:
     world = World()
     came = world.come("a")
@@ -121,30 +109,6 @@ def test_keys_of_others_are_left_alone() -> None:
     world.store.txn(Txn((), (Put(KEYS.log + b"nonsense", b""),)))
     assert world.feed() == []
     assert world.follower.revision == world.store.revision
-
-
-def test_catch_up_gives_what_the_watch_would_have_given() -> None:
-    world = World()
-    world.come("a")
-    world.come("b")
-    world.append("a", 1)
-    world.append("a", 3)
-    world.feed()
-    world.append("b", 1)
-    world.append("a", 2)
-    world.go("b")
-    world.come("c")
-    items = world.catch_up()
-    assert numbers(items) == [("b", 1), ("a", 2), ("a", 3)]
-    assert [type(item) for item in items if not isinstance(item, Apply)] == [
-        ProxyCame,
-        ProxyGone,
-        RecordChanged,
-    ]
-    # Nothing is told twice.
-    assert numbers(world.catch_up()) == []
-    world.append("a", 4)
-    assert numbers(world.feed()) == [("a", 4)]
 
 
 def test_entries_that_came_after_the_revision_are_left_to_the_watch() -> None:

@@ -11,7 +11,6 @@ from codec.constants import ErrorCode, OpCode
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import Put, Txn
 from proxy.log import truncation
-from proxy.log.pending import CallbackRequest
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshot_writer import Writer, write
 from schema.entry import Kind, encode_attach, encode_forget, encode_level
@@ -121,75 +120,6 @@ async def test_a_write_is_applied_at_every_proxy_and_answered_at_one(world: Worl
     world.check()
 
 
-async def test_the_requests_of_one_turn_go_in_one_entry(world: World) -> None:
-    one = await world.proxy()
-    replies = [one.open(1), *[one.create(1, f"/x{number}") for number in range(100)]]
-    await answered(replies)
-    assert one.log.machine.applied[one.log.incarnation] == 1
-    assert one.log.stats.sent_requests == one.log.stats.applied_requests == 101
-    assert one.log.machine.zxid == 101
-
-
-async def test_watch_events_come_before_the_reply_and_reads_behind_it_see_its_state(world: World) -> None:
-    one = await world.proxy()
-    told: list[str] = []
-
-    class Client:
-        session_id = 1
-
-        def notify(self, kind: int, path: str, zxid: int, acl: object) -> None:
-            told.append(f"event {path} {zxid}")
-
-    client = Client()
-    one.watches.data.add("/xa", client)
-    await answered([one.open(1)])
-
-    def reads() -> None:
-        told.append(f"read {len(one.paths())}")
-        one.watches.data.add("/xb", client)
-
-    first, second = one.create(1, "/xa"), one.create(1, "/xb")
-    for reply, pending in zip((first, second), list(one.log.outbox.queue), strict=True):
-        assert isinstance(pending, CallbackRequest)
-        done = pending.callback
-
-        def both(pending, zxid, error, body, done=done, path=reply.path) -> None:  # type: ignore[no-untyped-def]
-            told.append(f"reply {path}")
-            done(pending, zxid, error, body)
-            reads()
-
-        pending.callback = both
-    await answered([first, second])
-    assert told == ["event /xa 2", "reply /xa", "read 1", "event /xb 3", "reply /xb", "read 2"]
-
-
-@pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST, Fate.LATE])
-async def test_an_unknown_outcome_is_sent_again_until_it_is_known(world: World, fate: Fate) -> None:
-    one = await world.proxy()
-    await answered([one.open(1)])
-    world.client(one).fates.extend([fate, fate])
-    replies = [one.create(1, "/xa")]
-    await answered(replies)
-    replies += [one.create(1, "/xb"), one.create(1, "/xa")]
-    world.store.apply_late()
-    await answered(replies)
-    assert [reply.error for reply in replies] == [0, 0, ErrorCode.NODE_EXISTS]
-    assert one.log.stats.resent >= (fate is not Fate.ANSWER_LOST)
-
-
-async def test_an_entry_that_overtakes_waits_for_its_predecessor(world: World) -> None:
-    one = await world.proxy()
-    await answered([one.open(1)])
-    world.client(one).fates.append(Fate.LOST)
-    first = one.create(1, "/xa")
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    second = one.create(1, "/xa/b")
-    await answered([first, second])
-    assert (first.error, second.error) == (0, 0)
-    world.check()
-
-
 async def test_when_the_lease_runs_out_the_sessions_are_carried_over(world: World) -> None:
     one, two = await world.proxy(), await world.proxy()
     await answered([one.open(1), one.create(1, "/xe", flags=EPHEMERAL), two.open(2)])
@@ -239,29 +169,6 @@ async def test_number_k_absent_with_the_next_present_when_the_lease_ends(world: 
     world.check()
 
 
-async def test_no_space_with_three_in_flight(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.log.appender._LEAST_WINDOW", 3)
-    one = await world.proxy()
-    await answered([one.open(1), one.open(2)])
-    client = world.client(one)
-    client.fates.extend([Fate.NO_SPACE, Fate.NO_SPACE_APPLIED, Fate.NO_SPACE])
-    replies: list[Reply] = []
-    for name in ("/xa", "/xb", "/xc"):
-        replies += [one.create(1, name), one.close(2)]
-        one.log.incarnations.appender._pump()
-    await answered(replies)
-    assert [reply.error for reply in replies[::2]] == [ErrorCode.SYSTEM_ERROR, 0, ErrorCode.SYSTEM_ERROR]
-    assert 2 not in one.log.machine.sessions
-    assert one.log.machine.applied[one.log.incarnation] == 4
-    assert one.log.status().is_full
-    refused = one.create(1, "/xd")
-    ended = one.close(1)
-    await answered([refused, ended])
-    assert (refused.error, ended.error) == (ErrorCode.SYSTEM_ERROR, 0)
-    assert one.log.machine.sessions == {}
-    world.check()
-
-
 async def test_a_proxy_that_loses_its_lease_while_etcd_is_full_is_registered_once_there_is_space(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -279,45 +186,6 @@ async def test_a_proxy_that_loses_its_lease_while_etcd_is_full_is_registered_onc
     await until(lambda: one.log.status().is_registered)
     await until(lambda: one.log.machine.sessions[1].incarnation == one.log.incarnation)
     world.check()
-
-
-async def test_while_etcd_is_full_one_write_a_second_asks_for_space(world: World) -> None:
-    one = await world.proxy()
-    await answered([one.open(1)])
-    world.client(one).fates.extend([Fate.NO_SPACE])
-    replies: list[Reply] = []
-    start = asyncio.get_running_loop().time()
-    while asyncio.get_running_loop().time() - start < 1.3:
-        replies.append(one.create(1, f"/x{len(replies)}"))
-        await answered(replies[-1:])
-        await asyncio.sleep(0.02)
-    assert not one.log.status().is_full
-    assert replies[-1].error == 0
-    errors = [reply.error for reply in replies]
-    first_good = errors.index(0)
-    assert first_good > 5
-    assert set(errors[:first_good]) == {ErrorCode.SYSTEM_ERROR}
-    # Almost none of the refused ones were sent.
-    assert one.log.stats.sent_entries < 5 + len(errors) - first_good
-
-
-async def test_number_k_too_large_with_the_next_in_the_log() -> None:
-    world = World()
-    world.store = FakeEtcd(max_request_bytes=100_000)
-    one = await world.proxy()
-    noise = random.Random(1).randbytes
-    await answered([one.open(1), one.create(1, "/xa")])
-    large = one.create(1, "/xlarge", noise(200_000))
-    await asyncio.sleep(0)
-    small = one.create(1, "/xb")
-    await answered([large, small])
-    assert (large.error, small.error) == (ErrorCode.BAD_ARGUMENTS, 0)
-    beyond = one.create(1, "/xm", noise(2_000_000))
-    sync = one.submit(Kind.CLIENT, 1, OpCode.SYNC, b"\0\0\0\1/")
-    await answered([beyond, sync])
-    assert (beyond.error, sync.error) == (ErrorCode.BAD_ARGUMENTS, 0)
-    world.check()
-    await one.stop()
 
 
 async def test_an_etcd_with_a_low_limit_refuses_only_what_is_too_large_by_itself() -> None:
@@ -346,25 +214,6 @@ async def test_an_etcd_with_a_low_limit_refuses_only_what_is_too_large_by_itself
     await two.stop()
 
 
-async def test_the_barrier_waits_for_what_was_submitted_before(world: World) -> None:
-    one = await world.proxy()
-    await answered([one.open(1)])
-    replies = [one.create(1, f"/x{number}") for number in range(20)]
-    zxid = await one.barrier()
-    assert all(reply.times for reply in replies)
-    assert zxid == one.log.machine.zxid == 21
-
-
-async def test_a_broken_watch_loses_nothing(world: World) -> None:
-    one, two = await world.proxy(), await world.proxy()
-    await answered([one.open(1)])
-    world.store.break_watches()
-    replies = [one.create(1, f"/x{number}") for number in range(5)]
-    await answered(replies)
-    await until(lambda: two.paths() == one.paths())
-    world.check()
-
-
 async def test_draining_waits_for_outcomes(world: World) -> None:
     one = await world.proxy()
     await answered([one.open(1)])
@@ -384,14 +233,6 @@ async def test_a_level_that_this_release_does_not_know_ends_it_with_what_to_do(w
     assert isinstance(failure, TreeNotServable)
     assert "the tree under /t has level 2" in str(failure)
     assert "Start a newer release" in str(failure)
-
-
-async def test_stopping_takes_the_key_away(world: World) -> None:
-    one, two = await world.proxy(), await world.proxy()
-    name = one.log.incarnation
-    await one.log.stop()
-    await until(lambda: name in two.gone)
-    assert len(two.log.members) == 1
 
 
 @pytest.mark.parametrize("seed", range(25))

@@ -7,11 +7,6 @@ def member(incarnation: str, revision: int) -> Member:
     return Member(incarnation, revision, (1,), "1.0")
 
 
-def test_nobody_lives_at_first() -> None:
-    members = Members()
-    assert (members.eldest, len(members), members.rank("a")) == ("", 0, 0)
-
-
 def test_the_eldest_is_the_one_whose_key_was_made_first() -> None:
     members = Members()
     for each in (member("b", 20), member("c", 30), member("a", 10)):

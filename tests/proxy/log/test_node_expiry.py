@@ -92,20 +92,12 @@ async def test_what_is_due_goes_and_the_rest_stays() -> None:
         assert [due.path for due in proxy.due] == ["/used", "/short"]
 
 
-async def test_only_the_eldest_deletes() -> None:
-    async with _running() as proxy:
-        proxy.is_eldest = False
-        await asyncio.sleep(0.05)
-        assert proxy.due == []
-        proxy.is_eldest = True
-        await _until(lambda: proxy.paths == {"/new", "/long"})
-
-
 async def test_a_proxy_that_becomes_the_eldest_knows_the_age_of_nodes_already() -> None:
     async with _running() as proxy:
         proxy.is_eldest = False
         proxy.machine.zxid = 8
         await asyncio.sleep(0.05)
+        assert proxy.due == [], "only the eldest deletes"
         proxy.tree.attach("/set", Node(b"", OPEN_ACL, ttl_owner(30), 7, 9, 7, 1, 2, 3, 0, 0))
         proxy.machine.zxid = 9
         proxy.is_eldest = True

@@ -3,8 +3,6 @@
 import asyncio
 from unittest import mock
 
-import pytest
-
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.log import slices
 from proxy.log.catch_up import catch_up
@@ -61,15 +59,6 @@ async def test_a_replay_may_stop_and_go_on() -> None:
     assert [tree.keys.parse(kv.key).number for kv in replay.rest()] == [7]
     assert replay.requests == 102
     assert replay.bytes > 200
-
-
-@pytest.mark.parametrize("entries", [1, 3])
-async def test_only_so_many_entries(entries: int) -> None:
-    _, tree = await make()
-    caught = await catch_up(tree.etcd, tree.keys, {}, 0)
-    machine = capture.new_machine(1)
-    await Replay(tree.keys, machine, caught, lambda _: None).run(caught.revision, entries)
-    assert machine.entries == entries
 
 
 async def test_somebody_else_may_execute_the_requests() -> None:

@@ -123,16 +123,6 @@ async def test_denied_access_is_told_at_once(world: World) -> None:
         await world.load()
 
 
-async def test_the_log_alone(world: World) -> None:
-    await world.tree.fill("a", "x")
-    await world.tree.fill("b", "y")
-    told: list[int] = []
-    loaded = await world.load(progress=told.append)
-    assert loaded.base is None
-    assert loaded.log_requests == 84
-    await world.check()
-
-
 async def test_snapshot_and_log(world: World) -> None:
     await world.tree.fill("a", "x")
     first = (await world.tree.snapshot("a")).ref

@@ -2,7 +2,6 @@
 
 import subprocess
 import sys
-from pathlib import Path
 
 import pytest
 
@@ -27,40 +26,33 @@ def _run(body: str, redirection: str = "", **environment: str) -> subprocess.Com
     )
 
 
-def test_a_standard_output_that_works() -> None:
-    for code in (0, 3):
-        done = _run(f"print('text'); return {code}")
-        assert (done.stdout, done.stderr, done.returncode) == ("text\n", "", code)
+_FULL = "name: cannot write to standard output: No space left on device\n"
+_SAYS_WHY = "print('text'); print('why', file=sys.stderr); "
 
 
 @pytest.mark.parametrize(
-    "body", ["print('text'); return 0", "print('text', flush=True); return 0", "print('text'); sys.exit(0)"]
+    ("body", "redirection", "expected"),
+    [
+        ("print('text'); return 0", "", ("text\n", "", 0)),
+        ("print('text'); return 3", "", ("text\n", "", 3)),
+        ("sys.exit('words')", "", ("", "words\n", 1)),
+        # A full disk; what has failed already says no more.
+        ("print('text'); return 0", ">/dev/full", ("", _FULL, 1)),
+        ("print('text', flush=True); return 0", ">/dev/full", ("", _FULL, 1)),
+        ("print('text'); sys.exit(0)", ">/dev/full", ("", _FULL, 1)),
+        (_SAYS_WHY + "return 2", ">/dev/full", ("", "why\n", 2)),
+        # A pipe that nothing reads from: the exit code is that of `head`.
+        (r"print('text\n' * 100_000); return 0", "| head -n 1", ("text\n", "", 0)),
+        # A standard output that is closed, and a standard error.
+        ("print('text'); return 0", ">&-", ("", "", 0)),
+        (_SAYS_WHY + "return sys.stderr.isatty()", "2>&-", ("text\n", "", 0)),
+        ("raise KeyboardInterrupt", "", ("", "name: interrupted\n", 130)),
+        ("raise KeyboardInterrupt", ">&-", ("", "name: interrupted\n", 130)),
+    ],
 )
-def test_a_full_disk(body: str) -> None:
-    assert Path("/dev/full").exists()
-    done = _run(body, ">/dev/full")
-    assert done.stderr == "name: cannot write to standard output: No space left on device\n"
-    assert done.returncode == 1
-
-
-def test_what_has_failed_already_says_no_more() -> None:
-    done = _run("print('text'); print('why', file=sys.stderr); return 2", ">/dev/full")
-    assert (done.stderr, done.returncode) == ("why\n", 2)
-
-
-def test_a_pipe_that_nobody_reads_from() -> None:
-    done = _run("print('text\\\\n' * 100_000); return 0".replace("\\\\", "\\"), "| head -n 1")
-    assert (done.stdout, done.stderr) == ("text\n", "")
-
-
-def test_a_standard_output_that_is_closed() -> None:
-    done = _run("print('text'); return 0", ">&-")
-    assert (done.stderr, done.returncode) == ("", 0)
-
-
-def test_a_standard_error_that_is_closed() -> None:
-    done = _run("print('text'); print('why', file=sys.stderr); return sys.stderr.isatty()", "2>&-")
-    assert (done.stdout, done.returncode) == ("text\n", 0)
+def test_output_and_exit_code(body: str, redirection: str, expected: tuple[str, str, int]) -> None:
+    done = _run(body, redirection)
+    assert (done.stdout, done.stderr, done.returncode) == expected
 
 
 def test_a_command_that_catches_errors_can_tell_those_of_standard_output() -> None:
@@ -72,8 +64,7 @@ def test_a_command_that_catches_errors_can_tell_those_of_standard_output() -> No
             raise
         return 5"""
     done = _run(body, ">/dev/full")
-    assert done.stderr == "name: cannot write to standard output: No space left on device\n"
-    assert done.returncode == 1
+    assert (done.stderr, done.returncode) == (_FULL, 1)
 
 
 def test_a_standard_output_without_unicode() -> None:
@@ -84,14 +75,3 @@ def test_a_standard_output_without_unicode() -> None:
 def test_another_error_is_not_taken_for_one_of_standard_output() -> None:
     done = _run("open('/nowhere/at/all')")
     assert "FileNotFoundError" in done.stderr
-
-
-@pytest.mark.parametrize("redirection", ["", ">&-"])
-def test_ctrl_c_is_one_line(redirection: str) -> None:
-    done = _run("raise KeyboardInterrupt", redirection)
-    assert (done.stdout, done.stderr, done.returncode) == ("", "name: interrupted\n", 130)
-
-
-def test_words_of_sys_exit_stay() -> None:
-    done = _run("sys.exit('words')")
-    assert (done.stderr, done.returncode) == ("words\n", 1)

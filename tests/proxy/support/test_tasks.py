@@ -51,12 +51,3 @@ async def test_closing_cancels_what_runs_and_waits_for_it(caplog: pytest.LogCapt
     await tasks.close()
     assert ended == ["here"]
     assert caplog.records == []
-
-
-async def test_a_task_gives_its_result() -> None:
-    async def give() -> int:
-        return 5
-
-    tasks = Tasks()
-    assert await tasks.start(give(), "give") == 5
-    await tasks.close()
