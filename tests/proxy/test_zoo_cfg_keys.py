@@ -22,22 +22,10 @@ _NOT_OF_THE_SERVER = {
 }
 # Bytes after the tag of each kind of constant but text (the JVM's specification, 4.4).
 _SIZES = {
-    3: 4,
-    4: 4,
-    5: 8,
-    6: 8,
-    7: 2,
-    8: 2,
-    9: 4,
-    10: 4,
-    11: 4,
-    12: 4,
+    **dict.fromkeys((7, 8, 16, 19, 20), 2),
     15: 3,
-    16: 2,
-    17: 4,
-    18: 4,
-    19: 2,
-    20: 2,
+    **dict.fromkeys((3, 4, 9, 10, 11, 12, 17, 18), 4),
+    **dict.fromkeys((5, 6), 8),
 }
 
 

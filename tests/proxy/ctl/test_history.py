@@ -21,7 +21,8 @@ from schema.entry import (
     encode_node_due,
 )
 from schema.followed import Followed, encode_followed
-from tests.proxy.log.trees import PASSWORD, Tree, created
+from tests.proxy.log.proxies import PASSWORD
+from tests.proxy.log.trees import Tree, created
 
 
 def part(opcode: int, body: bytes) -> bytes:

@@ -23,6 +23,7 @@ from lab.servers.tls import Authority, Pair
 from proxy.frontend import certificates
 from proxy.frontend.certificates import TlsContext, context_of
 from proxy.tls_options import ClientTls
+from tests.proxy.log.proxies import until
 
 
 @pytest.fixture
@@ -111,9 +112,7 @@ async def test_new_files_are_read_and_bad_ones_are_not(
     following = asyncio.get_running_loop().create_task(tls.follow())
 
     async def told(what: str) -> None:
-        async with asyncio.timeout(20):
-            while what not in caplog.text:  # noqa: ASYNC110 - the log has no event
-                await asyncio.sleep(0.01)
+        await until(lambda: what in caplog.text)
 
     first = tls.current
     assert _names(first, authority) == "one.example"

@@ -18,6 +18,7 @@ from proxy.frontend.listener import ClientListener
 from proxy.frontend.proxy_protocol import ACCEPT, OFF, REQUIRE, ProxyProtocol, Source
 from proxy.support.tasks import Tasks
 from tests.proxy.frontend.proxy_headers import binary, line
+from tests.proxy.log.proxies import until
 
 # Of a client behind a load balancer, and the balancers.
 _CLIENT = ("192.0.2.7", 52000)
@@ -68,9 +69,7 @@ class PaperHost:
         return Echo(self, source)
 
     async def has(self, places: int) -> None:
-        async with asyncio.timeout(20):
-            while self.places != places:  # noqa: ASYNC110 - a count has no event
-                await asyncio.sleep(0.005)
+        await until(lambda: self.places == places)
 
 
 @pytest.fixture(scope="module")
@@ -190,9 +189,7 @@ async def test_who_goes_within_its_hello_is_logged_with_a_reason(
         _, writer = await asyncio.open_connection("127.0.0.1", port)
         writer.write(b"\x16\x03\x01\x02")
         writer.close()
-        async with asyncio.timeout(20):
-            while not caplog.records:  # noqa: ASYNC110 - a log has no event
-                await asyncio.sleep(0.005)
+        await until(lambda: bool(caplog.records))
         await host.has(100)
     (said,) = [record.message for record in caplog.records]
     assert said.partition("cannot let 127.0.0.1 in: ")[2]
@@ -245,9 +242,7 @@ async def test_without_descriptors_it_waits_for_some(context: ssl.SSLContext) ->
     with mock.patch.object(module, "_PAUSE", 0.01):
         clients.open(listener)
         sock = socket.create_connection(("127.0.0.1", listener.getsockname()[1]))
-        async with asyncio.timeout(20):
-            while listener.accept.call_count < 3:  # noqa: ASYNC110 - a count has no event
-                await asyncio.sleep(0.005)
+        await until(lambda: listener.accept.call_count >= 3)
     clients.close()
     sock.close()
     await tasks.close()

@@ -16,6 +16,7 @@ from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks
 from schema.entry import Kind
 from tests.proxy.frontend.applicants import Applicant, Link
+from tests.proxy.log.proxies import until
 
 
 class Proxy:
@@ -41,9 +42,7 @@ async def test_a_session_that_is_due_is_closed() -> None:
     proxy.begin(timeout_ms=10)
     tasks = Tasks()
     tasks.start(proxy.timer.run(), "check the sessions")
-    async with asyncio.timeout(20):
-        while not proxy.outbox.queue:  # noqa: ASYNC110 - a queue has no event
-            await asyncio.sleep(0.002)
+    await until(lambda: len(proxy.outbox.queue) > 0)
     await tasks.close()
     assert (proxy.outbox.queue[0].kind, proxy.outbox.queue[0].session_id) == (Kind.CLOSE, 1)
 

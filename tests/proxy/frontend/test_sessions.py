@@ -207,20 +207,14 @@ def test_after_a_pause_of_the_process_clients_are_heard_first(proxy: Proxy) -> N
     assert proxy.check(110.5) == [(1, OWN)]
 
 
-def test_a_session_that_goes_to_another_proxy_is_given_up(proxy: Proxy) -> None:
+@pytest.mark.parametrize("to", [OTHER, None])
+def test_a_session_that_moves_or_ends_elsewhere_is_given_up(proxy: Proxy, to: str | None) -> None:
     _, connection = proxy.begin()
-    proxy.change(1, OWN, OTHER)
-    assert connection.is_closed()
-    assert len(proxy.sessions) == 0
-    assert proxy.pass_to(120.0) == []
-
-
-def test_a_session_that_is_ended_elsewhere_closes_its_connection(proxy: Proxy) -> None:
-    _, connection = proxy.begin()
-    proxy.change(1, OWN, None)
+    proxy.change(1, OWN, to)
     assert connection.is_closed()
     proxy.change(2, OTHER, None)
     assert len(proxy.sessions) == 0
+    assert proxy.pass_to(120.0) == []
 
 
 def test_a_session_whose_answer_was_skipped_by_a_load_is_looked_after(proxy: Proxy) -> None:
@@ -309,14 +303,6 @@ def test_when_the_eldest_goes_the_next_has_its_place(proxy: Proxy) -> None:
     assert proxy.pass_to(103.0) == []
     proxy.rank = 0
     assert proxy.check() == [(7, DEAD)]
-
-
-def test_a_proxy_that_only_lost_its_key_has_time_to_carry_its_sessions_over(proxy: Proxy) -> None:
-    proxy.attached = {7: attached(1000, OTHER)}
-    proxy.gone(OTHER, 100.0)
-    assert proxy.pass_to(101.5) == []
-    proxy.change(7, OTHER, "other again")
-    assert proxy.pass_to(120.0) == []
 
 
 @pytest.mark.parametrize("to", [OWN, OTHER, None])

@@ -9,7 +9,6 @@ from codec.constants import OpCode
 from codec.jute import OPEN_ACLS, pack_buffer, pack_string
 from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import Get
 from proxy.log.follower import Apply, Follower
 from proxy.log.log import Log
 from proxy.log.pending import CallbackRequest, Pending
@@ -157,7 +156,3 @@ def log_of(store: FakeEtcd, prefix: str = "/t") -> list[Request]:
     return [
         request for item in items if isinstance(item, Apply) for request in decode_entry(item.value).requests
     ]
-
-
-async def keys_of(etcd: Etcd, start: bytes, end: bytes) -> list[bytes]:
-    return [kv.key for kv in (await etcd.range(Get(start, end, keys_only=True), 5.0)).kvs]

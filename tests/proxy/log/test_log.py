@@ -88,7 +88,8 @@ class World:
 
 
 @pytest.fixture
-async def world() -> AsyncIterator[World]:
+async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
+    monkeypatch.setattr(truncation, "_PAUSE", 0)
     world = World()
     yield world
     for proxy in world.proxies:
@@ -282,11 +283,6 @@ async def test_random_histories(world: World, seed: int) -> None:
 # -- truncation, loads, restores -----------------------------------------------------------------------------
 
 
-@pytest.fixture
-def _quick_truncation(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(truncation, "_PAUSE", 0)
-
-
 async def truncate(proxy: Proxy) -> None:
     """Two snapshots: what the first holds is no longer in the log."""
     keys = Keyspace("/t")
@@ -307,7 +303,6 @@ async def truncate(proxy: Proxy) -> None:
         await answered([proxy.submit(Kind.FORGET, 0, body=encode_forget(incarnation))])
 
 
-@pytest.mark.usefixtures("_quick_truncation")
 async def test_an_entry_is_applied_and_truncated_while_its_sender_sleeps(world: World) -> None:
     one, two = await world.proxy(), await world.proxy()
     await answered([one.open(1), two.open(2)])
@@ -332,7 +327,6 @@ async def test_an_entry_is_applied_and_truncated_while_its_sender_sleeps(world: 
     assert (one.log.machine.zxid, one.log.machine.entries) == (two.log.machine.zxid, two.log.machine.entries)
 
 
-@pytest.mark.usefixtures("_quick_truncation")
 async def test_a_late_copy_after_truncation_does_nothing(world: World) -> None:
     one, two = await world.proxy(), await world.proxy()
     await answered([one.open(1), two.open(2)])
@@ -357,7 +351,6 @@ async def test_a_late_copy_after_truncation_does_nothing(world: World) -> None:
     world.check_state()
 
 
-@pytest.mark.usefixtures("_quick_truncation")
 @pytest.mark.parametrize("loses_answer", [False, True])
 async def test_a_proxy_that_slept_until_it_was_forgotten(world: World, loses_answer: bool) -> None:
     """Nobody knows any more which of its requests counted: none is sent again."""
@@ -386,7 +379,6 @@ async def test_a_proxy_that_slept_until_it_was_forgotten(world: World, loses_ans
     world.check_state()
 
 
-@pytest.mark.usefixtures("_quick_truncation")
 async def test_sessions_that_could_not_be_carried_over_are_so_before_what_waits(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -417,7 +409,6 @@ async def test_sessions_that_could_not_be_carried_over_are_so_before_what_waits(
     world.check_state()
 
 
-@pytest.mark.usefixtures("_quick_truncation")
 @pytest.mark.parametrize("seed", range(8))
 async def test_random_histories_with_truncation(world: World, seed: int) -> None:
     chance = random.Random(seed)

@@ -73,22 +73,6 @@ async def end_lease(proxy: Proxy, prefix: str) -> None:
             return  # it was gone already
 
 
-async def test_many_writers_at_once(etcd_server: EtcdServer, etcd_prefix: str) -> None:
-    async with proxies_on(etcd_server, etcd_prefix, 4) as proxies:
-        for index, proxy in enumerate(proxies):
-            await answered([proxy.open(index + 1)])
-        for number in range(2000):
-            index = number % 4
-            proxies[index].create(index + 1, f"/x{number}")
-            if number % 50 == 0:
-                await asyncio.sleep(0)
-        await answered([reply for proxy in proxies for reply in proxy.replies])
-        await level(proxies)
-        check(proxies)
-        assert proxies[0].log.machine.zxid == 2004
-        assert not proxies[0].log.stats.disagreements
-
-
 @pytest.mark.parametrize("seed", range(3))
 async def test_leases_that_end_at_random_moments(
     etcd_server: EtcdServer, etcd_prefix: str, seed: int

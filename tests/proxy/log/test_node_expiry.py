@@ -1,7 +1,7 @@
 """Containers and TTL nodes that are due: who deletes them, how fast, and what happens if that is refused."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
 import pytest
@@ -19,6 +19,7 @@ from proxy.state.tree import Node
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, NodeDue, decode_node_due
 from schema.znode import CONTAINER_OWNER, OPEN_ACL, ttl_owner
+from tests.proxy.log.proxies import until
 
 _QUICK = Pace(check_interval=5, max_per_minute=600_000)
 
@@ -79,15 +80,9 @@ async def _running(pace: Pace = _QUICK) -> AsyncIterator[Proxy]:
         await tasks.close()
 
 
-async def _until(condition: Callable[[], object]) -> None:
-    async with asyncio.timeout(5):
-        while not condition():  # noqa: ASYNC110 - whatever the condition is about has no event
-            await asyncio.sleep(0.002)
-
-
 async def test_what_is_due_goes_and_the_rest_stays() -> None:
     async with _running() as proxy:
-        await _until(lambda: proxy.paths == {"/new", "/long"})
+        await until(lambda: proxy.paths == {"/new", "/long"})
         assert proxy.due[0] == ("/used", 3, 2, 7, 0)
         assert [due.path for due in proxy.due] == ["/used", "/short"]
 
@@ -101,7 +96,7 @@ async def test_a_proxy_that_becomes_the_eldest_knows_the_age_of_nodes_already() 
         proxy.tree.attach("/set", Node(b"", OPEN_ACL, ttl_owner(30), 7, 9, 7, 1, 2, 3, 0, 0))
         proxy.machine.zxid = 9
         proxy.is_eldest = True
-        await _until(lambda: proxy.paths == {"/new", "/long"})
+        await until(lambda: proxy.paths == {"/new", "/long"})
         assert [due.path for due in proxy.due] == ["/used", "/short", "/set"]
 
 
@@ -127,7 +122,7 @@ async def test_no_turn_of_the_loop_is_longer_for_more_nodes() -> None:
             loop.call_soon(turn)
 
         turn()
-        await _until(lambda: sum(looked) >= 10_000)
+        await until(lambda: sum(looked) >= 10_000)
         # Others change the tree between two turns.
         assert max(looked) < 1000
 
@@ -141,13 +136,13 @@ async def test_nodes_come_and_go_while_they_are_looked_at() -> None:
             proxy.tree.detach(f"/ttl-{number}")
             if number % 20 == 0:
                 await asyncio.sleep(0)
-        await _until(lambda: proxy.paths == {"/new", "/long"})
+        await until(lambda: proxy.paths == {"/new", "/long"})
 
 
 async def test_a_node_that_is_not_due_any_more_is_left_alone() -> None:
     async with _running() as proxy:
         proxy.errors += [ErrorCode.BAD_VERSION, ErrorCode.NOT_EMPTY]
-        await _until(lambda: proxy.paths == {"/new", "/long"})
+        await until(lambda: proxy.paths == {"/new", "/long"})
         assert len(proxy.due) == 4
 
 
@@ -157,19 +152,19 @@ async def test_after_a_load_ages_are_counted_anew() -> None:
         await asyncio.sleep(0.05)
         proxy.stats.reloads += 1
         proxy.is_eldest = True
-        await _until(lambda: proxy.paths == {"/new", "/short", "/long"})
-        await _until(lambda: proxy.paths == {"/new", "/long"})
+        await until(lambda: proxy.paths == {"/new", "/short", "/long"})
+        await until(lambda: proxy.paths == {"/new", "/long"})
 
 
 async def test_where_etcd_has_no_space_the_next_look_tries_again(caplog: pytest.LogCaptureFixture) -> None:
     async with _running() as proxy:
         proxy.errors.append(ErrorCode.SYSTEM_ERROR)
-        await _until(lambda: proxy.paths == {"/new", "/long"})
+        await until(lambda: proxy.paths == {"/new", "/long"})
     assert "cannot delete /used, a container or TTL node that is due: SYSTEM_ERROR" in caplog.text
 
 
 async def test_deletions_are_paced() -> None:
     async with _running(Pace(check_interval=30, max_per_minute=600)) as proxy:
         started = asyncio.get_running_loop().time()
-        await _until(lambda: proxy.paths == {"/new", "/long"})
+        await until(lambda: proxy.paths == {"/new", "/long"})
         assert asyncio.get_running_loop().time() - started >= 0.1

@@ -44,20 +44,6 @@ def bodies(value: bytes) -> list[bytes]:
     return [each.body for each in decode_entry(value).requests]
 
 
-def test_numbers_count_from_one_and_gather_what_waits() -> None:
-    outbox = Outbox()
-    assert outbox.cut(HEADER) is None
-    first, second, third = request(body=b"1"), request(body=b"2"), request(body=b"3")
-    outbox.queue.append(first)
-    sent = cut(outbox)
-    assert (sent.number, bodies(sent.value)) == (1, [b"1"])
-    outbox.queue.append(second)
-    outbox.queue.append(third)
-    sent = cut(outbox)
-    assert (sent.number, bodies(sent.value), sent.requests) == (2, [b"2", b"3"], [second, third])
-    assert (outbox.unanswered, outbox.outstanding) == (2, 3)
-
-
 def test_the_header_is_in_the_entry() -> None:
     outbox = Outbox()
     outbox.queue.append(request())
@@ -94,37 +80,6 @@ def test_a_request_that_etcd_would_never_take_is_refused_in_its_turn() -> None:
     assert outbox.applied(1) is first
 
 
-def test_after_no_space_the_number_is_filled_without_what_takes_space() -> None:
-    outbox = Outbox()
-    create, close = request(1, b"create"), request(2, b"", opcode=OpCode.CLOSE_SESSION)
-    carry = request(0, b"carry", kind=Kind.CARRY_OVER)
-    outbox.queue.extend((create, close, carry))
-    sent = cut(outbox)
-    original = sent.value
-    was_nested = sent.nested
-    outbox.no_space(sent)
-    assert outbox.full
-    assert (was_nested, sent.nested) == (False, True)
-    assert sent.original == original
-    assert bodies(sent.value) == [b"", b"carry"]
-    assert sent.kept == [False, True, True]
-    assert sent.error == ErrorCode.SYSTEM_ERROR
-    assert outbox.bytes == len(sent.value)
-
-
-def test_while_etcd_is_full_writes_are_refused_and_endings_go_nested() -> None:
-    outbox = Outbox()
-    outbox.full = True
-    write, close, other = request(1), request(2, opcode=OpCode.CLOSE_SESSION), request(3)
-    outbox.queue.extend((write, close, other))
-    sent = cut(outbox)
-    assert sent.nested
-    assert sent.requests == [close]
-    assert outbox.take_refused() == [(write, ErrorCode.SYSTEM_ERROR)]
-    assert outbox.cut(HEADER) is None
-    assert sent.after == [(other, ErrorCode.SYSTEM_ERROR)]
-
-
 def test_one_write_alone_probes_whether_there_is_space_again() -> None:
     outbox = Outbox()
     outbox.full = True
@@ -133,21 +88,6 @@ def test_one_write_alone_probes_whether_there_is_space_again() -> None:
     first, second = cut(outbox, may_probe=True), cut(outbox, may_probe=True)
     assert (first.requests, first.nested, first.is_probe) == ([close], True, False)
     assert (second.requests, second.nested, second.is_probe) == ([probe], False, True)
-
-
-def test_without_an_incarnation_what_takes_space_is_refused_but_no_session_is_overtaken() -> None:
-    outbox = Outbox()
-    outbox.full = True
-    sync, behind, other = request(1, opcode=OpCode.SYNC), request(1), request(2)
-    outbox.queue.extend((sync, behind, other))
-    attach = request(3, kind=Kind.ATTACH)
-    outbox.queue.append(attach)
-    outbox.refuse_metered()
-    assert outbox.take_refused() == [
-        (other, ErrorCode.SYSTEM_ERROR),
-        (attach, ErrorCode.SYSTEM_ERROR),
-    ]
-    assert list(outbox.queue) == [sync, behind]
 
 
 def test_a_lower_limit_of_etcd_is_learned_and_nothing_small_is_refused() -> None:

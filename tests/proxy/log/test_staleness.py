@@ -16,6 +16,7 @@ from proxy.log.start import load
 from proxy.state.machine import Machine
 from proxy.support.tasks import Tasks
 from schema.entry import decode_entry
+from tests.proxy.log.proxies import until
 from tests.proxy.log.trees import Tree
 
 
@@ -246,14 +247,10 @@ async def tasks() -> AsyncIterator[Tasks]:
 async def test_it_asks_by_itself(world: World, tasks: Tasks) -> None:
     with mock.patch.object(module, "_INTERVAL", 0.01), mock.patch.object(module, "_TICK", 0.005):
         tasks.start(world.staleness.run(), "ask")
-        async with asyncio.timeout(10):
-            while not world.staleness.serving:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-            await world.tree.create("a", "/1")
-            await asyncio.sleep(0.05)
-            world.clock.now += 4
-            while world.seen[0]:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
-            world.follow()
-            while not world.seen[0]:  # noqa: ASYNC110
-                await asyncio.sleep(0.001)
+        await until(lambda: world.staleness.serving)
+        await world.tree.create("a", "/1")
+        await asyncio.sleep(0.05)
+        world.clock.now += 4
+        await until(lambda: not world.staleness.serving)
+        world.follow()
+        await until(lambda: world.staleness.serving)

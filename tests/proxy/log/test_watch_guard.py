@@ -7,6 +7,7 @@ import pytest
 from proxy.log.follower import Follower
 from proxy.log.watch_guard import WatchGuard
 from schema.keys import Keyspace
+from tests.proxy.log.proxies import until
 
 KEYS = Keyspace("/t")
 
@@ -27,9 +28,7 @@ class World:
 
     async def replacements(self, count: int) -> None:
         """Wait until the watch was replaced so often."""
-        async with asyncio.timeout(20):
-            while len(self.replaced) < count:  # noqa: ASYNC110
-                await asyncio.sleep(0.02)
+        await until(lambda: len(self.replaced) >= count)
 
 
 async def test_an_entry_that_the_watch_does_not_show_replaces_it() -> None:

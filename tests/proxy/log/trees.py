@@ -1,11 +1,9 @@
 """Trees put into etcd by hand, entry by entry, for tests of loads, snapshots and truncation."""
 
 import hashlib
-import struct
 from collections.abc import Iterable
 
 from codec.constants import OpCode
-from codec.jute import OPEN_ACLS, pack_buffer, pack_string
 from lab.fakes.etcd import FakeEtcd
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, KeyValue, Put, Txn
@@ -19,8 +17,8 @@ from proxy.state.machine import Machine
 from schema.entry import EntryWriter, Kind, Request, decode_entry, encode_open
 from schema.keys import Keyspace
 from schema.record import ProxyValue, TreeRecord, decode_record, encode_proxy
+from tests.proxy.log.proxies import PASSWORD, create_body
 
-PASSWORD = hashlib.sha256(b"secret").digest()[:16]
 PACE = 1e12  # bytes a second
 CLOCK = 1_700_000_000_000
 
@@ -32,8 +30,7 @@ def opened(session_id: int) -> Request:
 
 def created(session_id: int, path: str, data: bytes = b"", flags: int = 0) -> Request:
     """A client creates a node."""
-    body = pack_string(path) + pack_buffer(data) + OPEN_ACLS + struct.pack(">i", flags)
-    return Request(Kind.CLIENT, session_id, OpCode.CREATE, (), body)
+    return Request(Kind.CLIENT, session_id, OpCode.CREATE, (), create_body(path, data, flags))
 
 
 def value_of(requests: Iterable[Request], checkpoint: int = 0, digest: int = 0) -> bytes:
