@@ -131,8 +131,6 @@ LONG_FILES = {
     "proof/simulation/clients.py": "one client through all of its sessions; proof/torture uses it as well",
     "proof/simulation/simulation.py": "the parts of a simulated world, wired",
     "proxy/state/machine.py": "to be split: two forms of each operation become one",
-    "tests/proxy/frontend/test_order.py": "a case for each rule about the order of replies",
-    "tests/proxy/log/test_log.py": "the life of an incarnation, end to end",
 }
 LARGE_CLASSES = {
     "examples/database_replicated/replica.py Replica": "the state of ClickHouse's DatabaseReplicated",

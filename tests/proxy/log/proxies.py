@@ -3,11 +3,12 @@
 import asyncio
 import hashlib
 import struct
+from collections import Counter
 from collections.abc import Callable, Container, Sequence
 
 from codec.constants import OpCode
 from codec.jute import OPEN_ACLS, pack_buffer, pack_string
-from lab.fakes.etcd import FakeEtcd
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.interface import Etcd
 from proxy.log.follower import Apply, Follower
 from proxy.log.log import Log
@@ -156,3 +157,72 @@ def log_of(store: FakeEtcd, prefix: str = "/t") -> list[Request]:
     return [
         request for item in items if isinstance(item, Apply) for request in decode_entry(item.value).requests
     ]
+
+
+class World:
+    """An etcd and its proxies."""
+
+    def __init__(self) -> None:
+        self.store = FakeEtcd()
+        self.proxies: list[Proxy] = []
+
+    async def proxy(self) -> Proxy:
+        proxy = Proxy(FakeEtcdClient(self.store))
+        self.proxies.append(proxy)
+        return await proxy.start()
+
+    def client(self, proxy: Proxy) -> FakeEtcdClient:
+        assert isinstance(proxy.etcd, FakeEtcdClient)
+        return proxy.etcd
+
+    def end_lease(self, proxy: Proxy) -> None:
+        """The proxy's lease runs out, if it is registered."""
+        if not proxy.log.status().is_registered:
+            return
+        key = f"/t/live/proxy/{proxy.log.incarnation}".encode()
+        for pair in self.store.snapshot():
+            if pair.key == key:
+                self.store.lease_revoke(pair.lease)
+
+    async def append_unheard(self, proxy: Proxy) -> Reply:
+        """A request whose entry gets to etcd just when its proxy falls asleep."""
+        self.client(proxy).fates.append(Fate.LATE)
+        reply = proxy.create(1, "/xa")
+        await until(lambda: not self.client(proxy).fates)
+        await asyncio.sleep(0)
+        self.client(proxy).disconnect()
+        (result,) = self.store.apply_late()
+        assert result.succeeded
+        return reply
+
+    def check_state(self) -> None:
+        """All proxies agree."""
+        first = self.proxies[0].log.machine
+        for proxy in self.proxies:
+            machine = proxy.log.machine
+            assert machine.compute_digest() == first.compute_digest()
+            assert (machine.zxid, machine.entries, machine.applied) == (
+                first.zxid,
+                first.entries,
+                first.applied,
+            )
+
+    def check(self) -> None:
+        """All proxies agree, and each request took effect once, or never where it was refused."""
+        self.check_state()
+        first = self.proxies[0].log.machine
+        creates = [request.body for request in log_of(self.store) if request.opcode == OpCode.CREATE]
+        assert not [body for body, times in Counter(creates).items() if times > 1]
+        for proxy in self.proxies:
+            assert all(reply.times == 1 for reply in proxy.replies)
+            by_session: dict[int, list[Reply]] = {}
+            for reply in proxy.replies:
+                if reply.path:
+                    by_session.setdefault(reply.session_id, []).append(reply)
+            for replies in by_session.values():
+                for reply in replies:
+                    there = reply.path in first.tree.nodes
+                    assert there == (reply.error == 0), (reply.path, reply.error)
+                done = [first.tree.nodes[reply.path].czxid for reply in replies if reply.error == 0]
+                assert done == sorted(done)
+                assert [reply.zxid for reply in replies if reply.error == 0] == done

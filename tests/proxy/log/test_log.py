@@ -2,89 +2,19 @@
 
 import asyncio
 import random
-from collections import Counter
 from collections.abc import AsyncIterator
 
 import pytest
 
 from codec.constants import ErrorCode, OpCode
-from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
+from lab.fakes.etcd import FakeEtcd, Fate
 from proxy.etcd.model import Put, Txn
 from proxy.log import truncation
 from proxy.log.record import TreeNotServable
 from proxy.log.snapshot_writer import Writer, write
 from schema.entry import Kind, encode_attach, encode_forget, encode_level
 from schema.keys import Keyspace
-from tests.proxy.log.proxies import EPHEMERAL, PASSWORD, Proxy, Reply, answered, log_of, until
-
-
-class World:
-    """An etcd and its proxies."""
-
-    def __init__(self) -> None:
-        self.store = FakeEtcd()
-        self.proxies: list[Proxy] = []
-
-    async def proxy(self) -> Proxy:
-        proxy = Proxy(FakeEtcdClient(self.store))
-        self.proxies.append(proxy)
-        return await proxy.start()
-
-    def client(self, proxy: Proxy) -> FakeEtcdClient:
-        assert isinstance(proxy.etcd, FakeEtcdClient)
-        return proxy.etcd
-
-    def end_lease(self, proxy: Proxy) -> None:
-        """The proxy's lease runs out, if it is registered."""
-        if not proxy.log.status().is_registered:
-            return
-        key = f"/t/live/proxy/{proxy.log.incarnation}".encode()
-        for pair in self.store.snapshot():
-            if pair.key == key:
-                self.store.lease_revoke(pair.lease)
-
-    async def append_unheard(self, proxy: Proxy) -> Reply:
-        """A request whose entry gets to etcd just when its proxy falls asleep."""
-        self.client(proxy).fates.append(Fate.LATE)
-        reply = proxy.create(1, "/xa")
-        await until(lambda: not self.client(proxy).fates)
-        await asyncio.sleep(0)
-        self.client(proxy).disconnect()
-        (result,) = self.store.apply_late()
-        assert result.succeeded
-        return reply
-
-    def check_state(self) -> None:
-        """All proxies agree."""
-        first = self.proxies[0].log.machine
-        for proxy in self.proxies:
-            machine = proxy.log.machine
-            assert machine.compute_digest() == first.compute_digest()
-            assert (machine.zxid, machine.entries, machine.applied) == (
-                first.zxid,
-                first.entries,
-                first.applied,
-            )
-
-    def check(self) -> None:
-        """All proxies agree, and each request took effect once, or never where it was refused."""
-        self.check_state()
-        first = self.proxies[0].log.machine
-        creates = [request.body for request in log_of(self.store) if request.opcode == OpCode.CREATE]
-        assert not [body for body, times in Counter(creates).items() if times > 1]
-        for proxy in self.proxies:
-            assert all(reply.times == 1 for reply in proxy.replies)
-            by_session: dict[int, list[Reply]] = {}
-            for reply in proxy.replies:
-                if reply.path:
-                    by_session.setdefault(reply.session_id, []).append(reply)
-            for replies in by_session.values():
-                for reply in replies:
-                    there = reply.path in first.tree.nodes
-                    assert there == (reply.error == 0), (reply.path, reply.error)
-                done = [first.tree.nodes[reply.path].czxid for reply in replies if reply.error == 0]
-                assert done == sorted(done)
-                assert [reply.zxid for reply in replies if reply.error == 0] == done
+from tests.proxy.log.proxies import EPHEMERAL, PASSWORD, Proxy, World, answered, until
 
 
 @pytest.fixture
