@@ -51,6 +51,15 @@ def test_a_write_that_is_cut_behind_a_null_id_is_refused_without_the_log(client:
     assert client.host.machine.zxid == before + 1
 
 
+@pytest.mark.parametrize("opcode", [OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.SET_WATCHES])
+def test_a_read_that_cannot_be_read_is_told_so(client: Client, opcode: OpCode) -> None:
+    client.send(packets.request(5, opcode, b"\0\0\0\x05/a"), packets.get(6, "/a"))
+    assert [(reply.xid, reply.err) for reply in client.replies()] == [
+        (5, ErrorCode.MARSHALLING_ERROR),
+        (6, 0),
+    ]
+
+
 @pytest.mark.parametrize("opcode", [77, OpCode.CREATE_SESSION])
 def test_an_unknown_request_ends_the_connection_behind_what_came_before(client: Client, opcode: int) -> None:
     client.send(
