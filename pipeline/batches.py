@@ -13,8 +13,6 @@ from schema.fixed import fixed_nodes
 from schema.paths import CONFIG
 from schema.znode import OPEN_ACL
 
-ROWS = 4096  # in one batch
-
 _ACL = ZnodeRow._fields.index("acl")
 
 

@@ -12,8 +12,8 @@ The words used here:
 
 log          the entries of all proxies, in the order in which they take effect
 entry        the requests that one proxy sends to etcd together: one key, written by one Txn
-outbox       the translator: it batches requests (a multi is one request) into entries, numbers them, and
-             remembers what was sent; seq_delta and versions are evaluated when an entry is applied
+outbox       batches requests (a multi is one request) into entries, numbers them, and remembers what was sent;
+             sequence numbers and versions are evaluated when an entry is applied
 append       to write an entry to the log
 apply        to evaluate the requests of an entry; every proxy does so with every entry, with the same outcome
 number       counts the entries of one incarnation: 1, 2, 3, ...; they take effect in this order, without gaps
@@ -24,6 +24,7 @@ incarnation  the random name under which a proxy appends; it ends with the proxy
 carry over   to move the sessions of a proxy's former incarnation to its new one
 proxy key    the key that shows that an incarnation lives; it has the proxy's lease
 eldest       the living proxy whose key is oldest; it ends the sessions of dead proxies and deletes due nodes
+item         what the follower makes of the watch: an entry to apply, a proxy that came or went, a new record
 machine      the state machine: tree, sessions and counters, and how an entry changes them
 session      as in ZooKeeper: part of the state; attached to the incarnation whose proxy serves its client
 attach       to move a session to the incarnation of the proxy that its client has connected to
@@ -46,6 +47,7 @@ The packages, each above those that it imports:
 
 check              looks at a configuration, this host and etcd without a proxy
 server             puts the parts together
+config             the options: command line, environment, TOML and zoo.cfg
 admin              four-letter words, HTTP commands, metrics
 frontend           clients: listener, handshake, connection, order of requests and replies, life of sessions;
                    `order` decides, `connection` does what the order has ready

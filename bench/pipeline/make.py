@@ -9,7 +9,7 @@ from typing import NamedTuple
 import pyarrow as pa
 
 from bench.pipeline import tree
-from pipeline.batches import ROWS, batch_of
+from pipeline.batches import batch_of
 from pipeline.formats import log, transactions
 from pipeline.jobs.summary import add_progress_argument
 from pipeline.running import runner as running
@@ -21,6 +21,7 @@ from proxy.support.usage import Parser
 
 _TABLES_A_TASK = 50
 _PADDING = 1 << 16
+_ROWS = 4096  # in one batch
 
 
 class TreeReader(NamedTuple):
@@ -39,8 +40,8 @@ class TreeReader(NamedTuple):
         """Their rows."""
         for number in partition:
             rows = list(tree.trunk(self.nodes) if number < 0 else tree.table(number))
-            for start in range(0, len(rows), ROWS):
-                yield batch_of(rows[start : start + ROWS])
+            for start in range(0, len(rows), _ROWS):
+                yield batch_of(rows[start : start + _ROWS])
 
 
 def table(nodes: int) -> Table:

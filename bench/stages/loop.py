@@ -12,10 +12,10 @@ from typing import Any, TypeVarTuple, Unpack
 
 from typing_extensions import override
 
-from bench.stages.meter import APPEND, BACKGROUND, FOLLOWER, MACHINE, OTHER, OUTSIDE, REPLY, TRANSLATOR, Meter
+from bench.stages.meter import APPEND, BACKGROUND, FOLLOWER, MACHINE, OTHER, OUTSIDE, REPLY, OUTBOX, Meter
 
 CALLBACKS = {
-    "proxy.log.appender": TRANSLATOR,
+    "proxy.log.appender": OUTBOX,
     "proxy.log.applier": MACHINE,
     "proxy.frontend.connection": REPLY,
     "proxy.frontend.flush_queue": REPLY,

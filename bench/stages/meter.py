@@ -10,7 +10,7 @@ from types import FrameType
 from typing import Any
 
 ORDER = "order"
-TRANSLATOR = "translator"
+OUTBOX = "outbox"
 APPEND = "append"
 FOLLOWER = "follower"
 MACHINE = "machine"
@@ -18,7 +18,7 @@ DIGEST = "digest"
 WATCHES = "watches"
 REPLY = "reply"
 OTHER = "other"
-OF_THE_PROXY = (ORDER, TRANSLATOR, APPEND, FOLLOWER, MACHINE, DIGEST, WATCHES, REPLY, OTHER)
+OF_THE_PROXY = (ORDER, OUTBOX, APPEND, FOLLOWER, MACHINE, DIGEST, WATCHES, REPLY, OTHER)
 """The stages of a request, in their order: taking it (a read is answered there as well); making the entry;
 the Txn, from the request to etcd to its answer; reading what the watch shows, and its effective order;
 evaluating the requests of an entry, one after another; the hashes of what they change; watch events; replies,

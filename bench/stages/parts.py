@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from bench.stages.meter import DIGEST, MACHINE, REPLY, TRANSLATOR, WATCHES, Meter
+from bench.stages.meter import DIGEST, MACHINE, REPLY, OUTBOX, WATCHES, Meter
 from proxy.frontend.order import Order
 from proxy.log.appender import Appender
 from proxy.log.applier import Applier
@@ -19,8 +19,8 @@ from proxy.state.watches import WatchTable
 from proxy.support.environment import Clock
 
 METHODS: tuple[tuple[type, str, str], ...] = (
-    (Outbox, "submit", TRANSLATOR),
-    (Outbox, "cut", TRANSLATOR),
+    (Outbox, "submit", OUTBOX),
+    (Outbox, "cut", OUTBOX),
     (Applier, "feed", MACHINE),
     (Digest, "touch", DIGEST),
     (Digest, "settle", DIGEST),

@@ -41,9 +41,6 @@ class FakeEtcdClient:
         """A name for logs."""
         return "fake"
 
-    def fail_over(self) -> None:
-        """There is one endpoint only."""
-
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
         """Commit `txn`, unless `fates` has something else in mind."""
         fate = self.fates.popleft() if self.fates else None

@@ -3,7 +3,7 @@
 Booleans are 0 and 1, days are ISO dates in UTC, sessions are hexadecimal as ZooKeeper prints them.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from datetime import UTC, datetime
 from typing import NamedTuple
 
@@ -169,8 +169,3 @@ def _name(row: TrafficRow) -> str:
     if row.file is not None:
         return f"{row.file}:{row.offset}"
     return f"{row.proxy}:{row.number}:{row.request}"
-
-
-def requests_of(rows: Iterable[TrafficRow]) -> Iterator[RequestRow]:
-    """The requests of rows."""
-    return map(request_of, rows)

@@ -102,9 +102,7 @@ class Client:
         self.session = 0
         #: Seconds between two bursts of requests, on average.
         self.think = 1.0
-        #: Times of the world.
-        self.connected_at = 0.0
-        #: When the last ping was sent that was answered.
+        #: When the last ping was sent that was answered, in the world's time.
         self.alive_at = 0.0
         #: When it last did what it is there for: a write, or a read if it reads only.
         self.worked_at = -1.0
@@ -292,7 +290,7 @@ class Client:
         self.on_session(session, proxy.name)
         self.session, self._password = session, password
         self.timeout = timeout_ms / 1000
-        self._heard = self._sent = self._pinged = self.connected_at = self.world.now
+        self._heard = self._sent = self._pinged = self.world.now
         return True
 
     def _forget_session(self) -> None:

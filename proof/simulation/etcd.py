@@ -141,7 +141,6 @@ class Cluster:
         self.leader: Member | None = self.members[0]
         self.term = 1
         self.elections = 0
-        self.commits = 0
         self.random = world.random("etcd")
         self.troubles = Troubles()
         self.watches: dict[OpenWatch, None] = {}
@@ -230,7 +229,6 @@ class Cluster:
             proposal.respond(RpcError("etcdserver: request timed out"))
 
     def _committed(self, revision: int, events: list[FakeEvent]) -> None:
-        self.commits += 1
         self.on_commit(revision, events)
         for watch in list(self.watches):
             watch.pump()

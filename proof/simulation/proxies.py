@@ -259,14 +259,6 @@ class Proxy:
         if not host.dead:
             host.kill()
 
-    def kill_writers(self) -> int:
-        """End its snapshot writers wherever they are; how many there were."""
-        writers = list(self.writers)
-        for host in writers:
-            host.on_kill()
-            self._end_writer(host)
-        return len(writers)
-
     # -- its clients -----------------------------------------------------------------------------------------
 
     def accept(self, client: str, target: Host, came: Callable[[bytes | None], None]) -> "Transport | None":

@@ -150,7 +150,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             self.session.connection = None
         self._throttle.weigh()
         self._services.connections.gone(self)
-        self._order.let_go()
+        self._order.release_owner()
         self.identity.lost()
 
     def _drop_watches(self) -> None:

@@ -411,7 +411,7 @@ class Order:
             self._gate.take_all()
         self.queue.clear()
 
-    def let_go(self) -> None:
+    def release_owner(self) -> None:
         """The connection is closed: from now on, refer to it only weakly. Called after `stop`.
 
         So both are freed when the last outcome has arrived. The garbage collector would never find objects

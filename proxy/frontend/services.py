@@ -8,6 +8,7 @@ from codec.packets import ConnectRequest
 from proxy.frontend.flush_queue import FlushQueue
 from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.load import Load
+from proxy.frontend.replies import Machine
 from proxy.frontend.request_logs import Client, RequestLogs
 from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Traces
@@ -24,14 +25,6 @@ from proxy.support.throttled_log import ThrottledLog
 log = logging.getLogger("proxy.frontend.connection")  # the connections log by it
 
 Connection = TypeVar("Connection", contravariant=True)
-
-
-class Machine(Protocol):
-    """The state machine, as far as connections use it."""
-
-    @property
-    def zxid(self) -> int:
-        """The zxid that it has reached."""
 
 
 class SessionDesk(Protocol[Connection]):

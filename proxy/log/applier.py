@@ -34,14 +34,14 @@ from schema.errors import BadValue
 
 log = logging.getLogger(__name__)
 
-Membership = ProxyCame | ProxyGone | RecordChanged
+MembershipItem = ProxyCame | ProxyGone | RecordChanged
 _new = tuple.__new__
 
 
 class Effects(Protocol):
-    """What the applier notifies, besides the requests and the keeper of sessions."""
+    """What the applier notifies, besides the requests and the keeper of sessions (proxy.log.log.Log)."""
 
-    def proxies_changed(self, item: Membership) -> None:
+    def proxies_changed(self, item: MembershipItem) -> None:
         """A proxy started or stopped, or the tree's record changed, at this place in the order of entries."""
 
     def disagreed(self, disagreement: Disagreement) -> None:

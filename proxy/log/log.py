@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
-from proxy.log.applier import Applier
-from proxy.log.applier import Membership as MembershipItem
+from proxy.log.applier import Applier, MembershipItem
 from proxy.log.contact import Contact
 from proxy.log.follower import Follower, Item, ProxyCame, ProxyGone
 from proxy.log.incarnations import Incarnations

@@ -1,4 +1,4 @@
-"""The translator of requests into entries: it batches and numbers them, and remembers what was sent.
+"""Turns requests into entries: it batches and numbers them, and remembers what was sent.
 
 All requests that wait go into one entry, whatever they are (a multi is one request), and an entry is one etcd
 Txn with one put. Sequence numbers (`seq_delta`) and versions are evaluated when the entry is applied.
@@ -137,7 +137,8 @@ class Outbox:
     def __init__(self, entry_bytes: int = ENTRY_BYTES, value_bytes: int = VALUE_BYTES) -> None:
         #: The requests that wait for an entry, in order.
         self.queue: deque[Pending] = deque()
-        #: Called when a request arrives and the appender can send more; None while it cannot.
+        #: Called when a request arrives and the appender can send more (Appender._schedule); None while it
+        #: cannot.
         self.wake: Callable[[], None] | None = None
         #: Refused requests that can be answered at once, with their errors; see `take_refused`.
         self.refused: list[tuple[Pending, int]] = []

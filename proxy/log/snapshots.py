@@ -44,12 +44,11 @@ class Writer(Protocol):
 class SnapshotStats:
     """For metrics. Times are seconds."""
 
-    __slots__ = ("failed", "last_seconds", "overtaken", "running", "written", "written_at")
+    __slots__ = ("failed", "last_seconds", "running", "written", "written_at")
 
     def __init__(self) -> None:
         self.written = 0  # by this proxy
         self.failed = 0
-        self.overtaken = 0  # another proxy's snapshot was published first
         self.running = False
         self.last_seconds = 0.0  # that the last one took
         self.written_at = 0.0  # monotonic seconds when the record last named a new one; 0: not in this run
@@ -226,8 +225,7 @@ class Snapshots:
             log.info("snapshot: %s", json.dumps(result))
             await self._forget()
             return
-        if result.get("overtaken"):
-            self.stats.overtaken += 1
+        if result.get("overtaken"):  # another proxy's snapshot was published first
             log.info("no snapshot was written: %s", result.get("error"))
         else:
             self._wanted = self._wanted or wanted

@@ -30,7 +30,7 @@ _RETRY = 0.2  # seconds before a broken watch is repaired, and between two tries
 
 
 class Consumer(Protocol):
-    """Takes what the stream delivers."""
+    """Takes what the stream delivers (proxy.log.log.Log)."""
 
     def deliver(self, items: list[Item]) -> None:
         """Let items take effect, in order, now or as soon as all earlier items have taken effect."""

@@ -8,7 +8,7 @@ import pytest
 from codec.constants import ErrorCode, EventType, OpCode
 from codec.jute import Acl, pack_string
 from codec.packets import MULTI_HEADER
-from proxy.log.applier import Applier, Membership
+from proxy.log.applier import Applier, MembershipItem
 from proxy.log.follower import Apply, ProxyCame, ProxyGone
 from proxy.log.outbox import Header, Outbox, Sent
 from proxy.log.pending import CallbackRequest, Pending
@@ -60,7 +60,7 @@ class World:
     def session_changed(self, change: SessionChange) -> None:
         self.told.append(f"session {change.session_id} {change.incarnation}")
 
-    def proxies_changed(self, item: Membership) -> None:
+    def proxies_changed(self, item: MembershipItem) -> None:
         self.told.append(type(item).__name__)
 
     def disagreed(self, disagreement: Disagreement) -> None:
