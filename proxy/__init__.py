@@ -12,8 +12,8 @@ The words used here:
 
 log          the entries of all proxies, in the order in which they take effect
 entry        the requests that one proxy sends to etcd together: one key, written by one Txn
-outbox       batches requests (a multi is one request) into entries, numbers them, and remembers what was sent;
-             sequence numbers and versions are evaluated when an entry is applied
+outbox       batches requests (a multi is one request) into entries, numbers them, and remembers what was
+             sent; sequence numbers and versions are evaluated when an entry is applied
 append       to write an entry to the log
 apply        to evaluate the requests of an entry; every proxy does so with every entry, with the same outcome
 number       counts the entries of one incarnation: 1, 2, 3, ...; they take effect in this order, without gaps

@@ -12,7 +12,7 @@ from typing import Any, TypeVarTuple, Unpack
 
 from typing_extensions import override
 
-from bench.stages.meter import APPEND, BACKGROUND, FOLLOWER, MACHINE, OTHER, OUTSIDE, REPLY, OUTBOX, Meter
+from bench.stages.meter import APPEND, BACKGROUND, FOLLOWER, MACHINE, OTHER, OUTBOX, OUTSIDE, REPLY, Meter
 
 CALLBACKS = {
     "proxy.log.appender": OUTBOX,

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any
 
-from bench.stages.meter import DIGEST, MACHINE, REPLY, OUTBOX, WATCHES, Meter
+from bench.stages.meter import DIGEST, MACHINE, OUTBOX, REPLY, WATCHES, Meter
 from proxy.frontend.order import Order
 from proxy.log.appender import Appender
 from proxy.log.applier import Applier
