@@ -31,6 +31,8 @@ HEAVY = frozenset(
 )
 # Never part of a run of reads. In a read-only session, closeSession is a read.
 _ALONE = HEAVY | {OpCode.CLOSE_SESSION}
+# Not the opcode of any packet, whose opcodes have 32 bits: clients may send any of these, 0 too.
+_NO_OPCODE = 1 << 32
 
 
 class ReadAnswerer:
@@ -70,7 +72,7 @@ class ReadAnswerer:
         reading = self._reading
         zxid = self._machine.zxid  # nothing is applied meanwhile
         answered = first = 0
-        run = xid = 0
+        run, xid = _NO_OPCODE, 0
         operation: ReadOperation | None = None
         for packet in packets:
             if len(packet) < body:

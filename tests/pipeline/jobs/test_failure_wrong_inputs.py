@@ -200,7 +200,7 @@ def test_an_etcd_without_tls(
     etcd_server: EtcdServer, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setattr(reach, "PATIENCE", 1.0)
-    check(["inspect", f"etcds://{etcd_server.address}/a"], "does this port speak TLS?", capsys)
+    check(["inspect", f"etcds://{etcd_server.address}/a"], "Does this etcd use TLS?", capsys)
 
 
 @pytest.fixture
