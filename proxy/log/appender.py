@@ -199,7 +199,7 @@ class Appender:
         """Send an entry for the first time. Most first attempts succeed, so they need no task."""
         self._running[sent] = None
         txn = self._txn(sent, self._incarnation, self._revision)
-        started = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
+        started = sent.began = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
 
         def answered(outcome: TxnResult | EtcdError) -> None:
             if sent not in self._running:

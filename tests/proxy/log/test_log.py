@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+import time
 from collections.abc import AsyncIterator
 
 import pytest
@@ -488,3 +489,12 @@ async def test_in_doubt_the_incarnation_is_ended_and_clients_notice_nothing(worl
     assert f"/t/live/proxy/{old}".encode() not in {pair.key for pair in world.store.snapshot()}
     assert one.log.machine.sessions[1].incarnation == one.log.incarnation != old
     world.check()
+
+
+async def test_when_an_entry_of_ours_was_sent_is_known_while_it_is_applied(world: World) -> None:
+    """For the log of slow requests and for traces, which divide a request's time at this moment."""
+    proxy = await world.proxy()
+    submitted = time.perf_counter()
+    await answered([proxy.create(1, "/sent")])
+    applier = proxy.log.applier
+    assert submitted <= applier.sent_at <= applier.slice_began
