@@ -60,14 +60,6 @@ def test_a_read_that_cannot_be_read_is_told_so(client: Client, opcode: OpCode) -
     ]
 
 
-@pytest.mark.parametrize("opcode", [0, -1, 77])
-def test_an_unknown_request_alone_ends_the_connection(client: Client, opcode: int) -> None:
-    client.send(packets.request(2, opcode))
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [(2, ErrorCode.UNIMPLEMENTED)]
-    assert client.transport.is_closed()
-    client.lose()
-
-
 @pytest.mark.parametrize("opcode", [77, OpCode.CREATE_SESSION])
 def test_an_unknown_request_ends_the_connection_behind_what_came_before(client: Client, opcode: int) -> None:
     client.send(
