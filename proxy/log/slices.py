@@ -21,6 +21,23 @@ SLICE = 0.005
 _Result = TypeVar("_Result")
 
 
+class _Place:
+    """Where a greenlet finds its next work. It holds nothing else, so that it can be freed while it waits."""
+
+    __slots__ = ("work",)
+
+    def __init__(self) -> None:
+        self.work: Callable[[], object] | None = None
+
+
+def _do_all(place: _Place) -> None:
+    """One work after another in the same greenlet: a new one costs more than the work of a short request."""
+    while place.work is not None:
+        place.work()
+        place.work = None
+        Slices.interrupt()
+
+
 class Slices(Pause):
     """One piece of work at a time, in slices. The work calls this object to pause."""
 
@@ -28,6 +45,7 @@ class Slices(Pause):
         super().__init__(lengths)
         self._now = clock.perf_counter
         self._seconds = seconds
+        self._place = _Place()
         self._greenlet: greenlet | None = None
         #: When the current slice began, and when it is over, by the clock's perf_counter.
         self.began = self.deadline = 0.0
@@ -35,33 +53,40 @@ class Slices(Pause):
     @property
     def done(self) -> bool:
         """Whether there is no work that was begun and is not done."""
-        return self._greenlet is None
+        return self._place.work is None
 
     def prepare(self, work: Callable[[], object]) -> None:
         """Take some work; each `resume` does a slice of it."""
-        assert self._greenlet is None, "other work is not done yet"
-        self._greenlet = greenlet(work)
+        assert self.done, "other work is not done yet"
+        self._place.work = work
+        if self._greenlet is None:
+            self._greenlet = greenlet(_do_all)
 
     def resume(self) -> None:
         """Do the next slice. Raises what the work raises, which is over then."""
-        work = self._greenlet
-        assert work is not None, "there is no work"
-        work.parent = getcurrent()
+        worker = self._greenlet
+        assert worker is not None, "there is no work"
+        worker.parent = getcurrent()
         self.began = self._now()
         self.deadline = self.began + self._seconds
         self._left = self.every
         try:
-            work.switch()
+            worker.switch(self._place)  # which is `_do_all`'s argument at the first time
         finally:
-            if work.dead:
-                self._greenlet = None
+            if worker.dead:
+                self._forget()
 
     def cancel(self) -> None:
         """End the work where it pauses, if it is not done."""
-        work, self._greenlet = self._greenlet, None
-        if work is not None:
-            work.parent = getcurrent()
-            work.throw()
+        worker = self._greenlet
+        if worker is not None:
+            worker.parent = getcurrent()
+            worker.throw()
+            self._forget()
+
+    def _forget(self) -> None:
+        self._greenlet = None
+        self._place.work = None
 
     @override
     def __call__(self) -> None:
