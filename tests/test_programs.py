@@ -133,7 +133,6 @@ def test_the_search_finds_what_is_known_to_be_there() -> None:
         "java",
         "jattach",
         "clickhouse-server",
-        "openssl",
         "libzookeeper_mt.so.2",
         "git",
     }
