@@ -92,7 +92,7 @@ setup-pipeline: $(STAMPS)/pipeline ## Install what `python -m pipeline` needs fo
 setup-dev: $(STAMPS)/dev ## Install what linters and unit tests need as well
 
 setup-test: setup setup-dev $(STAMPS)/gssapi-tests .cache/kazoo.stamp .cache/helm.stamp ## Install what all tests need as well: etcdctl, Java, ClickHouse, the C client, Chromium, faketime, HAProxy, helm, Kerberos, kazoo's suite
-	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client chromium haproxy mandoc openssl kdc faketime
+	@tools/install_system_packages.sh etcdctl java jattach clickhouse c-client chromium haproxy mandoc kdc faketime
 	@tools/fetch_debian_zookeeper.sh
 
 # Use

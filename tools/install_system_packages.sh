@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Install the programs that zketcd and its tests run, from Debian's packages.
 #
-#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client chromium haproxy mandoc openssl kdc kerberos-build faketime venv
+#   tools/install_system_packages.sh etcd etcdctl java jattach clickhouse c-client chromium haproxy mandoc kdc kerberos-build faketime venv
 #   tools/install_system_packages.sh --programs etcdctl java    # only print the programs that these names stand for
 #
 # Programs that are there already are left alone. apt is used only by root on a system that has apt. Otherwise the
@@ -25,7 +25,6 @@ programs_of() {
     c-client) echo libzookeeper_mt.so.2 /usr/lib/zookeeper/bin/cli_mt ;;
     haproxy) echo haproxy ;;
     mandoc) echo mandoc ;;
-    openssl) echo openssl ;;
     kdc) echo krb5kdc kdb5_util kadmin.local kinit ;;
     kerberos-build) echo krb5-config gcc ;;
     chromium) echo chromium ;;
@@ -45,7 +44,6 @@ packages_of() {
     c-client) echo zookeeper-bin ;; # which depends on libzookeeper-mt2
     haproxy) echo haproxy ;;
     mandoc) echo mandoc ;;
-    openssl) echo openssl ;;
     kdc) echo krb5-kdc krb5-admin-server krb5-user ;;
     kerberos-build) echo libkrb5-dev gcc libc6-dev python3-dev ;;
     chromium) echo chromium fonts-dejavu-core ;; # without a font pages have no text
