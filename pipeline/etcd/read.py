@@ -1,6 +1,6 @@
 """A tree in etcd as of one revision: its pages, its sessions, and whether the log has later entries."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable
 from typing import NamedTuple
 
 import numpy
@@ -17,7 +17,7 @@ from proxy.log import catch_up
 from proxy.log.record import Look, TreeNotServable, is_following, look
 from proxy.state.sessions import hash_of
 from schema.keys import Keyspace
-from schema.pages import decode_sessions, decode_state
+from schema.pages import decode_sessions, decode_state, page_header
 from schema.record import SnapshotRef, TreeRecord
 
 _TOGETHER = 16  # pages in one request
@@ -133,15 +133,24 @@ def session_of(session_id: int, timeout_ms: int, password_hash: bytes) -> Sessio
 
 
 async def pages(
-    etcd: Etcd, keys: Keyspace, seen: Survey, numbers: Iterable[int]
+    etcd: Etcd,
+    keys: Keyspace,
+    seen: Survey,
+    numbers: Iterable[int],
+    wanted: Callable[[str, str], bool] = lambda _first, _last: True,
 ) -> AsyncIterator[pa.RecordBatch]:
-    """The unchanged nodes of some pages of the snapshot. Raises NotReadable, EtcdError, BadValue."""
+    """The unchanged nodes of some pages of the snapshot: of those whose first and last path are `wanted`.
+
+    Raises NotReadable, EtcdError, BadValue.
+    """
     assert seen.snapshot is not None
     names = [keys.node_page(seen.snapshot.name, number) for number in numbers]
     left_out = frozenset[str]() if seen.changed is None else seen.changed.paths
     known = numpy.sort(paths.hashes(pa.array(left_out, pa.string()))[0])
     async for value in _values(etcd, names, seen.revision):
-        yield _without(columns.decode(value), left_out, known)
+        header = page_header(value)
+        if wanted(header.first, header.last):
+            yield _without(columns.decode(value), left_out, known)
 
 
 def _without(batch: pa.RecordBatch, left_out: frozenset[str], known: paths.Hashes) -> pa.RecordBatch:

@@ -10,10 +10,12 @@ from pyspark.sql.datasource import (
     InputPartition,
     WriterCommitMessage,
 )
-from pyspark.sql.pandas.types import from_arrow_schema
+from pyspark.sql.pandas.types import from_arrow_schema, to_arrow_schema
 from pyspark.sql.types import StructType
 
 from pipeline.sources.reading import Reader, Writer
+from pipeline.sources.selection import Selection, subtree_of
+from schema.paths import ROOT
 
 
 def struct_of(schema: pa.Schema) -> StructType:
@@ -25,8 +27,21 @@ def struct_of(schema: pa.Schema) -> StructType:
 class SparkReader(DataSourceReader):
     """A reader, for Spark."""
 
-    def __init__(self, reader: Reader) -> None:
+    def __init__(self, reader: Reader, table: pa.Schema, wanted: StructType, subtree: str = ROOT) -> None:
+        """`table` is the schema of the reader's rows, `wanted` the one that a program names, or a part of it.
+
+        Raises ValueError if the table lacks a wanted column, or for a `subtree` that is none.
+        """
         self.plain = reader
+        own = {field.name: field.dataType.simpleString() for field in struct_of(table)}
+        for field in wanted:
+            if own.get(field.name) != (kind := field.dataType.simpleString()):
+                columns = ", ".join(map(" ".join, own.items()))
+                raise ValueError(f"the table has no column {field.name} {kind}, but {columns}")
+        if subtree != ROOT and "path" not in own:
+            raise ValueError("the option subtree is for tables with paths")
+        schema = None if wanted == struct_of(table) else to_arrow_schema(wanted)
+        self.selection = Selection(schema, subtree_of(subtree))
 
     def partitions(self) -> list[InputPartition]:
         """The reader's partitions, wrapped."""
@@ -35,7 +50,11 @@ class SparkReader(DataSourceReader):
     def read(self, partition: InputPartition) -> Iterator[Any]:
         """The rows of a partition."""
         # If there is no partition, Spark reads a None.
-        return iter(()) if partition.value is None else self.plain.read(partition.value)
+        return map(self.selection.of, () if partition.value is None else self.batches(partition.value))
+
+    def batches(self, partition: Any) -> Iterator[pa.RecordBatch]:
+        """The batches with a partition's wanted rows, and maybe others."""
+        return self.plain.read(partition)
 
 
 class _Message(WriterCommitMessage):

@@ -2,15 +2,17 @@
 
 Reading: option `table` is `znodes` (default), `sessions`, or `traffic`: the log, also as a stream
 (zketcd_log.py). A DataFrame of znodes or sessions is the tree at the position of its `load()`, in all scans
-of all actions. Reading writes nothing: the log after the newest snapshot is replayed in memory.
+of all actions. `subtree`: only rows of this path and those below it. Reading writes nothing: the log after
+the newest snapshot is replayed in memory.
 Writing: znodes only. mode("overwrite") deletes an existing tree; `zxid` is the old server's last. The tree is
 served only after all is written.
 Both take the options of pipeline.etcd.options.Connection.
 """
 
 import asyncio
-from collections.abc import MutableMapping
+from collections.abc import Iterator, MutableMapping
 
+import pyarrow as pa
 from pyspark.sql.datasource import (
     DataSource,
     DataSourceArrowWriter,
@@ -25,9 +27,18 @@ from pipeline.etcd.options import Connection
 from pipeline.sources.spark import SparkReader, SparkWriter, struct_of
 from pipeline.sources.zketcd_log import TABLE, LogOptions, TrafficReader
 from pipeline.sources.zketcd_stream import TrafficStream
-from pipeline.sources.zketcd_tree import PARTITION, ZketcdReader, ZketcdWriter, intend, revision_of, survey
+from pipeline.sources.zketcd_tree import (
+    PARTITION,
+    Pages,
+    ZketcdReader,
+    ZketcdWriter,
+    intend,
+    revision_of,
+    survey,
+)
 from pipeline.table import SESSIONS, ZNODES, ZnodeRow
 from pipeline.traffic.table import TRAFFIC
+from schema.paths import ROOT
 
 _TABLES = {"znodes": ZNODES, "sessions": SESSIONS, TABLE: TRAFFIC}
 
@@ -57,8 +68,11 @@ class ZketcdSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """A reader of the whole prefix at one position, or of the log."""
+        subtree = self.options.get("subtree", ROOT)
         if self.options.get("table") == TABLE:
-            return SparkReader(TrafficReader(LogOptions.of(self.options, results=True)))
+            return SparkReader(
+                TrafficReader(LogOptions.of(self.options, results=True)), TRAFFIC, schema, subtree
+            )
         size = _number(self.options, "partition-size", PARTITION)
         if not size:
             raise ValueError("the option partition-size must be above 0")
@@ -66,7 +80,7 @@ class ZketcdSource(DataSource):
         connection = Connection.from_options(self.options)
         # Here and not in partitions(), whose results are not sent to the workers.
         seen = asyncio.run(survey(connection, self._revision))
-        return SparkReader(ZketcdReader(connection, seen, table, size))
+        return _TreeReader(ZketcdReader(connection, seen, table, size), _TABLES[table], schema, subtree)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Follows the log."""
@@ -86,6 +100,16 @@ class ZketcdSource(DataSource):
         load.first_zxid(zxid)  # raises if there is none, before anything is deleted
         intent = asyncio.run(intend(connection, overwrite=overwrite))
         return SparkWriter(ZketcdWriter(connection, limits, intent, zxid))
+
+
+class _TreeReader(SparkReader):
+    """Does not decode pages without a wanted path."""
+
+    plain: ZketcdReader
+
+    def batches(self, partition: Pages | bytes) -> Iterator[pa.RecordBatch]:
+        """As SparkReader.batches."""
+        return self.plain.read(partition, self.selection)
 
 
 def _number(options: MutableMapping[str, str], name: str, default: int) -> int:

@@ -18,6 +18,7 @@ from pipeline.etcd.requests import TIMEOUT, insist
 from pipeline.etcd.tree import tree_at
 from pipeline.etcd.writer import Part, write
 from pipeline.sources.batches import of_rows
+from pipeline.sources.selection import EVERYTHING, Selection
 from pipeline.table import SESSIONS
 from proxy.etcd.model import Get
 
@@ -54,8 +55,8 @@ class ZketcdReader:
             found += [Pages(first, min(first + step, pages)) for first in range(0, pages, step)]
         return found
 
-    def read(self, partition: Pages | bytes) -> Iterator[pa.RecordBatch]:
-        """The rows of a partition."""
+    def read(self, partition: Pages | bytes, selection: Selection = EVERYTHING) -> Iterator[pa.RecordBatch]:
+        """The rows of a partition, of znodes without the pages that have no path of the selection."""
         if isinstance(partition, bytes):
             yield columns.decode(partition)
             return
@@ -63,7 +64,7 @@ class ZketcdReader:
             if self._table == "sessions":
                 yield from of_rows([session.row for session in runner.run(self._sessions())], SESSIONS)
                 return
-            pages = self._pages(partition)
+            pages = self._pages(partition, selection)
             while (page := runner.run(_next(pages))) is not None:
                 yield page
 
@@ -71,10 +72,12 @@ class ZketcdReader:
         async with self._connection.client() as etcd:
             return await reading.sessions(etcd, self._connection.keys, self._seen)
 
-    async def _pages(self, wanted: Pages) -> AsyncIterator[pa.RecordBatch]:
+    async def _pages(self, wanted: Pages, selection: Selection) -> AsyncIterator[pa.RecordBatch]:
         numbers = range(wanted.first, wanted.end)
         async with self._connection.client() as etcd:
-            async for page in reading.pages(etcd, self._connection.keys, self._seen, numbers):
+            async for page in reading.pages(
+                etcd, self._connection.keys, self._seen, numbers, selection.may_match
+            ):
                 yield page
 
 

@@ -8,6 +8,7 @@ dataLogDir  where the logs are, if elsewhere
 snapshot    the name of the snapshot to start from, instead of the newest valid one
 repair      damage to accept, separated by commas: tail, gap (pipeline.formats.directory)
 splitBytes  how large a partition's run of a file is; 16 MiB
+subtree     only rows of this path and those below it
 maxBytesPerTrigger  of streams: bytes of the logs in one batch, at least one entry; all that there are
 
 Instead of a directory, zk://host:port,... is a running ensemble (zookeeper_wire). To write: zookeeper_sink.
@@ -25,6 +26,7 @@ from pyspark.sql.types import StructType
 
 from pipeline.live.address import is_url
 from pipeline.sources.options import LOG_TABLES, TABLES, local_path, options_of
+from pipeline.sources.reading import Reader
 from pipeline.sources.spark import SparkReader, SparkWriter, struct_of
 from pipeline.sources.zookeeper_files import SessionReader, ZnodeReader
 from pipeline.sources.zookeeper_log import LogReader
@@ -33,6 +35,7 @@ from pipeline.sources.zookeeper_sink import options_of as sink_options_of
 from pipeline.sources.zookeeper_stream import LogStream
 from pipeline.sources.zookeeper_wire import WireReader, ensemble_of
 from pipeline.table import ZNODES
+from schema.paths import ROOT
 
 
 class ZooKeeperSource(DataSource):
@@ -54,14 +57,18 @@ class ZooKeeperSource(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:
         """Reads the table that the options name."""
+        subtree = self.options.get("subtree", ROOT)
         if is_url(self.options.get("path", "")):
-            return SparkReader(WireReader(ensemble_of(self.options)))
+            return SparkReader(WireReader(ensemble_of(self.options)), ZNODES, schema, subtree)
         options = options_of(self.options)
+        reader: Reader
         if options.table == "sessions":
-            return SparkReader(SessionReader(options))
-        if options.table in LOG_TABLES:
-            return SparkReader(LogReader(options))
-        return SparkReader(ZnodeReader(options))
+            reader = SessionReader(options)
+        elif options.table in LOG_TABLES:
+            reader = LogReader(options)
+        else:
+            reader = ZnodeReader(options)
+        return SparkReader(reader, TABLES[options.table], schema, subtree)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
         """Follows the log."""

@@ -108,3 +108,31 @@ def test_a_zxid_that_cannot_be_lets_nothing_go(
     assert read(spark, target) == before
     with pytest.raises(PySparkException, match="partition-size must be above 0"):
         read(spark, target, **{"partition-size": "0"})
+
+
+def test_a_program_names_a_subtree_and_columns(spark: SparkSession, target: dict[str, str]) -> None:
+    frame = spark.createDataFrame(ROWS, struct_of(ZNODES))
+    frame.repartition(3).write.format("zketcd").options(**target).mode("append").save()
+    world = World(Connection.from_options(target))
+    world.create("/a/n00299/new")
+    world.create("/a/n00299-1")
+    for subtree, expected in (
+        ("/a/n00299", ["/a/n00299", "/a/n00299/new"]),
+        ("/b", ["/b"]),
+        ("/none", []),
+        ("/", sorted([*(row.path for row in ROWS), "/a/n00299/new", "/a/n00299-1"])),
+    ):
+        tree = (
+            spark.read.format("zketcd")
+            .options(**target, subtree=subtree)
+            .schema("owner long, path string")
+            .load()
+        )
+        assert tree.columns == ["owner", "path"]
+        assert sorted(row.path for row in tree.collect()) == expected
+        assert tree.where(F.col("path") == "/b").count() == ("/b" in expected)
+        assert tree.count() == len(expected)
+    with pytest.raises(PySparkException, match="no column size bigint, but path string, data binary"):
+        spark.read.format("zketcd").options(**target).schema("size long").load().collect()
+    with pytest.raises(PySparkException, match="subtree must be the path of a znode"):
+        spark.read.format("zketcd").options(**target, subtree="a/").load().collect()
