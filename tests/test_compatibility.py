@@ -31,7 +31,7 @@ from tests.compat.watch_cases import WATCH_CASES
 REPOSITORY = Path(__file__).parents[1]
 PAGE = REPOSITORY / "docs" / "compatibility.md"
 
-# `compat/test_cases.py[flags]`, `proxy/state/ops/test_check.py`, `faults/test_order.py::test_something`
+# `compat/test_cases.py[flags]`, `proxy/state/ops/test_refusals.py`, `faults/test_order.py::test_something`
 _TEST = re.compile(r"`([\w/]+\.py)(?:::(\w+))?(?:\[(\w+)\])?`")
 _SCRIPTS = {
     "compat/test_acl.py": ACL_CASES,

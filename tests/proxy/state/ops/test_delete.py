@@ -1,31 +1,157 @@
-"""delete: what is refused, in which order."""
+"""What goes and what stays: tryRemove, removeRecursive, deleteContainer and nodes that are due; checkStat."""
 
 import pytest
 
-from codec.constants import ErrorCode
-from tests.proxy.state.naive import Delete
-from tests.proxy.state.ops.room import refusal
+from codec.constants import ErrorCode, EventType
+from codec.jute import Acl
+from codec.packets import STAT
+from proxy.state.ops.remove_recursive import MOST
+from schema.entry import Kind, NodeDue, Request, encode_node_due
+from tests.proxy.state.naive import (
+    Answer,
+    CheckStat,
+    Create,
+    CreateMortal,
+    Delete,
+    DeleteContainer,
+    Multi,
+    RemoveRecursive,
+    SetData,
+    TryRemove,
+)
+from tests.proxy.state.ops.room import CLOSED, READ_ONLY, do, room
+from tests.proxy.state.world import World, assert_sound
 
 
 @pytest.mark.parametrize(
-    ("asked", "code"),
+    ("asked", "stays"),
     [
-        (Delete("/open/child"), None),
-        (Delete("/open/child", 0), None),
-        (Delete("/closed"), None),  # its parent's permission counts
-        (Delete("/brief"), None),
-        (Delete("/open"), ErrorCode.NOT_EMPTY),
-        (Delete("/open", 7), ErrorCode.BAD_VERSION),
-        (Delete("/missing"), ErrorCode.NO_NODE),
-        (Delete("/missing/x"), ErrorCode.NO_NODE),
-        (Delete("/closed/x"), ErrorCode.NO_AUTH),
-        (Delete("/"), ErrorCode.BAD_ARGUMENTS),
-        (Delete("/zookeeper"), ErrorCode.BAD_ARGUMENTS),
-        (Delete("/zookeeper/quota"), ErrorCode.BAD_ARGUMENTS),
-        (Delete("/zookeeper/config"), ErrorCode.BAD_ARGUMENTS),
-        (Delete("nowhere"), ErrorCode.BAD_ARGUMENTS),
-        (Delete(""), ErrorCode.BAD_ARGUMENTS),
+        (TryRemove("/open/child", 0), False),
+        (TryRemove("/open/child", 1), True),
+        (TryRemove("/open"), True),
+        (TryRemove("/"), True),
+        (DeleteContainer("/open/child"), False),  # it need not be a container
+        (DeleteContainer("/closed"), False),
+        (DeleteContainer("/brief"), True),
     ],
 )
-def test_what_is_refused(asked: Delete, code: ErrorCode | None) -> None:
-    assert refusal(asked) == code
+def test_what_becomes_of_a_node(asked: TryRemove | DeleteContainer, stays: bool) -> None:
+    world = room()
+    do(world, asked)
+    assert (asked.path in world.nodes) is stays
+
+
+def test_delete_container_fires_what_delete_fires() -> None:
+    fired = []
+    for asked in (Delete("/open/child"), DeleteContainer("/open/child")):
+        world = room()
+        world.events.clear()
+        do(world, asked)
+        fired.append(world.fired)
+    assert fired[0] == fired[1] != []
+
+
+# -- removeRecursive -----------------------------------------------------------------------------------------
+
+
+def test_leaves_go_first_and_everybody_hears_of_each() -> None:
+    world = room()
+    do(world, Create("/open/child/x"), Create("/open/other"), Create("/open/child/b", flags=1))
+    world.events.clear()
+    do(world, RemoveRecursive("/open"))
+    paths = ["/open/child/x", "/open/child/b", "/open/other", "/open/child", "/open"]
+    assert world.fired == [(EventType.NODE_DELETED, path) for path in paths]
+    assert not any(path.startswith("/open") for path in world.nodes)
+    assert world.machine.tree.ephemerals == {1: {"/brief"}}
+
+
+@pytest.mark.parametrize("acl", [CLOSED, READ_ONLY])
+def test_one_node_that_must_stay_keeps_all(acl: tuple[Acl, ...]) -> None:
+    world = room()
+    do(world, Create("/open/child/x", acl=acl))
+    assert do(world, RemoveRecursive("/open")) == [ErrorCode.NO_AUTH]
+    assert "/open/child/x" in world.nodes
+
+
+def test_what_an_earlier_part_of_a_multi_made_goes_as_well() -> None:
+    world = room()
+    do(world, Multi((Create("/open/new"), Create("/open/new/x"), RemoveRecursive("/open", 4))))
+    assert "/open" not in world.nodes
+
+
+def test_more_than_the_bound_is_refused_whatever_the_limit() -> None:
+    world = room()
+    do(world, Multi(tuple(Create(f"/open/child/{number}") for number in range(MOST - 1))))
+    zxid = world.machine.zxid
+    assert do(world, RemoveRecursive("/open", 2**31 - 1)) == [ErrorCode.NOT_EMPTY]  # with /open and its child
+    do(world, Delete("/open/child/0"))
+    assert do(world, RemoveRecursive("/open", 2**31 - 1)) == [Answer()]
+    assert world.machine.zxid == zxid + 3
+    assert not any(path.startswith("/open") for path in world.nodes)
+    assert_sound(world.machine)
+
+
+# -- what is due ---------------------------------------------------------------------------------------------
+
+
+def _due(world: World, path: str, max_never_used: int = 0, **other: int) -> ErrorCode | None:
+    """The refusal of what a server says that has found the node due as it is now; None if it goes."""
+    node = world.nodes.get(path)
+    seen = NodeDue(path, 0, 0, 0, max_never_used)
+    if node is not None:
+        seen = NodeDue(path, node.version, node.mtime, node.czxid, max_never_used)
+    seen = seen._replace(**other)  # type: ignore[arg-type]
+    zxid = world.machine.zxid
+    (outcome,) = world.enter(Request(Kind.NODE_DUE, 0, 0, (), encode_node_due(*seen)))
+    assert (path in world.nodes) is (outcome.err not in (0, ErrorCode.NO_NODE))
+    assert world.machine.zxid == zxid + (outcome.err == 0)
+    return ErrorCode(outcome.err) if outcome.err else None
+
+
+def test_what_is_due_goes() -> None:
+    world = room()
+    do(world, CreateMortal("/c"), CreateMortal("/c/x"), CreateMortal("/t", ttl=10))
+    assert _due(world, "/c") == ErrorCode.NOT_EMPTY
+    assert _due(world, "/c/x") == ErrorCode.BAD_VERSION  # never used
+    assert _due(world, "/c/x", max_never_used=10) is None
+    assert world.fired[-1] == (EventType.NODE_DELETED, "/c/x")
+    assert world.nodes["/c"].pzxid == world.machine.zxid
+    assert _due(world, "/c") is None
+    assert _due(world, "/c") == ErrorCode.NO_NODE
+    assert _due(world, "/t") is None
+    for path in ("/brief", "/closed", "/open/child"):
+        assert _due(world, path, max_never_used=1) == ErrorCode.BAD_VERSION
+
+
+@pytest.mark.parametrize("field", ["version", "mtime", "czxid"])
+def test_what_is_no_longer_as_it_was_seen_stays(field: str) -> None:
+    world = room()
+    do(world, CreateMortal("/t", ttl=10), CreateMortal("/c"), Create("/c/x"), Delete("/c/x"))
+    for path in ("/t", "/c"):
+        assert _due(world, path, **{field: getattr(world.nodes[path], field) + 1}) == ErrorCode.BAD_VERSION
+        assert _due(world, path) is None
+    do(world, Create("/c"), Create("/c/x"), Delete("/c/x"))
+    assert _due(world, "/c") == ErrorCode.BAD_VERSION, "an ordinary node in the place of a container"
+
+
+# -- checkStat -----------------------------------------------------------------------------------------------
+
+
+def _with(place: int, value: int) -> tuple[int, ...]:
+    return tuple(value if other == place else -1 for other in range(11))
+
+
+def test_every_field_of_a_stat_counts() -> None:
+    world = room()
+    stat = STAT.unpack(world.nodes["/open"].stat())
+    assert ErrorCode.BAD_VERSION not in do(world, CheckStat("/open", -1, stat))
+    wrong = [CheckStat("/open", -1, _with(place, value + 1)) for place, value in enumerate(stat)]
+    assert do(world, *wrong) == [ErrorCode.BAD_VERSION] * 11
+
+
+def test_a_change_in_the_same_multi_counts() -> None:
+    world = room()
+    zxid = world.machine.zxid
+    for mzxid, failed_at in ((zxid, 1), (zxid + 2, None)):
+        (answer,) = do(world, Multi((SetData("/open"), CheckStat("/open", -1, _with(1, mzxid)))))
+        assert answer.failed_at == failed_at

@@ -3,14 +3,11 @@
 import pytest
 
 from codec.constants import ErrorCode, KeeperFeature, KeeperOpCode, OpCode
-from codec.jute import Reader
+from codec.jute import Reader, pack_string
 from proxy.state.ops import EXTENDED, FEATURES
 from proxy.state.ops.features import feature_flags, system_nodes
-from proxy.state.refusal import Refusal
-from schema.entry import Rules
 from tests.proxy.state.naive import Create
-from tests.proxy.state.ops.room import do, room
-from tests.proxy.state.ops.test_reads import Client, ask
+from tests.proxy.state.ops.room import Client, do, read, refused, room
 from tests.proxy.state.world import with_keeper
 
 # The feature that says of an operation that it is there.
@@ -58,22 +55,23 @@ def test_what_is_read() -> None:
     assert "/keeper/availability_zone" not in system_nodes([], 1000, "")
 
 
+def _path(path: str) -> bytes:
+    return pack_string(path) + b"\0"
+
+
 @pytest.mark.parametrize("opcode", [OpCode.GET_DATA, OpCode.EXISTS, OpCode.GET_ACL, OpCode.GET_CHILDREN2])
 def test_they_are_found_and_no_part_of_the_tree(opcode: OpCode) -> None:
     world = room()
-    before = ask(world, OpCode.GET_CHILDREN2, "/", Client())
+    before = read(world, OpCode.GET_CHILDREN2, _path("/"))
     client = Client()
-    with pytest.raises(Refusal) as refusal:
-        ask(world, opcode, "/keeper/feature_flags", client)
-    assert refusal.value.code is ErrorCode.NO_NODE
+    assert refused(world, opcode, _path("/keeper/feature_flags"), client) is ErrorCode.NO_NODE
     with_keeper(world)
-    ask(world, opcode, "/keeper/feature_flags", client)
-    ask(world, opcode, "/keeper", client)
-    with pytest.raises(Refusal):
-        ask(world, opcode, "/keeper/other", client)
+    read(world, opcode, _path("/keeper/feature_flags"), client)
+    read(world, opcode, _path("/keeper"), client)
+    assert refused(world, opcode, _path("/keeper/other"), client) is ErrorCode.NO_NODE
     assert client.knows_keeper is (opcode == OpCode.GET_DATA)
-    assert ask(world, OpCode.GET_CHILDREN2, "/", Client()) == before
-    names = Reader(ask(world, OpCode.GET_CHILDREN, "/keeper", Client())).strings()
+    assert read(world, OpCode.GET_CHILDREN2, _path("/")) == before
+    names = Reader(read(world, OpCode.GET_CHILDREN, _path("/keeper"))).strings()
     assert set(names or ()) == {"feature_flags", "api_version", "max_request_size"}
 
 
@@ -81,16 +79,13 @@ def test_reading_other_nodes_does_not_tell_a_clickhouse() -> None:
     world = room()
     with_keeper(world)
     client = Client()
-    ask(world, OpCode.GET_DATA, "/open", client)
-    ask(world, OpCode.GET_DATA, "/keeper/max_request_size", client)
-    assert not client.knows_keeper
-    ask(world, OpCode.GET_DATA, "/keeper/api_version", client)
-    assert client.knows_keeper
+    for path, knows in (("/open", False), ("/keeper/max_request_size", False), ("/keeper/api_version", True)):
+        read(world, OpCode.GET_DATA, _path(path), client)
+        assert client.knows_keeper is knows
 
 
 def test_a_node_of_the_tree_comes_first() -> None:
-    world = room()
-    world.rules = int(Rules.EXTENDED_TYPES)
+    world = room(keeper=False)
     do(world, Create("/keeper"), Create("/keeper/api_version", b"mine"))
     with_keeper(world)
-    assert Reader(ask(world, OpCode.GET_DATA, "/keeper/api_version", Client())).buffer() == b"mine"
+    assert Reader(read(world, OpCode.GET_DATA, _path("/keeper/api_version"))).buffer() == b"mine"

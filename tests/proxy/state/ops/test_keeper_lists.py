@@ -8,82 +8,69 @@ from codec import records
 from codec.constants import ErrorCode, KeeperOpCode, ListFilter
 from codec.packets import STAT
 from proxy.state.operation import Reading
-from proxy.state.ops import EXTENDED
 from proxy.state.ops.reads import find
-from proxy.state.refusal import Refusal
 from proxy.state.tree import Node
 from tests.codec.generate import plain
 from tests.proxy.state.naive import Create, SetData
-from tests.proxy.state.ops.room import CLOSED, do, room
-from tests.proxy.state.ops.test_reads import Client, held
+from tests.proxy.state.ops.room import CLOSED, Client, do, held, read, refused, room
 from tests.proxy.state.world import World
 
+_CHILDREN, _FULL, _BELOW = (
+    KeeperOpCode.FILTERED_LIST,
+    KeeperOpCode.LIST_WITH_STAT_AND_DATA,
+    KeeperOpCode.LIST_RECURSIVE,
+)
 
-def _ask(world: World, code: KeeperOpCode, client: Client | None = None, **fields: Any) -> Any:
-    request = records.encode(records.KEEPER_REQUESTS[code], fields)
-    reading = world.reading
-    reply = EXTENDED.reads[code](reading, client or Client(), b"head" + request, 4)
+
+def _request(code: KeeperOpCode, path: str, only: int = ListFilter.ALL, **options: Any) -> bytes:
+    fields = {"path": path, "watch": False, "filter": only, "withStat": True, "withData": True, **options}
+    return records.encode(records.KEEPER_REQUESTS[code], fields)
+
+
+def _ask(world: World, code: KeeperOpCode, *asked: Any, client: Client | None = None, **options: Any) -> Any:
+    reply = read(world, code, _request(code, *asked, **options), client)
     decoded = records.decode(records.KEEPER_RESPONSES[code], reply)
     assert records.encode(records.KEEPER_RESPONSES[code], decoded) == reply
     return plain(decoded)
 
 
-def _filtered(
-    world: World, path: str, only: int, *, watch: bool = False, client: Client | None = None
-) -> Any:
-    return _ask(world, KeeperOpCode.FILTERED_LIST, client, path=path, watch=watch, filter=only)
-
-
 def _stat(world: World, path: str) -> tuple[int, ...]:
-    return STAT.unpack(world.machine.tree.nodes[path].stat())
+    return STAT.unpack(world.nodes[path].stat())
 
 
 def test_children_of_one_kind() -> None:
     world = room()
-    everything = _filtered(world, "/", ListFilter.ALL)
+    lasting = ["closed", "open", "read-only", "zookeeper"]
+    everything = _ask(world, _CHILDREN, "/")
     assert tuple(everything["stat"].values()) == _stat(world, "/")
-    assert sorted(everything["children"]) == ["brief", "closed", "open", "read-only", "zookeeper"]
-    assert _filtered(world, "/", ListFilter.EPHEMERAL)["children"] == ["brief"]
-    assert sorted(_filtered(world, "/", ListFilter.PERSISTENT)["children"]) == [
-        "closed",
-        "open",
-        "read-only",
-        "zookeeper",
-    ]
-    assert _filtered(world, "/open/child", ListFilter.EPHEMERAL)["children"] == []
+    assert sorted(everything["children"]) == ["brief", *lasting]
+    assert sorted(_ask(world, _CHILDREN, "/", ListFilter.PERSISTENT)["children"]) == lasting
+    assert _ask(world, _CHILDREN, "/", ListFilter.EPHEMERAL)["children"] == ["brief"]
+    assert _ask(world, _CHILDREN, "/open/child", ListFilter.EPHEMERAL)["children"] == []
 
 
+@pytest.mark.parametrize("code", [_CHILDREN, _FULL, _BELOW])
 @pytest.mark.parametrize(
-    ("path", "only", "code"),
+    ("path", "only", "refusal"),
     [
         ("/missing", 0, ErrorCode.NO_NODE),
         ("/closed", 0, ErrorCode.NO_AUTH),
         ("/open", 3, ErrorCode.BAD_ARGUMENTS),
     ],
 )
-def test_what_is_refused(path: str, only: int, code: ErrorCode) -> None:
+def test_what_is_refused(code: KeeperOpCode, path: str, only: int, refusal: ErrorCode) -> None:
     world = room()
-    client = Client()
-    with pytest.raises(Refusal) as refusal:
-        _filtered(world, path, only, watch=True, client=client)
-    assert refusal.value.code is code
-    with pytest.raises(Refusal) as refusal:
-        _with_more(world, path, only, client=client, watch=True)
-    assert refusal.value.code is code
+    if code is not _BELOW:
+        assert refused(world, code, _request(code, path, only, watch=True)) is refusal
+    elif not only:
+        assert refused(world, code, _request(code, path, limit=10)) is refusal
     assert world.watches.total() == 0
-
-
-def _with_more(world: World, path: str, only: int, **options: Any) -> Any:
-    asked = {"watch": False, "withStat": True, "withData": True, **options}
-    client = asked.pop("client", None)
-    fields = {"path": path, "watch": asked.pop("watch"), "filter": only, **asked}
-    return _ask(world, KeeperOpCode.LIST_WITH_STAT_AND_DATA, client, **fields)
 
 
 def test_stats_and_data_stand_in_the_order_of_the_names() -> None:
     world = room()
     do(world, Create("/open/empty", None), Create("/open/other", b"o"), SetData("/open/child", b"c"))
-    answer = _with_more(world, "/open", ListFilter.ALL)
+    answer = _ask(world, _FULL, "/open")
     expected = {"child": b"c", "other": b"o", "empty": None}
     assert dict(zip(answer["children"], answer["data"], strict=True)) == expected
     for name, stat in zip(answer["children"], answer["stats"], strict=True):
@@ -93,44 +80,32 @@ def test_stats_and_data_stand_in_the_order_of_the_names() -> None:
 
 @pytest.mark.parametrize("with_stat", [False, True])
 @pytest.mark.parametrize("with_data", [False, True])
-def test_what_is_not_asked_for_is_empty(with_stat: bool, with_data: bool) -> None:
+def test_what_is_not_asked_for_is_empty_and_needs_no_permission(with_stat: bool, with_data: bool) -> None:
     world = room()
-    answer = _with_more(world, "/open", ListFilter.ALL, withStat=with_stat, withData=with_data)
+    options: dict[str, Any] = {"withStat": with_stat, "withData": with_data}
+    answer = _ask(world, _FULL, "/open", **options)
     assert (len(answer["stats"]), len(answer["data"])) == (int(with_stat), int(with_data))
-
-
-def test_a_child_that_may_not_be_read() -> None:
-    world = room()
-    names = _with_more(world, "/", ListFilter.ALL, withStat=False, withData=False)["children"]
-    assert "closed" in names
-    for options in ({"withStat": False}, {"withData": False}):
-        with pytest.raises(Refusal) as refusal:
-            _with_more(world, "/", ListFilter.ALL, **options)
-        assert refusal.value.code is ErrorCode.NO_AUTH
-    assert _with_more(world, "/", ListFilter.EPHEMERAL)["children"] == ["brief"]
+    if with_stat or with_data:
+        assert refused(world, _FULL, _request(_FULL, "/", **options)) is ErrorCode.NO_AUTH
+    else:
+        assert "closed" in _ask(world, _FULL, "/", **options)["children"]
+    assert _ask(world, _FULL, "/", ListFilter.EPHEMERAL, **options)["children"] == ["brief"]
 
 
 def test_more_than_one_reply_holds(monkeypatch: pytest.MonkeyPatch) -> None:
     world = room()
     do(world, SetData("/open/child", bytes(1000)))
     monkeypatch.setattr("proxy.state.ops.bounded.MOST", 1000)
-    assert _with_more(world, "/open", ListFilter.ALL, withData=False)["stats"]
-    with pytest.raises(Refusal) as refusal:
-        _with_more(world, "/open", ListFilter.ALL)
-    assert refusal.value.code is ErrorCode.BAD_ARGUMENTS
+    assert _ask(world, _FULL, "/open", withData=False)["stats"]
+    assert refused(world, _FULL, _request(_FULL, "/open")) is ErrorCode.BAD_ARGUMENTS
 
 
-def test_the_watch_is_one_on_children() -> None:
+@pytest.mark.parametrize("code", [_CHILDREN, _FULL])
+def test_the_watch_is_one_on_children(code: KeeperOpCode) -> None:
     world = room()
-    first, second = Client(), Client()
-    _filtered(world, "/open", ListFilter.EPHEMERAL, watch=True, client=first)
-    _with_more(world, "/", ListFilter.EPHEMERAL, watch=True, client=second)
-    for client, path in ((first, "/open"), (second, "/")):
-        assert held(world, client) == [set(), {path}, set(), set()]
-
-
-def _below(world: World, path: str, limit: int) -> Any:
-    return _ask(world, KeeperOpCode.LIST_RECURSIVE, None, path=path, limit=limit)["paths"]
+    client = Client()
+    _ask(world, code, "/open", ListFilter.EPHEMERAL, watch=True, client=client)
+    assert held(world, client) == [set(), {"/open"}, set(), set()]
 
 
 def test_everything_below_a_node() -> None:
@@ -138,18 +113,11 @@ def test_everything_below_a_node() -> None:
     do(world, Create("/open/child/x"), Create("/open/a"))
     everything = ["/open/a", "/open/child", "/open/child/x"]
     for limit in (0, 1, 2, 3, 1000, 2**32 - 1):
-        assert _below(world, "/open", limit) == everything[:limit]
-    assert _below(world, "/open/child/x", 10) == []
-    assert set(_below(world, "/", 100)) == set(world.machine.tree.nodes) - {"/"}
+        assert _ask(world, _BELOW, "/open", limit=limit)["paths"] == everything[:limit]
+    assert _ask(world, _BELOW, "/open/child/x", limit=10)["paths"] == []
+    assert set(_ask(world, _BELOW, "/", limit=100)["paths"]) == set(world.nodes) - {"/"}
     do(world, Create("/open/child/locked"), Create("/open/a/closed", acl=CLOSED))
-    assert len(_below(world, "/open", 100)) == 5
-
-
-@pytest.mark.parametrize(("path", "code"), [("/missing", ErrorCode.NO_NODE), ("/closed", ErrorCode.NO_AUTH)])
-def test_what_cannot_be_listed(path: str, code: ErrorCode) -> None:
-    with pytest.raises(Refusal) as refusal:
-        _below(room(), path, 10)
-    assert refusal.value.code is code
+    assert len(_ask(world, _BELOW, "/open", limit=100)["paths"]) == 5
 
 
 def test_no_more_children_are_looked_at_than_are_listed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -162,5 +130,5 @@ def test_no_more_children_are_looked_at_than_are_listed(monkeypatch: pytest.Monk
         return find(reading, path)
 
     monkeypatch.setattr("proxy.state.ops.keeper_lists.find", watched)
-    assert _below(world, "/open", 3) == ["/open/child", "/open/n00", "/open/n01"]
+    assert _ask(world, _BELOW, "/open", limit=3)["paths"] == ["/open/child", "/open/n00", "/open/n01"]
     assert len(looked) == 4

@@ -1,18 +1,26 @@
-"""multiRead: each part answered by itself."""
+"""multiRead: each part is answered by itself, in ZooKeeper's form and in Keeper's."""
 
 import pytest
 
-from codec.constants import ErrorCode, OpCode
+from codec.constants import ErrorCode, KeeperOpCode, OpCode
 from codec.errors import MalformedPacket
 from codec.jute import INT, NULL, OPEN_ACLS, pack_buffer, pack_string, pack_strings
 from codec.packets import MULTI_HEADER
-from proxy.state.ops.multi_read import multi_read
+from proxy.state.ops.keeper_multi_read import keeper_multi_read
 from proxy.state.refusal import Refusal
-from tests.proxy.state.ops.room import room
-from tests.proxy.state.ops.test_reads import Client
+from tests.proxy.state.ops.room import Client, held, read, room
 from tests.proxy.state.world import World
 
 _END = MULTI_HEADER.pack(-1, True, -1)
+# What follows the path in a part that Keeper's form may have.
+_KINDS = {
+    OpCode.EXISTS: b"\0",
+    OpCode.GET_DATA: b"\0",
+    OpCode.GET_CHILDREN: b"\0",
+    OpCode.GET_CHILDREN2: b"\0",
+    KeeperOpCode.FILTERED_LIST: b"\0\1",
+    KeeperOpCode.LIST_WITH_STAT_AND_DATA: b"\0\0\1\1",
+}
 
 
 def _part(opcode: int, path: str | None, rest: bytes = b"\1") -> bytes:
@@ -27,26 +35,24 @@ def _children(path: str | None) -> bytes:
     return _part(OpCode.GET_CHILDREN, path)
 
 
-def _ask(world: World, *parts: bytes) -> bytes:
-    reading = world.reading
-    return multi_read(reading, Client(), b"head" + b"".join(parts), 4)
+def _ask(world: World, *parts: bytes, client: Client | None = None) -> bytes:
+    return read(world, OpCode.MULTI_READ, b"".join(parts), client)
 
 
-def _result(opcode: int, body: bytes) -> bytes:
-    return MULTI_HEADER.pack(opcode, False, 0) + body
+def _result(opcode: int, body: bytes, code: int = 0) -> bytes:
+    return MULTI_HEADER.pack(opcode, False, code) + body
 
 
 def _error(code: ErrorCode) -> bytes:
-    return MULTI_HEADER.pack(-1, False, code) + INT.pack(code)
+    return _result(-1, INT.pack(code), code)
 
 
 def test_results_in_order_and_no_watch() -> None:
     world = room()
-    data = pack_buffer(b"") + world.machine.tree.nodes["/open"].stat()
+    data = pack_buffer(b"") + world.nodes["/open"].stat()
     assert _ask(world, _END) == _END
-    assert _ask(
-        world, _get("/open"), _children("/missing"), _get("/closed"), _children("/open"), _END
-    ) == b"".join(
+    answer = _ask(world, _get("/open"), _children("/missing"), _get("/closed"), _children("/open"), _END)
+    assert answer == b"".join(
         (
             _result(OpCode.GET_DATA, data),
             _error(ErrorCode.NO_NODE),
@@ -58,29 +64,34 @@ def test_results_in_order_and_no_watch() -> None:
     assert world.watches.total() == 0
 
 
-def test_a_null_path_ends_it_with_the_results_so_far() -> None:
-    with pytest.raises(Refusal) as refusal:
-        _ask(room(), _children("/open/child"), _get(None), _get("/open"), _END)
-    assert refusal.value.code is ErrorCode.MARSHALLING_ERROR
-    assert refusal.value.body == _result(OpCode.GET_CHILDREN, pack_strings([])) + _END
+_CREATE = pack_buffer(b"") + OPEN_ACLS
 
 
-@pytest.mark.parametrize("path", ["/open/child", None])
-def test_writes_are_refused_with_an_empty_result(path: str | None) -> None:
+@pytest.mark.parametrize(
+    ("parts", "done"),
+    [
+        (
+            (_children("/open/child"), _get(None), _get("/open")),
+            _result(OpCode.GET_CHILDREN, pack_strings([])),
+        ),
+        # Writes, whatever their path.
+        ((_part(OpCode.DELETE, "/open/child", INT.pack(-1)),), b""),
+        ((_part(OpCode.DELETE, None, INT.pack(-1)),), b""),
+        *(
+            ((_part(OpCode.CREATE, path, _CREATE + INT.pack(flags)),) * 2, b"")
+            for path in ("/new", None)
+            for flags in (0, 4)
+        ),
+    ],
+)
+def test_a_null_path_and_a_write_end_it_with_the_results_so_far(
+    parts: tuple[bytes, ...], done: bytes
+) -> None:
     world = room()
     with pytest.raises(Refusal) as refusal:
-        _ask(world, _part(OpCode.DELETE, path, INT.pack(-1)), _END)
-    assert (refusal.value.code, refusal.value.body) == (ErrorCode.MARSHALLING_ERROR, _END)
-    assert "/open/child" in world.machine.tree.nodes
-
-
-@pytest.mark.parametrize("path", ["/new", None])
-@pytest.mark.parametrize("flags", [0, 4])
-def test_a_create_is_a_write_whatever_its_path(path: str | None, flags: int) -> None:
-    part = _part(OpCode.CREATE, path, pack_buffer(b"") + OPEN_ACLS + INT.pack(flags))
-    with pytest.raises(Refusal) as refusal:
-        _ask(room(), part, part, _END)
-    assert (refusal.value.code, refusal.value.body) == (ErrorCode.MARSHALLING_ERROR, _END)
+        _ask(world, *parts, _END)
+    assert (refusal.value.code, refusal.value.body) == (ErrorCode.MARSHALLING_ERROR, done + _END)
+    assert "/open/child" in world.nodes
 
 
 @pytest.mark.parametrize(
@@ -100,12 +111,64 @@ def test_what_is_malformed(parts: tuple[bytes, ...]) -> None:
         _ask(room(), *parts)
 
 
-def test_results_too_large_for_one_reply(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("knows_keeper", [False, True])
+def test_results_too_large_for_one_reply(knows_keeper: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     world = room()
-    size = len(_ask(world, _get("/open"), _get("/missing"), _END)) - len(_END)
+    client = Client(knows_keeper=knows_keeper)
+    parts = _get("/open"), _get("/missing")
+    size = len(_ask(world, *parts, _END, client=client)) - len(_END)
     monkeypatch.setattr("proxy.state.ops.bounded.MOST", size)
-    _ask(world, _get("/open"), _get("/missing"), _END)
+    _ask(world, *parts, _END, client=client)
     for more in ("/open", "/missing"):
         with pytest.raises(Refusal) as refusal:
-            _ask(world, _get("/open"), _get("/missing"), _get(more), _END)
+            _ask(world, *parts, _get(more), _END, client=client)
         assert refusal.value.code is ErrorCode.BAD_ARGUMENTS
+
+
+# -- in Keeper's form ----------------------------------------------------------------------------------------
+
+
+def test_every_part_is_answered_as_by_itself() -> None:
+    world = room()
+    expected = [
+        _result(opcode, read(world, opcode, pack_string("/open") + rest)) for opcode, rest in _KINDS.items()
+    ]
+    parts = [_part(opcode, "/open", rest) for opcode, rest in _KINDS.items()]
+    assert _ask(world, *parts, _END, client=Client(knows_keeper=True)) == b"".join(expected) + _END
+
+
+@pytest.mark.parametrize(("opcode", "rest"), _KINDS.items())
+def test_a_refused_part_has_its_own_opcode_and_no_body(opcode: int, rest: bytes) -> None:
+    parts = [_part(opcode, path, rest) for path in ("/missing", "/closed")]
+    assert _ask(room(), *parts, _children("/open"), _END, client=Client(knows_keeper=True)) == (
+        _result(opcode, b"", ErrorCode.NO_NODE)
+        + _result(opcode, b"", ErrorCode.NO_AUTH)
+        + _result(OpCode.GET_CHILDREN, pack_strings(["child"]))
+        + _END
+    )
+
+
+def test_parts_may_watch() -> None:
+    world = room()
+    client = Client(knows_keeper=True)
+    parts = _part(OpCode.EXISTS, "/missing"), _part(OpCode.GET_CHILDREN2, "/open"), _get("/missing")
+    _ask(world, *parts, _END, client=client)
+    assert held(world, client) == [{"/missing"}, {"/open"}, set(), set()]
+
+
+@pytest.mark.parametrize(
+    "part",
+    [
+        _part(OpCode.DELETE, "/open", INT.pack(-1)),
+        _part(KeeperOpCode.LIST_RECURSIVE, "/open", INT.pack(1)),
+        _part(OpCode.GET_DATA, "/open", b""),
+        _part(KeeperOpCode.LIST_WITH_STAT_AND_DATA, "/open", b"\0\0\0"),
+        _part(OpCode.GET_DATA, None, b"\0"),
+    ],
+)
+def test_what_cannot_be_read_is_malformed_as_a_whole(part: bytes) -> None:
+    world = room()
+    client = Client(knows_keeper=True)
+    with pytest.raises(MalformedPacket):
+        keeper_multi_read(world.reading, client, _get("/open") + part, 0)
+    assert held(world, client) == [set()] * 4

@@ -1,110 +1,134 @@
-"""Reads: answers, refusals and the watches that they set."""
-
-from collections.abc import Sequence
+"""Reads: answers, refusals, the watches that they set, and what a read-only session may ask."""
 
 import pytest
 
 from codec.constants import ErrorCode, OpCode
-from codec.jute import Acl, Reader, pack_acls, pack_string
+from codec.jute import INT, Acl, Reader, pack_acls, pack_string
 from codec.packets import STAT
 from proxy.state.auth.digest import digest_identity
 from proxy.state.auth.scheme import Identity
-from proxy.state.ops import READS
+from proxy.state.ops import EXTENDED, PLAIN, reads_alone
 from proxy.state.refusal import Refusal
-from tests.proxy.state.naive import SetAcl, SetData
-from tests.proxy.state.ops.room import do, room
-from tests.proxy.state.world import World
+from tests.proxy.state.naive import Create, SetAcl, SetData
+from tests.proxy.state.ops.room import Client, do, held, read, refused, room
 
 USER = digest_identity(b"user:word")
+_WATCHING = [OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2]
+_ALL = [*_WATCHING, OpCode.GET_ACL]
 
 
-class Client:
-    """Whoever reads."""
-
-    def __init__(self, *identities: Identity) -> None:
-        self.session_id = 1
-        self.identities = identities
-        self.knows_keeper = False
-        self.has_left = False
-        self.told: list[tuple[int, str, int, Sequence[Acl]]] = []
-
-    def local_session_closed(self) -> None:
-        self.has_left = True
-
-    def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-        self.told.append((kind, path, zxid, acl))
+def _path(path: str, *, watch: bool = False) -> bytes:
+    return pack_string(path) + bytes((watch,))
 
 
-def ask(world: World, opcode: OpCode, path: str, client: Client, *, watch: bool = False) -> bytes:
-    """The body of the reply."""
-    reading = world.reading
-    return READS[opcode](reading, client, b"head" + pack_string(path) + bytes((watch,)), 4)
-
-
-def held(world: World, client: Client) -> list[set[str]]:
-    """The paths that a connection watches: data, children, persistent and recursive."""
-    watches = world.watches
-    tables = (watches.data, watches.children, watches.persistent, watches.recursive)
-    return [set(table.by_watcher.get(client, ())) for table in tables]
-
-
-_ALL = [OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2]
-
-
-@pytest.mark.parametrize("opcode", [*_ALL, OpCode.GET_ACL])
+@pytest.mark.parametrize("opcode", [*_ALL, OpCode.GET_ALL_CHILDREN_NUMBER])
 @pytest.mark.parametrize(("path", "code"), [("/missing", ErrorCode.NO_NODE), ("/closed", ErrorCode.NO_AUTH)])
 def test_what_is_refused(opcode: OpCode, path: str, code: ErrorCode) -> None:
     world = room()
-    client = Client()
-    with pytest.raises(Refusal) as refusal:
-        ask(world, opcode, path, client, watch=True)
-    assert refusal.value.code is code
+    assert refused(world, opcode, _path(path, watch=True)) is code
     # exists alone watches what is not there
     assert world.watches.total() == (opcode == OpCode.EXISTS and path == "/missing")
 
 
-@pytest.mark.parametrize("opcode", _ALL)
+@pytest.mark.parametrize("opcode", _WATCHING)
 @pytest.mark.parametrize("watch", [False, True])
 def test_a_watch_is_set_if_asked_for(opcode: OpCode, watch: bool) -> None:
     world = room()
     client = Client()
-    ask(world, opcode, "/open", client, watch=watch)
+    read(world, opcode, _path("/open", watch=watch), client)
     on_children = opcode in (OpCode.GET_CHILDREN, OpCode.GET_CHILDREN2)
-    assert (client in world.watches.data.by_watcher) is (watch and not on_children)
-    assert (client in world.watches.children.by_watcher) is (watch and on_children)
+    found = {"/open"} if watch else set()
+    assert held(world, client) == [
+        set() if on_children else found,
+        found if on_children else set(),
+        set(),
+        set(),
+    ]
 
 
 def test_answers() -> None:
     world = room()
-    do(world, SetData("/open", b"data"))
-    stat = world.machine.tree.nodes["/open"].stat()
-    client = Client()
-    assert ask(world, OpCode.EXISTS, "/open", client) == stat
-    assert ask(world, OpCode.GET_DATA, "/open", client) == b"\0\0\0\4data" + stat
-    assert ask(world, OpCode.GET_CHILDREN, "/open", client) == b"\0\0\0\1" + pack_string("child")
-    assert ask(world, OpCode.GET_CHILDREN2, "/open", client) == b"\0\0\0\1" + pack_string("child") + stat
-    assert ask(world, OpCode.GET_CHILDREN, "/open/child", client) == b"\0\0\0\0"
-
-
-def test_null_data_is_sent_as_null() -> None:
-    world = room()
-    do(world, SetData("/open", None))
-    raw = ask(world, OpCode.GET_DATA, "/open", Client())
-    assert raw[:4] == b"\xff\xff\xff\xff"
+    do(world, SetData("/open", b"data"), SetData("/open/child", None))
+    stat, names = world.nodes["/open"].stat(), b"\0\0\0\1" + pack_string("child")
+    for opcode, answer in (
+        (OpCode.EXISTS, stat),
+        (OpCode.GET_DATA, b"\0\0\0\4data" + stat),
+        (OpCode.GET_CHILDREN, names),
+        (OpCode.GET_CHILDREN2, names + stat),
+    ):
+        assert read(world, opcode, _path("/open")) == answer
+    assert read(world, OpCode.GET_CHILDREN, _path("/open/child")) == b"\0\0\0\0"
+    raw = read(world, OpCode.GET_DATA, _path("/open/child"))
+    assert raw[:4] == b"\xff\xff\xff\xff", "null data is sent as null"
     assert STAT.unpack(raw[4:])[8] == 0
 
 
-@pytest.mark.parametrize("opcode", [*_ALL, OpCode.GET_ACL])
+@pytest.mark.parametrize("opcode", _ALL)
 def test_the_empty_path_is_the_root(opcode: OpCode) -> None:
     world = room()
-    assert ask(world, opcode, "", Client()) == ask(world, opcode, "/", Client())
+    assert read(world, opcode, _path("")) == read(world, opcode, _path("/"))
 
 
 def test_password_hashes_are_for_administrators() -> None:
     world = room()
     acl = (Acl(31, *USER), Acl(1, "world", "anyone"))
     do(world, SetAcl("/open", acl))
-    stat = world.machine.tree.nodes["/open"].stat()
-    assert ask(world, OpCode.GET_ACL, "/open", Client(USER)) == pack_acls(acl) + stat
-    shown = Reader(ask(world, OpCode.GET_ACL, "/open", Client())).acls()
+    stat = world.nodes["/open"].stat()
+    assert read(world, OpCode.GET_ACL, _path("/open"), Client(USER)) == pack_acls(acl) + stat
+    shown = Reader(read(world, OpCode.GET_ACL, _path("/open"))).acls()
     assert shown == (Acl(31, "digest", "user:x"), Acl(1, "world", "anyone"))
+
+
+@pytest.mark.parametrize(
+    ("prefix", "found"),
+    [
+        *((everything, {"/brief", "/open/e"}) for everything in (None, "", "/", " / ", " \t\0\x1f ")),
+        ("/o", {"/open/e"}),
+        ("/open/e", {"/open/e"}),
+        ("/open/e/", set()),
+        (" /open", set()),
+        ("\u00a0", set()),
+        ("brief", set()),
+    ],
+)
+def test_the_ephemerals_of_a_session(prefix: str | None, found: set[str]) -> None:
+    world = room()
+    do(world, Create("/open/e", flags=1))
+    do(world, Create("/open/other", flags=1), session=2)
+    paths = Reader(read(world, OpCode.GET_EPHEMERALS, pack_string(prefix))).strings() or ()
+    assert sorted(path or "" for path in paths) == sorted(found)
+    client = Client()
+    client.session_id = 77
+    assert Reader(read(world, OpCode.GET_EPHEMERALS, pack_string(prefix), client)).strings() == []
+
+
+@pytest.mark.parametrize(
+    ("path", "number"), [("/open", 3), ("/open/child", 1), ("/open/child/x", 0), ("/", 11), ("", 12)]
+)
+def test_how_many_nodes_lie_below_one(path: str, number: int) -> None:
+    world = room()
+    do(world, Create("/open/child/x"), Create("/open2"), Create("/open/y"))
+    assert read(world, OpCode.GET_ALL_CHILDREN_NUMBER, pack_string(path)) == INT.pack(number)
+
+
+def test_who_am_i_shows_schemes_and_user_names() -> None:
+    identities = (Identity("ip", "::1"), USER, digest_identity(b":"), Identity("super", "user:x"))
+    shown = [("ip", "::1"), ("digest", "user"), ("digest", ""), ("super", "")]
+    assert read(room(), OpCode.WHO_AM_I, b"", Client(*identities)) == INT.pack(4) + b"".join(
+        pack_string(text) for pair in shown for text in pair
+    )
+
+
+def test_a_read_only_session_reads_and_closes() -> None:
+    world = room()
+    operations = reads_alone(PLAIN)
+    assert operations.writes == {}
+    for opcode in PLAIN.writes.keys() - {OpCode.CLOSE_SESSION}:
+        with pytest.raises(Refusal) as refusal:
+            operations.reads[opcode](world.reading, Client(), b"", 0)
+        assert refusal.value.code is ErrorCode.NOT_READ_ONLY
+    reads = reads_alone(EXTENDED).reads
+    assert {opcode: reads[opcode] for opcode in EXTENDED.reads} == EXTENDED.reads
+    client = Client()
+    assert reads[OpCode.CLOSE_SESSION](world.reading, client, b"", 0) == b""
+    assert client.has_left

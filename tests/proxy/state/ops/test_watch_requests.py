@@ -1,0 +1,143 @@
+"""Requests about watches: addWatch, checkWatches, removeWatches, setWatches and setWatches2."""
+
+import pytest
+
+from codec.constants import AddWatchMode, ErrorCode, EventType, OpCode, WatcherType
+from codec.errors import MalformedPacket
+from codec.jute import INT, LONG, NULL, pack_string
+from tests.proxy.state.naive import Create, Delete, SetData
+from tests.proxy.state.ops.room import Client, do, held, read, refused, room
+from tests.proxy.state.world import World
+
+
+@pytest.mark.parametrize("mode", AddWatchMode)
+@pytest.mark.parametrize("path", ["/open", "/missing", "/closed", "", None])
+def test_any_path_can_be_watched(path: str | None, mode: AddWatchMode) -> None:
+    world = room()
+    client = Client()
+    assert read(world, OpCode.ADD_WATCH, pack_string(path) + INT.pack(mode), client) == INT.pack(0)
+    kinds = [kind for kind in WatcherType if world.watches.holds(path, client, kind)]
+    own = WatcherType.PERSISTENT_RECURSIVE if mode else WatcherType.PERSISTENT
+    assert kinds == [WatcherType.ANY, own]
+
+
+@pytest.mark.parametrize(
+    ("opcode", "number"),
+    [(OpCode.ADD_WATCH, -1), (OpCode.ADD_WATCH, 2), *((OpCode.CHECK_WATCHES, kind) for kind in (-1, 0, 6))],
+)
+def test_other_modes_and_types_are_refused(opcode: OpCode, number: int) -> None:
+    world = room()
+    assert refused(world, opcode, pack_string("/open") + INT.pack(number)) is ErrorCode.MARSHALLING_ERROR
+    assert world.watches.total() == 0
+
+
+def test_types() -> None:
+    world = room()
+    client = Client()
+    world.watches.children.add("/open", client)
+    world.watches.data.add("/open", Client())
+    for kind in WatcherType:
+        frame = pack_string("/open") + INT.pack(kind)
+        if kind in (WatcherType.CHILDREN, WatcherType.ANY):
+            assert read(world, OpCode.CHECK_WATCHES, frame, client) == b""
+        else:
+            assert refused(world, OpCode.CHECK_WATCHES, frame, client) is ErrorCode.NO_WATCHER
+    assert refused(world, OpCode.CHECK_WATCHES, NULL + INT.pack(3), client) is ErrorCode.NO_WATCHER
+
+
+def test_a_watch_is_removed_once_and_without_an_event() -> None:
+    world = room()
+    client, other = Client(), Client()
+    for one in (client, other):
+        world.watches.data.add("/open", one)
+    frame = pack_string("/open") + INT.pack(WatcherType.DATA)
+    assert read(world, OpCode.REMOVE_WATCHES, frame, client) == b""
+    assert refused(world, OpCode.REMOVE_WATCHES, frame, client) is ErrorCode.NO_WATCHER
+    assert client.told == []
+    assert world.watches.holds("/open", other, WatcherType.DATA)
+
+
+_List = list[str | None] | None
+
+
+def _lists(last_seen: int, *lists: _List) -> bytes:
+    """What setWatches takes, with three lists, and setWatches2 with five."""
+    return LONG.pack(last_seen) + b"".join(
+        NULL if texts is None else INT.pack(len(texts)) + b"".join(map(pack_string, texts)) for texts in lists
+    )
+
+
+def _set(world: World, last_seen: int, *lists: _List) -> Client:
+    client = Client()
+    opcode = OpCode.SET_WATCHES if len(lists) == 3 else OpCode.SET_WATCHES2
+    assert read(world, opcode, _lists(last_seen, *lists), client) == b""
+    return client
+
+
+def test_nothing_missed_is_all_watched() -> None:
+    world = room()
+    client = _set(world, world.machine.zxid, ["/open"], ["/gone"], ["/open"])
+    assert client.told == []
+    assert held(world, client) == [{"/open", "/gone"}, {"/open"}, set(), set()]
+
+
+def test_what_was_missed_is_told() -> None:
+    world = room()
+    do(world, Create("/gone"))
+    last = world.machine.zxid
+    do(world, SetData("/open"), Create("/closed-too"), Delete("/gone"), Create("/closed2"))
+    client = _set(world, last, ["/open", "/closed", "/gone"], ["/open", "/gone"], ["/", "/open", "/gone"])
+    assert [(kind, path) for kind, path, _, _ in client.told] == [
+        (EventType.NODE_DATA_CHANGED, "/open"),
+        (EventType.NODE_DELETED, "/gone"),
+        (EventType.NODE_CREATED, "/open"),
+        (EventType.NODE_CHILDREN_CHANGED, "/"),
+        (EventType.NODE_DELETED, "/gone"),
+    ]
+    assert {zxid for _, _, zxid, _ in client.told} == {-1}
+    assert held(world, client) == [{"/closed", "/gone"}, {"/open"}, set(), set()]
+
+
+def test_what_lasts_is_set_whatever_was_missed() -> None:
+    world = room()
+    client = _set(world, 0, [], [], ["/gone"], ["/open", None], ["/closed"])
+    assert [(kind, path) for kind, path, _, _ in client.told] == [(EventType.NODE_DELETED, "/gone")]
+    for path, kind in (("/open", 4), (None, 4), ("/closed", 5)):
+        assert world.watches.holds(path, client, WatcherType(kind))
+    assert world.watches.total() == 5
+
+
+@pytest.mark.parametrize(
+    ("lists", "set_before"),
+    [
+        ((["/open"], None, [], [], []), 1),
+        ((["/open", None], [], [], [], []), 1),
+        (([], ["/gone", None], [], [], []), 1),
+        (([], [], ["/open", None, "/"], [], []), 1),
+        ((["/open"], ["/gone"], None, ["/open"], []), 2),
+        ((["/open"], [], [], None, ["/open"]), 1),
+        (([], [], [], ["/"], None), 2),
+    ],
+)
+def test_a_null_is_stumbled_over_at_its_turn(lists: tuple[_List, ...], set_before: int) -> None:
+    world = room()
+    with pytest.raises(MalformedPacket):
+        _set(world, world.machine.zxid, *lists)
+    assert world.watches.total() == set_before
+
+
+@pytest.mark.parametrize(
+    ("opcode", "whole"),
+    [
+        (OpCode.ADD_WATCH, pack_string("/open") + INT.pack(1)),
+        (OpCode.CHECK_WATCHES, pack_string("/open") + INT.pack(3)),
+        (OpCode.SET_WATCHES, _lists(99, ["/open"], ["/open"], ["/open"])),
+        (OpCode.SET_WATCHES2, _lists(99, ["/open"], ["/open"], ["/open"], ["/open"], ["/open"])),
+    ],
+)
+def test_a_cut_packet_watches_nothing(opcode: OpCode, whole: bytes) -> None:
+    world = room()
+    for end in range(len(whole)):
+        with pytest.raises(MalformedPacket):
+            read(world, opcode, whole[:end])
+    assert world.watches.total() == 0
