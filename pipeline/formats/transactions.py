@@ -181,6 +181,8 @@ def _close_session(reader: Reader, session: int) -> _Body:
     ):
         return _NOTHING
     paths = tuple(_path(reader) for _ in range(reader.count() or 0))
+    if "" in paths:
+        raise MalformedPacket("a session deletes a node with an empty path")
     return (None, None, None, None, None, None, None, None, paths)
 
 

@@ -8,13 +8,11 @@ import logging
 import sys
 import time
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
 from pathlib import Path
 
-from proof.fuzzing import atheris_engine, corpus, findings
-from proof.fuzzing.engine import Found, Fuzzer, distill, until
-from proof.fuzzing.seeds import seeds_of
-from proof.fuzzing.target import Finding, Target
+from proof.fuzzing import corpus, engine, findings
+from proof.fuzzing.engine import EngineFailed, Explorer
+from proof.fuzzing.target import ENDLESS, Finding, Target, finding_of
 from proof.fuzzing.targets import TARGETS
 from proof.fuzzing.turns import Turns
 from proxy.support.stdout import guarded, has_failed
@@ -23,8 +21,6 @@ from proxy.support.usage import Parser, output_folder
 # The signature of findings that come only sometimes.
 NOT_REPEATED = "not repeated"
 _BUILD = Path("build/fuzzing")
-# Inputs of a target in the repository.
-_MOST_COMMITTED = 40
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -38,23 +34,18 @@ def main(arguments: list[str] | None = None) -> int:
         return 0
     if given.repeat is not None:
         return _repeat(parser, chosen, given.repeat)
-    if given.distill:
-        for target in chosen:
-            inputs = distill(
-                target, [*seeds_of(target.name), *_inputs(target, given.corpus)], _MOST_COMMITTED
-            )
-            corpus.commit(target.name, target.about, inputs)
-            print(f"{target.name}: {len(inputs)} inputs, {sum(map(len, inputs))} bytes")
-        return 0
-    if given.engine == "atheris" and not atheris_engine.is_installed():
+    if not engine.is_installed():
         parser.error("atheris is not installed; `make setup-dev` installs it where it has a wheel (x86-64)")
     # Inputs are refused by the thousand; each would be a line in the log.
     logging.disable(logging.WARNING)
     try:
-        return _fuzz(chosen, given)
+        with Explorer() as explorer:
+            if given.distill:
+                return _distill(chosen, explorer, given.corpus)
+            return _fuzz(chosen, explorer, given)
     except KeyboardInterrupt:
         return 0
-    except (OSError, atheris_engine.EngineFailed) as error:
+    except (OSError, EngineFailed) as error:
         if has_failed():
             raise
         print(f"proof.fuzzing: cannot go on: {error}", file=sys.stderr)
@@ -63,19 +54,25 @@ def main(arguments: list[str] | None = None) -> int:
         logging.disable(logging.NOTSET)
 
 
-def _fuzz(chosen: Sequence[Target], given: argparse.Namespace) -> int:
+def _distill(chosen: Sequence[Target], explorer: Explorer, grown: Path) -> int:
+    for target in chosen:
+        inputs = explorer.distill(target.name, _inputs(target, grown))
+        corpus.commit(target.name, target.about, inputs)
+        print(f"{target.name}: {len(inputs)} inputs, {sum(map(len, inputs))} bytes")
+    return 0
+
+
+def _fuzz(chosen: Sequence[Target], explorer: Explorer, given: argparse.Namespace) -> int:
     """Give each target its turn, once or for ever."""
     signatures: set[tuple[str, str]] = set()
     total, begun = 0, time.monotonic()
     turns = Turns(len(chosen), given.seconds, begun)
-    with ExitStack() as stack:
-        explorer = stack.enter_context(atheris_engine.Explorer()) if given.engine == "atheris" else None
-        while not turns.are_over and not (turns.is_round_over and signatures):
-            target = chosen[turns.place]
-            began = time.monotonic()
-            seconds = turns.next(began)
-            total += _turn(target, given, explorer, seconds, given.seed + turns.round, signatures)
-            turns.took(time.monotonic() - began)
+    while not turns.are_over and not (turns.is_round_over and signatures):
+        target = chosen[turns.place]
+        began = time.monotonic()
+        seconds = turns.next(began)
+        total += _turn(target, given, explorer, seconds, given.seed + turns.round, signatures)
+        turns.took(time.monotonic() - began)
     print(f"{total} executions in {time.monotonic() - begun:.0f} s, {len(signatures)} findings")
     return 1 if signatures else 0
 
@@ -83,46 +80,46 @@ def _fuzz(chosen: Sequence[Target], given: argparse.Namespace) -> int:
 def _turn(
     target: Target,
     given: argparse.Namespace,
-    explorer: atheris_engine.Explorer | None,
+    explorer: Explorer,
     seconds: float,
     seed: int,
     signatures: set[tuple[str, str]],
 ) -> int:
     """Fuzz one target, and report it; findings with new signatures are added to them. The executions."""
-    began, executions, new = time.monotonic(), 0, 0
-    inputs = _inputs(target, given.corpus)
-    explored = None
-    if explorer is not None:
-        explored = explorer.explore(target.name, inputs, seed, seconds)
-        inputs += [*explored.inputs, *explored.broken]
-        corpus.keep(target.name, given.corpus, explored.inputs)
-        seconds, executions, new = 0.0, explored.executions, len(explored.inputs)
-    fuzzer = Fuzzer(target, inputs, seed)
-    fuzzer.run(until(seconds))
-    if explored is not None and explored.broken and not fuzzer.found:
-        # Chance is a mistake as well: of a target, if not of what it tests.
-        once = Finding(f"atheris found it, once: {explored.why}", NOT_REPEATED)
-        fuzzer.found[once.signature] = Found(explored.broken[0], once)
-    corpus.keep(target.name, given.corpus, fuzzer.new)
-    executions += fuzzer.executions
-    new += len(fuzzer.new)
+    began = time.monotonic()
+    explored = explorer.explore(target.name, _inputs(target, given.corpus), seed, seconds)
+    found = findings_of(target, explored)
     took = time.monotonic() - began
     print(
-        f"{target.name:16} {executions:8} executions {executions / took:7.0f}/s"
-        f" {fuzzer.lines:5} of {fuzzer.total_lines} lines {new:4} new inputs"
-        f" {len(fuzzer.found)} findings",
+        f"{target.name:16} {explored.executions:8} executions {explored.executions / took:7.0f}/s"
+        f" {explored.edges:5} edges {len(explored.inputs):4} new inputs {len(found)} findings",
         flush=True,
     )
-    for found in fuzzer.found.values():
-        if (target.name, found.finding.signature) in signatures:
+    broken = [data for data, _ in found.values()]
+    corpus.keep(target.name, given.corpus, [data for data in explored.inputs if data not in broken])
+    for signature, (data, finding) in found.items():
+        if (target.name, signature) in signatures:
             continue
-        signatures.add((target.name, found.finding.signature))
-        small = found.data
-        if found.finding.signature != NOT_REPEATED:
-            small = findings.minimised(target, found.data, found.finding.signature)
-        for line in findings.write(target, small, found.finding, given.findings):
+        signatures.add((target.name, signature))
+        if signature not in (NOT_REPEATED, ENDLESS):
+            data = findings.minimised(target, data, signature)
+        for line in findings.write(target, data, finding, given.findings):
             print(line, flush=True)
-    return executions
+    return explored.executions
+
+
+def findings_of(target: Target, explored: engine.Explored) -> dict[str, tuple[bytes, Finding]]:
+    """One input for each signature, with what it breaks: libFuzzer bounds no memory, and may err once."""
+    found: dict[str, tuple[bytes, Finding]] = {}
+    for data in (*explored.inputs, *explored.broken):
+        finding = finding_of(target, data)
+        if finding is not None:
+            found.setdefault(finding.signature, (data, finding))
+    if explored.broken and not found:
+        # Chance is a mistake as well: of a target, if not of what it tests.
+        once = Finding(f"atheris found it, once: {explored.why}", NOT_REPEATED)
+        found[NOT_REPEATED] = explored.broken[0], once
+    return found
 
 
 def _inputs(target: Target, grown: Path) -> list[bytes]:
@@ -138,7 +135,7 @@ def _repeat(parser: argparse.ArgumentParser, chosen: Sequence[Target], file: Pat
         data = file.read_bytes()
     except OSError as error:
         parser.error(f"cannot read {file}: {error.strerror}")
-    finding = findings.signature_of(chosen[0], data)
+    finding = finding_of(chosen[0], data)
     if finding is None:
         print(f"{chosen[0].name}: {len(data)} bytes are decoded, or refused as documented")
         return 0
@@ -173,7 +170,6 @@ def _parser() -> argparse.ArgumentParser:
         help="seconds in all, divided among the targets (default: go on until a finding or Ctrl-C)",
     )
     add("--seed", type=int, default=1, metavar="N", help="of the random changes (default: 1)")
-    add("--engine", choices=("own", "atheris"), default="own", help="what chooses the inputs (default: own)")
     add(
         "--corpus",
         type=output_folder,

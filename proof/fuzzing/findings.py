@@ -4,30 +4,17 @@ import hashlib
 from collections.abc import Callable
 from pathlib import Path
 
-from proof.fuzzing.coverage import Coverage
-from proof.fuzzing.engine import traced
-from proof.fuzzing.target import Finding, Target, judge_memory
+from proof.fuzzing.target import Finding, Target, finding_of
 
 # Tries of one minimisation: an input of 4,096 bytes needs a few thousand.
 _MOST_TRIES = 5000
-
-
-def signature_of(target: Target, data: bytes) -> Finding | None:
-    """What `data` does to the target now."""
-    finding = traced(Coverage(target.modules), target, data)
-    if finding is None:
-        try:
-            judge_memory(target, data)
-        except Finding as too_much:
-            return too_much
-    return finding
 
 
 def minimised(target: Target, data: bytes, signature: str) -> bytes:
     """The smallest input found with the same signature: pieces taken away, then bytes made 0."""
 
     def same(shorter: bytes) -> bool:
-        finding = signature_of(target, shorter)
+        finding = finding_of(target, shorter)
         return finding is not None and finding.signature == signature
 
     return _zeroed(_shortened(data, same), same)

@@ -1,8 +1,13 @@
 """What a target is, and the judgement of one input."""
 
+import signal
 import tracemalloc
 from collections.abc import Callable
+from types import FrameType
 from typing import NamedTuple
+
+#: Larger inputs teach nothing that smaller ones do not.
+MOST_BYTES = 4096
 
 
 class Target(NamedTuple):
@@ -10,7 +15,6 @@ class Target(NamedTuple):
 
     name: str
     about: str  # what an input is, for people
-    modules: tuple[str, ...]  # modules and packages whose lines count as coverage
     run: Callable[[bytes], object]  # decodes an input; raises one of `errors`, or Wrong
     errors: tuple[type[Exception], ...]  # the documented ones
     bytes_each: int = 400  # of memory that a byte of input may cost
@@ -55,6 +59,34 @@ def judge_memory(target: Target, data: bytes) -> int:
             f"{len(data)} bytes of input took {peak} bytes of memory; the bound is {bound}", "memory"
         )
     return peak
+
+
+#: The signature of an input that takes too long.
+ENDLESS = "endless"
+
+
+class Endless(BaseException):
+    """The input keeps the code busy for too long. No `except Exception` stops it."""
+
+
+def finding_of(target: Target, data: bytes, slow_s: float = 60.0) -> Finding | None:
+    """What `data` breaks, if anything: errors, memory, time. For the main thread."""
+
+    def ring(_signal: int, _frame: FrameType | None) -> None:
+        raise Endless
+
+    before = signal.signal(signal.SIGALRM, ring)
+    signal.setitimer(signal.ITIMER_REAL, slow_s)
+    try:
+        judge_memory(target, data)
+    except Finding as finding:
+        return finding
+    except Endless:
+        return Finding(f"{len(data)} bytes keep it busy for more than {slow_s:g} s", ENDLESS)
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    return None
 
 
 def _signature(error: BaseException) -> str:

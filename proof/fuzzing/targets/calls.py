@@ -254,7 +254,6 @@ CALLS = (
     Target(
         "http2-calls",
         "Steps of callers, of the server, and of time.",
-        ("proxy.etcd.http2",),
         calls,
         (),
         bytes_each=20_000,

@@ -83,11 +83,6 @@ def opcode_at(index: int) -> tuple[int, Construct]:
     return int(opcode), declaration
 
 
-def index_of(opcode: int) -> int:
-    """The byte that stands for an opcode, for seeds."""
-    return [int(known) for known, _ in _OPCODES].index(opcode)
-
-
 def request(data: bytes) -> None:
     """A request's body: the decoder by hand agrees with the declaration, which reads what it writes."""
     opcode, declaration = opcode_at(data[0] if data else 0)
@@ -203,39 +198,15 @@ def header(data: bytes) -> None:
 _CODEC = ("codec.jute", "codec.packets", "codec.records")
 
 CLIENTS = (
-    Target("framing", "A limit, then a connection's bytes.", ("codec.framing",), framing, ()),
+    Target("framing", "A limit, then a connection's bytes.", framing, ()),
+    Target("opening", "A limit, then a connection's first bytes.", opening, ()),
+    Target("handshake", "A connect request.", handshake, ()),
     Target(
-        "opening", "A limit, then a connection's first bytes.", ("codec.keeper", "codec.framing"), opening, ()
-    ),
-    Target("handshake", "A connect request.", (*_CODEC, "codec.keeper"), handshake, ()),
-    Target(
-        "request",
-        "A request's number in the table of opcodes, then its body.",
-        (*_CODEC, "codec.keeper", "proxy.state.ops.multi", "proxy.state.ops.create"),
-        request,
-        (),
-        bytes_each=4000,
+        "request", "A request's number in the table of opcodes, then its body.", request, (), bytes_each=4000
     ),
     Target(
-        "reply",
-        "A reply's number in the table of opcodes, then its body.",
-        _CODEC,
-        reply,
-        (MalformedPacket,),
-        4000,
+        "reply", "A reply's number in the table of opcodes, then its body.", reply, (MalformedPacket,), 4000
     ),
-    Target(
-        "primitives",
-        "Which types to read, then their bytes.",
-        ("codec.jute",),
-        primitives,
-        (MalformedPacket,),
-    ),
-    Target(
-        "proxy-header",
-        "What a balancer sends first.",
-        ("proxy.frontend.proxy_protocol", "proxy.state.auth.ip"),
-        header,
-        (proxy_protocol.BadHeader,),
-    ),
+    Target("primitives", "Which types to read, then their bytes.", primitives, (MalformedPacket,)),
+    Target("proxy-header", "What a balancer sends first.", header, (proxy_protocol.BadHeader,)),
 )

@@ -110,16 +110,6 @@ CONNECTION = (
     Target(
         "connection",
         "Which kind, then a connection's bytes or requests.",
-        (
-            "proxy.frontend.connection",
-            "proxy.frontend.connection_requests",
-            "proxy.frontend.opening",
-            "proxy.frontend.order",
-            "proxy.frontend.read_answerer",
-            "proxy.frontend.request_queue",
-            "proxy.frontend.write_sender",
-            "proxy.state.ops",
-        ),
         connection,
         (),
         bytes_each=20_000,

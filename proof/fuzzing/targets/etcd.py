@@ -114,15 +114,8 @@ def http2(data: bytes) -> None:
 
 
 ETCD = (
-    Target("range-answer", "A RangeResponse.", ("proxy.etcd.wire",), range_answer, (EtcdUnknown,), 2000),
-    Target("txn-answer", "A TxnResponse.", ("proxy.etcd.wire",), txn_answer, (EtcdUnknown,), 2000),
-    Target(
-        "watch-stream",
-        "WatchResponses, each a piece.",
-        ("proxy.etcd.wire",),
-        watch_stream,
-        (EtcdUnknown,),
-        2000,
-    ),
-    Target("http2", "What a server sends.", ("proxy.etcd.http2",), http2, ()),
+    Target("range-answer", "A RangeResponse.", range_answer, (EtcdUnknown,), 2000),
+    Target("txn-answer", "A TxnResponse.", txn_answer, (EtcdUnknown,), 2000),
+    Target("watch-stream", "WatchResponses, each a piece.", watch_stream, (EtcdUnknown,), 2000),
+    Target("http2", "What a server sends.", http2, ()),
 )

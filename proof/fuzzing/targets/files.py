@@ -119,28 +119,19 @@ _FORMATS = "pipeline.formats"
 _CHUNKS = 4 * compression.CHUNK  # bytes that reading a compressed file may keep, whatever it holds
 
 FILES = (
-    Target("log", "A transaction log.", (f"{_FORMATS}.log",), a_log, (BadFile,)),
+    Target("log", "A transaction log.", a_log, (BadFile,)),
     Target(
         "transaction",
         "An entry of a transaction log, without its checksum.",
-        (f"{_FORMATS}.transactions", f"{_FORMATS}.text", "codec.jute"),
         transaction,
         (BadFile,),
         bytes_each=2000,
     ),
-    Target("snapshot", "A snapshot.", (f"{_FORMATS}.snapshot",), a_snapshot, (BadFile,), bytes_each=2000),
-    Target(
-        "seal",
-        "A snapshot, of which only the seal is looked at.",
-        (f"{_FORMATS}.snapshot",),
-        seal,
-        (BadFile,),
-        fixed_bytes=_CHUNKS,
-    ),
+    Target("snapshot", "A snapshot.", a_snapshot, (BadFile,), bytes_each=2000),
+    Target("seal", "A snapshot, of which only the seal is looked at.", seal, (BadFile,), fixed_bytes=_CHUNKS),
     Target(
         "compressed",
         "gzip or snappy, as the first byte says, then a file's bytes.",
-        (f"{_FORMATS}.compression",),
         compressed,
         (BadFile,),
         fixed_bytes=_CHUNKS,

@@ -207,7 +207,6 @@ MACHINE = (
     Target(
         "machine",
         "Steps of two sessions and of the proxies.",
-        ("proxy.state",),
         apply_steps,
         (),
         bytes_each=20_000,

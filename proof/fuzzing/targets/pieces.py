@@ -31,11 +31,6 @@ class Pieces:
         return value
 
 
-def pack_pieces(pieces: list[bytes]) -> bytes:
-    """The reverse of Pieces.piece, for seeds."""
-    return b"".join(len(piece).to_bytes(2, "big") + piece for piece in pieces)
-
-
 fields_of = attrgetter(
     "data", "acl", "owner", "czxid", "mzxid", "pzxid", "ctime", "mtime", "version", "created", "aversion"
 )

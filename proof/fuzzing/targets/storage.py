@@ -99,11 +99,6 @@ def json_value(data: bytes) -> None:
     same("read again", decode(encode(found)), found)
 
 
-def json_seed(which: int, value: bytes) -> bytes:
-    """The input for a JSON value as it lies in etcd."""
-    return bytes([which]) + value[: -len(',"crc":"00000000"}')] + b"}"
-
-
 def changes(data: bytes) -> None:
     """The changes of a followed ZooKeeper: what they say, written again, is read the same."""
     pieces = Pieces(data)
@@ -138,30 +133,12 @@ def key(data: bytes) -> None:
 _PAGES = ("schema.pages", "schema.text", "schema.znode")
 
 STORAGE = (
-    Target(
-        "envelope",
-        "Whether to mend the checksum, then a value.",
-        ("schema.compression",),
-        envelope,
-        (BadValue,),
-    ),
-    Target("entry", "An entry's body, uncompressed.", ("schema.entry", "schema.text"), an_entry, (BadValue,)),
-    Target(
-        "proxys-request",
-        "Which kind, then a body.",
-        ("schema.entry", "schema.text"),
-        proxys_request,
-        (BadValue,),
-    ),
-    Target("node-page", "A page's head as a piece, then its body.", _PAGES, node_page, (BadValue,)),
-    Target("session-page", "A page's body.", _PAGES, session_page, (BadValue,)),
-    Target(
-        "json",
-        "Which value, then JSON without its checksum.",
-        ("schema.json_values", "schema.record", "schema.pages"),
-        json_value,
-        (BadValue,),
-    ),
-    Target("followed", "A head, then five pieces.", ("schema.followed", *_PAGES), changes, (BadValue,)),
-    Target("key", "What follows the prefix.", ("schema.keys",), key, (ForeignKey,)),
+    Target("envelope", "Whether to mend the checksum, then a value.", envelope, (BadValue,)),
+    Target("entry", "An entry's body, uncompressed.", an_entry, (BadValue,)),
+    Target("proxys-request", "Which kind, then a body.", proxys_request, (BadValue,)),
+    Target("node-page", "A page's head as a piece, then its body.", node_page, (BadValue,)),
+    Target("session-page", "A page's body.", session_page, (BadValue,)),
+    Target("json", "Which value, then JSON without its checksum.", json_value, (BadValue,)),
+    Target("followed", "A head, then five pieces.", changes, (BadValue,)),
+    Target("key", "What follows the prefix.", key, (ForeignKey,)),
 )

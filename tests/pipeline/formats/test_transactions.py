@@ -153,6 +153,7 @@ def test_the_end_of_a_session_without_paths_may_be_followed_by_a_digest() -> Non
         (transaction(9, OpCode.SET_ACL, "/a", part=0), "unknown type 7"),
         (transaction(9, OpCode.MULTI, part=0), "unknown type 14"),
         (transaction(9, OpCode.DELETE), "a path is null"),
+        (transaction(9, OpCode.CLOSE_SESSION, paths=("/a", "")), "an empty path"),
     ],
 )
 def test_what_no_server_writes_is_an_error(row: TransactionRow, reason: str) -> None:
