@@ -24,6 +24,7 @@ class RequestRow(NamedTuple):
     day: str
     session: str
     identity: str  # all of them, separated by a space
+    address: str | None  # of the client; ZooKeeper's log has none
     operation: str
     parts: int  # of a multi; else 0
     bytes: int
@@ -71,6 +72,7 @@ def request_of(row: TrafficRow) -> RequestRow:
         day_of(row.time),
         session_text(row.session_id),
         " ".join(row.identities or ()),
+        _address(row),
         row.operation,
         len(row.parts or ()),
         row.bytes,
@@ -115,6 +117,11 @@ def prefix_of(path: str, depth: int) -> str:
     """The first names of a path, the last one without the number of a sequential node."""
     path = names.without_number(path)
     return "/".join(path.split("/", depth + 1)[: depth + 1]) or ROOT
+
+
+def _address(row: TrafficRow) -> str | None:
+    proved = (identity.partition(":") for identity in row.identities or ())
+    return next((value for scheme, _, value in proved if scheme == "ip"), None)
 
 
 def _failed(result: str | None) -> bool:

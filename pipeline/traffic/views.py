@@ -76,6 +76,13 @@ VIEWS = (
         f" SUM(failed) AS failed FROM {REQUESTS} GROUP BY session",
     ),
     View(
+        "traffic_clients",
+        "Clients by address",
+        "requests DESC, address",
+        "SELECT address, COUNT(DISTINCT session) AS sessions, COUNT(*) AS requests, SUM(bytes) AS bytes,"
+        f" SUM(failed) AS failed FROM {REQUESTS} WHERE address IS NOT NULL GROUP BY address",
+    ),
+    View(
         "traffic_directories",
         "Hot directories",
         "writes DESC, directory",

@@ -24,7 +24,7 @@ def test_a_request_by_itself() -> None:
     assert (found.session, found.bytes, found.day) == ("0xffffffffffffffff", 4, "2026-09-21")
     request = request_of(row)
     assert (request.second, request.parts, request.failed) == (NOON // 1000, 0, 0)
-    assert request.identity == "ip:127.0.0.1"
+    assert (request.identity, request.address) == ("ip:127.0.0.1", "127.0.0.1")
 
 
 def test_parts_of_a_multi() -> None:

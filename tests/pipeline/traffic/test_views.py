@@ -10,7 +10,7 @@ from pipeline.sources.traffic_views import register_views
 from pipeline.traffic.database import Database
 from pipeline.traffic.table import TRAFFIC
 from pipeline.traffic.views import VIEWS
-from tests.pipeline.traffic.rows import NOON, lively
+from tests.pipeline.traffic.rows import NOON, lively, traffic
 
 TABLE = "/clickhouse/tables/01/t"
 
@@ -46,6 +46,12 @@ def test_writes(database: Database) -> None:
         ("/app/gone", 1, 1),
         ("/locks/x-", 1, 0),
     }
+
+
+def test_clients(database: Database) -> None:
+    database.add([traffic("create", "/far", identities=("digest:me:x", "ip:2001:db8::1"), session_id=9)])
+    (far,) = (row for row in asked("traffic_clients", database.query) if row["address"] != "127.0.0.1")
+    assert far == {"address": "2001:db8::1", "sessions": 1, "requests": 1, "bytes": 0, "failed": 0}
 
 
 def test_directories(database: Database) -> None:
