@@ -295,18 +295,34 @@ class Client:
         """The replies and events since the last call."""
         return packets.replies(self.received())
 
+    def outcomes(self) -> list[tuple[int, int]]:
+        """The xids and errors of the replies since the last call; an event has xid -1."""
+        return [(reply.xid, reply.err) for reply in self.replies()]
+
+    def xids(self) -> list[int]:
+        """The xids of the replies since the last call."""
+        return [reply.xid for reply in self.replies()]
+
     def lose(self) -> None:
         """The client is gone."""
         self.connection.connection_lost(None)
         self.loop.run()
 
 
-def established(operations: Operations = EXTENDED, limits: Limits = LIMITS) -> Client:
-    """A client with a session and the nodes /a (data "old") and /b."""
-    client = Client(operations, PaperHost(PaperLoop(), operations, limits=limits))
+def connected(host: PaperHost | None = None) -> Client:
+    """A client with a session."""
+    client = Client(host=host)
     client.send(packets.connect())
     client.establish()
+    client.received()
+    return client
+
+
+def established(limits: Limits = LIMITS, large: int = 0) -> Client:
+    """A client with a session and the nodes /a (data "old") and /b, with so many bytes of data."""
+    client = connected(PaperHost(PaperLoop(), limits=limits))
     client.send(packets.create(1, "/a", b"old"), packets.create(2, "/b"))
     client.commit()
     client.received()
+    client.host.machine.tree.nodes["/b"].data = bytes(large)
     return client

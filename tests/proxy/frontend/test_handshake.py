@@ -22,6 +22,8 @@ from tests.proxy.frontend.applicants import Applicant, Link
 
 OWN, OTHER = "own", "other"
 NEW = ConnectRequest(0, 0, 5000, 0, bytes(16), False)
+AHEAD = NEW._replace(last_zxid_seen=1 << 40)
+WISH = NEW._replace(read_only=True)
 
 
 class Proxy:
@@ -48,7 +50,7 @@ class Proxy:
             HOST,
         )
 
-    def attach(self, request: ConnectRequest, *, is_keepers: bool = False) -> Applicant:
+    def attach(self, request: ConnectRequest = NEW, *, is_keepers: bool = False) -> Applicant:
         applicant = Applicant(is_keepers=is_keepers)
         self.handshake.attach(applicant, request)
         return applicant
@@ -63,22 +65,28 @@ class Proxy:
             request = Request(
                 pending.kind, pending.session_id, pending.opcode, pending.identities, pending.body
             )
-            (outcome,) = self.apply(request, OWN)
-            pending.applied(self.machine.zxid, outcome, b"")
+            pending.applied(self.machine.zxid, self.apply(request, OWN), b"")
             for change in self.machine.session_changes:
                 self.sessions.session_changed(change)
 
-    def apply(self, request: Request, incarnation: str) -> list[int]:
+    def apply(self, request: Request, incarnation: str = OTHER) -> int:
         """An entry of any proxy."""
         number = self.machine.applied.get(incarnation, 0) + 1
-        outcomes = self.machine.apply(incarnation, number, Entry(1, 0, 0, 0, [request]))
-        return [outcome.err for outcome in outcomes]
+        (outcome,) = self.machine.apply(incarnation, number, Entry(1, 0, 0, 0, [request]))
+        return outcome.err
 
-    def established(self, request: ConnectRequest = NEW) -> tuple[Applicant, Session]:
+    def open_elsewhere(self, session_id: int, password: bytes = b"") -> None:
+        """Another proxy opens a session."""
+        opened = self.sessions.open(session_id, 4000, password, lambda *_: None)
+        self.apply(Request(Kind.OPEN, session_id, 0, (), opened.body))
+
+    def established(self, request: ConnectRequest = NEW) -> tuple[Applicant, Session, ConnectRequest]:
+        """A client, its session, and its request to continue it."""
         applicant = self.attach(request)
         self.commit()
-        assert applicant.session is not None
-        return applicant, applicant.session
+        session = applicant.session
+        assert session is not None
+        return applicant, session, NEW._replace(session_id=session.id, password=applicant.password)
 
 
 @pytest.fixture
@@ -101,23 +109,15 @@ def test_a_new_session(proxy: Proxy, wanted: int, timeout: int) -> None:
     assert (stored.timeout_ms, stored.incarnation) == (timeout, OWN)
     assert stored.password_hash == hash_of(applicant.password)
     assert proxy.machine.zxid == zxid + 1
-
-
-def test_a_client_that_left_meanwhile_leaves_a_session_that_runs_out(proxy: Proxy) -> None:
-    applicant = proxy.attach(NEW)
-    applicant.gone = True
-    proxy.commit()
-    assert applicant.session is None
-    (session,) = proxy.sessions
-    assert session.connection is None
+    proxy.loop.wait(60)
+    assert not applicant.closed
 
 
 def test_a_session_goes_on_with_its_password(proxy: Proxy) -> None:
-    first, session = proxy.established()
+    first, session, again = proxy.established()
     zxid = proxy.machine.zxid
-    again = ConnectRequest(0, zxid, 7000, session.id, first.password, False)
     proxy.loop.now += 3
-    second = proxy.attach(again)
+    second = proxy.attach(again._replace(last_zxid_seen=zxid, timeout_ms=7000))
     assert first.closed  # at once, as in ZooKeeper
     proxy.loop.now += 1
     proxy.commit()
@@ -130,8 +130,7 @@ def test_a_session_goes_on_with_its_password(proxy: Proxy) -> None:
 
 
 def test_of_two_that_come_at_once_the_later_one_stays(proxy: Proxy) -> None:
-    first, session = proxy.established()
-    again = ConnectRequest(0, 0, 5000, session.id, first.password, False)
+    _, session, again = proxy.established()
     second, third = proxy.attach(again), proxy.attach(again)
     proxy.commit()
     assert second.closed
@@ -143,8 +142,8 @@ def test_of_two_that_come_at_once_the_later_one_stays(proxy: Proxy) -> None:
 def test_a_wrong_password_is_refused_and_drops_the_older_connection(
     proxy: Proxy, password: bytes | None
 ) -> None:
-    first, session = proxy.established()
-    second = proxy.attach(ConnectRequest(0, 0, 5000, session.id, password, False))
+    first, session, again = proxy.established()
+    second = proxy.attach(again._replace(password=password))
     proxy.commit()
     assert second.outcome == "refused"
     assert first.closed
@@ -152,19 +151,17 @@ def test_a_wrong_password_is_refused_and_drops_the_older_connection(
 
 
 def test_a_session_that_is_gone_is_refused(proxy: Proxy) -> None:
-    first, session = proxy.established()
-    proxy.apply(Request(Kind.CLOSE, session.id, 0, (), encode_close("a test", "")), OTHER)
+    _, session, again = proxy.established()
+    proxy.apply(Request(Kind.CLOSE, session.id, 0, (), encode_close("a test", "")))
     for session_id in (session.id, 4711, -5):
-        again = proxy.attach(ConnectRequest(0, 0, 5000, session_id, first.password, False))
+        late = proxy.attach(again._replace(session_id=session_id))
         proxy.commit()
-        assert again.outcome == "refused"
+        assert late.outcome == "refused"
 
 
 def test_a_session_comes_from_another_proxy(proxy: Proxy) -> None:
-    password = b"sixteen bytes ok"
-    opened = proxy.sessions.open(77, 4000, password, lambda *_: None)
-    proxy.apply(Request(Kind.OPEN, 77, 0, (), opened.body), OTHER)
-    applicant = proxy.attach(ConnectRequest(0, 0, 5000, 77, password, False))
+    proxy.open_elsewhere(77, b"sixteen bytes ok")
+    applicant = proxy.attach(NEW._replace(session_id=77, password=b"sixteen bytes ok"))
     proxy.commit()
     assert applicant.outcome == "established"
     assert applicant.session is proxy.sessions.get(77)
@@ -172,13 +169,16 @@ def test_a_session_comes_from_another_proxy(proxy: Proxy) -> None:
 
 
 def test_a_client_that_left_meanwhile_is_not_answered(proxy: Proxy) -> None:
-    first, session = proxy.established()
-    for password in (first.password, b"wrong"):
-        again = proxy.attach(ConnectRequest(0, 0, 5000, session.id, password, False))
-        again.gone = True
+    first, session, again = proxy.established()
+    for request in (NEW, again, again._replace(password=b"wrong"), AHEAD):
+        late = proxy.attach(request)
+        late.gone = True
         proxy.commit()
-        assert (again.session, again.refused, again.closed) == (None, False, False)
-    assert session.connection is None or session.connection is first
+        assert (late.session, late.refused, late.closed) == (None, False, False)
+    assert session.connection in (None, first)
+    # What was opened for the first of them runs out.
+    assert [other.connection for other in proxy.sessions if other is not session] == [None]
+    assert not proxy.pending
 
 
 # -- a client that has seen more ------------------------------------------------------------------------
@@ -189,9 +189,7 @@ def test_a_client_that_has_seen_more_waits_until_it_is_here_too(proxy: Proxy) ->
     applicant = proxy.attach(NEW._replace(last_zxid_seen=seen))
     (pending,) = proxy.pending
     assert (pending.kind, pending.session_id, pending.opcode) == (Kind.CLIENT, 0, OpCode.SYNC)
-    # An entry of another proxy comes before it.
-    opened = proxy.sessions.open(5, 4000, b"", lambda *_: None)
-    proxy.apply(Request(Kind.OPEN, 5, 0, (), opened.body), OTHER)
+    proxy.open_elsewhere(5)  # comes before it
     proxy.commit()
     assert applicant.outcome == "established"
     assert proxy.machine.zxid == seen + 1  # the session's own start
@@ -199,19 +197,11 @@ def test_a_client_that_has_seen_more_waits_until_it_is_here_too(proxy: Proxy) ->
 
 def test_a_client_that_has_seen_what_never_was_is_sent_away(proxy: Proxy) -> None:
     zxid = proxy.machine.zxid
-    applicant = proxy.attach(NEW._replace(last_zxid_seen=1 << 40))
+    applicant = proxy.attach(AHEAD)
     proxy.commit()
     assert applicant.outcome == "closed"
     assert proxy.machine.zxid == zxid
     assert len(proxy.sessions) == 0
-
-
-def test_a_client_that_has_seen_more_and_left_is_not_asked_for(proxy: Proxy) -> None:
-    applicant = proxy.attach(NEW._replace(last_zxid_seen=1 << 40))
-    applicant.gone = True
-    proxy.commit()
-    assert not proxy.pending
-    assert not applicant.closed
 
 
 # -- refusals and outages -------------------------------------------------------------------------------
@@ -223,8 +213,7 @@ def test_a_client_that_has_seen_more_and_left_is_not_asked_for(proxy: Proxy) -> 
 def test_where_the_log_cannot_answer_the_connection_is_closed(
     proxy: Proxy, error: ErrorCode, caplog: pytest.LogCaptureFixture
 ) -> None:
-    first, session = proxy.established()
-    again = ConnectRequest(0, 0, 5000, session.id, first.password, False)
+    *_, again = proxy.established()
     for request in (NEW, again):
         applicant = proxy.attach(request)
         proxy.commit(error)
@@ -238,7 +227,7 @@ def test_a_client_that_gets_no_answer_in_its_timeout_is_closed(
     proxy: Proxy, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO)
-    applicant = proxy.attach(NEW)
+    applicant = proxy.attach()
     proxy.loop.wait(4.9)
     assert applicant.outcome == "waits"
     proxy.loop.wait(0.1)
@@ -246,22 +235,9 @@ def test_a_client_that_gets_no_answer_in_its_timeout_is_closed(
     assert "it got no session in its timeout" in caplog.text
 
 
-def test_a_client_that_got_its_answer_stays(proxy: Proxy) -> None:
-    applicant, _ = proxy.established()
-    proxy.loop.wait(60)
-    assert not applicant.closed
-
-
-def test_without_etcd_a_new_client_is_turned_away(proxy: Proxy) -> None:
-    proxy.link.in_touch = False
-    assert proxy.attach(NEW).outcome == "turned away"
-    assert not proxy.pending
-
-
 def test_without_etcd_a_session_waits_for_it(proxy: Proxy) -> None:
-    first, session = proxy.established()
+    *_, again = proxy.established()
     proxy.link.in_touch = False
-    again = ConnectRequest(0, 0, 5000, session.id, first.password, False)
     patient, gone = proxy.attach(again), proxy.attach(again)
     gone.gone = True
     proxy.handshake.check()
@@ -274,28 +250,20 @@ def test_without_etcd_a_session_waits_for_it(proxy: Proxy) -> None:
     assert patient.outcome == "established"
 
 
-# -- read-only sessions ---------------------------------------------------------------------------------
-
-
-def test_without_etcd_a_client_that_allows_it_is_served_read_only() -> None:
-    proxy = Proxy(read_only=True)
+@pytest.mark.parametrize("allowed", [True, False])
+def test_without_etcd_a_client_that_allows_it_is_served_read_only_if_the_server_does(allowed: bool) -> None:
+    proxy = Proxy(read_only=allowed)
     proxy.link.in_touch = False
-    wish = NEW._replace(read_only=True)
-    assert proxy.attach(wish).outcome == "read-only"
-    assert proxy.attach(NEW).outcome == "turned away"
-    assert proxy.attach(wish, is_keepers=True).outcome == "turned away"
-    assert proxy.attach(wish._replace(session_id=99)).outcome == "closed"
-
-
-def test_where_read_only_sessions_are_not_allowed_there_are_none(proxy: Proxy) -> None:
-    proxy.link.in_touch = False
-    assert proxy.attach(NEW._replace(read_only=True)).outcome == "turned away"
+    assert proxy.attach(WISH).outcome == ("read-only" if allowed else "turned away")
+    assert proxy.attach().outcome == "turned away"
+    assert proxy.attach(WISH, is_keepers=True).outcome == "turned away"
+    assert proxy.attach(WISH._replace(session_id=99)).outcome == ("closed" if allowed else "waits")
+    assert not proxy.pending
 
 
 def test_a_client_that_waits_when_etcd_falls_silent_is_served_read_only() -> None:
     proxy = Proxy(read_only=True)
-    applicant = proxy.attach(NEW._replace(read_only=True))
-    other = proxy.attach(NEW)
+    applicant, other = proxy.attach(WISH), proxy.attach()
     proxy.read_only.check()
     assert applicant.outcome == "waits"
     proxy.link.in_touch = False

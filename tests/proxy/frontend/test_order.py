@@ -1,6 +1,7 @@
 """The requests of one connection: which wait for which, and in which order they are answered."""
 
 import struct
+from collections.abc import Iterable
 
 import pytest
 
@@ -11,6 +12,9 @@ from lab.client.requests import Reply
 from lab.fakes.connection import INCARNATION, SESSION, Client, established
 from proxy.frontend.limits import LIMITS
 
+_NO_PATH = b"\xff" * 4
+_FEW = LIMITS._replace(forced=50_000)
+
 
 @pytest.fixture
 def client() -> Client:
@@ -18,74 +22,99 @@ def client() -> Client:
     return established()
 
 
+def _puts(xids: Iterable[int]) -> bytes:
+    return b"".join(packets.put(xid, "/a", b"%d" % xid) for xid in xids)
+
+
+def _gets(xids: Iterable[int], path: str = "/a") -> bytes:
+    return b"".join(packets.get(xid, path) for xid in xids)
+
+
+def _mixed(count: int, read: bytes | None = None) -> bytes:
+    """A write, so many reads, another write with xid 9999."""
+    return _puts([0]) + (read or packets.get(1, "/b")) * count + packets.put(9999, "/a", b"2")
+
+
 def test_reads_of_a_chunk_are_answered_at_once_in_one_write(client: Client) -> None:
     before = len(client.transport.writes)
-    client.send(b"".join(packets.get(xid, "/a") for xid in range(50)))
+    client.send(_gets(range(50)))
     assert len(client.transport.writes) == before + 1
     assert [(reply.xid, reply.data) for reply in client.replies()] == [(xid, b"old") for xid in range(50)]
 
 
 def test_a_read_between_two_writes_sees_the_first_alone(client: Client) -> None:
-    client.send(packets.put(1, "/a", b"1") + packets.get(2, "/a", watch=True) + packets.put(3, "/a", b"2"))
+    client.send(_puts([1]) + packets.get(2, "/a", watch=True) + _puts([3]))
     assert len(client.host.pending) == 2  # the second write does not wait for the read
     client.commit()
     first, second, event, third = client.replies()
     assert (first.xid, second.xid, second.data) == (1, 2, b"1")
     assert first.zxid == second.zxid == third.zxid - 1
-    assert event.xid == -1
-    assert event.event == (EventType.NODE_DATA_CHANGED, "/a")
+    assert (event.xid, event.event) == (-1, (EventType.NODE_DATA_CHANGED, "/a"))
     assert (third.xid, third.err) == (3, 0)
 
 
-def test_a_write_that_is_cut_behind_a_null_id_is_refused_without_the_log(client: Client) -> None:
+def test_a_write_that_is_cut_is_refused_without_the_log_and_one_with_nulls_by_it(client: Client) -> None:
     acl = INT.pack(1) + INT.pack(31) + pack_string("ip") + NULL
-    whole = packets.request(1, OpCode.CREATE, pack_string("/x") + NULL + acl + INT.pack(0))
-    cut = packets.request(2, OpCode.CREATE, pack_string("/x") + NULL + acl + b"\0\0\0")
     before = client.host.machine.zxid
-    client.send(cut)
+    client.send(packets.request(1, OpCode.CREATE, pack_string("/x") + NULL + acl + b"\0\0\0"))
     assert client.host.pending == []
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [(2, ErrorCode.MARSHALLING_ERROR)]
-    client.send(whole)
+    assert client.outcomes() == [(1, ErrorCode.MARSHALLING_ERROR)]
+    client.send(
+        packets.request(2, OpCode.CREATE, pack_string("/x") + NULL + acl + INT.pack(0)),
+        packets.request(3, OpCode.SET_DATA, _NO_PATH + bytes(8)),
+        packets.request(4, OpCode.DELETE, _NO_PATH + bytes(4)),
+        packets.request(5, OpCode.DELETE, b"\0\0"),
+    )
     client.commit()
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.MARSHALLING_ERROR)]
-    assert client.host.machine.zxid == before + 1
-
-
-@pytest.mark.parametrize("opcode", [OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.SET_WATCHES])
-def test_a_read_that_cannot_be_read_is_told_so(client: Client, opcode: OpCode) -> None:
-    client.send(packets.request(5, opcode, b"\0\0\0\x05/a"), packets.get(6, "/a"))
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [
-        (5, ErrorCode.MARSHALLING_ERROR),
-        (6, 0),
+    assert [(reply.xid, reply.zxid - before, reply.err) for reply in client.replies()] == [
+        (2, 1, ErrorCode.MARSHALLING_ERROR),
+        (3, 2, ErrorCode.BAD_ARGUMENTS),
+        (4, 3, ErrorCode.MARSHALLING_ERROR),
+        (5, 3, ErrorCode.MARSHALLING_ERROR),
     ]
 
 
-@pytest.mark.parametrize("opcode", [77, OpCode.CREATE_SESSION])
+@pytest.mark.parametrize("opcode", [OpCode.EXISTS, OpCode.GET_DATA, OpCode.GET_CHILDREN, OpCode.SET_WATCHES])
+def test_a_malformed_read_is_refused_alone(client: Client, opcode: OpCode) -> None:
+    client.send(packets.request(5, opcode, b"\0\0\0\x05/a"), packets.get(6, "/a"))
+    assert client.outcomes() == [(5, ErrorCode.MARSHALLING_ERROR), (6, 0)]
+
+
+@pytest.mark.parametrize("opcode", [77, OpCode.CREATE_SESSION, 0, -1])
 def test_an_unknown_request_ends_the_connection_behind_what_came_before(client: Client, opcode: int) -> None:
-    client.send(
-        packets.put(1, "/a", b"1")
-        + packets.request(2, opcode)
-        + packets.get(3, "/a")
-        + packets.put(4, "/a", b"4")
-    )
+    client.send(_puts([1]) + packets.request(2, opcode) + _gets([3]) + _puts([4]))
     assert not client.transport.is_closed()
     client.commit()
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, 0), (2, ErrorCode.UNIMPLEMENTED)]
+    assert client.outcomes() == [(1, 0), (2, ErrorCode.UNIMPLEMENTED)]
     assert client.transport.is_closed()
     client.lose()
     assert client.host.pending == []
 
 
 def test_the_end_of_a_session(client: Client) -> None:
+    """As in ZooKeeper, writes behind it spend a zxid each."""
+    before = client.host.machine.zxid
     client.send(
         packets.create(1, "/e", flags=1) + packets.close(2) + packets.create(3, "/late") + packets.ping()
     )
+    assert len(client.host.pending) == 3
     client.commit()
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, 0), (2, 0)]
+    assert client.outcomes() == [(1, 0), (2, 0)]
     assert client.transport.is_closed()
     assert client.host.changes[-1] == (SESSION, INCARNATION, None)
     client.lose()
     assert not {"/e", "/late"} & client.host.machine.tree.nodes.keys()
+    assert client.host.machine.zxid == before + 3
+
+
+def test_a_session_that_could_not_be_ended_goes_on(client: Client) -> None:
+    client.send(packets.close(1) + packets.get(2, "/a"))
+    (request,) = client.host.pending
+    client.host.outbox.queue.clear()
+    request.applied(9, ErrorCode.SYSTEM_ERROR, b"")
+    client.loop.run()
+    assert client.outcomes() == [(1, ErrorCode.SYSTEM_ERROR), (2, 0)]
+    assert not client.transport.is_closed()
 
 
 @pytest.mark.parametrize(
@@ -94,7 +123,7 @@ def test_the_end_of_a_session(client: Client) -> None:
 )
 def test_a_session_that_is_lost_ends_the_connection(client: Client, code: ErrorCode, is_told: bool) -> None:
     """As in ZooKeeper, which closes the connection of a session that has moved, and says nothing."""
-    client.send(packets.put(1, "/a", b"1") + packets.get(2, "/a") + packets.put(3, "/a", b"2"))
+    client.send(_puts([1]) + _gets([2]) + _puts([3]))
     first, second = client.host.pending
     first.applied(77, code, b"")
     second.applied(78, code, b"")
@@ -103,17 +132,12 @@ def test_a_session_that_is_lost_ends_the_connection(client: Client, code: ErrorC
     assert client.transport.is_closed()
 
 
-def test_a_lost_connection_still_runs_each_write_once(client: Client) -> None:
-    client.send(
-        packets.create(1, "/a/s", flags=2)
-        + packets.get(2, "/a", watch=True)
-        + packets.create(3, "/a/s", flags=2)
-    )
+def test_a_lost_connection_leaves_its_writes_and_nothing_else(client: Client) -> None:
+    client.send(_puts([1]) + packets.get(2, "/a", watch=True) + packets.create(3, "/a/s", flags=2))
     client.lose()
     while client.host.pending:
         client.commit(1)
-    tree = client.host.machine.tree
-    assert tree.nodes["/a"].children == {"s0000000000", "s0000000001"}
+    assert client.host.machine.tree.nodes["/a"].children == {"s0000000000"}
     assert client.host.watches.total() == 0
     assert client.replies() == []
     assert client.host.connections == 0
@@ -121,7 +145,7 @@ def test_a_lost_connection_still_runs_each_write_once(client: Client) -> None:
 
 
 def test_the_writes_of_a_connection_that_is_closed_go_on_before_those_of_the_next(client: Client) -> None:
-    client.send(packets.put(1, "/a", b"1") + packets.auth("digest", b"a:b") + packets.put(3, "/a", b"3"))
+    client.send(_puts([1]) + packets.auth("digest", b"a:b") + _puts([3]))
     assert len(client.host.pending) == 1
     client.connection.close()  # the next connection's ATTACH comes right behind
     assert len(client.host.pending) == 2
@@ -131,135 +155,29 @@ def test_the_writes_of_a_connection_that_is_closed_go_on_before_those_of_the_nex
     assert client.host.pending == []
 
 
-def test_a_client_with_many_requests_waiting_is_not_read_from(client: Client) -> None:
-    client.send(b"".join(packets.put(xid, "/a", b"") for xid in range(1500)))
-    assert not client.transport.is_read()
-    client.commit(900)
-    assert not client.transport.is_read()
-    client.commit(200)
-    assert client.transport.is_read()
-    client.commit()
-    assert [reply.xid for reply in client.replies()] == list(range(1500))
-
-
-def test_a_client_that_asks_for_much_and_does_not_read_is_not_answered(client: Client) -> None:
-    client.host.machine.tree.nodes["/a"].data = bytes(10_000)
-    client.received()
-    client.transport.room = 50_000
-    client.send(b"".join(packets.get(xid, "/a") for xid in range(100)) + packets.put(100, "/a", b""))
-    assert sum(map(len, client.transport.writes)) < 80_000
-    answered = len(client.replies())
-    client.commit()
-    assert client.replies() == []
-    client.transport.room = 10_000_000
-    client.connection.resume_writing()
-    client.loop.run()
-    client.commit()
-    assert [reply.xid for reply in client.replies()] == list(range(answered, 101))
-
-
-def test_others_have_their_turn_between_one_clients_laborious_reads() -> None:
+def test_heavy_reads_of_a_client_take_turns_with_other_clients() -> None:
     client = established(limits=LIMITS._replace(stretch=0))
     number = (packets.request(xid, OpCode.GET_ALL_CHILDREN_NUMBER, pack_string("/")) for xid in range(3))
-    rest = (packets.get(3, "/a"), packets.put(4, "/a", b"new"), packets.get(5, "/a"))
-    client.connection.data_received(b"".join((*number, *rest)))
+    client.connection.data_received(b"".join((*number, _gets([3]), _puts([4]), _gets([5]))))
     for waiting in (5, 4, 2):
         assert client.connection.outstanding == waiting
         client.loop.turn()
     client.loop.run()
     client.commit()
-    assert [reply.xid for reply in client.replies()] == list(range(6))
-
-
-def test_a_queue_that_drains_does_not_wake_a_client_that_does_not_read(client: Client) -> None:
-    client.send(b"".join(packets.put(xid, "/a", b"") for xid in range(1000)))
-    client.connection.pause_writing()
-    client.commit()
-    assert not client.transport.is_read()
-    client.connection.resume_writing()
-    assert client.transport.is_read()
-
-
-def test_a_client_that_reads_again_is_not_read_from_while_its_queue_is_full(client: Client) -> None:
-    client.connection.pause_writing()
-    client.send(b"".join(packets.put(xid, "/a", b"") for xid in range(1000)))
-    client.connection.resume_writing()
-    assert not client.transport.is_read()
-    client.commit()
-    assert client.transport.is_read()
-
-
-def _elsewhere(client: Client, requests: int, size: int = 0) -> None:
-    """So much more, or less, waits on other connections."""
-    client.host.load.requests += requests
-    client.host.load.size += size
-
-
-@pytest.mark.parametrize(("requests", "size"), [(100_000, 0), (0, 1 << 28)])
-def test_when_much_waits_in_all_who_waits_is_not_read_from(client: Client, requests: int, size: int) -> None:
-    _elsewhere(client, requests, size)
-    client.send(packets.get(1, "/a"))
-    assert client.transport.is_read()  # who waits for nothing may go on
-    client.send(packets.put(2, "/a", b""), packets.put(3, "/a", b""))
-    assert not client.transport.is_read()
-    client.commit(1)
-    assert not client.transport.is_read()
-    client.commit()
-    assert client.transport.is_read()
-    assert [reply.xid for reply in client.replies()] == [1, 2, 3]
-
-
-def test_when_less_waits_in_all_the_next_answer_wakes_who_waits(client: Client) -> None:
-    _elsewhere(client, 100_000)
-    client.send(packets.put(1, "/a", b"") + packets.put(2, "/a", b""))
-    assert not client.transport.is_read()
-    _elsewhere(client, -100_000)
-    client.commit(1)
-    assert client.transport.is_read()
-    client.commit()
-
-
-def test_the_load_is_what_waits(client: Client) -> None:
-    load = client.host.load
-    request = packets.put(1, "/a", b"")
-    client.send(request + packets.get(2, "/a"), request + packets.framed(b"\0\0\0\4\0\0\0\5"))
-    assert load.requests == 4
-    assert load.size > len(request)
-    client.connection.pause_writing()  # a client that does not take its answers holds nobody up
-    assert load.requests == 0
-    client.connection.resume_writing()
-    assert load.requests == 4
-    client.commit()
-    client.loop.run()
-    client.commit()
-    assert (load.requests, load.size) == (0, 0)
-
-
-@pytest.mark.parametrize("how", ["lost", "closed", "auth failed"])
-def test_a_connection_that_ends_is_no_load_any_more(client: Client, how: str) -> None:
-    client.send(packets.put(1, "/a", b"") + packets.get(2, "/a"))
-    if how == "closed":
-        client.connection.close()
-    if how == "auth failed":
-        client.send(packets.auth("nonsense", b""), packets.get(3, "/a"))
-        client.commit()
-    client.lose()
-    assert (client.host.load.requests, client.host.load.size) == (0, 0)
+    assert client.xids() == list(range(6))
 
 
 def test_sasl_gets_no_token_and_the_connection_lives_on(client: Client) -> None:
-    client.send(packets.put(1, "/a", b"1") + packets.sasl(b"token") + packets.get(2, "/a"))
+    client.send(_puts([1]) + packets.sasl(b"token") + _gets([2]))
     client.commit()
     first, token, last = client.replies()
     assert (first.xid, last.xid, last.data) == (1, 2, b"1")
     assert token == Reply(7, 0, 0, b"\xff\xff\xff\xff")
 
 
-@pytest.mark.parametrize("token", [None, b"cut"])
-def test_sasl_without_a_token_ends_the_connection(client: Client, token: bytes | None) -> None:
-    whole = packets.sasl(token)
-    client.send(whole if token is None else packets.framed(whole[4:-1]))
-    client.send(packets.get(2, "/a"))
+@pytest.mark.parametrize("packet", [packets.sasl(None), packets.framed(packets.sasl(b"cut")[4:-1])])
+def test_sasl_without_a_token_ends_the_connection(client: Client, packet: bytes) -> None:
+    client.send(packet, _gets([2]))
     assert client.replies() == []
     assert client.transport.is_closed()
 
@@ -272,47 +190,34 @@ def test_an_error_may_have_a_body(client: Client) -> None:
     assert (reply.err, reply.body) == (ErrorCode.MARSHALLING_ERROR, end)
 
 
-def _counts(client: Client) -> dict[int, int]:
-    by_opcode = client.host.latency.by_opcode
-    return {opcode: histogram.count for opcode, histogram in by_opcode.items() if histogram.count}
-
-
 def test_the_requests_of_a_chunk_are_counted_by_their_operation(client: Client) -> None:
-    before = _counts(client)
+    histograms = client.host.latency.by_opcode
+    before = {opcode: histogram.count for opcode, histogram in histograms.items()}
+    exists = packets.read(3, OpCode.EXISTS, "/a")
     client.send(
-        packets.get(1, "/a")
+        _gets([1])
         + packets.get(2, "/missing")
-        + packets.read(3, OpCode.EXISTS, "/a")
-        + packets.get(4, "/a")
+        + exists
+        + _gets([4])
         + packets.ping()
-        + packets.get(5, "/a")
-        + packets.put(6, "/a", b"")
-        + packets.get(7, "/a")  # waits for the write
+        + _gets([5])
+        # The last read waits for the write.
+        + _puts([6])
+        + _gets([7])
         + packets.ping()
     )
     client.commit()
     assert len(client.received()) == 9
-    after = _counts(client)
-    assert {opcode: count - before.get(opcode, 0) for opcode, count in after.items()} == {
-        OpCode.CREATE: 0,
-        OpCode.CREATE_SESSION: 0,
+    counted = {opcode: histogram.count - before[opcode] for opcode, histogram in histograms.items()}
+    assert {opcode: count for opcode, count in counted.items() if count} == {
         OpCode.GET_DATA: 5,
         OpCode.EXISTS: 1,
         OpCode.SET_DATA: 1,
         OpCode.PING: 2,
     }
-    assert client.connection.latency.count == sum(after.values())
-    assert client.connection.latency.last_xid == 7
-    assert client.connection.latency.last[0] == OpCode.PING
-
-
-# -- writes go to the log at once --------------------------------------------------------------------------
-
-
-def _mixed(count: int, read: bytes | None = None) -> bytes:
-    """A write, so many reads, another write with xid 9999."""
-    one = read or packets.get(1, "/b")
-    return packets.put(0, "/a", b"1") + one * count + packets.put(9999, "/a", b"2")
+    latency = client.connection.latency
+    assert latency.count == sum(histogram.count for histogram in histograms.values())
+    assert (latency.last_xid, latency.last[0]) == (7, OpCode.PING)
 
 
 def test_all_writes_of_a_mixed_load_go_out_together(client: Client) -> None:
@@ -331,94 +236,130 @@ def test_all_writes_of_a_mixed_load_go_out_together(client: Client) -> None:
     assert len({reply.zxid for reply in replies}) == 16
 
 
+_GET_ACL = packets.request(1, OpCode.GET_ACL, pack_string("/b"))
+
+
 @pytest.mark.parametrize(
     ("count", "read", "is_held"),
-    [
-        (128, packets.get(1, "/b"), False),
-        (129, packets.get(1, "/b"), True),
-        (4, packets.request(1, OpCode.GET_ACL, pack_string("/b")), False),
-        (5, packets.request(1, OpCode.GET_ACL, pack_string("/b")), True),
-    ],
+    [(128, None, False), (129, None, True), (4, _GET_ACL, False), (5, _GET_ACL, True)],
 )
 def test_a_write_behind_many_reads_waits_for_them(
-    client: Client, count: int, read: bytes, is_held: bool
+    client: Client, count: int, read: bytes | None, is_held: bool
 ) -> None:
     """Else all of them would have to be answered in one go, however long that takes and whoever waits."""
     client.send(_mixed(count, read))
     assert len(client.host.pending) == (1 if is_held else 2)
     client.commit()
     client.commit()
-    assert [reply.xid for reply in client.replies()] == [0] + [1] * count + [9999]
+    assert client.xids() == [0] + [1] * count + [9999]
 
 
-def test_a_write_whose_null_path_costs_a_zxid_goes_through_the_log(client: Client) -> None:
-    before = client.host.machine.zxid
-    client.send(packets.request(1, OpCode.SET_DATA, b"\xff" * 4 + bytes(8)))
-    client.send(packets.request(2, OpCode.DELETE, b"\xff" * 4 + bytes(4)))
-    client.send(packets.request(3, OpCode.DELETE, b"\0\0"))
-    client.commit()
-    assert [(reply.xid, reply.zxid - before, reply.err) for reply in client.replies()] == [
-        (1, 1, ErrorCode.BAD_ARGUMENTS),
-        (2, 2, ErrorCode.MARSHALLING_ERROR),
-        (3, 2, ErrorCode.MARSHALLING_ERROR),
+def test_operators_see_what_waits_for_what(client: Client) -> None:
+    connection = client.connection
+    assert connection.waiting(5) == []
+    client.send(_puts([1]) + packets.get(2, "/b") + packets.ping() + packets.put(4, "/b", b"2"))
+    waiting = connection.waiting(5)
+    assert [(each.opcode, each.path, each.in_log) for each in waiting[:2]] == [
+        (OpCode.SET_DATA, "/a", True),
+        (OpCode.GET_DATA, None, False),
     ]
-
-
-def test_what_follows_the_end_of_a_session_is_refused_in_the_log(client: Client) -> None:
-    """As in ZooKeeper, where it spends a zxid each."""
-    before = client.host.machine.zxid
-    client.send(packets.close(1) + packets.create(2, "/late") + packets.get(3, "/a"))
-    assert len(client.host.pending) == 2
+    assert (len(waiting), len(connection.waiting(1))) == (4, 1)
     client.commit()
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, 0)]
-    assert client.host.machine.zxid == before + 2
+    assert connection.waiting(5) == []
 
 
-def test_a_session_that_could_not_be_ended_goes_on(client: Client) -> None:
-    client.send(packets.close(1) + packets.get(2, "/a"))
-    (request,) = client.host.pending
-    client.host.outbox.queue.clear()
-    request.applied(9, ErrorCode.SYSTEM_ERROR, b"")
+# -- clients that are not read from ------------------------------------------------------------------------
+
+
+def test_a_client_with_many_requests_waiting_is_not_read_from(client: Client) -> None:
+    client.send(_puts(range(1500)))
+    for count, is_read in ((900, False), (200, True), (400, True)):
+        assert client.transport.is_read() is (count == 400)
+        client.commit(count)
+        assert client.transport.is_read() is is_read
+    assert client.xids() == list(range(1500))
+
+
+@pytest.mark.parametrize("is_drained_first", [True, False])
+def test_a_client_is_read_from_once_it_reads_and_its_queue_has_drained(
+    client: Client, is_drained_first: bool
+) -> None:
+    client.connection.pause_writing()
+    client.send(_puts(range(1000)))
+    steps = [client.commit, client.connection.resume_writing]
+    for step in steps if is_drained_first else reversed(steps):
+        assert not client.transport.is_read()
+        step()
+    assert client.transport.is_read()
+
+
+@pytest.mark.parametrize(("requests", "size"), [(100_000, 0), (0, 1 << 28)])
+def test_when_much_waits_in_all_who_waits_is_not_read_from(client: Client, requests: int, size: int) -> None:
+    load = client.host.load
+    load.requests += requests  # of other connections
+    load.size += size
+    client.send(packets.get(1, "/a"))
+    assert client.transport.is_read()  # who waits for nothing may go on
+    client.send(_puts([2]), _puts([3]), _puts([4]))
+    assert not client.transport.is_read()
+    client.commit(1)
+    assert not client.transport.is_read()
+    load.requests -= requests  # now the next answer wakes it
+    load.size -= size
+    client.commit(1)
+    assert client.transport.is_read()
+    client.commit()
+    assert client.xids() == [1, 2, 3, 4]
+
+
+def test_the_load_is_what_waits(client: Client) -> None:
+    load = client.host.load
+    request = _puts([1])
+    client.send(request + packets.get(2, "/a"), request + packets.framed(b"\0\0\0\4\0\0\0\5"))
+    assert load.requests == 4
+    assert load.size > len(request)
+    client.connection.pause_writing()  # a client that does not take its answers holds nobody up
+    assert load.requests == 0
+    client.connection.resume_writing()
+    assert load.requests == 4
+    client.commit()
     client.loop.run()
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.SYSTEM_ERROR), (2, 0)]
-    assert not client.transport.is_closed()
+    client.commit()
+    assert (load.requests, load.size) == (0, 0)
+
+
+@pytest.mark.parametrize("how", ["lost", "closed", "auth failed"])
+def test_a_connection_that_ends_is_no_load_any_more(client: Client, how: str) -> None:
+    client.send(_puts([1]) + _gets([2]))
+    if how == "closed":
+        client.connection.close()
+    if how == "auth failed":
+        client.send(packets.auth("nonsense", b""), _gets([3]))
+        client.commit()
+    client.lose()
+    assert (client.host.load.requests, client.host.load.size) == (0, 0)
 
 
 # -- clients that do not read ------------------------------------------------------------------------------
 
 
-def test_a_read_before_a_write_in_the_log_is_answered_though_the_client_does_not_read(client: Client) -> None:
-    client.send(_mixed(2) + packets.get(5, "/a"))
-    client.connection.pause_writing()
+def test_a_client_that_asks_for_much_and_does_not_read_is_not_answered() -> None:
+    client = established(large=10_000)
+    client.transport.room = 50_000
+    client.send(_gets(range(100), "/b") + _puts([100]))
+    assert sum(map(len, client.transport.writes)) < 80_000
+    answered = len(client.replies())
     client.commit()
-    assert [reply.xid for reply in client.replies()] == [0, 1, 1, 9999]  # but not what is behind it
+    assert client.replies() == []
+    client.transport.room = 10_000_000
     client.connection.resume_writing()
     client.loop.run()
-    assert [(reply.xid, reply.data) for reply in client.replies()] == [(5, b"2")]
-
-
-def test_a_write_behind_a_read_that_waits_for_the_client_is_not_sent_to_the_log(client: Client) -> None:
-    client.connection.pause_writing()
-    client.connection.data_received(
-        packets.put(1, "/a", b"1") + packets.get(2, "/a") + packets.put(3, "/a", b"3")
-    )
-    assert len(client.host.pending) == 1
     client.commit()
-    assert [reply.xid for reply in client.replies()] == [1]
-    assert client.host.pending == []
-    client.connection.resume_writing()
-    client.loop.run()
-    assert [(reply.xid, reply.data) for reply in client.replies()] == [(2, b"1")]
-    assert len(client.host.pending) == 1
-    client.commit()
-    assert [reply.xid for reply in client.replies()] == [3]
+    assert client.xids() == list(range(answered, 101))
 
 
-def test_too_much_for_a_client_that_does_not_read_ends_it(
-    caplog: pytest.LogCaptureFixture,
-) -> None:
-    client = established(limits=LIMITS._replace(forced=50_000))
-    client.host.machine.tree.nodes["/b"].data = bytes(10_000)
+def test_too_much_for_a_client_that_does_not_read_ends_it(caplog: pytest.LogCaptureFixture) -> None:
+    client = established(_FEW, large=10_000)
     client.send(_mixed(4))
     client.commit()
     assert len(client.replies()) == 6
@@ -436,9 +377,8 @@ def test_too_much_for_a_client_that_does_not_read_ends_it(
 
 
 def test_so_does_too_much_that_single_reads_between_writes_have_asked_for() -> None:
-    client = established(limits=LIMITS._replace(forced=50_000))
-    client.host.machine.tree.nodes["/b"].data = bytes(10_000)
-    client.send(b"".join(packets.put(xid, "/a", b"%d" % xid) + packets.get(xid, "/b") for xid in range(20)))
+    client = established(_FEW, large=10_000)
+    client.send(b"".join(_puts([xid]) + packets.get(xid, "/b") for xid in range(20)))
     client.connection.pause_writing()
     client.commit()
     assert client.transport.is_closed()
@@ -459,39 +399,21 @@ def test_watch_events_for_a_client_that_does_not_read_are_bounded(reads: bool) -
 
 
 def test_a_client_that_reads_may_always_have_writes_and_large_reads_on_their_way() -> None:
-    client = established(limits=LIMITS._replace(forced=50_000))
-    client.host.machine.tree.nodes["/b"].data = bytes(10_000)
-    client.send(packets.put(1, "/a", b"1"))
+    client = established(_FEW, large=10_000)
+    client.send(_puts([1]))
     for _ in range(20):
-        client.send(packets.get(2, "/b") + packets.put(1, "/a", b"1"))  # the queue is never empty
+        client.send(packets.get(2, "/b") + _puts([1]))  # the queue is never empty
         client.commit(1)
-        assert [reply.xid for reply in client.replies()] == [1, 2]
+        assert client.xids() == [1, 2]
     assert not client.transport.is_closed()
 
 
-def test_large_replies_are_sent_before_more_of_them_are_made(client: Client) -> None:
-    client.host.machine.tree.nodes["/a"].data = bytes(30_000)
-    client.connection.data_received(b"".join(packets.get(xid, "/a") for xid in range(10)))
+def test_large_replies_are_sent_before_more_of_them_are_made() -> None:
+    client = established(large=30_000)
+    client.connection.data_received(_gets(range(10), "/b"))
     assert client.connection.outstanding == 7  # three are more than 64 KiB
     client.loop.turn()
     assert client.connection.outstanding == 4
     client.loop.run()
-    assert [reply.xid for reply in client.replies()] == list(range(10))
+    assert client.xids() == list(range(10))
     assert max(map(len, client.transport.writes)) < 100_000
-
-
-def test_operators_see_what_waits_for_what(client: Client) -> None:
-    connection = client.connection
-    assert connection.waiting(5) == []
-    client.send(
-        packets.put(1, "/a", b"1") + packets.get(2, "/b") + packets.ping() + packets.put(4, "/b", b"2")
-    )
-    waiting = connection.waiting(5)
-    assert [(each.opcode, each.path, each.in_log) for each in waiting[:2]] == [
-        (OpCode.SET_DATA, "/a", True),
-        (OpCode.GET_DATA, None, False),
-    ]
-    assert len(waiting) == 4
-    assert len(connection.waiting(1)) == 1
-    client.commit()
-    assert connection.waiting(5) == []
