@@ -10,51 +10,46 @@ from proxy.frontend.flush_queue import FlushQueue
 
 
 class Connection:
-    """Notes when it is flushed; a flush may fail, and may add another connection."""
+    """Notes when it is flushed; a flush may fail, or add another connection."""
 
-    def __init__(self, name: str, flushed: list[str]) -> None:
+    def __init__(self, world: "World", name: str) -> None:
+        self._world = world
         self._name = name
-        self._flushed = flushed
-        self.fails = False
-        self.adds: tuple[FlushQueue, Connection] | None = None
 
     def flush(self) -> None:
-        self._flushed.append(self._name)
-        if self.adds is not None:
-            queue, other = self.adds
-            queue.add(other)
-        if self.fails:
+        self._world.flushed.append(self._name)
+        if self._name == "first":
+            self._world.add("second")
+        if self._name == "bad":
             raise OSError("no such socket")
 
 
 class World:
-    def __init__(self) -> None:
+    def __init__(self, slice_seconds: float = 1.0) -> None:
         self.loop = PaperLoop()
-        self.queue = FlushQueue(cast(asyncio.AbstractEventLoop, self.loop))
+        self.queue = FlushQueue(cast(asyncio.AbstractEventLoop, self.loop), slice_seconds=slice_seconds)
         self.flushed: list[str] = []
 
-    def connection(self, name: str) -> Connection:
-        return Connection(name, self.flushed)
+    def add(self, *names: str) -> None:
+        for name in names:
+            self.queue.add(Connection(self, name))
 
 
 def test_all_are_flushed_at_the_end_of_the_turn_in_their_order() -> None:
     world = World()
-    for name in "abc":
-        world.queue.add(world.connection(name))
+    world.add("a", "b", "c")
     assert world.flushed == []
     world.loop.turn()
     assert world.flushed == ["a", "b", "c"]
     world.loop.run()
-    world.queue.add(world.connection("d"))
+    world.add("d")
     world.loop.run()
     assert world.flushed == ["a", "b", "c", "d"]
 
 
 def test_what_is_added_meanwhile_comes_in_the_next_turn() -> None:
     world = World()
-    first = world.connection("first")
-    first.adds = world.queue, world.connection("second")
-    world.queue.add(first)
+    world.add("first")
     world.loop.turn()
     assert world.flushed == ["first"]
     world.loop.turn()
@@ -63,10 +58,7 @@ def test_what_is_added_meanwhile_comes_in_the_next_turn() -> None:
 
 def test_one_that_fails_does_not_keep_the_others_from_being_flushed() -> None:
     world = World()
-    bad = world.connection("bad")
-    bad.fails = True
-    world.queue.add(bad)
-    world.queue.add(world.connection("good"))
+    world.add("bad", "good")
     with pytest.raises(OSError, match="no such socket"):
         world.loop.turn()
     world.loop.run()
@@ -74,16 +66,12 @@ def test_one_that_fails_does_not_keep_the_others_from_being_flushed() -> None:
 
 
 def test_very_many_are_flushed_in_slices() -> None:
-    world = World()
-    world.queue = FlushQueue(cast(asyncio.AbstractEventLoop, world.loop), slice_seconds=0)
+    world = World(slice_seconds=0)
     names = [str(number) for number in range(200)]
-    for name in names:
-        world.queue.add(world.connection(name))
-    turns = 0
-    while len(world.flushed) < len(names):
+    world.add(*names)
+    for turn in range(4):
         before = len(world.flushed)
+        assert before < len(names), turn
         world.loop.turn()
         assert 0 < len(world.flushed) - before <= 64
-        turns += 1
-    assert turns == 4
     assert world.flushed == names

@@ -11,7 +11,8 @@ from codec.packets import ConnectRequest
 from lab.client import packets
 from lab.client.packets import framed
 from lab.fakes.connection import PASSWORD, SESSION, Client
-from proxy.state.ops import PLAIN
+from proxy.state.operation import Operations
+from proxy.state.ops import EXTENDED, PLAIN
 
 _HUGE = (1 << 40) + 7
 
@@ -36,13 +37,26 @@ def _wide(narrow: bytes, xid: int) -> bytes:
     return framed(struct.pack(">q", xid) + narrow[8:])
 
 
+def _narrow(narrow: bytes, _xid: int) -> bytes:
+    return narrow
+
+
 def _replies(client: Client) -> list[WideReply]:
     return [WideReply._make((*struct.unpack_from(">qqi", raw), raw[20:])) for raw in client.received()]
 
 
+def _outcomes(client: Client) -> list[tuple[int, int]]:
+    return [(reply.xid, reply.err) for reply in _replies(client)]
+
+
+def _opened(handshake: bytes, operations: Operations = EXTENDED) -> Client:
+    client = Client(operations)
+    client.send(handshake)
+    return client
+
+
 def _connected() -> Client:
-    client = Client()
-    client.send(_handshake())
+    client = _opened(_handshake())
     client.establish()
     (response,) = client.received()
     assert struct.unpack_from(">iiq", response) == (11, 4000, SESSION)
@@ -50,24 +64,18 @@ def _connected() -> Client:
     return client
 
 
-def test_trace_contexts_do_not_disturb_the_packets() -> None:
-    for wide in (False, True):
-        client = Client()
-        client.send(_handshake(12, wide=wide))
-        client.establish()
-        (response,) = client.received()
-        assert struct.unpack_from(">iiq", response) == (12, 4000, SESSION)
-        assert client.connection.is_keepers
-        form = ">qqi" if wide else ">iqi"
-        request = packets.get(5, "/none")
-        context = b"\1" + b"0af76519-16cd-43dd-8448-eb211c80319c\n7\n\n1\n"
-        client.send((_wide(request, _HUGE) if wide else request) + context)
-        client.send((_wide(request, 6) if wide else request) + b"\0")
-        replies = [struct.unpack_from(form, raw) for raw in client.received()]
-        assert [(xid, err) for xid, _, err in replies] == [
-            (_HUGE if wide else 5, ErrorCode.NO_NODE),
-            (6 if wide else 5, ErrorCode.NO_NODE),
-        ]
+@pytest.mark.parametrize("wide", [False, True])
+def test_trace_contexts_do_not_disturb_the_packets(wide: bool) -> None:
+    client = _opened(_handshake(12, wide=wide))
+    client.establish()
+    (response,) = client.received()
+    assert struct.unpack_from(">iiq", response) == (12, 4000, SESSION)
+    assert client.connection.is_keepers
+    xids = (_HUGE, 6) if wide else (5, 6)
+    requests = [(_wide if wide else _narrow)(packets.get(xid & 0xFF, "/none"), xid) for xid in xids]
+    context = b"\1" + b"0af76519-16cd-43dd-8448-eb211c80319c\n7\n\n1\n"
+    client.send(requests[0] + context, requests[1] + b"\0")
+    assert (_outcomes(client) if wide else client.outcomes()) == [(xid, ErrorCode.NO_NODE) for xid in xids]
 
 
 def test_the_handshake_cut_at_every_byte() -> None:
@@ -101,29 +109,19 @@ def test_reads_writes_pings_and_events_have_xids_of_64_bits() -> None:
     assert (missing.xid, missing.err, missing.body) == (_HUGE + 3, ErrorCode.NO_NODE, b"")
 
 
-def test_auth_multi_and_what_is_malformed() -> None:
+def test_auth_multi_what_is_malformed_and_the_end_of_the_session() -> None:
     client = _connected()
+    last = (1 << 63) - 1
     client.send(
         _wide(packets.auth("digest", b"user:word"), -4),
         _wide(packets.request(0, OpCode.MULTI, struct.pack(">i?i", -1, True, -1)), 1),
         _wide(packets.request(0, OpCode.CREATE, b"\0"), 2),
         _wide(packets.request(0, OpCode.GET_DATA, b"\0"), 3),
+        _wide(packets.close(0), last),
     )
     client.commit()
     marshalling = ErrorCode.MARSHALLING_ERROR
-    assert [(reply.xid, reply.err) for reply in _replies(client)] == [
-        (-4, 0),
-        (1, 0),
-        (2, marshalling),
-        (3, marshalling),
-    ]
-
-
-def test_the_end_of_the_session() -> None:
-    client = _connected()
-    client.send(_wide(packets.close(0), (1 << 63) - 1))
-    client.commit()
-    assert [(reply.xid, reply.err) for reply in _replies(client)] == [((1 << 63) - 1, 0)]
+    assert _outcomes(client) == [(-4, 0), (1, 0), (2, marshalling), (3, marshalling), (last, 0)]
     assert client.transport.is_closed()
 
 
@@ -146,8 +144,7 @@ def test_an_unknown_operation() -> None:
     "handshake", [_handshake(10), _handshake(11, compression=True), _handshake(12, compression=True)]
 )
 def test_what_is_not_offered_is_told_by_version_0(handshake: bytes) -> None:
-    client = Client()
-    client.send(handshake)
+    client = _opened(handshake)
     assert client.host.attached == []
     (response,) = client.received()
     assert struct.unpack_from(">iiq", response) == (0, 0, 0)
@@ -156,76 +153,47 @@ def test_what_is_not_offered_is_told_by_version_0(handshake: bytes) -> None:
 
 
 def test_without_extensions_the_version_says_nothing() -> None:
-    client = Client(PLAIN)
-    client.send(_handshake(10))
+    client = _opened(_handshake(10), PLAIN)
     assert client.host.attached == [ConnectRequest(10, 0, 4000, 0, bytes(16), True)]
     client.establish()
     (response,) = client.received()
     assert packets.connect_reply(response) == (4000, SESSION, PASSWORD)
     client.send(packets.request(1, 500, pack_string("/") + bytes(2)))
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.UNIMPLEMENTED)]
+    assert client.outcomes() == [(1, ErrorCode.UNIMPLEMENTED)]
 
 
 @pytest.mark.parametrize("version", [-1, 1, 9, 13, 42, 2**31 - 1])
 def test_other_versions_are_not_looked_at(version: int) -> None:
-    client = Client()
-    client.send(_handshake(version))
+    client = _opened(_handshake(version))
     assert client.host.attached == [ConnectRequest(version, 0, 4000, 0, bytes(16), True)]
 
 
-def test_who_is_turned_away_is_told_so_only_if_it_understands() -> None:
-    client = Client()
-    client.send(_handshake())
-    assert client.connection.is_keepers
+@pytest.mark.parametrize("is_keepers", [True, False])
+def test_who_is_turned_away_is_told_so_only_if_it_understands(is_keepers: bool) -> None:
+    client = _opened(_handshake() if is_keepers else packets.connect())
+    assert client.connection.is_keepers is is_keepers
     client.connection.send_elsewhere()
-    (response,) = client.received()
-    assert struct.unpack_from(">i", response) == (42,)
+    assert [struct.unpack_from(">i", response) for response in client.received()] == [(42,)] * is_keepers
     assert client.transport.is_closed()
-    other = Client()
-    other.send(packets.connect())
-    assert not other.connection.is_keepers
-    other.connection.send_elsewhere()
-    assert other.received() == []
-    assert other.transport.is_closed()
 
 
-def test_a_session_that_may_only_read() -> None:
-    client = Client()
-    client.send(packets.connect())
+@pytest.mark.parametrize("takes", [True, False])
+def test_a_session_that_may_only_read(takes: bool) -> None:
+    """Also if its client takes nothing until it has closed the session."""
+    client = _opened(packets.connect())
     client.connection.established(client.session, PASSWORD, read_only=True)
     (response,) = client.received()
     assert response.endswith(b"\1")
-    client.send(
-        packets.create(1, "/a"),
-        packets.get(2, "/"),
-        packets.request(3, OpCode.SYNC, pack_string("/")),
-        packets.ping(),
-        packets.close(4),
-    )
-    assert client.host.pending == []
+    if not takes:
+        client.connection.pause_writing()
+    sync = packets.request(3, OpCode.SYNC, pack_string("/"))
+    client.send(packets.create(1, "/a"), packets.get(2, "/"), sync, packets.ping(), packets.close(4))
+    if not takes:
+        assert client.received() == []
+        client.connection.resume_writing()
+        client.loop.run()
     refused = ErrorCode.NOT_READ_ONLY
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [
-        (1, refused),
-        (2, 0),
-        (3, refused),
-        (-2, 0),
-        (4, 0),
-    ]
+    assert client.outcomes() == [(1, refused), (2, 0), (3, refused), (-2, 0), (4, 0)]
     assert client.transport.is_closed()
     client.lose()
     assert client.host.pending == []
-
-
-def test_a_read_only_session_that_ends_while_its_client_takes_nothing() -> None:
-    client = Client()
-    client.send(packets.connect())
-    client.connection.established(client.session, PASSWORD, read_only=True)
-    client.received()
-    client.connection.pause_writing()
-    client.send(packets.put(1, "/a", b"new"), packets.close(2))
-    assert client.received() == []
-    client.connection.resume_writing()
-    client.loop.run()
-    assert client.host.pending == []
-    assert [(reply.xid, reply.err) for reply in client.replies()] == [(1, ErrorCode.NOT_READ_ONLY), (2, 0)]
-    assert client.transport.is_closed()
