@@ -40,7 +40,7 @@ def _looks_often() -> Iterator[None]:
 
 def _settings(authority: Authority, pair: Pair, **changes: str) -> ClientTls:
     plain = ClientTls(
-        str(pair.cert), str(pair.key), "", str(authority.ca), "need", "1.2", "", "only", None, ""
+        str(pair.cert), str(pair.key), "", str(authority.ca), "none", "1.2", "", "only", None, ""
     )
     return replace(plain, **changes)  # type: ignore[arg-type]
 
@@ -73,13 +73,12 @@ def test_the_settings_are_the_contexts(authority: Authority) -> None:
 
 
 def test_what_is_wrong_is_named(authority: Authority, tmp_path: Path) -> None:
-    pair, other = authority.issue("server"), authority.issue("other")
-    empty = tmp_path / "empty.pem"
+    """More of it is in tests/proxy/test_main_bad_input.py."""
+    pair = authority.issue("server")
+    empty, damaged = tmp_path / "empty.pem", tmp_path / "damaged.pem"
     empty.write_text("")
-    damaged = tmp_path / "damaged.pem"
     damaged.write_text("-----BEGIN CERTIFICATE-----\nx\n-----END CERTIFICATE-----\n")
     for changes, said in (
-        ({"key": str(other.key)}, "key values mismatch"),
         ({"cert": str(empty)}, f"{empty} holds no certificate in PEM"),
         ({"cert": str(tmp_path / "missing")}, "missing: No such file"),
         ({"key": str(pair.cert)}, f"{pair.cert} holds no private key in PEM"),
@@ -108,32 +107,20 @@ async def test_new_files_are_read_and_bad_ones_are_not(
 ) -> None:
     caplog.set_level(logging.INFO)
     pair = authority.issue("server", "one.example")
-    tls = await asyncio.to_thread(TlsContext, _settings(authority, pair, client_auth="none"))
+    tls = await asyncio.to_thread(TlsContext, _settings(authority, pair))
+    kept = await asyncio.to_thread(tls.lasting)  # as a listener keeps it
     following = asyncio.get_running_loop().create_task(tls.follow())
-
-    async def told(what: str) -> None:
-        await until(lambda: what in caplog.text)
-
     first = tls.current
-    assert _names(first, authority) == "one.example"
     await asyncio.to_thread(pair.cert.write_text, "no certificate")
-    await told(f"kept as it was: {pair.cert} holds no certificate in PEM")
-    assert tls.current is first
+    await until(lambda: f"kept as it was: {pair.cert} holds no certificate in PEM" in caplog.text)
     os.remove(pair.cert)
-    await told("No such file")
+    await until(lambda: "No such file" in caplog.text)
     assert tls.current is first
+    assert _names(kept, authority) == "one.example"
     caplog.clear()
     authority.issue("server", "two.example")
-    await told("was read again")
-    assert _names(tls.current, authority) == "two.example"
-    assert _names(first, authority) == "one.example"
+    await until(lambda: "was read again" in caplog.text)
+    assert [_names(each, authority) for each in (first, tls.current, kept)] == [
+        *("one.example", "two.example", "two.example"),
+    ]
     following.cancel()
-
-
-def test_a_context_that_a_listener_keeps_shows_the_current_certificate(authority: Authority) -> None:
-    first, second = (authority.issue(name, f"{name}.example") for name in ("one", "two"))
-    files = TlsContext(_settings(authority, first, client_auth="none"))
-    kept = files.lasting()
-    assert _names(kept, authority) == "one.example"
-    files.current = context_of(_settings(authority, second, client_auth="none"))
-    assert _names(kept, authority) == "two.example"

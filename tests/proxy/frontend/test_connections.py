@@ -9,10 +9,9 @@ from proxy.support.counters import Counters
 class Connection:
     """A connection that does what it is told at once."""
 
-    def __init__(
-        self, address: str = "10.0.0.1", connections: "Connections[Connection] | None" = None
-    ) -> None:
-        self.address = address
+    address = "10.0.0.1"
+
+    def __init__(self, connections: "Connections[Connection] | None" = None) -> None:
         self.admitted = False
         self.received = 0
         self.sent = 0
@@ -52,44 +51,25 @@ async def test_a_connection_takes_a_place_and_gives_it_back() -> None:
     first, second = Connection(), Connection()
     assert connections.opened(first)
     assert not connections.opened(second)
+    first.received, first.sent = 3, 4
     connections.gone(second)
     connections.gone(first)
     assert len(connections) == 0
-    assert connections.opened(Connection())
-
-
-async def test_a_connection_that_has_its_place_takes_no_other() -> None:
-    connections = _connections(1)
-    connections.limits.admit("10.0.0.1")
-    connection = Connection()
-    connection.admitted = True
-    assert connections.opened(connection)
-
-
-async def test_packets_of_closed_connections_stay_counted() -> None:
-    connections = _connections()
-    connection = Connection()
-    connections.opened(connection)
-    connection.received, connection.sent = 3, 4
-    connections.gone(connection)
     assert (connections.received, connections.sent) == (3, 4)
+    assert connections.opened(Connection())
+    second.admitted = True  # one that has its place takes no other
+    assert connections.opened(second)
 
 
-async def test_a_server_that_drains_takes_no_more_connections() -> None:
+async def test_a_server_that_stops_takes_no_more_connections_and_closes_all() -> None:
     connections = _connections()
-    here = Connection(connections=connections)
-    connections.opened(here)
-    connections.drain()
-    assert not connections.opened(Connection())
-    assert here.did == ["drain"]
-
-
-async def test_all_are_closed_in_the_end() -> None:
-    connections = _connections()
-    here = [Connection(connections=connections) for _ in range(3)]
+    here = [Connection(connections) for _ in range(3)]
     for connection in here:
         connections.opened(connection)
     connections.drain()
+    late = Connection(connections)
+    assert not connections.opened(late)
+    connections.gone(late)
     await connections.close(10.0)
     assert len(connections) == 0
     assert [connection.did for connection in here] == [["drain", "close"]] * 3

@@ -65,7 +65,8 @@ class FakeLogin:
         return self._mechanism
 
 
-def negotiation(claimant: Claimant, login: FakeLogin) -> Negotiation:
+def negotiation(claimant: Claimant, login: FakeLogin | None = None) -> Negotiation:
+    login = login or FakeLogin(Mechanism(blocks=False))
     return Negotiation(cast(Any, login), asyncio.get_running_loop(), claimant)
 
 
@@ -73,38 +74,30 @@ REFUSED = SaslAnswer(ErrorCode.AUTH_FAILED, None)
 
 
 @pytest.mark.parametrize(
-    ("demanded", "allowed", "answer"),
+    ("demanded", "allowed", "err"),
     [
-        (False, False, REFUSED),
-        (False, True, SaslAnswer(0, None)),
-        (True, False, SaslAnswer(ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH, None)),
-        (True, True, SaslAnswer(ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH, None)),
+        (False, False, ErrorCode.AUTH_FAILED),
+        (False, True, 0),
+        (True, False, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH),
+        (True, True, ErrorCode.SESSION_CLOSED_REQUIRE_SASL_AUTH),
     ],
 )
-async def test_what_a_failure_is_answered(demanded: bool, allowed: bool, answer: SaslAnswer) -> None:
+async def test_what_a_failure_is_answered(demanded: bool, allowed: bool, err: int) -> None:
     claimant = Claimant()
     login = FakeLogin(Mechanism(blocks=False), demanded=demanded, allowed=allowed)
-    assert negotiation(claimant, login).step(b"x") == answer
+    assert negotiation(claimant, login).step(b"x") == SaslAnswer(err, None)
     assert (claimant.names, claimant.refusals) == ([], [("amy", "wrong")])
-
-
-async def test_what_cannot_be_read_is_not_answered() -> None:
-    claimant = Claimant()
-    answer = negotiation(claimant, FakeLogin(Mechanism(blocks=False), allowed=True)).step(b"malformed")
+    answer = negotiation(claimant, login).step(b"malformed")  # what cannot be read is not answered
     assert answer is not None
     assert answer.err
     assert not answer.is_sent
 
 
-async def test_a_mechanism_that_is_not_there_refuses() -> None:
-    claimant = Claimant()
-    assert negotiation(claimant, FakeLogin(Mechanism(blocks=False))).step(b"unwanted") == REFUSED
-
-
 async def test_a_quick_step_is_answered_at_once() -> None:
     claimant = Claimant()
-    assert negotiation(claimant, FakeLogin(Mechanism(blocks=False))).step(b"bob") == SaslAnswer(0, b"bob")
+    assert negotiation(claimant).step(b"bob") == SaslAnswer(0, b"bob")
     assert claimant.names == ["bob"]
+    assert negotiation(claimant).step(b"unwanted") == REFUSED  # of a mechanism that is not there
 
 
 @pytest.mark.parametrize(

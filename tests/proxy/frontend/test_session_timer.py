@@ -20,26 +20,24 @@ from tests.proxy.log.proxies import until
 
 
 class Proxy:
-    def __init__(self) -> None:
+    """A session with a connection, and what looks after it."""
+
+    def __init__(self, timeout_ms: int = 4000) -> None:
         self.loop = asyncio.get_running_loop()
         self.link = Link()
         self.link.keep_alive_sent = self.loop.time()
         self.outbox = Outbox()
         machine = new_machine(1)
-        self.sessions = Sessions(machine, Timeouts(10, 10000), 0.005, Counters(), self.loop.time)
-        read_only = ReadOnlySessions(machine, self.sessions, self.link, self.loop.time, HOST.randomness)
-        self.handshake = Handshake(machine, self.sessions, self.outbox, self.link, read_only, self.loop, HOST)
-        self.timer = SessionTimer(self.sessions, self.handshake, read_only, self.outbox, self.link, 0.005)
-
-    def begin(self, timeout_ms: int) -> Applicant:
-        applicant = Applicant()
-        applicant.established(self.sessions.began(1, timeout_ms), b"")
-        return applicant
+        sessions = Sessions(machine, Timeouts(10, 10000), 0.005, Counters(), self.loop.time)
+        read_only = ReadOnlySessions(machine, sessions, self.link, self.loop.time, HOST.randomness)
+        self.handshake = Handshake(machine, sessions, self.outbox, self.link, read_only, self.loop, HOST)
+        self.timer = SessionTimer(sessions, self.handshake, read_only, self.outbox, self.link, 0.005)
+        self.applicant = Applicant()
+        self.applicant.established(sessions.began(1, timeout_ms), b"")
 
 
 async def test_a_session_that_is_due_is_closed() -> None:
-    proxy = Proxy()
-    proxy.begin(timeout_ms=10)
+    proxy = Proxy(timeout_ms=10)
     tasks = Tasks()
     tasks.start(proxy.timer.run(), "check the sessions")
     await until(lambda: len(proxy.outbox.queue) > 0)
@@ -49,13 +47,10 @@ async def test_a_session_that_is_due_is_closed() -> None:
 
 async def test_connections_without_a_lease_are_closed() -> None:
     proxy = Proxy()
-    applicant = proxy.begin(timeout_ms=4000)
-    proxy.link.keep_alive_sent -= 3.8
-    proxy.timer.check()
-    assert not applicant.closed
-    proxy.link.keep_alive_sent -= 0.2
-    proxy.timer.check()
-    assert applicant.closed
+    for passed, closed in ((3.8, False), (0.2, True)):
+        proxy.link.keep_alive_sent -= passed
+        proxy.timer.check()
+        assert proxy.applicant.closed is closed
 
 
 async def test_clients_that_wait_for_etcd_continue_when_it_is_back() -> None:

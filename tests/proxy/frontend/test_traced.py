@@ -7,7 +7,7 @@ from codec.constants import ErrorCode, OpCode
 from codec.jute import pack_string
 from codec.trace_context import TraceContext
 from lab.client import packets
-from lab.fakes.connection import Client, PaperHost, PaperLoop
+from lab.fakes.connection import Client, PaperHost, PaperLoop, connected
 from proxy.frontend.request_logs import Stages
 from proxy.frontend.traced import Facts, Traces
 from proxy.traces.span import Decision, Span
@@ -29,22 +29,16 @@ class PaperTracer:
         self.spans.append(span)
 
 
-def _traced(each: int = 1) -> tuple[Client, PaperTracer, PaperLoop]:
+def _traced(each: int = 1) -> tuple[Client, PaperTracer]:
     tracer = PaperTracer(each)
     moments = count(1)
-    loop = PaperLoop()
-    host = PaperHost(loop)
-    facts = Facts(lambda: 9, lambda: Stages(0, 0), lambda: 77)
-    host.traces = Traces(tracer, facts, lambda: next(moments))
-    client = Client(host=host)
-    client.send(packets.connect())
-    client.establish()
-    client.received()
-    return client, tracer, loop
+    host = PaperHost(PaperLoop())
+    host.traces = Traces(tracer, Facts(lambda: 9, lambda: Stages(0, 0), lambda: 77), lambda: next(moments))
+    return connected(host), tracer
 
 
 def test_requests_that_come_together() -> None:
-    client, tracer, loop = _traced()
+    client, tracer = _traced()
     client.send(
         packets.create(1, "/a"),
         packets.get(2, "/a"),  # behind a write: answered as it is applied
@@ -54,8 +48,7 @@ def test_requests_that_come_together() -> None:
     )
     assert [(span.name, span.attributes["zookeeper.xid"]) for span in tracer.spans] == [("CREATE", 4)]
     client.commit()
-    loop.run()
-    assert [reply.err for reply in client.replies()[:3]] == [0, 0, ErrorCode.NO_NODE]
+    assert client.outcomes()[:3] == [(1, 0), (2, 0), (3, ErrorCode.NO_NODE)]
     told = {span.attributes["zookeeper.xid"]: span for span in tracer.spans}
     assert sorted(map(str, told)) == ["1", "2", "3", "4"]
     assert told[1].attributes["zookeeper.path"] == "/a"
@@ -69,19 +62,17 @@ def test_requests_that_come_together() -> None:
 
 
 def test_a_multi_says_how_many_parts_it_has() -> None:
-    client, tracer, loop = _traced()
+    client, tracer = _traced()
     part = struct.pack(">i?i", OpCode.CHECK, False, -1) + pack_string("/") + struct.pack(">i", -1)
     client.send(packets.request(1, OpCode.MULTI, part * 2 + struct.pack(">i?i", -1, True, -1)))
     client.commit()
-    loop.run()
     (span,) = tracer.spans
     assert (span.name, span.attributes["db.operation.batch.size"]) == ("MULTI", 2)
     assert "zookeeper.path" not in span.attributes
 
 
 def test_only_what_the_tracer_wants_has_a_span() -> None:
-    client, tracer, _ = _traced(each=3)
-    for xid in range(1, 10):
-        client.send(packets.get(xid, "/"))
+    client, tracer = _traced(each=3)
+    client.send(*(packets.get(xid, "/") for xid in range(1, 10)))
     assert [span.attributes["zookeeper.xid"] for span in tracer.spans] == [3, 6, 9]
-    assert [reply.err for reply in client.replies()] == [0] * 9
+    assert client.outcomes() == [(xid, 0) for xid in range(1, 10)]
