@@ -12,12 +12,13 @@ from lab.servers.tls import Authority
 from proxy.__main__ import main
 
 _EXPIRED = datetime.datetime(2020, 1, 1, tzinfo=datetime.UTC)
-_TLS = ("--tls-client-auth", "none", "--tls-cert")
-_CONSOLE = ("--admin-listen", "127.0.0.1:0", "--console-users")
+_PORTS = ("--listen", "127.0.0.1:0", "--admin-listen", "none")
+_TLS = "--tls-client-auth none --tls-cert"
+_CONSOLE = "--admin-listen 127.0.0.1:0 --console-users"
 
 
 @pytest.fixture(scope="module")
-def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Files of every wrong kind."""
     folder = tmp_path_factory.mktemp("bad")
     authority = Authority(folder)
@@ -41,6 +42,13 @@ def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
     }.items():
         (folder / name).write_text(content)
     (folder / "binary").write_bytes(b"\xff\xfe\x00")
+    return folder
+
+
+@pytest.fixture
+def files(folder: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """The same, as the process's own folder."""
+    monkeypatch.chdir(folder)
     return folder
 
 
@@ -69,59 +77,40 @@ def _end_of(arguments: list[str], capsys: pytest.CaptureFixture[str]) -> tuple[i
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
-        (["--config", "half.toml"], "half.toml: Couldn't parse TOML file: "),
-        (["--config", "half-table.toml"], "half-table.toml: Couldn't parse TOML file: "),
-        (["--config", "twice.toml"], "twice.toml: Couldn't parse TOML file: Cannot overwrite a value"),
-        (["--config", "binary"], "binary: Couldn't parse TOML file: 'utf-8' codec"),
-        (["--config", "directory"], "Is a directory: '"),
-        (
-            ["--config", "unknown.toml"],
-            "unrecognized arguments: --litsen (unknown.toml, line 2) (did you mean --listen?)",
-        ),
-        (["--config", "nested.toml"], "unrecognized arguments: --tls (nested.toml, line 1)"),
-        (
-            ["--config", "value.toml"],
-            "argument --tick-time: 'soon' is not a whole number from 1 up (value.toml, line 2)",
-        ),
-        (["--config", "danger.cfg"], "danger.cfg: Couldn't parse TOML file: "),
-        (["--frob"], "unrecognized arguments: --frob"),
-        (["--listen", "127.0.0.1:65536"], "'127.0.0.1:65536' is not HOST:PORT"),
-        (["--etcd", "http://127.0.0.1:65536"], "'http://127.0.0.1:65536' is not an etcd endpoint"),
-        (["--zoo-cfg", "danger.cfg"], "danger.cfg, line 1: skipACL=yes: "),
-        (["--zoo-cfg", "directory"], "directory' is not a readable file"),
-        ([*_TLS, "old.cert.pem", "--tls-key", "old.key.pem"], "old.cert.pem: it has expired"),
-        ([*_TLS, "good.cert.pem", "--tls-key", "other.key.pem"], "key values mismatch"),
-        ([*_TLS, "half.pem", "--tls-key", "good.key.pem"], "good.key.pem: the PEM is not complete"),
-        ([*_TLS, "good.key.pem", "--tls-key", "good.key.pem"], "good.key.pem holds no certificate in PEM"),
-        ([*_TLS, "directory", "--tls-key", "good.key.pem"], "directory' is not a readable file"),
-        ([*_TLS, "good.cert.pem"], "--tls-cert and --tls-key must be given together"),
-        (
-            ["--etcd-cert", "old.cert.pem", "--etcd-key", "old.key.pem"],
-            "for etcd old.cert.pem: it has expired",
-        ),
-        (["--etcd-cert", "good.cert.pem", "--etcd-key", "other.key.pem"], "key values mismatch"),
-        (["--etcd-ca", "binary"], "the CA of etcd binary: "),
-        ([*_CONSOLE, "users"], "users, line 1: it is not NAME:scrypt:"),
-        ([*_CONSOLE, "binary"], "binary: it is not UTF-8"),
-        (["--sasl-users-file", "users"], "users: line 1: a user without a name or colon"),
-        (["--sasl-users-file", "binary"], "binary: it is not UTF-8"),
-        (["--jaas-file", "half.jaas"], "half.jaas: "),
-        (["--jaas-file", "directory"], "directory' is not a readable file"),
-        (["--audit-log", "directory"], "--audit-log directory: Is a directory"),
-        (["--data-dir", "users"], "'users' is not a directory"),
+        ("--config half.toml", "half.toml: Couldn't parse TOML file: "),
+        ("--config half-table.toml", "half-table.toml: Couldn't parse TOML file: "),
+        ("--config twice.toml", "twice.toml: Couldn't parse TOML file: Cannot overwrite a value"),
+        ("--config binary", "binary: Couldn't parse TOML file: 'utf-8' codec"),
+        ("--config directory", "Is a directory: '"),
+        ("--config unknown.toml", "arguments: --litsen (unknown.toml, line 2) (did you mean --listen?)"),
+        ("--config nested.toml", "unrecognized arguments: --tls (nested.toml, line 1)"),
+        ("--config value.toml", "--tick-time: 'soon' is not a whole number from 1 up (value.toml, line 2)"),
+        ("--frob", "unrecognized arguments: --frob"),
+        ("--zoo-cfg danger.cfg", "danger.cfg, line 1: skipACL=yes: "),
+        ("--zoo-cfg directory", "directory' is not a readable file"),
+        (f"{_TLS} old.cert.pem --tls-key old.key.pem", "old.cert.pem: it has expired"),
+        (f"{_TLS} good.cert.pem --tls-key other.key.pem", "key values mismatch"),
+        (f"{_TLS} half.pem --tls-key good.key.pem", "good.key.pem: the PEM is not complete"),
+        (f"{_TLS} directory --tls-key good.key.pem", "directory' is not a readable file"),
+        ("--etcd-cert old.cert.pem --etcd-key old.key.pem", "for etcd old.cert.pem: it has expired"),
+        ("--etcd-cert good.cert.pem --etcd-key other.key.pem", "key values mismatch"),
+        ("--etcd-ca binary", "the CA of etcd binary: "),
+        (f"{_CONSOLE} users", "users, line 1: it is not NAME:scrypt:"),
+        (f"{_CONSOLE} binary", "binary: it is not UTF-8"),
+        ("--sasl-users-file users", "users: line 1: a user without a name or colon"),
+        ("--sasl-users-file binary", "binary: it is not UTF-8"),
+        ("--jaas-file half.jaas", "half.jaas: "),
+        ("--jaas-file directory", "directory' is not a readable file"),
+        ("--audit-log directory", "--audit-log directory: Is a directory"),
+        ("--data-dir users", "'users' is not a directory"),
     ],
 )
 def test_wrong_input_is_one_line_and_changes_nothing(
-    arguments: list[str],
-    said: str,
-    files: Path,
-    capsys: pytest.CaptureFixture[str],
-    monkeypatch: pytest.MonkeyPatch,
+    arguments: str, said: str, files: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     """The embedded etcd would make a folder `data`, if it came to that."""
-    monkeypatch.chdir(files)
     before = {path: path.stat().st_mtime_ns for path in files.rglob("*")}
-    code, line = _end_of(["--listen", "127.0.0.1:0", "--admin-listen", "none", *arguments], capsys)
+    code, line = _end_of([*_PORTS, *arguments.split()], capsys)
     assert code == 2
     assert line.startswith("zketcd")
     assert said in line
@@ -129,15 +118,10 @@ def test_wrong_input_is_one_line_and_changes_nothing(
 
 
 @pytest.mark.parametrize("option", ["--listen", "--admin-listen", "--secure-listen"])
-def test_a_port_in_use(
-    option: str, files: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(files)
-    tls = [*_TLS, "good.cert.pem", "--tls-key", "good.key.pem"]
+def test_a_port_in_use(option: str, files: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    tls = f"{_TLS} good.cert.pem --tls-key good.key.pem".split()
     with socket.create_server(("127.0.0.1", 0)) as taken:
         address = f"127.0.0.1:{taken.getsockname()[1]}"
-        code, line = _end_of(
-            ["--listen", "127.0.0.1:0", "--admin-listen", "none", *tls, option, address], capsys
-        )
-    assert (code, line) == (2, f"zketcd: cannot listen on {address}: Address already in use")
+        ended = _end_of([*_PORTS, *tls, option, address], capsys)
+    assert ended == (2, f"zketcd: cannot listen on {address}: Address already in use")
     assert not (files / "data").exists()

@@ -2,7 +2,6 @@
 
 import os
 import socket
-from collections.abc import Iterator
 from pathlib import Path
 from unittest import mock
 
@@ -12,14 +11,9 @@ from proxy.check.finding import Grade
 from proxy.check.host import check_host
 from proxy.config import parse
 
+pytestmark = pytest.mark.usefixtures("no_environment")
+
 _FREE = ["--listen", "127.0.0.1:0", "--admin-listen", "none", "--etcd", "127.0.0.1:1"]
-
-
-@pytest.fixture(autouse=True)
-def _no_environment() -> Iterator[None]:
-    kept = {name: value for name, value in os.environ.items() if not name.startswith("ZKETCD_")}
-    with mock.patch.dict(os.environ, kept, clear=True):
-        yield
 
 
 def _found(*arguments: str) -> dict[str, tuple[Grade, str]]:

@@ -51,11 +51,11 @@ def test_the_handshake() -> None:
     assert client.host.attached == [ConnectRequest(0, 3, 9000, 0, bytes(16), False)]
     assert client.received() == []
     # While it waits for its session it is not read, but not let go either.
-    assert not client.transport.reading
+    assert not client.transport.is_read()
     client.loop.wait(60)
     assert not client.transport.closed
     client.establish()
-    assert client.transport.reading
+    assert client.transport.is_read()
     (payload,) = client.received()
     assert packets.connect_reply(payload) == (4000, SESSION, PASSWORD)
     assert payload.endswith(b"\0")

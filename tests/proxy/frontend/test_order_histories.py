@@ -262,6 +262,9 @@ class World:
             self.order.negotiated(self._judged(token))
             self.collect()
 
+    def local_session_closed(self) -> None:
+        raise AssertionError("no read-only session here")
+
     def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
         raise AssertionError("nobody watches here")
 
