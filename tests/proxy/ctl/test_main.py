@@ -8,8 +8,8 @@ import socket
 import subprocess
 import sys
 import threading
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import Awaitable, Callable
+from typing import Any
 
 import pytest
 
@@ -33,13 +33,17 @@ class Ctl:
         self._capsys = capsys
         self.positions: list[int] = []
 
-    @asynccontextmanager
-    async def tree(self) -> AsyncIterator[Tree]:
-        client = EtcdClient([self.etcd.endpoint])
-        try:
-            yield Tree(client, self.prefix)
-        finally:
-            await client.close()
+    def run(self, what: Callable[[Tree], Awaitable[object]]) -> None:
+        """Do this with the tree."""
+
+        async def inner() -> None:
+            client = EtcdClient([self.etcd.endpoint])
+            try:
+                await what(Tree(client, self.prefix))
+            finally:
+                await client.close()
+
+        asyncio.run(inner())
 
     def __call__(self, *arguments: str, status: int = 0) -> str:
         """What it prints; on stderr if it fails."""
@@ -48,8 +52,21 @@ class Ctl:
         assert bool(out) != bool(status)
         return err if status else out
 
-    def json(self, *arguments: str) -> object:
+    def json(self, *arguments: str) -> Any:
         return json.loads(self("--json", *arguments))
+
+    def shell(self, line: str, **environment: str) -> tuple[str, str, int]:
+        """A process's output, errors and exit code; the line goes on behind the options."""
+        command = f"{sys.executable} -m proxy.ctl --etcd {self.etcd.endpoint} --prefix {self.prefix} {line}"
+        ended = subprocess.run(
+            command,
+            shell=True,
+            capture_output=True,
+            text=True,
+            check=False,
+            env={**os.environ, **environment},
+        )
+        return ended.stdout, ended.stderr, ended.returncode
 
 
 @pytest.fixture
@@ -57,26 +74,17 @@ def ctl(etcd_server: EtcdServer, etcd_prefix: str, capsys: pytest.CaptureFixture
     """A tree of two proxies with some nodes, and the command."""
     ctl = Ctl(etcd_server, etcd_prefix, capsys)
 
-    async def fill() -> None:
-        async with ctl.tree() as tree:
-            await tree.make()
-            await tree.come("a", "b")
-            ctl.positions.append(await tree.create("a", "/one", "/one/x", data=b"text"))
-            session = tree.session("b")
-            ctl.positions.append(await tree.send("b", [created(session, "/one/e", b"\xff\x00", flags=1)]))
-            delete = Request(Kind.CLIENT, session, OpCode.DELETE, (), pack_string("/one/x") + b"\xff" * 4)
-            ctl.positions.append(await tree.send("b", [delete]))
+    async def fill(tree: Tree) -> None:
+        await tree.make()
+        await tree.come("a", "b")
+        ctl.positions.append(await tree.create("a", "/one", "/one/x", data=b"text"))
+        session = tree.session("b")
+        ctl.positions.append(await tree.send("b", [created(session, "/one/e", b"\xff\x00", flags=1)]))
+        delete = Request(Kind.CLIENT, session, OpCode.DELETE, (), pack_string("/one/x") + b"\xff" * 4)
+        ctl.positions.append(await tree.send("b", [delete]))
 
-    asyncio.run(fill())
+    ctl.run(fill)
     return ctl
-
-
-def run(ctl: Ctl, what: Callable[[Tree], object]) -> None:
-    async def inner() -> None:
-        async with ctl.tree() as tree:
-            await what(tree)  # type: ignore[misc]
-
-    asyncio.run(inner())
 
 
 def test_reading_the_tree(ctl: Ctl) -> None:
@@ -89,16 +97,13 @@ def test_reading_the_tree(ctl: Ctl) -> None:
     assert ctl("get", "/one/e").startswith("ff 00\n"), "what is no text is shown in hexadecimal"
     assert ctl("get", "--hex", "/one").startswith("74 65 78 74\n")
     document = ctl.json("get", "/one")
-    assert isinstance(document, dict)
-    assert document["data"] == "text"
-    assert document["stat"]["czxid"] == 3
+    assert (document["data"], document["stat"]["czxid"]) == ("text", 3)
     assert "czxid = 0x3\n" in ctl("stat", "/one")
     assert re.search(r"\nctime = \d+ \(\d{4}-\d\d-\d\dT[\d:.]+\+00:00\)\n", ctl("stat", "/one"))
     assert ctl("stat", "/no", status=1) == "zketcd ctl: there is no node /no\n"
     assert "a path begins with /" in ctl("ls", "one", status=1)
-    sessions = ctl.json("sessions")
-    assert isinstance(sessions, list)
-    assert {each["proxy"]: each["ephemerals"] for each in sessions} == {"a": [], "b": ["/one/e"]}
+    ephemerals = {each["proxy"]: each["ephemerals"] for each in ctl.json("sessions")}
+    assert ephemerals == {"a": [], "b": ["/one/e"]}
     assert ctl("sessions").splitlines()[0].split() == ["session", "timeout_ms", "proxy", "ephemerals"]
 
 
@@ -108,7 +113,14 @@ def test_the_tree_as_it_was(ctl: Ctl) -> None:
     assert ctl("replay", "--to", second, "ls", "/one").split() == ["e", "x"]
     assert ctl("replay", "--to", third, "ls", "/one").split() == ["e"]
     assert "yet to come" in ctl("replay", "--to", "2000000000", "ls", "/", status=1)
-    run(ctl, _two_snapshots)
+
+    async def two_snapshots(tree: Tree) -> None:
+        await _resumed(tree)
+        for path in ("/two", "/three"):
+            await tree.snapshot("a")
+            await tree.create("a", path)
+
+    ctl.run(two_snapshots)
     assert "reaches back to position" in ctl("replay", "--to", first, "sessions", status=1)
 
 
@@ -119,34 +131,20 @@ async def _resumed(tree: Tree) -> None:
     tree.revisions = {kv.key.decode().rpartition("/")[2]: kv.create_revision for kv in kvs.kvs}
 
 
-async def _two_snapshots(tree: Tree) -> None:
-    await _resumed(tree)
-    for path in ("/two", "/three"):
-        await tree.snapshot("a")
-        await tree.create("a", path)
-
-
 def test_the_log_and_its_sizes(ctl: Ctl) -> None:
     shown = ctl("log", "--tail", "2").splitlines()
     assert shown[0].startswith(f"{ctl.positions[1]}  b  2  2023-11-14T22:13:20.000+00:00")
     assert "CREATE /one/e" in shown[1]
     assert "DELETE /one/x" in shown[3]
     entries = ctl.json("log")
-    assert isinstance(entries, list)
     assert [each["requests"][0]["kind"] for each in entries] == ["OPEN", "OPEN", "CLIENT", "CLIENT", "CLIENT"]
     assert "password_hash" not in json.dumps(entries)
     assert "hash" not in ctl("log")
-    proxies = ctl.json("proxies")
-    assert isinstance(proxies, list)
-    assert [(each["proxy"], each["levels"], each["release"]) for each in proxies] == [
-        ("a", [1], "test"),
-        ("b", [1], "test"),
-    ]
+    proxies = [(each["proxy"], each["levels"], each["release"]) for each in ctl.json("proxies")]
+    assert proxies == [("a", [1], "test"), ("b", [1], "test")]
     sizes = ctl.json("sizes")
-    assert isinstance(sizes, dict)
     assert [(each["proxy"], each["entries"]) for each in sizes["log"]] == [("a", 2), ("b", 3)]
-    assert sizes["snapshots"] == []
-    assert sizes["since_snapshot"]["entries"] == 5
+    assert (sizes["snapshots"], sizes["since_snapshot"]["entries"]) == ([], 5)
     assert sizes["etcd"]["database_bytes"] > 0
     assert "log since the current snapshot: 5 entries" in ctl("sizes")
 
@@ -154,20 +152,14 @@ def test_the_log_and_its_sizes(ctl: Ctl) -> None:
 def test_a_snapshot_on_request(ctl: Ctl) -> None:
     assert "8 znodes" not in ctl("sizes")
     assert "wrote the snapshot" in ctl("snapshot")
-    written_again = ctl("snapshot")
-    assert written_again == (
+    assert ctl("snapshot") == (
         "no snapshot was written: nothing has been appended to the log since the current one\n"
     )
     sizes = ctl.json("sizes")
-    assert isinstance(sizes, dict)
-    (snapshot,) = sizes["snapshots"]
-    assert snapshot["is"] == "current"
-    assert snapshot["nodes"] == 6
+    assert [(each["is"], each["nodes"]) for each in sizes["snapshots"]] == [("current", 6)]
     assert sizes["since_snapshot"] == {"entries": 0, "bytes": 0, "seconds": 0}
     assert ctl("ls", "/one").split() == ["e"]
-    proxies = ctl.json("proxies")
-    assert isinstance(proxies, list)
-    assert len(proxies) == 2, "the command's own incarnation is gone"
+    assert len(ctl.json("proxies")) == 2, "the command's own incarnation is gone"
 
 
 def test_a_poison_entry_is_made_void(ctl: Ctl) -> None:
@@ -176,7 +168,7 @@ def test_a_poison_entry_is_made_void(ctl: Ctl) -> None:
         for name in "ab":
             await tree.etcd.txn(Txn((), (Put(tree.keys.proxy(name), b"?"),)), 5)
 
-    run(ctl, poison)
+    ctl.run(poison)
     assert "proxy.ctl void a 3" in ctl("ls", "/", status=1)
     assert "cannot be read" in ctl("log", "--tail", "1")
     assert "the tree is served by a, b. Stop these proxies first" in ctl("void", "a", "3", status=1)
@@ -186,7 +178,7 @@ def test_a_poison_entry_is_made_void(ctl: Ctl) -> None:
             tree.revisions[name] = 0
             await tree.go(name)
 
-    run(ctl, stop)
+    ctl.run(stop)
     assert "there is no entry 9 of a" in ctl("void", "a", "9", status=1)
     assert "entry 3 of a is void" in ctl("void", "a", "3")
     assert ctl("ls", "/one").split() == ["e"]
@@ -201,20 +193,9 @@ def test_levels(ctl: Ctl) -> None:
 
 def test_what_is_no_tree(ctl: Ctl) -> None:
     ctl.prefix += "/nothing"
-    for command in (
-        ["ls", "/"],
-        ["sessions"],
-        ["sizes"],
-        ["log"],
-        ["proxies"],
-        ["snapshot"],
-        ["raise-level", "1"],
-        ["void", "a", "1"],
-    ):
-        expected = (
-            f"zketcd ctl: there is no tree under {ctl.prefix}: the key {ctl.prefix}/live/tree is missing\n"
-        )
-        assert ctl(*command, status=1) == expected
+    missing = f"zketcd ctl: there is no tree under {ctl.prefix}: the key {ctl.prefix}/live/tree is missing\n"
+    for command in ("ls /", "sessions", "sizes", "log", "proxies", "snapshot", "raise-level 1", "void a 1"):
+        assert ctl(*command.split(), status=1) == missing
 
 
 @pytest.mark.parametrize("command", [["ls", "/"], ["proxies"], ["snapshot"]], ids=lambda command: command[0])
@@ -273,12 +254,9 @@ def test_environment_and_file(ctl: Ctl, tmp_path: object, monkeypatch: pytest.Mo
 
 
 def test_as_a_process(ctl: Ctl) -> None:
-    command = [sys.executable, "-m", "proxy.ctl", "--etcd", ctl.etcd.endpoint, "--prefix", ctl.prefix]
-    done = subprocess.run([*command, "ls", "/"], capture_output=True, text=True, check=True)
-    assert done.stdout == "one\nzookeeper\n"
-    helped = subprocess.run([*command, "--help"], capture_output=True, text=True, check=True)
+    assert ctl.shell("ls /") == ("one\nzookeeper\n", "", 0)
     for name in ("ls", "get", "stat", "sessions", "proxies", "log", "sizes", "replay", "snapshot", "void"):
-        assert f"  {name} " in helped.stdout
+        assert f"  {name} " in ctl.shell("--help")[0]
 
 
 def test_a_standard_output_that_is_full_closed_early_or_without_unicode(ctl: Ctl) -> None:
@@ -286,19 +264,9 @@ def test_a_standard_output_that_is_full_closed_early_or_without_unicode(ctl: Ctl
         await _resumed(tree)
         await tree.create("a", "/größe")
 
-    run(ctl, name)
-    command = f"{sys.executable} -m proxy.ctl --etcd {ctl.etcd.endpoint} --prefix {ctl.prefix}"
-
-    def shell(line: str, **environment: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            line, shell=True, capture_output=True, text=True, check=False, env={**os.environ, **environment}
-        )
-
-    full = shell(f"{command} ls / > /dev/full")
-    assert full.stderr == "zketcd ctl: cannot write to standard output: No space left on device\n"
-    assert full.returncode == 1
-    early = shell(f"{command} ls -R / | true")
-    assert (early.stdout, early.stderr) == ("", "")
-    plain = shell(f"{command} ls /", PYTHONIOENCODING="ascii")
-    assert (plain.stdout, plain.stderr) == ("gr\\xf6\\xdfe\none\nzookeeper\n", "")
-    assert json.loads(shell(f"{command} --json ls /", LC_ALL="C").stdout) == ["größe", "one", "zookeeper"]
+    ctl.run(name)
+    full = "zketcd ctl: cannot write to standard output: No space left on device\n"
+    assert ctl.shell("ls / > /dev/full") == ("", full, 1)
+    assert ctl.shell("ls -R / | true") == ("", "", 0)
+    assert ctl.shell("ls /", PYTHONIOENCODING="ascii") == ("gr\\xf6\\xdfe\none\nzookeeper\n", "", 0)
+    assert json.loads(ctl.shell("--json ls /", LC_ALL="C")[0]) == ["größe", "one", "zookeeper"]

@@ -36,8 +36,8 @@ def test_an_exception_is_part_of_the_object() -> None:
 
 
 def test_text() -> None:
-    assert logs.formatter(logs.TEXT).format(record("a")).endswith(" WARNING proxy.x: a")
-    assert logs.formatter(logs.TEXT, "writer").format(record("a")).endswith(" WARNING proxy.x: writer: a")
+    for process, said in (("", "a"), ("writer", "writer: a")):
+        assert logs.formatter(logs.TEXT, process).format(record("a")).endswith(f" WARNING proxy.x: {said}")
 
 
 @pytest.mark.parametrize("form", logs.FORMATS)

@@ -3,7 +3,7 @@
 import asyncio
 import gc
 import logging
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 import pytest
 from typing_extensions import override
@@ -36,11 +36,16 @@ class Clocks(FakeClock):
         return int(self.looks * self._used * _SECOND / 2)
 
 
-async def _watched(warn_seconds: float, clocks: Clocks) -> Histogram:
+async def _watched(
+    warn_seconds: float, clocks: Clocks, until_this: Callable[[], bool] | None = None
+) -> Histogram:
     found = Histogram()
     before = list(gc.callbacks)
     watching = asyncio.get_running_loop().create_task(watch_pauses(found, warn_seconds, clocks, interval=0))
     await until(lambda: clocks.looks >= 6)
+    if until_this is not None:
+        gc.collect()
+        await until(until_this)
     watching.cancel()
     await asyncio.gather(watching, return_exceptions=True)
     assert gc.callbacks == before
@@ -73,10 +78,5 @@ async def test_a_short_pause_is_only_noted(warn_seconds: float, caplog: pytest.L
 
 
 async def test_the_time_of_the_collector_is_told(caplog: pytest.LogCaptureFixture) -> None:
-    clocks = Clocks(2.0, 2.0)
-    watching = asyncio.get_running_loop().create_task(watch_pauses(Histogram(), 0.5, clocks, interval=0))
-    await until(lambda: clocks.looks > 0)
-    gc.collect()
-    await until(lambda: any("2000 ms of them to collect garbage" in message for message in caplog.messages))
-    watching.cancel()
-    await asyncio.gather(watching, return_exceptions=True)
+    said = "2000 ms of them to collect garbage"
+    await _watched(0.5, Clocks(2.0, 2.0), lambda: any(said in message for message in caplog.messages))
