@@ -59,7 +59,7 @@ traces             spans of requests for OpenTelemetry
 sasl               users and Kerberos: how clients prove who they are
 support            tasks, histograms, counters, throttled log lines
 
-Above all of them, `proxy.__main__` also starts `console`, the page for operators on the admin port.
+Above all of them, `proxy.admin_port` also starts `console`, the page for operators on the admin port.
 
 `codec`, `schema` and `proxy.state` are pure: no I/O, no clock, no randomness. So are single modules of other
 packages, which pyproject.toml names (contract "pure").

@@ -5,23 +5,14 @@ import gc
 import logging
 import signal
 import socket
-import ssl
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
-from dataclasses import replace
 from typing import TYPE_CHECKING, NamedTuple
 
 import uvloop
 
-from console import passwords
-from console.api import Api
-from console.assets import read_assets
-from console.http import Console, ConsoleSettings
-from console.local_session import connection_factory
-from proxy.admin.commands import Commands
 from proxy.admin.environment import VERSION
-from proxy.admin.http import AdminServer
 from proxy.config import Config, parse, parser
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.embedded import EmbeddedEtcd, EmbeddedEtcdError
@@ -43,13 +34,12 @@ from proxy.support.stdout import guarded
 from schema.errors import BadValue
 
 if TYPE_CHECKING:
+    from proxy.admin_port import AdminSettings
     from proxy.traces.otel import OtelTracer
 
 __all__ = ["main", "parser"]
 
 log = logging.getLogger("zketcd")
-
-_ENVELOPE = 16 << 10  # bytes of a request to the console around a znode's data
 
 
 def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
@@ -95,21 +85,13 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         return 2
 
 
-class _AdminSettings(NamedTuple):
-    """What the admin HTTP server needs besides the proxy."""
-
-    console: ConsoleSettings | None
-    certificates: TlsContext | None  # its PEM files, which may change; None without TLS
-    tls: ssl.SSLContext | None  # for its listener: shows the certificate that is in the files by then
-
-
 class Prepared(NamedTuple):
     """What is made of files that the options name. That blocks, so it is done before the loop runs."""
 
     client_tls: TlsContext | None
     login: Login | None  # by SASL
     etcd_tls: Tls
-    admin: _AdminSettings
+    admin: "AdminSettings | None"
     tracer: "OtelTracer | None"
 
 
@@ -119,7 +101,7 @@ def prepare(config: Config) -> Prepared:
         TlsContext(config.tls) if config.tls.cert else None,
         Login(config.sasl) if config.sasl.is_on else None,
         Tls(config.etcd_access.ca, config.etcd_access.cert, config.etcd_access.key),
-        _admin_settings(config),
+        _admin_settings(config) if config.admin else None,
         _tracer(config) if config.traces else None,
     )
 
@@ -135,38 +117,12 @@ def _tracer(config: Config) -> "OtelTracer | None":
     return otel.from_environment(f"{config.host}:{config.port}", VERSION.partition(",")[0])
 
 
-def _admin_settings(config: Config) -> _AdminSettings:
-    """Raises ValueError for bad files; blocks."""
-    certificates = None
-    if config.admin_tls:
-        # Probes have no certificates, so none is required here: the console decides who needs one.
-        asked = "none" if config.tls.client_auth == "none" else "want"
-        certificates = TlsContext(replace(config.tls, client_auth=asked))
-    console = console_settings(config) if config.console else None
-    return _AdminSettings(console, certificates, certificates.lasting() if certificates else None)
+def _admin_settings(config: Config) -> "AdminSettings":
+    """What the admin port needs. Raises ValueError for bad files."""
+    # Half of the CPU time that the start of the process takes is for libraries of this port.
+    from proxy.admin_port import admin_settings
 
-
-def console_settings(config: Config) -> ConsoleSettings:
-    """What the console is given. Raises ValueError for a bad file of users; blocks."""
-    return ConsoleSettings(
-        users=passwords.read(config.console_users) if config.console_users else {},
-        write=config.console_write,
-        certificates=config.admin_tls and config.tls.client_auth != "none",
-        assets=read_assets(),
-        most_bytes=config.max_frame * 4 // 3 + _ENVELOPE,  # base64, and JSON around it
-    )
-
-
-def console_of(server: Server, settings: ConsoleSettings) -> Console:
-    """The console of a server."""
-    api = Api(
-        server.facts,
-        server.auth,
-        connection_factory(server.connection),
-        users=settings.needs_login,
-        write=settings.write,
-    )
-    return Console(api, settings)
+    return admin_settings(config)
 
 
 def _serve(config: Config, prepared: Prepared) -> int:
@@ -241,8 +197,8 @@ async def _run(
         stack.push_async_callback(etcd.close)
         writer = WriterProcess(_access(config, endpoints))
         server = Server(config, etcd, writer, prepared.client_tls, prepared.login, prepared.tracer)
-        if admin_listener is not None:
-            await _start_admin(server, prepared.admin, admin_listener, stack)
+        if admin_listener is not None and prepared.admin is not None:
+            await prepared.admin.start(server, admin_listener, stack)
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time
         started = loop.create_task(server.start(_print_progress, listener, secure))
         signalled = loop.create_task(stopped.wait())
@@ -286,20 +242,6 @@ def _access(config: Config, endpoints: tuple[str, ...]) -> Access:
     return Access(
         endpoints, given.ca, given.cert, given.key, given.user, given.password, config.etcd_transport
     )
-
-
-async def _start_admin(
-    server: Server, settings: _AdminSettings, listener: socket.socket, stack: AsyncExitStack
-) -> None:
-    """Start the admin HTTP server; `stack` stops it."""
-    console = None if settings.console is None else console_of(server, settings.console).application
-    admin = AdminServer(server.facts, Commands(server.facts, server.auth), console)
-    await admin.start(listener, settings.tls)
-    if settings.certificates is not None:
-        following = asyncio.get_running_loop().create_task(settings.certificates.follow())
-        stack.callback(following.cancel)
-    # It ends last: it reports that this proxy is not ready while it drains.
-    stack.push_async_callback(admin.stop)
 
 
 def _report_ready(

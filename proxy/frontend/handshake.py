@@ -12,7 +12,7 @@ from codec.jute import pack_string
 from codec.packets import ConnectRequest
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Applicant, Sessions
-from proxy.log.contact import Link
+from proxy.log.contact import Contact, Link
 from proxy.log.outbox import Outbox
 from proxy.log.pending import CallbackRequest, Pending
 from proxy.state.machine import Machine
@@ -47,9 +47,10 @@ class Handshake:
         self._loop = loop
         self._randomness = environment.randomness
         self._throttled_log = ThrottledLog(log, environment.clock)
-        # Clients with a session that wait for etcd. Their requests are submitted only when etcd answers
-        # again, and only if they still wait. Otherwise a client may have moved to another proxy, and its late
-        # request would take the session away from there.
+        # Clients that wait for etcd: those with a session, and all that would be closed again before etcd
+        # answers a keep-alive. Their requests are submitted only when etcd answers again, and only if they
+        # still wait. Otherwise a client may have moved to another proxy, and its late request would take the
+        # session away from there.
         self._waiting: list[tuple[Applicant, ConnectRequest]] = []
 
     def attach(self, connection: Applicant, request: ConnectRequest) -> None:
@@ -59,26 +60,32 @@ class Handshake:
         without a quorum, unless it may be served read-only.
         """
         read_only = self._read_only if request.read_only and not connection.is_keepers else None
-        if self._link.contact().in_touch:
+        contact = self._link.contact()
+        if contact.in_touch or (read_only is None and request.session_id):
             self._wait(connection, request)
-            self._start(connection, request)
+            self._start_or_wait(connection, request, contact)
             if read_only is not None and request.session_id == 0:
                 read_only.stand_by(connection, request)
         elif read_only is not None:
             read_only.serve(connection, request)
-        elif request.session_id == 0:
-            connection.send_elsewhere()
         else:
-            self._wait(connection, request)
-            self._waiting.append((connection, request))
+            connection.send_elsewhere()
 
     def check(self) -> None:
         """Continue with the clients that waited for etcd; called periodically."""
-        if self._waiting and self._link.contact().in_touch:
+        if self._waiting:
             waiting, self._waiting = self._waiting, []
+            contact = self._link.contact()
             for connection, request in waiting:
                 if connection.wants_session:
-                    self._start(connection, request)
+                    self._start_or_wait(connection, request, contact)
+
+    def _start_or_wait(self, connection: Applicant, request: ConnectRequest, contact: Contact) -> None:
+        timeout_ms = self._sessions.negotiate(request.timeout_ms)
+        if contact.in_touch and self._sessions.is_kept(timeout_ms, contact):
+            self._start(connection, request)
+        else:
+            self._waiting.append((connection, request))
 
     def _wait(self, connection: Applicant, request: ConnectRequest) -> None:
         """Close a connection that still waits for its session after the session's timeout."""

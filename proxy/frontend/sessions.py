@@ -6,11 +6,12 @@ and proxies here. Requests for the log are returned; the shell (`session_timer`,
 With T a session's timeout and L the time of a proxy's lease:
 
 - A client that sends nothing for T loses its session: this proxy appends CLOSE.
-- A connection is closed within T after the last answered keep-alive of this proxy was sent. The other proxies
-  end the session max(2 s, T - L) after they saw the deletion of this proxy's key, which is no earlier. Nor do
-  they end it before T has passed since it moved to that proxy, whose lease may have been about to end.
-- While etcd does not answer, no session times out. Afterwards each session has T again, as after an election
-  of ZooKeeper.
+- A connection is closed within T after the last answered keep-alive of this proxy was sent. Nor does a client
+  get its session while it would be closed again by this rule. The other proxies end the session
+  max(2 s, T - L) after they saw the deletion of this proxy's key, which is no earlier. Nor do they end it
+  before T has passed since it moved to that proxy, whose lease may have been about to end.
+- While etcd does not answer, no session times out. When it has answered a keep-alive again, each session has
+  T, as after an election of ZooKeeper.
 - Sessions whose proxy died are orphans. The eldest proxy closes them; the n-th eldest does so n seconds
   later, in case the eldest is paused. A second CLOSE does no harm: it names the holder.
 """
@@ -181,6 +182,17 @@ class Sessions:
         """The timeout that a client gets for the requested one (ZooKeeperServer.processConnectRequest)."""
         return max(self._timeouts.least, min(self._timeouts.most, wanted_ms))
 
+    def is_kept(self, timeout_ms: int, contact: Contact) -> bool:
+        """Whether a connection of a session with this timeout may be open until the next check.
+
+        If not, other proxies may have ended the session by then.
+        """
+        # Other proxies wait for at least L. So a connection whose timeout is below L need not be closed while
+        # a keep-alive is in flight.
+        least = min(OUTAGE, contact.lease)
+        unkept_then = self._time() - contact.keep_alive_sent + self._interval
+        return unkept_then < max(least, timeout_ms / 1000)
+
     # -- a session begins or continues here ------------------------------------------------------------------
 
     def open(self, session_id: int, timeout_ms: int, password: bytes, done: Done) -> CallbackRequest:
@@ -309,7 +321,7 @@ class Sessions:
         actions = Actions([], [])
         if contact.silence > OUTAGE:
             self._outage = True
-        elif self._outage:
+        elif self._outage and self.is_kept(0, contact):  # before that, clients may wait to be let in
             self._outage = False
             self._start_anew(now)
         self._close_connections(now, contact, actions)
@@ -328,21 +340,17 @@ class Sessions:
 
     def _close_connections(self, now: float, contact: Contact, actions: Actions) -> None:
         """Close the connections whose sessions other proxies may have ended, or will end soon."""
-        unkept = now - contact.keep_alive_sent
-        # Other proxies wait for at least L. So a connection whose timeout is below L need not be closed while
-        # a keep-alive is in flight.
-        least = min(OUTAGE, contact.lease)
-        by_then = unkept + self._interval  # at the next check it would be too late
-        if by_then < least:
-            return
+        if self.is_kept(0, contact):
+            return  # so all are
         for session in self._by_id.values():
-            if session.connection is not None and by_then >= max(least, session.timeout_ms / 1000):
+            if session.connection is not None and not self.is_kept(session.timeout_ms, contact):
                 actions.to_close.append(session.connection)
                 session.connection = None
         if actions.to_close:
-            count = len(actions.to_close)
             log.warning(
-                "etcd has not answered for %.1f s: closing the connections of %d sessions", unkept, count
+                "etcd has not answered a keep-alive for %.1f s: closing the connections of %d sessions",
+                now - contact.keep_alive_sent,
+                len(actions.to_close),
             )
 
     def _end_silent(self, now: float, actions: Actions) -> None:

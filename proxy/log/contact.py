@@ -4,6 +4,13 @@ from typing import NamedTuple, Protocol
 
 #: Seconds without an answer after which etcd counts as out of reach.
 OUTAGE = 3.0
+_KEEP_ALIVES = 3  # for each lease time
+_LONGEST = 5.0  # as for a lease of this time, at most: answers must be newer than OUTAGE at any moment
+
+
+def keep_alive_interval(lease: float) -> float:
+    """Seconds between two keep-alives of a lease."""
+    return min(lease, _LONGEST) / _KEEP_ALIVES
 
 
 class Contact(NamedTuple):

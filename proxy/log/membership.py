@@ -20,6 +20,7 @@ from proxy.etcd.model import (
     RefusalKind,
     Txn,
 )
+from proxy.log.contact import keep_alive_interval
 from proxy.support.environment import Environment
 from proxy.support.throttled_log import ThrottledLog
 from schema.keys import Keyspace
@@ -29,7 +30,6 @@ log = logging.getLogger(__name__)
 _TIMEOUT = 2.0  # seconds for one request
 _PAUSE = 0.2  # seconds before a request that failed is sent again
 _FULL_PAUSE = 1.0  # seconds, while etcd has no space for a lease
-_KEEP_ALIVES = 3  # for each lease time
 
 
 class Membership:
@@ -58,7 +58,7 @@ class Membership:
         self._gone = asyncio.Event()
         self._throttled_log = ThrottledLog(log, environment.clock)
         # A stream that does not answer is replaced while the lease still has two thirds of its time.
-        self._keeper = etcd.lease_keeper(self._kept_alive, lease_seconds / _KEEP_ALIVES)
+        self._keeper = etcd.lease_keeper(self._kept_alive, keep_alive_interval(lease_seconds))
         #: The name under which this proxy appends, did so last, or is about to; "" at first.
         self.incarnation = ""
         #: The create_revision of the proxy key.
@@ -122,7 +122,7 @@ class Membership:
             if self._lease and self._asked is None:
                 self._asked = self._environment.clock.monotonic()
                 self._keeper.send(self._lease)
-            await asyncio.sleep(self.granted / _KEEP_ALIVES)
+            await asyncio.sleep(keep_alive_interval(self.granted))
 
     # -- how -----------------------------------------------------------------------------------------------
 

@@ -16,9 +16,9 @@ from console.http import Console, ConsoleSettings
 from console.passwords import Secret, make
 from lab.client import packets
 from lab.fakes.etcd import FakeEtcd
-from proxy.__main__ import console_of
 from proxy.admin.commands import Commands
 from proxy.admin.http import AdminServer
+from proxy.admin_port import console_of
 from proxy.frontend.ports import bound_socket
 from proxy.server import Server
 from tests.proxy.test_server import Client, serving

@@ -35,6 +35,7 @@ class Proxy:
         self.sessions = Sessions(self.machine, Timeouts(1000, 10000), 0.5, Counters(), self.loop.time)
         self.sessions.registered(OWN)
         self.link = Link()
+        self.link.keep_alive_sent = self.loop.now
         self.outbox = Outbox()
         self.pending = self.outbox.queue
         self.read_only = ReadOnlySessions(
@@ -248,6 +249,25 @@ def test_without_etcd_a_session_waits_for_it(proxy: Proxy) -> None:
     assert len(proxy.pending) == 1
     proxy.commit()
     assert patient.outcome == "established"
+
+
+@pytest.mark.parametrize("session_id", [0, 77])
+def test_a_client_is_not_let_in_before_a_keep_alive_that_lets_it_stay(proxy: Proxy, session_id: int) -> None:
+    """etcd is back, and has not answered a keep-alive yet: a check would close the connection at once."""
+    proxy.apply(
+        Request(Kind.OPEN, 77, 0, (), proxy.sessions.open(77, 5000, b"", lambda *_: None).body), OTHER
+    )
+    proxy.loop.now += 9
+    request = NEW._replace(session_id=session_id, password=b"")
+    brief, long = proxy.attach(request), proxy.attach(request._replace(timeout_ms=10_000))
+    proxy.handshake.check()
+    proxy.commit()
+    assert (brief.outcome, long.outcome) == ("waits", "established")
+    assert proxy.sessions.check(proxy.link.contact()).to_close == []
+    proxy.link.keep_alive_sent = proxy.loop.now
+    proxy.handshake.check()
+    proxy.commit()
+    assert brief.outcome == "established"
 
 
 @pytest.mark.parametrize("allowed", [True, False])

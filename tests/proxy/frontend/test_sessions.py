@@ -10,7 +10,7 @@ import pytest
 from codec.constants import ErrorCode
 from codec.jute import Acl
 from proxy.frontend.sessions import Session, Sessions, Timeouts
-from proxy.log.contact import Contact
+from proxy.log.contact import Contact, keep_alive_interval
 from proxy.log.pending import Pending
 from proxy.state.capture import new_machine
 from proxy.state.outcome import SessionChange
@@ -256,6 +256,25 @@ def test_while_etcd_is_silent_no_session_ends_but_connections_close(proxy: Proxy
         assert proxy.pass_to(time) == ended
         assert [connection.closed for connection in connections] == closed
         proxy.appended.clear()
+
+
+def test_an_outage_ends_with_the_answer_to_a_keep_alive(proxy: Proxy) -> None:
+    """Before that, clients wait to be let in: their sessions must not run out meanwhile."""
+    proxy.begin()
+    proxy.silent_since = 100.0
+    assert proxy.pass_to(110.0) == []
+    while proxy.now < 116.0:
+        proxy.now += INTERVAL
+        assert proxy.sessions.check(Contact(0.0, 100.0, LEASE, 0)).to_append == []
+    proxy.silent_since = None
+    assert [time for _, _, time in proxy.pass_to(130.0)] == [120.5]
+
+
+@pytest.mark.parametrize("lease", [2.0, 5.0, 60.0])
+def test_a_proxy_that_keeps_its_lease_alive_keeps_its_connections(proxy: Proxy, lease: float) -> None:
+    late = 100 + keep_alive_interval(lease) + 0.3  # an answer takes its time
+    proxy.now = late
+    assert proxy.sessions.is_kept(1000, Contact(0.0, 100.0, lease, 0))
 
 
 @pytest.mark.parametrize(

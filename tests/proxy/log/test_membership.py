@@ -8,6 +8,7 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import EtcdNoSpace, Txn, TxnResult
+from proxy.log import contact
 from proxy.log import membership as membership_module
 from proxy.log.membership import Membership
 from proxy.support.environment import HOST
@@ -114,7 +115,7 @@ async def test_a_full_etcd_is_reported_and_asked_again(world: World) -> None:
 
 
 async def test_the_lease_is_kept_alive(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(membership_module, "_KEEP_ALIVES", 500)
+    monkeypatch.setattr(contact, "_KEEP_ALIVES", 500)
     await world.membership.register()
     first = world.membership.keep_alive_sent
     world.tasks.start(world.membership.keep_alive(), "keep alive")
@@ -127,7 +128,7 @@ async def test_the_lease_is_kept_alive(world: World, monkeypatch: pytest.MonkeyP
 
 
 async def test_unanswered_keep_alives_do_not_count(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(membership_module, "_KEEP_ALIVES", 500)
+    monkeypatch.setattr(contact, "_KEEP_ALIVES", 500)
     await world.membership.register()
     world.etcd.disconnect()
     first = world.membership.keep_alive_sent
@@ -139,7 +140,7 @@ async def test_unanswered_keep_alives_do_not_count(world: World, monkeypatch: py
 async def test_a_lease_that_is_gone_ends_the_incarnation(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(membership_module, "_KEEP_ALIVES", 500)
+    monkeypatch.setattr(contact, "_KEEP_ALIVES", 500)
     await world.membership.register()
     world.tasks.start(world.membership.keep_alive(), "keep alive")
     world.store.advance(10)

@@ -1,0 +1,74 @@
+"""The admin port of a proxy: the admin HTTP server, and below it the console. Loaded only if there is one."""
+
+import asyncio
+import socket
+import ssl
+from contextlib import AsyncExitStack
+from dataclasses import replace
+from typing import NamedTuple
+
+from console import passwords
+from console.api import Api
+from console.assets import read_assets
+from console.http import Console, ConsoleSettings
+from console.local_session import connection_factory
+from proxy.admin.commands import Commands
+from proxy.admin.http import AdminServer
+from proxy.config import Config
+from proxy.frontend.certificates import TlsContext
+from proxy.server import Server
+
+_ENVELOPE = 16 << 10  # bytes of a request to the console around a znode's data
+
+
+class AdminSettings(NamedTuple):
+    """What the admin HTTP server needs besides the proxy."""
+
+    console: ConsoleSettings | None
+    certificates: TlsContext | None  # its PEM files, which may change; None without TLS
+    tls: ssl.SSLContext | None  # for its listener: shows the certificate that is in the files by then
+
+    async def start(self, server: Server, listener: socket.socket, stack: AsyncExitStack) -> None:
+        """Start the admin HTTP server; `stack` stops it."""
+        console = None if self.console is None else console_of(server, self.console).application
+        admin = AdminServer(server.facts, Commands(server.facts, server.auth), console)
+        await admin.start(listener, self.tls)
+        if self.certificates is not None:
+            following = asyncio.get_running_loop().create_task(self.certificates.follow())
+            stack.callback(following.cancel)
+        # It ends last: it reports that this proxy is not ready while it drains.
+        stack.push_async_callback(admin.stop)
+
+
+def admin_settings(config: Config) -> AdminSettings:
+    """Raises ValueError for bad files; blocks."""
+    certificates = None
+    if config.admin_tls:
+        # Probes have no certificates, so none is required here: the console decides who needs one.
+        asked = "none" if config.tls.client_auth == "none" else "want"
+        certificates = TlsContext(replace(config.tls, client_auth=asked))
+    console = _console_settings(config) if config.console else None
+    return AdminSettings(console, certificates, certificates.lasting() if certificates else None)
+
+
+def _console_settings(config: Config) -> ConsoleSettings:
+    """What the console is given. Raises ValueError for a bad file of users; blocks."""
+    return ConsoleSettings(
+        users=passwords.read(config.console_users) if config.console_users else {},
+        write=config.console_write,
+        certificates=config.admin_tls and config.tls.client_auth != "none",
+        assets=read_assets(),
+        most_bytes=config.max_frame * 4 // 3 + _ENVELOPE,  # base64, and JSON around it
+    )
+
+
+def console_of(server: Server, settings: ConsoleSettings) -> Console:
+    """The console of a server."""
+    api = Api(
+        server.facts,
+        server.auth,
+        connection_factory(server.connection),
+        users=settings.needs_login,
+        write=settings.write,
+    )
+    return Console(api, settings)
