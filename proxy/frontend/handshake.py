@@ -134,7 +134,11 @@ class Handshake:
                 sessions.open(self._randomness.randbits(62) + 1, timeout_ms, password, answered)
             )
         else:
-            self._outbox.submit(sessions.attach(request.session_id, timeout_ms, password, answered))
+            self._outbox.submit(
+                sessions.attach(
+                    request.session_id, timeout_ms, password, answered, lambda: connection.wants_session
+                )
+            )
 
     def _answered(
         self,

@@ -199,8 +199,17 @@ class Sessions:
         """The request for a new session. Call `began` after it is applied."""
         return CallbackRequest(Kind.OPEN, session_id, 0, (), encode_open(timeout_ms, hash_of(password)), done)
 
-    def attach(self, session_id: int, timeout_ms: int, password: bytes, done: Done) -> Pending:
+    def attach(
+        self,
+        session_id: int,
+        timeout_ms: int,
+        password: bytes,
+        done: Done,
+        is_wanted: Callable[[], bool] = lambda: True,
+    ) -> Pending:
         """The request of a client to continue a session. Call `began` after it is applied.
+
+        It is sent only if it `is_wanted` by then: its client may have moved to another proxy.
 
         ZooKeeper closes the older connection even if the newer one then has the wrong password.
         """
@@ -220,7 +229,7 @@ class Sessions:
 
         self._attaching[session_id] += 1
         body = encode_attach(timeout_ms, hash_of(password))
-        return CallbackRequest(Kind.ATTACH, session_id, 0, (), body, attached)
+        return CallbackRequest(Kind.ATTACH, session_id, 0, (), body, attached, is_wanted)
 
     def began(self, session_id: int, timeout_ms: int) -> Session:
         """A session is attached to this proxy from now on; it has its whole timeout."""

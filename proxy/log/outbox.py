@@ -195,6 +195,11 @@ class Outbox:
             full = self.full
             while queue and len(requests) < MAX_REQUESTS:
                 pending = queue[0]
+                if not pending.is_wanted:
+                    if requests:
+                        break
+                    self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)
+                    continue
                 if full and is_metered(pending):
                     if requests:
                         break

@@ -17,6 +17,9 @@ class Pending:
 
     __slots__ = ("body", "fields", "identities", "kind", "opcode", "session_id")
 
+    #: Whether anybody still waits for it. If not, it is not sent.
+    is_wanted = True
+
     def __init__(
         self,
         kind: int,
@@ -46,7 +49,7 @@ class Pending:
 class CallbackRequest(Pending):
     """A request whose outcome a function takes: `callback(pending, zxid, err, body)`."""
 
-    __slots__ = ("callback",)
+    __slots__ = ("_is_wanted", "callback")
 
     def __init__(
         self,
@@ -56,9 +59,16 @@ class CallbackRequest(Pending):
         identities: Identities,
         body: bytes,
         callback: Callable[[Pending, int, int, bytes], None],
+        is_wanted: Callable[[], bool] = lambda: True,
     ) -> None:
         super().__init__(kind, session_id, opcode, identities, body)
         self.callback = callback
+        self._is_wanted = is_wanted
+
+    @property
+    def is_wanted(self) -> bool:  # type: ignore[override]
+        """As the base class."""
+        return self._is_wanted()
 
     def applied(self, zxid: int, err: int, body: bytes) -> None:
         """As the base class."""

@@ -12,7 +12,7 @@ from lab.fakes.connection import PaperLoop
 from proxy.frontend.handshake import Handshake
 from proxy.frontend.read_only import ReadOnlySessions
 from proxy.frontend.sessions import PASSWORD_BYTES, Session, Sessions, Timeouts
-from proxy.log.outbox import Outbox
+from proxy.log.outbox import Header, Outbox
 from proxy.state.capture import new_machine
 from proxy.state.sessions import hash_of
 from proxy.support.counters import Counters
@@ -180,6 +180,24 @@ def test_a_client_that_left_meanwhile_is_not_answered(proxy: Proxy) -> None:
     # What was opened for the first of them runs out.
     assert [other.connection for other in proxy.sessions if other is not session] == [None]
     assert not proxy.pending
+
+
+def test_an_attach_that_its_client_gave_up_is_not_sent(proxy: Proxy) -> None:
+    """The client may be at another proxy by then: the attach would take the session away from there."""
+    first, session = proxy.established()
+    again = ConnectRequest(0, 0, 5000, session.id, first.password, False)
+    before, gone, after = proxy.attach(again), proxy.attach(again), proxy.attach(again)
+    gone.gone = True
+    entries = [proxy.outbox.cut(Header(1, 0, 0, 0)) for _ in range(3)]
+    assert [entry and len(entry.requests) for entry in entries] == [1, 1, None]
+    for entry in entries[:2]:
+        assert entry is not None
+        for pending, error in ((entry.requests[0], 0), *entry.after):
+            pending.applied(1, error, b"")
+    assert (before.closed, gone.session, after.outcome) == (True, None, "established")
+    session.heard = proxy.loop.now - 60
+    (closing,) = proxy.sessions.check(proxy.link.contact()).to_append  # no attach is waited for
+    assert closing.kind == Kind.CLOSE
 
 
 # -- a client that has seen more ------------------------------------------------------------------------
