@@ -184,8 +184,7 @@ def test_a_client_that_left_meanwhile_is_not_answered(proxy: Proxy) -> None:
 
 def test_an_attach_that_its_client_gave_up_is_not_sent(proxy: Proxy) -> None:
     """The client may be at another proxy by then: the attach would take the session away from there."""
-    first, session = proxy.established()
-    again = ConnectRequest(0, 0, 5000, session.id, first.password, False)
+    _, session, again = proxy.established()
     before, gone, after = proxy.attach(again), proxy.attach(again), proxy.attach(again)
     gone.gone = True
     entries = [proxy.outbox.cut(Header(1, 0, 0, 0)) for _ in range(3)]
@@ -272,9 +271,8 @@ def test_without_etcd_a_session_waits_for_it(proxy: Proxy) -> None:
 @pytest.mark.parametrize("session_id", [0, 77])
 def test_a_client_is_not_let_in_before_a_keep_alive_that_lets_it_stay(proxy: Proxy, session_id: int) -> None:
     """etcd is back, and has not answered a keep-alive yet: a check would close the connection at once."""
-    proxy.apply(
-        Request(Kind.OPEN, 77, 0, (), proxy.sessions.open(77, 5000, b"", lambda *_: None).body), OTHER
-    )
+    opened = proxy.sessions.open(77, 5000, b"", lambda *_: None)
+    proxy.apply(Request(Kind.OPEN, 77, 0, (), opened.body), OTHER)
     proxy.loop.now += 9
     request = NEW._replace(session_id=session_id, password=b"")
     brief, long = proxy.attach(request), proxy.attach(request._replace(timeout_ms=10_000))
