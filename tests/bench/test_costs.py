@@ -5,7 +5,7 @@ import subprocess
 import sys
 import time
 
-from bench.costs import busy_seconds, cpu_seconds, difference, parse_metrics, process_tree, resident_bytes
+from bench.costs import busy_seconds, cpu_seconds, parse_metrics, process_tree, resident_bytes
 
 PAGE = """# HELP grpc_server_handled_total Total number of RPCs completed on the server.
 grpc_server_handled_total{grpc_code="OK",grpc_method="Txn",grpc_type="unary"} 12
@@ -29,10 +29,6 @@ def test_all_cores_work_is_at_least_our_own() -> None:
     while time.process_time() < own + 0.1:
         pass
     assert busy_seconds() >= before + 0.05
-
-
-def test_difference() -> None:
-    assert difference({"a": 5.0, "b": 1.0}, {"a": 2.0, "b": 1.0}) == {"a": 3.0, "b": 0.0}
 
 
 def test_costs_of_processes() -> None:

@@ -1,17 +1,7 @@
 """The points of the curves."""
 
-from bench.curves import CONNECTIONS, OFFERED, cells
+from bench.curves import OFFERED, cells
 from bench.run import Cell
-from bench.workloads import WORKLOADS
-
-
-def test_all_points() -> None:
-    found = cells(list(WORKLOADS), None, None, quick=False)
-    closed = [cell for cell in found if not cell.offered]
-    assert len(closed) == 3 * len(CONNECTIONS) * 2
-    assert Cell("mixed", 1000, 1) in closed
-    assert len(found) - len(closed) == sum(map(len, OFFERED.values()))
-    assert Cell("create", 64, 256, 10_000) in found
 
 
 def test_chosen_points() -> None:

@@ -23,25 +23,6 @@ def test_batches_fit_etcds_default_limit(name: str) -> None:
         assert len(set(put)) == len(put)
 
 
-@pytest.mark.parametrize(
-    ("name", "compares", "puts", "others"),
-    [
-        ("get", 0, 0, 1),
-        ("create", 1, 2, 0),
-        ("set", 1, 1, 0),
-        ("delete", 1, 1, 1),
-        ("multi", 4, 6, 0),
-        ("append", 2, 1, 0),
-    ],
-)
-def test_single_operations(name: str, compares: int, puts: int, others: int) -> None:
-    (request,) = requests(RUN, SHAPES[name], 0, 1, 1)
-    txn = rpc.TxnRequest.FromString(request)
-    assert len(txn.compare) == compares
-    assert sum(op.HasField("request_put") for op in txn.success) == puts
-    assert len(txn.success) == puts + others
-
-
 def test_an_append_is_one_put_whatever_it_carries() -> None:
     """Of the shape that the log's own Txns have."""
     (request,) = requests(RUN, SHAPES["append"], 0, BATCH, 1)
@@ -49,10 +30,6 @@ def test_an_append_is_one_put_whatever_it_carries() -> None:
     theirs = append_txn(b"/live/proxy/a", 7, b"/live/log/a/1", b"", nested=False)
     assert (len(txn.compare), len(txn.success)) == (len(theirs.compares), len(theirs.success)) == (2, 1)
     assert len(txn.success[0].request_put.value) > BATCH * 100
-
-
-def test_deletes_end_with_what_was_prepared() -> None:
-    assert len(requests(RUN, SHAPES["delete"], 0, 64, 10_000)) == 1000 // 64
 
 
 def test_refuses_failed_guards_and_empty_reads() -> None:

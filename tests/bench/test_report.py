@@ -43,13 +43,6 @@ def test_speed_table() -> None:
     assert named[" zketcd / etcd: op/s (p50) "] == " **0.50** (2.00) "
 
 
-def test_cost_table() -> None:
-    row = tables(results()).splitlines()[-3]
-    assert "| 10.0 + 20.0 |" in row
-    assert "| 0.500, 2.000, 0.250 |" in row
-    assert "| 20% | 20% | 95% | 10% |" in row
-
-
 def test_an_invalid_round_gives_no_figure() -> None:
     found = results()
     found[CELL, "zketcd"].errors.append("EffectsDiffer: 3 instead of 4")
@@ -66,28 +59,6 @@ def test_json_and_back() -> None:
     assert from_json(json.loads(json.dumps(as_json(found, {})))) == found
 
 
-def test_json_of_before_offered_rates() -> None:
-    found = as_json(results(), {})
-    for entry in found["results"]:
-        del entry["offered"]
-    assert from_json(found) == results()
-
-
 def test_an_offered_rate_stands_at_the_depths_place() -> None:
     row = tables({(Cell("get", 64, 256, 5_000), "zketcd"): Outcome([figures(50.0)], [])}).splitlines()[2]
     assert row.startswith("| get | 64 | 5,000/s | 50 |")
-
-
-def test_bytes_of_the_log_where_they_were_counted() -> None:
-    assert "log bytes" not in tables(results())
-    table = tables({(CELL, "zketcd"): Outcome([{**figures(50.0), "etcd_wal_bytes": 1234.4}], [])})
-    assert "| zketcd log bytes per op |" in table
-    assert "| 1,234 |" in table
-
-
-def test_a_server_without_a_workload_has_a_dash() -> None:
-    found = results()
-    found[Cell("append", 1, 1), "etcd"] = Outcome([figures(50.0)], [])
-    speed, cost = tables(found).split("\n\n| workload")[0].splitlines()[3], tables(found).splitlines()[-3]
-    assert speed.startswith("| append | 1 | 1 | – | – | 50 | – | – |")
-    assert cost.startswith("| append | 1 | 1 | – | – | 10.0 + 20.0 | – | 0.500, 2.000, 0.250 |")

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from bench.errors import BenchError, EffectsDiffer
-from bench.zk_latencies import Counter, figures, hosts_of, main, parser
+from bench.errors import BenchError
+from bench.zk_latencies import hosts_of, main, parser
 from lab.servers import ZketcdServer, ZooKeeperServer
 from lab.servers.process import ServerProcess
 
@@ -63,19 +63,6 @@ def test_a_root_that_exists_is_kept_unless_forced(
     assert printed.count("Node /zk-latencies/session_2 created in ") == 2
 
 
-def test_figures() -> None:
-    assert figures("set     100           znodes ", 0.14, 100) == (
-        "set     100           znodes  in    140 ms (1.400000 ms/op 714.285714/sec)"
-    )
-    assert figures("notif   1           watches", 0.0001, 1).endswith(" in      0 ms (included in prior)")
-
-
-def test_hosts() -> None:
-    assert hosts_of(parser().parse_args([])) == ["localhost:2181"]
-    assert hosts_of(parser().parse_args(["--servers", "a:1,b:2"])) == ["a:1", "b:2"]
-    assert hosts_of(parser().parse_args(["--cluster", "a:1,b:2"])) == ["a:1,b:2"]
-
-
 def test_hosts_of_a_configuration(tmp_path: Path) -> None:
     file = tmp_path / "zoo.cfg"
     given = parser().parse_args(["--config", str(file)])
@@ -91,23 +78,3 @@ def test_hosts_of_a_configuration(tmp_path: Path) -> None:
         "clientPort=2181\nserver.1=one:2888:3888\nserver.2=two:2888:3888:participant;0.0.0.0:2182\n"
     )
     assert hosts_of(given) == ["one:2181,two:2182"]
-
-
-@pytest.mark.parametrize(
-    "options",
-    [["--znode_count", "0"], ["--timeout", "x"], ["--znode_size", "-1"], ["--root_znode", "/"]],
-)
-def test_wrong_options(options: list[str], capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        parser().parse_args(options)
-    assert options[0] in capsys.readouterr().err
-
-
-def test_a_notification_that_does_not_come_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("bench.zk_latencies.NOTIFICATIONS_TIMEOUT_S", 0.01)
-    counter = Counter(2)
-    counter(None)
-    with pytest.raises(EffectsDiffer, match="1 notifications did not come"):
-        counter.wait()
-    counter(None)
-    counter.wait()

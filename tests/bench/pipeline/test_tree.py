@@ -42,21 +42,6 @@ def test_a_tree_has_what_makes_a_move_hard() -> None:
     assert max(map(int, sequential)) + 1 == log.created > len(sequential)
 
 
-def test_inserts_go_on_where_the_tree_ends() -> None:
-    there = {row.path: row for number in range(2) for row in tree.table(number)}
-    last = tree.last_zxid(2011)
-    for turn, parts in enumerate(tree.inserts(2011, 6), 1):
-        assert {part.zxid for part in parts} == {last + turn}
-        for part in parts:
-            assert part.path is not None
-            assert part.path not in there
-            parent = there[parent_of(part.path)]
-            assert part.parent_cversion == parent.created + 1
-            there[parent.path] = parent._replace(created=parent.created + 1)
-            there[part.path] = parent
-    assert not list(tree.inserts(100, 6))
-
-
 def test_a_tree_has_a_least_size() -> None:
     with pytest.raises(ValueError, match="11 znodes at least"):
         tree.tables_of(10)

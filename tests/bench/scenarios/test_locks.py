@@ -2,9 +2,8 @@
 
 import pytest
 
-from bench import wire
-from bench.errors import BadReply, EffectsDiffer
-from bench.load import Admin, open_sessions
+from bench.errors import BadReply
+from bench.load import open_sessions
 from bench.scenarios import locks
 from lab.servers import ZooKeeperServer
 
@@ -17,19 +16,6 @@ def test_all_get_their_turn(zookeeper_server: ZooKeeperServer) -> None:
     assert min(timing.counts) > 0
     assert sum(timing.counts) == len(timing.samples)
     assert min(latency for latency, _ in timing.samples) > 0
-
-
-def test_a_node_that_is_left_in_the_queue_is_noticed(
-    zookeeper_server: ZooKeeperServer, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    def drive(_clients: object, _seconds: float) -> None:
-        with Admin(zookeeper_server.port) as admin:
-            admin.call(wire.CREATE, wire.create_body(b"/left/0/n-0000000001", b""))
-            admin.close_session()
-
-    monkeypatch.setattr(locks, "_drive", drive)
-    with pytest.raises(EffectsDiffer, match="1 nodes are left"):
-        locks.hand_round([zookeeper_server.port], 2, 0.1, b"/left")
 
 
 def test_a_lock_that_is_not_there_is_an_error(zookeeper_server: ZooKeeperServer) -> None:
