@@ -13,7 +13,6 @@ from examples import program
 from examples.invariants import Violation
 from examples.program import Findings, Surroundings, Workload
 from examples.tree import paths_below
-from lab.client.meter import Meter
 from lab.client.requests import create
 from lab.client.session import Address, connect, connected
 from lab.servers import ZooKeeperServer
@@ -122,21 +121,3 @@ def test_wrong_usage_is_one_line(
         program.main(WORKLOAD, arguments)
     assert end.value.code == 2
     assert message in capsys.readouterr().err.splitlines()[-1]
-
-
-def test_addresses() -> None:
-    assert program.server("a=h:1,[::1]:2") == ("a", [("h", 1), ("::1", 2)])
-    assert program.server("h:1,g:2").label == "h:1,g:2"
-    assert str(Address("::1", 2)) == "[::1]:2"
-
-
-def test_figures_of_a_run_that_did_nothing() -> None:
-    found = program.figures(WORKLOAD, Findings(0, 0.0, {"a node": Counter()}, {}), Meter())
-    assert found["nodes a second"] == 0.0
-    assert "a node, p50, ms" not in found
-
-
-def test_a_figure_that_one_server_lacks() -> None:
-    options = argparse.Namespace(seconds=1.0, seed=1, rounds=1)
-    table = program.table(WORKLOAD, options, {"one": {"a": 1.0, "b": 0.0}, "two": {"a": 4.0, "c": 0.0}})
-    assert table.rows == [["a", 1.0, 4.0, 0.25], ["b", 0.0, "", ""], ["c", "", 0.0, ""]]

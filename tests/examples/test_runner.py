@@ -1,6 +1,5 @@
 """Runs of simulated hosts that fail, last and keep a pace."""
 
-import argparse
 import asyncio
 import time
 
@@ -8,7 +7,7 @@ import pytest
 
 from codec.constants import ErrorCode
 from examples.invariants import Violation
-from examples.runner import Pace, Period, add_options, background, connecting, forever, ungrouped
+from examples.runner import Pace, Period, background, forever
 from lab.client.session import ConnectionLost, ZooKeeperError
 
 
@@ -54,16 +53,6 @@ async def test_tasks_end_with_the_run() -> None:
     assert ended.is_set()
 
 
-def test_other_errors_stay_what_they_are() -> None:
-    group = ExceptionGroup("a mistake of the program", [ValueError()])
-    with pytest.raises(ExceptionGroup) as found, ungrouped():
-        raise group
-    assert found.value is group
-    violation = Violation("one", "is broken")
-    with pytest.raises(Violation), ungrouped():
-        raise ExceptionGroup("", [ConnectionLost("lost"), violation])
-
-
 async def test_a_task_begins_again_after_a_lost_connection() -> None:
     times = 0
 
@@ -89,10 +78,3 @@ async def test_a_pace_holds_up_whoever_is_too_early() -> None:
     async with asyncio.timeout(60.0):
         for _ in range(1000):
             assert await free.turn(Period(3600.0))
-
-
-def test_options_of_hosts() -> None:
-    parser = argparse.ArgumentParser()
-    add_options(parser, 30.0)
-    assert parser.parse_args([]).hosts == 4
-    assert connecting(parser.parse_args(["--session-timeout", "1.5"])).session_timeout_ms == 1500

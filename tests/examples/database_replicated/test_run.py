@@ -19,12 +19,10 @@ from examples.invariants import Violation
 from examples.program import Findings, Surroundings, main, parser
 from examples.tree import delete_tree
 from lab.client.meter import Meter
-from lab.client.requests import Children, Request, children, create, delete, sync
+from lab.client.requests import Children, Request, create
 from lab.client.session import Address, Session, Watch, connected
 from lab.servers import ZketcdServer, ZooKeeperServer
 from lab.servers.waiting import eventually
-
-Kind = Callable[[int, Settings], Replica]
 
 
 def _options(**given: object) -> argparse.Namespace:
@@ -101,26 +99,6 @@ class _SkipsAnEntry(Replica):
         return committed
 
 
-class _SwapsTwoEntries(Replica):
-    _held = 0
-
-    async def _look_at(self, number: int) -> None:
-        if self._held == 0 and number > 6 and number not in self._own:
-            self._held = number
-            return
-        await super()._look_at(number)
-        if self._held > 0:
-            held, self._held = self._held, 0  # again, until both are committed
-            await super()._look_at(held)
-
-
-class _ForgetsItsPointer(Replica):
-    async def _look_at(self, number: int) -> None:
-        await super()._look_at(number)
-        if number > 9:
-            self.pointer = 6
-
-
 class _HasALockOfItsOwn(Replica):
     def __init__(self, number: int, settings: Settings) -> None:
         super().__init__(number, settings)
@@ -138,29 +116,11 @@ class _HasALockOfItsOwn(Replica):
         return counter, zxid
 
 
-class _DoesNotWaitForTheCommit(Replica):
-    async def _wait_for_initiator(self, path: str) -> None:
-        pass
-
-    async def _is_committed(self, number: int) -> bool:
-        return number > 6 or await super()._is_committed(number)
-
-
-class _CleansTooMuch(Replica):
-    async def _clean(self) -> None:
-        for name in (await self.session.call(children(self._places.log))).names:
-            await self._delete_entry(number_of(name), await self._max_log_ptr())
-
-
 @pytest.mark.parametrize(
     ("wrong", "invariants"),
     [
         (_SkipsAnEntry, {"lost", "agreement"}),
-        (_SwapsTwoEntries, {"order", "agreement", "doubled"}),
-        (_ForgetsItsPointer, {"doubled"}),
         (_HasALockOfItsOwn, {"lock"}),
-        (_DoesNotWaitForTheCommit, {"agreement", "rollback", "snapshot", "requests"}),
-        (_CleansTooMuch, {"cleaning"}),
     ],
 )
 async def test_a_wrong_replica_is_found(
@@ -194,54 +154,12 @@ class _HidesEntries(Session):
         return listing._replace(names=[*own, *(name for name in listing.names if number_of(name) % 4 < 3)])
 
 
-class _SpendsNumbers(Session):
-    """It makes a node that was to be made once a second time, and takes that one away."""
-
-    def send(self, request: Request[Any], watch: Watch | None = None) -> asyncio.Future[Any]:
-        if (
-            request.opcode == OpCode.MULTI
-            and b"/counter/cnt-" in request.body
-            and b"/log/" not in request.body
-        ):
-            root = request.body[request.body.index(b"/database-") :][: len("/database-0000000000")].decode()
-            doubled = super().send(create(f"{root}/counter/cnt-", mode=CreateMode.EPHEMERAL_SEQUENTIAL))
-            doubled.add_done_callback(lambda done: super(_SpendsNumbers, self).send(delete(done.result())))
-        return super().send(request, watch)
-
-
-class _ForgetsWhatItAcknowledged(Session):
-    """One transaction that notes an entry as applied is answered and not executed."""
-
-    forgotten = False
-
-    def send(self, request: Request[Any], watch: Watch | None = None) -> asyncio.Future[Any]:
-        applied = request.opcode == OpCode.MULTI and b"/finished/r01" in request.body
-        if applied and not self.forgotten and b"/committed" not in request.body:
-            self.forgotten = True
-            return super().send(sync("/"))
-        return super().send(request, watch)
-
-
-@pytest.mark.parametrize(
-    ("wrong", "invariants", "patience_s"),
-    [
-        (_HidesEntries, {"lost", "agreement", "order"}, 30.0),
-        (_SpendsNumbers, {"numbers"}, 30.0),
-        (_ForgetsWhatItAcknowledged, {"progress"}, 0.1),
-    ],
-)
-async def test_a_wrong_server_is_found(
-    wrong: type[Session],
-    invariants: set[str],
-    patience_s: float,
-    zookeeper: list[Address],
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
+async def test_a_wrong_server_is_found(zookeeper: list[Address], monkeypatch: pytest.MonkeyPatch) -> None:
     async def connect(addresses: Sequence[Address], first: int = 0, **options: Any) -> Session:
         options.pop("patience_s", None)
-        return await (wrong if first == 1 else Session).open(addresses[0], **options)
+        return await (_HidesEntries if first == 1 else Session).open(addresses[0], **options)
 
     monkeypatch.setattr("examples.database_replicated.replica.connect", connect)
     with pytest.raises(Violation) as found:
-        await _run(zookeeper, _options(), patience_s=patience_s)
-    assert found.value.invariant in invariants, found.value
+        await _run(zookeeper, _options(), patience_s=30.0)
+    assert found.value.invariant in {"lost", "agreement", "order"}, found.value

@@ -15,14 +15,6 @@ def with_parts(*parts: Part) -> Disk:
     return disk
 
 
-def test_a_pending_part_is_not_there_yet() -> None:
-    disk = Disk()
-    disk.pending[A] = ROWS
-    assert disk.content(A) is None
-    disk.forget(A)
-    assert not disk.pending
-
-
 def test_a_merge_makes_its_sources_outdated() -> None:
     disk = with_parts(A, B, AB)
     assert set(disk.active) == {AB}
@@ -60,15 +52,6 @@ def test_files_that_disappear() -> None:
     disk.pending[A] = ROWS
     disk.commit(A, 1.0)
     assert set(disk.active) == {A, B}
-
-
-def test_a_missing_part_that_is_dropped() -> None:
-    disk = with_parts(A, B)
-    disk.lose(A)
-    assert sorted(disk.drop("p", 0, 5.0)) == [A]
-    assert (disk.missing, disk.outdated) == (set(), {A: 5.0})
-    disk.removed(A)
-    assert disk.parts() == {B}
 
 
 def test_a_lost_disk_is_empty_and_what_is_pending_is_known() -> None:

@@ -3,7 +3,7 @@
 import pytest
 
 from examples.invariants import Violation
-from examples.replicated_merge_tree.parts import Block, Part, PartSet, digest, dropped_range, merged, mutated
+from examples.replicated_merge_tree.parts import Part, PartSet, dropped_range
 
 
 def part(text: str) -> Part:
@@ -37,12 +37,6 @@ def test_covering(one: str, other: str, covers: bool) -> None:
     assert part(one).covers(part(other)) == covers
 
 
-def test_a_dropped_range_covers_everything_below_its_number() -> None:
-    dropped = dropped_range("p", 7)
-    assert dropped.covers(part("p_0_7_5_9"))
-    assert not dropped.covers(part("p_0_8_5"))
-
-
 def test_a_set_keeps_what_nothing_covers() -> None:
     parts = PartSet(map(part, ["p_0_0_0", "p_1_1_0", "p_2_2_0", "q_0_0_0"]))
     assert sorted(each.text for each in parts.add(part("p_0_1_1"))) == ["p_0_0_0", "p_1_1_0"]
@@ -59,13 +53,3 @@ def test_parts_that_overlap_are_a_violation() -> None:
     parts = PartSet([part("p_0_2_1")])
     with pytest.raises(Violation, match="parts: p_2_3_1 overlaps p_0_2_1"):
         parts.add(part("p_2_3_1"))
-
-
-def test_contents() -> None:
-    one, other = {0: Block("a", 10)}, {1: Block("b", 5)}
-    both = merged([one, other])
-    assert both == {0: Block("a", 10), 1: Block("b", 5)}
-    assert digest(both) == digest(merged([other, one]))
-    changed = mutated(both, [4])
-    assert changed == {0: Block("a", 10, (4,)), 1: Block("b", 5, (4,))}
-    assert digest(changed) != digest(both)

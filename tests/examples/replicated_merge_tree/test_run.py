@@ -7,8 +7,8 @@ import pytest
 
 from examples.invariants import Violation
 from examples.program import Findings, Surroundings
-from examples.replicated_merge_tree.run import Shape, make_hosts, run
-from examples.replicated_merge_tree.world import Settings, World
+from examples.replicated_merge_tree.run import Shape, run
+from examples.replicated_merge_tree.world import Settings
 from examples.world import Connecting
 from lab.client.meter import Meter
 from lab.client.requests import children, create, delete, set_data
@@ -110,13 +110,3 @@ async def test_what_somebody_else_destroys_is_noticed(zketcd_server: ZketcdServe
         with pytest.raises(Violation) as found:
             await run_on(zketcd_server, Shape(hosts=2, seconds=0.2), destroy, f"/run{number}")
         assert found.value.invariant in invariants, found.value
-
-
-def test_shards_share_no_table() -> None:
-    world = World(Surroundings([], "/run", Meter()), _SETTINGS, seed=1)
-    hosts = make_hosts(world, Shape(hosts=5, replicas=2, tables=3))
-    tables = [{replica.table.root for replica in host.replicas} for host in hosts]
-    assert [len(each) for each in tables] == [3] * 5
-    assert tables[0] == tables[1]
-    assert not tables[1] & tables[2]
-    assert [len(host.replicas[0].table.members) for host in hosts] == [2, 2, 2, 2, 1]

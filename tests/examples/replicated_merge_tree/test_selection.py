@@ -44,21 +44,6 @@ def test_neighbours_are_merged() -> None:
     assert merge_result(chosen).text == "p_0_4_1"
 
 
-def test_not_over_an_insert_that_may_still_come() -> None:
-    assert names(choose_merge(known(["p_0_0_0", "p_2_2_0", "p_3_3_0"], taken=(1,)), 10)) == [
-        "p_2_2_0",
-        "p_3_3_0",
-    ]
-
-
-def test_not_over_a_part_that_is_in_the_log() -> None:
-    assert choose_merge(known(["p_0_0_0", "p_2_2_0"], future=["p_0_0_0", "p_1_1_0", "p_2_2_0"]), 10) == ()
-
-
-def test_not_what_another_entry_takes() -> None:
-    assert choose_merge(known(["p_0_0_0", "p_1_1_0", "p_2_2_0"], future=["p_0_1_1", "p_2_2_0"]), 10) == ()
-
-
 def test_not_what_waits_for_its_quorum() -> None:
     assert choose_merge(known(["p_0_0_0", "p_1_1_0"], waiting=("p_1_1_0",)), 10) == ()
 
