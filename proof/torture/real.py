@@ -75,9 +75,9 @@ class Socket(asyncio.Protocol):
             self._transport.abort()
 
     @property
-    def is_silent(self) -> bool:
-        """Whether its client has died."""
-        return self._silent
+    def is_open(self) -> bool:
+        """Whether the other side sees a connection: the client uses it, or has died."""
+        return self._silent or not self._over
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """asyncio: the connection is up."""
@@ -110,7 +110,7 @@ class RealAddress:
         self.name = name
         self._port = port
         self._group = group
-        #: Connections whose clients have died: they stay open until the proxy closes them.
+        #: Connections that may stay behind: those of dead clients are open until the proxy closes them.
         self.left: list[Socket] = []
 
     def accept(self, client: str, target: Any, came: Callable[[bytes | None], None]) -> Socket:
@@ -121,7 +121,7 @@ class RealAddress:
         return socket
 
     async def _open(self, socket: Socket) -> None:
-        self.left = [other for other in self.left if other.is_silent]
+        self.left = [other for other in self.left if other.is_open]
         self.left.append(socket)
         await socket.open(self._port)
 

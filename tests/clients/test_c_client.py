@@ -24,7 +24,6 @@ from tests.clients.c_client import (
     SEQUENTIAL_WITH_TTL,
     WITH_TTL,
     CClient,
-    Create,
     Entry,
     Refused,
     Watch,
@@ -93,39 +92,6 @@ def test_every_mode_of_create(client: CClient, other: CClient, path: str) -> Non
     assert {f"{path}/{name}" for name in other.children(path)[0]} == set(made.values())
     assert [other.get(at)[0] for at in made.values()] == [name.encode() for name in made]
     assert client.create_without_stat(f"{path}/old-", SEQUENTIAL) == f"{path}/old-{len(kinds):010d}"
-
-
-def test_data_null_empty_and_large(client: CClient, other: CClient, path: str) -> None:
-    for data in (None, b"", b"x", bytes(range(256)) * 3000):
-        version = client.set(path, data).version
-        other.sync()
-        read, stat = other.get(path)
-        # Of null and empty the library makes one on their way back.
-        assert (read or b"", stat.version, stat.data_length) == (data or b"", version, len(data or b""))
-
-
-def test_refusals(client: CClient, path: str) -> None:
-    client.create(f"{path}/ephemeral", mode=EPHEMERAL)
-    client.create(f"{path}/full")
-    client.create(f"{path}/full/child")
-    for call, expected in (
-        (lambda: client.create(path), NODE_EXISTS),
-        (lambda: client.create(f"{path}/no/parent"), NO_NODE),
-        (lambda: client.create(f"{path}/ephemeral/child"), NO_CHILDREN_FOR_EPHEMERALS),
-        (lambda: client.create(f"{path}/acl", acl=[Entry(31, "no-such-scheme", "x")]), INVALID_ACL),
-        (lambda: client.delete(f"{path}/full"), NOT_EMPTY),
-        (lambda: client.delete(f"{path}/none"), NO_NODE),
-        (lambda: client.delete(f"{path}/full/child", 3), BAD_VERSION),
-        (lambda: client.set(path, b"x", 3), BAD_VERSION),
-        (lambda: client.exists(f"{path}/none"), NO_NODE),
-        (lambda: client.get(f"{path}/none"), NO_NODE),
-        (lambda: client.children(f"{path}/none"), NO_NODE),
-        (lambda: client.get_acl(f"{path}/none"), NO_NODE),
-        (lambda: client.set_acl(path, [Entry(1, "world", "anyone")], 7), BAD_VERSION),
-    ):
-        with pytest.raises(Refused) as refused:
-            call()
-        assert code_of(refused) == expected
 
 
 def test_watches(client: CClient, other: CClient, path: str) -> None:
@@ -209,18 +175,6 @@ def test_an_unknown_scheme_ends_the_session(servers: Pair) -> None:
             client.authenticate("no-such-scheme", b"x")
         assert code_of(refused) == AUTH_FAILED
         wait_until(lambda: client.state == AUTH_FAILED_STATE, "the handle knows")
-
-
-def test_a_list_of_many_children(client: CClient, other: CClient, path: str) -> None:
-    each, times = 1000, 6
-    names = [f"{'child' * 20}-{number:05d}" for number in range(each * times)]
-    for start in range(0, len(names), each):
-        part: list[Create] = [("create", f"{path}/{name}", b"") for name in names[start : start + each]]
-        assert client.multi(part) == (OK, [OK] * each)
-    other.sync()
-    found, stat = other.children(path)
-    assert sorted(found) == names
-    assert (stat.num_children, stat.cversion) == (len(names), len(names))
 
 
 def test_the_configuration_of_the_ensemble(client: CClient) -> None:

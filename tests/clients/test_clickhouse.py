@@ -5,25 +5,33 @@ session its ALTER thread stays dead until SYSTEM RESTART REPLICA; it never merge
 part; it refuses inserts for some seconds after its ZooKeeper came back.
 """
 
-import http.client
-import threading
+import os
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import ExitStack
-from difflib import unified_diff
-from functools import partial
 
 import pytest
 
 from codec.constants import OpCode
-from lab.servers import wait_until
+from lab.servers import EtcdServer, wait_until
 from lab.servers.clickhouse import CLUSTER, ClickHouseServer, QueryRefused
 from lab.servers.delay import DelayingRelay
 from lab.servers.process import ServerProcess
+from tests.clients.clickhouse_tables import (
+    ON_ALL,
+    Replicas,
+    Writer,
+    check,
+    create_table,
+    insert,
+    try_insert,
+    wait_for_progress,
+    wait_for_rows,
+    writing,
+)
+from tests.clients.conftest import two_servers
 from tests.clients.relay import Relay
 
 Pair = tuple[ServerProcess, ServerProcess]
-Replicas = tuple[ClickHouseServer, ClickHouseServer]
 
 # All that this version asks for.
 _ASKED = {
@@ -31,12 +39,17 @@ _ASKED = {
     *(OpCode.CHECK, OpCode.MULTI, OpCode.PING, OpCode.AUTH, OpCode.CLOSE_SESSION),
 }
 
-# Waits for the replicas to do their part of an ALTER, OPTIMIZE or DROP.
-ON_ALL = "2"
+
+@pytest.fixture(scope="module")
+def pair(etcd_server: EtcdServer) -> Iterator[Pair]:
+    """Two servers that all of this file shares."""
+    with two_servers(etcd_server, f"/test-clickhouse-{os.getpid()}") as servers:
+        yield servers
 
 
-@pytest.fixture
-def replicas(pair: Pair) -> Iterator[Replicas]:
+@pytest.fixture(scope="module")
+def shared(pair: Pair) -> Iterator[Replicas]:
+    """Two ClickHouses that all of this file shares."""
     with ExitStack() as stack:
         relays = [stack.enter_context(Relay(server.port)) for server in pair]
         first, second = (
@@ -54,36 +67,14 @@ def replicas(pair: Pair) -> Iterator[Replicas]:
             assert relay.opcodes.keys() <= _ASKED
 
 
-def create_table(replica: ClickHouseServer, name: str) -> None:
-    """CREATE TABLE on both replicas by one ON CLUSTER query; raises QueryRefused if one of them fails."""
-    answer = replica.query(
-        f"CREATE TABLE {name} ON CLUSTER {CLUSTER} (day Date, writer UInt32, block UInt32, row UInt32)"
-        f" ENGINE = ReplicatedMergeTree('/clickhouse/tables/{{shard}}/{name}', '{{replica}}')"
-        " PARTITION BY toYYYYMM(day) ORDER BY (writer, block, row)"
-    )
-    statuses = [line.split("\t")[2] for line in answer.splitlines()]
-    assert statuses == ["0", "0"], answer
-
-
-def insert(replica: ClickHouseServer, rows: str, **settings: object) -> None:
-    replica.query("INSERT INTO t VALUES", rows, **settings)
-
-
-def wait_for_rows(replicas: Replicas, query: str, expected: str) -> None:
-    """Wait until both replicas answer `query` with `expected`, and say how they differ if they do not."""
-    for replica in replicas:
-        try:
-            wait_until(
-                lambda replica=replica: replica.query(query) == expected,  # type: ignore[misc]
-                f"{replica.replica} has all rows",
-                timeout=60,
-                interval=0.1,
-            )
-        except TimeoutError as late:
-            late.add_note(
-                "\n".join(unified_diff(expected.splitlines(), replica.query(query).splitlines(), n=1))
-            )
-            raise
+@pytest.fixture
+def replicas(shared: Replicas) -> Replicas:
+    """Both run, and have no table."""
+    for replica in shared:
+        if not replica.alive:
+            replica.start()
+        replica.query("DROP TABLE IF EXISTS t")
+    return shared
 
 
 ALL_ROWS = "SELECT * FROM t ORDER BY day, writer, block, row"
@@ -182,9 +173,7 @@ def test_a_replica_catches_up_after_it_was_killed(replicas: Replicas) -> None:
     second.start()
     wait_for_rows(replicas, "SELECT writer, block FROM t ORDER BY writer, block", "1\t0\n1\t1\n1\t2\n2\t1")
     # A killed replica may write again once the session of its former life has expired.
-    wait_until(
-        lambda: _try_insert(second, "('2020-01-01', 2, 2, 1)"), "the replica takes inserts", timeout=60
-    )
+    wait_until(lambda: try_insert(second, "('2020-01-01', 2, 2, 1)"), "the replica takes inserts", timeout=60)
     wait_for_rows(
         replicas, "SELECT writer, block FROM t ORDER BY writer, block", "1\t0\n1\t1\n1\t2\n2\t1\n2\t2"
     )
@@ -193,67 +182,17 @@ def test_a_replica_catches_up_after_it_was_killed(replicas: Replicas) -> None:
 def test_servers_restart_amid_inserts(pair: Pair, replicas: Replicas) -> None:
     """One is stopped, the other one killed."""
     create_table(replicas[0], "t")
-    writers = [_Writer(number, replica) for number, replica in enumerate([*replicas, *replicas])]
-    with ThreadPoolExecutor(len(writers)) as threads:
-        futures = [threads.submit(writer.run) for writer in writers]
-        try:
-            _wait_for_progress(writers)
-            pair[0].restart()
-            _wait_for_progress(writers)
-            pair[1].kill()
-            pair[1].start()
-            _wait_for_progress(writers)
-        finally:
-            for writer in writers:
-                writer.ended.set()
-        for future in futures:
-            future.result()
+    writers = [Writer(number, replica) for number, replica in enumerate([*replicas, *replicas])]
+    with writing(writers):
+        wait_for_progress(writers)
+        pair[0].restart()
+        wait_for_progress(writers)
+        pair[1].kill()
+        pair[1].start()
+        wait_for_progress(writers)
     # A part whose commit was cut off stays for five minutes, in ZooKeeper or not; a restart compares at once.
     for replica in replicas:
         replica.query("SYSTEM RESTART REPLICA t")
-    # Each writer sent each block until it was acknowledged, so all must be there, once.
-    expected = "\n".join(f"{w.number}\t{b}\t{_ROWS}\t{_ROWS}" for w in writers for b in range(w.acknowledged))
-    wait_for_rows(
-        replicas,
-        "SELECT writer, block, count(), uniqExact(row) FROM t GROUP BY writer, block ORDER BY writer, block",
-        expected,
-    )
+    check(writers, replicas)
     # The queue of ON CLUSTER queries has come through as well.
     create_table(replicas[1], "afterwards")
-
-
-_ROWS = 10
-
-
-class _Writer:
-    """Sends numbered blocks to one replica, each until it is acknowledged."""
-
-    def __init__(self, number: int, replica: ClickHouseServer) -> None:
-        self.number = number
-        self.acknowledged = 0
-        self.ended = threading.Event()
-        self._replica = replica
-
-    def run(self) -> None:
-        """Insert until `ended` is set; the block that is on its way then is finished."""
-        while not self.ended.is_set():
-            rows = ", ".join(
-                f"('2020-01-01', {self.number}, {self.acknowledged}, {row})" for row in range(_ROWS)
-            )
-            wait_until(partial(_try_insert, self._replica, rows), "a block is taken", timeout=90)
-            self.acknowledged += 1
-
-
-def _try_insert(replica: ClickHouseServer, rows: str) -> bool:
-    """Insert, and tell whether it was acknowledged. A refused block may be stored nevertheless."""
-    try:
-        insert(replica, rows)
-    except (QueryRefused, OSError, http.client.HTTPException):
-        return False
-    return True
-
-
-def _wait_for_progress(writers: list[_Writer]) -> None:
-    """Wait until each writer has had a few more blocks acknowledged."""
-    goals = [(writer, writer.acknowledged + 5) for writer in writers]
-    wait_until(lambda: all(w.acknowledged >= goal for w, goal in goals), "all writers go on", timeout=90)

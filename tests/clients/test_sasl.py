@@ -10,7 +10,6 @@ from typing import NamedTuple
 
 import pytest
 from kazoo.client import KazooClient
-from kazoo.exceptions import NoAuthError
 from kazoo.security import make_acl
 
 from lab.servers import EtcdServer, Kdc, ZketcdServer, wait_until, zookeeper_classpath
@@ -61,31 +60,6 @@ def _options(name: str, password: str | None = None) -> dict[str, str]:
 def _client(*servers: ServerProcess, name: str) -> KazooClient:
     hosts = ",".join(server.address for server in servers)
     return KazooClient(hosts, timeout=60, sasl_options=_options(name), randomize_hosts=False)
-
-
-def test_an_identity_is_known_at_every_proxy(proxies: Proxies) -> None:
-    mine = [make_acl("sasl", credential="bob", all=True)]
-    bob, amy, again = (
-        _client(proxies.first, name="bob"),
-        _client(proxies.second, name="amy"),
-        _client(proxies.second, name="bob"),
-    )
-    for client in (bob, amy, again):
-        client.start(60)
-    try:
-        bob.create("/bobs", b"1", acl=mine)
-        for client in (amy, again):
-            client.sync("/")
-        with pytest.raises(NoAuthError):
-            amy.set("/bobs", b"2")
-        with pytest.raises(NoAuthError):
-            amy.get("/bobs")
-        again.set("/bobs", b"3")
-        assert again.get("/bobs")[0] == b"3"
-    finally:
-        for client in (bob, amy, again):
-            client.stop()
-            client.close()
 
 
 def test_a_client_that_moves_authenticates_again(proxies: Proxies) -> None:

@@ -4,7 +4,6 @@ import contextlib
 import socket
 import ssl
 import subprocess
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,8 +13,6 @@ from kazoo.protocol.states import WatchedEvent
 from kazoo.security import ACL, Id
 
 from lab.servers import EtcdServer, ZketcdServer, free_port, wait_until, zookeeper_classpath
-from lab.servers.four_letter import four_letter_word
-from lab.servers.process import REPOSITORY
 from lab.servers.tls import Authority, Pair
 from lab.servers.zookeeper import java_program
 
@@ -90,19 +87,6 @@ def test_kazoo(server: Secure, secure_port: bool) -> None:
         assert client.get_acls(path)[0][0].id.id.startswith(subject)
 
 
-def test_a_plain_client_beside_one_with_tls(server: Secure) -> None:
-    plain = KazooClient(server.address)
-    with server.kazoo(server.amy) as secure:
-        secure.start(_PATIENCE)
-        plain.start(_PATIENCE)
-        secure.create("/both", b"secret")
-        assert plain.get("/both")[0] == b"secret"
-        told = four_letter_word(server.port, "cons")
-        assert len([line for line in told.splitlines() if "/127.0.0.1:" in line]) == 3
-        plain.stop()
-        plain.close()
-
-
 def _greeted(server: Secure, context: ssl.SSLContext) -> bytes:
     """What ruok is answered over TLS; nothing, or SSLError or ConnectionError, where nobody is let in."""
     with (
@@ -120,39 +104,6 @@ def test_who_has_no_certificate_or_a_foreign_one_is_not_let_in(server: Secure, t
         with contextlib.suppress(ssl.SSLError, ConnectionError):
             assert _greeted(server, server.authority.client_context(pair)) == b""
     wait_until(lambda: "cannot let 127.0.0.1 in" in server.log_text(), "the server says why")
-
-
-def test_who_does_not_trust_the_server_stays_away(server: Secure, tmp_path: Path) -> None:
-    context = Authority(tmp_path, "other").client_context(server.amy)
-    with pytest.raises(ssl.SSLCertVerificationError):
-        _greeted(server, context)
-
-
-def test_without_tls_the_secure_port_answers_nothing(server: Secure) -> None:
-    with pytest.raises((OSError, AssertionError)):
-        assert "imok" in four_letter_word(server.secure_port, "ruok")
-
-
-def test_much_data_both_ways(server: Secure) -> None:
-    with server.kazoo(server.amy) as client:
-        client.start(_PATIENCE)
-        client.ensure_path("/much")
-        data = bytes(range(256)) * 2000
-        for place in range(6):
-            client.create(f"/much/{place}", data)
-        asked = [client.get_async(f"/much/{place % 6}") for place in range(60)]
-        assert all(one.get(timeout=60)[0] == data for one in asked)
-
-
-def test_a_session_goes_on_over_a_new_connection(server: Secure) -> None:
-    with server.kazoo(server.amy) as client:
-        client.start(_PATIENCE)
-        client.create("/mine", ephemeral=True)
-        session, _password = client.client_id or (0, b"")
-        assert client.exists("/mine").ephemeralOwner == session
-        client._connection._socket.shutdown(socket.SHUT_RDWR)
-        assert client.retry(client.exists, "/mine").ephemeralOwner == session
-        assert (client.client_id or (0,))[0] == session
 
 
 def test_renewed_certificates_are_shown_to_new_clients_and_bad_ones_are_not(server: Secure) -> None:
@@ -197,21 +148,3 @@ def test_the_java_client(server: Secure) -> None:
         assert f"Created /java{number}" in made
         told = _java(port, server.amy, server.authority.ca, "getAcl", f"/java{number}")
         assert "'x509,'CN=amy%2COU=" in told
-
-
-def test_wrong_files_end_the_start(etcd_server: EtcdServer, tmp_path: Path) -> None:
-    authority = Authority(tmp_path)
-    pair, other = authority.issue("one"), authority.issue("two")
-    command = [sys.executable, "-m", "proxy", "--etcd", etcd_server.endpoint, "--tls-client-auth", "none"]
-    done = subprocess.run(
-        [*command, "--tls-cert", pair.cert, "--tls-key", other.key],
-        cwd=REPOSITORY,
-        capture_output=True,
-        text=True,
-        timeout=60,
-        check=False,
-    )
-    assert done.returncode == 2
-    assert done.stderr.strip() == (
-        f"zketcd: the certificate {pair.cert} with the key {other.key}: key values mismatch"
-    )

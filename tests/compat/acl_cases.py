@@ -1,5 +1,6 @@
 """Scripts about who may do what: every scheme and permission against every operation, and the super user."""
 
+from tests.compat.building import AMY
 from tests.compat.generate import digest
 from tests.compat.script import (
     OPEN,
@@ -26,7 +27,6 @@ from tests.compat.script import (
 
 SUPER_DIGEST = digest("super:test")  # what both servers are started with
 SUPER = AddAuth("digest", b"super:test")
-AMY = AddAuth("digest", b"amy:secret")
 OWNER, STRANGER, ROOT = 0, 1, 2
 
 # ACL ids that mean, or do not mean, a client on 127.0.0.1 that is AMY

@@ -56,43 +56,31 @@ class DeleteContainer(NamedTuple):
 
 
 class Delete(NamedTuple):
-    """delete."""
-
     path: str | None
     version: int = -1
 
 
 class Exists(NamedTuple):
-    """exists."""
-
     path: str | None
     watch: bool = False
 
 
 class GetData(NamedTuple):
-    """getData."""
-
     path: str | None
     watch: bool = False
 
 
 class SetData(NamedTuple):
-    """setData."""
-
     path: str | None
     data: bytes | None = b""
     version: int = -1
 
 
 class GetAcl(NamedTuple):
-    """getACL."""
-
     path: str | None
 
 
 class SetAcl(NamedTuple):
-    """setACL."""
-
     path: str | None
     acls: AclList | None = OPEN
     version: int = -1
@@ -107,8 +95,6 @@ class GetChildren(NamedTuple):
 
 
 class Sync(NamedTuple):
-    """sync."""
-
     path: str | None
 
 
@@ -120,8 +106,6 @@ class Check(NamedTuple):
 
 
 class Multi(NamedTuple):
-    """multi."""
-
     ops: tuple[Request, ...] = ()
 
 
@@ -174,20 +158,14 @@ class RemoveWatches(NamedTuple):
 
 
 class MultiRead(NamedTuple):
-    """multiRead."""
-
     ops: tuple[Request, ...] = ()
 
 
 class GetEphemerals(NamedTuple):
-    """getEphemerals."""
-
     prefix: str | None
 
 
 class GetAllChildrenNumber(NamedTuple):
-    """getAllChildrenNumber."""
-
     path: str | None
 
 
@@ -196,8 +174,6 @@ class WhoAmI(NamedTuple):
 
 
 class Reconfig(NamedTuple):
-    """reconfig."""
-
     joining: str | None = None
     leaving: str | None = None
     members: str | None = None

@@ -12,20 +12,11 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from lab.oracle.wire import (
-    CREATE,
-    EXISTS,
-    GET_DATA,
-    Connection,
-    Reply,
-    Session,
-    frame,
-    pack_acls,
-    pack_int,
-    pack_string,
-)
+from lab.oracle.wire import Reply
 from lab.servers import EtcdServer, ZketcdServer, free_port
 from tests.clients.jvm import Jvm, java_virtual_machine
+from tests.compat.asking import Asking
+from tests.compat.script import EPHEMERAL, Create, Exists, GetData
 
 pytestmark = pytest.mark.real
 
@@ -115,22 +106,11 @@ def ours(etcd_server: EtcdServer) -> Iterator[Ours]:
 @pytest.fixture(scope="module")
 def clients(real: Real, ours: Ours) -> Iterator[None]:
     """A client with an ephemeral node and watches on each."""
-    connections = []
-    for side in (real, ours):
-        client = Connection(side.port)
-        assert isinstance(client.connect(), Session)
-        connections.append(client)
-        acls = pack_acls([(31, "world", "anyone")])
-        for xid, opcode, body in (
-            (1, CREATE, pack_string("/e") + pack_string("") + acls + pack_int(1)),
-            (2, GET_DATA, pack_string("/e") + b"\1"),
-            (3, EXISTS, pack_string("/missing") + b"\1"),
-        ):
-            client.send(frame(pack_int(xid) + pack_int(opcode) + body))
-            assert isinstance(client.receive(), Reply)
-    yield
-    for client in connections:
-        client.close()
+    with Asking(real.port) as first, Asking(ours.port) as second:
+        for client in (first, second):
+            for request in (Create("/e", flags=EPHEMERAL), GetData("/e", True), Exists("/missing", True)):
+                assert isinstance(client.ask(request), Reply)
+        yield
 
 
 def shape(value: Any, name: str = "") -> Any:

@@ -1,20 +1,39 @@
 """The audit log compared with real ZooKeeper's: the same requests must give the same lines."""
 
 import getpass
-import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from lab.oracle import wire
-from lab.oracle.wire import pack_acls, pack_buffer, pack_int, pack_long, pack_string
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from lab.servers.waiting import wait_until
+from tests.compat.asking import Asking
+from tests.compat.script import (
+    EPHEMERAL,
+    EPHEMERAL_SEQUENTIAL,
+    OPEN,
+    SEQUENTIAL,
+    SEQUENTIAL_WITH_TTL,
+    AddAuth,
+    Check,
+    Create,
+    CreateContainer,
+    CreateTtl,
+    Delete,
+    DeleteContainer,
+    Exists,
+    GetData,
+    Multi,
+    Request,
+    SetAcl,
+    SetData,
+    Sync,
+)
 
 pytestmark = pytest.mark.real
 
-OPEN = [(31, "world", "anyone")]
 # log4j2's form of a file that sends the audit logger to stdout, each line behind a word to find it by.
 _LOG4J = """status=error
 appender.out.type=Console
@@ -30,102 +49,47 @@ rootLogger.level=error
 _ENDED = "operation=ephemeralZNodeDeletionOnSessionCloseOrExpire"
 
 
-def create(path: str | None, mode: int = 0, acl: wire.Acls | None = OPEN) -> bytes:
-    return pack_string(path) + pack_buffer(b"x") + pack_acls(acl) + pack_int(mode)
-
-
-def versioned(path: str | None, version: int = -1) -> bytes:
-    return pack_string(path) + pack_int(version)
-
-
-def set_data(path: str, version: int = -1) -> bytes:
-    return pack_string(path) + pack_buffer(b"y") + pack_int(version)
-
-
-def set_acl(path: str, acl: wire.Acls, version: int = -1) -> bytes:
-    return pack_string(path) + pack_acls(acl) + pack_int(version)
-
-
-def multi(*parts: tuple[int, bytes]) -> bytes:
-    return b"".join(struct.pack(">ibi", opcode, 0, -1) + body for opcode, body in parts) + struct.pack(
-        ">ibi", -1, 1, -1
-    )
-
-
-def auth(user: str) -> bytes:
-    return pack_int(0) + pack_string("digest") + pack_buffer(f"{user}:word".encode())
-
-
-TTL = pack_long(100_000)
-# One session's requests: opcode and body.
-REQUESTS: list[tuple[int, bytes]] = [
-    (wire.CREATE, create("/a")),
-    (wire.CREATE, create("/a")),
-    (wire.CREATE, create("/a/e", 1)),
-    (wire.CREATE, create("/a/s-", 2)),
-    (wire.CREATE2, create("/a/es-", 3)),
-    (wire.CREATE2, create("/a/no/parent")),
-    (wire.CREATE, create("bad")),
-    (wire.CREATE, create("/nobody", 0, [])),
-    (wire.CREATE_CONTAINER, create("/container", 4)),
-    (wire.CREATE_CONTAINER, create("/container", 4)),
-    (wire.CREATE_TTL, create("/ttl", 5) + TTL),
-    (wire.CREATE_TTL, create("/ttl", 5) + TTL),
-    (wire.CREATE_TTL, create("/ttl-", 6) + TTL),
-    (wire.DELETE_CONTAINER, pack_string("/container")),
-    (wire.SET_DATA, set_data("/a")),
-    (wire.SET_DATA, set_data("/a", 7)),
-    (wire.SET_DATA, set_data("/none")),
-    (wire.GET_DATA, pack_string("/a") + b"\0"),
-    (wire.EXISTS, pack_string("/none") + b"\0"),
-    (wire.SYNC, pack_string("/a")),
-    (wire.SET_ACL, set_acl("/a", [(31, "world", "anyone"), (1, "ip", "127.0.0.1")])),
-    (wire.SET_ACL, set_acl("/a", [])),
-    (wire.SET_ACL, set_acl("/none", OPEN)),
-    (wire.SET_ACL, set_acl("/a", [(0, "world", "anyone")], 9)),
-    (wire.CREATE, create("/locked", 0, [(1, "digest", "u:4Fn5NDKqMgMwjRQwIYqeGFsYCg8=")])),
-    (wire.SET_DATA, set_data("/locked")),
-    (wire.DELETE, versioned("/a/s-0000000001")),
-    (wire.DELETE, versioned("/a")),
-    (wire.DELETE, versioned("/none")),
+_MULTI = Multi(
     (
-        wire.MULTI,
-        multi(
-            (wire.CREATE, create("/m")),
-            (wire.CREATE, create("/m/e", 1)),
-            (wire.CREATE2, create("/m/s-", 2)),
-            (wire.CREATE_CONTAINER, create("/m/c", 4)),
-            (wire.CREATE_TTL, create("/m/t", 5) + TTL),
-            (wire.CHECK, versioned("/m")),
-            (wire.SET_DATA, set_data("/m")),
-            (wire.DELETE, versioned("/m/e")),
-        ),
-    ),
-    (wire.MULTI, multi((wire.CREATE, create("/n")), (wire.DELETE, versioned("/none")))),
-    (wire.MULTI, multi()),
-    (wire.AUTH, auth("joe")),
-    (wire.CREATE, create("/joe", 0, [(31, "auth", "")])),
-    (wire.SET_ACL, set_acl("/joe", [(3, "auth", "")])),
-    (wire.AUTH, auth("amy")),
-    (wire.DELETE, versioned("/joe")),
-    (wire.CREATE, create("/e", 1)),
-    (wire.CLOSE_SESSION, b""),
+        Create("/m"),
+        Create("/m/e", flags=EPHEMERAL),
+        Create("/m/s-", flags=SEQUENTIAL, with_stat=True),
+        CreateContainer("/m/c"),
+        CreateTtl("/m/t"),
+        Check("/m"),
+        SetData("/m"),
+        Delete("/m/e"),
+    )
+)
+_LOCKED = ((1, "digest", "u:4Fn5NDKqMgMwjRQwIYqeGFsYCg8="),)
+# One session's requests.
+REQUESTS: list[Request] = [
+    *(Create("/a"), Create("/a"), Create("/a/e", flags=EPHEMERAL), Create("/a/s-", flags=SEQUENTIAL)),
+    Create("/a/es-", flags=EPHEMERAL_SEQUENTIAL, with_stat=True),
+    *(Create("/a/no/parent", with_stat=True), Create("bad"), Create("/nobody", acls=())),
+    *(CreateContainer("/container"), CreateContainer("/container")),
+    *(CreateTtl("/ttl"), CreateTtl("/ttl"), CreateTtl("/ttl-", flags=SEQUENTIAL_WITH_TTL)),
+    DeleteContainer("/container"),
+    *(SetData("/a"), SetData("/a", version=7), SetData("/none")),
+    *(GetData("/a"), Exists("/none"), Sync("/a")),
+    *(SetAcl("/a", (*OPEN, (1, "ip", "127.0.0.1"))), SetAcl("/a", ()), SetAcl("/none")),
+    SetAcl("/a", ((0, "world", "anyone"),), 9),
+    *(Create("/locked", acls=_LOCKED), SetData("/locked")),
+    *(Delete("/a/s-0000000001"), Delete("/a"), Delete("/none")),
+    *(_MULTI, Multi((Create("/n"), Delete("/none"))), Multi()),
+    *(AddAuth("digest", b"joe:word"), Create("/joe", acls=((31, "auth", ""),))),
+    *(SetAcl("/joe", ((3, "auth", ""),)), AddAuth("digest", b"amy:word"), Delete("/joe")),
+    Create("/e", flags=EPHEMERAL),
 ]
 
 
-def _run(port: int, requests: Sequence[tuple[int, bytes]]) -> str:
-    """Send them one after the other; the session's id as logs have it."""
-    connection = wire.Connection(port, patience=60)
-    try:
-        session = connection.connect()
-        assert isinstance(session, wire.Session)
-        for number, (opcode, body) in enumerate(requests, 1):
-            xid = wire.AUTH_XID if opcode == wire.AUTH else number
-            connection.send(wire.frame(struct.pack(">ii", xid, opcode) + body))
-            assert isinstance(connection.receive(), wire.Reply), (number, opcode)
-        return f"0x{session.id & (1 << 64) - 1:x}"
-    finally:
-        connection.close()
+def _run(port: int) -> str:
+    """Send them one after the other, and end the session; its id as logs have it."""
+    with Asking(port) as session:
+        for request in REQUESTS:
+            assert isinstance(session.ask(request), wire.Reply), request
+        session.end()
+        return f"0x{session.session.id & (1 << 64) - 1:x}"
 
 
 def _lines(log: str, session: str, mark: str) -> list[str]:
@@ -166,7 +130,7 @@ def of_zookeeper(tmp_path_factory: pytest.TempPathFactory) -> Iterator[list[str]
         "log4j2.configurationFile": str(configuration),
     }
     with ZooKeeperServer(system_properties=properties) as server:
-        session = _run(server.port, REQUESTS)
+        session = _run(server.port)
         yield _settled(server.log_text, session, "AUDIT ")
 
 
@@ -181,7 +145,7 @@ def test_the_lines_are_zookeepers(
         etcd_server.endpoint, prefix=etcd_prefix, audit_log=target, log_level="ERROR"
     ) as server:
         read = path.read_text if form == "file" else server.log_text
-        lines = _settled(read, _run(server.port, REQUESTS), "zketcd.audit: ")
+        lines = _settled(read, _run(server.port), "zketcd.audit: ")
         assert lines == of_zookeeper
         assert len(lines) > 40
         server.stop()

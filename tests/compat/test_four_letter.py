@@ -1,33 +1,18 @@
 """Four-letter words on real ZooKeeper and zketcd: equal but for numbers, whole or in pieces."""
 
 import re
-import socket
-import struct
 import time
 
 import pytest
 
-from lab.oracle.wire import (
-    CLOSE_SESSION,
-    CREATE,
-    EXISTS,
-    GET_CHILDREN,
-    GET_DATA,
-    Connection,
-    Reply,
-    Session,
-    frame,
-    pack_acls,
-    pack_int,
-    pack_string,
-)
+from lab.oracle.wire import Connection, Reply
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from proxy.admin import words
+from tests.compat.asking import Asking
+from tests.compat.script import EPHEMERAL, Create, Exists, GetChildren, GetData
 from tests.compat.side import Server
 
 pytestmark = pytest.mark.real
-
-OPEN = [(31, "world", "anyone")]
 
 OWN_METRICS = ("zk_etcd_", "zk_log_")
 # What ZooKeeper's own of these names would tell of means nothing here, or would cost every request.
@@ -94,20 +79,12 @@ def _without_sets(dump: str) -> str:
 def test_equal_but_for_numbers(pair_oracle: Server, pair: Server, word: bytes) -> None:
     answers: list[list[str]] = []
     for server in (pair, pair_oracle):
-        client = Connection(server.ports[0])
-        assert isinstance(client.connect(), Session)
-        for xid, opcode, body in (
-            (1, CREATE, pack_string("/e") + pack_string("") + pack_acls(OPEN) + pack_int(1)),
-            (2, GET_DATA, pack_string("/e") + b"\1"),
-            (3, GET_CHILDREN, pack_string("/e") + b"\1"),
-            (4, EXISTS, pack_string("/missing") + b"\0"),
-        ):
-            client.send(frame(pack_int(xid) + pack_int(opcode) + body))
-            assert isinstance(client.receive(), Reply)
-        answers.append(sorted(_without_sets(masked(ask(server, word))).splitlines()))  # in no order
-        client.send(frame(pack_int(5) + pack_int(CLOSE_SESSION)))
-        client.receive_rest()
-        client.close()
+        with Asking(server.ports[0]) as client:
+            looks = GetData("/e", True), GetChildren("/e", True), Exists("/missing")
+            for request in (Create("/e", flags=EPHEMERAL), *looks):
+                assert isinstance(client.ask(request), Reply)
+            answers.append(sorted(_without_sets(masked(ask(server, word))).splitlines()))  # in no order
+            client.end()
     assert answers[0] == answers[1]
 
 
@@ -121,10 +98,8 @@ def test_trace_mask(pair_oracle: Server, pair: Server, mask: bytes) -> None:
 
 def test_what_the_resets_leave(pair_oracle: Server, pair: Server) -> None:
     for server in (pair, pair_oracle):
-        client = Connection(server.ports[0])
-        assert isinstance(client.connect(), Session)
-        client.send(frame(pack_int(1) + pack_int(EXISTS) + pack_string("/") + b"\0"))
-        assert isinstance(client.receive(), Reply)
+        client = Asking(server.ports[0])
+        assert isinstance(client.ask(Exists("/")), Reply)
         line = next(line for line in ask(server, b"cons").splitlines() if ",sid=" in line)
         assert ",recved=2,sent=2," in line
         assert ",lop=EXIS," in line
@@ -141,7 +116,7 @@ def test_what_the_resets_leave(pair_oracle: Server, pair: Server) -> None:
         received = re.search(r"Received: (\d+)\nSent: (\d+)\n", told)
         assert received is not None
         assert all(int(number) < 3 for number in received.groups())
-        client.close()
+        client.connection.close()
 
 
 def test_what_the_list_leaves_out_is_refused(etcd_server: EtcdServer, etcd_prefix: str) -> None:
@@ -172,15 +147,6 @@ def test_in_pieces_and_with_more_behind(oracle: Server, subject: Server) -> None
         assert ask(subject, *pieces) == ask(oracle, *pieces) == "imok"
 
 
-def test_a_part_is_waited_for(subject: Server) -> None:
-    connection = Connection(subject.ports[0])
-    connection.send(b"ru")
-    assert ask(subject, b"ruok") == "imok"
-    connection.send(b"ok")
-    assert connection.receive_rest() == b"imok"
-    connection.close()
-
-
 def test_a_part_and_the_end(oracle: Server, subject: Server) -> None:
     for server in (oracle, subject):
         connection = Connection(server.ports[0])
@@ -188,15 +154,6 @@ def test_a_part_and_the_end(oracle: Server, subject: Server) -> None:
         connection.shut_writing()
         assert connection.receive_rest() == b""
         connection.close()
-
-
-def test_a_reset_in_the_middle(subject: Server) -> None:
-    for data in (b"ru", struct.pack(">i", 45) + b"\0" * 10, b"mntr"):
-        rude = socket.create_connection(("127.0.0.1", subject.ports[0]))
-        rude.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
-        rude.sendall(data)
-        rude.close()
-    assert ask(subject, b"ruok") == "imok"
 
 
 def test_conf_and_envi(oracle: Server, subject: Server) -> None:

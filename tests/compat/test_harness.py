@@ -24,13 +24,6 @@ def twins() -> Iterator[tuple[Server, Server]]:
         yield Server("first", (first.port,)), Server("second", (second.port,))
 
 
-@pytest.mark.parametrize("bursts", [False, True], ids=["lockstep", "pipelined"])
-def test_two_zookeepers_do_not_differ(twins: tuple[Server, Server], bursts: bool) -> None:
-    script = Generator(4711, bursts).script(250)
-    found = run(script, *twins)
-    assert found is None, describe(found, script, *twins)
-
-
 def test_a_difference_is_found_and_shrunk(twins: tuple[Server, Server]) -> None:
     Side(twins[0], ODD_NODE).close()
     look = call(2, Exists("@" + ODD_NODE))

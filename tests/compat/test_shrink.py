@@ -31,17 +31,3 @@ def test_shrinks_bursts_and_multis() -> None:
         return any(culprit in multi.ops for multi in multis)
 
     assert shrink(script, differs) == [call(0, Multi((culprit,)))]
-
-
-def test_a_seed_gives_one_script() -> None:
-    assert Generator(5).script(300) == Generator(5).script(300)
-    assert Generator(5, bursts=True).script(300) != Generator(6, bursts=True).script(300)
-
-
-def test_a_script_is_python() -> None:
-    names = {kind.__name__: kind for kind in (Open, Call, Create, Delete, Exists, Multi, SetData)}
-    script: Script = [
-        Open(0),
-        call(0, Create("/a", b"\xff", acls=None), Multi((Delete(None), SetData("/a")))),
-    ]
-    assert eval(repr(script), names) == script

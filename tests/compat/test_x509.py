@@ -11,7 +11,7 @@ from cryptography.x509.oid import NameOID
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer
 from lab.servers.tls import Authority, Pair
 from tests.compat.acl_cases import matrix
-from tests.compat.runner import describe, run
+from tests.compat.runner import demand_equal
 from tests.compat.script import AddAuth, Create, GetAcl, GetData, Open, Reopen, Script, SetAcl, call
 from tests.compat.side import Server
 
@@ -75,68 +75,13 @@ _NAMES: dict[str, Name] = {
 }
 
 _IDS = (
-    *(
-        "CN=amy",
-        "CN=amy,O=Example",
-        "cn = amy ; o=x",
-        "O=a+OU=b",
-        "CN=",
-        "",
-        " ",
-        "amy",
-        "CN",
-        "=a",
-        "CN=a,",
-        ",",
-    ),
-    *(
-        "XX=a",
-        "1.2.3=a",
-        "OID.1.2.3=a",
-        "oid.1.2=b",
-        "1=a",
-        "9.1=a",
-        "1.99=a",
-        "1.2.=a",
-        "CN=#0c0161",
-        "CN=#",
-    ),
-    *(
-        "CN=#0",
-        "CN=#zz",
-        'CN="a,b"',
-        'CN="a',
-        'CN=a"b',
-        'CN="a"b',
-        "CN=a\\,b",
-        "CN=a\\",
-        "CN=a\\q",
-        "CN=a\\4a",
-    ),
-    *(
-        "E=a",
-        "EMAIL=a",
-        "EMAILADDRESS=a",
-        "S=x",
-        "ST=x",
-        "T=x",
-        "IP=1",
-        "DC=a,DC=b",
-        "UID=1",
-        "SERIALNUMBER=1",
-    ),
-    *("CN=a=b", "CN=a+", "+CN=a", "CN=a;;O=b", "CN=a<b", "CN=a>b", "CN=a#b", "C N=a", "CN=\u00fc", "\nCN=a"),
-    *(
-        "CN=a\nb",
-        "CN= a ",
-        "\tCN=a",
-        "GENERATION=a",
-        "INITIALS=a",
-        "DNQ=a",
-        "DNQUALIFIER=a",
-        "STREET=a",
-        "L=a",
-    ),
+    *("CN=amy", "CN=amy,O=Example", "cn = amy ; o=x", "O=a+OU=b", "CN=", "", " ", "amy", "CN", "=a"),
+    *("CN=a,", ",", "XX=a", "1.2.3=a", "OID.1.2.3=a", "oid.1.2=b", "1=a", "9.1=a", "1.99=a", "1.2.=a"),
+    *("CN=#0c0161", "CN=#", "CN=#0", "CN=#zz", 'CN="a,b"', 'CN="a', 'CN=a"b', 'CN="a"b', "CN=a\\,b"),
+    *("CN=a\\", "CN=a\\q", "CN=a\\4a", "E=a", "EMAIL=a", "EMAILADDRESS=a", "S=x", "ST=x", "T=x", "IP=1"),
+    *("DC=a,DC=b", "UID=1", "SERIALNUMBER=1", "CN=a=b", "CN=a+", "+CN=a", "CN=a;;O=b", "CN=a<b", "CN=a>b"),
+    *("CN=a#b", "C N=a", "CN=\u00fc", "\nCN=a", "CN=a\nb", "CN= a ", "\tCN=a", "GENERATION=a", "INITIALS=a"),
+    *("DNQ=a", "DNQUALIFIER=a", "STREET=a", "L=a"),
 )
 
 
@@ -199,10 +144,7 @@ def sides(etcd_server: EtcdServer, tmp_path_factory: pytest.TempPathFactory) -> 
 
 
 def _alike(script: Script, sides: Sides) -> None:
-    found = run(script, sides.oracle, sides.subject)
-    if found is not None:
-        report = describe(found, script[: found.place + 1], sides.oracle, sides.subject)
-        pytest.fail(report, pytrace=False)
+    demand_equal(script, sides.oracle, sides.subject)
 
 
 @pytest.mark.parametrize("subject", ["CN=amy", "CN=bob", "cn=amy"])

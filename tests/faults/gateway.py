@@ -1,13 +1,12 @@
 """A gateway between a proxy and its etcd that knows what an append is: a test decides what becomes of each.
 
 It speaks gRPC on both sides, as a service mesh does. Everything passes, but each append is shown to the test
-first, which may hold it back, hold its answer back, or send a copy of it later by itself.
+first, which may hold it back, or send a copy of it later by itself.
 """
 
 import contextlib
 import enum
 import threading
-import time
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, NamedTuple, Self
@@ -31,7 +30,6 @@ class Fate(enum.Enum):
 
     PASS = "it goes to etcd, the answer to the proxy"
     HOLD = "it waits here, and goes to etcd later"
-    HOLD_ANSWER = "it goes to etcd, the answer waits here"
 
 
 class Append(NamedTuple):
@@ -56,9 +54,7 @@ def passing(_append: Append) -> Fate:
 class Gateway:
     """Relays gRPC to an etcd."""
 
-    def __init__(self, etcd: EtcdServer, prefix: str = "/zketcd", delay: float = 0.0) -> None:
-        """`delay`: seconds that each Txn takes on its way, so that a proxy has more of them in flight."""
-        self._delay = delay
+    def __init__(self, etcd: EtcdServer, prefix: str = "/zketcd") -> None:
         self._keys = Keyspace(prefix)
         self._upstream: Any = grpc.insecure_channel(etcd.address, options=_UNLIMITED)
         self._decide: Callable[[Append], Fate] = passing
@@ -67,7 +63,7 @@ class Gateway:
         self._lock = threading.Lock()
         #: All appends that came, in their order; those sent again once more.
         self.seen: list[Append] = []
-        #: Those that wait here now, or whose answers do.
+        #: Those that wait here now.
         self.held: list[Append] = []
         self._server = grpc.server(ThreadPoolExecutor(_THREADS), options=_UNLIMITED)
         self._server.add_generic_rpc_handlers((_Handler(self),))
@@ -100,11 +96,6 @@ class Gateway:
             return list(found.values()) if len(found) >= count else None
 
         return wait_until(enough, f"{count} appends held back") or []
-
-    def times(self, number: int) -> int:
-        """How often an entry of this number was sent."""
-        with self._lock:
-            return sum(append.number == number for append in self.seen)
 
     def send_copy(self, append: Append) -> bool:
         """Send etcd a copy of an append, as a network that has kept it would; whether it was put."""
@@ -153,8 +144,6 @@ class Gateway:
                 fate = self._decide(append)
                 if fate is not Fate.PASS:
                     self.held.append(append)
-        if self._delay:
-            time.sleep(self._delay)
         if fate is Fate.HOLD:
             may_go.wait()
         try:
@@ -168,8 +157,6 @@ class Gateway:
             context.abort(grpc.StatusCode.UNAVAILABLE, str(error))
             raise
         finally:
-            if fate is Fate.HOLD_ANSWER:
-                may_go.wait()
             if append is not None and fate is not Fate.PASS:
                 with self._lock:
                     self.held.remove(append)

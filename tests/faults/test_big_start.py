@@ -14,68 +14,27 @@ from lab.client.blocking import Client
 from lab.servers import EtcdServer
 from lab.servers.operator import compact, ctl
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.model import Put, Txn
-from proxy.state import capture
-from proxy.state.level import NEWEST
-from proxy.state.tree import Node
-from schema.keys import Keyspace, snapshot_name
-from schema.record import SnapshotRef, TreeRecord, encode_record
-from schema.znode import OPEN_ACL
+from schema.keys import Keyspace
 from tests.faults.conftest import Start
 from tests.faults.roaming import Roamers
+from tests.pipeline.etcd.rows import load_tree, row
 
 _ZNODES = int(os.environ.get("ZKETCD_TEST_ZNODES", "100000"))
 _COMPACTION_S = float(os.environ.get("ZKETCD_TEST_COMPACTION", "1"))
 _EACH = 1000  # children of one directory
-_ZXID = 0x100000000
-_KEYS = Keyspace("/zketcd")
 
 
 async def make_tree(endpoint: str, znodes: int) -> None:
-    """Put a snapshot with so many znodes into an empty etcd, as an import does."""
+    """Import so many znodes into an empty etcd."""
+    directories = [row(f"/big/{number:06d}") for number in range((znodes - 1) // _EACH + 1)]
+    leaves = [
+        row(f"/big/{number // _EACH:06d}/{number % _EACH:06d}", data=b"data of znode %09d" % number)
+        for number in range(znodes)
+        if number % _EACH
+    ]
     etcd = EtcdClient([endpoint])
     try:
-        cluster_id = (await etcd.status()).cluster_id
-        machine = capture.new_machine(cluster_id)
-
-        def attach(path: str, data: bytes) -> None:
-            machine.tree.attach(path, Node(data, OPEN_ACL, 0, 1, 1, 1, 1, 1, 0, 0, 0))
-
-        attach("/big", b"")
-        for number in range(znodes):
-            directory = f"/big/{number // _EACH:06d}"
-            if number % _EACH == 0:
-                attach(directory, b"")
-            else:
-                attach(f"{directory}/{number % _EACH:06d}", b"data of znode %09d" % number)
-        machine.zxid = _ZXID
-        machine.reset_digest()
-        captured = capture.pages(machine)
-        revision = (await etcd.status()).revision
-        name = snapshot_name(revision, "test")
-        size = count = sessions = 0
-        await etcd.txn(Txn((), (Put(_KEYS.state_page(name), captured.state),)), 10)
-        for page in captured.session_pages:
-            await etcd.txn(Txn((), (Put(_KEYS.session_page(name, sessions), page),)), 10)
-            sessions += 1
-        for page in captured.node_pages:
-            await etcd.txn(Txn((), (Put(_KEYS.node_page(name, count), page),)), 10)
-            size += len(page)
-            count += 1
-        ref = SnapshotRef(
-            name,
-            revision,
-            "test",
-            count,
-            sessions,
-            size,
-            len(machine.tree.nodes),
-            0,
-            _ZXID,
-            captured.digest,
-        )
-        record = TreeRecord(complete=True, cluster_id=cluster_id, level=NEWEST, current=ref, previous=None)
-        await etcd.txn(Txn((), (Put(_KEYS.tree, encode_record(record)),)), 10)
+        await load_tree(etcd, Keyspace("/zketcd"), [row("/"), row("/big"), *directories, *leaves])
     finally:
         await etcd.close()
 

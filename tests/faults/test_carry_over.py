@@ -4,10 +4,8 @@ They go on with its next incarnation; but what their clients, other proxies or t
 them in between holds.
 """
 
-import random
 import threading
-import time
-from collections.abc import Iterator
+from collections.abc import Callable
 from contextlib import ExitStack
 
 import pytest
@@ -25,27 +23,9 @@ _PROXIES = "/zketcd/live/proxy/"
 _SHORT_MS = 1_000
 
 
-@pytest.fixture
-def gateways(own_etcd_server: EtcdServer) -> Iterator[tuple[Gateway, Gateway]]:
-    """The ways of two proxies to etcd."""
-    with Gateway(own_etcd_server) as first, Gateway(own_etcd_server) as second:
-        yield first, second
-
-
-def holding(*kinds: Kind) -> "Holding":
-    """Hold back entries with requests of these kinds."""
-    return Holding(*kinds)
-
-
-class Holding:
-    """Holds back entries with requests of some kinds."""
-
-    def __init__(self, *kinds: Kind) -> None:
-        self._kinds = set(kinds)
-
-    def __call__(self, append: Append) -> Fate:
-        """What becomes of an append."""
-        return Fate.PASS if self._kinds.isdisjoint(append.kinds) else Fate.HOLD
+def holding(kind: Kind) -> Callable[[Append], Fate]:
+    """Hold back entries with requests of this kind."""
+    return lambda append: Fate.HOLD if kind in append.kinds else Fate.PASS
 
 
 def owner(client: Client, path: str) -> int:
@@ -62,10 +42,10 @@ def refused(replies: list[Reply]) -> bool:
 
 @pytest.mark.parametrize("lease_ends", [False, True])
 def test_writes_of_a_paused_proxy_whose_clients_have_moved(
-    start: Start, own_etcd_server: EtcdServer, gateways: tuple[Gateway, Gateway], lease_ends: bool
+    start: Start, own_etcd_server: EtcdServer, gateway: Gateway, lease_ends: bool
 ) -> None:
     """Some are on their way, the others are still in its queue; when it wakes, none of them counts."""
-    etcd, gateway = own_etcd_server, gateways[0]
+    etcd = own_etcd_server
     with ExitStack() as stack:
         other, proxy = start(etcd), start(gateway.endpoint, proxy_lease=30)
         name = incarnations(etcd)[-1]
@@ -116,10 +96,10 @@ def test_writes_of_a_paused_proxy_whose_clients_have_moved(
 
 
 def test_what_happens_before_the_carry_over_holds(
-    start: Start, own_etcd_server: EtcdServer, gateways: tuple[Gateway, Gateway]
+    start: Start, own_etcd_server: EtcdServer, gateway: Gateway
 ) -> None:
     """Sessions that were attached elsewhere, closed there, or ended by the eldest, are not carried over."""
-    etcd, gateway = own_etcd_server, gateways[0]
+    etcd = own_etcd_server
     with ExitStack() as stack:
         eldest, proxy = start(etcd), start(gateway.endpoint)
         name = incarnations(etcd)[-1]
@@ -167,103 +147,3 @@ def test_what_happens_before_the_carry_over_holds(
         for path in ("moved", "stays", "again"):
             clients[path].create(f"/{path}-more", b"", EPHEMERAL)
         assert_same(witness, moved, stays, again)
-
-
-def test_what_comes_after_the_carry_over_does_not_hold(
-    start: Start, own_etcd_server: EtcdServer, gateways: tuple[Gateway, Gateway]
-) -> None:
-    """The eldest's close names the incarnation that is over; a client that comes late gets its session."""
-    etcd = own_etcd_server
-    with ExitStack() as stack:
-        eldest, proxy = start(gateways[0].endpoint), start(gateways[1].endpoint)
-        name = incarnations(etcd)[-1]
-        short = stack.enter_context(Client(proxy.port, _SHORT_MS))
-        long = stack.enter_context(Client(proxy.port))
-        short.create("/short", b"", EPHEMERAL)
-        long.create("/long", b"", EPHEMERAL)
-        gateways[0].decide(holding(Kind.CLOSE, Kind.ATTACH))
-        gateways[1].decide(holding(Kind.CARRY_OVER))
-        end_lease_of(etcd, f"{_PROXIES}{name}")
-
-        def kinds_held(gateway: Gateway) -> set[Kind]:
-            short.ping()
-            return {kind for append in list(gateway.held) for kind in append.kinds}
-
-        wait_until(lambda: kinds_held(gateways[1]) == {Kind.CARRY_OVER}, "the carry over")
-        wait_until(lambda: kinds_held(gateways[0]) == {Kind.CLOSE}, "the eldest's close")
-        moving = threading.Thread(target=long.reconnect, args=(eldest.port,))
-        moving.start()
-        wait_until(lambda: kinds_held(gateways[0]) == {Kind.CLOSE, Kind.ATTACH}, "the attach")
-        gateways[1].release()
-        short.write("/short", b"carried over", 0)
-        gateways[0].release()
-        moving.join()
-        long.until_closed(0)
-        long.write("/long", b"moved", 0)
-        for _ in range(10):
-            assert owner(short, "/short") == short.id
-            short.write("/short", b"still")
-            assert owner(long, "/short") == short.id
-        assert owner(short, "/long") == long.id
-        assert_same(short, long)
-
-
-def test_carry_overs_closes_and_moves_at_random(
-    start: Start, own_etcd_server: EtcdServer, gateways: tuple[Gateway, Gateway]
-) -> None:
-    """A session that lives on has done each of its writes once, and has its ephemeral, wherever it is."""
-    etcd = own_etcd_server
-    seed = random.randrange(1 << 32)
-    chance = random.Random(seed)
-    kinds = (Kind.CARRY_OVER, Kind.ATTACH, Kind.CLOSE, Kind.CLIENT)
-    with ExitStack() as stack:
-        proxies = [start(gateway.endpoint) for gateway in gateways]
-        clients = [stack.enter_context(Client(chance.choice(proxies).port)) for _ in range(6)]
-        versions = dict.fromkeys(clients, 0)
-        for number, client in enumerate(clients):
-            client.create(f"/{number}", b"", EPHEMERAL)
-
-        def use(client: Client, port: int, *, moves: bool) -> None:
-            number = clients.index(client)
-            if moves:
-                client.reconnect(port)
-            for _ in range(3):
-                versions[client] += 1
-                version = client.write(f"/{number}", b"").version
-                assert version == versions[client], f"seed {seed}"
-
-        failures: list[BaseException] = []
-
-        def guarded(client: Client, port: int, *, moves: bool) -> None:
-            try:
-                use(client, port, moves=moves)
-            except BaseException as error:  # noqa: BLE001 - the main thread raises it
-                failures.append(error)
-
-        for _ in range(8):
-            for gateway in gateways:
-                gateway.decide(holding(*chance.sample(kinds, chance.randrange(3))))
-            for name in chance.sample(incarnations(etcd), chance.choice((1, 1, 2))):
-                end_lease_of(etcd, f"{_PROXIES}{name}")
-            threads = []
-            for client in clients:
-                port = chance.choice(proxies).port
-                moves = chance.random() < 0.5
-                threads.append(threading.Thread(target=guarded, args=(client, port), kwargs={"moves": moves}))
-                threads[-1].start()
-            time.sleep(chance.uniform(0, 0.6))
-            for gateway in chance.sample(gateways, 2):
-                gateway.release()
-            for thread in threads:
-                thread.join()
-            assert not failures, f"seed {seed}: {failures}"
-            wait_until(lambda: len(incarnations(etcd)) == 2, "both have registered again")
-        for number, client in enumerate(clients):
-            assert owner(client, f"/{number}") == client.id, f"seed {seed}"
-        witnesses = [stack.enter_context(Client(proxy.port)) for proxy in proxies]
-        assert_same(*witnesses, stack.enter_context(Client(start(etcd).port)))
-        for client in clients:
-            client.close()
-        for witness in witnesses:
-            witness.sync()
-            assert witness.children("/")[0] == {"zookeeper"}

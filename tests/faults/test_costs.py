@@ -164,19 +164,6 @@ def test_idle_sessions_cost_one_keep_alive_and_one_question_however_many_they_ar
     assert etcd.metric("etcd_debugging_server_lease_granted_total") <= 1, "only the proxy's own"
 
 
-def test_a_session_is_an_entry_for_its_beginning_each_move_and_its_end(
-    proxy: ZketcdServer, meter: Meter
-) -> None:
-    with ExitStack() as stack:
-        clients: list[Client] = []
-        assert meter.of(lambda: clients.append(stack.enter_context(Client(proxy.port)))) == _ONE_ENTRY
-        (client,) = clients
-        assert meter.of(lambda: client.reconnect(proxy.port)) == _ONE_ENTRY
-        for number in range(3):
-            client.create(f"/e{number}", b"", EPHEMERAL)
-        assert meter.of(client.close) == _ONE_ENTRY
-
-
 def test_a_write_is_one_entry_of_one_put_whatever_it_does(meter: Meter, client: Client) -> None:
     for work in (
         lambda: client.create("/b", b"data"),
@@ -191,26 +178,3 @@ def test_a_write_is_one_entry_of_one_put_whatever_it_does(meter: Meter, client: 
         lambda: client.refusal(zk.create("/a")),
     ):
         assert meter.of(work) == _ONE_ENTRY
-
-
-def test_a_thousand_pipelined_creates_of_64_sessions_share_their_entries(
-    proxy: ZketcdServer, meter: Meter, client: Client
-) -> None:
-    each, creates = 16, 1024
-    with ExitStack() as stack:
-        clients = [stack.enter_context(session(proxy)) for _ in range(64)]
-        client.create("/queue")
-
-        def work() -> None:
-            requests = [zk.create("/queue/n-", b"data", SEQUENTIAL)] * each
-            sent = [(client, client.send(*requests)) for client in clients]
-            for client, xids in sent:
-                for xid in xids:
-                    client.result(xid)
-
-        cost = meter.of(work)
-    names, stat = client.children("/queue")
-    assert names == {f"n-{number:010d}" for number in range(creates)}
-    assert stat.cversion == creates
-    assert cost.puts < 200
-    assert cost == Cost(cost.puts, 0, cost.puts, 0), "each entry is one put in a Txn of its own"

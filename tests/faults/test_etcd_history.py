@@ -19,6 +19,7 @@ from lab.client.blocking import (
 )
 from lab.servers import EtcdServer, wait_until
 from lab.servers.operator import etcdctl, revision_of
+from tests.faults.agreement import assert_same
 from tests.faults.conftest import Start
 from tests.faults.link import Link
 
@@ -53,15 +54,6 @@ def stack() -> Iterator[ExitStack]:
     """For what a test opens on its way."""
     with ExitStack() as stack:
         yield stack
-
-
-def _same_tree(one: Client, other: Client, path: str = "/") -> int:
-    """Hold two servers' trees below a node against each other; returns the number of nodes."""
-    assert one.read(path) == other.read(path)
-    names, stat = one.children(path)
-    assert (names, stat) == other.children(path)
-    prefix = path.rstrip("/")
-    return 1 + sum(_same_tree(one, other, f"{prefix}/{name}") for name in sorted(names))
 
 
 def test_a_proxy_on_a_restored_etcd_goes_on_above_all_zxids(
@@ -169,6 +161,5 @@ def test_a_running_proxy_whose_etcd_is_restored(
     writer.write("/same", b"new")
     client.sync()
     assert events_of(client, 7)[6] == (CHANGED, "/same")
-    writer.sync()
-    assert _same_tree(client, writer) > len(many)
+    assert assert_same(client, writer) > len(many)
     assert client.write("/a", b"newest", 1).mzxid > seen

@@ -10,20 +10,8 @@ from lab.servers import EtcdServer, wait_until
 from tests.faults.agreement import let_in_again
 from tests.faults.conftest import Start
 from tests.faults.link import Link
-from tests.faults.writers import Writers
 
 _SHORT_MS = 2_000
-
-
-def test_etcd_killed_under_load_and_started_again(start: Start, own_etcd_server: EtcdServer) -> None:
-    proxies = start(own_etcd_server), start(own_etcd_server)
-    with Writers(*(proxy.port for proxy in proxies)) as writers:
-        for _ in range(3):
-            writers.progress()
-            own_etcd_server.kill()
-            own_etcd_server.start()
-        writers.progress()
-        writers.verify()
 
 
 def test_etcd_away_for_longer_than_the_sessions_timeouts(start: Start, own_etcd_server: EtcdServer) -> None:

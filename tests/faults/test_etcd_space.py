@@ -19,9 +19,8 @@ from lab.client.blocking import (
 )
 from lab.servers import EtcdServer, free_port, wait_until
 from lab.servers.operator import ask, compact, etcdctl, keys_of
-from tests.faults.agreement import assert_same, truncate
+from tests.faults.agreement import truncate
 from tests.faults.conftest import Start
-from tests.faults.gateway import Append, Fate, Gateway
 
 _QUOTA = 4 << 20
 _DATA = random.Random(1).randbytes(100_000)
@@ -167,77 +166,3 @@ def test_a_proxy_that_starts_on_a_full_etcd(start: Start, small_etcd: EtcdServer
         client.close()
         with Client(second.port) as late:
             assert late.stat("/e") is None
-
-
-@pytest.mark.parametrize("applied", [False, True])
-def test_no_space_with_three_appends_in_flight_and_an_earlier_one_unknown(
-    start: Start, small_etcd: EtcdServer, applied: bool
-) -> None:
-    """`applied`: the earlier one was in the log before etcd was full. Then the recovery, step by step."""
-    etcd = small_etcd
-    with Gateway(etcd, delay=0.015) as gateway, Client(start(etcd).port) as filler:
-        proxy = start(gateway.endpoint)
-        filler.create("/big")
-        with Client(proxy.port) as first, Client(proxy.port) as second, Client(proxy.port) as ending:
-            first.create("/a", b"data")
-            second.create("/b", b"data")
-            ending.create("/ending", b"", EPHEMERAL)
-            for _ in range(8):
-                first.sync()  # the proxy learns that etcd is far away: it may have more in flight
-
-            numbers: list[int] = []
-
-            def decide(append: Append) -> Fate:
-                if append.number not in numbers:
-                    numbers.append(append.number)
-                return Fate.HOLD_ANSWER if applied and append.number == numbers[0] else Fate.HOLD
-
-            gateway.decide(decide)
-            sent = []
-            for number in range(4):
-                client = (first, second)[number % 2]
-                path = ("/a", "/b")[number % 2]
-                sent.append((client, client.send(zk.set_data(path, b"%d" % number), zk.exists(path))))
-                gateway.await_held(number + 1)
-            if applied:
-                wait_until(
-                    lambda: filler.read("/a")[0] == b"0", "the stream shows it before its answer comes"
-                )
-            else:
-                wait_until(lambda: gateway.times(numbers[0]) > 1, "it is sent again")
-            wait_until(lambda: filler.refusal(zk.set_data("/big", _DATA)) != OK, "etcd is full", interval=0)
-            gateway.release()
-            done = []
-            for client, (write, read) in sent:
-                done.append(client.reply_to(write).err)
-                client.result(read)
-            assert done == [OK if applied else SYSTEM_ERROR, SYSTEM_ERROR, SYSTEM_ERROR, SYSTEM_ERROR]
-            known = {"/a": (b"0", 1) if applied else (b"data", 0), "/b": (b"data", 0)}
-            assert first.refusal(zk.create("/c")) == SYSTEM_ERROR
-            ending.close()
-            for client in (first, second, filler):
-                client.sync()
-                assert client.stat("/ending") is None
-                for path, (data, version) in known.items():
-                    read_data, stat = client.read(path)
-                    assert (read_data, stat.version) == (data, version)
-
-            # The recovery: nothing goes on before the last step.
-            truncate(etcd, filler)
-            assert first.refusal(zk.create("/c")) == SYSTEM_ERROR
-            compact(etcd)
-            assert first.refusal(zk.create("/c")) == SYSTEM_ERROR
-            etcdctl(etcd, "defrag")
-            assert first.refusal(zk.create("/c")) == SYSTEM_ERROR
-            assert "NOSPACE" in etcdctl(etcd, "alarm", "list")
-            etcdctl(etcd, "alarm", "disarm")
-            for client, path in ((first, "/a"), (filler, "/b")):
-                version = known[path][1]
-                wait_until(
-                    lambda client=client, path=path: client.refusal(zk.set_data(path, b"new")) == OK,  # type: ignore[misc]
-                    "writes go on",
-                    interval=0.1,
-                )
-                assert client.read(path)[1].version == version + 1
-            with Client(start(etcd).port) as late:
-                assert_same(first, second, filler, late)

@@ -1,8 +1,6 @@
 """Multis that are large for an etcd with its default flags, and those that are too large."""
 
-import itertools
 import random
-import threading
 from collections.abc import Iterator
 from typing import Any
 
@@ -11,15 +9,10 @@ import pytest
 from lab.client import blocking as zk
 from lab.client.blocking import (
     BAD_ARGUMENTS,
-    BAD_VERSION,
-    NO_NODE,
-    RUNTIME_INCONSISTENCY,
-    SEQUENTIAL,
     Client,
     Refused,
 )
 from lab.servers import EtcdServer, ZketcdServer
-from tests.faults.link import Link
 
 pytestmark = pytest.mark.real
 
@@ -27,18 +20,11 @@ MIB = 1 << 20
 
 
 @pytest.fixture(scope="module")
-def link(etcd_server: EtcdServer) -> Iterator[Link]:
-    """The first proxy's way to etcd. Cut, it can write again at once, but hears some time later."""
-    with Link(etcd_server.port) as link:
-        yield link
-
-
-@pytest.fixture(scope="module")
-def proxies(etcd_server: EtcdServer, link: Link) -> Iterator[tuple[ZketcdServer, ZketcdServer]]:
+def proxies(etcd_server: EtcdServer) -> Iterator[tuple[ZketcdServer, ZketcdServer]]:
     """Two proxies of one tree that take frames larger than etcd takes requests."""
     options = {"prefix": "/test-limits", "max_frame": 8 * MIB, "max_client_connections": 0}
     with (
-        ZketcdServer(link.endpoint, **options) as first,  # type: ignore[arg-type]
+        ZketcdServer(etcd_server.endpoint, **options) as first,  # type: ignore[arg-type]
         ZketcdServer(etcd_server.endpoint, **options) as second,  # type: ignore[arg-type]
     ):
         yield first, second
@@ -57,61 +43,6 @@ def clients(
 
 
 Clients = tuple[Client, Client, str]
-
-
-def test_a_multi_of_three_hundred_versioned_deletes_and_checks(clients: Clients, link: Link) -> None:
-    first, second, base = clients
-    kept = [f"{base}/kept-{number}" for number in range(300)]
-    going = [f"{base}/going-{number}" for number in range(300)]
-    first.transact([zk.create(path) for path in kept + going])
-    parts = [zk.check(path, 0) for path in kept] + [zk.delete(path, 0) for path in going]
-
-    second.sync()
-    link.cut()
-    second.write(kept[299], b"other", 0)
-    results = first.transact(parts)
-    assert [result.error for result in results] == [0] * 299 + [BAD_VERSION] + [RUNTIME_INCONSISTENCY] * 300
-
-    link.cut()
-    second.call(zk.delete(kept[0], 0))
-    parts[299] = zk.check(kept[299], 1)
-    results = first.transact(parts)
-    assert [result.error for result in results] == [NO_NODE] + [RUNTIME_INCONSISTENCY] * 599
-
-    second.create(kept[0])
-    first.sync()
-    assert [result.error for result in first.transact(parts)] == [0] * 600
-    second.sync()
-    names, stat = second.children(base)
-    assert names == {path.rpartition("/")[2] for path in kept}
-    assert stat.cversion == 2 * 601 - 300
-
-
-def test_a_large_multi_comes_through_while_others_write_beside_it(clients: Clients) -> None:
-    """However many nodes it names, and whatever others change beside them, it is one request in the log."""
-    first, second, base = clients
-    paths = [f"{base}/{number:03}" for number in range(300)]
-    first.transact([zk.create(path) for path in paths])
-    first.create(f"{base}/150-beside")
-    second.sync()
-    done = threading.Event()
-
-    def write_beside() -> None:
-        for number in itertools.count():
-            second.write(f"{base}/150-beside", b"%d" % number)
-            second.create(f"{base}/n-", b"", SEQUENTIAL)
-            if done.is_set():
-                return
-
-    beside = threading.Thread(target=write_beside)
-    beside.start()
-    try:
-        for version in range(5):
-            parts = first.transact([zk.set_data(path, b"new", version) for path in paths])
-            assert [part.error for part in parts] == [0] * 300
-    finally:
-        done.set()
-        beside.join()
 
 
 def noise(size: int) -> bytes:

@@ -11,9 +11,7 @@ import pytest
 
 from lab.client import blocking as zk
 from lab.client.blocking import (
-    CHANGED,
     CHILDREN,
-    CREATED,
     DELETED,
     EPHEMERAL,
     SESSION_EXPIRED,
@@ -100,34 +98,6 @@ def test_a_silent_session_ends_in_one_step_that_other_proxies_watch(pair: Pair) 
         assert_refused(idle, second.port)
 
 
-def test_pings_alone_keep_a_session_alive(pair: Pair) -> None:
-    with Client(pair[0].port, FIRM_MS) as client:
-        client.create("/mine", mode=EPHEMERAL)
-        ping_for(client, 1.75 * FIRM_MS / 1000)
-        assert owner_of(client, "/mine") == client.id
-
-
-@pytest.mark.parametrize("target", [0, 1], ids=["same-proxy", "other-proxy"])
-def test_a_session_goes_on_over_another_connection(pair: Pair, target: int) -> None:
-    with Client(pair[0].port) as client:
-        client.create("/mine", mode=EPHEMERAL)
-        session = client.session
-        for _ in range(3):
-            client.reconnect(pair[target].port)
-            assert client.session == session, "the same id, password and timeout"
-            client.until_closed(-2)
-            assert owner_of(client, "/mine") == client.id
-            client.write("/mine", b"more")
-        stat = client.stat("/mine")
-        assert stat is not None
-        assert stat.version == 3
-        client.create("/mine-too", mode=EPHEMERAL)
-        client.close()
-        with Client(pair[1 - target].port) as other:
-            other.sync()
-            assert other.children("/")[0] == {"zookeeper"}
-
-
 def test_a_timeout_changes_with_a_reattach_as_on_zookeeper(pair: Pair) -> None:
     with Client(pair[0].port, FIRM_MS) as client, Client(pair[0].port) as watcher:
         client.create("/mine", mode=EPHEMERAL)
@@ -167,45 +137,6 @@ def test_a_proxy_that_has_not_heard_of_a_session_catches_up_first(pair: Pair) ->
                 client.close()
 
 
-def test_watches_go_on_over_another_proxy(pair: Pair) -> None:
-    """What changed while the client was away is told at once, as by one server; the rest when it changes."""
-    first, second = pair
-    with Client(first.port) as client, Client(second.port) as other:
-        for name in ("/changed", "/deleted", "/parent", "/quiet"):
-            client.create(name)
-        other.sync()
-        seen = client.zxid
-        first.kill()
-        other.write("/changed", b"new")
-        other.call(zk.delete("/deleted"))
-        other.create("/parent/child")
-        other.create("/created")
-        client.reconnect(second.port)
-        watches = (["/changed", "/deleted", "/quiet"], ["/created", "/absent"], ["/parent", "/quiet"])
-        client.call(zk.set_watches(seen, *watches))
-        missed = {(CHANGED, "/changed"), (DELETED, "/deleted"), (CREATED, "/created"), (CHILDREN, "/parent")}
-        assert set(events_of(client, 4)) == missed
-        other.write("/quiet", b"new")
-        other.create("/quiet/child")
-        other.create("/absent")
-        assert events_of(client, 7)[4:] == [(CHANGED, "/quiet"), (CHILDREN, "/quiet"), (CREATED, "/absent")]
-
-
-def test_a_wrong_password_is_refused_and_the_session_lives(pair: Pair) -> None:
-    with Client(pair[0].port) as client, Client(pair[0].port) as thief:
-        client.create("/mine", mode=EPHEMERAL)
-        assert client.session is not None
-        own = thief.session
-        for proxy in pair:
-            for password in (b"\0" * 16, b"", client.session.password[:-1]):
-                thief.session = client.session._replace(password=password)
-                assert_refused(thief, proxy.port)
-        client.reconnect(pair[0].port)  # like ZooKeeper, a proxy drops its own connection of that session
-        assert owner_of(client, "/mine") == client.id
-        thief.session = own
-        thief.reconnect(pair[1].port)
-
-
 def test_a_proxy_that_slept_does_not_end_a_session_that_moved(pair: Pair) -> None:
     first, second = pair
     with Client(first.port, FIRM_MS) as client:
@@ -223,23 +154,6 @@ def test_a_proxy_that_slept_does_not_end_a_session_that_moved(pair: Pair) -> Non
             assert witness.children("/")[0] == {"zookeeper", "mine"}
         client.reconnect(first.port)
         assert owner_of(client, "/mine") == client.id
-
-
-def test_a_close_from_a_connection_that_the_session_has_left_ends_nothing(pair: Pair) -> None:
-    first, second = pair
-    with Client(first.port) as client, Client(second.port) as witness:
-        client.create("/mine", mode=EPHEMERAL)
-        witness.sync()
-        for _ in range(5):
-            first.pause()
-            client.send(zk.CLOSE)
-            client.reconnect(second.port)
-            first.resume()
-            assert {reply.err for reply in rest_of(client, -2)} <= {SESSION_MOVED, SESSION_EXPIRED}
-            client.reconnect(first.port)
-            client.write("/mine", b"still")
-            witness.sync()
-            assert owner_of(witness, "/mine") == client.id
 
 
 @pytest.mark.parametrize("how", ["close", "silence", "death"])

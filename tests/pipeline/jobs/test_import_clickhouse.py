@@ -4,27 +4,30 @@ ClickHouse's own numbers (blocks, log entries, mutations) come from sequential n
 counters, later inserts vanish as duplicates or obsolete parts.
 """
 
-import http.client
 import shutil
-import threading
-import time
 from collections.abc import Iterator
-from concurrent.futures import ThreadPoolExecutor
-from contextlib import ExitStack, closing, contextmanager
+from contextlib import ExitStack, closing
 from pathlib import Path
 
 import pytest
 
 from lab.servers import EtcdServer, ZketcdServer, ZooKeeperServer, wait_until
-from lab.servers.clickhouse import ClickHouseServer, QueryRefused
+from lab.servers.clickhouse import ClickHouseServer
 from pipeline.__main__ import main
-from tests.clients.test_clickhouse import ON_ALL, create_table, insert, wait_for_rows
+from tests.clients.clickhouse_tables import (
+    ON_ALL,
+    Replicas,
+    Writer,
+    check,
+    create_table,
+    wait_for_progress,
+    wait_for_rows,
+    writing,
+)
 from tests.pipeline.ensembles import zookeeper
 from tests.pipeline.follow.running import PipelineCommand
 
 pytestmark = pytest.mark.real
-
-Replicas = tuple[ClickHouseServer, ClickHouseServer]
 
 
 @pytest.fixture
@@ -44,73 +47,6 @@ def replicas(ensemble: ZooKeeperServer) -> Iterator[Replicas]:
             stack.callback(replica.close)
             replica.start()
         yield first, second
-
-
-class Writer:
-    """Inserts numbered blocks on one replica, each until it is acknowledged."""
-
-    def __init__(self, number: int, replica: ClickHouseServer) -> None:
-        self.number = number
-        #: How many were acknowledged.
-        self.blocks = 0
-        #: Seconds from the first try to the acknowledgement.
-        self.longest_wait = 0.0
-        self.ended = threading.Event()
-        self._replica = replica
-
-    def run(self) -> None:
-        """Insert until `ended` is set; the block that is on its way then is finished."""
-        while not self.ended.wait(0.02):
-            self.write(1)
-
-    def write(self, blocks: int) -> None:
-        """Insert so many."""
-        for _ in range(blocks):
-            begun = time.monotonic()
-            self.send(self.blocks)
-            self.longest_wait = max(self.longest_wait, time.monotonic() - begun)
-            self.blocks += 1
-
-    def send(self, block: int) -> None:
-        """Insert a block. ClickHouse knows one that it has by a node in ZooKeeper, and stores it once."""
-        wait_until(lambda: self._try(block), "a block is taken", timeout=90)
-
-    def _try(self, block: int) -> bool:
-        """Insert, and tell whether it was acknowledged. A refused block may be stored nevertheless."""
-        try:
-            insert(self._replica, f"('2020-01-01', {self.number}, {block}, 1)")
-        except (QueryRefused, OSError, http.client.HTTPException):
-            return False
-        return True
-
-
-@contextmanager
-def writing(writers: list[Writer]) -> Iterator[None]:
-    """Let all of them insert meanwhile."""
-    with ThreadPoolExecutor(len(writers)) as threads:
-        futures = [threads.submit(writer.run) for writer in writers]
-        try:
-            yield
-        finally:
-            for writer in writers:
-                writer.ended.set()
-        for future in futures:
-            future.result()
-
-
-def wait_for_progress(writers: list[Writer]) -> None:
-    """Wait until each has had a few more blocks acknowledged."""
-    goals = [(writer, writer.blocks + 5) for writer in writers]
-    wait_until(lambda: all(w.blocks >= goal for w, goal in goals), "all writers go on", timeout=90)
-
-
-def check(writers: list[Writer], replicas: Replicas) -> None:
-    """Wait until both replicas have every block that was acknowledged, once, and nothing else."""
-    wait_for_rows(
-        replicas,
-        "SELECT writer, block, count() FROM t GROUP BY writer, block ORDER BY writer, block",
-        "\n".join(f"{w.number}\t{block}\t1" for w in writers for block in range(w.blocks)),
-    )
 
 
 def test_there_and_back(

@@ -15,7 +15,10 @@ from proof.torture.torture import Options, Totals, torture
 
 pytestmark = pytest.mark.real
 
-_FAULTS = ("kill-proxy", "pause-leader", "reset-connections")
+_FAULTS = (
+    *("kill-proxy", "pause-proxy", "pause-leader", "kill-etcd", "cut-etcd", "compaction"),
+    "reset-connections",
+)
 
 
 @pytest.fixture(scope="module")
