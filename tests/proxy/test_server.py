@@ -54,6 +54,14 @@ class Client:
         client.session = packets.connect_reply(await client.frame())
         return client
 
+    async def moved(self, server: Server) -> "Client":
+        """Another client that continues this one's session, if it may."""
+        client = await Client.open(server)
+        _, session_id, password = self.session
+        client.send(packets.connect(session_id=session_id, password=password))
+        client.session = packets.connect_reply(await client.frame())
+        return client
+
     def send(self, *chunks: bytes) -> None:
         self._writer.write(b"".join(chunks))
 
@@ -140,9 +148,7 @@ async def test_a_silent_client_expires_though_its_connection_is_open() -> None:
         await client.reply()
         await until(lambda: "/e" not in server.machine.tree.nodes)
         assert await client.rest() == b""
-        again = await Client.open(server)
-        again.send(packets.connect(session_id=client.session.session_id, password=client.session.password))
-        assert packets.connect_reply(await again.frame()) == (0, 0, bytes(16))
+        assert (await client.moved(server)).session == (0, 0, bytes(16))
 
 
 async def test_a_session_lives_on_with_another_server() -> None:
@@ -153,18 +159,21 @@ async def test_a_session_lives_on_with_another_server() -> None:
             client.send(packets.create(1, "/e", flags=1))
             await client.reply()
         assert await client.rest() == b""
-        moved = await Client.open(second)
-        moved.send(packets.connect(session_id=client.session.session_id, password=client.session.password))
-        assert packets.connect_reply(await moved.frame()).session_id == client.session.session_id
+        moved = await client.moved(second)
+        assert moved.session.session_id == client.session.session_id
         moved.send(packets.delete(1, "/e"))
         assert (await moved.reply()).err == 0
+
+
+def _proxies(store: FakeEtcd) -> int:
+    return store.range(Get(KEYS.proxies, KEYS.proxies_end)).count
 
 
 async def test_a_server_without_sessions_takes_its_key_away_when_it_stops() -> None:
     store = FakeEtcd()
     async with serving(store):
-        assert store.range(Get(KEYS.proxies, KEYS.proxies_end)).count == 1
-    assert store.range(Get(KEYS.proxies, KEYS.proxies_end)).count == 0
+        assert _proxies(store) == 1
+    assert _proxies(store) == 0
 
 
 async def test_sessions_outlive_their_server_by_a_lease() -> None:
@@ -177,7 +186,7 @@ async def test_sessions_outlive_their_server_by_a_lease() -> None:
             await client.reply()
         await asyncio.sleep(0.6)
         assert client.session.session_id in second.machine.sessions
-        assert store.range(Get(KEYS.proxies, KEYS.proxies_end)).count == 2
+        assert _proxies(store) == 2
 
 
 async def test_a_drain_answers_what_is_here() -> None:
@@ -203,9 +212,7 @@ async def test_a_server_that_is_behind_closes_its_connections_and_lets_nobody_in
             late.send(packets.connect())
             assert await late.rest() == b""
         assert _is_ready(server)
-        again = await Client.open(server)
-        again.send(packets.connect(session_id=client.session.session_id, password=client.session.password))
-        assert packets.connect_reply(await again.frame()).session_id == client.session.session_id
+        assert (await client.moved(server)).session.session_id == client.session.session_id
 
 
 async def test_too_many_connections_of_one_address_are_closed() -> None:
@@ -242,13 +249,10 @@ async def test_a_port_that_was_taken_while_the_tree_was_loading_is_named() -> No
         with bound_socket("127.0.0.1", port) as theirs:
             theirs.listen()
             server = Server(_CONFIG, EtcdClient(FakeEtcd()), _WRITER)
-            try:
-                with pytest.raises(
-                    OSError, match=rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"
-                ):
-                    await server.start(lambda _count: None, ours)
-            finally:
-                await server.stop()
+            taken = rf"cannot listen on 127\.0\.0\.1:{port}: Address already in use"
+            with pytest.raises(OSError, match=taken):
+                await server.start(lambda _count: None, ours)
+            await server.stop()
 
 
 @pytest.mark.parametrize("slow_request", [0, 60_000])

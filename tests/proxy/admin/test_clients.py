@@ -12,16 +12,11 @@ def _latency() -> ConnectionLatency:
     return ConnectionLatency(Latency((*EXTENDED.reads, *EXTENDED.writes)))
 
 
-def test_sessions_are_listed_by_the_tick_after_they_are_due() -> None:
-    clients = Clients(
-        subject_of(sessions=[Session(1, 1000, 2.0), Session(2, 1900, 2.0), Session(3, 2000, 2.0)])
-    )
-    assert clients.session_expiry(NO_PAUSE) == {4000: [1, 2], 6000: [3]}
-
-
-def test_connections_are_listed_by_the_tick_after_they_are_due() -> None:
+def test_sessions_and_connections_are_listed_by_the_tick_after_they_are_due() -> None:
     first, second = Connection(_latency(), due=9.0), Connection(_latency(), due=1.0)
-    clients = Clients(subject_of(connections=Connections([first, second])))
+    sessions = [Session(1, 1000, 2.0), Session(2, 1900, 2.0), Session(3, 2000, 2.0)]
+    clients = Clients(subject_of(sessions=sessions, connections=Connections([first, second])))
+    assert clients.session_expiry(NO_PAUSE) == {4000: [1, 2], 6000: [3]}
     assert list(clients.connection_expiry(NO_PAUSE).items()) == [(2000, [second]), (10000, [first])]
 
 

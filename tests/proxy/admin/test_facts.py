@@ -1,5 +1,7 @@
 """The facts about a server, of a subject that is not one."""
 
+import pytest
+
 from proxy.admin.facts import Facts
 from proxy.state.ops import EXTENDED
 from proxy.support.latency import ConnectionLatency, Latency
@@ -12,11 +14,17 @@ def _facts(**values: object) -> Facts:
     return Facts(subject_of(**values))
 
 
-def test_ready_needs_both_a_tree_and_etcd() -> None:
-    for serving in (True, False):
-        for in_touch in (True, False):
-            facts = _facts(ports=Ports(are_open=serving), replicated=LogFacts(serving=in_touch))
-            assert facts.ready is (serving and in_touch)
+@pytest.mark.parametrize("serving", [True, False])
+@pytest.mark.parametrize("in_touch", [True, False])
+def test_ready_needs_both_a_tree_and_etcd_and_read_only_is_a_wish_and_a_silent_etcd(
+    serving: bool, in_touch: bool
+) -> None:
+    log = LogFacts(serving=in_touch)
+    facts = _facts(
+        ports=Ports(are_open=serving), replicated=log, settings=SETTINGS._replace(read_only_mode=serving)
+    )
+    assert facts.ready is (serving and in_touch)
+    assert facts.read_only is (serving and not in_touch)
 
 
 def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
@@ -28,14 +36,6 @@ def test_a_proxy_that_cannot_register_is_not_ready_and_says_why() -> None:
     assert "quota is used up" in _facts(replicated=LogFacts(is_registered=False, is_full=True)).why_not_ready
     # Its sessions go on, and so do reads: another proxy would not do better.
     assert _facts(replicated=LogFacts(is_full=True)).ready
-
-
-def test_read_only_is_a_wish_and_a_silent_etcd() -> None:
-    for wished in (True, False):
-        for in_touch in (True, False):
-            settings = SETTINGS._replace(read_only_mode=wished)
-            facts = _facts(settings=settings, replicated=LogFacts(serving=in_touch))
-            assert facts.read_only is (wished and not in_touch)
 
 
 def test_packets_of_open_and_closed_connections_count() -> None:
@@ -58,16 +58,11 @@ def test_packets_of_open_and_closed_connections_count() -> None:
     assert (monitor["connection_request_count"], monitor["cnt_readlatency"]) == (2, 0)
 
 
-def test_the_logs_values_are_in_mntr() -> None:
+def test_values_of_the_log_and_times_in_whole_milliseconds_are_in_mntr() -> None:
     facts = _facts()
     facts.subject.log.stats.sent_entries = 3
-    monitor = facts.monitor()
-    assert (monitor["log_position"], monitor["log_entries_appended"]) == (7, 3)
-
-
-def test_times_of_the_percentiles_are_whole_milliseconds() -> None:
-    facts = _facts()
     facts.subject.latency.by_opcode[3].note(3 * MS, 4)  # exists
     monitor = facts.monitor()
+    assert (monitor["log_position"], monitor["log_entries_appended"]) == (7, 3)
     assert (monitor["cnt_readlatency"], monitor["sum_readlatency"]) == (4, 12)
     assert monitor["p99_readlatency"] == 4  # the upper end of the bucket

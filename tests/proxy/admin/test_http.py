@@ -3,12 +3,12 @@
 import asyncio
 import json
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
 from typing import Any
 from unittest import mock
 
 import aiohttp
 import pytest
+import pytest_asyncio
 from aiohttp import web
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -24,13 +24,14 @@ from tests.proxy.test_server import Client, serving
 class Browser:
     """Asks one admin server."""
 
-    def __init__(self, session: aiohttp.ClientSession, port: int) -> None:
+    def __init__(self, session: aiohttp.ClientSession, server: Server, port: int) -> None:
         self._session = session
-        self.port = port
+        self.server = server
+        self._port = port
 
     async def ask(self, path: str, method: str = "GET", **more: Any) -> tuple[int, str, str]:
         """(status, content type, body)."""
-        url = f"http://127.0.0.1:{self.port}{path}"
+        url = f"http://127.0.0.1:{self._port}{path}"
         async with self._session.request(method, url, **more) as answer:
             return answer.status, answer.content_type, await answer.text()
 
@@ -40,49 +41,59 @@ class Browser:
         assert kind == "application/json"
         return status, json.loads(text)
 
+    async def ask_rudely(self, words: bytes, *, ends: bool = True) -> bytes:
+        """What comes after these bytes until the server closes; `ends`: nothing comes behind them."""
+        reader, writer = await asyncio.open_connection("127.0.0.1", self._port)
+        writer.write(words)
+        if ends:
+            writer.write_eof()
+        async with asyncio.timeout(10):
+            answer = await reader.read()
+        writer.close()
+        await writer.wait_closed()
+        return answer
 
-@asynccontextmanager
-async def browsing(server: Server) -> AsyncIterator[Browser]:
+    async def answers(self, *requests: bytes) -> None:
+        """A client is served these requests."""
+        client = await Client.connected(self.server)
+        client.send(*requests)
+        for _ in requests:
+            await client.reply()
+
+
+@pytest_asyncio.fixture
+async def browser() -> AsyncIterator[Browser]:
     listener = bound_socket("127.0.0.1", 0)
     listener.listen()
-    admin = AdminServer(server.facts, Commands(server.facts, server.auth))
-    await admin.start(listener)
-    try:
-        async with aiohttp.ClientSession() as session:
-            yield Browser(session, listener.getsockname()[1])
-    finally:
-        await admin.stop()
+    async with serving(FakeEtcd()) as server:
+        admin = AdminServer(server.facts, Commands(server.facts, server.auth))
+        await admin.start(listener)
+        try:
+            async with aiohttp.ClientSession() as session:
+                yield Browser(session, server, listener.getsockname()[1])
+        finally:
+            await admin.stop()
 
 
-async def test_each_command_of_the_list_answers_json() -> None:
-    async with serving(FakeEtcd()) as server, browsing(server) as browser:
-        client = await Client.connected(server)
-        client.send(packets.create(1, "/e", flags=1), packets.get(2, "/e", watch=True))
-        await client.reply()
-        await client.reply()
-        status, _, text = await browser.ask("/commands")
-        assert (status, text) == (200, (await browser.ask("/commands/"))[2])
-        assert text.startswith('<a href="/commands/configuration">configuration</a>\n<br/>\n')
-        errors = {}
-        for line in text.splitlines()[::2]:
-            _, address, _ = line.split('"')
-            status, body = await browser.json(address)
-            assert status in (200, 401)
-            if body["error"]:
-                errors[body["command"]] = status
-        assert errors == {"leader": 200, "restore": 401, "set_trace_mask": 200, "snapshot": 401}
-
-
-async def test_a_long_answer_is_sent_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("proxy.admin.json_text._TOGETHER", 1)
-    async with serving(FakeEtcd()) as server, browsing(server) as browser:
-        status, kind, text = await browser.ask("/commands/envi")
-        assert (status, kind, json.loads(text)["command"]) == (200, "application/json", "environment")
-        assert (await browser.ask("/commands/envi", "HEAD"))[::2] == (200, "")
+async def test_each_command_of_the_list_answers_json(browser: Browser) -> None:
+    await browser.answers(packets.create(1, "/e", flags=1), packets.get(2, "/e", watch=True))
+    status, _, text = await browser.ask("/commands")
+    assert (status, text) == (200, (await browser.ask("/commands/"))[2])
+    assert text.startswith('<a href="/commands/configuration">configuration</a>\n<br/>\n')
+    errors = {}
+    for line in text.splitlines()[::2]:
+        _, address, _ = line.split('"')
+        status, body = await browser.json(address)
+        assert status in (200, 401)
+        if body["error"]:
+            errors[body["command"]] = status
+    assert errors == {"leader": 200, "restore": 401, "set_trace_mask": 200, "snapshot": 401}
+    assert (await browser.json("/commands/stmk?traceMask=7&traceMask=8"))[1]["tracemask"] == 7
+    assert (await browser.json("/commands/gtmk"))[1]["tracemask"] == 7
 
 
 async def test_a_browser_may_go_while_a_long_answer_is_sent(
-    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+    browser: Browser, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     sent: list[int] = []
 
@@ -91,103 +102,68 @@ async def test_a_browser_may_go_while_a_long_answer_is_sent(
         raise ConnectionResetError("Cannot write to closing transport")
 
     monkeypatch.setattr("proxy.admin.json_text._TOGETHER", 1)
-    async with serving(FakeEtcd()) as server, browsing(server) as browser:
-        monkeypatch.setattr(web.StreamResponse, "write", write)
-        with pytest.raises(aiohttp.ClientError):
-            await browser.ask("/commands/envi")
-        monkeypatch.undo()
-        assert len(sent) == 1
-        assert (await browser.json("/live"))[0] == 200
+    status, kind, text = await browser.ask("/commands/envi")
+    assert (status, kind, json.loads(text)["command"]) == (200, "application/json", "environment")
+    assert (await browser.ask("/commands/envi", "HEAD"))[::2] == (200, "")
+    monkeypatch.setattr(web.StreamResponse, "write", write)
+    with pytest.raises(aiohttp.ClientError):
+        await browser.ask("/commands/envi")
+    monkeypatch.undo()
+    assert len(sent) == 1
+    assert (await browser.json("/live"))[0] == 200
     assert not [record for record in caplog.records if record.exc_info]
 
 
-async def test_an_argument_reaches_the_command() -> None:
-    async with serving(FakeEtcd()) as server, browsing(server) as browser:
-        assert (await browser.json("/commands/stmk?traceMask=7&traceMask=8"))[1]["tracemask"] == 7
-        assert (await browser.json("/commands/gtmk"))[1]["tracemask"] == 7
+async def test_what_is_not_there_is_said_in_json(browser: Browser) -> None:
+    unknown = {"command": "nothing", "error": "Unknown command: nothing"}
+    assert await browser.json("/commands/nothing") == (200, unknown)
+    assert (await browser.json("/nothing"))[0] == 404
+    for path, method in (("/ready", "POST"), ("/commands/ruok", "POST"), ("/commands/ruok", "TRACE")):
+        assert (await browser.json(path, method))[0] == 405
 
 
-async def test_what_is_not_there_is_said_in_json() -> None:
-    async with serving(FakeEtcd()) as server, browsing(server) as browser:
-        assert await browser.json("/commands/nothing") == (
-            200,
-            {"command": "nothing", "error": "Unknown command: nothing"},
-        )
-        assert (await browser.json("/nothing"))[0] == 404
-        assert (await browser.json("/ready", "POST"))[0] == 405
-        assert (await browser.json("/commands/ruok", "POST"))[0] == 405
-        assert (await browser.json("/commands/ruok", "TRACE"))[0] == 405
+async def test_bad_requests_harm_nobody(browser: Browser) -> None:
+    for rude in (b"\0\1\2\3" * 100, b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 100_000, b"ruok"):
+        answer = await browser.ask_rudely(rude)
+        assert not answer or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.0 400", b"HTTP/1.1 505"))
+        assert b"Traceback" not in answer
+    no_text = b"Connection: close\r\nAuthorization: digest a:\xff\xfe\r\n\r\n"
+    asked = b"GET /commands/snapshot HTTP/1.1\r\nHost: x\r\n" + no_text
+    assert (await browser.ask_rudely(asked, ends=False)).startswith(b"HTTP/1.1 503")
+    with mock.patch.object(browser.server.facts, "statistics", side_effect=ZeroDivisionError):
+        status, body = await browser.json("/commands/srvr")
+    assert (status, body["error"]) == (500, "an error of the server")
+    assert (await browser.json("/commands/srvr"))[0] == 200
 
 
-async def test_bad_requests_harm_nobody() -> None:
-    async with serving(FakeEtcd()) as server, browsing(server) as browser:
-        for rude in (b"\0\1\2\3" * 100, b"GET / HTTP/9.9\r\n\r\n", b"GET /" + b"x" * 100_000, b"ruok"):
-            reader, writer = await asyncio.open_connection("127.0.0.1", browser.port)
-            writer.write(rude)
-            writer.write_eof()
-            async with asyncio.timeout(10):
-                answer = await reader.read()
-            assert not answer or answer.startswith((b"HTTP/1.1 400", b"HTTP/1.0 400", b"HTTP/1.1 505"))
-            assert b"Traceback" not in answer
-            writer.close()
-            await writer.wait_closed()
-        assert (await browser.json("/live"))[0] == 200
-
-
-async def test_a_fault_of_ours_is_told_without_its_traceback() -> None:
-    async with serving(FakeEtcd()) as server, browsing(server) as browser:
-        with mock.patch.object(server.facts, "statistics", side_effect=ZeroDivisionError):
-            status, body = await browser.json("/commands/srvr")
-        assert (status, body["error"]) == (500, "an error of the server")
-        assert (await browser.json("/commands/srvr"))[0] == 200
-
-
-async def test_ready_only_while_clients_are_served() -> None:
-    async with serving(FakeEtcd()) as server, browsing(server) as browser:
-        assert await browser.json("/ready") == (
-            200,
-            {"status": "ok", "details": {"role": "standalone", "hasLeader": True, "serving": True}},
-        )
-        with mock.patch("proxy.log.contact.OUTAGE", -1.0):
-            status, body = await browser.json("/ready")
-            assert (status, body["status"], body["details"]["hasLeader"]) == (503, "fail", False)
-            assert body["details"]["reason"].startswith("etcd does not answer")
-            assert (await browser.json("/live"))[0] == 200
-        await server.stop()
+async def test_ready_only_while_clients_are_served(browser: Browser) -> None:
+    details = {"role": "standalone", "hasLeader": True, "serving": True}
+    assert await browser.json("/ready") == (200, {"status": "ok", "details": details})
+    with mock.patch("proxy.log.contact.OUTAGE", -1.0):
         status, body = await browser.json("/ready")
-        assert (status, body["details"]["serving"]) == (503, False)
-        assert (await browser.json("/commands/conf"))[1]["error"] == (
-            "This ZooKeeper instance is not currently serving requests"
-        )
-        assert (await browser.json("/commands/environment"))[1]["error"] is None
-        assert (await browser.ask("/metrics"))[0] == 200
+        assert (status, body["status"], body["details"]["hasLeader"]) == (503, "fail", False)
+        assert body["details"]["reason"].startswith("etcd does not answer")
+        assert (await browser.json("/live"))[0] == 200
+    await browser.server.stop()
+    status, body = await browser.json("/ready")
+    assert (status, body["details"]["serving"]) == (503, False)
+    not_serving = "This ZooKeeper instance is not currently serving requests"
+    for command, error in (("conf", not_serving), ("environment", None)):
+        assert (await browser.json(f"/commands/{command}"))[1]["error"] == error
+    assert (await browser.ask("/metrics"))[0] == 200
 
 
-async def test_metrics_can_be_parsed() -> None:
-    async with serving(FakeEtcd()) as server, browsing(server) as browser:
-        client = await Client.connected(server)
-        client.send(packets.create(1, "/a"), packets.get(2, "/a"))
-        await client.reply()
-        await client.reply()
-        status, kind, text = await browser.ask("/metrics")
-        assert (status, kind) == (200, "text/plain")
-        values = {
-            (sample.name, *sorted(sample.labels.items())): sample.value
-            for family in text_string_to_metric_families(text)
-            for sample in family.samples
-        }
-    assert values["znode_count",] == len(server.machine.tree.nodes) + 1
+async def test_metrics_can_be_parsed(browser: Browser) -> None:
+    await browser.answers(packets.create(1, "/a"), packets.get(2, "/a"))
+    status, kind, text = await browser.ask("/metrics")
+    assert (status, kind) == (200, "text/plain")
+    values = {
+        (sample.name, *sorted(sample.labels.items())): sample.value
+        for family in text_string_to_metric_families(text)
+        for sample in family.samples
+    }
+    assert values["znode_count",] == len(browser.server.machine.tree.nodes) + 1
     assert values["zketcd_request_seconds_count", ("operation", "get_data")] == 1
     assert values["zketcd_request_seconds_bucket", ("le", "+Inf"), ("operation", "get_data")] == 1
     assert values["zketcd_log_entries_appended_total",] >= 2
     assert values["updatelatency_count",] == 2
-
-
-async def test_credentials_that_are_no_text() -> None:
-    async with serving(FakeEtcd()) as server, browsing(server) as browser:
-        reader, writer = await asyncio.open_connection("127.0.0.1", browser.port)
-        writer.write(
-            b"GET /commands/snapshot HTTP/1.1\r\nHost: x\r\nAuthorization: digest a:\xff\xfe\r\n\r\n"
-        )
-        assert (await reader.readline()).startswith(b"HTTP/1.1 503")
-        writer.close()
