@@ -21,6 +21,7 @@ from proxy.admin.http import AdminServer
 from proxy.admin_port import console_of
 from proxy.frontend.ports import bound_socket
 from proxy.server import Server
+from proxy.state.tree import Node
 from tests.proxy.test_server import Client, serving
 
 ASSETS = read_assets()  # here, not in a test's loop, which reading would block
@@ -58,6 +59,13 @@ class Operator:
         assert status == 200, body
         return body
 
+    async def refused(
+        self, status: int, words: str, name: str, values: Mapping[str, Any] | None = None, **query: str | int
+    ) -> None:
+        """A request has to fail with this status and an error that has these words."""
+        found, body = await self.ask(name, values, **query)
+        assert (found, words in body["error"]) == (status, True), body
+
     async def log_in(self, user: str, password: str = PASSWORD) -> int:
         """The status of a login."""
         return (await self.ask("login", {"user": user, "password": password}))[0]
@@ -71,12 +79,23 @@ class Place:
         self.console = console
         self.port = port
 
+    @property
+    def nodes(self) -> dict[str, Node]:
+        """The tree."""
+        return self.server.machine.tree.nodes
+
     @asynccontextmanager
     async def operator(self) -> AsyncIterator[Operator]:
         """Another browser."""
         jar = aiohttp.CookieJar(unsafe=True)  # cookies of an address, not of a name
         async with aiohttp.ClientSession(cookie_jar=jar) as session:
             yield Operator(session, self.port)
+
+    async def client(self, *nodes: tuple[str, bytes], flags: int = 0) -> Client:
+        """A client of the server that has created these nodes, and whose session lasts."""
+        client = await Client.connected(self.server, timeout_ms=LONG_SESSION)
+        await create(client, *nodes, flags=flags)
+        return client
 
 
 @asynccontextmanager
@@ -110,18 +129,34 @@ async def alone(*, write: bool = False, **settings: Any) -> AsyncIterator[tuple[
         yield where, operator
 
 
+@asynccontextmanager
+async def amy_and_ben(
+    *, write: bool = True, **settings: Any
+) -> AsyncIterator[tuple[Place, Operator, Operator]]:
+    """A console with two users, who have logged in."""
+    async with (
+        place("amy", "ben", write=write, **settings) as where,
+        where.operator() as amy,
+        where.operator() as ben,
+    ):
+        assert [await amy.log_in("amy"), await ben.log_in("ben")] == [200, 200]
+        yield where, amy, ben
+
+
 def text(data: bytes | str) -> str:
     """Data as the console takes and gives them."""
     return base64.b64encode(data.encode() if isinstance(data, str) else data).decode()
 
 
-async def client_of(server: Server) -> Client:
-    """A client of the server, whose session lasts."""
-    return await Client.connected(server, timeout_ms=LONG_SESSION)
+async def answered(client: Client, *requests: bytes) -> None:
+    """A client's requests, each of which succeeds."""
+    client.send(*requests)
+    for _ in requests:
+        assert (await client.reply()).err == 0
 
 
 async def create(client: Client, *nodes: tuple[str, bytes], flags: int = 0) -> None:
     """Create nodes one after another."""
-    client.send(*(packets.create(xid, path, data, flags) for xid, (path, data) in enumerate(nodes, 1)))
-    for _ in nodes:
-        assert (await client.reply()).err == 0
+    await answered(
+        client, *(packets.create(xid, path, data, flags) for xid, (path, data) in enumerate(nodes, 1))
+    )

@@ -16,24 +16,27 @@ from cryptography import x509
 from lab.servers.tls import Authority
 from proxy.config import parse
 from proxy.frontend.certificates import TlsContext
-from tests.console.consoles import ASSETS, PASSWORD, Operator, alone, place
+from tests.console.consoles import ASSETS, PASSWORD, Operator, alone, amy_and_ben, place
 
 
 async def test_nothing_is_answered_without_a_login() -> None:
-    async with place("amy", "ben") as where, where.operator() as operator, where.operator() as other:
+    async with place("amy") as where, where.operator() as operator, where.operator() as other:
         assert await operator.got("session") == {"login": True}
         for name in ("node", "children", "search", "sessions", "traffic", "log", "proxies", "deletions"):
-            assert await operator.ask(name) == (401, {"error": "log in first"})
-        assert (await operator.ask("identities", {"credentials": "a:b"}))[0] == 401
-        assert (await operator.ask("data"))[0] == 401
+            await operator.refused(401, "log in first", name)
+        await operator.refused(401, "", "identities", {"credentials": "a:b"})
+        await operator.refused(401, "", "data")
         for user, password in (("amy", "wrong horse"), ("eve", PASSWORD), ("amy", "x" * 2000)):
             assert await operator.log_in(user, password) == 401
         assert await operator.log_in("amy") == 200
         assert (await operator.got("session"))["user"] == "amy"
         assert (await operator.got("node"))["path"] == "/"
-        assert (await other.ask("node"))[0] == 401
+        await other.refused(401, "", "node")
         await operator.got("logout", {})
-        assert (await operator.ask("node"))[0] == 401
+        await operator.refused(401, "", "node")
+        # Who is not logged in can send little.
+        much = {"user": "amy", "password": "x" * 20_000}
+        await operator.refused(413, "the request has more than 16384 bytes", "login", much)
 
 
 async def test_a_login_is_a_cookie_that_no_script_and_no_other_site_has() -> None:
@@ -55,12 +58,6 @@ async def test_passwords_cannot_be_tried_without_end() -> None:
         assert await operator.log_in("amy") == 429
 
 
-async def test_who_is_not_logged_in_can_send_little() -> None:
-    async with place("amy") as where, where.operator() as operator:
-        status, body = await operator.ask("login", {"user": "amy", "password": "x" * 20_000})
-        assert (status, body) == (413, {"error": "the request has more than 16384 bytes"})
-
-
 async def test_a_body_has_to_come_in_time() -> None:
     async with place("amy") as where:
         reader, writer = await asyncio.open_connection("127.0.0.1", where.port)
@@ -76,8 +73,7 @@ async def test_a_body_has_to_come_in_time() -> None:
 
 
 async def test_each_login_has_its_own_identities() -> None:
-    async with place("amy", "ben") as where, where.operator() as amy, where.operator() as ben:
-        assert [await amy.log_in("amy"), await ben.log_in("ben")] == [200, 200]
+    async with amy_and_ben() as (_, amy, ben):
         await amy.got("identities", {"credentials": "amy:secret"})
         assert (await amy.got("session"))["identities"] == ["digest:amy"]
         assert (await ben.got("session"))["identities"] == []
@@ -86,9 +82,9 @@ async def test_each_login_has_its_own_identities() -> None:
 async def test_a_page_of_another_site_gets_nothing() -> None:
     """By which headers is in test_guard.py."""
     async with alone() as (_, operator):
-        assert (await operator.ask("node"))[0] == 200
+        await operator.got("node")
         operator.headers["Sec-Fetch-Site"] = "cross-site"
-        assert (await operator.ask("node"))[0] == 403
+        await operator.refused(403, "", "node")
 
 
 async def test_every_answer_has_the_policy() -> None:
@@ -154,7 +150,7 @@ async def test_bad_documents(body: bytes, status: int) -> None:
 async def test_a_fault_of_ours_is_told_without_its_traceback() -> None:
     async with alone() as (where, operator):
         with mock.patch.object(where.console._api, "session", side_effect=ZeroDivisionError):
-            assert await operator.ask("session") == (500, {"error": "an error of the server: see its log"})
+            await operator.refused(500, "an error of the server: see its log", "session")
 
 
 # -- the page ------------------------------------------------------------------------------------------------
@@ -163,9 +159,8 @@ async def test_a_fault_of_ours_is_told_without_its_traceback() -> None:
 async def test_a_console_only_reads_unless_told_otherwise() -> None:
     async with alone() as (where, operator):
         for name in ("create", "set", "delete", "deletions", "deletions/confirm", "deletions/withdraw"):
-            status, body = await operator.ask(name, {"path": "/a", "data": ""})
-            assert (status, "--console-write" in body["error"]) == (403, True), name
-        assert "/a" not in where.server.machine.tree.nodes
+            await operator.refused(403, "--console-write", name, {"path": "/a", "data": ""})
+        assert "/a" not in where.nodes
 
 
 def test_the_page_is_ours_alone() -> None:
@@ -181,8 +176,7 @@ def test_the_page_is_ours_alone() -> None:
 
 class _Certificates(NamedTuple):
     server: ssl.SSLContext
-    plain: ssl.SSLContext  # of a client without a certificate
-    nameless: ssl.SSLContext  # of one whose certificate has an empty subject
+    strangers: tuple[ssl.SSLContext, ...]  # of clients with no certificate, and with an empty subject
     amy: ssl.SSLContext
 
 
@@ -190,33 +184,31 @@ class _Certificates(NamedTuple):
 def certificates(tmp_path: Path) -> _Certificates:
     authority = Authority(tmp_path)
     server, amy = authority.issue("server", "127.0.0.1"), authority.issue("amy", common_name="amy")
-    settings = parse(
-        ["--tls-cert", str(server.cert), "--tls-key", str(server.key), "--tls-ca", str(authority.ca)]
-    ).tls
     nameless = authority.issue_for("nameless", x509.Name([]))
+    files = {"cert": server.cert, "key": server.key, "ca": authority.ca}
+    settings = parse([f"--tls-{name}={file}" for name, file in files.items()]).tls
     return _Certificates(
         TlsContext(replace(settings, client_auth="want")).lasting(),
-        authority.client_context(),
-        authority.client_context(nameless),
+        (authority.client_context(), authority.client_context(nameless)),
         authority.client_context(amy),
     )
 
 
 async def test_a_certificate_is_a_login(certificates: _Certificates) -> None:
     async with place(certificates=True, write=True, tls=certificates.server) as where:
-        for context in (certificates.plain, certificates.nameless, certificates.amy):
-            shown = context is certificates.amy
-            connector = aiohttp.TCPConnector(ssl=context)
-            jar = aiohttp.CookieJar(unsafe=True)
-            async with aiohttp.ClientSession(connector=connector, cookie_jar=jar) as session:
+        for context in (*certificates.strangers, certificates.amy):
+            async with aiohttp.ClientSession(
+                connector=aiohttp.TCPConnector(ssl=context), cookie_jar=aiohttp.CookieJar(unsafe=True)
+            ) as session:
                 operator = Operator(session, where.port)
                 operator.url = operator.url.replace("http:", "https:")
-                assert (await operator.ask("node"))[0] == (200 if shown else 401)
                 found = await operator.got("session")
-                assert found["login"] is not shown
-                if shown:
+                if context is certificates.amy:
+                    assert not found["login"]
                     assert found["user"].startswith("CN=amy")
                     await operator.got("create", {"path": "/a"})
                 else:
-                    assert (await operator.ask("login", {"user": "a", "password": "b"}))[0] == 400
-    assert "/a" in where.server.machine.tree.nodes
+                    assert found["login"]
+                    await operator.refused(401, "", "node")
+                    await operator.refused(400, "", "login", {"user": "a", "password": "b"})
+        assert "/a" in where.nodes

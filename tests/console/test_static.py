@@ -13,8 +13,7 @@ import pytest_asyncio
 
 from lab.client import packets
 from lab.servers.browser import Browser, Page, browsing
-from proxy.server import Server
-from tests.console.consoles import PASSWORD, Place, client_of, create, place
+from tests.console.consoles import PASSWORD, Place, answered, create, place
 from tests.proxy.test_server import Client
 
 pytestmark = [pytest.mark.real, pytest.mark.asyncio(loop_scope="module")]
@@ -44,9 +43,9 @@ class Stage:
         return page
 
 
-async def connected(server: Server) -> Client:
+async def connected(where: Place, *nodes: tuple[str, bytes]) -> Client:
     """A client that no test's end closes."""
-    client = await client_of(server)
+    client = await where.client(*nodes)
     Client.opened.remove(client)
     return client
 
@@ -58,9 +57,8 @@ async def stage() -> AsyncIterator[Stage]:
         place(write=True) as console,
         place("amy", "ben", write=True) as guarded,
     ):
-        client = await connected(console.server)
-        await create(
-            client,
+        client = await connected(
+            console,
             ("/app", b'{"replicas": ["r1", "r2"]}'),
             ("/app/alpha", b"first"),
             ("/app/beta", b"\xff\x00\x01"),
@@ -81,6 +79,21 @@ async def _quiet(page: Page, stage: Stage) -> None:
     assert await page.run("document.title") != "hit"
 
 
+async def _brightness(page: Page) -> float:
+    """The mean of a screenshot's left edge, 0 to 255."""
+    return float(matplotlib.image.imread(io.BytesIO(await page.screenshot()))[:, 0, 0].mean() * 255)
+
+
+async def _confirm(page: Page, path: str, button: str) -> None:
+    await page.type("dialog input[name=path]", path)
+    await page.click(button, "dialog")
+
+
+def _title(path: str) -> str:
+    """The view of this znode is shown."""
+    return f"document.querySelector('.node h2')?.textContent === {json.dumps(path)}"
+
+
 _FOCUSED = "document.activeElement.getAttribute('aria-label')"
 
 
@@ -88,27 +101,22 @@ async def test_the_tree_is_moved_in_by_keys(stage: Stage) -> None:
     page = await stage.page()
     await page.until("document.querySelectorAll('[role=treeitem]').length > 4")
     await page.run("document.querySelector('[role=treeitem]').focus()")
-    seen = [await page.run(_FOCUSED)]
-    for key, words in (
-        ("ArrowRight", _HOSTILE),
-        ("a", "app, 2 children"),
-        ("ArrowRight", "app, 2 children"),
-    ):
+
+    async def press(key: str, words: str) -> None:
         await page.press(key)
         await page.until(f"{_FOCUSED} === {json.dumps(words)}")
-        seen.append(words)
+
+    await press("ArrowRight", _HOSTILE)
+    await press("a", "app, 2 children")
+    await press("ArrowRight", "app, 2 children")
     await page.until("document.activeElement.getAttribute('aria-expanded') === 'true'")
     await page.until("document.activeElement.querySelectorAll('[role=treeitem]').length === 2")
-    for key, words in (
-        ("ArrowRight", "alpha"),
-        ("ArrowDown", "beta, 1 children"),
-        ("ArrowUp", "alpha"),
-        ("ArrowLeft", "app, 2 children"),
-        ("End", "zookeeper, 2 children"),
-        ("Home", "/, root"),
-    ):
-        await page.press(key)
-        await page.until(f"{_FOCUSED} === {json.dumps(words)}")
+    await press("ArrowRight", "alpha")
+    await press("ArrowDown", "beta, 1 children")
+    await press("ArrowUp", "alpha")
+    await press("ArrowLeft", "app, 2 children")
+    await press("End", "zookeeper, 2 children")
+    await press("Home", "/, root")
     await page.press("a", "ArrowDown", "Enter")
     await page.text("/app/alpha")
     await page.until("document.querySelector('pre.data')?.textContent === 'first'")
@@ -155,8 +163,7 @@ async def test_a_screen_reader_finds_its_way(stage: Stage) -> None:
 
 async def test_tabs_are_moved_in_by_keys_and_each_view_shows_its_facts(stage: Stage) -> None:
     await create(stage.client, ("/lock", b""), flags=1)
-    stage.client.send(packets.get(2, "/app", watch=True))
-    await stage.client.reply()
+    await answered(stage.client, packets.get(2, "/app", watch=True))
     page = await stage.page()
     session = f"0x{stage.client.session.session_id:x}"
     await page.run("document.querySelector('[role=tab]').focus()")
@@ -189,7 +196,7 @@ async def test_hostile_names_and_data_are_text(stage: Stage) -> None:
     await page.press("Tab")
     item = f"[role=treeitem][aria-label={json.dumps(_HOSTILE)}]"
     await page.run(f"document.querySelector({json.dumps(item)}).querySelector('.row').click()")
-    await page.until(f"document.querySelector('.node h2')?.textContent === {json.dumps('/' + _HOSTILE)}")
+    await page.until(_title(f"/{_HOSTILE}"))
     await page.until(f"document.querySelector('pre.data')?.textContent === {json.dumps(_SCRIPT.decode())}")
     assert await page.run("document.querySelectorAll('main img, main script').length") == 0
     await _quiet(page, stage)
@@ -223,7 +230,7 @@ async def test_completion_and_search(stage: Stage) -> None:
     await page.type("input[name=text]", "deep")
     await page.press("Enter")
     await page.click("/app/beta/deep", ".results")
-    await page.until("document.querySelector('.node h2')?.textContent === '/app/beta/deep'")
+    await page.until(_title("/app/beta/deep"))
     await page.text("1 found in 4 znodes below /app")
     await _quiet(page, stage)
 
@@ -232,12 +239,12 @@ async def test_dark_light_and_the_switch(stage: Stage) -> None:
     page = await stage.page("#tree:%2Fapp")
     await page.text("replicas")
     ground = "getComputedStyle(document.body).backgroundColor"
-    light, seen = await page.run(ground), [_pixels(await page.screenshot())]
+    light = await page.run(ground)
+    assert await _brightness(page) > 200
     await page.look(dark=True)
     await page.until(f"{ground} !== {json.dumps(light)}")
     dark = await page.run(ground)
-    seen.append(_pixels(await page.screenshot()))
-    assert seen[0] > 200 > 60 > seen[1]
+    assert await _brightness(page) < 60
     for words, colour in (("Theme: system", light), ("Theme: light", dark)):
         await page.click(words)
         await page.until(f"{ground} === {json.dumps(colour)}")
@@ -265,12 +272,12 @@ async def test_znodes_are_created_changed_and_deleted(stage: Stage) -> None:
     await page.type("dialog input[name=name]", "made")
     await page.type("dialog textarea", "<b>1</b>")
     await page.click("Create", "dialog")
-    await page.until("document.querySelector('.node h2')?.textContent === '/made'")
+    await page.until(_title("/made"))
     await page.click("Set data…")
     await page.type("dialog textarea", "zwei \u2713")
     await page.click("Set", "dialog")
     await page.until("document.querySelector('pre.data')?.textContent === 'zwei \u2713'")
-    node = stage.console.server.machine.tree.nodes["/made"]
+    node = stage.console.nodes["/made"]
     assert (node.data, node.version) == ("zwei \u2713".encode(), 1)
     await page.click("Create child…")
     await page.type("dialog input[name=name]", "a/b/c")
@@ -282,13 +289,11 @@ async def test_znodes_are_created_changed_and_deleted(stage: Stage) -> None:
     await page.click("Delete all below…")
     await page.click("Ask for the deletion", "dialog")
     await page.click("Confirm…")
-    await page.type("dialog input[name=path]", "/made/1")
-    await page.click("Delete 3 znodes", "dialog")
+    await _confirm(page, "/made/1", "Delete 3 znodes")
     await page.text("is not that of the request")
-    await page.type("dialog input[name=path]", "/made")
-    await page.click("Delete 3 znodes", "dialog")
+    await _confirm(page, "/made", "Delete 3 znodes")
     await page.text("None waits.")
-    assert "/made" not in stage.console.server.machine.tree.nodes
+    assert "/made" not in stage.console.nodes
     assert [text for text in page.complaints if "404" not in text and "403" not in text] == []
 
 
@@ -311,26 +316,19 @@ async def test_a_login_an_identity_and_a_second_user(stage: Stage) -> None:
     await amy.type("dialog input[name=name]", "joes")
     await amy.run("document.querySelector('dialog select[name=acl]').value = 'creator'")
     await amy.click("Create", "dialog")
-    await amy.until("document.querySelector('.node h2')?.textContent === '/joes'")
+    await amy.until(_title("/joes"))
     await ben.run("location.hash = '#tree:%2Fjoes'")
     await ben.text("does not let this login read it")
-    client = await connected(stage.guarded.server)
-    await create(client, ("/d", b""), ("/d/x", b""))
+    client = await connected(stage.guarded, ("/d", b""), ("/d/x", b""))
     await amy.run("location.hash = '#tree:%2Fd'")
     await amy.click("Delete all below…")
     await amy.click("Ask for the deletion", "dialog")
     await amy.text("another user has to confirm")
     await ben.run("location.hash = '#deletions'")
     await ben.click("Confirm…")
-    await ben.type("dialog input[name=path]", "/d")
-    await ben.click("Delete 2 znodes", "dialog")
+    await _confirm(ben, "/d", "Delete 2 znodes")
     await ben.text("None waits.")
-    assert "/d" not in stage.guarded.server.machine.tree.nodes
+    assert "/d" not in stage.guarded.nodes
     await ben.click("Log out ben")
     await ben.text("Log in")
     await client.close()
-
-
-def _pixels(png: bytes) -> float:
-    """The mean brightness of a screenshot's left edge, 0 to 255."""
-    return float(matplotlib.image.imread(io.BytesIO(png))[:, 0, 0].mean() * 255)
