@@ -1,7 +1,5 @@
 """Every way in which the bytes of a connection may arrive."""
 
-import itertools
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -20,28 +18,6 @@ def test_every_split_point_gives_the_same_frames(frames: list[bytes]) -> None:
         framer = Framer()
         assert framer.feed(stream[:split]) + framer.feed(stream[split:]) == frames
         assert framer.buffered == 0
-
-
-@given(FRAMES, st.binary(min_size=1, max_size=20), st.data())
-def test_what_trails_is_kept_until_it_is_whole(frames: list[bytes], last: bytes, data: st.DataObject) -> None:
-    tail = pack_buffer(last)
-    cut = data.draw(st.integers(0, len(tail) - 1))
-    framer = Framer()
-    assert framer.feed(b"".join(map(pack_buffer, frames)) + tail[:cut]) == frames
-    assert framer.buffered == cut
-    assert framer.feed(b"") == []
-    assert framer.feed(tail[cut:]) == [last]
-
-
-@given(FRAMES, st.lists(st.integers(0, 400)))
-def test_any_chunks(frames: list[bytes], cuts: list[int]) -> None:
-    stream = b"".join(map(pack_buffer, frames))
-    framer = Framer()
-    got: list[bytes] = []
-    borders = [0, *sorted(min(cut, len(stream)) for cut in cuts), len(stream)]
-    for start, end in itertools.pairwise(borders):
-        got += framer.feed(stream[start:end])
-    assert got == frames
 
 
 @pytest.mark.parametrize("length", [-1, -(2**31), 11, 2**31 - 1])

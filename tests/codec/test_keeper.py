@@ -2,7 +2,6 @@
 
 import struct
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 import pytest
@@ -12,60 +11,12 @@ from hypothesis import strategies as st
 
 from codec import keeper, records
 from codec.constants import KeeperFeature, KeeperOpCode, ProtocolVersion
-from codec.errors import FrameTooLong, MalformedPacket, NullString
+from codec.errors import FrameTooLong
 from codec.framing import Framer
 from codec.jute import INT, Reader, pack_buffer
-from codec.packets import read_create, read_path_version
-from tests.codec.generate import INTS, LONGS, TEXTS, broken_packets, plain, values
+from tests.codec.generate import INTS, LONGS, TEXTS, broken_packets, values
 from tests.codec.generate import packets as whole_packets
-from tests.codec.test_packets import outcome
-
-TWINS: dict[KeeperOpCode, Callable[[Reader], Any]] = {
-    KeeperOpCode.FILTERED_LIST: keeper.read_filtered_list,
-    KeeperOpCode.CHECK_NOT_EXISTS: read_path_version,
-    KeeperOpCode.CREATE_IF_NOT_EXISTS: read_create,
-    KeeperOpCode.REMOVE_RECURSIVE: keeper.read_path_limit,
-    KeeperOpCode.CHECK_STAT: keeper.read_check_stat,
-    KeeperOpCode.TRY_REMOVE: read_path_version,
-    KeeperOpCode.LIST_WITH_STAT_AND_DATA: keeper.read_list_with_stat_and_data,
-    KeeperOpCode.LIST_RECURSIVE: keeper.read_path_limit,
-}
-# create's own twin is proven in test_packets
-READERS = {code: read for code, read in TWINS.items() if read is not read_create}
-BY_READER = pytest.mark.parametrize("code", READERS, ids=lambda code: code.name)
-
-
-def declared(code: KeeperOpCode, packet: bytes) -> Any:
-    """What the twin must return, by the declaration."""
-    fields = plain(records.decode(records.KEEPER_REQUESTS[code], packet))
-    if fields["path"] is None:
-        raise NullString("", 0)
-    return tuple(tuple(value.values()) if name == "stat" else value for name, value in fields.items())
-
-
-@BY_READER
-@given(data=st.data())
-def test_readers_equal_their_declaration(code: KeeperOpCode, data: st.DataObject) -> None:
-    record = records.KEEPER_REQUESTS[code]
-    packet = data.draw(st.one_of(whole_packets(record), broken_packets(record), st.binary(max_size=90)))
-    expected = outcome(lambda: declared(code, packet))
-    assert outcome(lambda: READERS[code](Reader(packet))) == expected
-    assert outcome(lambda: READERS[code](Reader(b"8 before" + packet, 8))) == expected
-
-
-@BY_READER
-@given(data=st.data())
-def test_every_cut_is_malformed_and_readers_stop_behind_the_record(
-    code: KeeperOpCode, data: st.DataObject
-) -> None:
-    packet = data.draw(whole_packets(records.KEEPER_REQUESTS[code]))
-    for end in range(len(packet)):
-        with pytest.raises(MalformedPacket) as caught:
-            READERS[code](Reader(packet[:end]))
-        assert not isinstance(caught.value, NullString)
-    reader = Reader(packet + b"next")
-    outcome(partial(READERS[code], reader))
-    assert reader.remaining == 4
+from tests.codec.test_packets import TWINS, outcome
 
 
 @given(values(records.WideRequestHeader))
@@ -116,11 +67,6 @@ def test_decode_connect(
     assert outcome(lambda: decode(packet)) == outcome(by_hand)
 
 
-def handshake(version: int, beyond: int) -> bytes:
-    """A handshake that says that it has 45 bytes, and has some more."""
-    return struct.pack(">ii", 45, version) + bytes(beyond) + bytes(40) + b"\1"
-
-
 @pytest.mark.parametrize(
     ("version", "beyond"),
     [
@@ -131,17 +77,14 @@ def handshake(version: int, beyond: int) -> bytes:
     ],
 )
 def test_a_handshake_cut_at_every_byte(version: int, beyond: int) -> None:
-    opening = handshake(version, beyond)
+    """It says that it has 45 bytes, and has some more."""
+    opening = struct.pack(">ii", 45, version) + bytes(beyond) + bytes(40) + b"\1"
     behind = b"\0" if version == ProtocolVersion.TRACING else b""
     stream = opening + pack_buffer(b"one") + behind + pack_buffer(b"") + behind
-    assert len(opening) == 49 + beyond
-    for split in range(len(stream) + 1):
+    ways = [(stream[:split], stream[split:]) for split in range(len(stream) + 1)]
+    for chunks in (*ways, tuple(bytes((byte,)) for byte in stream)):
         framer = keeper.OpeningFramer(1000)
-        got = framer.feed(stream[:split]) + framer.feed(stream[split:])
-        assert got == [opening[4:], b"one", b""]
-    framer = keeper.OpeningFramer(1000)
-    got = [frame for place in range(len(stream)) for frame in framer.feed(stream[place : place + 1])]
-    assert got == [opening[4:], b"one", b""]
+        assert [frame for chunk in chunks for frame in framer.feed(chunk)] == [opening[4:], b"one", b""]
 
 
 @given(st.lists(st.binary(max_size=60), min_size=1, max_size=4), st.binary(max_size=20), st.integers(0, 60))
@@ -165,8 +108,10 @@ def test_a_four_letter_word_is_told_by_its_length() -> None:
     assert INT.pack(caught.value.length) == b"ruok"
 
 
-def test_every_opcode_of_keeper_is_declared() -> None:
-    assert set(records.KEEPER_REQUESTS) == set(records.KEEPER_RESPONSES) == set(TWINS) == set(KeeperOpCode)
+def test_every_opcode_of_keeper_is_declared_and_has_a_twin() -> None:
+    assert set(records.KEEPER_REQUESTS) == set(records.KEEPER_RESPONSES) == set(KeeperOpCode)
+    twins = {code for code in KeeperOpCode if code.name in TWINS}
+    assert twins == set(KeeperOpCode) - {KeeperOpCode.CREATE_IF_NOT_EXISTS}  # whose twin is create's
 
 
 def test_features_are_the_bits_that_clickhouse_counts() -> None:
