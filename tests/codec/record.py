@@ -18,7 +18,7 @@ from kazoo.security import make_acl, make_digest_acl
 
 from codec import records
 from codec.constants import OpCode, Xid
-from codec.jute import INT
+from codec.jute import INT, pack_buffer
 from lab.servers import ZooKeeperServer, wait_until, zookeeper_classpath
 from lab.servers.zookeeper import java_program
 
@@ -162,7 +162,7 @@ def kazoo_transactions(recorder: Recorder) -> None:
     """Multis that succeed, fail at the first, in the middle, and an empty one."""
     with _kazoo(recorder.port) as zk:
         zk.create("/multi", b"")
-        good = zk.transaction()
+        good, bad, first = (zk.transaction() for _ in range(3))
         good.create("/multi/a", b"1")
         good.create("/multi/q-", b"2", sequence=True)
         good.set_data("/multi/a", b"3", version=0)
@@ -170,12 +170,10 @@ def kazoo_transactions(recorder: Recorder) -> None:
         good.create("/multi/gone", b"", ephemeral=True)
         good.delete("/multi/gone")
         assert not [result for result in good.commit() if isinstance(result, Exception)]
-        bad = zk.transaction()
         bad.create("/multi/b", b"1")
         bad.check("/multi/a", version=9)
         bad.set_data("/multi/a", b"never")
         assert any(isinstance(result, RolledBackError) for result in bad.commit())
-        first = zk.transaction()
         first.create("/multi/a", b"")
         first.delete("/multi/a")
         assert isinstance(first.commit()[0], NodeExistsError)
@@ -199,25 +197,52 @@ def kazoo_watches(recorder: Recorder) -> None:
         wait_until(lambda: len(events) == 5, what="the watch events")
 
 
+_COMMANDS = """
+create /java value
+create -c /java/container
+create -t 100000 /java/ttl value
+create -s -t 100000 /java/ttl- value
+create -e /java/ephemeral
+create -s -e /java/both-
+create /java/acl value world:anyone:cdrwa,digest:me:aGFzaA==:r
+get -s /java
+set -s -v 0 /java second
+set -v 7 /java third
+ls -s /java
+ls -R /java
+stat /java
+getAcl -s /java/acl
+setAcl -s /java/acl ip:127.0.0.1:cdrwa
+addauth digest me:pw
+whoami
+getEphemerals
+getEphemerals /java
+getAllChildrenNumber /java
+sync /java
+listquota /java
+config
+reconfig -remove 1
+addWatch -m PERSISTENT /java/ttl
+addWatch /java/container
+get -w /java
+ls -w /java
+stat -w /java/acl
+removewatches /java/acl
+delete -v 3 /java/acl
+delete /java/none
+"""
+
+
 def java_client(recorder: Recorder) -> None:
     """zkCli: what only the Java client sends, and its setWatches2 after a cut connection."""
+    command = [java_program(), "-Dorg.apache.logging.log4j.level=OFF", "-cp", zookeeper_classpath()]
+    command += ["org.apache.zookeeper.ZooKeeperMain", "-server", f"127.0.0.1:{recorder.port}"]
+    silent = subprocess.DEVNULL
     with subprocess.Popen(
-        [
-            java_program(),
-            "-Dorg.apache.logging.log4j.level=OFF",
-            "-cp",
-            zookeeper_classpath(),
-            "org.apache.zookeeper.ZooKeeperMain",
-            "-server",
-            f"127.0.0.1:{recorder.port}",
-        ],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-        stderr=subprocess.DEVNULL,
-        text=True,
-        bufsize=1,
+        command, stdin=subprocess.PIPE, stdout=silent, stderr=silent, text=True, bufsize=1
     ) as process:
-        assert process.stdin is not None
+        stdin = process.stdin
+        assert stdin is not None
 
         def requests() -> int:
             return sum(line.startswith(">") for frames in recorder.connections for line in frames)
@@ -225,46 +250,12 @@ def java_client(recorder: Recorder) -> None:
         def run(command: str) -> None:
             # Each command sends at least one request; zkCli's own pings may come between, which does no harm.
             before = requests()
-            assert process.stdin is not None
-            process.stdin.write(command + "\n")
+            stdin.write(command + "\n")
             wait_until(lambda: requests() > before, what=command)
 
         wait_until(lambda: requests() > 0, what="zkCli's connection")
-        for command in (
-            "create /java value",
-            "create -c /java/container",
-            "create -t 100000 /java/ttl value",
-            "create -s -t 100000 /java/ttl- value",
-            "create -e /java/ephemeral",
-            "create -s -e /java/both-",
-            "create /java/acl value world:anyone:cdrwa,digest:me:aGFzaA==:r",
-            "get -s /java",
-            "set -s -v 0 /java second",
-            "set -v 7 /java third",
-            "ls -s /java",
-            "ls -R /java",
-            "stat /java",
-            "getAcl -s /java/acl",
-            "setAcl -s /java/acl ip:127.0.0.1:cdrwa",
-            "addauth digest me:pw",
-            "whoami",
-            "getEphemerals",
-            "getEphemerals /java",
-            "getAllChildrenNumber /java",
-            "sync /java",
-            "listquota /java",
-            "config",
-            "reconfig -remove 1",
-            "addWatch -m PERSISTENT /java/ttl",
-            "addWatch /java/container",
-            "get -w /java",
-            "ls -w /java",
-            "stat -w /java/acl",
-            "removewatches /java/acl",
-            "delete -v 3 /java/acl",
-            "delete /java/none",
-        ):
-            run(command)
+        for line in _COMMANDS.strip().splitlines():
+            run(line)
         before = len(recorder.connections)
         recorder.drop()
         # The request's type follows its xid, which is an ordinary one: ClientCnxnSocketNIO overwrites the -8
@@ -275,53 +266,36 @@ def java_client(recorder: Recorder) -> None:
             what="setWatches2 on a new connection",
         )
         run("set /java/ttl again")
-        process.stdin.write("quit\n")
-        process.stdin.close()
+        stdin.write("quit\n")
+        stdin.close()
         process.wait(timeout=30)
 
 
 def rare_requests(recorder: Recorder) -> None:
     """What neither client sends: our own requests after an old client's connect, and the server's answers."""
     connect = {"protocolVersion": 0, "lastZxidSeen": 0, "timeOut": 9000, "sessionId": 0, "passwd": bytes(16)}
+    new = {"data": None, "acl": OPEN}
+    reads = _parts(
+        (OpCode.GET_DATA, {"path": "/rare", "watch": False}),
+        (OpCode.GET_CHILDREN, {"path": "/", "watch": False}),
+        (OpCode.GET_DATA, {"path": "/none", "watch": False}),
+    )
+    writes = _parts(
+        (OpCode.CREATE2, {**new, "path": "/rare/two", "data": b"2", "flags": 0}),
+        (OpCode.CREATE_TTL, {**new, "path": "/rare/ttl", "data": b"3", "flags": 5, "ttl": 99999}),
+    )
+    watches = {"dataWatches": ["/rare"], "existWatches": ["/rare"], "childWatches": ["/x"]}
     operations: list[tuple[OpCode, dict[str, object]]] = [
-        (OpCode.CREATE_CONTAINER, {"path": "/rare", "data": None, "acl": OPEN, "flags": 4}),
+        (OpCode.CREATE_CONTAINER, {**new, "path": "/rare", "flags": 4}),
         (OpCode.GET_CHILDREN, {"path": "/rare", "watch": True}),
         (OpCode.CHECK_WATCHES, {"path": "/rare", "type": 1}),
         (OpCode.CHECK_WATCHES, {"path": "/rare", "type": 2}),
         (OpCode.REMOVE_WATCHES, {"path": "/rare", "type": 1}),
-        (
-            OpCode.MULTI_READ,
-            {
-                "operations": [
-                    {"header": _header(OpCode.GET_DATA), "body": {"path": "/rare", "watch": False}},
-                    {"header": _header(OpCode.GET_CHILDREN), "body": {"path": "/", "watch": False}},
-                    {"header": _header(OpCode.GET_DATA), "body": {"path": "/none", "watch": False}},
-                    {"header": _header(-1, done=True), "body": None},
-                ]
-            },
-        ),
-        (
-            OpCode.MULTI,
-            {
-                "operations": [
-                    {
-                        "header": _header(OpCode.CREATE2),
-                        "body": {"path": "/rare/two", "data": b"2", "acl": OPEN, "flags": 0},
-                    },
-                    {
-                        "header": _header(OpCode.CREATE_TTL),
-                        "body": {"path": "/rare/ttl", "data": b"3", "acl": OPEN, "flags": 5, "ttl": 99999},
-                    },
-                    {"header": _header(-1, done=True), "body": None},
-                ]
-            },
-        ),
-        (
-            OpCode.SET_WATCHES,
-            {"relativeZxid": 0, "dataWatches": ["/rare"], "existWatches": ["/rare"], "childWatches": ["/x"]},
-        ),
+        (OpCode.MULTI_READ, reads),
+        (OpCode.MULTI, writes),
+        (OpCode.SET_WATCHES, {"relativeZxid": 0, **watches}),
         (OpCode.ADD_WATCH, {"path": "/rare", "mode": 1}),
-        (OpCode.CREATE2, {"path": "/rare/ä", "data": None, "acl": OPEN, "flags": 0}),
+        (OpCode.CREATE2, {**new, "path": "/rare/ä", "flags": 0}),
         (OpCode.SET_DATA, {"path": "/rare/ä", "data": b"", "version": -1}),
         (OpCode.DELETE, {"path": "/rare/ä", "version": -1}),
         (OpCode.REMOVE_WATCHES, {"path": "/rare", "type": 3}),
@@ -336,15 +310,17 @@ def rare_requests(recorder: Recorder) -> None:
             xid = Xid.PING if kind == OpCode.PING else number
             header = records.encode(records.RequestHeader, {"xid": xid, "type": kind})
             payloads.append(header + records.encode(records.REQUESTS[kind], fields))
-        for payload in payloads:
-            client.sendall(INT.pack(len(payload)) + payload)
+        client.sendall(b"".join(map(pack_buffer, payloads)))
         with suppress(EOFError, ConnectionResetError):
             while True:
                 _receive(client, INT.unpack(_receive(client, 4))[0])
 
 
-def _header(kind: int, *, done: bool = False) -> dict[str, object]:
-    return {"type": kind, "done": done, "err": -1}
+def _parts(*parts: tuple[OpCode, dict[str, object]]) -> dict[str, object]:
+    """The fields of a multi."""
+    end = {"header": {"type": -1, "done": True, "err": -1}, "body": None}
+    headed = [{"header": {"type": kind, "done": False, "err": -1}, "body": body} for kind, body in parts]
+    return {"operations": [*headed, end]}
 
 
 SCENARIOS = (kazoo_operations, kazoo_transactions, kazoo_watches, java_client, rare_requests)

@@ -8,8 +8,7 @@ from schema.errors import BadValue
 from schema.followed import Counts, Followed, counts_of, decode_followed, encode_followed
 from schema.pages import SessionValue
 from schema.znode import OPEN_ACL, Znode, without_data
-
-_FIELDS = Znode.__slots__
+from tests.schema.strategies import LONGS, fields
 
 
 def znode(number: int, data: bytes | None) -> Znode:
@@ -18,7 +17,7 @@ def znode(number: int, data: bytes | None) -> Znode:
 
 def plain(changes: Followed) -> list[object]:
     def nodes(found: object) -> list[object]:
-        return [(path, [getattr(node, name) for name in _FIELDS]) for path, node in found]  # type: ignore[attr-defined]
+        return [(path, fields(node)) for path, node in found]  # type: ignore[attr-defined]
 
     after, zxid, deleted, whole, stats, opened, closed = changes
     return [after, zxid, list(deleted), nodes(whole), nodes(stats), list(opened), list(closed)]
@@ -37,15 +36,9 @@ _paths = st.lists(st.text(st.characters(blacklist_characters="\0", blacklist_cat
 _nodes = st.dictionaries(st.sampled_from("abcd"), st.one_of(st.none(), st.binary(max_size=5))).map(
     lambda found: [(path, znode(ord(path), data)) for path, data in sorted(found.items())]
 )
-_ids = st.integers(-(1 << 63), (1 << 63) - 1)
 
 
-@given(
-    _paths.filter(lambda paths: paths != [""]),
-    _nodes,
-    _nodes,
-    st.lists(st.integers(-(1 << 63), (1 << 63) - 1)),
-)
+@given(_paths.filter(lambda paths: paths != [""]), _nodes, _nodes, st.lists(LONGS))
 def test_everything_comes_back(
     deleted: list[str], nodes: list[tuple[str, Znode]], stats: list[tuple[str, Znode]], closed: list[int]
 ) -> None:
