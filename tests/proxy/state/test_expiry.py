@@ -43,27 +43,27 @@ def test_the_time_begins_with_the_write_and_not_with_the_first_look() -> None:
     expiry = Expiry(0)
     for zxid, now in ((10, 0), (20, 1000), (30, 2000)):
         expiry.note(zxid, now)
-    assert expiry.due("/t", _node(ttl_owner(500), mzxid=15), 1500) is None
-    assert expiry.due("/t", _node(ttl_owner(500), mzxid=15), 1501) is not None
-    assert expiry.due("/t", _node(ttl_owner(500), mzxid=20), 1501) is not None
-    assert expiry.due("/t", _node(ttl_owner(500), mzxid=21), 2500) is None
-    assert expiry.due("/t", _node(ttl_owner(500), mzxid=21), 2501) is not None
+    for mzxid, now, due in (
+        (15, 1500, False),
+        (15, 1501, True),
+        (20, 1501, True),
+        (21, 2500, False),
+        (21, 2501, True),
+    ):
+        assert (expiry.due("/t", _node(ttl_owner(500), mzxid=mzxid), now) is not None) is due
 
 
 def test_what_was_written_after_the_last_note_has_no_age() -> None:
-    expiry = Expiry(0)
-    assert expiry.due("/t", _node(ttl_owner(1)), 1 << 50) is None
-    expiry.note(11, 0)
-    assert expiry.due("/t", _node(ttl_owner(1)), 1 << 50) is None
-
-
-def test_the_clock_of_the_host_that_wrote_it_does_not_matter() -> None:
+    """Nor does the clock of the host count that wrote it."""
     node = _node(ttl_owner(100))
     node.mtime = -(1 << 40)
     expiry = Expiry(0)
+    assert expiry.due("/t", node, 1 << 50) is None
+    expiry.note(11, 0)
+    assert expiry.due("/t", node, 1 << 50) is None
     expiry.note(12, 1000)
-    assert expiry.due("/old", node, 1100) is None
-    assert expiry.due("/old", node, 1101) is not None
+    assert expiry.due("/t", node, 1100) is None
+    assert expiry.due("/t", node, 1101) is not None
 
 
 def test_of_another_state_nothing_is_known() -> None:

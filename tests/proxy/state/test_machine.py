@@ -1,6 +1,8 @@
 """The machine: what spends a zxid, sessions, levels, epochs, checkpoints, and errors of our own."""
 
+import hashlib
 import logging
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -12,7 +14,6 @@ from codec.packets import MULTI_HEADER
 from proxy.state.capture import new_machine
 from proxy.state.level import UnknownLevel
 from proxy.state.machine import CHECKPOINT_EVERY, Machine
-from proxy.state.operation import WriteOperation
 from proxy.state.ops import EXTENDED
 from proxy.state.outcome import Disagreement, SessionChange
 from proxy.state.sessions import hash_of
@@ -135,9 +136,8 @@ def test_a_session_begins() -> None:
     assert (session.id, session.timeout_ms, session.incarnation) == (5, 1234, "p1")
     assert world.machine.session_changes == [SessionChange(5, "", "p1")]
     assert _spent(world, request_of(Open(5)), "p2") == (ErrorCode.SYSTEM_ERROR, 0)
+    assert (world.machine.sessions, session.incarnation) == ({5: session}, "p1")
     assert world.machine.session_changes == []
-    assert world.machine.sessions[5] is session
-    assert session.incarnation == "p1"
 
 
 def test_a_session_moves_and_its_former_holder_is_heard_no_more() -> None:
@@ -155,6 +155,7 @@ def test_a_session_moves_and_its_former_holder_is_heard_no_more() -> None:
 
 @pytest.mark.parametrize("wrong", [_attach(5, b"another password"), _attach(6)])
 def test_who_cannot_show_the_password_is_told_that_it_expired(wrong: Request) -> None:
+    assert hash_of(PASSWORD) == hashlib.sha256(PASSWORD).digest()[:16]
     world = World((5,))
     assert _spent(world, wrong, "p2") == (ErrorCode.SESSION_EXPIRED, 0)
     assert world.machine.sessions[5].incarnation == HOME
@@ -193,11 +194,8 @@ def test_a_carry_over_takes_those_that_are_still_there_and_no_others() -> None:
     world.enter(_attach(2), holder="elsewhere")
     assert _spent(world, request_of(CarryOver(HOME)), "new") == (0, 0)
     assert world.machine.session_changes == [SessionChange(1, HOME, "new"), SessionChange(3, HOME, "new")]
-    assert {key: session.incarnation for key, session in world.machine.sessions.items()} == {
-        1: "new",
-        2: "elsewhere",
-        3: "new",
-    }
+    holders = {key: session.incarnation for key, session in world.machine.sessions.items()}
+    assert holders == {1: "new", 2: "elsewhere", 3: "new"}
     assert world.machine.sessions[1].timeout_ms == 4000
     assert _spent(world, request_of(CarryOver(HOME)), "new") == (0, 0)
     assert world.machine.session_changes == []
@@ -228,42 +226,32 @@ def test_an_incarnation_that_is_over_is_forgotten() -> None:
     assert world.machine.zxid == before
 
 
-def _epoch(cluster_id: int, at_least: int) -> Request:
-    return Request(Kind.EPOCH, 0, 0, (), encode_epoch(cluster_id, at_least))
-
-
 def test_after_a_restore_zxids_go_on_in_a_new_epoch() -> None:
     world = World()
     machine = world.machine
     before = machine.zxid
-    world.enter(_epoch(machine.cluster_id, 0), _epoch(machine.cluster_id, before))
-    assert machine.zxid == before
-    world.enter(_epoch(machine.cluster_id, before + 1))
-    assert machine.zxid == 1 << 32
-    world.enter(_epoch(99, 5))
-    assert (machine.zxid, machine.cluster_id) == (2 << 32, 99)
-    world.enter(_epoch(99, (7 << 32) + 5))
-    assert machine.zxid == 8 << 32
+    for cluster_id, at_least, zxid in (
+        (machine.cluster_id, 0, before),
+        (machine.cluster_id, before, before),
+        (machine.cluster_id, before + 1, 1 << 32),
+        (99, 5, 2 << 32),
+        (99, (7 << 32) + 5, 8 << 32),
+    ):
+        world.enter(Request(Kind.EPOCH, 0, 0, (), encode_epoch(cluster_id, at_least)))
+        assert (machine.zxid, machine.cluster_id) == (zxid, cluster_id)
     world.do(Create("/x"))
     assert world.nodes["/x"].czxid == (8 << 32) + 1
 
 
-def _level(level: int) -> Request:
-    return Request(Kind.LEVEL, 0, 0, (), encode_level(level))
-
-
 def test_a_level_is_raised_if_it_is_known() -> None:
     machine = Machine(1, at_level=1, known_levels=(1, 2))
+    levels = {level: Request(Kind.LEVEL, 0, 0, (), encode_level(level)) for level in (1, 2, 3)}
     for number, level in enumerate([1, 2, 1], 1):
-        machine.apply("a", number, Entry(0, 0, 0, 0, [_level(level)]))
-    assert machine.level == 2
-    assert machine.zxid == 0
+        machine.apply("a", number, Entry(0, 0, 0, 0, [levels[level]]))
     machine.begin("a", 4, 0, 0)
-    with pytest.raises(UnknownLevel) as unknown:
-        machine.execute(_level(3))
-    assert unknown.value.level == 3
-    assert "[1, 2]" in str(unknown.value)
-    assert machine.level == 2
+    with pytest.raises(UnknownLevel, match=r"\[1, 2\]") as unknown:
+        machine.execute(levels[3])
+    assert (unknown.value.level, machine.level, machine.zxid) == (3, 2, 0)
 
 
 # -- checkpoints ---------------------------------------------------------------------------------------------
@@ -287,9 +275,6 @@ def test_servers_that_disagree_hear_of_it() -> None:
         "other", entries, digest ^ 1, digest
     )
     assert _after(CHECKPOINT_EVERY, "/y").last_checkpoint[1] != digest
-
-
-def test_no_checkpoint_is_said_before_there_is_one() -> None:
     assert _after(CHECKPOINT_EVERY - 1).last_checkpoint == (0, 0)
 
 
@@ -315,32 +300,32 @@ def test_a_long_entry_is_hashed_as_it_goes() -> None:
 # -- errors of ours ------------------------------------------------------------------------------------------
 
 
+def _breaks(monkeypatch: pytest.MonkeyPatch, apply: Callable[[Transaction, Any], None]) -> None:
+    """This is what deletes do."""
+    delete = EXTENDED.writes[OpCode.DELETE]
+    monkeypatch.setitem(EXTENDED.writes, OpCode.DELETE, delete._replace(apply=apply))
+
+
 def _stumble(tx: Transaction, fields: Any) -> None:
     """An operation that changes something and then meets an error of ours."""
-    path = fields[0]
     tx.set_data("/a", tx.nodes["/a"], b"half")
     tx.create("/half", "/", tx.nodes["/"], b"", tx.nodes["/"].acl, 1)
-    raise ZeroDivisionError(path)
+    raise ZeroDivisionError(fields)
 
 
-@pytest.fixture
-def broken(monkeypatch: pytest.MonkeyPatch) -> None:
-    """deletes are broken."""
-    delete = EXTENDED.writes[OpCode.DELETE]
-    monkeypatch.setitem(EXTENDED.writes, OpCode.DELETE, WriteOperation(delete.decode, _stumble, delete.reply))
-
-
-@pytest.mark.usefixtures("broken")
 @pytest.mark.parametrize("own", [True, False])
-def test_an_error_in_a_request_is_the_same_everywhere(own: bool, caplog: pytest.LogCaptureFixture) -> None:
+def test_an_error_in_a_request_is_the_same_everywhere(
+    own: bool, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    _breaks(monkeypatch, _stumble)
     world = World()
     world.do(Create("/a", b"whole"))
     world.events.clear()
     before = all_pages(world.machine)
     zxid = world.machine.zxid
-    asked = [Ask(1, Delete("/a")), Ask(1, Create("/b"))]
+    asked = request_of(Ask(1, Delete("/a"))), request_of(Ask(1, Create("/b")))
     with caplog.at_level(logging.ERROR):
-        outcomes = world.enter(*(request_of(single) for single in asked), own=own)
+        outcomes = world.enter(*asked, own=own)
     assert [outcome.err for outcome in outcomes] == [ErrorCode.SYSTEM_ERROR, 0]
     (record,) = caplog.records
     assert "entry 3 of home" in record.getMessage()
@@ -350,7 +335,7 @@ def test_an_error_in_a_request_is_the_same_everywhere(own: bool, caplog: pytest.
     assert world.machine.zxid == zxid + 2
     assert world.fired == [(EventType.NODE_CREATED, "/b")]
     assert_sound(world.machine)
-    world.do(*[Multi((Create("/c"),))])
+    world.do(Multi((Create("/c"),)))
     assert set(world.nodes) >= {"/a", "/b", "/c"}
     assert "/half" not in world.nodes
     assert world.nodes["/a"].data == b"whole"
@@ -370,13 +355,13 @@ def test_an_error_in_what_a_proxy_says(caplog: pytest.LogCaptureFixture) -> None
 
 
 def test_a_request_that_turns_out_to_be_malformed_leaves_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
-    delete = EXTENDED.writes[OpCode.DELETE]
+    delete = EXTENDED.writes[OpCode.DELETE].apply
 
     def malformed(tx: Transaction, fields: tuple[str, int]) -> None:
-        delete.apply(tx, fields)
+        delete(tx, fields)
         raise MalformedPacket("found out late")
 
-    monkeypatch.setitem(EXTENDED.writes, OpCode.DELETE, delete._replace(apply=malformed))
+    _breaks(monkeypatch, malformed)
     world = World()
     world.do(Create("/a", b"whole"))
     world.events.clear()
@@ -393,17 +378,12 @@ def test_no_memory_is_no_error_of_a_request(monkeypatch: pytest.MonkeyPatch) -> 
     def starve(*_: object) -> None:
         raise MemoryError
 
-    delete = EXTENDED.writes[OpCode.DELETE]
-    monkeypatch.setitem(EXTENDED.writes, OpCode.DELETE, delete._replace(apply=starve))
-    monkeypatch.setattr("proxy.state.transaction.Transaction.open_session", starve)
-    world = World(())
-    with pytest.raises(MemoryError):
-        world.enter(request_of(Open(1)))
-    monkeypatch.undo()
-    monkeypatch.setitem(EXTENDED.writes, OpCode.DELETE, delete._replace(apply=starve))
+    _breaks(monkeypatch, starve)
     world = World((1,))
-    with pytest.raises(MemoryError):
-        world.enter(request_of(Ask(1, Delete("/a"))))
+    monkeypatch.setattr("proxy.state.transaction.Transaction.open_session", starve)
+    for said in (Open(2), Ask(1, Delete("/a"))):
+        with pytest.raises(MemoryError):
+            world.enter(request_of(said))
 
 
 # -- taking over a state -------------------------------------------------------------------------------------
@@ -412,11 +392,10 @@ def test_no_memory_is_no_error_of_a_request(monkeypatch: pytest.MonkeyPatch) -> 
 def test_becoming_what_was_loaded_aside() -> None:
     here, there = World((1, 2)), World((1, 2))
     for world in (here, there):
-        world.do(Create("/stays"), Create("/goes"), Create("/goes/too"), Create("/again"), Create("/set"))
+        world.do(*map(Create, ("/stays", "/goes", "/goes/too", "/again", "/set")))
     there.do(Delete("/goes/too"), Delete("/goes"), Create("/new"), Create("/new/x"))
-    there.do(
-        Delete("/again"), Create("/again"), SetData("/set"), Create("/stays/brief"), Delete("/stays/brief")
-    )
+    there.do(Delete("/again"), Create("/again"), SetData("/set"))
+    there.do(Create("/stays/brief"), Delete("/stays/brief"))
     there.enter(request_of(Expire(2)), request_of(Open(3)))
     there.enter(_attach(1), holder="p2")
     machine, loaded = here.machine, reloaded(there.machine)
@@ -433,20 +412,15 @@ def test_becoming_what_was_loaded_aside() -> None:
         (EventType.NODE_DATA_CHANGED, "/set"),
         (EventType.NODE_CHILDREN_CHANGED, "/stays"),
     ]
-    assert changes == [
-        SessionChange(1, HOME, "p2"),
-        SessionChange(2, HOME, None),
-        SessionChange(3, "", HOME),
-    ]
+    assert [tuple(change) for change in changes] == [(1, HOME, "p2"), (2, HOME, None), (3, "", HOME)]
     assert (machine.tree, machine.sessions) == (tree, sessions)
     assert machine.events is events
     assert machine.session_changes is changes
     assert all_pages(machine) == all_pages(there.machine)
     assert_sound(machine)
+    more = [request_of(Ask(1, asked)) for asked in (Create("/on", flags=1), Delete("/new/x"))]
     for world in (here, there):  # and both go on alike
-        world.enter(
-            request_of(Ask(1, Create("/on", flags=1))), request_of(Ask(1, Delete("/new/x"))), holder="p2"
-        )
+        world.enter(*more, holder="p2")
         assert [outcome.err for outcome in world.outcomes] == [0, 0]
     assert all_pages(machine) == all_pages(there.machine)
 

@@ -17,6 +17,7 @@ from proxy.state.ops import EXTENDED
 from proxy.state.pause import NO_PAUSE, AtOnce, Lengths, Pause, TooLong
 from proxy.state.tree import Node, free, pack_names
 from tests.proxy.state import naive
+from tests.proxy.state.ops.room import Client
 from tests.proxy.state.world import (
     Ask,
     Expire,
@@ -76,11 +77,6 @@ def test_very_many_are_sorted_with_many_pauses() -> None:
     assert pause.calls > 100
 
 
-def _pair() -> tuple[World, World]:
-    """Two worlds that are the same."""
-    return World(), World()
-
-
 def _compare(first: World, second: World, said: Said) -> int:
     """Apply a request at a stretch and with pauses; how many."""
     request = request_of(said)
@@ -107,7 +103,7 @@ def _creates(count: int, flags: int = CreateMode.PERSISTENT) -> list[naive.Creat
     "last", [naive.Delete("/node-000000"), naive.Delete("/never")], ids=["done", "failing"]
 )
 def test_a_large_multi_is_done_with_pauses(last: naive.Delete) -> None:
-    first, second = _pair()
+    first, second = World(), World()
     many = naive.Multi((*_creates(2000), last))
     assert _compare(first, second, Ask(1, many)) >= 8
     small = naive.Multi(tuple(_creates(3)))
@@ -116,7 +112,7 @@ def test_a_large_multi_is_done_with_pauses(last: naive.Delete) -> None:
 
 @pytest.mark.parametrize("cut", [1, 13, 20_000])
 def test_a_large_multi_that_is_cut_short_is_refused_as_a_small_one(cut: int) -> None:
-    first, second = _pair()
+    first, second = World(), World()
     request = request_of(Ask(1, naive.Multi(tuple(_creates(2000)))))
     request = request._replace(body=request.body[:-cut])
     small = request_of(Ask(1, naive.Multi(tuple(_creates(2)))))
@@ -133,7 +129,7 @@ def test_a_large_multi_that_is_cut_short_is_refused_as_a_small_one(cut: int) -> 
 
 @pytest.mark.parametrize("end", ["by its client", "by its proxy"])
 def test_a_session_with_many_ephemerals_ends_with_pauses(end: str) -> None:
-    first, second = _pair()
+    first, second = World(), World()
     for world in (first, second):
         world.do(naive.Multi(tuple(_creates(1025, CreateMode.EPHEMERAL))), session=2)
     said: Said = Ask(2, naive.CloseSession()) if end == "by its client" else Expire(2)
@@ -143,7 +139,7 @@ def test_a_session_with_many_ephemerals_ends_with_pauses(end: str) -> None:
 
 
 def test_a_quota_over_many_nodes_is_counted_with_pauses() -> None:
-    first, second = _pair()
+    first, second = World(), World()
     for world in (first, second):
         world.do(naive.Create("/a", b""))
         world.do(*(naive.Create(f"/a/{number}", b"123") for number in range(3000)))
@@ -162,23 +158,6 @@ def test_a_quota_over_many_nodes_is_counted_with_pauses() -> None:
 
 
 # -- reads ---------------------------------------------------------------------------------------------------
-
-
-class Reader:
-    """A client."""
-
-    session_id = 1
-    identities = ()
-
-    def __init__(self, *, knows_keeper: bool) -> None:
-        self.knows_keeper = knows_keeper
-        self.events: list[tuple[int, str]] = []
-
-    def notify(self, kind: int, path: str, _zxid: int, _acl: object) -> None:
-        self.events.append((kind, path))
-
-    def local_session_closed(self) -> None:
-        raise AssertionError
 
 
 _PATHS = ["/", "", "/a", "/a/b", "/a/b/c", "/e", "/none"]
@@ -238,7 +217,7 @@ def _watched(world: World) -> object:
     ]
 
 
-def _answer(world: World, reader: Reader, pause: Pause, opcode: int, body: bytes) -> Any:
+def _answer(world: World, reader: Client, pause: Pause, opcode: int, body: bytes) -> Any:
     """The reply, or what is raised in its place."""
     reading = world.reading._replace(pause=pause)
     try:
@@ -253,18 +232,18 @@ def test_a_read_that_pauses_answers_as_one_at_a_stretch(
 ) -> None:
     body = data.draw(_reads[opcode])
     first, second = _read_tree(), _read_tree()
-    plain, slow, refused = (Reader(knows_keeper=keeper) for _ in range(3))
+    plain, slow, refused = (Client(knows_keeper=keeper) for _ in range(3))
     expected = _answer(first, plain, NO_PAUSE, opcode, body)
     short = AtOnce(Lengths(every=1, at_once=data.draw(st.integers(-1, 9))))
     answer = _answer(second, refused, short, opcode, body)
     if isinstance(answer, tuple) and answer[0] is TooLong:
         assert not second.watches
-        assert refused.events == []
+        assert refused.told == []
     else:
         assert answer == expected
         second = _read_tree()
     assert _answer(second, slow, Counting(), opcode, body) == expected
-    assert slow.events == plain.events
+    assert slow.told == plain.told
     assert _watched(second) == _watched(first)
 
 

@@ -27,87 +27,42 @@ class Servant:
         self.tree = self.machine.tree
         self.tx = Transaction(self.tree, self.machine.sessions, self.machine.digest)
         for path in paths:
-            self.create(path, b"12345")
+            self.put(path, b"12345")
         if quota:
             for path in (f"/zookeeper/quota{quota}", _STATS.format(quota)):
-                self.create(path, b"count=0,bytes=0")
-            self.create(_LIMITS.format(quota), limits)
+                self.put(path, b"count=0,bytes=0")
+            self.put(_LIMITS.format(quota), limits)
+        self.tx.commit()
 
-    def create(self, path: str, data: bytes | None = b"", *, commit: bool = True) -> None:
-        """Also what is above it."""
-        above = parent_of(path)
-        if above not in self.tree.nodes:
-            self.create(above)
-        self.tx.create(path, above, self.tree.nodes[above], data, OPEN_ACL, 0)
-        if commit:
-            self.tx.commit()
+    def put(self, path: str, data: bytes | None = b"") -> None:
+        """Give a node data; create it if it is not there, with what is above it."""
+        nodes, above = self.tree.nodes, parent_of(path)
+        if path in nodes:
+            self.tx.set_data(path, nodes[path], data)
+            return
+        if above not in nodes:
+            self.put(above)
+        self.tx.create(path, above, nodes[above], data, OPEN_ACL, 0)
 
-    def delete(self, path: str, *, commit: bool = True) -> None:
-        above = parent_of(path)
-        self.tx.delete(path, above, self.tree.nodes[above], self.tree.nodes[path])
-        if commit:
-            self.tx.commit()
-
-    def set(self, path: str, data: bytes | None, *, commit: bool = True) -> None:
-        self.tx.set_data(path, self.tree.nodes[path], data)
-        if commit:
-            self.tx.commit()
-
-    def shown(self, path: str) -> bytes | None:
-        """What the stats node says."""
-        return self.tree.nodes[_STATS.format(path)].data
-
-
-def test_the_stats_node_counts_the_path_itself_and_all_below() -> None:
-    servant = Servant("/a", "/a/b", "/a/b/c", "/ab", "/other", quota="/a")
-    assert servant.shown("/a") == b"count=3,bytes=15"
-    servant.create("/a/null", None)
-    assert servant.shown("/a") == b"count=4,bytes=15"
-    servant.set("/a", b"")
-    servant.create("/other/x", b"x")
-    assert servant.shown("/a") == b"count=4,bytes=10"
-    servant.delete("/a/b/c")
-    assert servant.shown("/a") == b"count=3,bytes=5"
+    def delete(self, path: str) -> None:
+        nodes, above = self.tree.nodes, parent_of(path)
+        self.tx.delete(path, above, nodes[above], nodes[path])
 
 
 def test_what_a_client_writes_into_the_stats_node_does_not_stay() -> None:
     servant = Servant("/a", quota="/a")
-    servant.set(_STATS.format("/a"), b"count=99,bytes=99")
-    assert servant.shown("/a") == b"count=1,bytes=5"
-    assert servant.tree.nodes[_STATS.format("/a")].version == 1
-
-
-def test_a_path_that_is_not_there_counts_nothing() -> None:
-    assert Servant(quota="/a/b").shown("/a/b") == b"count=0,bytes=0"
+    servant.put(_STATS.format("/a"), b"count=99,bytes=99")
+    servant.tx.commit()
+    stats = servant.tree.nodes[_STATS.format("/a")]
+    assert (stats.data, stats.version) == (b"count=1,bytes=5", 1)
 
 
 def test_the_root_has_no_quota() -> None:
     servant = Servant()
-    servant.create("/zookeeper/quota/zookeeper_limits", b"count=1")
-    servant.create("/zookeeper/quota/zookeeper_stats", b"")
+    servant.put(_LIMITS.format(""), b"count=1")
+    servant.put(_STATS.format(""))
+    servant.tx.commit()
     assert not servant.tree.quotas
-
-
-def test_a_quota_is_forgotten_with_its_nodes() -> None:
-    servant = Servant("/a", quota="/a")
-    servant.delete(_LIMITS.format("/a"))
-    assert servant.tree.quotas.limited("/a") is None
-    servant.create("/a/b")
-    assert servant.shown("/a") == b"count=2,bytes=5"
-    servant.delete(_STATS.format("/a"))
-    assert not servant.tree.quotas
-    assert servant.tree.quotas.settle() == 0
-
-
-def test_what_is_taken_back_was_never_counted() -> None:
-    servant = Servant("/a", quota="/a")
-    servant.create("/a/b", b"123", commit=False)
-    servant.set("/a", b"1234567", commit=False)
-    servant.delete(_LIMITS.format("/a"), commit=False)
-    servant.tx.rollback()
-    servant.create("/elsewhere")
-    assert servant.shown("/a") == b"count=1,bytes=5"
-    assert servant.tree.quotas.limited("/a") == "/a"
 
 
 _PATHS = ["/a", "/a/b", "/a/b/c", "/b", "/a/x", "/ab"]
@@ -128,17 +83,16 @@ def test_the_numbers_are_right_whatever_comes_and_goes(
     servant = Servant()
     tree = servant.tree
     for path in _QUOTAS:
-        servant.create(f"/zookeeper/quota{path}")
+        servant.put(f"/zookeeper/quota{path}")
+    servant.tx.commit()
     for path, data in steps:
         node = tree.nodes.get(path)
-        if node is None:
-            if path.rpartition("/")[0] not in ("", *tree.nodes):
-                continue
-            servant.create(path, data, commit=False)
-        elif data is not None:
-            servant.set(path, data, commit=False)
+        if node is None and path.rpartition("/")[0] not in ("", *tree.nodes):
+            continue
+        if node is None or data is not None:
+            servant.put(path, data)
         elif not node.children:
-            servant.delete(path, commit=False)
+            servant.delete(path)
         what = draw.draw(st.sampled_from(["commit", "commit", "go on", "rollback"]))
         if what == "go on":
             continue  # several changes in one request
@@ -228,20 +182,19 @@ def test_what_exceeds_a_quota(
     assert _judged(limits, enforce=True, count=count, size=size) == (refused or warned)
 
 
-def test_where_no_quota_speaks() -> None:
+def test_the_nearest_limits_count_where_there_are_stats() -> None:
     assert _judged(b"countHardLimit=0", enforce=True, path="/ab") == []
-    servant = Servant("/a", quota="/a", limits=b"countHardLimit=0")
-    servant.delete(_STATS.format("/a"))
-    check(servant.tree.quotas, "/a/new", 1, 0, [], enforce=True)
-
-
-def test_the_nearest_limits_count() -> None:
     servant = Servant("/a", "/a/b", quota="/a", limits=b"countHardLimit=0")
-    servant.create(_STATS.format("/a/b"))
+    servant.put(_STATS.format("/a/b"))
+    servant.tx.commit()
     with pytest.raises(Refusal):
         check(servant.tree.quotas, "/a/b/c", 1, 0, [], enforce=True)
-    servant.create(_LIMITS.format("/a/b"), b"")
+    servant.put(_LIMITS.format("/a/b"))
+    servant.tx.commit()
     check(servant.tree.quotas, "/a/b/c", 1, 0, [], enforce=True)
+    servant.delete(_STATS.format("/a"))
+    servant.tx.commit()
+    check(servant.tree.quotas, "/a/new", 1, 0, [], enforce=True)
 
 
 def test_the_sender_alone_warns() -> None:

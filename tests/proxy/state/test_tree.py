@@ -1,13 +1,18 @@
-"""The tree: links between nodes, ephemerals by session, what goes by itself, and what reads send."""
+"""The tree: links between nodes, and all nodes of a subtree, by way of their parents or of all paths."""
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from proxy.state.pause import NO_PAUSE, Lengths, Pause
+from proxy.state.subtree import subtree
 from proxy.state.tree import Node, Tree
+from schema.paths import ROOT, parent_of
 from schema.znode import OPEN_ACL, Znode
 
 
-def _node(owner: int = 0, data: bytes | None = b"") -> Node:
-    return Node(data, OPEN_ACL, owner, 1, 2, 3, 4, 5, 6, 0, 7)
+def _node() -> Node:
+    return Node(None, OPEN_ACL, *[0] * 9)
 
 
 def test_a_node_is_a_znode() -> None:
@@ -27,3 +32,42 @@ def test_a_node_needs_a_parent_to_be_linked_to() -> None:
     tree.enter("/p", _node())
     tree.link("/p/c")
     assert tree.nodes["/p"].children == {"c"}
+
+
+_names = st.sampled_from(["a", "ab", "b"])
+_paths = st.lists(_names, min_size=1, max_size=4).map(lambda names: "/" + "/".join(names))
+
+
+def _tree(paths: list[str]) -> Tree:
+    tree = Tree()
+    wanted = {ROOT}
+    for path in paths:
+        while path != ROOT:
+            wanted.add(path)
+            path = parent_of(path)
+    for path in sorted(wanted):
+        tree.attach(path, _node())
+    return tree
+
+
+@pytest.mark.parametrize("every", [1, 1000])
+@given(st.lists(_paths, max_size=12), _paths)
+def test_all_that_is_below_a_node(every: int, paths: list[str], top: str) -> None:
+    nodes = _tree(paths).nodes
+    for path in (ROOT, top):
+        found = [item for some in subtree(nodes, path, Pause(Lengths(every))) for item in some]
+        prefix = path if path == ROOT else f"{path}/"
+        expected = {below for below in nodes if below == path or below.startswith(prefix)}
+        assert sorted(below for below, _ in found) == sorted(expected)
+        assert all(nodes[below] is node for below, node in found)
+
+
+def test_a_large_directory_comes_in_pieces() -> None:
+    nodes = _tree(
+        [f"/a/{number}" for number in range(5000)] + [f"/b/{number}" for number in range(50_000)]
+    ).nodes
+    for path, count in (("/a", 5001), ("/b", 50_001)):
+        sizes = [len(some) for some in subtree(nodes, path, NO_PAUSE)]
+        assert sum(sizes) == count
+        assert max(sizes) <= 8192
+        assert len(sizes) >= 5

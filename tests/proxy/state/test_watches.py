@@ -59,61 +59,36 @@ def test_watchers_are_told_in_the_order_in_which_they_came(room: Room) -> None:
     assert [name for name, _, _ in room.fire(CHANGED, "/p/n")] == ["b", "a"]
 
 
-def test_children_that_came_and_went_unseen_are_told_of_alone(room: Room) -> None:
+def test_children_that_changed_unseen_are_told_of_alone_and_to_no_recursive_watch() -> None:
+    """After a load, when the event of the child itself is not known."""
     table = WatchTable()
-    told: list[tuple[int, Sequence[Acl]]] = []
-
-    class Loose:
-        session_id = 1
-
-        def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-            told.append((kind, acl))
-
-    watcher = Loose()
-    table.data.add("/p", watcher)
-    table.children.add("/p", watcher)
-    table.fire(TreeEvent(CHILDREN, "/p", NODE_ACL, PARENT_ACL), 7)
-    assert told == [(CHILDREN, NODE_ACL)]
-    assert table.counts() == (1, 1, 1)
-    assert table.total() == 1
-
-
-def test_after_a_load_a_persistent_watch_hears_of_children_and_a_recursive_one_does_not() -> None:
-    table = WatchTable()
-    told: list[tuple[str, int, str]] = []
+    told: list[tuple[str, int, Sequence[Acl]]] = []
 
     class Loose(Client):
         def notify(self, kind: int, path: str, zxid: int, acl: Sequence[Acl]) -> None:
-            self.told.append((self.name, kind, path))
+            told.append((self.name, kind, acl))
 
-    table.add_lasting("/p", Loose("a", told), recursive=False)
-    table.add_lasting("/p", Loose("b", told), recursive=True)
-    for _ in range(2):
+    once, lasting, recursive = (Loose(name, []) for name in "abc")
+    table.data.add("/p", once)
+    table.children.add("/p", once)
+    table.add_lasting("/p", lasting, recursive=False)
+    table.add_lasting("/p", recursive, recursive=True)
+    for names in ("ab", "b"):
+        told.clear()
         table.fire(TreeEvent(CHILDREN, "/p", NODE_ACL, PARENT_ACL), 7)
-    assert told == [("a", CHILDREN, "/p")] * 2
+        assert told == [(name, CHILDREN, NODE_ACL) for name in names]
+    assert table.counts() == (3, 1, 3)
 
 
-def test_watches_are_removed_by_type(room: Room) -> None:
+def test_what_administrators_are_told(room: Room) -> None:
     table = room.table
-
-    def fill() -> None:
-        table.data.add("/p", room.a)
-        table.children.add("/p", room.a)
-        table.add_lasting("/p", room.a, recursive=False)
-        table.add_lasting("/p", room.a, recursive=True)
-        table.data.add("/p", room.b)
-
-    for kind in sorted(WatcherType, key=lambda kind: kind is WatcherType.ANY):
-        fill()
-        assert table.remove("/p", room.a, kind)
-        assert not table.holds("/p", room.a, kind)
-        assert not table.remove("/p", room.a, kind)
-        left = [other for other in WatcherType if table.holds("/p", room.a, other)]
-        assert len(left) == (0 if kind is WatcherType.ANY else 4)
-        assert table.holds("/p", room.b, WatcherType.DATA)
-    assert not table.remove("/other", room.a, WatcherType.ANY)
-    assert table.remove("/p", room.b, WatcherType.ANY)
-    assert not table
+    table.data.add("/p", room.a)
+    table.add_lasting("/p", room.a, recursive=False)
+    table.add_lasting("/q", room.a, recursive=True)
+    table.data.add("/q", room.b)
+    assert dict(table.paths_by_watcher()) == {room.a: {"/p", "/q"}, room.b: {"/q"}}
+    watchers = {path: set(watchers) for path, watchers in table.watchers_by_path()}
+    assert watchers == {"/p": {room.a}, "/q": {room.a, room.b}}
 
 
 def test_a_null_path_can_be_watched_and_never_fires(room: Room) -> None:
@@ -123,33 +98,13 @@ def test_a_null_path_can_be_watched_and_never_fires(room: Room) -> None:
     assert not room.table
 
 
-def test_what_administrators_are_told_is_of_data_watches(room: Room) -> None:
-    table = room.table
-    table.children.add("/c", room.a)
-    assert table.counts() == (0, 0, 0)
-    table.data.add("/p", room.a)
-    assert table.counts() == (1, 1, 1)
-    table.add_lasting("/p", room.a, recursive=False)
-    table.add_lasting("/q", room.a, recursive=True)
-    table.data.add("/q", room.b)
-    assert table.counts() == (2, 2, 3)
-    assert table.total() == 5
-    assert dict(table.paths_by_watcher()) == {room.a: {"/p", "/q"}, room.b: {"/q"}}
-    assert {path: set(watchers) for path, watchers in table.watchers_by_path()} == {
-        "/p": {room.a},
-        "/q": {room.a, room.b},
-    }
-
-
 _PATHS = ["/", "/p", "/p/n", "/p/m", "/p/n/d"]
 _NODES = st.sampled_from(_PATHS[1:])
 _ONE_SHOT, _PERSISTENT, _RECURSIVE = range(3)  # ZooKeeper's WatcherMode
+_MODES = ("data", "children", "persistent", "recursive")
 _STEPS = st.lists(
     st.one_of(
-        st.tuples(st.just("data"), st.sampled_from(_PATHS), st.booleans()),
-        st.tuples(st.just("children"), st.sampled_from(_PATHS), st.booleans()),
-        st.tuples(st.just("persistent"), st.sampled_from(_PATHS), st.booleans()),
-        st.tuples(st.just("recursive"), st.sampled_from(_PATHS), st.booleans()),
+        *[st.tuples(st.just(mode), st.sampled_from(_PATHS), st.booleans()) for mode in _MODES],
         st.tuples(st.just("fire"), _NODES, st.sampled_from([CREATED, DELETED, CHANGED])),
         st.tuples(st.just("remove"), st.sampled_from(_PATHS), st.sampled_from(list(WatcherType))),
         st.tuples(st.just("drop"), st.just(""), st.booleans()),
@@ -234,7 +189,6 @@ class Model:
         return told
 
 
-_MODES = ("data", "children", "persistent", "recursive")
 _FIRES = [
     ("fire", path, kind) for kind in (CREATED, CHANGED, DELETED) for path in ("/p", "/p/n", "/p/n/d") * 2
 ]
@@ -270,6 +224,9 @@ def test_the_table_agrees_with_zookeepers_two_managers(steps: list[tuple[str, st
         data, children = model.data.modes, model.children.modes
         assert table.counts() == (len({name for name, _ in data}), len({path for _, path in data}), len(data))
         assert table.total() == len(data) + len(children)
+        assert table.held() == sum(map(len, data.values())) + sum(
+            _ONE_SHOT in modes for modes in children.values()
+        )
         assert bool(table) is bool(data or children)
 
 
@@ -288,16 +245,6 @@ def test_watches_of_a_connection_are_dropped_some_at_a_time(room: Room) -> None:
     assert len(left) == 4
     assert left == sorted(left, reverse=True)
     assert dict(table.watchers_by_path()) == {"/d0": {room.b: None}}
-
-
-def test_what_is_held_counts_each_kind(room: Room) -> None:
-    assert room.table.held() == 0
-    room.table.data.add("/a", room.a)
-    room.table.children.add("/a", room.a)
-    room.table.add_lasting("/a", room.b, recursive=True)
-    assert (room.table.held(), room.table.total()) == (3, 3)
-    room.table.add_lasting("/a", room.a, recursive=False)
-    assert (room.table.held(), room.table.total()) == (4, 3)
 
 
 def _crowd(room: Room, count: int) -> list[Client]:

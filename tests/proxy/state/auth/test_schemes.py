@@ -1,33 +1,92 @@
-"""The table of schemes, and what a server offers of it."""
+"""The schemes digest, sasl and x509, and what a server offers; test_ip and test_names have the rest."""
+
+import pytest
+import trustme
+from cryptography.hazmat.primitives.serialization import Encoding
+from cryptography.x509 import load_pem_x509_certificate
 
 from codec.constants import Perms
 from codec.jute import Acl
 from proxy.state.acl import permits
-from proxy.state.auth.digest import digest_identity
+from proxy.state.auth.digest import DIGEST, digest_identity
+from proxy.state.auth.sasl import SASL, sasl_identities
 from proxy.state.auth.scheme import Identity, Peer, Settings
 from proxy.state.auth.schemes import ALWAYS, SCHEMES, AuthSchemes, offered
+from proxy.state.auth.x509 import X509, subject_name
 
-PLAIN = Peer("10.0.0.7")
-SECURE = Peer("10.0.0.7", "CN=amy")
-ADDRESS = Identity("ip", "10.0.0.7")
+PLAIN, SECURE = Peer("10.0.0.7"), Peer("10.0.0.7", "CN=amy")
+ADDRESS, AMY = Identity("ip", "10.0.0.7"), Identity("x509", "CN=amy")
+# What DigestAuthenticationProvider.generateDigest gives, from its unit test.
+SUPER_DIGEST = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
+
+
+@pytest.mark.parametrize(
+    ("scheme", "taken", "not_taken"),
+    [
+        ("digest", ("user:hash", ":hash", "user:hash:"), ("", "user", "user:", ":", "a:b:c")),
+        ("sasl", ("", "bob", "a/b", "a/b/c", "a@R", "a/b@R"), ("a@b@R", "a/b/c@R")),
+    ],
+)
+def test_entries_of_acls(scheme: str, taken: tuple[str, ...], not_taken: tuple[str, ...]) -> None:
+    assert all(map(SCHEMES[scheme].is_valid, taken))
+    assert not any(map(SCHEMES[scheme].is_valid, not_taken))
+
+
+def test_digests() -> None:
+    identity = digest_identity(b"super:test")
+    assert identity == Identity("digest", SUPER_DIGEST)
+    root = Settings(super_digest=SUPER_DIGEST)
+    assert DIGEST.authenticate(b"super:test", PLAIN, root) == (Identity("super", ""), identity)
+    assert DIGEST.authenticate(b"super:test", PLAIN, Settings()) == (identity,)
+    assert DIGEST.authenticate(b"super:tset", PLAIN, root) == (digest_identity(b"super:tset"),)
+    assert DIGEST.authenticate(None, PLAIN, root) == ()
+    assert DIGEST.user_name("amy:hash") == "amy"
+
+
+def test_a_digest_of_what_is_no_text_is_that_of_its_replacement() -> None:
+    assert digest_identity(b"us\xff:w").id.startswith("us\ufffd:")
+    assert digest_identity(b"us\xff:w") == digest_identity("us\ufffd:w".encode())
+
+
+def test_sasl() -> None:
+    """tests/compat/test_sasl.py compares it with real ZooKeeper."""
+    bob = Identity("sasl", "bob")
+    assert sasl_identities("bob", is_super=False) == (bob,)
+    assert sasl_identities("bob", is_super=True) == (bob, Identity("super", ""))
+    assert SASL.authenticate(b"bob:word", PLAIN, Settings()) == (), "an addauth proves nothing"
+    assert [SASL.matches(name, "bob") for name in ("bob", "amy", "super", "")] == [True, False, True, False]
+
+
+def test_the_subject_of_a_certificate() -> None:
+    assert X509.proves
+    root = Settings(super_subject="CN=amy")
+    assert X509.on_connect(SECURE, root) == (Identity("super", "CN=amy"), AMY)
+    assert X509.on_connect(Peer("", "CN=bob"), root) == (Identity("x509", "CN=bob"),)
+    for prove in (X509.on_connect, lambda *who: X509.authenticate(b"CN=bob", *who)):
+        assert prove(SECURE, Settings()) == (AMY,)
+        assert prove(PLAIN, Settings()) == ()
+        assert prove(Peer("", ""), Settings()) == (Identity("x509", ""),), "no name is not super by default"
+
+
+def test_the_name_of_a_certificate() -> None:
+    authority = trustme.CA(organization_name="Org, Inc.", organization_unit_name="Unit")
+    leaf = authority.issue_cert("amy@example.org", common_name="amy")
+    certificate = load_pem_x509_certificate(leaf.cert_chain_pems[0].bytes())
+    told = subject_name(certificate.public_bytes(Encoding.DER))
+    assert told.startswith("CN=amy,OU=")
+    assert ",O=trustme v" in told
+    for bad in (b"", b"\x30", b"\x30\x03\x30\x01", b"\x31\x00", b"\x30\x80", b"\x30\x85\1\1\1\1\1"):
+        with pytest.raises(ValueError, match="DER"):
+            subject_name(bad)
 
 
 def test_every_server_has_digest_and_ip() -> None:
-    assert AuthSchemes().authenticate("digest", b"user:word", PLAIN) == (digest_identity(b"user:word"),)
-    assert AuthSchemes().authenticate("ip", None, PLAIN) == (ADDRESS,)
-    assert AuthSchemes().identities(PLAIN) == (ADDRESS,)
-
-
-def test_what_no_scheme_proves_fails() -> None:
-    for name in ("world", "auth", "super", "", None):
-        assert AuthSchemes().authenticate(name, b"anyone", PLAIN) == ()
-
-
-def test_a_scheme_that_is_not_offered_proves_nothing() -> None:
-    assert AuthSchemes().identities(SECURE) == (ADDRESS,)
-    assert AuthSchemes().authenticate("x509", None, SECURE) == ()
-    secure = AuthSchemes(offered(x509=True, sasl=False))
-    assert secure.identities(SECURE) == (ADDRESS, Identity("x509", "CN=amy"))
+    schemes = AuthSchemes()
+    assert schemes.authenticate("digest", b"user:word", PLAIN) == (digest_identity(b"user:word"),)
+    assert schemes.authenticate("ip", None, PLAIN) == schemes.identities(SECURE) == (ADDRESS,)
+    for name in ("world", "auth", "super", "", None, "x509"):
+        assert schemes.authenticate(name, b"anyone", SECURE) == ()
+    assert AuthSchemes(offered(x509=True, sasl=False)).identities(SECURE) == (ADDRESS, AMY)
 
 
 def test_what_is_offered() -> None:
