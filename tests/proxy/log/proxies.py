@@ -171,6 +171,12 @@ class World:
         self.proxies.append(proxy)
         return await proxy.start()
 
+    async def pair(self) -> tuple[Proxy, Proxy]:
+        """Two proxies, with the session 1 at the first and 2 at the other."""
+        one, two = await self.proxy(), await self.proxy()
+        await answered([one.open(1), two.open(2)])
+        return one, two
+
     def client(self, proxy: Proxy) -> FakeEtcdClient:
         assert isinstance(proxy.etcd, FakeEtcdClient)
         return proxy.etcd
@@ -195,21 +201,19 @@ class World:
         assert result.succeeded
         return reply
 
-    def check_state(self) -> None:
-        """All proxies agree."""
-        first = self.proxies[0].log.machine
-        for proxy in self.proxies:
-            machine = proxy.log.machine
-            assert machine.compute_digest() == first.compute_digest()
-            assert (machine.zxid, machine.entries, machine.applied) == (
-                first.zxid,
-                first.entries,
-                first.applied,
-            )
+    async def agree(self) -> None:
+        """All proxies have applied everything, and have the same state."""
+        for proxy in self.proxies + self.proxies:
+            await proxy.barrier()
+        # What the last barrier has put into the log is applied at the others as well.
+        await until(lambda: len({proxy.log.machine.entries for proxy in self.proxies}) == 1)
+        machines = [proxy.log.machine for proxy in self.proxies]
+        states = [(each.compute_digest(), each.zxid, each.entries, each.applied) for each in machines]
+        assert all(state == states[0] for state in states)
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """All proxies agree, and each request took effect once, or never where it was refused."""
-        self.check_state()
+        await self.agree()
         first = self.proxies[0].log.machine
         creates = [request.body for request in log_of(self.store) if request.opcode == OpCode.CREATE]
         assert not [body for body, times in Counter(creates).items() if times > 1]

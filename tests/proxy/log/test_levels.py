@@ -2,7 +2,7 @@
 
 import pytest
 
-from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
+from lab.fakes.etcd import FakeEtcdClient
 from proxy.etcd.model import Put, Txn, TxnResult
 from proxy.log.levels import LevelRefused, raise_level
 from proxy.log.record import TreeNotServable
@@ -11,20 +11,19 @@ from schema.entry import Kind, decode_entry
 from tests.proxy.log.trees import Tree
 
 
-async def make(*, levels: tuple[int, ...] = (1, 2), snapshot: bool = True) -> tuple[FakeEtcd, Tree]:
-    store = FakeEtcd()
-    tree = await Tree(FakeEtcdClient(store)).make()
+async def make(*, levels: tuple[int, ...] = (1, 2), snapshot: bool = True) -> Tree:
+    tree = await Tree().make()
     await tree.come("a", "b", levels=levels)
     if snapshot:
         await tree.snapshot("a")
-    return store, tree
+    return tree
 
 
 async def test_a_level_is_raised_when_all_speak_it() -> None:
-    store, tree = await make()
+    tree = await make()
     assert await raise_level(tree.etcd, tree.keys, 2, levels=(1, 2))
     assert (await tree.record()).level == 2
-    (kv,) = [kv for kv in store.snapshot() if kv.key.startswith(tree.keys.log + b"ctl.")]
+    (kv,) = [kv for kv in tree.store.snapshot() if kv.key.startswith(tree.keys.log + b"ctl.")]
     (request,) = decode_entry(kv.value).requests
     assert request.kind == Kind.LEVEL
     assert kv.mod_revision == (await tree.pair()).mod_revision, "entry and record change at once"
@@ -40,24 +39,24 @@ async def test_a_level_is_raised_when_all_speak_it() -> None:
 
 
 async def test_what_stands_in_the_way_is_named() -> None:
-    _, tree = await make()
+    tree = await make()
     with pytest.raises(LevelRefused, match="applies level 1, not 2"):
         await raise_level(tree.etcd, tree.keys, 2)
     await tree.come("old", levels=(1,))
     with pytest.raises(LevelRefused, match=r"the proxy old \(release test\) does not apply level 2. Upgrade"):
         await raise_level(tree.etcd, tree.keys, 2, levels=(1, 2))
     await tree.go("old")
-    tree.etcd.store.txn(Txn((), (Put(tree.keys.proxy("odd"), b"?"),)))  # type: ignore[attr-defined]
+    tree.change(Put(tree.keys.proxy("odd"), b"?"))
     with pytest.raises(LevelRefused, match="the levels that the proxy odd applies are unknown"):
         await raise_level(tree.etcd, tree.keys, 2, levels=(1, 2))
-    _, bare = await make(snapshot=False)
+    bare = await make(snapshot=False)
     with pytest.raises(LevelRefused, match="has no snapshot yet"):
         await raise_level(bare.etcd, bare.keys, 2, levels=(1, 2))
     assert (await tree.record()).level == (await bare.record()).level == 1
 
 
 async def test_a_proxy_that_comes_at_the_last_moment_is_noticed() -> None:
-    store, tree = await make()
+    tree = await make()
 
     class Late(FakeEtcdClient):
         async def txn(self, txn: Txn, timeout: float) -> TxnResult:
@@ -66,5 +65,5 @@ async def test_a_proxy_that_comes_at_the_last_moment_is_noticed() -> None:
             return await super().txn(txn, timeout)
 
     with pytest.raises(LevelRefused, match="Run the command again"):
-        await raise_level(Late(store), tree.keys, 2, levels=(1, 2))
+        await raise_level(Late(tree.store), tree.keys, 2, levels=(1, 2))
     assert (await tree.record()).level == 1

@@ -19,24 +19,12 @@ from tests.proxy.log.proxies import EPHEMERAL, PASSWORD, Proxy, World, answered,
 
 
 @pytest.fixture
-async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    monkeypatch.setattr(truncation, "_PAUSE", 0)
+async def world() -> AsyncIterator[World]:
     world = World()
     yield world
     for proxy in world.proxies:
         world.client(proxy).reconnect()
         await proxy.stop()
-
-
-async def level(world: World) -> None:
-    """Everybody has applied everything."""
-    await until(lambda: len({proxy.log.machine.entries for proxy in world.proxies}) == 1)
-    await until(
-        lambda: all(
-            proxy.log.machine.applied.get(proxy.log.incarnation, 0) or not proxy.replies
-            for proxy in world.proxies
-        )
-    )
 
 
 async def test_a_write_is_applied_at_every_proxy_and_answered_at_one(world: World) -> None:
@@ -49,7 +37,7 @@ async def test_a_write_is_applied_at_every_proxy_and_answered_at_one(world: Worl
     assert two.log.machine.sessions[1].incarnation == one.log.incarnation
     assert [member.incarnation for member in one.log.members] == [one.log.incarnation, two.log.incarnation]
     assert two.changes == one.changes
-    world.check()
+    await world.check()
 
 
 async def test_when_the_lease_runs_out_the_sessions_are_carried_over(world: World) -> None:
@@ -65,8 +53,7 @@ async def test_when_the_lease_runs_out_the_sessions_are_carried_over(world: Worl
     assert one.log.machine.sessions[2].incarnation == two.log.incarnation
     assert {"/xe", "/xb"} <= one.paths()
     await until(lambda: old in two.gone)
-    await level(world)
-    world.check()
+    await world.check()
 
 
 async def test_a_session_that_moved_while_the_proxy_slept_is_not_carried_over(world: World) -> None:
@@ -82,29 +69,9 @@ async def test_a_session_that_moved_while_the_proxy_slept_is_not_carried_over(wo
     assert one.log.machine.sessions[1].incarnation == two.log.incarnation
 
 
-async def test_number_k_absent_with_the_next_present_when_the_lease_ends(world: World) -> None:
-    one = await world.proxy()
-    await answered([one.open(1)])
-    store, client = world.store, world.client(one)
-    client.fates.append(Fate.LATE)
-    first = one.create(1, "/xa")
-    await asyncio.sleep(0)
-    await asyncio.sleep(0)
-    second = one.create(1, "/xb")
-    # The second is in etcd, the first is not, when the lease runs out.
-    await until(lambda: any(pair.key.endswith(b"3") for pair in store.snapshot() if b"/log/" in pair.key), 5)
-    world.end_lease(one)
-    results = store.apply_late()
-    assert not any(result.succeeded for result in results)
-    await answered([first, second])
-    assert (first.error, second.error) == (0, 0)
-    world.check()
-
-
 async def test_a_proxy_that_loses_its_lease_while_etcd_is_full_is_registered_once_there_is_space(
-    world: World, monkeypatch: pytest.MonkeyPatch
+    world: World,
 ) -> None:
-    monkeypatch.setattr("proxy.log.membership._FULL_PAUSE", 0.02)
     one = await world.proxy()
     await answered([one.open(1)])
     world.store.full = True
@@ -117,13 +84,12 @@ async def test_a_proxy_that_loses_its_lease_while_etcd_is_full_is_registered_onc
     world.store.full = False
     await until(lambda: one.log.status().is_registered)
     await until(lambda: one.log.machine.sessions[1].incarnation == one.log.incarnation)
-    world.check()
+    await world.check()
 
 
-async def test_an_etcd_with_a_low_limit_refuses_only_what_is_too_large_by_itself() -> None:
-    world = World()
+async def test_an_etcd_with_a_low_limit_refuses_only_what_is_too_large_by_itself(world: World) -> None:
     world.store = FakeEtcd(max_request_bytes=65536)
-    one, two = await world.proxy(), await world.proxy()
+    one, _ = await world.proxy(), await world.proxy()
     noise = random.Random(1).randbytes
     await answered([one.open(1), one.open(2)])
     replies = []
@@ -139,11 +105,8 @@ async def test_an_etcd_with_a_low_limit_refuses_only_what_is_too_large_by_itself
     assert incarnations <= 3
     await answered([one.create(1, f"/y{number}", noise(40_000)) for number in range(20)])
     assert one.log.stats.incarnations == incarnations, "it has learned the limit"
-    await until(lambda: two.paths() == one.paths())
+    await world.check()
     assert len(one.paths()) == 59
-    world.check()
-    await one.stop()
-    await two.stop()
 
 
 async def test_draining_waits_for_outcomes(world: World) -> None:
@@ -205,42 +168,35 @@ async def test_random_histories(world: World, seed: int) -> None:
         world.client(proxy).fates.clear()
     await answered([reply for proxy in proxies for reply in proxy.replies])
     world.store.apply_late()
-    for proxy in proxies:
-        await proxy.barrier()
-    await level(world)
-    world.check()
+    await world.check()
 
 
 # -- truncation, loads, restores -----------------------------------------------------------------------------
 
 
-async def truncate(proxy: Proxy) -> None:
-    """Two snapshots: what the first holds is no longer in the log."""
+async def truncate(proxy: Proxy, times: int = 1) -> None:
+    """Two snapshots: what the first holds is no longer in the log. Then forget, as a proxy does."""
     keys = Keyspace("/t")
-    for _ in range(2):
+    living = {member.incarnation: member.revision for member in proxy.log.members}
+    name = proxy.log.incarnation
+    for _ in range(2 * times):
         await proxy.barrier()
-        name = proxy.log.incarnation
-        revision = next(member.revision for member in proxy.log.members if member.incarnation == name)
-        await write(proxy.etcd, keys, Writer(name, revision), pace=1e12)
-    # As the proxy does after each of its snapshots.
+        await write(proxy.etcd, keys, Writer(name, living[name]), pace=1e12)
     record = proxy.log.status().record
     assert record is not None
     assert record.previous is not None
     truncated = await truncation.applied_in(proxy.etcd, keys, record.previous.name)
     assert truncated is not None
-    living = {member.incarnation for member in proxy.log.members}
-    for incarnation in truncation.forgettable(proxy.log.machine, living, truncated):
+    for incarnation in truncation.forgettable(proxy.log.machine, living.keys(), truncated):
         assert await truncation.drop_incarnation(proxy.etcd, keys, incarnation)
         await answered([proxy.submit(Kind.FORGET, 0, body=encode_forget(incarnation))])
 
 
 async def test_an_entry_is_applied_and_truncated_while_its_sender_sleeps(world: World) -> None:
-    one, two = await world.proxy(), await world.proxy()
-    await answered([one.open(1), two.open(2)])
+    one, two = await world.pair()
     reply = await world.append_unheard(one)
     await until(lambda: "/xa" in two.log.machine.tree.nodes)
-    await truncate(two)
-    await truncate(two)
+    await truncate(two, times=2)
     first = f"/t/live/log/{one.log.incarnation}/".encode()
     assert not [pair for pair in world.store.snapshot() if pair.key.startswith(first)]
     assert reply.times == 0
@@ -252,41 +208,30 @@ async def test_an_entry_is_applied_and_truncated_while_its_sender_sleeps(world: 
     behind = [one.create(1, "/xb"), two.create(2, "/xa")]
     await answered(behind)
     assert [each.error for each in behind] == [0, ErrorCode.NODE_EXISTS]
-    await two.barrier()
-    await one.barrier()
-    assert one.log.machine.compute_digest() == two.log.machine.compute_digest()
-    assert (one.log.machine.zxid, one.log.machine.entries) == (two.log.machine.zxid, two.log.machine.entries)
+    await world.agree()
 
 
 async def test_a_late_copy_after_truncation_does_nothing(world: World) -> None:
-    one, two = await world.proxy(), await world.proxy()
-    await answered([one.open(1), two.open(2)])
+    one, two = await world.pair()
     world.client(one).fates.append(Fate.LATE)
     reply = one.create(1, "/xa")
     await answered([reply])
     await answered([one.submit(Kind.CLIENT, 1, OpCode.DELETE, b"\0\0\0\3/xa\xff\xff\xff\xff")])
-    await truncate(two)
-    await truncate(two)
+    await truncate(two, times=2)
     (result,) = world.store.apply_late()
     assert result.succeeded
-    await one.barrier()
-    await two.barrier()
-    await one.barrier()
+    await world.agree()
     assert "/xa" not in one.log.machine.tree.nodes
-    world.check_state()
     # A start reads the late copy, too.
     three = await world.proxy()
     assert "/xa" not in three.log.machine.tree.nodes
-    await three.barrier()
-    await until(lambda: one.log.machine.entries == two.log.machine.entries == three.log.machine.entries)
-    world.check_state()
+    await world.agree()
 
 
 @pytest.mark.parametrize("loses_answer", [False, True])
 async def test_a_proxy_that_slept_until_it_was_forgotten(world: World, loses_answer: bool) -> None:
     """Nobody knows any more which of its requests counted: none is sent again."""
-    one, two = await world.proxy(), await world.proxy()
-    await answered([one.open(1), two.open(2)])
+    one, two = await world.pair()
     if loses_answer:
         doubtful = await world.append_unheard(one)
     else:
@@ -296,8 +241,7 @@ async def test_a_proxy_that_slept_until_it_was_forgotten(world: World, loses_ans
     world.end_lease(one)
     await until(lambda: old in two.gone)
     await answered([two.close(1)])
-    await truncate(two)
-    await truncate(two)
+    await truncate(two, times=2)
     assert old not in two.log.machine.applied
     world.client(one).reconnect()
     await answered([doubtful])
@@ -305,17 +249,14 @@ async def test_a_proxy_that_slept_until_it_was_forgotten(world: World, loses_ans
     await until(lambda: one.log.incarnation != old)
     behind = one.open(3)
     await answered([behind])
-    await two.barrier()
-    await one.barrier()
-    world.check_state()
+    await world.agree()
 
 
 async def test_sessions_that_could_not_be_carried_over_are_so_before_what_waits(
     world: World, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """The next incarnation ends as well, and takes what would have carried the sessions over with it."""
-    one, two = await world.proxy(), await world.proxy()
-    await answered([one.open(1), two.open(2)])
+    one, two = await world.pair()
     first = one.log.incarnation
     with monkeypatch.context() as patched:
         patched.setattr(world.client(one), "begin_txn", lambda *_: None)  # neither sent nor answered
@@ -330,14 +271,11 @@ async def test_sessions_that_could_not_be_carried_over_are_so_before_what_waits(
         world.end_lease(one)
         await until(lambda: second in two.gone)
         await answered([two.create(2, "/xa")])
-        await truncate(two)
-        await truncate(two)
+        await truncate(two, times=2)
     world.client(one).reconnect()
     await answered([lost, waiting])
     assert (lost.error, waiting.error) == (ErrorCode.CONNECTION_LOSS, 0)
-    await two.barrier()
-    await one.barrier()
-    world.check_state()
+    await world.agree()
 
 
 @pytest.mark.parametrize("seed", range(8))
@@ -376,11 +314,7 @@ async def test_random_histories_with_truncation(world: World, seed: int) -> None
         world.client(proxy).fates.clear()
     await answered([reply for proxy in proxies for reply in proxy.replies])
     world.store.apply_late()
-    for proxy in proxies + proxies:
-        await proxy.barrier()
-    # What the last barrier has put into the log is applied at the others as well, busy as the machine may be.
-    await until(lambda: len({proxy.log.machine.entries for proxy in proxies}) == 1)
-    world.check_state()
+    await world.agree()
     nodes = proxies[0].log.machine.tree.nodes
     for proxy in proxies:
         for reply in proxy.replies:
@@ -420,12 +354,10 @@ async def test_after_a_restore_the_incarnation_is_new_and_zxids_go_on(world: Wor
     await answered([again])
     assert again.error == 0
     assert again.zxid >> 32 > zxid >> 32
-    await two.barrier()
-    await one.barrier()
+    await world.agree()
     assert one.log.machine.sessions[1].incarnation == one.log.incarnation
     assert one.log.machine.sessions[2].incarnation == two.log.incarnation
     assert "/xlost" not in one.log.machine.tree.nodes
-    world.check_state()
 
 
 async def test_a_lease_that_ends_before_the_sessions_were_carried_over(world: World) -> None:
@@ -451,11 +383,11 @@ async def test_a_lease_that_ends_before_the_sessions_were_carried_over(world: Wo
     assert len({first, second, one.log.incarnation}) == 3
     assert not any(result.succeeded for result in world.store.apply_late())
     assert one.log.machine.sessions[1].incarnation == one.log.incarnation
-    world.check()
+    await world.check()
 
 
 async def test_a_state_that_is_not_trusted_is_loaded_anew_under_load(world: World) -> None:
-    one, two = await world.proxy(), await world.proxy()
+    one, _ = await world.proxy(), await world.proxy()
     await answered([one.open(1)])
     one.log.machine.tree.nodes["/zookeeper"].aversion = 7
     for number in range(60):
@@ -465,10 +397,7 @@ async def test_a_state_that_is_not_trusted_is_loaded_anew_under_load(world: Worl
         await asyncio.sleep(0.001)
     await answered(one.replies)
     await until(lambda: one.log.stats.reloads == 1)
-    await one.barrier()
-    await two.barrier()
-    await one.barrier()
-    world.check_state()
+    await world.agree()
     nodes = one.log.machine.tree.nodes
     for reply in one.replies:
         assert reply.error in (0, ErrorCode.CONNECTION_LOSS)
@@ -488,7 +417,7 @@ async def test_in_doubt_the_incarnation_is_ended_and_clients_notice_nothing(worl
     assert old in two.gone
     assert f"/t/live/proxy/{old}".encode() not in {pair.key for pair in world.store.snapshot()}
     assert one.log.machine.sessions[1].incarnation == one.log.incarnation != old
-    world.check()
+    await world.check()
 
 
 async def test_when_an_entry_of_ours_was_sent_is_known_while_it_is_applied(world: World) -> None:

@@ -9,7 +9,7 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from proxy.etcd.model import EtcdNoSpace, Txn, TxnResult
 from proxy.log import contact
-from proxy.log import membership as membership_module
+from proxy.log import membership as module
 from proxy.log.membership import Membership
 from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks
@@ -40,11 +40,18 @@ class World:
 
 @pytest.fixture
 async def world(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[World]:
-    monkeypatch.setattr(membership_module, "_PAUSE", 0.001)
-    monkeypatch.setattr(membership_module, "_FULL_PAUSE", 0.001)
+    monkeypatch.setattr(module, "_PAUSE", 0.001)
+    monkeypatch.setattr(module, "_FULL_PAUSE", 0.001)
+    monkeypatch.setattr(contact, "_KEEP_ALIVES", 500)
     world = World()
     yield world
     await world.tasks.close()
+
+
+@pytest.fixture
+async def registered(world: World) -> World:
+    await world.membership.register()
+    return world
 
 
 async def test_a_key_on_a_lease(world: World) -> None:
@@ -114,9 +121,8 @@ async def test_a_full_etcd_is_reported_and_asked_again(world: World) -> None:
     assert len(world.proxies()) == 1
 
 
-async def test_the_lease_is_kept_alive(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contact, "_KEEP_ALIVES", 500)
-    await world.membership.register()
+async def test_the_lease_is_kept_alive(registered: World) -> None:
+    world = registered
     first = world.membership.keep_alive_sent
     world.tasks.start(world.membership.keep_alive(), "keep alive")
     for _ in range(5):
@@ -127,9 +133,8 @@ async def test_the_lease_is_kept_alive(world: World, monkeypatch: pytest.MonkeyP
     assert not world.membership.is_over
 
 
-async def test_unanswered_keep_alives_do_not_count(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(contact, "_KEEP_ALIVES", 500)
-    await world.membership.register()
+async def test_unanswered_keep_alives_do_not_count(registered: World) -> None:
+    world = registered
     world.etcd.disconnect()
     first = world.membership.keep_alive_sent
     world.tasks.start(world.membership.keep_alive(), "keep alive")
@@ -137,44 +142,32 @@ async def test_unanswered_keep_alives_do_not_count(world: World, monkeypatch: py
     assert world.membership.keep_alive_sent == first
 
 
-async def test_a_lease_that_is_gone_ends_the_incarnation(
-    world: World, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(contact, "_KEEP_ALIVES", 500)
-    await world.membership.register()
-    world.tasks.start(world.membership.keep_alive(), "keep alive")
-    world.store.advance(10)
-    await asyncio.wait_for(world.membership.ended(), 5)
-    first = world.membership.incarnation
-    await world.membership.revoke()
-    await world.membership.register()
-    assert world.membership.incarnation != first
-    assert not world.membership.is_over
+async def test_a_lease_that_is_gone_ends_the_incarnation(registered: World) -> None:
+    membership, first = registered.membership, registered.membership.incarnation
+    membership.end("another", "test")
+    assert not membership.is_over, "the end of another incarnation says nothing"
+    registered.tasks.start(membership.keep_alive(), "keep alive")
+    registered.store.advance(10)
+    await asyncio.wait_for(membership.ended(), 5)
+    await membership.revoke()
+    await membership.register()
+    assert membership.incarnation != first
+    assert not membership.is_over
 
 
-async def test_an_end_of_a_former_incarnation_says_nothing(world: World) -> None:
-    await world.membership.register()
-    world.membership.end("another", "test")
-    assert not world.membership.is_over
-
-
-async def test_revoking_is_repeated_until_the_key_is_gone(world: World) -> None:
-    await world.membership.register()
-    world.etcd.unreachable = True
-    revoking = world.tasks.start(world.membership.revoke(), "revoke")
+async def test_revoking_is_repeated_until_the_key_is_gone(registered: World) -> None:
+    registered.etcd.unreachable = True
+    revoking = registered.tasks.start(registered.membership.revoke(), "revoke")
     await asyncio.sleep(0.02)
-    assert world.proxies()
+    assert registered.proxies()
     assert not revoking.done()
-    world.etcd.unreachable = False
+    registered.etcd.unreachable = False
     await revoking
-    assert not world.proxies()
+    assert not registered.proxies()
 
 
-async def test_retiring_takes_the_key_away_if_etcd_answers(world: World) -> None:
-    await world.membership.register()
-    world.etcd.unreachable = True
-    await world.membership.retire()
-    assert world.proxies()
-    world.etcd.unreachable = False
-    await world.membership.retire()
-    assert not world.proxies()
+async def test_retiring_takes_the_key_away_if_etcd_answers(registered: World) -> None:
+    for unreachable in (True, False):
+        registered.etcd.unreachable = unreachable
+        await registered.membership.retire()
+        assert bool(registered.proxies()) is unreachable

@@ -2,33 +2,29 @@
 
 import pytest
 
-from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.etcd.model import Delete, Txn
+from proxy.etcd.model import Delete
 from proxy.log.record import TreeNotServable, create, incarnation_of, look, servable, unknown_level
 from tests.proxy.log.trees import Tree
 
 
 async def test_one_look_is_one_revision() -> None:
-    store = FakeEtcd()
-    tree = Tree(FakeEtcdClient(store))
+    tree = Tree()
     nothing = await look(tree.etcd, tree.keys)
     assert (nothing.record, nothing.pair, nothing.proxies) == (None, None, [])
-    await tree.make()
-    await tree.come("a", "b")
+    await tree.make("a", "b")
     found = await look(tree.etcd, tree.keys)
-    assert found.revision == store.revision
+    assert found.revision == tree.store.revision
     assert [incarnation_of(tree.keys, proxy) for proxy in found.proxies] == ["a", "b"]
     assert servable(found, tree.keys, (1,)) == found.record
 
 
 async def test_a_record_is_made_once_and_never_over_leftovers() -> None:
-    store = FakeEtcd()
-    tree = await Tree(FakeEtcdClient(store)).make()
+    tree = await Tree().make()
     before = await tree.pair()
     await create(tree.etcd, tree.keys, 7)
     assert await tree.pair() == before
     await tree.come("a")
-    store.txn(Txn((), (Delete(tree.keys.tree),)))
+    tree.change(Delete(tree.keys.tree))
     with pytest.raises(TreeNotServable, match="log entries or snapshot pages are there"):
         await create(tree.etcd, tree.keys, 1)
 

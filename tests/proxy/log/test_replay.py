@@ -3,32 +3,28 @@
 import asyncio
 from unittest import mock
 
-from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.log import slices
-from proxy.log.catch_up import catch_up
+from proxy.log.catch_up import Caught, catch_up
 from proxy.log.replay import Place, Replay
 from proxy.state import capture
 from proxy.state.machine import Machine
 from schema.entry import Entry, Request
-from tests.proxy.log.trees import Ran, Tree, created, pages_of
+from tests.proxy.log.trees import Tree, created, pages_of
 
 
-async def make() -> tuple[FakeEtcd, Tree]:
-    store = FakeEtcd()
-    tree = await Tree(FakeEtcdClient(store)).make()
-    await tree.come("a")
+async def make() -> tuple[Tree, Caught]:
+    tree = await Tree().make("a")
     session = tree.session("a")
     await tree.send("a", [created(session, f"/{number}") for number in range(100)])
     await tree.send("a", [created(session, "/late")], number=5)
     await tree.send("a", [], number=3)
     await tree.send("a", [], number=4)
     await tree.send("a", [created(session, "/never")], number=7)
-    return store, tree
+    return tree, await catch_up(tree.etcd, tree.keys, {}, 0)
 
 
 async def test_others_have_the_loop_meanwhile() -> None:
-    store, tree = await make()
-    caught = await catch_up(tree.etcd, tree.keys, {}, 0)
+    tree, caught = await make()
     machine = capture.new_machine(1)
     turns = 0
 
@@ -45,25 +41,23 @@ async def test_others_have_the_loop_meanwhile() -> None:
     task.cancel()
     assert turns > 100
     assert sum(applied) == 5
-    assert pages_of(machine) == pages_of(Ran(store).follow())
+    assert pages_of(machine) == pages_of(tree.ran())
 
 
 async def test_a_replay_may_stop_and_go_on() -> None:
-    store, tree = await make()
-    caught = await catch_up(tree.etcd, tree.keys, {}, 0)
+    tree, caught = await make()
     machine = capture.new_machine(1)
     replay = Replay(tree.keys, machine, caught, lambda _: None)
     for entry in caught.entries:
         await replay.run(entry.mod_revision)
-        assert pages_of(machine) == pages_of(Ran(store).follow(entry.mod_revision))
+        assert pages_of(machine) == pages_of(tree.ran(entry.mod_revision))
     assert [tree.keys.parse(kv.key).number for kv in replay.rest()] == [7]
     assert replay.requests == 102
     assert replay.bytes > 200
 
 
 async def test_somebody_else_may_execute_the_requests() -> None:
-    store, tree = await make()
-    caught = await catch_up(tree.etcd, tree.keys, {}, 0)
+    tree, caught = await make()
     machine = capture.new_machine(1)
     places: list[Place] = []
 
@@ -73,7 +67,7 @@ async def test_somebody_else_may_execute_the_requests() -> None:
         machine.execute(request)
 
     await Replay(tree.keys, machine, caught, lambda _: None, execute).run(caught.revision)
-    assert pages_of(machine) == pages_of(Ran(store).follow())
+    assert pages_of(machine) == pages_of(tree.ran())
     assert [place[1:] for place in places] == [
         ("a", 1, 0),
         *(("a", 2, request) for request in range(100)),

@@ -4,7 +4,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Callable, Iterator
 from unittest import mock
-from urllib.error import HTTPError
 
 import pytest
 
@@ -26,8 +25,7 @@ from proxy.state.machine import Disagreement, Machine
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, Request, decode_forget, encode_close
 from schema.record import SnapshotRef, TreeRecord
-from tests.proxy.etcd import admin
-from tests.proxy.log.trees import Tree, pages_of
+from tests.proxy.log.trees import Tree
 
 _REF = SnapshotRef("1-a", 100, "a", 1, 1, 1000, 10, 1, 5, 7)
 
@@ -314,48 +312,3 @@ async def test_a_replay_says_nothing_of_a_state_that_was_loaded_since(real: Worl
     real.subject.stats.reloads += 1
     assert await judging is None
     assert real.subject.distrusted == 0
-
-
-async def test_starts_while_etcd_compacts_all_the_time(etcd_server: EtcdServer, real: World) -> None:
-    """Writers, truncation and starts side by side; every start is a true state."""
-    tree = real.tree
-    over = False
-
-    async def compact() -> None:
-        client = EtcdClient([etcd_server.endpoint])
-        while not over:
-            revision = (await client.status()).revision
-            with contextlib.suppress(HTTPError):  # compacted at this revision already
-                await asyncio.to_thread(admin.compact, etcd_server.endpoint, revision)
-            await asyncio.sleep(0.1)
-        await client.close()
-
-    async def append() -> None:
-        count = 0
-        while not over:
-            await tree.create("a", *(f"/n{count}.{index}" for index in range(20)), data=b"x" * 500)
-            count += 1
-            await asyncio.sleep(0.002)
-
-    async def snapshot() -> None:
-        while not over:
-            await tree.snapshot("b")
-            await asyncio.sleep(0.05)
-
-    async with asyncio.TaskGroup() as group:
-        for work in (compact(), append(), snapshot()):
-            group.create_task(work)
-        positions = []
-        for _ in range(12):
-            loaded = await load(tree.etcd, tree.keys, make=False)
-            positions.append(loaded.caught.revision)
-            machine = loaded.machine
-            # Each entry creates all of its nodes or none, and none is left out in between.
-            applied = machine.applied["a"]
-            assert len(machine.tree.nodes) == 4 + 61 + 20 * (applied - 62)
-            await asyncio.sleep(0.1)
-        over = True
-    assert positions == sorted(positions)
-    one, other = [await load(tree.etcd, tree.keys, make=False) for _ in range(2)]
-    assert one.base is not None
-    assert pages_of(one.machine) == pages_of(other.machine)

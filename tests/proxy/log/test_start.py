@@ -1,16 +1,12 @@
 """Loading a tree: fresh, from snapshots, torn ones, and while truncation or compaction goes on."""
 
 import asyncio
-from collections.abc import Awaitable, Callable
-from functools import partial
 from unittest import mock
 
 import pytest
 
-from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.etcd.model import Compare, Delete, EtcdRefused, Get, Put, RefusalKind, Txn, TxnResult
-from proxy.log import start as start_module
-from proxy.log import truncation
+from lab.fakes.etcd import FakeEtcdClient
+from proxy.etcd.model import Delete, EtcdRefused, Get, Put, RangeResult, RefusalKind, Txn, TxnResult
 from proxy.log.follower import Follower
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Loaded, NotInLog, Wanted, load
@@ -19,54 +15,46 @@ from schema.record import encode_record
 from tests.proxy.log.trees import CLOCK, Ran, Tree, created, pages_of
 
 
-@pytest.fixture(autouse=True)
-def _soon() -> object:
-    with mock.patch.object(start_module, "_RETRY", 0.001), mock.patch.object(truncation, "_PAUSE", 0):
-        yield
-
-
-class World:
-    """A tree on a fake, and a proxy that has followed it from the beginning."""
+class World(Tree):
+    """A tree on the model, and a proxy that has followed it from the beginning."""
 
     def __init__(self) -> None:
-        self.store = FakeEtcd()
-        self.client = FakeEtcdClient(self.store)
-        self.tree = Tree(self.client)
-        self.ran = Ran(self.store)
+        super().__init__()
+        self.follower = Ran(self.store)
 
     async def load(self, **options: object) -> Loaded:
-        return await load(FakeEtcdClient(self.store), self.tree.keys, **options)  # type: ignore[arg-type]
+        return await load(FakeEtcdClient(self.store), self.keys, **options)  # type: ignore[arg-type]
 
     async def check(self) -> Loaded:
         """Who starts now has what the one has that ran."""
         loaded = await self.load()
-        assert pages_of(loaded.machine) == pages_of(self.ran.follow())
-        assert loaded.machine.applied == self.ran.machine.applied
+        ran = self.follower.follow()
+        assert pages_of(loaded.machine) == pages_of(ran)
+        assert loaded.machine.applied == ran.applied
         assert not loaded.disagreements
         return loaded
 
 
 @pytest.fixture
-async def world() -> World:
+async def tree() -> World:
     world = World()
-    await world.tree.make()
-    await world.tree.come("a", "b")
+    await world.make("a", "b")
     return world
 
 
 async def test_an_empty_prefix_becomes_a_tree() -> None:
-    world = World()
-    loaded = await world.load()
+    tree = World()
+    loaded = await tree.load()
     assert set(loaded.machine.tree.nodes) == {"/", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"}
     assert loaded.base is None
     assert not loaded.fell_back
-    assert loaded.cluster_id == loaded.machine.cluster_id == world.store.cluster_id
-    record = await world.tree.record()
+    assert loaded.cluster_id == loaded.machine.cluster_id == tree.store.cluster_id
+    record = await tree.record()
     assert record.complete
     assert (record.current, record.previous) == (None, None)
-    before = world.store.revision
-    await world.load()
-    assert world.store.revision == before
+    before = tree.store.revision
+    await tree.load()
+    assert tree.store.revision == before
 
 
 async def test_commands_make_no_tree() -> None:
@@ -83,62 +71,49 @@ async def test_commands_make_no_tree() -> None:
     ],
 )
 async def test_what_cannot_be_served_is_refused(key: str, value: bytes, words: str) -> None:
-    world = World()
-    world.store.txn(Txn((), (Put(b"/t/" + key.encode(), value),)))
+    tree = World()
+    tree.change(Put(b"/t/" + key.encode(), value))
     with pytest.raises(TreeNotServable, match=words):
-        await world.load()
+        await tree.load()
 
 
-async def test_half_an_import_and_an_unknown_level_are_refused(world: World) -> None:
-    record = await world.tree.record()
+async def test_half_an_import_and_an_unknown_level_are_refused(tree: World) -> None:
+    record = await tree.record()
     for changed, words in (
         (record._replace(complete=False), "import into /t is not complete. Run the import again"),
         (record._replace(level=7), "has level 7, and this release of zketcd applies level 1. Start a newer"),
     ):
-        world.store.txn(Txn((), (Put(world.tree.keys.tree, encode_record(changed)),)))
+        tree.change(Put(tree.keys.tree, encode_record(changed)))
         with pytest.raises(TreeNotServable, match=words):
-            await world.load()
+            await tree.load()
 
 
-async def test_a_level_raised_in_the_log_is_refused(world: World) -> None:
+async def test_a_level_raised_in_the_log_is_refused(tree: World) -> None:
     writer = EntryWriter()
     writer.add(Kind.LEVEL, 0, 0, (), encode_level(7))
-    await world.tree.put("a", writer.finish(CLOCK, 0, 0, 0))
+    await tree.put("a", writer.finish(CLOCK, 0, 0, 0))
     with pytest.raises(TreeNotServable, match=r"entry 2 of a: .*level 7"):
-        await world.load()
+        await tree.load()
 
 
-async def test_an_entry_that_cannot_be_read_names_the_way_out(world: World) -> None:
-    await world.tree.put("a", b"rubbish")
+async def test_an_entry_that_cannot_be_read_names_the_way_out(tree: World) -> None:
+    await tree.put("a", b"rubbish")
     with pytest.raises(TreeNotServable, match=r"entry 2 of a cannot be read: .*proxy\.ctl void a 2"):
-        await world.load()
+        await tree.load()
 
 
-async def test_denied_access_is_told_at_once(world: World) -> None:
+async def test_denied_access_is_told_at_once(tree: World) -> None:
     refusal = EtcdRefused(RefusalKind.PERMISSION, "etcdserver: permission denied")
     with (
         mock.patch.object(FakeEtcdClient, "txn", side_effect=refusal),
         pytest.raises(EtcdRefused, match="permission"),
     ):
-        await world.load()
+        await tree.load()
 
 
-async def test_snapshot_and_log(world: World) -> None:
-    await world.tree.fill("a", "x")
-    first = (await world.tree.snapshot("a")).ref
-    await world.tree.fill("b", "y")
-    second = (await world.tree.snapshot("b")).ref
-    await world.tree.fill("a", "z")
-    loaded = await world.check()
-    record = await world.tree.record()
-    assert (record.current, record.previous) == (second, first)
-    assert loaded.base == second
-    assert loaded.log_requests == 41
-
-
-async def test_a_starting_proxy_goes_on_where_the_load_stands(world: World) -> None:
+async def test_a_starting_proxy_goes_on_where_the_load_stands(tree: World) -> None:
     """Also with an entry that waits for its predecessor, from a snapshot that was made while it waited."""
-    tree, ran = world.tree, world.ran
+    ran = tree.follower
     await tree.fill("a", "x")
     session = tree.session("a")
     await tree.send("a", [created(session, "/late")], number=50)
@@ -147,7 +122,7 @@ async def test_a_starting_proxy_goes_on_where_the_load_stands(world: World) -> N
     await tree.snapshot("b")
     await tree.create("b", "/after")
     assert "/late" not in ran.follow().tree.nodes
-    loaded = await world.check()
+    loaded = await tree.check()
     assert [kv.key for kv in loaded.caught.entries] == [tree.keys.entry("a", 50), tree.keys.entry("a", 51)]
 
     follower = Follower(tree.keys)
@@ -158,32 +133,30 @@ async def test_a_starting_proxy_goes_on_where_the_load_stands(world: World) -> N
     for number in range(43, 50):
         await tree.send("a", [created(session, f"/missing{number}")], number=number)
     assert {"/late", "/later"} <= ran.follow().tree.nodes.keys()
-    assert (await world.check()).base is not None
+    assert (await tree.check()).base is not None
     # And from a snapshot that has them all.
     await tree.snapshot("b")
     await tree.create("b", "/end")
-    await world.check()
+    await tree.check()
 
 
-async def test_what_a_dead_proxy_left_behind_a_gap_never_counts(world: World) -> None:
-    tree = world.tree
+async def test_what_a_dead_proxy_left_behind_a_gap_never_counts(tree: World) -> None:
     session = tree.session("a")
     await tree.send("a", [created(session, "/good")])
     await tree.send("a", [created(session, "/never")], number=4)
     await tree.go("a")
     await tree.create("b", "/b")
-    loaded = await world.check()
+    loaded = await tree.check()
     assert "/never" not in loaded.machine.tree.nodes
     await tree.snapshot("b")
     await tree.create("b", "/c")
     await tree.snapshot("b")
-    await world.check()
+    await tree.check()
 
 
 @pytest.mark.parametrize("page", ["nodes/00000000", "sessions/00000000", "state"])
 @pytest.mark.parametrize("damage", ["torn", "missing"])
-async def test_a_damaged_page_is_not_the_end(world: World, page: str, damage: str, caplog: object) -> None:
-    tree = world.tree
+async def test_a_damaged_page_is_not_the_end(tree: World, page: str, damage: str, caplog: object) -> None:
     await tree.fill("a", "x")
     first = (await tree.snapshot("a")).ref
     await tree.fill("b", "y")
@@ -193,138 +166,124 @@ async def test_a_damaged_page_is_not_the_end(world: World, page: str, damage: st
     key = b"%b%b/%b" % (tree.keys.snapshots, second.name.encode(), page.encode())
     (kv,) = (await tree.etcd.range(Get(key), 5)).kvs
     broken = Put(key, kv.value[:-9] + b"\0" * 9) if damage == "torn" else Delete(key)
-    world.store.txn(Txn((), (broken,)))
-    loaded = await world.check()
+    tree.change(broken)
+    loaded = await tree.check()
     assert loaded.fell_back
     assert loaded.base == first
     # The next snapshot replaces the damaged one and keeps the good one.
     third = (await tree.snapshot("a")).ref
     record = await tree.record()
     assert (record.current, record.previous) == (third, first)
-    assert not (await world.check()).fell_back
+    loaded = await tree.check()
+    assert (loaded.fell_back, loaded.base) == (False, third)
+    await tree.fill("a", "z")
+    assert (await tree.check()).log_requests == 41
     assert await tree.snapshots() == {ref.name for ref in (first, third) if ref}
 
 
-async def test_the_first_snapshot_may_be_damaged_too(world: World) -> None:
-    tree = world.tree
+async def test_the_first_snapshot_may_be_damaged_too(tree: World) -> None:
     await tree.fill("a", "x")
     first = (await tree.snapshot("a")).ref
     assert first is not None
     await tree.create("b", "/end")
-    world.store.txn(Txn((), (Delete(tree.keys.node_page(first.name, 0)),)))
-    loaded = await world.check()
+    tree.change(Delete(tree.keys.node_page(first.name, 0)))
+    loaded = await tree.check()
     assert loaded.base is None
     assert loaded.fell_back
     # But not if the log is not the whole of the tree, as after an import.
-    world.store.txn(Txn((), (Delete(tree.keys.entry("a", 1)), Delete(tree.keys.entry("a", 2)))))
+    tree.change(Delete(tree.keys.entry("a", 1)), Delete(tree.keys.entry("a", 2)))
     with pytest.raises(TreeNotServable, match="the log does not hold all that was in it"):
-        await world.load()
+        await tree.load()
 
 
-async def test_two_damaged_snapshots_are_the_end(world: World) -> None:
-    tree = world.tree
+async def test_two_damaged_snapshots_are_the_end(tree: World) -> None:
     for name in "xy":
         await tree.fill("a", name)
         await tree.snapshot("a")
     for name in await tree.snapshots():
-        world.store.txn(Txn((), (Delete(tree.keys.state_page(name)),)))
+        tree.change(Delete(tree.keys.state_page(name)))
     with pytest.raises(TreeNotServable, match="neither snapshot"):
-        await world.load()
+        await tree.load()
 
 
-async def test_truncation_overtakes_a_start(world: World) -> None:
+async def test_truncation_overtakes_a_start(tree: World) -> None:
     """At every request of a load, two snapshots and their truncation come in between."""
-    tree = world.tree
     for name in "xy":
         await tree.fill("a", name)
         await tree.snapshot("a")
     await tree.fill("b", "z")
 
     for at in range(40):
-        client = FakeEtcdClient(world.store)
-        overtaken = _Overtaken(client, at, partial(_two_snapshots, tree, at))
-        with (
-            mock.patch.object(client, "txn", overtaken.txn),
-            mock.patch.object(client, "range", overtaken.range),
-        ):
-            loaded = await load(client, tree.keys)
-        ran = Ran(world.store).follow(loaded.caught.revision)
-        assert pages_of(loaded.machine) == pages_of(ran)
-        if overtaken.requests <= at:
+        client = _Overtaken(tree, at)
+        loaded = await load(client, tree.keys)
+        assert pages_of(loaded.machine) == pages_of(tree.ran(loaded.caught.revision))
+        if client.requests <= at:
             break
     else:
         pytest.fail("a load takes more than 40 requests")
     assert at > 5
-    await world.check()
+    await tree.check()
 
 
-async def _two_snapshots(tree: Tree, round: int) -> None:
-    for part in range(2):
-        await tree.fill("b", f"over{round}.{part}", 3)
-        await tree.snapshot("b")
+class _Overtaken(FakeEtcdClient):
+    """Just before the n-th request two snapshots come in between."""
 
-
-class _Overtaken:
-    """Something happens just before the n-th request."""
-
-    def __init__(self, client: FakeEtcdClient, at: int, what: Callable[[], Awaitable[None]]) -> None:
-        self._txn, self._range = client.txn, client.range
-        self._at = at
-        self._what = what
+    def __init__(self, tree: Tree, at: int) -> None:
+        super().__init__(tree.store)
+        self._tree, self._at = tree, at
         self.requests = 0
 
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
         await self._count()
-        return await self._txn(txn, timeout)
+        return await super().txn(txn, timeout)
 
-    async def range(self, get: Get, timeout: float) -> object:
+    async def range(self, get: Get, timeout: float) -> RangeResult:
         await self._count()
-        return await self._range(get, timeout)
+        return await super().range(get, timeout)
 
     async def _count(self) -> None:
         self.requests += 1
         if self.requests == self._at + 1:
-            await self._what()
+            for part in range(2):
+                await self._tree.fill("b", f"over{self._at}.{part}", 3)
+                await self._tree.snapshot("b")
 
 
-async def test_older_states(world: World) -> None:
-    tree = world.tree
+async def test_older_states(tree: World) -> None:
     positions = [await tree.create("a", f"/{number}") for number in range(5)]
     await tree.snapshot("a")
     positions += [await tree.create("a", f"/{number}") for number in range(5, 10)]
     for number, position in enumerate(positions):
-        loaded = await world.load(wanted=Wanted(upto=position))
+        loaded = await tree.load(wanted=Wanted(upto=position))
         assert f"/{number}" in loaded.machine.tree.nodes
         assert f"/{number + 1}" not in loaded.machine.tree.nodes
     await tree.snapshot("a")
     await tree.create("a", "/last")
-    loaded = await world.load(wanted=Wanted(upto=positions[7]))
+    loaded = await tree.load(wanted=Wanted(upto=positions[7]))
     assert "/7" in loaded.machine.tree.nodes
     assert "/8" not in loaded.machine.tree.nodes
     with pytest.raises(NotInLog, match="reaches back to position"):
-        await world.load(wanted=Wanted(upto=positions[2]))
-    since = await world.load(wanted=Wanted(since=positions[7]))
+        await tree.load(wanted=Wanted(upto=positions[2]))
+    since = await tree.load(wanted=Wanted(since=positions[7]))
     assert since.base == (await tree.record()).previous
-    assert pages_of(since.machine) == pages_of((await world.load()).machine)
-    entries = (await world.load()).machine.entries
-    assert (await world.load(wanted=Wanted(entries=entries - 1))).machine.entries == entries - 1
+    assert pages_of(since.machine) == pages_of((await tree.load()).machine)
+    entries = (await tree.load()).machine.entries
+    assert (await tree.load(wanted=Wanted(entries=entries - 1))).machine.entries == entries - 1
     with pytest.raises(NotInLog, match="entries so far"):
-        await world.load(wanted=Wanted(entries=entries + 1))
+        await tree.load(wanted=Wanted(entries=entries + 1))
 
 
-async def test_a_load_goes_on_when_etcd_comes_back(world: World) -> None:
-    client = FakeEtcdClient(world.store)
+async def test_a_load_goes_on_when_etcd_comes_back(tree: World) -> None:
+    client = FakeEtcdClient(tree.store)
     client.disconnect()
-    loading = asyncio.get_running_loop().create_task(load(client, world.tree.keys))
+    loading = asyncio.get_running_loop().create_task(load(client, tree.keys))
     await asyncio.sleep(0.01)
     assert not loading.done()
     client.reconnect()
     assert (await loading).machine.applied == {"a": 1, "b": 1}
 
 
-async def test_guards_of_a_new_tree() -> None:
-    """Two proxies that start at once make one tree."""
-    world = World()
-    loads = await asyncio.gather(*(world.load() for _ in range(5)))
+async def test_proxies_that_start_at_once_make_one_tree() -> None:
+    tree = World()
+    loads = await asyncio.gather(*(tree.load() for _ in range(5)))
     assert len({loaded.caught.pair.mod_revision for loaded in loads}) == 1
-    assert world.store.txn(Txn((Compare(world.tree.keys.tree, 0),), ())).succeeded is False

@@ -1,6 +1,5 @@
 """Deletions in chunks, each under the record; the hard cases are in test_snapshot_writer."""
 
-from collections.abc import Iterator
 from unittest import mock
 
 import pytest
@@ -13,14 +12,9 @@ from tests.proxy.log.trees import Tree
 
 
 @pytest.fixture(autouse=True)
-def _soon() -> Iterator[None]:
-    with (
-        mock.patch.object(module, "_PAUSE", 0),
-        mock.patch.object(module, "_RETRY", 0),
-        mock.patch.object(module, "ENTRIES_AT_ONCE", 4),
-        mock.patch.object(module, "PAGES_AT_ONCE", 2),
-    ):
-        yield
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "ENTRIES_AT_ONCE", 4)
+    monkeypatch.setattr(module, "PAGES_AT_ONCE", 2)
 
 
 class Noting(FakeEtcdClient):
@@ -35,18 +29,16 @@ class Noting(FakeEtcdClient):
         return await super().txn(txn, timeout)
 
 
-async def make() -> tuple[FakeEtcd, Tree, Compare]:
-    store = FakeEtcd()
-    tree = await Tree(FakeEtcdClient(store)).make()
-    await tree.come("a", "b")
+async def make() -> tuple[Tree, Compare]:
+    tree = await Tree().make("a", "b")
     for count in range(20):
         await tree.create("a", f"/{count}")
-    return store, tree, Compare(tree.keys.tree, (await tree.pair()).mod_revision)
+    return tree, Compare(tree.keys.tree, (await tree.pair()).mod_revision)
 
 
 async def test_entries_go_by_number_in_chunks() -> None:
-    store, tree, record = await make()
-    client = Noting(store)
+    tree, record = await make()
+    client = Noting(tree.store)
     steps: list[str] = []
     assert await truncate_log(client, tree.keys, record, {"a": 10, "gone": 7}, steps.append) == 10
     assert len(client.sent) == len(steps) == 3
@@ -64,14 +56,14 @@ async def test_entries_go_by_number_in_chunks() -> None:
 
 
 async def test_another_record_stops_a_truncation() -> None:
-    store, tree, record = await make()
+    tree, record = await make()
     steps = 0
 
     def change(_step: str) -> None:
         nonlocal steps
         steps += 1
         if steps == 2:
-            store.txn(Txn((), (Put(tree.keys.tree, b"another"),)))
+            tree.change(Put(tree.keys.tree, b"another"))
 
     with pytest.raises(Overtaken, match="record has changed"):
         await truncate_log(tree.etcd, tree.keys, record, {"a": 20}, change)
@@ -79,16 +71,16 @@ async def test_another_record_stops_a_truncation() -> None:
 
 
 async def test_pages_go_state_first() -> None:
-    store, tree, record = await make()
+    tree, record = await make()
     named = (await tree.snapshot("a")).ref
     assert named is not None
     record = Compare(tree.keys.tree, (await tree.pair()).mod_revision)
     for name in ("0000000000000001-b", "0000000000000002-b"):
         pages = [tree.keys.node_page(name, index) for index in range(5)]
         pages += [tree.keys.session_page(name, 0), tree.keys.state_page(name)]
-        store.txn(Txn((), [Put(page, b"") for page in pages]))
-    store.txn(Txn((), (Put(tree.keys.snapshots + b"what/is-this", b""),)))
-    client = Noting(store)
+        tree.change(*(Put(page, b"") for page in pages))
+    tree.change(Put(tree.keys.snapshots + b"what/is-this", b""))
+    client = Noting(tree.store)
     assert await delete_pages(client, tree.keys, await tree.record(), record) == 14
     firsts = [op.key for op in client.sent[0].success if isinstance(op, Delete)]
     assert firsts == [tree.keys.state_page("0000000000000001-b")]
@@ -96,9 +88,9 @@ async def test_pages_go_state_first() -> None:
 
 
 async def test_a_state_page_that_cannot_be_read_truncates_nothing(caplog: pytest.LogCaptureFixture) -> None:
-    store, tree, _ = await make()
+    tree, _ = await make()
     assert await applied_in(tree.etcd, tree.keys, "1-x") is None
-    store.txn(Txn((), (Put(tree.keys.state_page("1-x"), b"torn"),)))
+    tree.change(Put(tree.keys.state_page("1-x"), b"torn"))
     assert await applied_in(tree.etcd, tree.keys, "1-x") is None
     assert "cannot be read" in caplog.text
 

@@ -15,33 +15,29 @@ from tests.proxy.log.trees import Tree
 
 
 async def test_it_comes_and_goes() -> None:
-    store = FakeEtcd()
-    tree = Tree(FakeEtcdClient(store))
+    tree = Tree()
     async with visit(tree.etcd, tree.keys, (1, 2), "me") as visitor:
-        (kv,) = store.snapshot()
+        (kv,) = tree.store.snapshot()
         assert kv.key == tree.keys.proxy(visitor.incarnation)
         assert kv.create_revision == visitor.revision
         assert decode_proxy(kv.value).levels == (1, 2)
         assert tree.keys.parse(kv.key).incarnation == visitor.incarnation
-    assert store.snapshot() == []
+    assert tree.store.snapshot() == []
 
 
 async def test_an_answer_that_got_lost() -> None:
-    store = FakeEtcd()
-    client = FakeEtcdClient(store)
-    tree = Tree(client)
+    client = FakeEtcdClient(FakeEtcd())
     client.fates.append(Fate.ANSWER_LOST)
-    async with visit(client, tree.keys, (1,), "") as visitor:
-        assert store.snapshot()[0].create_revision == visitor.revision
+    async with visit(client, Tree(client).keys, (1,), "") as visitor:
+        assert client.store.snapshot()[0].create_revision == visitor.revision
 
 
 async def test_it_goes_when_the_command_fails() -> None:
-    store = FakeEtcd()
-    tree = Tree(FakeEtcdClient(store))
+    tree = Tree()
     with pytest.raises(EtcdUnknown, match="so"):
         async with visit(tree.etcd, tree.keys, (1,), ""):
             raise EtcdUnknown("so")
-    assert store.snapshot() == []
+    assert tree.store.snapshot() == []
 
 
 async def test_its_lease_is_kept_alive(

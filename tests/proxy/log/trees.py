@@ -4,9 +4,9 @@ import hashlib
 from collections.abc import Iterable
 
 from codec.constants import OpCode
-from lab.fakes.etcd import FakeEtcd
+from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.interface import Etcd
-from proxy.etcd.model import Compare, Delete, Get, KeyValue, Put, Txn
+from proxy.etcd.model import Compare, Delete, Get, KeyValue, Op, Put, Txn, TxnResult
 from proxy.log.follower import Apply, Follower
 from proxy.log.record import create
 from proxy.log.snapshot_writer import Result, Writer, write
@@ -42,17 +42,33 @@ def value_of(requests: Iterable[Request], checkpoint: int = 0, digest: int = 0) 
 
 
 class Tree:
-    """A tree in one etcd, written by proxies that are nothing but names."""
+    """A tree in one etcd, by default a model, written by proxies that are nothing but names."""
 
-    def __init__(self, etcd: Etcd, prefix: str = "/t") -> None:
-        self.etcd = etcd
+    def __init__(self, etcd: Etcd | None = None, prefix: str = "/t") -> None:
+        self.etcd = etcd or FakeEtcdClient(FakeEtcd())
         self.keys = Keyspace(prefix)
         self.revisions: dict[str, int] = {}  # of proxy keys
         self.numbers: dict[str, int] = {}
 
-    async def make(self) -> "Tree":
+    async def make(self, *incarnations: str) -> "Tree":
+        """The tree, with these proxies."""
         await create(self.etcd, self.keys, NEWEST)
+        await self.come(*incarnations)
         return self
+
+    @property
+    def store(self) -> FakeEtcd:
+        """The model, where it is one."""
+        assert isinstance(self.etcd, FakeEtcdClient)
+        return self.etcd.store
+
+    def change(self, *ops: Op) -> TxnResult:
+        """Change anything in the model."""
+        return self.store.txn(Txn((), ops))
+
+    def ran(self, upto: int = 1 << 62) -> Machine:
+        """The state of a proxy that has been there from the beginning, up to a revision."""
+        return Ran(self.store).follow(upto)
 
     async def come(self, *incarnations: str, levels: tuple[int, ...] = (1,)) -> None:
         """Proxies come, each with a session of its own in its first entry."""

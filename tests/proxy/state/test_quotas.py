@@ -57,10 +57,13 @@ def test_what_a_client_writes_into_the_stats_node_does_not_stay() -> None:
     assert (stats.data, stats.version) == (b"count=1,bytes=5", 1)
 
 
-def test_the_root_has_no_quota() -> None:
+def test_the_root_has_no_quota_nor_has_what_is_gone() -> None:
     servant = Servant()
-    servant.put(_LIMITS.format(""), b"count=1")
-    servant.put(_STATS.format(""))
+    for path in ("", "/a"):
+        servant.put(_LIMITS.format(path), b"count=1")
+        servant.put(_STATS.format(path))
+    servant.delete(_LIMITS.format("/a"))
+    servant.delete(_STATS.format("/a"))
     servant.tx.commit()
     assert not servant.tree.quotas
 

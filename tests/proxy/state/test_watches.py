@@ -198,6 +198,10 @@ _FIRES = [
 @example([("data", "/p/n", False), *[("children", "/p/n", who) for who in (False, True)], *_FIRES])
 @example([("children", "/", True), ("children", "/p", False), ("children", "/p/n", False), *_FIRES])
 @example([(mode, path, False) for path in ("/p", "/p/n") for mode in _MODES] + _FIRES)
+@example(
+    [(mode, "/p", who) for mode in _MODES for who in (False, True)]
+    + [("remove", "/p", kind) for kind in WatcherType]
+)
 @example([("recursive", "/", True), ("recursive", "/p", False), ("children", "/p/n", False), *_FIRES])
 @example([("persistent", "/p", False), *_FIRES, ("data", "/p", True), ("drop", "", False), *_FIRES])
 def test_the_table_agrees_with_zookeepers_two_managers(steps: list[tuple[str, str, int]]) -> None:
