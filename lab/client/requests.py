@@ -145,15 +145,15 @@ def check(path: str, version: int = -1) -> Request[None]:
     return Request(OpCode.CHECK, pack_string(path) + INT.pack(version), _nothing, path)
 
 
-def create_container(path: str) -> Request[str]:
+def create_container(path: str, data: bytes = b"") -> Request[str]:
     """A new container; the answer is its path."""
-    body = pack_string(path) + pack_buffer(b"") + OPEN_ACLS + INT.pack(CreateMode.CONTAINER)
+    body = pack_string(path) + pack_buffer(data) + OPEN_ACLS + INT.pack(CreateMode.CONTAINER)
     return Request(OpCode.CREATE_CONTAINER, body, Reader.text, path)
 
 
-def create_ttl(path: str, ttl_ms: int) -> Request[str]:
+def create_ttl(path: str, ttl_ms: int, data: bytes = b"") -> Request[str]:
     """A new TTL node; the answer is its path."""
-    body = pack_string(path) + pack_buffer(b"") + OPEN_ACLS + INT.pack(CreateMode.PERSISTENT_WITH_TTL)
+    body = pack_string(path) + pack_buffer(data) + OPEN_ACLS + INT.pack(CreateMode.PERSISTENT_WITH_TTL)
     return Request(OpCode.CREATE_TTL, body + LONG.pack(ttl_ms), Reader.text, path)
 
 
@@ -193,6 +193,11 @@ def set_watches(
     """The watches of a session on its new connection; what changed after `seen_zxid` fires at once."""
     lists = b"".join(map(pack_strings, (data, absent, listed)))
     return Request(OpCode.SET_WATCHES, LONG.pack(seen_zxid) + lists, _nothing)
+
+
+def set_watches2(seen_zxid: int, *kinds: Sequence[str]) -> Request[None]:
+    """The same, with persistent and recursive watches behind the others."""
+    return Request(OpCode.SET_WATCHES2, LONG.pack(seen_zxid) + b"".join(map(pack_strings, kinds)), _nothing)
 
 
 def sync(path: str) -> Request[str]:

@@ -14,11 +14,13 @@ from typing_extensions import override
 
 from proof.history.records import Create, Exists
 from proof.simulation.bounds import too_much
-from proof.simulation.clients import LOCKS, REGISTERS, Client
+from proof.simulation.clients import Client
 from proof.simulation.exactly_once import Logged
 from proof.simulation.expiring_nodes import ExpiringNodesClient, ExpiringNodesJudge
+from proof.simulation.mix import LOCKS, REGISTERS
 from proof.simulation.nemesis import Fault
 from proof.simulation.proxies import config
+from proof.simulation.rolling_upgrade import roll
 from proof.simulation.simulation import Outcome, Simulation
 from proxy.config import Config
 
@@ -152,18 +154,18 @@ class Calm(Simulation):
 
     @override
     def _live(self, until: float) -> None:
-        world, rng = self.world, self._plan
+        world, rng = self.world, self.plan
         upgrade_at = world.now + rng.random() * (until - world.now)
         self._later(_VISITS, "_visit")
         self._later(_NAPS, "_nap")
         self._later(_BURSTS / 2, "_burst")
         self._compact()
         episodes = 0
-        while world.now < until and not self._broken:
+        while world.now < until and not self.broken:
             self._rest(min(until, world.now + rng.expovariate(1 / self._gap)))
             if world.now >= upgrade_at:
                 upgrade_at = float("inf")
-                self._upgrade()
+                roll(self)
             elif rng.random() < 0.05:
                 self._be_away()
             else:
@@ -189,7 +191,7 @@ class Calm(Simulation):
     @override
     def _episode(self) -> None:
         """A fault, seldom two."""
-        rng, world = self._plan, self.world
+        rng, world = self.plan, self.world
         faults: list[Fault] = []
         for _ in range(rng.choice((1, 1, 1, 2))):
             fault = self.nemesis.begin(rng.choice(self._kinds))
@@ -199,11 +201,11 @@ class Calm(Simulation):
         for fault in faults:
             world.trace("nemesis", f"end of: {fault.name}")
             fault.end()
-        self._recover("faults: " + ", ".join(sorted(fault.name for fault in faults)))
+        self.recover("faults: " + ", ".join(sorted(fault.name for fault in faults)))
 
     def _be_away(self) -> None:
         """A proxy stands still, or its machine is gone, for an hour; the others continue."""
-        rng, world = self._plan, self.world
+        rng, world = self.plan, self.world
         proxy = rng.choice(self.proxies)
         paused = rng.random() < 0.5
         if paused:
@@ -216,7 +218,7 @@ class Calm(Simulation):
         world.trace("nemesis", f"{proxy.name} comes back")
         if paused:
             proxy.resume()
-        self._recover(f"an hour without {proxy.name}")
+        self.recover(f"an hour without {proxy.name}")
 
     @override
     def _settle(self) -> None:
@@ -226,10 +228,10 @@ class Calm(Simulation):
         for visitor in [*self._visitors, self._expirer]:
             visitor.retire()
             visitor.urge()
-        self._recover("the end of all faults")
+        self.recover("the end of all faults")
         # As long as the longest session of which no client knows may live.
         deadline = self.world.now + max(_LONG_TIMEOUTS) / 1000 + 60.0
-        while self._left_sessions() and self.world.now < deadline and not self._broken:
+        while self._left_sessions() and self.world.now < deadline and not self.broken:
             self._rest(min(deadline, self.world.now + 60.0))
         for client in (*self.clients, *self._sleepers):
             client.think = 1.0

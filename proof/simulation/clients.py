@@ -12,9 +12,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Any, Protocol
 
+from codec.constants import Xid
+from codec.framing import Framer
+from codec.packets import REPLY_HEADER
+from lab.client import requests as zk
 from proof.history import (
     AddWatch,
-    Check,
     CloseSession,
     Create,
     Delete,
@@ -26,16 +29,15 @@ from proof.history import (
     Reply,
     SetData,
     SetWatches,
-    Sync,
 )
 from proof.history.records import CHANGED, CHILDREN, CREATED, DELETED, NO_NODE, NODE_EXISTS, Request
 from proof.simulation import packets
+from proof.simulation.mix import Mix
 
-REGISTERS, QUEUES, LOCKS = "/r", "/q", "/l"
-ROOTS = (REGISTERS, QUEUES, LOCKS)
-_NAMES = "abcd"
 _CONNECT_PATIENCE = 3.0  # seconds for an answer to a connect request
 _URGED = 1.0  # seconds between two bursts of requests of a client that is urged
+_MAX_FRAME = 1 << 26
+_DATA, _ABSENT, _LISTED, _PERSISTENT, _RECURSIVE = range(5)
 _BURST = 5  # requests at most that are sent together
 
 
@@ -129,7 +131,7 @@ class Client:
         self._zxid = 0
         self._xid = 0
         self._transport: Line | None = None
-        self._rest = b""
+        self._framer = Framer(_MAX_FRAME)
         self._waiting: deque[tuple[int, int, Request]] = deque()  # xid, call, request
         self._set_watches: tuple[int, SetWatches] | None = None
         self._heard = 0.0
@@ -137,14 +139,9 @@ class Client:
         self._pinged = 0.0
         self._woken: asyncio.Event | None = None
         self._greeting: bytes | None = None
-        self._data: dict[str, None] = {}
-        self._exists: dict[str, None] = {}
-        self._children: dict[str, None] = {}
-        self._persistent: dict[str, None] = {}
-        self._recursive: dict[str, None] = {}
-        self._versions: dict[str, int] = {}
-        self._own: list[str] = []  # sequential and ephemeral nodes that it has made
-        self._value = 0
+        # The paths that it watches, by _DATA and so on, as setWatches2 has them.
+        self._watches: list[dict[str, None]] = [{} for _ in range(5)]
+        self._mix = Mix(self._random, name)
         self._wishes: list[Request] = []
         self._asleep_until = 0.0
         # What came while it was asleep, and when.
@@ -203,7 +200,7 @@ class Client:
     @property
     def is_over(self) -> bool:
         """Whether it neither works nor will."""
-        return self.stopped or self._is_done
+        return self.stopped or (self._retires and self.sessions > 0 and self.session == 0)
 
     async def run(self) -> None:
         """Work until stopped."""
@@ -231,10 +228,6 @@ class Client:
             self._woken.set()
 
     @property
-    def _is_done(self) -> bool:
-        return self._retires and self.sessions > 0 and self.session == 0
-
-    @property
     def _is_urged(self) -> bool:
         return self.worked_at < self._urged_at
 
@@ -255,9 +248,9 @@ class Client:
         if transport is None:
             return False
         self._transport = transport
-        self._rest = b""
+        self._framer = Framer(_MAX_FRAME)
         self._greeting = b""
-        transport.give(packets.connect(self._zxid, self._timeout_ms, self.session, self._password))
+        transport.give(zk.connect(self._timeout_ms, self._zxid, self.session, self._password))
         deadline = self.world.now + max(_CONNECT_PATIENCE, self.timeout / 2)
         while self._transport is transport and self._greeting == b"" and self.world.now < deadline:
             await self._wait(deadline - self.world.now)
@@ -269,7 +262,7 @@ class Client:
             transport.hang_up()
             self._transport = None
             return False
-        timeout_ms, session, password = packets.connected(self._greeting)
+        session, password, timeout_ms = zk.connected(self._greeting)
         self._greeting = None
         now = self._now()
         if session == 0:
@@ -295,9 +288,9 @@ class Client:
 
     def _forget_session(self) -> None:
         self.session, self._password = 0, bytes(16)
-        for watches in (self._data, self._exists, self._children, self._persistent, self._recursive):
-            watches.clear()
-        self._own.clear()
+        for paths in self._watches:
+            paths.clear()
+        self._mix.own.clear()
 
     def _disconnect(self) -> None:
         transport, self._transport = self._transport, None
@@ -347,22 +340,19 @@ class Client:
             self._transport = None
             return
         self._heard = self.world.now
-        data = self._rest + data
-        while len(data) >= 4 and len(data) >= (end := 4 + int.from_bytes(data[:4], "big")):
-            frame, data = data[4:end], data[end:]
+        for frame in self._framer.feed(data):
             if self._greeting == b"":
                 self._greeting = frame
             else:
                 self._take(frame)
-        self._rest = data
 
     def _take(self, frame: bytes) -> None:
-        xid, zxid, error = packets.header(frame)
-        if xid == packets.PING_XID:
+        xid, zxid, error = zk.header(frame)
+        if xid == Xid.PING:
             self.alive_at = self._pinged
             return
-        if xid == packets.EVENT_XID:
-            kind, path = packets.event(frame)
+        if xid == Xid.NOTIFICATION:
+            kind, path, _ = zk.event(zk.body(frame))
             self._note(f"event {kind} {path} zxid {zxid}")
             self._history.event(self._now(), self.session, kind, path, zxid)
             self._fired(kind, path)
@@ -371,7 +361,7 @@ class Client:
             if zxid < self._zxid:
                 self.world.on_error(f"{self.name}: zxid {zxid:#x} after {self._zxid:#x}")
             self._zxid = max(self._zxid, zxid)
-        if xid == packets.SET_WATCHES_XID:
+        if xid == Xid.SET_WATCHES:
             if self._set_watches is not None:
                 call, _ = self._set_watches
                 self._set_watches = None
@@ -381,7 +371,7 @@ class Client:
             self.world.on_error(f"{self.name}: a reply to request {xid} comes out of turn")
             return
         _, call, request = self._waiting.popleft()
-        answer = packets.reply(request, frame)
+        answer = packets.reply(request, zxid, error, frame[REPLY_HEADER.size :])
         self._note(f"{_short(request)} -> {error or ''} zxid {zxid}")
         self._history.reply(self._now(), call, answer)
         self.on_reply(self.session, request, answer)
@@ -390,21 +380,17 @@ class Client:
 
     def _learn(self, request: Request, answer: Reply) -> None:
         failed = answer.error or next((part.error for part in answer.parts or () if part.error), 0)
+        if not failed:
+            self._mix.learn(request, answer)
         match request:
-            case Create(_, _, ephemeral, sequential) if not failed:
-                if (ephemeral or sequential) and answer.path is not None:
-                    self._own.append(answer.path)
-            case GetData(path, watch) | Exists(path, watch) | SetData(path, _, watch) if not failed:
-                if answer.stat is not None and answer.stat.version is not None:
-                    self._versions[path] = answer.stat.version
-                if watch and not isinstance(request, SetData):
-                    self._data[path] = None
+            case GetData(path, True) | Exists(path, True) if not failed:
+                self._watches[_DATA][path] = None
             case Exists(path, True) if failed == NO_NODE:
-                self._exists[path] = None
+                self._watches[_ABSENT][path] = None
             case GetChildren(path, True) if not failed:
-                self._children[path] = None
+                self._watches[_LISTED][path] = None
             case AddWatch(path, recursive) if not failed:
-                (self._recursive if recursive else self._persistent)[path] = None
+                self._watches[_RECURSIVE if recursive else _PERSISTENT][path] = None
         wrote = (not failed and isinstance(request, Create | Delete | SetData | Multi)) or (
             failed == NODE_EXISTS and isinstance(request, Create)
         )
@@ -413,10 +399,10 @@ class Client:
 
     def _fired(self, kind: int, path: str) -> None:
         if kind in (CREATED, CHANGED, DELETED):
-            self._data.pop(path, None)
-            self._exists.pop(path, None)
+            self._watches[_DATA].pop(path, None)
+            self._watches[_ABSENT].pop(path, None)
         if kind in (CHILDREN, DELETED):
-            self._children.pop(path, None)
+            self._watches[_LISTED].pop(path, None)
 
     # -- what it does ----------------------------------------------------------------------------------------
 
@@ -424,10 +410,8 @@ class Client:
         """Until the connection is lost, or the session closed."""
         transport = self._transport
         self._restore_watches()
-        for root in ROOTS:
-            if root not in self._versions:
-                self._versions[root] = 0
-                self._send(Create(root))
+        for request in self._mix.missing_roots():
+            self._send(request)
         self._due = self.world.now + self._pause()
         while self._transport is transport and transport is not None and not self.stopped:
             if self.is_asleep or self._unread:
@@ -439,7 +423,7 @@ class Client:
                 return
             if now - self._sent >= self.timeout / 3:
                 self._sent = self._pinged = now
-                transport.give(packets.PING_PACKET)
+                transport.give(zk.PING)
             has_room = len(self._waiting) < 2 * _BURST  # a reply makes room, and wakes
             if now >= self._due and has_room:
                 self._due = now + self._pause()
@@ -477,17 +461,18 @@ class Client:
             return
         self._xid += 1
         call = self._history.invoke(self._now(), self.session, request)
+        xid: int = self._xid
         if isinstance(request, SetWatches):
+            xid = Xid.SET_WATCHES
             self._set_watches = (call, request)
         else:
-            self._waiting.append((self._xid, call, request))
+            self._waiting.append((xid, call, request))
         self._sent = self.world.now
-        transport.give(packets.packet(self._xid, request))
+        transport.give(zk.packet(xid, packets.asked(request)))
 
     def _restore_watches(self) -> None:
-        kinds = (self._data, self._exists, self._children, self._persistent, self._recursive)
-        if any(kinds):
-            self._send(SetWatches(self._zxid, *(tuple(kind) for kind in kinds)))
+        if any(self._watches):
+            self._send(SetWatches(self._zxid, *map(tuple, self._watches)))
 
     def _choose(self) -> list[Request]:
         rng = self._random
@@ -497,77 +482,9 @@ class Client:
         if self._retires or rng.random() < 0.01:
             return [CloseSession()]
         if self._is_urged and not self.reads_only:
-            self._value += 1
-            return [Create(f"{QUEUES}/u-", f"{self.name}:{self._value}".encode(), sequential=True)]
-        one = self._read if self.reads_only else self._one
+            return [self._mix.write()]
+        one = self._mix.read if self.reads_only else self._mix.any
         return [one() for _ in range(1 if rng.random() < 0.6 else rng.randint(2, _BURST))]
-
-    def _read(self) -> Request:
-        """What a client asks for that only reads."""
-        rng = self._random
-        path = f"{REGISTERS}/{rng.choice(_NAMES)}"
-        watch = rng.random() < 0.3
-        match rng.randrange(4):
-            case 0:
-                return GetChildren(rng.choice(ROOTS), watch)
-            case 1:
-                return Exists(path, watch)
-            case _:
-                return GetData(path, watch)
-
-    def _one(self) -> Request:
-        """A request of the mix: registers that all write, queues with counters, locks that end."""
-        rng = self._random
-        self._value += 1
-        value = f"{self.name}:{self._value}".encode()
-        path = f"{REGISTERS}/{rng.choice(_NAMES)}"
-        version = self._versions.get(path, 0) if rng.random() < 0.5 else -1
-        watch = rng.random() < 0.3
-        match rng.randrange(22):
-            case 0 | 1 | 2:
-                return SetData(path, value, version)
-            case 3 | 4:
-                return Create(path, value)
-            case 5:
-                return Delete(path, version)
-            case 6 | 7:
-                return Create(f"{QUEUES}/n-", value, sequential=True)
-            case 8 | 9:
-                return Create(f"{LOCKS}/e-", value, ephemeral=True, sequential=True)
-            case 10:
-                return Create(f"{LOCKS}/{rng.choice(_NAMES)}", value, ephemeral=True)
-            case 11 | 12:
-                if self._own:
-                    return Delete(self._own.pop(rng.randrange(len(self._own))))
-                return Delete(f"{LOCKS}/{rng.choice(_NAMES)}")
-            case 13:
-                other = f"{REGISTERS}/{rng.choice(_NAMES)}"
-                return Multi(
-                    (
-                        Check(path, version),
-                        SetData(path, value),
-                        Create(f"{QUEUES}/m-", value, sequential=True),
-                        SetData(other, value),
-                    )
-                )
-            case 14:
-                return Multi(
-                    (
-                        Create(path, value),
-                        Delete(path),
-                        Create(f"{LOCKS}/m-", value, ephemeral=True, sequential=True),
-                    )
-                )
-            case 15:
-                return GetChildren(rng.choice(ROOTS), watch)
-            case 16:
-                return Exists(path, watch)
-            case 17:
-                return Sync(path)
-            case 18 if rng.random() < 0.2:
-                return AddWatch(rng.choice(ROOTS), recursive=rng.random() < 0.5)
-            case _:
-                return GetData(path, watch)
 
     def _now(self) -> int:
         return int(self.world.now * 1e9)

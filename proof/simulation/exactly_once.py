@@ -43,8 +43,10 @@ def settled(history: History, log: dict[int, list[Logged]], violate: Callable[[s
     for place, record in enumerate(history.records):
         if isinstance(record, Invoked):
             if isinstance(record.request, Write) and not isinstance(record.request, Sync):
-                opcode, body = packets.parts_of(record.request)
-                sent.setdefault(record.session, []).append(_Sent(record.call, record.request, opcode, body))
+                asked = packets.asked(record.request)
+                sent.setdefault(record.session, []).append(
+                    _Sent(record.call, record.request, asked.opcode, asked.body)
+                )
         elif isinstance(record, Replied):
             answered[record.call] = record.reply.zxid or 0
         elif isinstance(record, Lost):
@@ -58,8 +60,7 @@ def settled(history: History, log: dict[int, list[Logged]], violate: Callable[[s
                 continue
             former = history.records[place]
             records[place] = None
-            frame = packets.frame(entry.zxid, entry.error, entry.body)
-            answer = packets.reply(write.request, frame)
+            answer = packets.reply(write.request, entry.zxid, entry.error, entry.body)
             more.append(Replied(max(former.time, int(entry.time * 1e9)), write.call, answer))
     kept = [record for record in records if record is not None]
     return History(sorted([*kept, *more], key=lambda record: record.time))

@@ -12,7 +12,7 @@ from typing_extensions import override
 
 from proof.history import Create, Delete, History, SetData
 from proof.history.records import Opened, Request
-from proof.simulation.clients import ROOTS, Address, Client, Clock, Timers
+from proof.simulation.clients import Address, Client, Clock, Timers
 from proof.simulation.oracle import Oracle
 from proof.simulation.packets import CreateExpiring
 from proxy.state.tree import Node
@@ -34,10 +34,10 @@ class ExpiringNodesClient(Client):
         self, world: Clock, host: Timers, name: str, proxies: Sequence[Address], timeout_ms: int
     ) -> None:
         super().__init__(world, host, name, proxies, History(), timeout_ms)
-        self._versions.update(dict.fromkeys(ROOTS, 0))  # the other clients make them
+        self._mix.missing_roots()  # the other clients make them
+        self._number = 0
         self._names: list[str] = []
         self._containers: list[str] = []
-        self._children: dict[str, None] = {}
 
     @property
     def session_ids(self) -> set[int]:
@@ -47,8 +47,8 @@ class ExpiringNodesClient(Client):
     @override
     def _choose(self) -> list[Request]:
         rng = self._random
-        self._value += 1
-        number = self._value
+        self._number += 1
+        number = self._number
         data = b"%d" % number
         match rng.randrange(6):
             case 0 | 1:

@@ -21,7 +21,8 @@ from proof.simulation.expiry import ExpiryJudge
 from proof.simulation.nemesis import SPARE, Fault, Nemesis
 from proof.simulation.network import Network
 from proof.simulation.oracle import Oracle
-from proof.simulation.proxies import PREFIX, Hardware, Proxy, config, upgrade
+from proof.simulation.proxies import PREFIX, Hardware, Proxy, config
+from proof.simulation.rolling_upgrade import BOTH, roll
 from proof.simulation.world import Host, World
 from proxy.config import Config
 from proxy.frontend.sessions import Sessions
@@ -39,7 +40,6 @@ _COLLECTED_EACH = 4  # episodes; each that is not collected after keeps its dead
 _STALENESS_TOLERANCE = 5.0  # seconds: how often etcd is asked and the answer looked at, and a slow network
 _TOLD_BY_LOADS = ("watch without change", "watch order", "session order")
 _ZXID = re.compile(r"0x[0-9a-f]+")
-_BOTH = frozenset((1, seams.NEXT_LEVEL))
 
 
 class Outcome(NamedTuple):
@@ -73,7 +73,7 @@ class Simulation:
         self.world = World(seed)
         self.network = Network(self.world)
         self.cluster = Cluster(self.world, self.network)
-        self.cluster.host.levels = _BOTH
+        self.cluster.host.levels = BOTH
         self.history = History()
         self.violations: list[str] = []
         self.world.on_error = self.violate
@@ -82,8 +82,8 @@ class Simulation:
         self.cluster.on_commit = self._committed
         self.oracle.on_expiry = self._expired
         self.oracle.on_attached = self.expiry.attached
-        self._plan = self.world.random("plan")
-        rng = self._plan
+        self.plan = self.world.random("plan")
+        rng = self.plan
         settings = self._configured(rng)
         self.proxies = [
             Proxy(self.cluster, f"proxy{number}", settings) for number in range(1, rng.randint(2, 4) + 1)
@@ -135,7 +135,7 @@ class Simulation:
             self.violations.append(what)
 
     def _new_client(self, *, reads_only: bool = False) -> None:
-        self.clients.append(self._make_client(self._plan.choice(self._timeouts), reads_only=reads_only))
+        self.clients.append(self._make_client(self.plan.choice(self._timeouts), reads_only=reads_only))
 
     def _make_client(self, timeout_ms: int, *, reads_only: bool = False) -> Client:
         self._names += 1
@@ -304,18 +304,19 @@ class Simulation:
             gc.enable()
 
     @property
-    def _broken(self) -> bool:
+    def broken(self) -> bool:
+        """Whether something is wrong: the run ends."""
         return bool(self.violations or self.oracle.violations)
 
     def _run(self) -> None:
         for proxy in self.proxies:
             proxy.start()
-        self._recover("the start")
+        self.recover("the start")
         self._make_spare()
         self._live(self.world.now + self._hours * 3600)
-        if not self._broken:
+        if not self.broken:
             self._settle()
-        if not self._broken:
+        if not self.broken:
             history = settled(self.history, self._writes(), self.violate)
             excused = [f"session {session:#x} " for session in self.expiry.excused]
             # What a load has skipped is reported at the loaded state's zxid, as far as that still shows it.
@@ -334,14 +335,14 @@ class Simulation:
 
     def _live(self, until: float) -> None:
         """Faults, one episode after another, and an upgrade."""
-        world, rng = self.world, self._plan
+        world, rng = self.world, self.plan
         upgrade_at = world.now + rng.random() * (until - world.now)
         episodes = 0
-        while world.now < until and not self._broken:
+        while world.now < until and not self.broken:
             world.run(min(until, world.now + rng.expovariate(1 / 20)))
             if world.now >= upgrade_at:
                 upgrade_at = float("inf")
-                self._upgrade()
+                roll(self)
             else:
                 self._episode()
             episodes += 1
@@ -354,7 +355,7 @@ class Simulation:
 
     def _episode(self) -> None:
         """Some faults at a time, one after another, and then none."""
-        rng, world = self._plan, self.world
+        rng, world = self.plan, self.world
         faults: list[Fault] = []
         for _ in range(rng.choice((1, 1, 2, 3, 5))):
             fault = self.nemesis.begin(rng.choice(self._kinds))
@@ -367,9 +368,9 @@ class Simulation:
             world.trace("nemesis", f"end of: {fault.name}")
             fault.end()
             world.run(world.now + rng.expovariate(1.0) * rng.choice((0.0, 0.1, 1.0)))
-        self._recover("faults: " + ", ".join(sorted(fault.name for fault in faults)))
+        self.recover("faults: " + ", ".join(sorted(fault.name for fault in faults)))
 
-    def _recover(self, after: str) -> None:
+    def recover(self, after: str) -> None:
         """Wait until everything works; that takes a bounded time."""
         world = self.world
         begun = world.now
@@ -384,7 +385,7 @@ class Simulation:
                     f"no recovery within {RECOVERY_LIMIT:.0f} s after {after}: {self._what_lacks(begun)}"
                 )
                 return
-            if self._broken:
+            if self.broken:
                 return
             for proxy in self.proxies:
                 if not proxy.alive:
@@ -417,49 +418,6 @@ class Simulation:
                 return f"{client.name} has not {'read' if client.reads_only else 'written'}"
         return ""
 
-    def _upgrade(self) -> None:
-        """A rolling upgrade, with the raise of the level tried at each stage: it must not come too early."""
-        world, rng = self.world, self._plan
-        order = self.proxies[:]
-        rng.shuffle(order)
-        for proxy in order:
-            self._raise(premature=True)
-            proxy.kill(silently=rng.random() < 0.3)
-            proxy.levels = _BOTH
-            proxy.start()
-            world.run(world.now + rng.choice((0.1, 3.0, 15.0)))
-            self._recover(f"the upgrade of {proxy.name}")
-            if self._broken:
-                return
-        deadline = world.now + RECOVERY_LIMIT
-        while self.oracle.machine.level < seams.NEXT_LEVEL and not self._broken:
-            if world.now > deadline:
-                self.violate("the level could not be raised")
-            for proxy in self.proxies:
-                if proxy.server is not None:
-                    proxy.server.snapshots.want()
-            world.run(world.now + 5)
-            self._raise(premature=False)
-        world.trace("operator", f"the level is {self.oracle.machine.level}")
-
-    def _raise(self, *, premature: bool) -> None:
-        """An operator's command."""
-        operator = Host(self.world, "operator")
-        operator.levels = _BOTH
-        said: list[str] = []
-
-        async def run() -> None:
-            said.append(await upgrade(self.proxies[0].client(operator), seams.NEXT_LEVEL, _BOTH))
-
-        operator.call_soon(lambda: operator.create_task(run()))
-        deadline = self.world.now + 60
-        while not said and self.world.now < deadline:
-            self.world.run(self.world.now + _POLL)
-        operator.kill()
-        self.world.trace("operator", f"raise-level: {said}")
-        if premature and said == [""] and self.oracle.machine.level < seams.NEXT_LEVEL:
-            self.violate("the level was raised although a proxy lives that does not know it")
-
     def _settle(self) -> None:
         """No faults any more: everything must come to one state, which a fresh start loads as well."""
         world = self.world
@@ -485,7 +443,7 @@ class Simulation:
                 self.oracle.compare_bytes(proxy.name, proxy.server.machine)
         loaded: list[Machine] = []
         operator = Host(world, "operator")
-        operator.levels = _BOTH
+        operator.levels = BOTH
 
         async def fresh() -> None:
             etcd = self.proxies[0].client(operator)

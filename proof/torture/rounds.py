@@ -25,7 +25,8 @@ from proof.history import (
 )
 from proof.history.calls import failure
 from proof.history.records import Event, Request
-from proof.simulation.clients import LOCKS, QUEUES, REGISTERS, Client
+from proof.simulation.clients import Client
+from proof.simulation.mix import LOCKS, QUEUES, REGISTERS
 from proof.torture.availability import Episode, measured
 from proof.torture.cluster import PROXY_LEASE, Cluster
 from proof.torture.faults import Fault, Faults, mend

@@ -14,8 +14,8 @@ def _never(what: str) -> None:
 
 
 def _logged(time: float, zxid: int, error: int) -> Logged:
-    opcode, body = packets.parts_of(Delete("/d"))
-    return Logged(time, zxid, opcode, body, error, b"")
+    asked = packets.asked(Delete("/d"))
+    return Logged(time, zxid, asked.opcode, asked.body, error, b"")
 
 
 def test_a_lost_call_gets_the_outcome_that_the_log_has() -> None:

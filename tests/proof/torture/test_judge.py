@@ -7,7 +7,7 @@ from proof.history import Create, Exists, GetData, History, Reply, SetData, Stat
 from proof.history.records import CREATED, Request
 from proof.simulation.exactly_once import Logged
 from proof.simulation.oracle import Done, Oracle
-from proof.simulation.packets import parts_of
+from proof.simulation.packets import asked
 from proof.torture.judge import Acknowledged, Exceptions, Home, Seen, Verdict, differences, judge
 from proof.torture.real import RealClock
 from proof.torture.rounds import loads_of
@@ -61,8 +61,8 @@ def test_a_request_that_is_in_the_log_twice_is_found(oracle: Oracle) -> None:
     history.opened(0, _SESSION)
     call = history.invoke(1, _SESSION, _WRITE)
     history.lost(2, call)
-    opcode, body = parts_of(_WRITE)
-    logged = [Logged(0.0, zxid, opcode, body, -101, b"") for zxid in (3, 4)]
+    write = asked(_WRITE)
+    logged = [Logged(0.0, zxid, write.opcode, write.body, -101, b"") for zxid in (3, 4)]
     oracle.writes[_SESSION] = logged[:1]
     assert _verdict(oracle, history=history).violations == []
     oracle.writes[_SESSION] = logged
@@ -194,6 +194,6 @@ def test_an_entry_that_is_seen_late_counts_from_when_others_saw_what_came_behind
     history.attached(2 * _SECOND + 1, _SESSION)
     call = history.invoke(3 * _SECOND, _SESSION, GetData("/r/a"))
     history.reply(3 * _SECOND + 1, call, Reply(-101, zxid=9))
-    opcode, body = parts_of(_WRITE)
-    oracle.writes[_SESSION] = [Logged(5.0, 7, opcode, body, -101, b"")]
+    write = asked(_WRITE)
+    oracle.writes[_SESSION] = [Logged(5.0, 7, write.opcode, write.body, -101, b"")]
     assert _verdict(oracle, history=history).violations == []
