@@ -4,7 +4,7 @@ import argparse
 import json
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 
 from bench import curves
@@ -13,6 +13,7 @@ from bench.report import as_json, tables
 from bench.run import ON_ETCD_ALONE, Cell, Plan, measure
 from bench.servers import NAMES, targets
 from bench.workloads import WORKLOADS
+from lab.arguments import count, names_of, seconds
 from lab.servers import BinaryMissing, StartFailed
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file
@@ -22,44 +23,9 @@ PIPELINED = 32
 ALL = (*WORKLOADS, *ON_ETCD_ALONE)
 
 
-def names_of(known: Sequence[str]) -> Callable[[str], list[str]]:
-    """An argparse type for a comma-separated choice from `known`."""
-
-    def parse(value: str) -> list[str]:
-        chosen = value.split(",")
-        for name in chosen:
-            if name not in known:
-                raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
-        return list(dict.fromkeys(chosen))
-
-    return parse
-
-
 def numbers(value: str) -> list[int]:
     """An argparse type: comma-separated numbers from 1 on."""
-    try:
-        chosen = [int(part) for part in value.split(",")]
-    except ValueError:
-        raise argparse.ArgumentTypeError(f"{value!r} isn't a list of whole numbers") from None
-    if min(chosen) < 1:
-        raise argparse.ArgumentTypeError(f"{value!r}: numbers start at 1")
-    return sorted(set(chosen))
-
-
-def duration(value: str) -> float:
-    """An argparse type: seconds above 0."""
-    try:
-        seconds = float(value)
-    except ValueError:
-        seconds = 0.0
-    if not 0 < seconds < 3600:
-        raise argparse.ArgumentTypeError(f"{value!r} isn't a number of seconds above 0")
-    return seconds
-
-
-def whole(value: str) -> int:
-    """An argparse type: a number from 1 on."""
-    return numbers(value)[0]
+    return sorted(set(map(count, value.split(","))))
 
 
 def parser(command: str = "") -> argparse.ArgumentParser:
@@ -102,11 +68,9 @@ def parser(command: str = "") -> argparse.ArgumentParser:
         help=f"requests in flight per connection; default 1,{PIPELINED}; "
         f"with --quick 1 on one connection and {PIPELINED} on more",
     )
-    found.add_argument("--rounds", type=whole, help="default 3; with --curves or --quick 1")
+    found.add_argument("--rounds", type=count, help="default 3; with --curves or --quick 1")
     found.add_argument(
-        "--seconds",
-        type=duration,
-        help="length of one timed phase; default 1; with --quick 0.25",
+        "--seconds", type=seconds, help="length of one timed phase; default 1; with --quick 0.25"
     )
     found.add_argument(
         "--json",

@@ -20,6 +20,7 @@ from kazoo.exceptions import KazooException
 from kazoo.handlers.threading import KazooTimeoutError
 
 from bench.errors import BenchError, EffectsDiffer
+from lab.arguments import count, size
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser
 
@@ -51,38 +52,21 @@ def parser() -> argparse.ArgumentParser:
     )
     add("--cluster", help="comma separated list of host:port, test as a cluster, alternative to --servers")
     add("--config", type=Path, help="zookeeper configuration file to look the cluster up in")
-    add(
-        "--timeout",
-        type=_positive,
-        default=5000,
-        help="session timeout in milliseconds (default %(default)s)",
-    )
+    add("--timeout", type=count, default=5000, help="session timeout in milliseconds (default %(default)s)")
     add(
         "--root_znode",
         type=_root,
         default="/zk-latencies",
         help="root for the test, made and removed by it (default %(default)s)",
     )
-    add("--znode_size", type=_size, default=25, help="bytes of data of a znode (default %(default)s)")
-    add("--znode_count", type=_positive, default=10000, help="znodes in each section (default %(default)s)")
-    add("--watch_multiple", type=_positive, default=1, help="watches on each znode (default %(default)s)")
+    add("--znode_size", type=size, default=25, help="bytes of data of a znode (default %(default)s)")
+    add("--znode_count", type=count, default=10000, help="znodes in each section (default %(default)s)")
+    add("--watch_multiple", type=count, default=1, help="watches on each znode (default %(default)s)")
     add("--force", action="store_true", help="run although the root exists: its children ARE DELETED")
     add("--synchronous", action="store_true", help="one request at a time, instead of a section at once")
     add("-v", "--verbose", action="store_true", help="tell of each znode made and deleted")
     add("-q", "--quiet", action="store_true", help="do not tell of connecting")
     return made
-
-
-def _positive(text: str) -> int:
-    if not text.isdecimal() or int(text) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a whole number above 0")
-    return int(text)
-
-
-def _size(text: str) -> int:
-    if not text.isdecimal():
-        raise argparse.ArgumentTypeError(f"{text!r} isn't a number of bytes")
-    return int(text)
 
 
 def _root(text: str) -> str:

@@ -22,6 +22,7 @@ from bench.summary import medians, percentiles
 from examples.invariants import Violation
 from examples.servers import Server, started
 from examples.tree import delete_tree, make_parents
+from lab.arguments import count, seconds
 from lab.client.meter import Latencies, Meter
 from lab.client.requests import create
 from lab.client.session import Address, ConnectionLost, ZooKeeperError, connected
@@ -68,40 +69,6 @@ class Workload(NamedTuple):
     add_options: Callable[[argparse.ArgumentParser], None]
     run: Callable[[Surroundings, argparse.Namespace], Coroutine[Any, Any, Findings]]
     """Raises Violation."""
-
-
-def whole(value: str, least: int = 0) -> int:
-    """An argparse type: a whole number of 0 or more."""
-    if not value.isdecimal() or not value.isascii() or int(value) < least:
-        raise argparse.ArgumentTypeError(f"{value!r} isn't a number of {least} or more")
-    return int(value)
-
-
-def count(value: str) -> int:
-    """An argparse type: a whole number of 1 or more."""
-    return whole(value, 1)
-
-
-def rate(value: str) -> float:
-    """An argparse type: so many a second, 0 for no limit."""
-    try:
-        found = float(value)
-    except ValueError:
-        found = -1.0
-    if not 0 <= found <= 1e6:
-        raise argparse.ArgumentTypeError(f"{value!r} isn't a rate from 0 to 1000000 a second")
-    return found
-
-
-def seconds(value: str) -> float:
-    """An argparse type: seconds above 0, up to a day."""
-    try:
-        found = float(value)
-    except ValueError:
-        found = 0.0
-    if not 0 < found <= 86_400:
-        raise argparse.ArgumentTypeError(f"{value!r} isn't a number of seconds above 0, up to 86400")
-    return found
 
 
 def server(value: str) -> Server:

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 from examples.invariants import Violation, leading
 from examples.member import Member
 from examples.observer import Observer
-from examples.program import count, seconds
 from examples.world import Connecting
+from lab.arguments import count, seconds
 from lab.client.session import ConnectionLost, ZooKeeperError
 
 Task = Callable[[], Coroutine[Any, Any, None]]

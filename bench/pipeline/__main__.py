@@ -1,6 +1,5 @@
 """`python -m bench.pipeline`: the pipeline's commands by size, beside ZooKeeper's tools and the limit."""
 
-import argparse
 import json
 import subprocess
 import sys
@@ -13,6 +12,7 @@ from bench.pipeline import tree
 from bench.pipeline.measure import Measured, run
 from bench.scenarios import Cell, Table, markdown
 from bench.servers import ETCD_OPTIONS
+from lab.arguments import size
 from lab.servers import BinaryMissing, EtcdServer, StartFailed
 from lab.servers.zookeeper import java_program, zookeeper_classpath
 from proxy.support.stdout import guarded
@@ -32,14 +32,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add = parser.add_argument
     add(
         "--nodes",
-        type=_number,
+        type=size,
         action="append",
         help=f"a tree's size; may be repeated (default: {', '.join(map(str, SIZES))})",
     )
-    add("--cores", type=_number, action="append", help="Spark's local[N]; may be repeated (default: 1 and 2)")
-    add(
-        "--inserts", type=_number, default=0, help="transactions in a log behind the snapshot (default: none)"
-    )
+    add("--cores", type=size, action="append", help="Spark's local[N]; may be repeated (default: 1 and 2)")
+    add("--inserts", type=size, default=0, help="transactions in a log behind the snapshot (default: none)")
     add("--commands", help=f"some of {', '.join(_COMMANDS)}, separated by commas; import always runs")
     add("--no-tools", action="store_true", help="leave ZooKeeper's own tools out")
     add("--work-dir", type=output_folder, metavar="DIR", help="where trees and etcd's files go meanwhile")
@@ -208,12 +206,6 @@ def _java(name: str) -> list[str]:
 def _quiet(*command: str) -> list[str]:
     """The command with its output, a line a znode, thrown away: nobody should wait for a pipe."""
     return ["/bin/sh", "-c", 'exec "$@" >/dev/null', "sh", *command]
-
-
-def _number(text: str) -> int:
-    if not text.isdigit():
-        raise argparse.ArgumentTypeError(f"{text!r} is not a whole number from 0 up")
-    return int(text)
 
 
 if __name__ == "__main__":

@@ -4,7 +4,6 @@ The JSON holds each scenario by its name: the table, and under what it was taken
 leaves the others' figures in the file as they are.
 """
 
-import argparse
 import json
 import sys
 import time
@@ -31,6 +30,7 @@ from bench.scenarios import (
     turns,
     watched,
 )
+from lab.arguments import number
 from lab.servers import BinaryMissing, StartFailed
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file
@@ -52,17 +52,6 @@ SCENARIOS: dict[str, Callable[[float], Table]] = {
 }
 
 
-def scale(value: str) -> float:
-    """An argparse type: a share above 0, up to 1."""
-    try:
-        found = float(value)
-    except ValueError:
-        found = 0.0
-    if not 0 < found <= 1:
-        raise argparse.ArgumentTypeError(f"{value!r} isn't a number above 0, up to 1")
-    return found
-
-
 def earlier(path: Path) -> dict[str, Any]:
     """What the file holds, nothing where there is none. Raises ValueError if it holds something else."""
     if not path.exists():
@@ -79,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser.add_argument(
         "names", nargs="*", metavar="NAME", help=f"some of {', '.join(SCENARIOS)} (default: all)"
     )
-    parser.add_argument("--scale", type=scale, default=1.0, help="a share of the full size (default: 1)")
+    parser.add_argument("--scale", type=number(1), default=1.0, help="a share of the full size (default: 1)")
     parser.add_argument("--json", type=output_file, metavar="FILE", help="where the figures go as well")
     options = parser.parse_args(arguments)
     for name in options.names:

@@ -6,7 +6,7 @@ from bench.servers import ETCD_OPTIONS
 from bench.worker import Spec
 from bench.worker import run as run_spec
 from lab.servers import EtcdServer, ZketcdServer
-from lab.servers.delay import DelayingRelay
+from lab.servers.relay import DelayingRelay
 
 DELAYS_MS = (0, 5, 20)
 SECONDS = 2.0

@@ -13,6 +13,7 @@ from bench.stages.cases import ETCD, NAMES, Case, Figures, run
 from bench.stages.costs import CASES, cost_of, table
 from bench.stages.memory import applied, loaded
 from bench.stages.meter import OF_THE_PROXY
+from lab.arguments import count, names_of
 from proxy.support.stdout import guarded
 from proxy.support.usage import Parser, output_file
 
@@ -92,16 +93,16 @@ def _parser() -> argparse.ArgumentParser:
     add = parser.add_argument
     add(
         "--workloads",
-        type=_workloads,
+        type=names_of(NAMES),
         default=list(NAMES),
         metavar="NAME,...",
         help=f"some of {', '.join(NAMES)} (default: all)",
     )
-    add("--connections", type=_number, default=64, metavar="N", help="(default: 64); watchers, for fanout")
-    add("--depth", type=_number, default=32, metavar="N", help="requests in flight on each (default: 32)")
+    add("--connections", type=count, default=64, metavar="N", help="(default: 64); watchers, for fanout")
+    add("--depth", type=count, default=32, metavar="N", help="requests in flight on each (default: 32)")
     add("--watches", type=int, default=0, metavar="N", help="that others set on other nodes (default: 0)")
-    add("--requests", type=_number, default=40_000, metavar="N", help="in all (default: 40000)")
-    add("--rounds", type=_number, default=3, metavar="N", help="of which the best is shown (default: 3)")
+    add("--requests", type=count, default=40_000, metavar="N", help="in all (default: 40000)")
+    add("--rounds", type=count, default=3, metavar="N", help="of which the best is shown (default: 3)")
     how = parser.add_mutually_exclusive_group()
     how.add_argument("--calls", action="store_true", help="count calls of functions instead of time")
     how.add_argument("--profile", action="store_true", help="print where the time goes, by function")
@@ -111,26 +112,10 @@ def _parser() -> argparse.ArgumentParser:
         help="only print the table for tests/bench/stages/costs.txt, with which a test compares",
     )
     how.add_argument(
-        "--znodes", type=_number, metavar="N", help="only load so many, and print what one takes in memory"
+        "--znodes", type=count, metavar="N", help="only load so many, and print what one takes in memory"
     )
     add("--json", type=output_file, metavar="FILE", help="where the figures go as well")
     return parser
-
-
-def _workloads(value: str) -> list[str]:
-    """An argparse type: names of workloads."""
-    names = value.split(",")
-    for name in names:
-        if name not in NAMES:
-            raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(NAMES)}")
-    return names
-
-
-def _number(value: str) -> int:
-    """An argparse type: a whole number above 0."""
-    if not value.isdigit() or int(value) < 1:
-        raise argparse.ArgumentTypeError(f"{value!r} isn't a whole number above 0")
-    return int(value)
 
 
 if __name__ == "__main__":

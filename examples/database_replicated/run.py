@@ -11,8 +11,9 @@ from examples.database_replicated.layout import Layout, number_of
 from examples.database_replicated.ledger import End, LastEntry, LastReplica, Ledger
 from examples.database_replicated.replica import Fate, Replica, Settings
 from examples.invariants import Violation
-from examples.program import Findings, Surroundings, count, seconds
+from examples.program import Findings, Surroundings
 from examples.runner import background
+from lab.arguments import count, seconds
 from lab.client.requests import children, exists, get, maybe, sync
 from lab.client.session import OPERATION_TIMEOUT_S, Session, connected
 

@@ -4,9 +4,10 @@ import argparse
 from collections.abc import Callable
 
 from examples import runner
-from examples.program import Findings, Surroundings, Workload, count, rate, run_command, seconds, whole
+from examples.program import Findings, Surroundings, Workload, run_command
 from examples.replicated_merge_tree.run import Shape, run
 from examples.replicated_merge_tree.world import Settings
+from lab.arguments import count, rate, seconds, size
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
@@ -16,11 +17,11 @@ def _add_options(parser: argparse.ArgumentParser) -> None:
     def add(name: str, type_: Callable[[str], object], default: float, text: str) -> None:
         parser.add_argument(name, type=type_, default=default, help=f"{text} (default: %(default)g)")
 
-    add("--replicas", whole, shape.replicas, "hosts that share a table's data, a shard; 0: all")
+    add("--replicas", size, shape.replicas, "hosts that share a table's data, a shard; 0: all")
     add("--tables", count, shape.tables, "tables of each shard, and so of each host")
     add("--writers", count, shape.writers, "inserts at a time on each host")
     add("--rate", rate, shape.rate, "inserts a second of all hosts together; 0: as many as they can")
-    add("--losses", whole, shape.losses, "parts and hosts to lose after the timed part")
+    add("--losses", size, shape.losses, "parts and hosts to lose after the timed part")
     add("--change-every", seconds, defaults.changes_s, "seconds between two mutations, drops or DDL queries")
     add("--window", count, defaults.window, "blocks that are remembered for deduplication")
     add("--logs-to-keep", count, defaults.logs_to_keep, "entries behind which a replica that is away is lost")

@@ -3,10 +3,11 @@
 import argparse
 
 from examples import runner
-from examples.program import Findings, Surroundings, Workload, rate, run_command
+from examples.program import Findings, Surroundings, Workload, run_command
 from examples.world import Connecting
 from examples.zero_copy.host import Settings
 from examples.zero_copy.run import run
+from lab.arguments import rate
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:

@@ -10,6 +10,7 @@ import time
 from collections.abc import Iterable, Sequence
 from pathlib import Path
 
+from lab.arguments import seconds
 from proof.fuzzing import corpus, engine, findings
 from proof.fuzzing.engine import EngineFailed, Explorer
 from proof.fuzzing.target import ENDLESS, Finding, Target, finding_of
@@ -165,7 +166,7 @@ def _parser() -> argparse.ArgumentParser:
     add("--list", action="store_true", help="print the targets, and do nothing")
     add(
         "--seconds",
-        type=_positive,
+        type=seconds,
         metavar="N",
         help="seconds in all, divided among the targets (default: go on until a finding or Ctrl-C)",
     )
@@ -187,17 +188,6 @@ def _parser() -> argparse.ArgumentParser:
     add("--repeat", type=Path, metavar="FILE", help="judge the input in FILE, of the one target given")
     add("--distill", action="store_true", help="write the best of all inputs into the repository's corpus")
     return parser
-
-
-def _positive(value: str) -> float:
-    """An argparse type: a number above 0."""
-    try:
-        number = float(value)
-    except ValueError:
-        number = 0.0
-    if not 0 < number < 1e9:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a number above 0")
-    return number
 
 
 if __name__ == "__main__":

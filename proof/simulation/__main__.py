@@ -8,7 +8,7 @@ import argparse
 import signal
 import sys
 
-from proof.arguments import at_least_one, positive
+from lab.arguments import count, number
 from proof.simulation.campaign import (
     CALM_HOURS,
     KINDS,
@@ -102,13 +102,7 @@ def _parser() -> argparse.ArgumentParser:
         metavar="N",
         help="the first world's seed; each further one adds 1 (default: 1)",
     )
-    add(
-        "--hours",
-        type=positive,
-        default=1.0,
-        metavar="H",
-        help="simulated hours in all (default: 1)",
-    )
+    add("--hours", type=number(1e6), default=1.0, metavar="H", help="simulated hours in all (default: 1)")
     lengths = ", ".join(f"{hours:.0f}" for hours in CALM_HOURS)
     add(
         "--worlds",
@@ -118,10 +112,15 @@ def _parser() -> argparse.ArgumentParser:
         f" {lengths} hours in turn, with few requests and a fault now and then. mixed: {STORMY_SHARE:.0%}%"
         " of the hours are stormy (default: mixed)",
     )
-    add("--minutes", type=positive, metavar="M", help="go on for so long in real time, whatever --hours says")
+    add(
+        "--minutes",
+        type=number(1e6),
+        metavar="M",
+        help="go on for so long in real time, whatever --hours says",
+    )
     add(
         "--processes",
-        type=at_least_one,
+        type=count,
         default=1,
         metavar="N",
         help="so many worlds at a time, each in a process of its own (default: 1)",
@@ -140,7 +139,7 @@ def _parser() -> argparse.ArgumentParser:
     )
     add(
         "--tries",
-        type=at_least_one,
+        type=count,
         default=TRIES,
         metavar="N",
         help=f"seeds for each planted fault (default: {TRIES})",

@@ -19,8 +19,8 @@ from collections.abc import Sequence
 from contextlib import ExitStack
 from pathlib import Path
 
+from lab.arguments import number, whole
 from lab.servers import BinaryMissing, StartFailed
-from proof.arguments import positive
 from proof.simulation.planted import Planted, planted, read_planted
 from proof.torture.availability import summary, table
 from proof.torture.cluster import Cluster, abilities
@@ -116,22 +116,28 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
     add = parser.add_argument
-    add("--minutes", type=positive, default=10.0, metavar="M", help="how long to go on (default: 10)")
+    add("--minutes", type=number(1e6), default=10.0, metavar="M", help="how long to go on (default: 10)")
     add("--seed", type=int, default=1, metavar="N", help="decides the faults and the requests (default: 1)")
     add("--faults", default="", metavar="A,B", help="only these kinds (default: all that are possible here)")
     add("--list-faults", action="store_true", help="print all kinds of faults")
-    add("--proxies", type=_count, default=3, metavar="N", help="number of proxies (default: 3)")
-    add("--clients", type=_count, default=8, metavar="N", help="clients that write at a time (default: 8)")
+    add("--proxies", type=whole(1, 100), default=3, metavar="N", help="number of proxies (default: 3)")
+    add(
+        "--clients",
+        type=whole(1, 100),
+        default=8,
+        metavar="N",
+        help="clients that write at a time (default: 8)",
+    )
     add(
         "--round-seconds",
-        type=positive,
+        type=number(1e6),
         default=ROUND_SECONDS,
         metavar="S",
         help=f"after so long a history is judged, and another one begun (default: {ROUND_SECONDS:.0f})",
     )
     add(
         "--pairs",
-        type=_share,
+        type=number(1, zero=True),
         default=0.25,
         metavar="P",
         help="how many of the episodes have two faults at once, from 0 to 1 (default: 0.25)",
@@ -152,24 +158,6 @@ def _parser() -> argparse.ArgumentParser:
         help="plant one of the simulation's faults in the code of all proxies: it should be found",
     )
     return parser
-
-
-def _share(value: str) -> float:
-    """An argparse type: a number from 0 to 1."""
-    try:
-        number = float(value)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number <= 1:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a number from 0 to 1")
-    return number
-
-
-def _count(value: str) -> int:
-    """An argparse type: a number of processes or clients."""
-    if not value.isdecimal() or not 1 <= int(value) <= 100:
-        raise argparse.ArgumentTypeError(f"{value!r} is not a number from 1 to 100")
-    return int(value)
 
 
 if __name__ == "__main__":

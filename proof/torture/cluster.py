@@ -21,9 +21,9 @@ from typing import NamedTuple, Self
 
 from lab.servers import EtcdServer, ZketcdServer, free_port
 from lab.servers.operator import etcdctl
+from lab.servers.relay import Relays, Way
 from lab.servers.tls import Authority, Pair
 from proof.simulation.proxies import PREFIX
-from proof.torture.relay import Relays, Way
 
 MEMBERS = 3
 CLIENTS = "clients"

@@ -22,8 +22,8 @@ from typing import NamedTuple
 
 from lab.servers import ServerProcess
 from lab.servers.operator import compact, etcdctl
+from lab.servers.relay import Quality, Way
 from proof.torture.cluster import CLIENTS, Abilities, Cluster, Member, TorturedProxy
-from proof.torture.relay import Quality, Way
 
 _STOPPED = Quality(stopped=True)
 _JUNK = "x" * (1 << 20)  # bytes of one value that fills etcd's database, or a disk

@@ -18,13 +18,13 @@ from functools import partial
 from statistics import median
 from typing import NamedTuple
 
+from lab.arguments import number
 from lab.client import requests as zk
 from lab.client.session import Address, ConnectionLost, Session
 from lab.servers import BinaryMissing, StartFailed
-from proof.arguments import positive
+from lab.servers.relay import Quality
 from proof.torture.availability import longest_gap
 from proof.torture.cluster import Cluster, Member
-from proof.torture.relay import Quality
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.model import EtcdError, Put, Txn
 from proxy.support.stdout import guarded
@@ -260,7 +260,7 @@ def main(arguments: list[str] | None = None) -> int:
     add = parser.add_argument
     add("--kinds", default=",".join(KINDS), metavar="A,B", help=f"of {', '.join(KINDS)} (default: all)")
     add("--times", type=int, default=1, metavar="N", help="how often each (default: 1)")
-    add("--seconds", type=positive, default=8.0, metavar="S", help="how long each lasts (default: 8)")
+    add("--seconds", type=number(1e6), default=8.0, metavar="S", help="how long each lasts (default: 8)")
     add("--proxies", type=int, default=1, metavar="N", help="number of proxies (default: 1)")
     add("--seed", type=int, default=1, metavar="N", help="of the order (default: 1)")
     given = parser.parse_args(arguments)

@@ -34,11 +34,11 @@ def test_chosen_plan() -> None:
     [
         (["--workloads", "get,put"], "'put' is none of"),
         (["--servers", "consul"], "'consul' is none of"),
-        (["--connections", "1,x"], "isn't a list of whole numbers"),
-        (["--depths", "0"], "numbers start at 1"),
-        (["--rounds", "0"], "numbers start at 1"),
-        (["--seconds", "-1"], "isn't a number of seconds above 0"),
-        (["--seconds", "soon"], "isn't a number of seconds above 0"),
+        (["--connections", "1,x"], "'x' is not a whole number"),
+        (["--depths", "0"], "'0' is not a whole number"),
+        (["--rounds", "0"], "'0' is not a whole number"),
+        (["--seconds", "-1"], "is not a number above 0"),
+        (["--seconds", "soon"], "is not a number above 0"),
     ],
 )
 def test_wrong_options_say_which_and_why(

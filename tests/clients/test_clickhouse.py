@@ -14,8 +14,8 @@ import pytest
 from codec.constants import OpCode
 from lab.servers import EtcdServer, wait_until
 from lab.servers.clickhouse import CLUSTER, ClickHouseServer, QueryRefused
-from lab.servers.delay import DelayingRelay
 from lab.servers.process import ServerProcess
+from lab.servers.relay import DelayingRelay
 from tests.clients.clickhouse_tables import (
     ON_ALL,
     Replicas,

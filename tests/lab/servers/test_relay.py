@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from lab.servers import wait_until
-from proof.torture.relay import Quality, Relays
+from lab.servers.relay import Quality, Relays
 
 _PATIENCE_S = 60.0
 _STOPPED = Quality(stopped=True)

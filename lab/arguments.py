@@ -1,0 +1,51 @@
+"""Types of command-line arguments: numbers within bounds, and names of a list."""
+
+import argparse
+from collections.abc import Callable, Sequence
+
+
+def whole(least: int = 1, most: int = 999_999_999) -> Callable[[str], int]:
+    """A whole number from `least` to `most`."""
+
+    def parse(value: str) -> int:
+        digits = value.isascii() and value.isdigit() and len(value) <= len(str(most))
+        if not digits or not least <= int(value) <= most:
+            raise argparse.ArgumentTypeError(f"{value!r} is not a whole number from {least} to {most}")
+        return int(value)
+
+    return parse
+
+
+def number(most: float, *, zero: bool = False) -> Callable[[str], float]:
+    """A number above 0 (with `zero`: from 0), up to `most`."""
+
+    def parse(value: str) -> float:
+        try:
+            found = float(value)
+        except ValueError:
+            found = -1.0
+        if not 0 <= found <= most or (found == 0 and not zero):
+            raise argparse.ArgumentTypeError(
+                f"{value!r} is not a number {'from' if zero else 'above'} 0, up to {most:g}"
+            )
+        return found
+
+    return parse
+
+
+#: Numbers of things, and of bytes; seconds up to a day; something a second, 0 for no limit.
+count, size = whole(), whole(0)
+seconds, rate = number(86_400), number(1e6, zero=True)
+
+
+def names_of(known: Sequence[str]) -> Callable[[str], list[str]]:
+    """A comma-separated choice from `known`."""
+
+    def parse(value: str) -> list[str]:
+        chosen = value.split(",")
+        for name in chosen:
+            if name not in known:
+                raise argparse.ArgumentTypeError(f"{name!r} is none of {', '.join(known)}")
+        return list(dict.fromkeys(chosen))
+
+    return parse
