@@ -20,7 +20,6 @@ from proof.simulation.expiring_nodes import ExpiringNodesClient, ExpiringNodesJu
 from proof.simulation.mix import LOCKS, REGISTERS
 from proof.simulation.nemesis import Fault
 from proof.simulation.proxies import config
-from proof.simulation.rolling_upgrade import roll
 from proof.simulation.simulation import Outcome, Simulation
 from proxy.config import Config
 
@@ -165,7 +164,7 @@ class Calm(Simulation):
             self._rest(min(until, world.now + rng.expovariate(1 / self._gap)))
             if world.now >= upgrade_at:
                 upgrade_at = float("inf")
-                roll(self)
+                self.upgrade()
             elif rng.random() < 0.05:
                 self._be_away()
             else:

@@ -22,7 +22,7 @@ from proof.simulation.nemesis import SPARE, Fault, Nemesis
 from proof.simulation.network import Network
 from proof.simulation.oracle import Oracle
 from proof.simulation.proxies import PREFIX, Hardware, Proxy, config
-from proof.simulation.rolling_upgrade import BOTH, roll
+from proof.simulation.rolling_upgrade import BOTH, Upgrade
 from proof.simulation.world import Host, World
 from proxy.config import Config
 from proxy.frontend.sessions import Sessions
@@ -342,7 +342,7 @@ class Simulation:
             world.run(min(until, world.now + rng.expovariate(1 / 20)))
             if world.now >= upgrade_at:
                 upgrade_at = float("inf")
-                roll(self)
+                self.upgrade()
             else:
                 self._episode()
             episodes += 1
@@ -417,6 +417,11 @@ class Simulation:
             if client.worked_at < since:
                 return f"{client.name} has not {'read' if client.reads_only else 'written'}"
         return ""
+
+    def upgrade(self) -> None:
+        """A rolling upgrade, and the raise of the level."""
+        steps = self.violate, self.recover, lambda: self.broken
+        Upgrade(self.world, self.plan, self.proxies, self.oracle, *steps).roll()
 
     def _settle(self) -> None:
         """No faults any more: everything must come to one state, which a fresh start loads as well."""

@@ -13,6 +13,7 @@ from examples import program
 from examples.invariants import Violation
 from examples.program import Findings, Surroundings, Workload
 from examples.tree import paths_below
+from lab.arguments import count
 from lab.client.requests import create
 from lab.client.session import Address, connect, connected
 from lab.servers import ZooKeeperServer
@@ -33,7 +34,7 @@ async def _run(surroundings: Surroundings, options: argparse.Namespace) -> Findi
 
 
 def _add_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--nodes", type=program.count, default=3, help="how many")
+    parser.add_argument("--nodes", type=count, default=3, help="how many")
 
 
 WORKLOAD = Workload("smallest", "Make some nodes.", "node", "nodes", _add_options, _run)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from bench.scenarios import Table, markdown
-from bench.scenarios.__main__ import SCENARIOS, main, scale
+from bench.scenarios.__main__ import SCENARIOS, main
 
 
 def test_a_table_shows_three_digits_that_count() -> None:
@@ -22,12 +22,6 @@ def test_a_table_shows_three_digits_that_count() -> None:
         "| zketcd | 12,346 | 0.0123 |",
         "| other | 1,000,000 | 12.3 |",
     ]
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "2", "much"])
-def test_a_scale_is_a_share(value: str) -> None:
-    with pytest.raises(Exception, match="above 0"):
-        scale(value)
 
 
 def test_an_unknown_scenario_is_named(capsys: pytest.CaptureFixture[str]) -> None:
