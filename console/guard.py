@@ -11,7 +11,7 @@ A page of another site must neither read nor change anything with the browser of
 from collections.abc import Mapping
 from enum import Enum
 
-from proxy.support.addresses import is_loopback
+from proxy.support.addresses import host_of, is_loopback
 
 HEADER = "X-Zketcd-Console"
 
@@ -24,13 +24,6 @@ HEADERS: Mapping[str, str] = {
     "Cross-Origin-Opener-Policy": "same-origin",
     "Cross-Origin-Resource-Policy": "same-origin",
 }
-
-
-def host_of(header: str) -> str:
-    """The host in a Host header, without port and brackets."""
-    if header.startswith("["):
-        return header[1:].partition("]")[0]
-    return header.partition(":")[0]
 
 
 class Kind(Enum):

@@ -138,6 +138,13 @@ def test_the_debian_package_is_clean(packages: Packages) -> None:
     tops = {"/".join(name.split("/")[:3]) for name in files if name.count("/") > 2}
     assert tops == {"/etc/zketcd", "/opt/zketcd", "/usr/bin", "/usr/lib", "/usr/share"}
     assert any(name.endswith(".pyc") for name in files)
+    documents = Path("/usr/share/doc/zketcd")
+    for name in files:
+        if name.startswith(f"{documents}/") and name.endswith(".md"):
+            page = REPOSITORY / Path(name).relative_to(documents)
+            for link in re.findall(r"\]\(([\w./-]+)[)#]", page.read_text()):
+                assert os.path.normpath(Path(name).parent / link) in files, (name, link)
+    assert {f"{documents}/docs/operating.md", f"{documents}/README.md"} <= set(files)
     assert any(name.endswith("/console/static/index.html") for name in files)
     content = subprocess.run(
         ["dpkg-deb", "--fsys-tarfile", packages.older], check=True, capture_output=True

@@ -32,8 +32,9 @@ SEARCHED = {"/usr/bin", "/usr/sbin", "/usr/share", "/usr/share/java"}
 # What our own package brings.
 PACKAGED = {
     "/usr/bin/zketcd",
+    "/usr/share/doc/zketcd",
     "/usr/share/doc/zketcd/copyright",
-    "/usr/share/doc/zketcd/operating.md",
+    "/usr/share/doc/zketcd/docs/operating.md",
     "/usr/share/man/man1/zketcd.1.gz",
 }
 

@@ -30,7 +30,7 @@ _STATUS = {
 }
 _FILES = {
     "/etc/zketcd/zketcd.toml": "Configuration of the service.",
-    "/usr/share/doc/zketcd/operating.md": "How to operate zketcd.",
+    "/usr/share/doc/zketcd/docs/operating.md": "How to operate zketcd.",
 }
 
 

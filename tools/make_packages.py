@@ -22,6 +22,7 @@ import subprocess
 import sys
 import tempfile
 from importlib.metadata import PackageNotFoundError, distribution
+from itertools import chain
 from pathlib import Path
 
 _ROOT = Path(__file__).resolve().parents[1]
@@ -33,24 +34,26 @@ _PACKAGES = ("codec", "schema", "proxy", "console", "pipeline", "zketcd")
 _LOCK = _ROOT / "requirements" / "runtime.txt"
 _DEBIAN = _ROOT / "deploy" / "debian"
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
+_DOC = "usr/share/doc/zketcd"
 # Where each file of the repository goes in the Debian package, and with which mode.
 _FILES = {
     "deploy/debian/launcher": ("usr/bin/zketcd", 0o755),
     "deploy/debian/zketcd.service": ("usr/lib/systemd/system/zketcd.service", 0o644),
     "deploy/debian/zketcd.toml": ("etc/zketcd/zketcd.toml", 0o644),
-    "deploy/debian/copyright": ("usr/share/doc/zketcd/copyright", 0o644),
-    "CHANGELOG.md": ("usr/share/doc/zketcd/changelog", 0o644),
-    "README.md": ("usr/share/doc/zketcd/README.md", 0o644),
-    "docs/install.md": ("usr/share/doc/zketcd/install.md", 0o644),
-    "docs/operating.md": ("usr/share/doc/zketcd/operating.md", 0o644),
-    "deploy/monitoring/alerts.yml": ("usr/share/doc/zketcd/examples/alerts.yml", 0o644),
-    "deploy/monitoring/dashboard.json": ("usr/share/doc/zketcd/examples/dashboard.json", 0o644),
+    "deploy/debian/copyright": (f"{_DOC}/copyright", 0o644),
+    "deploy/monitoring/alerts.yml": (f"{_DOC}/examples/alerts.yml", 0o644),
+    "deploy/monitoring/dashboard.json": (f"{_DOC}/examples/dashboard.json", 0o644),
     "requirements/pipeline.txt": ("usr/share/zketcd/pipeline.txt", 0o644),
     "requirements/pipeline-small.txt": ("usr/share/zketcd/pipeline-small.txt", 0o644),
     "requirements/grpcio.txt": ("usr/share/zketcd/grpcio.txt", 0o644),
     "requirements/otel.txt": ("usr/share/zketcd/otel.txt", 0o644),
     "requirements/gssapi.txt": ("usr/share/zketcd/gssapi.txt", 0o644),
 }
+# The documents, in the folders that they have here: their links to each other hold.
+_DOCUMENTS = (
+    *("README.md", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "codec/README.md", "schema/README.md"),
+    *("docs/**/*.md", "docs/**/*.png", "docs/**/*.svg"),
+)
 # Where each shell looks for completion.
 _COMPLETIONS = {
     "bash": "usr/share/bash-completion/completions/zketcd",
@@ -210,7 +213,9 @@ def _fill(tree: Path, site: Path, bill: Path) -> None:
         _copy(_ROOT / name, tree / place, mode)
     for shell, place in _COMPLETIONS.items():
         _copy(site / "zketcd" / "completions" / f"zketcd.{shell}", tree / place, 0o644)
-    _copy(bill, tree / "usr/share/doc/zketcd/sbom.cdx.json", 0o644)
+    for document in chain.from_iterable(map(_ROOT.glob, _DOCUMENTS)):
+        _copy(document, tree / _DOC / document.relative_to(_ROOT), 0o644)
+    _copy(bill, tree / _DOC / "sbom.cdx.json", 0o644)
     _make_man_page(tree / "usr/share/man/man1/zketcd.1.gz", site)
     # Compiled here, since the service may not write there.
     compileall.compile_dir(

@@ -14,7 +14,7 @@ from contextlib import suppress
 from functools import partial
 from http import HTTPStatus
 
-from aiohttp import web
+from aiohttp import web, web_response
 
 from proxy.admin.commands import Commands, Response
 from proxy.admin.facts import STATE, Facts
@@ -22,6 +22,7 @@ from proxy.admin.json_text import encode
 from proxy.admin.prometheus import CONTENT_TYPE, Exposition
 from proxy.log.slices import in_slices
 from proxy.state.pause import NO_PAUSE
+from proxy.support.addresses import host_of, is_loopback, is_public_name
 
 log = logging.getLogger(__name__)
 
@@ -79,11 +80,13 @@ class AdminServer:
     async def _index(self, _: web.Request) -> web.Response:
         return _html(self._pages, "")
 
-    async def _links(self, _: web.Request) -> web.Response:
+    async def _links(self, request: web.Request) -> web.Response:
         """JettyAdminServer's answer where no command is named."""
+        _check_host(request)
         return _html(self._commands.primary_names, "commands/")
 
     async def _command(self, request: web.Request) -> web.StreamResponse:
+        _check_host(request)
         arguments = {name: request.query.getall(name)[0] for name in request.query}
         method = "GET" if request.method == "HEAD" else request.method
         status, body = await in_slices(
@@ -122,6 +125,9 @@ class AdminServer:
         return web.Response(body=self._exposition.text(), headers={"Content-Type": CONTENT_TYPE})
 
 
+# aiohttp names its and Python's version in each answer, also in those to requests that it cannot read.
+web_response.SERVER_SOFTWARE = "zketcd"  # type: ignore[attr-defined]
+
 # aiohttp logs a traceback for every request that it cannot read; the client gets a 400.
 _QUIET = logging.getLogger(f"{__name__}.aiohttp")
 _QUIET.setLevel(logging.CRITICAL)
@@ -138,6 +144,19 @@ async def _guarded(request: web.Request, handler: _Handler) -> web.StreamRespons
         log.exception("%s %s could not be answered", request.method, request.path)
         return _json(
             Response(HTTPStatus.INTERNAL_SERVER_ERROR, {"command": None, "error": "an error of the server"})
+        )
+
+
+def _check_host(request: web.Request) -> None:
+    """Raise HTTPForbidden if another site's name points to our loopback interface (DNS rebinding).
+
+    With it, a page in a browser on this machine could send commands. Browsers always send a Host.
+    """
+    transport, host = request.transport, host_of(request.headers.get("Host", ""))
+    own = "" if transport is None else transport.get_extra_info("sockname")[0]
+    if is_loopback(own) and is_public_name(host) and host != socket.gethostname():
+        raise web.HTTPForbidden(
+            reason=f"on this address commands are answered to localhost, not to {host[:100]!r}"
         )
 
 

@@ -41,7 +41,6 @@ _VALUES: dict[str, tuple[str, ...]] = {
         "service.externalTrafficPolicy=Local",
         "service.loadBalancerSourceRanges={10.0.0.0/8}",
         "clickhouse.configMap=true",
-        "networkPolicy.enabled=true",
         "networkPolicy.clients[0].podSelector.matchLabels.app=clickhouse",
         "imagePullSecrets[0].name=registry",
         "podLabels.team=data",
@@ -174,8 +173,14 @@ def test_everything_selects_the_proxies(everything: list[Manifest]) -> None:
     names = {port["name"] for port in deployment["template"]["spec"]["containers"][0]["ports"]}
     for service in of_kind(everything, "Service"):
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= names
-    ports = of_kind(everything, "NetworkPolicy")[0]["spec"]["ingress"]
-    assert {rule["ports"][0]["port"] for rule in ports} == names
+    rules = of_kind(everything, "NetworkPolicy")[0]["spec"]["ingress"]
+    assert {rule["ports"][0]["port"] for rule in rules} == names
+    assert all(rule["from"] for rule in rules)
+
+
+def test_an_empty_list_of_peers_allows_no_pod() -> None:
+    made = template(_ETCD, "networkPolicy.clients=null", "networkPolicy.admin=null")
+    assert of_kind(load(made.stdout), "NetworkPolicy")[0]["spec"]["ingress"] == []
 
 
 def test_only_clients_come_by_the_load_balancer(everything: list[Manifest]) -> None:
@@ -232,6 +237,7 @@ def test_clickhouse_is_sent_to_the_service(everything: list[Manifest]) -> None:
         ((_ETCD, "options.listen=0.0.0.0:1"), "'listen'"),
         ((_ETCD, "options.Tick=1"), "'Tick'"),
         ((_ETCD, "tls.clientAuth=maybe"), "/tls/clientAuth"),
+        ((_ETCD, "terminationGracePeriodSeconds=16"), "16: a proxy needs preStopSeconds (5) and up to 12 s"),
     ],
 )
 def test_wrong_values_are_refused_by_their_name(values: tuple[str, ...], said: str) -> None:

@@ -33,6 +33,9 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- if not .Values.etcd.endpoints -}}
 {{- fail "etcd.endpoints is empty: name the client URLs of etcd's members" -}}
 {{- end -}}
+{{- if lt (int .Values.terminationGracePeriodSeconds) (add (int .Values.preStopSeconds) 12 | int) -}}
+{{- fail (printf "terminationGracePeriodSeconds is %v: a proxy needs preStopSeconds (%v) and up to 12 s to drain, else it is killed" .Values.terminationGracePeriodSeconds .Values.preStopSeconds) -}}
+{{- end -}}
 - --listen=0.0.0.0:2181
 - --admin-listen=0.0.0.0:8080
 - --etcd={{ join "," .Values.etcd.endpoints }}
