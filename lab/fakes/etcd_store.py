@@ -8,6 +8,7 @@ What is modelled is what a client sees: no Raft, no authentication, no TLS.
 import asyncio
 import bisect
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from enum import Enum, auto
 from typing import NamedTuple
 
@@ -280,9 +281,13 @@ class FakeEtcd:
         self._late.append(txn)
 
     def apply_late(self) -> list[TxnResult]:
-        """Apply the Txns whose fate was LATE, in order."""
+        """Apply the Txns whose fate was LATE, in order; the results of those that are not refused."""
         late, self._late = self._late, []
-        return [self.txn(txn) for txn in late]
+        results = []
+        for txn in late:
+            with suppress(EtcdRefused):  # such as a put under a lease that has ended meanwhile
+                results.append(self.txn(txn))
+        return results
 
     def snapshot(self) -> list[KeyValue]:
         """All keys there are now, in order."""

@@ -441,6 +441,16 @@ async def test_fates(fate: Fate) -> None:
     await fake.txn(Txn([], [Put(b"k", b"")]), 1)
 
 
+async def test_a_late_txn_that_is_refused_is_no_error_of_others() -> None:
+    fake = FakeEtcdClient(FakeEtcd())
+    await fake.lease_grant(1, 10)
+    fake.fates.append(Fate.LATE)
+    with pytest.raises(EtcdUnknown):
+        await fake.txn(Txn([], [Put(b"k", b"", 1)]), 1)
+    await fake.lease_revoke(1)
+    assert fake.store.apply_late() == []
+
+
 async def test_time_moves_only_by_hand_and_ends_leases() -> None:
     fake = FakeEtcdClient(FakeEtcd())
     await fake.lease_grant(1, 10)

@@ -57,13 +57,19 @@ class Call(NamedTuple):
     def bodies(self) -> list[bytes]:
         return [request.body for request in decode_entry(self.put.value).requests]
 
-    def succeed(self) -> None:
+    async def succeed(self) -> None:
         self.answer.set_result(TxnResult(True, 10, [None]))
+        await turn()
 
-    def find(self, *, proxy: int) -> None:
+    async def fail(self, error: Exception) -> None:
+        self.answer.set_exception(error)
+        await turn()
+
+    async def find(self, *, proxy: int) -> None:
         """The compares failed; `proxy` is the revision of the proxy key, 0 if it is gone."""
         kvs = [KeyValue(b"p", b"", proxy, proxy, 1, 0)] if proxy else []
         self.answer.set_result(TxnResult(False, 10, [RangeResult(kvs, False, len(kvs), 10)]))
+        await turn()
 
 
 class SlowEtcd(FakeEtcdClient):
@@ -110,9 +116,10 @@ class World:
     def answered(self, pending: Pending, _zxid: int, error: int, _body: bytes) -> None:
         self.answers.append((pending.body, error))
 
-    def applied(self, number: int) -> None:
+    async def applied(self, number: int) -> None:
         self.outbox.applied(number)
         self.appender.applied()
+        await turn()
 
 
 async def turn(times: int = 4) -> None:
@@ -138,8 +145,7 @@ async def test_the_first_goes_at_once_and_what_comes_meanwhile_gathers(world: Wo
     assert [call.bodies for call in sent] == [[b"1"], [b"2"]]
     assert [call.put.key for call in sent] == [KEYS.entry("p", 1), KEYS.entry("p", 2)]
     assert sent[0].txn.compares[0].mod_revision == PROXY_REVISION
-    sent[1].succeed()
-    await turn()
+    await sent[1].succeed()
     assert [call.bodies for call in sent] == [[b"1"], [b"2"], [b"3", b"4", b"5"]]
 
 
@@ -148,11 +154,9 @@ async def test_the_stream_may_be_faster_than_the_answer(world: World) -> None:
         await world.send(body)
     await world.send(b"3")
     assert len(world.etcd.sent) == 2
-    world.applied(1)
-    await turn()
+    await world.applied(1)
     assert [call.bodies for call in world.etcd.sent] == [[b"1"], [b"2"], [b"3"]]
-    world.etcd.sent[0].succeed()
-    await turn()
+    await world.etcd.sent[0].succeed()
     assert world.outbox.unanswered == 2
 
 
@@ -174,32 +178,29 @@ async def test_bytes_in_flight_are_bounded(world: World, monkeypatch: pytest.Mon
     for _ in range(3):
         await world.send(bytes(range(200)))
     assert len(world.etcd.sent) == 1
-    world.applied(1)
-    await turn()
+    await world.applied(1)
     assert len(world.etcd.sent) == 2
 
 
 async def test_an_unknown_outcome_is_sent_again_the_same(world: World) -> None:
     await world.send(b"1")
-    world.etcd.sent[0].answer.set_exception(EtcdUnknown("lost"))
+    await world.etcd.sent[0].fail(EtcdUnknown("lost"))
     await asyncio.sleep(0.1)
     first, second = world.etcd.sent
     assert second.txn == first.txn
     assert (first.timeout, second.timeout) == (1.0, 1.0)
     assert world.stats.resent == 1
     # The key is there: by the first.
-    second.find(proxy=PROXY_REVISION)
-    await turn()
+    await second.find(proxy=PROXY_REVISION)
     assert world.outbox.unanswered == 0
     assert world.over == []
 
 
 async def test_once_the_stream_shows_it_nothing_is_sent_again(world: World) -> None:
     await world.send(b"1")
-    world.etcd.sent[0].answer.set_exception(EtcdUnknown("lost"))
+    await world.etcd.sent[0].fail(EtcdUnknown("lost"))
     await asyncio.sleep(0.1)
-    world.applied(1)
-    await turn()
+    await world.applied(1)
     assert world.etcd.sent[1].answer.cancelled()
     await asyncio.sleep(0.2)
     assert len(world.etcd.sent) == 2
@@ -208,8 +209,7 @@ async def test_once_the_stream_shows_it_nothing_is_sent_again(world: World) -> N
 @pytest.mark.parametrize("found", [0, PROXY_REVISION + 1])
 async def test_without_its_proxy_key_the_incarnation_is_over(world: World, found: int) -> None:
     await world.send(b"1")
-    world.etcd.sent[0].find(proxy=found)
-    await turn()
+    await world.etcd.sent[0].find(proxy=found)
     assert world.over == ["p"]
 
 
@@ -217,8 +217,7 @@ async def test_stopped_nothing_is_sent_and_what_waits_goes_with_the_next_incarna
     await world.send(b"1")
     world.appender.stop()
     await turn()
-    world.etcd.sent[0].succeed()
-    await turn()
+    await world.etcd.sent[0].succeed()
     assert world.outbox.unanswered == 1, "whether it counts is what the stream shows"
     await world.send(b"2")
     assert len(world.etcd.sent) == 1
@@ -232,21 +231,18 @@ async def test_stopped_nothing_is_sent_and_what_waits_goes_with_the_next_incarna
 
 async def test_no_space_is_followed_by_the_void_and_by_refusals(world: World) -> None:
     await world.send(b"1")
-    world.etcd.sent[0].answer.set_exception(EtcdNoSpace("full"))
-    await turn()
+    await world.etcd.sent[0].fail(EtcdNoSpace("full"))
     void = world.etcd.sent[1]
     assert (void.put.key, void.nested, void.bodies) == (KEYS.entry("p", 1), True, [])
-    void.succeed()
-    world.applied(1)
-    await turn()
+    await void.succeed()
+    await world.applied(1)
     world.submit(b"2")
     await world.send(b"3")
     assert world.answers == [(b"2", ErrorCode.SYSTEM_ERROR), (b"3", ErrorCode.SYSTEM_ERROR)]
     await world.send(b"4", OpCode.CLOSE_SESSION)
     ending = world.etcd.sent[2]
     assert (ending.nested, ending.bodies) == (True, [b"4"])
-    ending.succeed()
-    await turn()
+    await ending.succeed()
     assert world.outbox.full
 
 
@@ -271,8 +267,7 @@ async def test_a_probe_finds_space(world: World, monkeypatch: pytest.MonkeyPatch
     await world.send(b"2")
     (probe,) = world.etcd.sent
     assert (probe.nested, probe.bodies) == (False, [b"1"])
-    probe.succeed()
-    await turn()
+    await probe.succeed()
     assert not world.outbox.full
     await world.send(b"3")
     assert world.etcd.sent[1].bodies == [b"3"]
@@ -295,10 +290,12 @@ async def test_while_it_cannot_register_for_want_of_space_writes_are_refused(wor
     assert [(pending.body, error) for pending, error in sent.after] == [(b"2", ErrorCode.SYSTEM_ERROR)]
 
 
+TOO_LARGE = EtcdRefused(RefusalKind.TOO_LARGE, "too large")
+
+
 async def test_too_large_for_this_etcd(world: World) -> None:
     await world.send(b"1")
-    world.etcd.sent[0].answer.set_exception(EtcdRefused(RefusalKind.TOO_LARGE, "too large"))
-    await turn()
+    await world.etcd.sent[0].fail(TOO_LARGE)
     assert world.etcd.sent[1].bodies == []
     sent = world.outbox.get(1)
     assert sent is not None
@@ -308,8 +305,7 @@ async def test_too_large_for_this_etcd(world: World) -> None:
 async def test_an_entry_too_large_for_this_etcd_ends_the_incarnation(world: World) -> None:
     world.submit(b"1")
     await world.send(b"2")
-    world.etcd.sent[0].answer.set_exception(EtcdRefused(RefusalKind.TOO_LARGE, "too large"))
-    await turn()
+    await world.etcd.sent[0].fail(TOO_LARGE)
     assert world.over == ["p"]
     assert len(world.etcd.sent) == 1
     assert world.answers == []
@@ -320,6 +316,6 @@ async def test_a_refusal_that_only_an_operator_can_end_is_tried_again(
 ) -> None:
     monkeypatch.setattr(appender_module, "_REFUSED_PAUSE", 0.02)
     await world.send(b"1")
-    world.etcd.sent[0].answer.set_exception(EtcdRefused(RefusalKind.PERMISSION, "permission denied"))
+    await world.etcd.sent[0].fail(EtcdRefused(RefusalKind.PERMISSION, "permission denied"))
     await asyncio.sleep(0.1)
     assert world.etcd.sent[1].txn == world.etcd.sent[0].txn

@@ -16,11 +16,13 @@ KEYS = Keyspace("/t")
 class World:
     """An etcd, and a follower that gets its events when told."""
 
-    def __init__(self) -> None:
+    def __init__(self, *incarnations: str) -> None:
         self.store = FakeEtcd()
         self.follower = Follower(KEYS)
         self._leases = itertools.count(1)
         self.lease: dict[str, int] = {}
+        for incarnation in incarnations:
+            self.come(incarnation)
 
     def come(self, incarnation: str) -> int:
         lease = self.lease[incarnation] = next(self._leases)
@@ -30,9 +32,12 @@ class World:
     def go(self, incarnation: str) -> None:
         self.store.lease_revoke(self.lease.pop(incarnation))
 
-    def append(self, incarnation: str, number: int, value: bytes = b"") -> int:
-        put = Put(KEYS.entry(incarnation, number), value or b"%d" % number)
-        return self.store.txn(Txn((Compare(put.key, 0),), (put,))).revision
+    def append(self, incarnation: str, *numbers: int) -> int:
+        revision = 0
+        for number in numbers:
+            put = Put(KEYS.entry(incarnation, number), b"%d" % number)
+            revision = self.store.txn(Txn((Compare(put.key, 0),), (put,))).revision
+        return revision
 
     def feed(self) -> list[Item]:
         items: list[Item] = []
@@ -54,9 +59,7 @@ def numbers(items: list[Item]) -> list[tuple[str, int]]:
 
 
 def test_entries_take_effect_in_the_order_of_their_positions() -> None:
-    world = World()
-    world.come("a")
-    world.come("b")
+    world = World("a", "b")
     positions = [world.append("a", 1), world.append("b", 1), world.append("b", 2), world.append("a", 2)]
     items = world.feed()
     assert numbers(items) == [("a", 1), ("b", 1), ("b", 2), ("a", 2)]
@@ -66,10 +69,8 @@ def test_entries_take_effect_in_the_order_of_their_positions() -> None:
 
 
 def test_an_entry_that_overtook_its_predecessor_waits_for_it() -> None:
-    world = World()
-    world.come("a")
-    for number in (3, 1):
-        world.append("a", number)
+    world = World("a")
+    world.append("a", 3, 1)
     world.append("b", 1)
     assert numbers(world.feed()) == [("a", 1), ("b", 1)]
     assert world.follower.held("a") == 1
@@ -79,14 +80,11 @@ def test_an_entry_that_overtook_its_predecessor_waits_for_it() -> None:
 
 
 def test_a_late_copy_of_an_entry_that_was_truncated_is_ignored() -> None:
-    world = World()
-    world.come("a")
-    for number in (1, 2):
-        world.append("a", number)
+    world = World("a")
+    world.append("a", 1, 2)
     world.feed()
     world.store.txn(Txn((), (Delete(*KEYS.entries_of("a")),)))
-    world.append("a", 1)
-    world.append("a", 3)
+    world.append("a", 1, 3)
     assert numbers(world.feed()) == [("a", 3)]
 
 
@@ -96,24 +94,18 @@ def test_proxies_and_the_record() -> None:
     record = world.store.txn(Txn((), (Put(KEYS.tree, b"r"),))).revision
     world.go("a")
     world.store.txn(Txn((), (Delete(KEYS.tree),)))
+    world.store.txn(Txn((), (Put(KEYS.log + b"nonsense", b""),)))
     assert world.feed() == [
         ProxyCame("a", came, b"v"),
         RecordChanged(b"r", record),
         ProxyGone("a", record + 1),
         RecordChanged(None, record + 2),
     ]
-
-
-def test_keys_of_others_are_left_alone() -> None:
-    world = World()
-    world.store.txn(Txn((), (Put(KEYS.log + b"nonsense", b""),)))
-    assert world.feed() == []
     assert world.follower.revision == world.store.revision
 
 
 def test_entries_that_came_after_the_revision_are_left_to_the_watch() -> None:
-    world = World()
-    world.come("a")
+    world = World("a")
     revision = world.append("a", 1)
     world.append("a", 2)
     entries = world.store.range(Get(KEYS.log, KEYS.log_end)).kvs
@@ -123,10 +115,8 @@ def test_entries_that_came_after_the_revision_are_left_to_the_watch() -> None:
 
 
 def test_a_start_goes_on_from_the_numbers_of_its_snapshot() -> None:
-    world = World()
-    world.come("a")
-    for number in (1, 2, 4):
-        world.append("a", number)
+    world = World("a")
+    world.append("a", 1, 2, 4)
     world.follower.restart({"a": 1, "dead": 7})
     assert numbers(world.catch_up()) == [("a", 2)]
     assert world.follower.held("a") == 1
@@ -145,19 +135,13 @@ def test_our_own_key_that_went_unseen_is_reported_gone() -> None:
     assert not world.follower.knows("a")
 
 
-def test_a_key_that_was_made_anew_comes_anew() -> None:
-    world = World()
-    world.come("a")
+def test_forgotten_incarnations_leave_nothing() -> None:
+    world = World("a")
+    world.append("a", 1)
     world.feed()
     world.go("a")
     again = world.come("a")
-    assert ProxyCame("a", again, b"v") in world.catch_up()
-
-
-def test_forgotten_incarnations_leave_nothing() -> None:
-    world = World()
-    world.come("a")
-    world.append("a", 1)
+    assert ProxyCame("a", again, b"v") in world.catch_up(), "a key that was made anew comes anew"
     world.go("a")
     world.feed()
     world.follower.retain({"a": 1})

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from codec.constants import ErrorCode, OpCode
+from codec.constants import ErrorCode
 from lab.fakes.etcd import FakeEtcd, Fate
 from proxy.etcd.model import Put, Txn
 from proxy.log import truncation
@@ -192,40 +192,7 @@ async def truncate(proxy: Proxy, times: int = 1) -> None:
         await answered([proxy.submit(Kind.FORGET, 0, body=encode_forget(incarnation))])
 
 
-async def test_an_entry_is_applied_and_truncated_while_its_sender_sleeps(world: World) -> None:
-    one, two = await world.pair()
-    reply = await world.append_unheard(one)
-    await until(lambda: "/xa" in two.log.machine.tree.nodes)
-    await truncate(two, times=2)
-    first = f"/t/live/log/{one.log.incarnation}/".encode()
-    assert not [pair for pair in world.store.snapshot() if pair.key.startswith(first)]
-    assert reply.times == 0
-    world.client(one).reconnect()
-    await answered([reply])
-    # The state that it had to load holds the request; nobody knows its answer.
-    assert reply.error == ErrorCode.CONNECTION_LOSS
-    assert one.log.stats.reloads == 1
-    behind = [one.create(1, "/xb"), two.create(2, "/xa")]
-    await answered(behind)
-    assert [each.error for each in behind] == [0, ErrorCode.NODE_EXISTS]
-    await world.agree()
-
-
-async def test_a_late_copy_after_truncation_does_nothing(world: World) -> None:
-    one, two = await world.pair()
-    world.client(one).fates.append(Fate.LATE)
-    reply = one.create(1, "/xa")
-    await answered([reply])
-    await answered([one.submit(Kind.CLIENT, 1, OpCode.DELETE, b"\0\0\0\3/xa\xff\xff\xff\xff")])
-    await truncate(two, times=2)
-    (result,) = world.store.apply_late()
-    assert result.succeeded
-    await world.agree()
-    assert "/xa" not in one.log.machine.tree.nodes
-    # A start reads the late copy, too.
-    three = await world.proxy()
-    assert "/xa" not in three.log.machine.tree.nodes
-    await world.agree()
+# tests/faults/test_late_copies.py has late copies and a sender that sleeps by name; here they are in the histories.
 
 
 @pytest.mark.parametrize("loses_answer", [False, True])

@@ -36,7 +36,7 @@ class Proxy:
             ("/short", ttl_owner(20), 0),
             ("/long", ttl_owner(1 << 30), 0),
         ):
-            self.tree.attach(path, Node(b"", OPEN_ACL, owner, 7, 7, 7, 1, 2, 3, created, 0))
+            self.attach(path, owner, created=created)
         self.machine.zxid = 7
         self.is_eldest = True
         self.due: list[NodeDue] = []
@@ -53,6 +53,9 @@ class Proxy:
 
     def distrust(self) -> None:
         raise AssertionError
+
+    def attach(self, path: str, owner: int = ttl_owner(1 << 30), mzxid: int = 7, created: int = 0) -> None:
+        self.tree.attach(path, Node(b"", OPEN_ACL, owner, 7, mzxid, 7, 1, 2, 3, created, 0))
 
     def answer(self) -> None:
         pending = self.outbox.queue.popleft()
@@ -93,7 +96,7 @@ async def test_a_proxy_that_becomes_the_eldest_knows_the_age_of_nodes_already() 
         proxy.machine.zxid = 8
         await asyncio.sleep(0.05)
         assert proxy.due == [], "only the eldest deletes"
-        proxy.tree.attach("/set", Node(b"", OPEN_ACL, ttl_owner(30), 7, 9, 7, 1, 2, 3, 0, 0))
+        proxy.attach("/set", ttl_owner(30), mzxid=9)
         proxy.machine.zxid = 9
         proxy.is_eldest = True
         await until(lambda: proxy.paths == {"/new", "/long"})
@@ -113,8 +116,7 @@ async def test_no_turn_of_the_loop_is_longer_for_more_nodes() -> None:
     async with _running() as proxy:
         loop = asyncio.get_running_loop()
         for number in range(5000):
-            path = f"/ttl-{number}"
-            proxy.tree.attach(path, Node(b"", OPEN_ACL, ttl_owner(1 << 30), 7, 7, 7, 1, 2, 3, 0, 0))
+            proxy.attach(f"/ttl-{number}")
         proxy.expiry._expiry = Watched(0)
 
         def turn() -> None:
@@ -130,20 +132,12 @@ async def test_no_turn_of_the_loop_is_longer_for_more_nodes() -> None:
 async def test_nodes_come_and_go_while_they_are_looked_at() -> None:
     async with _running() as proxy:
         for number in range(2000):
-            path = f"/ttl-{number}"
-            proxy.tree.attach(path, Node(b"", OPEN_ACL, ttl_owner(1 << 30), 7, 7, 7, 1, 2, 3, 0, 0))
+            proxy.attach(f"/ttl-{number}")
         for number in range(2000):
             proxy.tree.detach(f"/ttl-{number}")
             if number % 20 == 0:
                 await asyncio.sleep(0)
         await until(lambda: proxy.paths == {"/new", "/long"})
-
-
-async def test_a_node_that_is_not_due_any_more_is_left_alone() -> None:
-    async with _running() as proxy:
-        proxy.errors += [ErrorCode.BAD_VERSION, ErrorCode.NOT_EMPTY]
-        await until(lambda: proxy.paths == {"/new", "/long"})
-        assert len(proxy.due) == 4
 
 
 async def test_after_a_load_ages_are_counted_anew() -> None:
@@ -156,9 +150,14 @@ async def test_after_a_load_ages_are_counted_anew() -> None:
         await until(lambda: proxy.paths == {"/new", "/long"})
 
 
-async def test_where_etcd_has_no_space_the_next_look_tries_again(caplog: pytest.LogCaptureFixture) -> None:
+async def test_refusals_are_tried_again_at_the_next_look(caplog: pytest.LogCaptureFixture) -> None:
     async with _running() as proxy:
-        proxy.errors.append(ErrorCode.SYSTEM_ERROR)
+        proxy.errors += [ErrorCode.BAD_VERSION, ErrorCode.NOT_EMPTY]  # no longer due
+        await until(lambda: proxy.paths == {"/new", "/long"})
+        assert len(proxy.due) == 4
+    assert not caplog.records
+    async with _running() as proxy:
+        proxy.errors.append(ErrorCode.SYSTEM_ERROR)  # etcd has no space
         await until(lambda: proxy.paths == {"/new", "/long"})
     assert "cannot delete /used, a container or TTL node that is due: SYSTEM_ERROR" in caplog.text
 

@@ -1,12 +1,10 @@
-"""Writing snapshots.
-
-crashes between every two steps, two writers at once, what is left over, and the process.
-"""
+"""Writing snapshots: crashes between every two steps, two writers at once, what is left over, the process."""
 
 import asyncio
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
 from pathlib import Path
 from unittest import mock
 
@@ -16,26 +14,19 @@ from lab.fakes.etcd import FakeEtcd, FakeEtcdClient, Fate
 from lab.servers import EtcdServer
 from lab.servers.process import REPOSITORY
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn, TxnResult
+from proxy.etcd.model import Compare, EtcdNoSpace, EtcdUnknown, Get, Put, RangeResult, Txn, TxnResult
 from proxy.log import snapshot_writer, truncation
-from proxy.log import start as start_module
 from proxy.log.snapshot_writer import Result, WriteFailed, Writer, digest_at, write
 from proxy.log.start import load
 from proxy.log.truncation import Overtaken, drop_incarnation, forgettable
 from schema.entry import Kind, Request, encode_close, encode_forget
-from tests.proxy.log.trees import PACE, Ran, Tree, created, opened, pages_of, value_of
+from tests.proxy.log.trees import PACE, Tree, created, opened, pages_of, value_of
 
 
 @pytest.fixture(autouse=True)
-def _soon() -> Iterator[None]:
-    with (
-        mock.patch.object(start_module, "_RETRY", 0.001),
-        mock.patch.object(truncation, "_PAUSE", 0),
-        mock.patch.object(truncation, "_RETRY", 0.001),
-        mock.patch.object(truncation, "ENTRIES_AT_ONCE", 7),
-        mock.patch.object(truncation, "PAGES_AT_ONCE", 1),
-    ):
-        yield
+def _few(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(truncation, "ENTRIES_AT_ONCE", 7)
+    monkeypatch.setattr(truncation, "PAGES_AT_ONCE", 1)
 
 
 class Crash(Exception):
@@ -43,23 +34,21 @@ class Crash(Exception):
 
 
 class CrashAt:
-    """Lets a run take so many steps."""
+    """Lets a run take so many steps, or go up to the one of a name."""
 
-    def __init__(self, steps: int) -> None:
-        self.left = steps
+    def __init__(self, last: int | str) -> None:
+        self.last = last
         self.steps: list[str] = []
 
     def __call__(self, step: str) -> None:
         self.steps.append(step)
-        if not self.left:
+        if self.last in (step, len(self.steps) - 1):
             raise Crash(step)
-        self.left -= 1
 
 
-async def busy_tree(store: FakeEtcd) -> Tree:
+async def busy_tree() -> Tree:
     """Two snapshots, and a log since."""
-    tree = await Tree(FakeEtcdClient(store)).make()
-    await tree.come("a", "b")
+    tree = await Tree().make("a", "b")
     await tree.fill("a", "x", 20)
     await tree.snapshot("a")
     await tree.fill("b", "y", 20)
@@ -68,53 +57,55 @@ async def busy_tree(store: FakeEtcd) -> Tree:
     return tree
 
 
-async def check(store: FakeEtcd, tree: Tree) -> None:
+async def check(tree: Tree) -> None:
     """A start is the same as having been there, also by way of the previous snapshot."""
-    ran = Ran(store).follow()
-    loaded = await load(FakeEtcdClient(store), tree.keys, make=False)
-    assert pages_of(loaded.machine) == pages_of(ran)
+    ran = pages_of(tree.ran())
+    client = FakeEtcdClient(tree.store)
+    loaded = await load(client, tree.keys, make=False)
+    assert pages_of(loaded.machine) == ran
     record = await tree.record()
     for ref in (record.current, record.previous):
         assert ref is not None
-        older = Ran(store).follow(ref.position)
+        older = tree.ran(ref.position)
         assert (ref.digest, ref.zxid) == (older.compute_digest(), older.zxid)
     if loaded.base is not None:
         torn = tree.keys.state_page(loaded.base.name)
         (kv,) = (await tree.etcd.range(Get(torn), 5)).kvs
-        store.txn(Txn((), (Put(torn, b""),)))
-        again = await load(FakeEtcdClient(store), tree.keys, make=False)
+        tree.change(Put(torn, b""))
+        again = await load(client, tree.keys, make=False)
         assert again.base == record.previous
-        assert pages_of(again.machine) == pages_of(ran)
-        store.txn(Txn((), (Put(torn, kv.value),)))
+        assert pages_of(again.machine) == ran
+        tree.change(Put(torn, kv.value))
+
+
+async def check_after_the_next(tree: Tree) -> None:
+    """The next run, of the same proxy or of another one, cleans up."""
+    await check(tree)
+    await tree.create("b", "/after")
+    await tree.snapshot("b")
+    await check(tree)
+    record = await tree.record()
+    assert await tree.snapshots() == {ref.name for ref in (record.current, record.previous) if ref}
 
 
 async def test_a_crash_between_any_two_steps_leaves_a_tree_that_can_be_used() -> None:
     seen: set[str] = set()
     for steps in range(200):
-        store = FakeEtcd()
-        tree = await busy_tree(store)
+        tree = await busy_tree()
         crash = CrashAt(steps)
-        crashed = False
-        try:
+        with suppress(Crash):
             await tree.snapshot("a", crash)
-        except Crash:
-            crashed = True
         seen.update(crash.steps)
-        await check(store, tree)
-        # The next run, of the same proxy or of another one, cleans up.
         if steps % 3 == 0:
             await tree.go("a")
-        await tree.create("b", "/after")
-        await tree.snapshot("b")
-        await check(store, tree)
+        await check_after_the_next(tree)
         record = await tree.record()
-        assert await tree.snapshots() == {ref.name for ref in (record.current, record.previous) if ref}
         applied = await truncation.applied_in(tree.etcd, tree.keys, record.previous.name)  # type: ignore[union-attr]
         assert applied is not None
         for key in await tree.entries():
             parsed = tree.keys.parse(key)
             assert parsed.number > applied[parsed.incarnation]
-        if not crashed:
+        if len(crash.steps) <= steps:
             break
     else:
         pytest.fail("a snapshot takes more than 200 steps")
@@ -131,109 +122,85 @@ async def test_a_crash_between_any_two_steps_leaves_a_tree_that_can_be_used() ->
 
 
 async def test_two_writers_at_one_position_stopped_in_each_phase() -> None:
-    """One is stopped before its n-th step while the other one runs from its beginning to its end."""
+    """One is stopped before its n-th request while the other one runs from its beginning to its end."""
     for at in range(200):
-        store = FakeEtcd()
-        tree = await busy_tree(store)
-        writer = Writer("a", tree.revisions["a"])
-        reached, go_on = asyncio.Event(), asyncio.Event()
-        stopped = _Stopped(FakeEtcdClient(store), at, reached, go_on)
-        run = asyncio.get_running_loop().create_task(
-            write(stopped, tree.keys, writer, pace=PACE)  # type: ignore[arg-type]
-        )
-        waits = asyncio.get_running_loop().create_task(reached.wait())
+        tree = await busy_tree()
+        stopped = _Stopped(tree.store, at)
+        loop = asyncio.get_running_loop()
+        run = loop.create_task(write(stopped, tree.keys, Writer("a", tree.revisions["a"]), pace=PACE))
+        waits = loop.create_task(stopped.reached.wait())
         await asyncio.wait((run, waits), return_when=asyncio.FIRST_COMPLETED)
         waits.cancel()
         other = await tree.snapshot("b")
-        go_on.set()
+        stopped.go_on.set()
         try:
             result: Result | None = await run
         except (Overtaken, WriteFailed):
             result = None
         record = await tree.record()
         assert record.current in [each.ref for each in (other, result) if each is not None]
-        await check(store, tree)
-        await tree.create("b", "/after")
-        await tree.snapshot("b")
-        await check(store, tree)
-        record = await tree.record()
-        assert await tree.snapshots() == {ref.name for ref in (record.current, record.previous) if ref}
-        if not reached.is_set():
+        await check_after_the_next(tree)
+        if not stopped.reached.is_set():
             break
     else:
         pytest.fail("a snapshot takes more than 200 requests")
     assert at > 10
 
 
-class _Stopped:
+class _Stopped(FakeEtcdClient):
     """A client that waits before its n-th request until it may go on."""
 
-    def __init__(self, client: FakeEtcdClient, at: int, reached: asyncio.Event, go_on: asyncio.Event) -> None:
-        self._client = client
+    def __init__(self, store: FakeEtcd, at: int) -> None:
+        super().__init__(store)
         self._left = at
-        self._reached = reached
-        self._go_on = go_on
-
-    def __getattr__(self, name: str) -> object:
-        return getattr(self._client, name)
+        self.reached, self.go_on = asyncio.Event(), asyncio.Event()
 
     async def _wait(self) -> None:
         if not self._left:
-            self._reached.set()
-            await self._go_on.wait()
+            self.reached.set()
+            await self.go_on.wait()
         self._left -= 1
 
-    async def txn(self, txn: Txn, timeout: float) -> object:
+    async def txn(self, txn: Txn, timeout: float) -> TxnResult:
         await self._wait()
-        return await self._client.txn(txn, timeout)
+        return await super().txn(txn, timeout)
 
-    async def range(self, get: Get, timeout: float) -> object:
+    async def range(self, get: Get, timeout: float) -> RangeResult:
         await self._wait()
-        return await self._client.range(get, timeout)
+        return await super().range(get, timeout)
 
 
 async def test_a_late_publication_cannot_name_pages_that_are_gone() -> None:
     """A writer is killed with its last Txn under way; its successor cleans up before that arrives."""
-    store = FakeEtcd()
-    tree = await busy_tree(store)
-    client = FakeEtcdClient(store)
+    tree = await busy_tree()
+    client = FakeEtcdClient(tree.store)
     before = await tree.record()
 
     def late(step: str) -> None:
         if step == "publish":
             client.fates.append(Fate.LATE)
-            raise_after.append(step)
 
-    raise_after: list[str] = []
-    with mock.patch.object(snapshot_writer, "insist", _once), pytest.raises(Crash):
+    async def once(request: Callable[[], Awaitable[object]]) -> object:
+        try:
+            return await request()
+        except EtcdUnknown as error:
+            raise Crash from error
+
+    with mock.patch.object(snapshot_writer, "insist", once), pytest.raises(Crash):
         await write(client, tree.keys, Writer("a", tree.revisions["a"]), pace=PACE, step=late)
-    assert raise_after
-
-    def stop_after_cleaning(step: str) -> None:
-        if step == "put the state page":
-            raise Crash(step)
-
     with pytest.raises(Crash):
-        await tree.snapshot("a", stop_after_cleaning)
-    (answer,) = store.apply_late()
+        await tree.snapshot("a", CrashAt("put the state page"))
+    (answer,) = tree.store.apply_late()
     assert not answer.succeeded
     assert await tree.record() == before
-    await check(store, tree)
-
-
-async def _once(request: object) -> object:
-    try:
-        return await request()  # type: ignore[operator]
-    except Exception as error:
-        raise Crash(str(error)) from error
+    await check(tree)
 
 
 @pytest.mark.parametrize("fate", [Fate.LOST, Fate.ANSWER_LOST])
 async def test_answers_that_get_lost_do_no_harm(fate: Fate) -> None:
     for at in range(0, 40, 3):
-        store = FakeEtcd()
-        tree = await busy_tree(store)
-        client = FakeEtcdClient(store)
+        tree = await busy_tree()
+        client = FakeEtcdClient(tree.store)
         steps = 0
 
         def lose(_step: str, at: int = at, client: FakeEtcdClient = client) -> None:
@@ -243,12 +210,11 @@ async def test_answers_that_get_lost_do_no_harm(fate: Fate) -> None:
             steps += 1
 
         await write(client, tree.keys, Writer("a", tree.revisions["a"]), pace=PACE, step=lose)
-        await check(store, tree)
+        await check(tree)
 
 
 async def test_nothing_is_written_where_nothing_was_appended() -> None:
-    store = FakeEtcd()
-    tree = await busy_tree(store)
+    tree = await busy_tree()
     assert (await tree.snapshot("a")).ref is not None
     record = await tree.record()
     assert (await tree.snapshot("a")).ref is None
@@ -256,8 +222,7 @@ async def test_nothing_is_written_where_nothing_was_appended() -> None:
 
 
 async def test_a_writer_whose_proxy_is_over_writes_nothing() -> None:
-    store = FakeEtcd()
-    tree = await busy_tree(store)
+    tree = await busy_tree()
     writer = Writer("a", tree.revisions["a"])
     await tree.go("a")
     before = await tree.record()
@@ -268,15 +233,9 @@ async def test_a_writer_whose_proxy_is_over_writes_nothing() -> None:
 
 async def test_pages_of_a_living_writer_stay() -> None:
     """A truncation that comes late, as that of a proxy that was stopped, while another one writes."""
-    store = FakeEtcd()
-    tree = await busy_tree(store)
-
-    def crash(step: str) -> None:
-        if step == "publish":
-            raise Crash(step)
-
+    tree = await busy_tree()
     with pytest.raises(Crash):
-        await tree.snapshot("a", crash)
+        await tree.snapshot("a", CrashAt("publish"))
     unfinished = await tree.snapshots()
     # Nothing to write for b, but much to clean up; a lives and may still be writing.
     assert len(unfinished) == 3
@@ -294,8 +253,7 @@ async def test_pages_of_a_living_writer_stay() -> None:
 
 async def test_a_full_etcd_takes_snapshots_and_truncation() -> None:
     """Every put goes by way of an inner Txn, which etcd's quota check does not count."""
-    store = FakeEtcd()
-    tree = await busy_tree(store)
+    tree = await busy_tree()
     sent: list[Txn] = []
 
     class Watched(FakeEtcdClient):
@@ -303,7 +261,7 @@ async def test_a_full_etcd_takes_snapshots_and_truncation() -> None:
             sent.append(txn)
             return await super().txn(txn, timeout)
 
-    await write(Watched(store), tree.keys, Writer("a", tree.revisions["a"]), pace=PACE)
+    await write(Watched(tree.store), tree.keys, Writer("a", tree.revisions["a"]), pace=PACE)
     assert any(isinstance(op, Txn) for txn in sent for op in txn.success)
     assert not any(isinstance(op, Put) for txn in sent for op in (*txn.success, *txn.failure))
 
@@ -342,31 +300,22 @@ async def test_a_real_etcd_that_is_full_takes_a_snapshot() -> None:
         await client.close()
 
 
-async def test_a_digest_as_of_a_checkpoint() -> None:
-    store = FakeEtcd()
-    tree = await busy_tree(store)
-    ran = Ran(store).follow()
-    entries, digest = ran.last_checkpoint
-    assert entries % 32 == 0
-    assert await digest_at(tree.etcd, tree.keys, entries) == digest
-
-
 async def test_entries_with_another_digest_are_judged_by_two_replays(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    store = FakeEtcd()
-    tree = await busy_tree(store)
-    entries, _ = Ran(store).follow().last_checkpoint
+    tree = await busy_tree()
+    entries, digest = tree.ran().last_checkpoint
+    assert entries % 32 == 0
+    assert await digest_at(tree.etcd, tree.keys, entries) == digest
     await tree.send("a", [], checkpoint=entries, digest=1)
     result = await tree.snapshot("b")
     assert result.disagreements == 1
     assert "the senders of these entries are wrong" in caplog.text
-    await check(store, tree)
+    await check(tree)
 
 
 async def test_an_incarnation_is_forgotten() -> None:
-    store = FakeEtcd()
-    tree = await busy_tree(store)
+    tree = await busy_tree()
     session = tree.session("a")
     # Behind a gap, and a late copy of what will have been truncated.
     await tree.send("a", [created(session, "/never")], number=90)
@@ -375,7 +324,7 @@ async def test_an_incarnation_is_forgotten() -> None:
     for _ in range(2):
         await tree.create("b", f"/{_}")
         await tree.snapshot("b")
-    machine = Ran(store).follow()
+    machine = tree.ran()
     record = await tree.record()
     assert record.previous is not None
     truncated = await truncation.applied_in(tree.etcd, tree.keys, record.previous.name)
@@ -390,18 +339,17 @@ async def test_an_incarnation_is_forgotten() -> None:
     await tree.snapshot("b")
     loaded = await load(tree.etcd, tree.keys, make=False)
     assert loaded.machine.applied.keys() == {"b"}
-    await check(store, tree)
+    await check(tree)
 
 
 async def test_a_dead_incarnation_that_never_counted_is_deleted() -> None:
-    store = FakeEtcd()
-    tree = await busy_tree(store)
-    tree.revisions["c"] = store.txn(Txn((), (Put(tree.keys.proxy("c"), b""),))).revision
+    tree = await busy_tree()
+    tree.revisions["c"] = tree.change(Put(tree.keys.proxy("c"), b"")).revision
     await tree.send("c", [opened(77)], number=2)
     await tree.go("c")
     await tree.snapshot("a")
     assert not await tree.names(*tree.keys.entries_of("c"))
-    await check(store, tree)
+    await check(tree)
 
 
 async def test_a_file_for_tls_that_is_gone_is_said(tmp_path: Path) -> None:

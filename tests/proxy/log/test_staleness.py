@@ -1,7 +1,6 @@
 """A proxy whose stream hangs while etcd answers all else stops serving, and goes on when it has caught up."""
 
 import asyncio
-from collections.abc import AsyncIterator
 from unittest import mock
 
 import pytest
@@ -61,6 +60,10 @@ class World:
                 if isinstance(item, Apply):
                     self.machine.apply(item.incarnation, item.number, decode_entry(item.value))
 
+    def catch_up(self) -> None:
+        self.follow()
+        self.staleness.judge()
+
     @property
     def seen(self) -> tuple[bool, int]:
         """Whether clients may see the state, and how often it was taken from them."""
@@ -70,124 +73,111 @@ class World:
         """The stream is told to begin another watch."""
         self.renewals.append(self.clock.now)
 
-    async def second(self) -> None:
-        self.clock.now += 1
-        await self.staleness.probe()
+    async def seconds(self, count: int = 1) -> None:
+        for _ in range(count):
+            self.clock.now += 1
+            await self.staleness.probe()
 
 
 @pytest.fixture
 async def world() -> World:
-    return await World().start()
-
-
-async def test_a_proxy_that_has_caught_up_serves(world: World) -> None:
+    """A proxy that serves."""
+    world = await World().start()
     assert not world.staleness.serving
     await world.staleness.probe()
     assert world.seen == (True, 0)
+    return world
+
+
+async def test_a_proxy_that_has_caught_up_serves(world: World) -> None:
     for _ in range(10):
         await world.tree.create("a", f"/{world.clock.now}")
         world.follow()
-        await world.second()
+        await world.seconds()
     assert world.seen == (True, 0)
     assert world.staleness.age == 0
 
 
 async def test_a_stream_that_hangs(world: World) -> None:
-    await world.staleness.probe()
     await world.tree.create("a", "/1")
-    for _ in range(4):
-        await world.second()
+    await world.seconds(4)
     assert world.seen == (True, 0)
-    await world.second()
+    await world.seconds()
     assert world.seen == (False, 1)
-    world.follow()
-    world.staleness.judge()
+    world.catch_up()
     assert world.seen == (True, 1)
     assert world.staleness.age == 0
 
 
 async def test_a_watch_that_hangs_is_given_up_before_clients_notice(world: World) -> None:
-    await world.staleness.probe()
     await world.tree.create("a", "/1")
-    await world.second()
+    await world.seconds()
     asked = world.clock.now
-    await world.second()
+    await world.seconds()
     assert world.renewals == []
-    await world.second()
+    await world.seconds()
     assert world.renewals == [asked + 2]
     assert world.seen == (True, 0)
-    await world.second()  # and again, if the next one hangs as well
-    await world.second()
+    await world.seconds(2)  # and again, if the next one hangs as well
     assert world.renewals == [asked + 2, asked + 4]
 
 
 async def test_a_state_that_lags_behind_its_stream_needs_no_other_watch(world: World) -> None:
-    await world.staleness.probe()
     await world.tree.create("a", "/1")
     for events in world.store.history_from(world.follower.revision + 1):
         world.follower.feed(events)  # and nothing is applied
-    for _ in range(10):
-        await world.second()
+    await world.seconds(10)
     assert world.seen == (False, 1)
     assert world.renewals == []
 
 
 async def test_a_stream_that_lags_but_flows(world: World) -> None:
     """Always behind, but never by more than the limit."""
-    await world.staleness.probe()
     for count in range(20):
         await world.tree.create("a", f"/{count}")
-        await world.second()
+        await world.seconds()
         if count % 2:
-            world.follow()
-            world.staleness.judge()
+            world.catch_up()
     assert world.seen == (True, 0)
 
 
 @pytest.mark.parametrize("change", ["came", "gone"])
 async def test_proxies_that_the_stream_does_not_show(world: World, change: str) -> None:
-    await world.staleness.probe()
     if change == "came":
         await world.tree.come("c")
     else:
         await world.tree.go("a")
-    for _ in range(5):
-        await world.second()
+    await world.seconds(5)
     assert world.seen == (False, 1)
-    world.follow()
-    world.staleness.judge()
+    world.catch_up()
     assert world.seen == (True, 1)
 
 
 async def test_an_entry_that_waits_for_its_predecessor_is_not_missing(world: World) -> None:
-    await world.staleness.probe()
     await world.tree.send("a", [], number=7)
     world.follow()
-    for _ in range(10):
-        await world.second()
+    await world.seconds(10)
     assert world.seen == (True, 0)
     await world.tree.go("a")
     world.follow()
-    await world.second()
+    await world.seconds()
     assert world.staleness.serving
 
 
 async def test_a_state_that_is_wrong_is_shown_to_no_client_until_it_was_loaded_anew(world: World) -> None:
-    await world.staleness.probe()
     world.staleness.distrust()
-    await world.second()
+    await world.seconds()
     assert world.seen == (False, 1)
     world.staleness.trust()
     assert world.seen == (True, 1)
 
 
 async def test_while_etcd_answers_nothing_clients_are_served_on(world: World) -> None:
-    await world.staleness.probe()
     world.client.disconnect()
     for _ in range(10):
         asked = world.clock.now
         with pytest.raises(EtcdUnknown):
-            await world.second()
+            await world.seconds()
         world.staleness.unanswered(asked)
         world.staleness.judge()
     assert world.seen == (True, 0)
@@ -197,7 +187,6 @@ async def test_while_etcd_answers_nothing_clients_are_served_on(world: World) ->
 
 
 async def test_an_etcd_that_answers_everything_but_the_question(world: World) -> None:
-    await world.staleness.probe()
     for _ in range(5):
         asked = world.clock.now
         world.clock.now += 1
@@ -211,14 +200,13 @@ async def test_an_etcd_that_answers_everything_but_the_question(world: World) ->
 
 async def test_applying_that_falls_further_and_further_behind(world: World) -> None:
     """The next entry is always applied in time, but there are more and more behind it."""
-    await world.staleness.probe()
     entries = []
     for _ in range(12):
         for count in range(3):
             await world.tree.create("a", f"/{world.clock.now}-{count}")
         for events in world.store.history_from(world.follower.revision + 1):
             entries += [item for item in world.follower.feed(events) if isinstance(item, Apply)]
-        await world.second()
+        await world.seconds()
         item = entries.pop(0)
         world.machine.apply(item.incarnation, item.number, decode_entry(item.value))
         world.staleness.judge()
@@ -232,19 +220,12 @@ async def test_many_proxies_take_several_txns(world: World) -> None:
         await world.staleness.probe()
         assert world.staleness.serving
         await world.tree.create("p19", "/1")
-        for _ in range(5):
-            await world.second()
+        await world.seconds(5)
         assert not world.staleness.serving
 
 
-@pytest.fixture
-async def tasks() -> AsyncIterator[Tasks]:
+async def test_it_asks_by_itself(world: World) -> None:
     tasks = Tasks()
-    yield tasks
-    await tasks.close()
-
-
-async def test_it_asks_by_itself(world: World, tasks: Tasks) -> None:
     with mock.patch.object(module, "_INTERVAL", 0.01), mock.patch.object(module, "_TICK", 0.005):
         tasks.start(world.staleness.run(), "ask")
         await until(lambda: world.staleness.serving)
@@ -254,3 +235,4 @@ async def test_it_asks_by_itself(world: World, tasks: Tasks) -> None:
         await until(lambda: not world.staleness.serving)
         world.follow()
         await until(lambda: world.staleness.serving)
+    await tasks.close()
