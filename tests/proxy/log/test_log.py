@@ -192,7 +192,7 @@ async def truncate(proxy: Proxy, times: int = 1) -> None:
         await answered([proxy.submit(Kind.FORGET, 0, body=encode_forget(incarnation))])
 
 
-# tests/faults/test_late_copies.py names two cases that are in the histories here: late copies, a sender asleep.
+# tests/faults/test_late_copies.py names two cases of these histories: late copies, and a sender asleep.
 
 
 @pytest.mark.parametrize("loses_answer", [False, True])
