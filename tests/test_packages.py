@@ -202,11 +202,7 @@ def _refuses_what_is_wrong(root: CleanRoot) -> None:
     for text, mode, reason in (
         (right, 0o600, "Permission denied: '/etc/zketcd/zketcd.toml'"),
         (right[: right.index("2379")], 0o640, "/etc/zketcd/zketcd.toml: Couldn't parse TOML file: "),
-        (
-            f'{right}tls-key = "/etc/zketcd/server.key"\n',
-            0o640,
-            "server.key' is not a readable file",
-        ),
+        (f'{right}tls-key = "/etc/zketcd/server.key"\n', 0o640, "server.key' is not a readable file"),
         (f'{right}lisden = "127.0.0.1:2181"\n', 0o640, "unrecognized arguments: --lisden ("),
     ):
         conffile.write_text(text)
@@ -256,11 +252,7 @@ def _backed_up_destroyed_and_restored(
 
 @pytest.mark.real
 def test_installed_upgraded_removed_and_purged(
-    packages: Packages,
-    root: CleanRoot,
-    notified: socket.socket,
-    etcd_server: EtcdServer,
-    etcd_prefix: str,
+    packages: Packages, root: CleanRoot, notified: socket.socket, etcd_server: EtcdServer, etcd_prefix: str
 ) -> None:
     for package in (packages.older, packages.newer):
         (root.path / "tmp" / package.name).write_bytes(package.read_bytes())

@@ -37,11 +37,7 @@ def test_a_page_is_run(tmp_path: Path) -> None:
     page = tmp_path / "page.md"
     page.write_text(PAGE)
     done = pages.run(page, {"apples": "pears"}, ACTIONS, "/usr/bin:/bin")
-    assert done == [
-        ("echo 17 apples", ["17 apples"]),
-        (r"printf 'a\nb\nc\n'", ["a", "b", "c"]),
-        ("true", []),
-    ]
+    assert done == [("echo 17 apples", ["17 apples"]), (r"printf 'a\nb\nc\n'", ["a", "b", "c"]), ("true", [])]
 
 
 @pytest.mark.parametrize(

@@ -157,8 +157,7 @@ def test_a_listed_word_is_found(source: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "source",
-    ["nobody = 1", "say('nobody')", "# the scheme `nobody` and ``whoever``", "x = 'midway'"],
+    "source", ["nobody = 1", "say('nobody')", "# the scheme `nobody` and ``whoever``", "x = 'midway'"]
 )
 def test_names_other_strings_and_code_do_not_count(source: str) -> None:
     assert findings(source) == []

@@ -8,13 +8,8 @@ that the tests look at; record again when ZooKeeper's version or the scenarios c
 import socket
 import subprocess
 import threading
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from pathlib import Path
-
-from kazoo.client import KazooClient
-from kazoo.exceptions import KazooException, NodeExistsError, RolledBackError
-from kazoo.security import make_acl, make_digest_acl
 
 from codec import records
 from codec.constants import OpCode, Xid
@@ -85,116 +80,6 @@ def _receive(source: socket.socket, size: int) -> bytes:
             raise EOFError
         data += chunk
     return data
-
-
-@contextmanager
-def _kazoo(port: int) -> Iterator[KazooClient]:
-    client = KazooClient(f"127.0.0.1:{port}", timeout=10)
-    client.start()
-    try:
-        yield client
-    finally:
-        client.stop()
-        client.close()
-
-
-def _refused(call: Callable[[], object]) -> None:
-    with suppress(KazooException):
-        call()
-        raise AssertionError("this request should have been refused")
-
-
-def kazoo_operations(recorder: Recorder) -> None:
-    """Every operation kazoo offers, with success and with the errors it can meet."""
-    with _kazoo(recorder.port) as zk:
-        zk.create("/kazoo", b"root")
-        zk.create("/kazoo/plain", b"value")
-        zk.create("/kazoo/empty")
-        zk.create("/kazoo/ünï€", "wört".encode())
-        zk.create("/kazoo/ephemeral", b"e", ephemeral=True)
-        zk.create("/kazoo/seq-", b"s", sequence=True)
-        zk.create("/kazoo/both-", b"b", ephemeral=True, sequence=True)
-        zk.create("/kazoo/stat", b"with stat", include_data=True)
-        zk.create("/kazoo/deep/er/still", b"", makepath=True)
-        zk.create(
-            "/kazoo/secret", b"x", acl=[make_digest_acl("me", "pw", all=True), make_acl("ip", "10.0.0.0/8")]
-        )
-        for _ in range(3):
-            zk.create("/kazoo/seq-", b"", sequence=True)
-        for call in (
-            lambda: zk.create("/kazoo/plain"),
-            lambda: zk.create("/no/parent"),
-            lambda: zk.create("/kazoo/ephemeral/child"),
-            lambda: zk.create("/kazoo/bad-acl", acl=[make_acl("nonsense", "x", read=True)]),
-            lambda: zk.delete("/kazoo"),
-            lambda: zk.delete("/kazoo/none"),
-            lambda: zk.delete("/kazoo/plain", version=7),
-            lambda: zk.set("/kazoo/plain", b"x", version=7),
-            lambda: zk.get("/kazoo/none"),
-            lambda: zk.get("/kazoo/secret"),
-            lambda: zk.get_children("/kazoo/none"),
-            lambda: zk.get_acls("/kazoo/none"),
-        ):
-            _refused(call)
-        assert zk.exists("/kazoo/none") is None
-        zk.exists("/kazoo/plain")
-        zk.get("/kazoo/plain")
-        zk.get("/kazoo/ünï€")
-        zk.get("/zookeeper/config")
-        zk.set("/kazoo/plain", b"second", version=0)
-        zk.set("/kazoo/plain", bytes(range(256)) * 8)
-        zk.get("/kazoo/plain")
-        zk.get_children("/kazoo")
-        zk.get_children("/kazoo/plain")
-        zk.get_children("/kazoo", include_data=True)
-        zk.get_acls("/kazoo")
-        zk.add_auth("digest", "me:pw")
-        zk.get("/kazoo/secret")
-        zk.get_acls("/kazoo/secret")
-        zk.set_acls("/kazoo/plain", [make_acl("auth", "", all=True), make_acl("world", "anyone", read=True)])
-        zk.get_acls("/kazoo/plain")
-        zk.sync("/kazoo")
-        zk.delete("/kazoo/empty")
-        zk.delete("/kazoo/deep", recursive=True)
-
-
-def kazoo_transactions(recorder: Recorder) -> None:
-    """Multis that succeed, fail at the first, in the middle, and an empty one."""
-    with _kazoo(recorder.port) as zk:
-        zk.create("/multi", b"")
-        good, bad, first = (zk.transaction() for _ in range(3))
-        good.create("/multi/a", b"1")
-        good.create("/multi/q-", b"2", sequence=True)
-        good.set_data("/multi/a", b"3", version=0)
-        good.check("/multi/a", version=1)
-        good.create("/multi/gone", b"", ephemeral=True)
-        good.delete("/multi/gone")
-        assert not [result for result in good.commit() if isinstance(result, Exception)]
-        bad.create("/multi/b", b"1")
-        bad.check("/multi/a", version=9)
-        bad.set_data("/multi/a", b"never")
-        assert any(isinstance(result, RolledBackError) for result in bad.commit())
-        first.create("/multi/a", b"")
-        first.delete("/multi/a")
-        assert isinstance(first.commit()[0], NodeExistsError)
-        assert zk.transaction().commit() == []
-
-
-def kazoo_watches(recorder: Recorder) -> None:
-    """Every kind of event, for one-shot watches."""
-    events: list[object] = []
-    with _kazoo(recorder.port) as zk, _kazoo(recorder.port) as other:
-        zk.create("/watch", b"")
-        zk.exists("/watch/x", watch=events.append)
-        other.create("/watch/x", b"1")
-        zk.get("/watch/x", watch=events.append)
-        zk.get_children("/watch", watch=events.append)
-        other.set("/watch/x", b"2")
-        other.create("/watch/y", b"")
-        zk.get("/watch/x", watch=events.append)
-        zk.get_children("/watch/x", watch=events.append)
-        other.delete("/watch/x")
-        wait_until(lambda: len(events) == 5, what="the watch events")
 
 
 _COMMANDS = """
@@ -281,8 +166,17 @@ def rare_requests(recorder: Recorder) -> None:
         (OpCode.GET_DATA, {"path": "/none", "watch": False}),
     )
     writes = _parts(
+        (OpCode.CREATE, {**new, "path": "/rare/one", "flags": 2}),
         (OpCode.CREATE2, {**new, "path": "/rare/two", "data": b"2", "flags": 0}),
         (OpCode.CREATE_TTL, {**new, "path": "/rare/ttl", "data": b"3", "flags": 5, "ttl": 99999}),
+        (OpCode.SET_DATA, {"path": "/rare/two", "data": bytes(range(256)), "version": 0}),
+        (OpCode.CHECK, {"path": "/rare/two", "version": 1}),
+        (OpCode.DELETE, {"path": "/rare/two", "version": -1}),
+    )
+    failing = _parts(
+        (OpCode.CREATE, {**new, "path": "/rare/never", "data": b"", "flags": 0}),
+        (OpCode.CHECK, {"path": "/rare", "version": 9}),
+        (OpCode.DELETE, {"path": "/rare/never", "version": -1}),
     )
     watches = {"dataWatches": ["/rare"], "existWatches": ["/rare"], "childWatches": ["/x"]}
     operations: list[tuple[OpCode, dict[str, object]]] = [
@@ -293,8 +187,14 @@ def rare_requests(recorder: Recorder) -> None:
         (OpCode.REMOVE_WATCHES, {"path": "/rare", "type": 1}),
         (OpCode.MULTI_READ, reads),
         (OpCode.MULTI, writes),
+        (OpCode.MULTI, failing),
+        (OpCode.MULTI, _parts()),
         (OpCode.SET_WATCHES, {"relativeZxid": 0, **watches}),
         (OpCode.ADD_WATCH, {"path": "/rare", "mode": 1}),
+        (OpCode.CREATE, {**new, "path": "/rare/wört", "data": "€".encode(), "flags": 1}),
+        (OpCode.CREATE, {**new, "path": "/none/x", "flags": 0}),
+        (OpCode.EXISTS, {"path": "/rare/wört", "watch": False}),
+        (OpCode.EXISTS, {"path": "/none", "watch": False}),
         (OpCode.CREATE2, {**new, "path": "/rare/ä", "flags": 0}),
         (OpCode.SET_DATA, {"path": "/rare/ä", "data": b"", "version": -1}),
         (OpCode.DELETE, {"path": "/rare/ä", "version": -1}),
@@ -323,7 +223,7 @@ def _parts(*parts: tuple[OpCode, dict[str, object]]) -> dict[str, object]:
     return {"operations": [*headed, end]}
 
 
-SCENARIOS = (kazoo_operations, kazoo_transactions, kazoo_watches, java_client, rare_requests)
+SCENARIOS = (java_client, rare_requests)
 
 
 def main() -> None:

@@ -53,13 +53,7 @@ def test_every_opcode_that_a_client_may_send_has_a_request_and_a_response() -> N
 
 @pytest.mark.parametrize(
     ("packet", "value"),
-    [
-        ("ffffffff", None),
-        ("fffffffe", []),
-        ("80000000", []),
-        ("00000000", []),
-        ("00000001ffffffff", [None]),
-    ],
+    [("ffffffff", None), ("fffffffe", []), ("80000000", []), ("00000000", []), ("00000001ffffffff", [None])],
 )
 def test_counts_of_vectors_as_zookeeper_takes_them(packet: str, value: Any) -> None:
     assert decode(records.GetChildrenResponse, bytes.fromhex(packet)).children == value

@@ -11,10 +11,7 @@ from console.passwords import is_right, read
 
 
 def _typed(*passwords: str | type[Exception]) -> int:
-    with (
-        mock.patch("sys.stdin") as terminal,
-        mock.patch("getpass.getpass", side_effect=passwords),
-    ):
+    with mock.patch("sys.stdin") as terminal, mock.patch("getpass.getpass", side_effect=passwords):
         terminal.isatty.return_value = True
         return main(["amy"], "console-user")
 

@@ -20,11 +20,7 @@ _SUPER = "super:D/InIHSb7yEEbrWz8b9l71RjZJU="
 # option -> (the field or fields, what is written, what it means)
 _OPTIONS: dict[str, tuple[str, str, Any]] = {
     "listen": ("host port", "0.0.0.0:2182", ("0.0.0.0", 2182)),
-    "etcd": (
-        "etcd",
-        "http://one:2379,two:2379,[::1]:2379",
-        ("http://one:2379", "two:2379", "[::1]:2379"),
-    ),
+    "etcd": ("etcd", "http://one:2379,two:2379,[::1]:2379", ("http://one:2379", "two:2379", "[::1]:2379")),
     "admin-listen": ("admin admin_is_required", "0.0.0.0:8081", (("0.0.0.0", 8081), True)),
     "admin-tls": ("admin_tls", "on", True),
     "data-dir": ("data_dir", "elsewhere", "elsewhere"),
@@ -217,7 +213,7 @@ _WRONG = {
     "x509-super-user": ["admin"],
     "proxy-protocol": ["perhaps"],
     "proxy-protocol-from": [
-        *("10.0.0.1/8", "balancer.example.org", "10.0.0.256", "::ffff:10.0.0.1", "::ffff:10.0.0.0/104"),
+        *("10.0.0.1/8", "balancer.example.org", "10.0.0.256", "::ffff:10.0.0.1", "::ffff:10.0.0.0/104")
     ],
     "max-frame": ["0", "10", "1M"],
     "extended-types-enabled": ["perhaps"],

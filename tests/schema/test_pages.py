@@ -121,10 +121,7 @@ def _changed(place: int, new: bytes) -> bytes:
 @pytest.mark.parametrize(
     ("page", "message"),
     [
-        (
-            seal(0x4E, _BODY, b"\0\0\0\x03" + _HEAD[4:]),
-            "3 znodes has 2 paths|has only|should start",
-        ),
+        (seal(0x4E, _BODY, b"\0\0\0\x03" + _HEAD[4:]), "3 znodes has 2 paths|has only|should start"),
         (seal(0x4E, _BODY, b"\0\0\0\x01" + _HEAD[4:]), "."),
         (seal(0x4E, _BODY, b"\xff\xff\xff\xff" + _HEAD[4:]), "a page of 4294967295 znodes has only"),
         (seal(0x4E, _BODY, b"\0\0\0\0" + _HEAD[4:]), "."),

@@ -24,13 +24,7 @@ from tests.schema.strategies import LONGS, TEXTS, UNSIGNED
 _SNAPSHOT = SnapshotRef("0000000000000005-cafe", 5, "cafe", 3, 1, 1234, 10, 2, 1 << 40, (1 << 64) - 1)
 _RECORD = TreeRecord(True, 14841639068965178418, 1, _SNAPSHOT, None)
 _SNAPSHOTS = st.none() | st.builds(
-    SnapshotRef,
-    TEXTS,
-    LONGS,
-    TEXTS,
-    *[st.integers(min_value=0)] * 5,
-    LONGS,
-    UNSIGNED,
+    SnapshotRef, TEXTS, LONGS, TEXTS, *[st.integers(min_value=0)] * 5, LONGS, UNSIGNED
 )
 
 

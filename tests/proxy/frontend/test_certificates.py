@@ -121,6 +121,6 @@ async def test_new_files_are_read_and_bad_ones_are_not(
     authority.issue("server", "two.example")
     await until(lambda: "was read again" in caplog.text)
     assert [_names(each, authority) for each in (first, tls.current, kept)] == [
-        *("one.example", "two.example", "two.example"),
+        *("one.example", "two.example", "two.example")
     ]
     following.cancel()

@@ -65,11 +65,7 @@ class Logs:
     ],
 )
 def test_a_slow_write(
-    caplog: pytest.LogCaptureFixture,
-    opcode: int,
-    fields: object,
-    times: tuple[int, int, int, int],
-    text: str,
+    caplog: pytest.LogCaptureFixture, opcode: int, fields: object, times: tuple[int, int, int, int], text: str
 ) -> None:
     Logs().write(opcode, fields, *times)
     assert caplog.messages == [f"slow request: session 0x5 from 10.0.0.1: {text}"]

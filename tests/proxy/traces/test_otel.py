@@ -101,7 +101,7 @@ def test_each_request_has_a_span(server: ZketcdServer, collector: Collector) -> 
         session = client.session
     created, read, missing, auth, multi, closed = _spans(collector, session, 6)
     assert [span.name for span in (created, read, missing, auth, multi, closed)] == [
-        *("CREATE", "GET_DATA", "GET_DATA", "AUTH", "MULTI", "CLOSE_SESSION"),
+        *("CREATE", "GET_DATA", "GET_DATA", "AUTH", "MULTI", "CLOSE_SESSION")
     ]
     for span in (created, read, missing, auth, multi, closed):
         assert span.kind == _SERVER
