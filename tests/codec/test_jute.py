@@ -1,8 +1,8 @@
 """Primitives, and that text is what it is to Java."""
 
 import itertools
-import socket
 from collections.abc import Callable
+from contextlib import closing
 
 import pytest
 from hypothesis import given
@@ -26,6 +26,7 @@ from codec.jute import (
     to_text,
 )
 from codec.packets import REQUEST_HEADER
+from lab.oracle.wire import Connection
 from lab.servers import ZooKeeperServer
 from tests.codec.generate import INTS, LONGS
 
@@ -142,30 +143,13 @@ def test_text_is_decoded_and_encoded_as_zookeeper_does(zookeeper_server: ZooKeep
     borders = bytes.fromhex("41 7f 80 8f 90 9f a0 bf c1 c2 df e0 e1 ed ef f0 f1 f4 f5 ff")
     raws = [bytes(raw) for size in (1, 2, 3) for raw in itertools.product(borders, repeat=size)]
     raws += [bytes(raw) for raw in itertools.product(bytes.fromhex("e1 ed f0 f4"), borders, borders, borders)]
-    connect = records.encode(
-        records.ConnectRequest,
-        {
-            "protocolVersion": 0,
-            "lastZxidSeen": 0,
-            "timeOut": 9000,
-            "sessionId": 0,
-            "passwd": b"",
-            "readOnly": 0,
-        },
-    )
-    with (
-        socket.create_connection(("127.0.0.1", zookeeper_server.port), timeout=30) as connection,
-        connection.makefile("rb") as replies,
-    ):
-
-        def receive() -> bytes:
-            return replies.read(INT.unpack(replies.read(4))[0])
-
-        connection.sendall(pack_buffer(connect))
-        receive()
+    with closing(Connection(zookeeper_server.port, 30.0)) as connection:
+        connection.connect()
         for start in range(0, len(raws), 500):
             batch = raws[start : start + 500]
             requests = [REQUEST_HEADER.pack(1, OpCode.SYNC) + pack_buffer(raw) for raw in batch]
-            connection.sendall(b"".join(map(pack_buffer, requests)))
+            connection.send(b"".join(map(pack_buffer, requests)))
             for raw in batch:
-                assert receive()[16:] == pack_string(to_text(raw)), raw.hex()
+                reply = connection.receive_frame()
+                assert isinstance(reply, bytes)
+                assert reply[16:] == pack_string(to_text(raw)), raw.hex()

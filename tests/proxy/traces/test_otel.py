@@ -1,16 +1,16 @@
 """Traces of a real proxy, sent to a collector."""
 
-import socket
 import struct
 import time
 from collections.abc import Iterator
+from contextlib import closing
 
 import pytest
 
 from codec.constants import ErrorCode, OpCode, ProtocolVersion
 from codec.jute import pack_buffer
 from lab.client import packets
-from lab.client.requests import Reply
+from lab.oracle.wire import Connection, Reply, Session
 from lab.servers import EtcdServer, ZketcdServer, free_port, wait_until
 from lab.servers.collector import CollectedSpan, Collector
 
@@ -21,41 +21,27 @@ _TRACE = 0x0AF7651916CD43DD8448EB211C80319C
 _CLIENT_SPAN = 0xB7AD6B7169203331
 
 
-class RawClient:
+class RawClient(Connection):
     """A client of protocol version 0 or 12, with a session."""
 
     def __init__(self, port: int, version: int = 0) -> None:
+        super().__init__(port, 60.0)
         self._traced = version == ProtocolVersion.TRACING
-        self._socket = socket.create_connection(("127.0.0.1", port), timeout=60)
         fields = struct.pack(">qiq", 0, 10_000, 0) + pack_buffer(bytes(16)) + b"\0"
         asked = bytes(2) if self._traced else b""
-        self._socket.sendall(struct.pack(">ii", 45, version) + asked + fields)
-        answered, _, self.session, _ = struct.unpack_from(">iiqi", self._receive())
-        assert answered == version
-
-    def __enter__(self) -> "RawClient":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._socket.close()
-
-    def _receive(self) -> bytes:
-        (length,) = struct.unpack(">i", self._exactly(4))
-        return self._exactly(length)
-
-    def _exactly(self, count: int) -> bytes:
-        got = b""
-        while len(got) < count:
-            more = self._socket.recv(count - len(got))
-            assert more
-            got += more
-        return got
+        self.send(struct.pack(">ii", 45, version) + asked + fields)
+        answer = self.receive_session()
+        assert isinstance(answer, Session)
+        assert answer.protocol == version
+        self.session = answer.id
 
     def ask(self, request: bytes, context: bytes | None = None) -> Reply:
         """Send a request, and wait for its reply."""
         behind = b"" if not self._traced else b"\0" if context is None else b"\1" + context
-        self._socket.sendall(request + behind)
-        return packets.replies([self._receive()])[0]
+        self.send(request + behind)
+        reply = self.receive()
+        assert isinstance(reply, Reply)
+        return reply
 
 
 @pytest.fixture(scope="module")
@@ -90,7 +76,7 @@ def _spans(collector: Collector, session: int, count: int) -> list[CollectedSpan
 
 def test_each_request_has_a_span(server: ZketcdServer, collector: Collector) -> None:
     began = time.time_ns()
-    with RawClient(server.port) as client:
+    with closing(RawClient(server.port)) as client:
         client.ask(packets.create(1, "/a"))
         client.ask(packets.get(2, "/a"))
         client.ask(packets.get(3, "/none"))
@@ -128,7 +114,7 @@ def test_each_request_has_a_span(server: ZketcdServer, collector: Collector) -> 
 
 def test_a_span_has_the_clients_for_its_parent(server: ZketcdServer, collector: Collector) -> None:
     context = b"0af76519-16cd-43dd-8448-eb211c80319c\n%d\nvendor=1\n%d\n"
-    with RawClient(server.port, ProtocolVersion.TRACING) as client:
+    with closing(RawClient(server.port, ProtocolVersion.TRACING)) as client:
         client.ask(packets.create(1, "/b"), context % (_CLIENT_SPAN, 1))
         client.ask(packets.get(2, "/b"), context % (_CLIENT_SPAN, 0))  # its trace is not sampled
         client.ask(packets.get(3, "/b"), context % (_CLIENT_SPAN, 3))
@@ -146,7 +132,7 @@ def test_a_span_has_the_clients_for_its_parent(server: ZketcdServer, collector: 
 def test_a_context_without_traces(etcd_server: EtcdServer, etcd_prefix: str) -> None:
     with (
         ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, keeper_extensions="on") as server,
-        RawClient(server.port, ProtocolVersion.TRACING) as client,
+        closing(RawClient(server.port, ProtocolVersion.TRACING)) as client,
     ):
         context = b"0af76519-16cd-43dd-8448-eb211c80319c\n7\n\n1\n"
         assert client.ask(packets.create(1, "/c"), context).err == 0
@@ -159,7 +145,7 @@ def test_a_collector_that_is_not_there(etcd_server: EtcdServer, etcd_prefix: str
         "OTEL_BSP_SCHEDULE_DELAY": "10",
     }
     with ZketcdServer(etcd_server.endpoint, prefix=etcd_prefix, traces="on", variables=variables) as server:
-        with RawClient(server.port) as client:
+        with closing(RawClient(server.port)) as client:
             xid = 0
 
             def complained() -> bool:
