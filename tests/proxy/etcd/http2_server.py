@@ -97,6 +97,14 @@ class Server:
         self.h2.send_headers(call.stream, OK, end_stream=True)
 
 
+def asked(request: bytes = b"", *, last: bool = True) -> tuple[Server, Call]:
+    """A server that has got a request."""
+    server = Server()
+    call = server.call(request, last=last)
+    server.exchange()
+    return server, call
+
+
 def frame(kind: int, flags: int, stream: int, payload: bytes = b"") -> bytes:
     """An HTTP/2 frame."""
     return len(payload).to_bytes(3, "big") + bytes((kind, flags)) + stream.to_bytes(4, "big") + payload

@@ -6,7 +6,7 @@ import h2.settings
 import pytest
 
 from proxy.etcd.transport import RpcError
-from tests.proxy.etcd.http2_server import HEAD, OK, TIMEOUT, Server, frame, message
+from tests.proxy.etcd.http2_server import HEAD, OK, TIMEOUT, Server, asked, frame, message
 
 
 def window_updates(sent: bytes, stream: int) -> list[int]:
@@ -52,9 +52,7 @@ async def test_windows_that_shrink_and_grow() -> None:
 
 
 async def test_what_is_received_is_made_room_for() -> None:
-    server = Server()
-    call = server.call(last=False)
-    server.exchange()
+    server, call = asked(last=False)
     server.h2.send_headers(call.stream, HEAD)
     chunk = message(bytes(15_000))
     for _ in range(3 * (64 << 20) // len(chunk)):
@@ -71,9 +69,7 @@ async def test_what_is_received_is_made_room_for() -> None:
 
 async def test_padding_counts_in_both_windows() -> None:
     """RFC 9113, 6.1: the whole payload counts, padding included, or windows shrink for ever."""
-    server = Server()
-    call = server.call(last=False)
-    server.exchange()
+    server, call = asked(last=False)
     padded = bytes((250,)) + message(bytes(10_000)) + bytes(250)
     data = frame(0, 0x8, call.stream, padded)
     for _ in range((64 << 20) // len(padded)):
@@ -84,9 +80,7 @@ async def test_padding_counts_in_both_windows() -> None:
 
 
 async def test_data_for_a_cancelled_call_counts_in_the_window_of_the_connection() -> None:
-    server = Server()
-    call = server.call(last=False)
-    server.exchange()
+    server, call = asked(last=False)
     call.cancel()
     server.wire.written.clear()
     data = frame(0, 0, call.stream, bytes(16_000))

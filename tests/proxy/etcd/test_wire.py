@@ -144,24 +144,24 @@ def test_fragments_cut_anywhere_join_to_whole_revisions(sizes: list[int], data: 
     assert got == revisions
 
 
-def test_what_is_whole_goes_out_before_the_last_fragment() -> None:
+@pytest.mark.parametrize(
+    ("fragments", "whole"),
+    [
+        ([(5, 5, 6), (6, 6), (6, 7)], [[5, 5], None, [6, 6, 6, 6, 7]]),  # what is whole goes out at once
+        ([(), (5,), (), (5,)], [None, None, None, [5, 5]]),
+        ([()], [[]]),
+        ([(5,)], [[5]]),
+    ],
+)
+def test_fragments(fragments: list[tuple[int, ...]], whole: list[list[int] | None]) -> None:
     joiner = wire.FragmentJoiner()
-    first = joiner.feed(response(True, 5, 5, 6))
-    assert first is not None
-    assert [event.kv.mod_revision for event in first.events] == [5, 5]
-    assert joiner.feed(response(True, 6, 6)) is None
-    last = joiner.feed(response(False, 6, 7))
-    assert last is not None
-    assert [event.kv.mod_revision for event in last.events] == [6, 6, 6, 6, 7]
-
-
-@pytest.mark.parametrize("events", [(), (5,)])
-def test_an_unfragmented_response_is_handed_through(events: tuple[int, ...]) -> None:
-    whole = response(False, *events)
-    message = wire.FragmentJoiner().feed(whole)
-    assert message is not None
-    assert message.revision == 100
-    assert list(message.events) == list(whole.events)
+    for place, (revisions, expected) in enumerate(zip(fragments, whole, strict=True), 1):
+        message = joiner.feed(response(place < len(fragments), *revisions))
+        if message is None:
+            assert expected is None
+        else:
+            assert [event.kv.mod_revision for event in message.events] == expected
+            assert message.revision == 100
 
 
 # Found by fuzzing: answers that are no messages, or not those to their request, raised what nobody expected.
@@ -183,13 +183,3 @@ def test_an_answer_with_too_few_results_leaves_the_outcome_unknown(inner: Op) ->
 def test_a_page_without_keys_that_says_there_are_more_is_no_answer() -> None:
     with pytest.raises(EtcdUnknown, match="more"):
         wire.decode_range(pb.RangeResponse(more=True).SerializeToString())
-
-
-def test_a_fragment_without_events_changes_nothing() -> None:
-    joiner = wire.FragmentJoiner()
-    assert joiner.feed(response(True)) is None
-    assert joiner.feed(response(True, 5)) is None
-    assert joiner.feed(response(True)) is None
-    last = joiner.feed(response(False, 5))
-    assert last is not None
-    assert [event.kv.mod_revision for event in last.events] == [5, 5]
