@@ -11,7 +11,7 @@ cannot be appended. The stream shows which of the two counts.
 
 import enum
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable
 
 from codec.constants import ErrorCode, OpCode
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, Compare, Get, Put, RangeResult, Txn, TxnResult
@@ -158,9 +158,6 @@ class Outbox:
         """Requests without an outcome."""
         on_their_way = sum(len(sent.requests) + len(sent.after) for sent in self._sent.values())
         return len(self.queue) + len(self.refused) + on_their_way
-
-    def __iter__(self) -> Iterator[Sent]:
-        return iter(list(self._sent.values()))
 
     def get(self, number: int) -> Sent | None:
         """What was sent under a number, if the stream has not shown it yet."""

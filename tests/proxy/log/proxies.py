@@ -219,6 +219,7 @@ class World:
         assert not [body for body, times in Counter(creates).items() if times > 1]
         for proxy in self.proxies:
             assert all(reply.times == 1 for reply in proxy.replies)
+            assert (proxy.log.outbox.bytes, proxy.log.outbox.unanswered) == (0, 0)
             by_session: dict[int, list[Reply]] = {}
             for reply in proxy.replies:
                 if reply.path:

@@ -115,6 +115,7 @@ def test_a_request_that_this_etcd_refuses_by_itself_leaves_a_void() -> None:
     sent = cut(outbox)
     assert outbox.too_large(sent)
     assert bodies(sent.value) == []
+    assert outbox.bytes == len(sent.value)
     assert sent.error == ErrorCode.BAD_ARGUMENTS
     # The next one as large is refused without an entry, the next one that is smaller is not.
     outbox.queue.append(request(body=noise(100_000)))
@@ -131,8 +132,10 @@ def test_an_entry_refused_as_too_large_by_a_full_etcd_which_lets_no_proxy_regist
     sent = cut(outbox)
     outbox.full = True
     assert outbox.too_large(sent)
-    assert sent.kept == [False, True]
-    assert sent.error == ErrorCode.SYSTEM_ERROR
+    assert (sent.kept, sent.error, sent.nested) == ([False, True], ErrorCode.SYSTEM_ERROR, True)
+    value = sent.value
+    outbox.no_space(sent)
+    assert sent.value is value, "it is replaced once"
 
 
 def test_which_requests_take_space() -> None:
