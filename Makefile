@@ -8,7 +8,7 @@ export PYTHON
 VENV := .venv/bin
 PIP := $(VENV)/python -m pip install --quiet --disable-pip-version-check --no-input --use-pep517 --require-hashes
 STAMPS := .venv/.stamps
-SOURCES := codec schema proxy console pipeline zketcd lab proof examples tests bench tools deploy
+SOURCES := codec schema proxy console archive pipeline zketcd lab proof examples tests bench tools deploy
 
 # Arguments for the program behind a target: make run ARGS="--listen 0.0.0.0:2181", make test ARGS="-k watches"
 ARGS ?=
@@ -48,6 +48,11 @@ $(STAMPS)/otel: requirements/otel.txt $(STAMPS)/runtime
 	@$(PIP) -r requirements/otel.txt
 	@touch $@
 
+$(STAMPS)/archive: requirements/archive.txt $(STAMPS)/runtime
+	@echo "installing obstore into .venv"
+	@$(PIP) -r requirements/archive.txt
+	@touch $@
+
 $(STAMPS)/gssapi: requirements/gssapi.txt $(STAMPS)/runtime
 	@tools/install_system_packages.sh kerberos-build
 	@echo "compiling python-gssapi into .venv"
@@ -74,13 +79,14 @@ $(STAMPS)/dev: requirements/dev.txt $(STAMPS)/runtime
 	@mkdir -p .cache && tools/fetch_helm.sh
 	@touch $@
 
-.PHONY: setup setup-grpcio setup-otel setup-gssapi setup-pipeline setup-pipeline-small setup-dev setup-test
+.PHONY: setup setup-grpcio setup-otel setup-archive setup-gssapi setup-pipeline setup-pipeline-small setup-dev setup-test
 setup: $(STAMPS)/runtime ## Install what `make run` needs: .venv, locked dependencies, an etcd
 	@tools/setup_etcd.sh
 
 setup-grpcio: $(STAMPS)/grpcio ## Install what `--etcd-transport grpcio` needs: grpcio
 
 setup-otel: $(STAMPS)/otel ## Install what `--traces on` needs: the OpenTelemetry SDK
+setup-archive: $(STAMPS)/archive ## Install what `zketcd archive s3://...` needs: obstore
 
 setup-gssapi: $(STAMPS)/gssapi ## Install what `--sasl-keytab` needs: python-gssapi, compiled with Debian's libkrb5-dev
 
@@ -191,7 +197,7 @@ proto: setup-dev ## Generate proxy/etcd/rpc_pb2.py from rpc.proto
 LOCK := CUSTOM_COMPILE_COMMAND="make lock" ../$(VENV)/pip-compile --quiet --generate-hashes --allow-unsafe --strip-extras \
 	--no-emit-index-url --no-emit-find-links --no-emit-trusted-host --no-emit-options
 lock: setup-dev ## Write the lock files again from requirements/*.in (ARGS=--upgrade for newer versions)
-	cd requirements && for name in runtime grpcio otel gssapi pipeline pipeline-small dev gssapi-tests etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
+	cd requirements && for name in runtime grpcio otel archive gssapi pipeline pipeline-small dev gssapi-tests etcd-trial; do $(LOCK) $(ARGS) --output-file=$$name.txt $$name.in || exit; done
 
 .PHONY: clean
 clean: ## Remove .venv and caches (not ./data)

@@ -14,6 +14,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
 PACKAGES = [
+    "archive",
     "bench",
     "codec",
     "console",

@@ -1,11 +1,15 @@
 """Pages of docs/ that operators follow step by step, run as they stand there."""
 
+import shlex
+import subprocess
 import sys
 from pathlib import Path
 
 import pytest
 from kazoo.client import KazooClient
 
+from archive.catalog import Catalog
+from archive.store import store_of
 from lab.servers import EtcdServer, ZketcdServer, pages, wait_until
 from lab.servers.operator import ctl
 from lab.servers.prepared import NEXT_LEVEL, prepared
@@ -141,3 +145,41 @@ def test_upgrade_and_go_back(tmp_path: Path, etcd_server: EtcdServer, etcd_prefi
         assert client.exists("/lives-on")
         client.stop()
         client.close()
+
+
+@pytest.mark.real
+def test_somebody_deleted_clickhouse(tmp_path: Path) -> None:
+    page = DOCS / "archive.md"
+    with EtcdServer() as etcd, ZketcdServer(etcd.endpoint, prefix="/zketcd") as zketcd:
+        real = {
+            "/usr/bin/zketcd": "zketcd",
+            "etcd-1:2379": etcd.address,
+            "/var/backups/zketcd": str(tmp_path),
+            "/var/lib/node_exporter": str(tmp_path),
+            "10.0.0.7": "127.0.0.1",
+        }
+        path = _path(tmp_path / "bin")
+        command = page.read_text().partition("ExecStart=")[2].partition("\n")[0]
+        for named, used in real.items():
+            command = command.replace(named, used)
+        archiver = subprocess.Popen(shlex.split(command), env={"PATH": path})
+        try:
+            client = KazooClient(zketcd.address)
+            client.start(timeout=60)
+            client.create("/clickhouse/tables/hits", b"columns: 17", makepath=True)
+            real["0x4cc"] = f"{client.last_zxid:#x}"
+            client.delete("/clickhouse", recursive=True)
+            deleted = client.last_zxid
+            client.stop()
+            client.close()
+            store = store_of(str(tmp_path / "archive"))
+
+            def archived() -> bool:
+                runs = Catalog(store.list()).runs
+                return bool(runs) and runs[0].end.zxid > deleted
+
+            wait_until(archived, "everything to be archived", 60)
+            assert len(pages.run(page, real, ACTIONS, path)) > 4
+        finally:
+            archiver.kill()
+            archiver.wait()

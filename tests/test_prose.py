@@ -16,7 +16,7 @@ from typing import NamedTuple
 import pytest
 
 REPOSITORY = Path(__file__).resolve().parents[1]
-ROOMS = ("codec", "schema", "proxy", "console", "pipeline", "proof")
+ROOMS = ("codec", "schema", "proxy", "console", "archive", "pipeline", "proof")
 
 
 class Rule(NamedTuple):

@@ -30,7 +30,7 @@ sys.path.insert(0, str(_ROOT))
 
 from proxy.version import VERSION  # noqa: E402
 
-_PACKAGES = ("codec", "schema", "proxy", "console", "pipeline", "zketcd")
+_PACKAGES = ("codec", "schema", "proxy", "console", "archive", "pipeline", "zketcd")
 _LOCK = _ROOT / "requirements" / "runtime.txt"
 _DEBIAN = _ROOT / "deploy" / "debian"
 _PYTHON = f"{sys.version_info.major}.{sys.version_info.minor}"
@@ -47,6 +47,7 @@ _FILES = {
     "requirements/pipeline-small.txt": ("usr/share/zketcd/pipeline-small.txt", 0o644),
     "requirements/grpcio.txt": ("usr/share/zketcd/grpcio.txt", 0o644),
     "requirements/otel.txt": ("usr/share/zketcd/otel.txt", 0o644),
+    "requirements/archive.txt": ("usr/share/zketcd/archive.txt", 0o644),
     "requirements/gssapi.txt": ("usr/share/zketcd/gssapi.txt", 0o644),
 }
 # The documents, in the folders that they have here: their links to each other hold.

@@ -136,7 +136,7 @@ def main() -> None:
     for folder, count in sorted(lines.items()):
         print(f"{count:>9,}  {folder}")
     print(f"{sum(count for folder, count in lines.items() if '/' not in folder):>9,}  all")
-    found = list(classes(root, "codec", "schema", "proxy", "console", "pipeline"))
+    found = list(classes(root, "codec", "schema", "proxy", "console", "archive", "pipeline"))
     for what in ("lines", "attributes"):
         print(f"\nlargest classes by {what}: attributes / methods / lines")
         for size in sorted(found, key=lambda size: -getattr(size, what))[:10]:

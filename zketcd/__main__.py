@@ -12,7 +12,7 @@ from zketcd.commands import Command, available
 from zketcd.parsers import top
 
 # Our own packages: a module of theirs that is missing is a defect, not a missing library.
-_OURS = ("bench", "codec", "console", "pipeline", "proxy", "schema", "tests", "zketcd")
+_OURS = ("archive", "bench", "codec", "console", "pipeline", "proxy", "schema", "tests", "zketcd")
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

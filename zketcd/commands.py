@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from importlib.util import find_spec
 from typing import NamedTuple
 
+from archive.commands import COMMANDS as ARCHIVE
 from pipeline.commands import COMMANDS as PIPELINE
 from proxy.ctl.commands import COMMANDS as CTL
 
@@ -23,6 +24,7 @@ ALL: Mapping[str, Command] = {
     "check": Command("check a configuration, this host and etcd, and change nothing", "proxy.check.__main__"),
     **{name: Command(summary, "proxy.ctl.__main__") for name, summary in CTL.items()},
     **{name: Command(each.summary, "pipeline.__main__") for name, each in PIPELINE.items()},
+    **{name: Command(summary, "archive.__main__") for name, summary in ARCHIVE.items()},
     "console-user": Command("print the line of a user for --console-users", "console.__main__"),
     "bench": Command("compare zketcd with ZooKeeper and raw etcd (in a checkout)", "bench.__main__"),
     "completion": Command("print the completion for a shell", "zketcd.completion"),

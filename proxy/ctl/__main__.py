@@ -18,11 +18,13 @@ from proxy.etcd.tls import Tls
 from proxy.etcd_options import EtcdAccess, check
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Wanted, load
+from proxy.log.visitor import clock_ms
 from proxy.option_table import values_of
 from proxy.state.machine import Machine
 from proxy.support.stdout import guarded
 from schema.keys import Keyspace
 
+EMBEDDED = "--etcd embedded: give the URL of the embedded etcd instead. The server prints it at its start"
 _RETRY = 0.2  # seconds between two tries to reach etcd
 
 
@@ -31,19 +33,18 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     options = parser(command)
     given = options.parse_args(arguments)
     if not given.etcd:
-        options.error(
-            "--etcd embedded: give the URL of the embedded etcd instead. The server prints it at its start"
-        )
-    access = EtcdAccess(**values_of(EtcdAccess, given))
+        options.error(EMBEDDED)
     try:
-        check(access)
+        access = access_of(given)
     except ValueError as error:
-        options.error(str(error))
+        return int(options.error(str(error)))
+    if getattr(given, "at", "now") != "now" and not given.archive:
+        options.error("--at needs --archive: etcd has no past (of its log, `zketcd replay` shows some)")
     logging.basicConfig(
         level=logging.WARNING, format="%(levelname)s %(name)s: %(message)s", stream=sys.stderr
     )
     try:
-        output = asyncio.run(_run(given, access))
+        output = _past(given) if getattr(given, "archive", None) else asyncio.run(_run(given, access))
     except (CommandFailed, TreeNotServable, EtcdError, OSError, ValueError) as error:
         print(f"zketcd {command or 'ctl'}: {error}", file=sys.stderr)
         return 1
@@ -52,14 +53,40 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
     return 0
 
 
-async def _run(given: Any, access: EtcdAccess) -> Output:
-    etcd = EtcdClient(
+def access_of(given: Any) -> EtcdAccess:
+    """The options of access to etcd. Raises ValueError."""
+    access = EtcdAccess(**values_of(EtcdAccess, given))
+    check(access)
+    return access
+
+
+def client_of(given: Any, access: EtcdAccess) -> EtcdClient:
+    """The client of the etcd that a command line names. Raises OSError, ValueError."""
+    return EtcdClient(
         given.etcd,
         tls=Tls(access.ca, access.cert, access.key),
         user=access.user,
         password=access.password,
         transport=given.etcd_transport,
     )
+
+
+def _past(given: Any) -> Output:
+    """A command on a moment of an archive."""
+    from archive.catalog import ArchiveError
+    from archive.moment import moment
+    from archive.past import state_at
+    from archive.store import store_of
+
+    try:
+        machine = state_at(store_of(given.archive), moment(given.at, clock_ms()))
+    except ArchiveError as error:
+        raise CommandFailed(str(error)) from error
+    return _show(machine, given.command, given)
+
+
+async def _run(given: Any, access: EtcdAccess) -> Output:
+    etcd = client_of(given, access)
     try:
         return await run(etcd, Keyspace(given.prefix), given)
     finally:

@@ -217,7 +217,7 @@ def _request(request: Request) -> dict[str, Any]:
         else:
             shown.update({name: value for name, value in fields._asdict().items() if name != _SECRET})
         return shown
-    shown["operation"] = _name(request.opcode)
+    shown["operation"] = operation_name(request.opcode)
     operation = EXTENDED.writes.get(request.opcode)
     if operation is None:
         return shown
@@ -227,13 +227,14 @@ def _request(request: Request) -> dict[str, Any]:
         shown["error"] = f"{type(error).__name__}: {error}"
         return shown
     if isinstance(fields, list):
-        shown["parts"] = [f"{_name(kind.opcode)} {_path(part)}" for kind, part in fields]
+        shown["parts"] = [f"{operation_name(kind.opcode)} {_path(part)}" for kind, part in fields]
     else:
         shown["path"] = _path(fields)
     return shown
 
 
-def _name(opcode: int) -> str:
+def operation_name(opcode: int) -> str:
+    """The name of an operation, or its number."""
     for names in (OpCode, KeeperOpCode):
         try:
             return names(opcode).name

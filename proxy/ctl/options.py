@@ -17,6 +17,9 @@ from proxy.option_parser import OptionParser
 from proxy.option_table import add_options
 from proxy.support.usage import Parser
 
+#: The commands that show any moment of an archive, as commands of `zketcd`.
+PAST = ("ls", "get", "stat", "sessions")
+
 _DESCRIPTION = """Read or repair a tree of zketcd in etcd. The commands read etcd directly and need no
 running proxy. Exit codes: 0 done, 1 not done, 2 wrong usage."""
 
@@ -29,8 +32,19 @@ def parser(command: str = "") -> Any:
         formatter_class=configargparse.ArgumentDefaultsHelpFormatter,
         ignore_unknown_config_file_keys=True,
     )
-    _add_connection(made.add_argument)
+    add_connection(made.add_argument)
     made.add_argument("--json", action="store_true", help="print JSON instead of text")
+    if command in PAST:
+        made.add_argument(
+            "--archive", metavar="URL", help="read the archive there instead of etcd (docs/archive.md)"
+        )
+        made.add_argument(
+            "--at",
+            metavar="MOMENT",
+            default="now",
+            help="the moment to show, of the archive: a time (UTC), a zxid (0x...), a position, or how long"
+            " ago (10m)",
+        )
     if command:
         _ARGUMENTS.get(command, _no_arguments)(made)
         made.set_defaults(command=command)
@@ -41,7 +55,8 @@ def parser(command: str = "") -> Any:
     return made
 
 
-def _add_connection(add: Any) -> None:
+def add_connection(add: Any) -> None:
+    """Add the options that say which tree in etcd, and how etcd is reached."""
     add(
         "--config",
         is_config_file=True,

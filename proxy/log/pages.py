@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable, Sequence
+from typing import NamedTuple
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, RangeResult, Txn
@@ -21,6 +22,14 @@ class UnusableSnapshot(Exception):
     """A page is missing or damaged, or the state made from the pages differs from the record."""
 
 
+class Pages(NamedTuple):
+    """The pages of a snapshot."""
+
+    nodes: Sequence[bytes]
+    sessions: Sequence[bytes]
+    state: bytes
+
+
 async def read_snapshot(
     etcd: Etcd, keys: Keyspace, ref: SnapshotRef, progress: Callable[[int], None]
 ) -> Machine:
@@ -28,18 +37,25 @@ async def read_snapshot(
 
     Raises UnusableSnapshot, UnknownLevel, EtcdError.
     """
+    pages = await read_pages(etcd, keys, ref, progress)
+    # In a thread: the loop stays free, and no other code uses the new state yet.
+    return await asyncio.to_thread(_make, pages, ref)
+
+
+async def read_pages(
+    etcd: Etcd, keys: Keyspace, ref: SnapshotRef, progress: Callable[[int], None] = lambda _count: None
+) -> Pages:
+    """The snapshot's pages as they are. Raises UnusableSnapshot if one is missing, EtcdError."""
     node_keys = [keys.node_page(ref.name, index) for index in range(ref.node_pages)]
     session_keys = [keys.session_page(ref.name, index) for index in range(ref.session_pages)]
     state_key = keys.state_page(ref.name)
-    pages = await _read(etcd, [state_key, *session_keys, *node_keys], progress)
-    state, sessions, nodes = pages[0], pages[1 : 1 + len(session_keys)], pages[1 + len(session_keys) :]
-    # In a thread: the loop stays free, and no other code uses the new state yet.
-    return await asyncio.to_thread(_make, nodes, sessions, state, ref)
+    found = await _read(etcd, [state_key, *session_keys, *node_keys], progress)
+    return Pages(found[1 + len(session_keys) :], found[1 : 1 + len(session_keys)], found[0])
 
 
-def _make(nodes: Sequence[bytes], sessions: Sequence[bytes], state: bytes, ref: SnapshotRef) -> Machine:
+def _make(pages: Pages, ref: SnapshotRef) -> Machine:
     try:
-        machine = capture.load(nodes, sessions, state, ref.digest)
+        machine = capture.load(*pages, ref.digest)
     except BadValue as error:
         raise UnusableSnapshot(str(error)) from error
     found = (len(machine.tree.nodes), len(machine.sessions), machine.zxid)

@@ -59,6 +59,7 @@ class Replay:
         self._clock = clock
         self._follower = Follower(keys)
         self._follower.restart(machine.applied)
+        self._left: set[tuple[str, int]] = set()  # what a limit of entries has left out
         self.bytes = 0
         self.requests = 0
         self.disagreements: list[Disagreement] = []
@@ -79,8 +80,9 @@ class Replay:
                 if not isinstance(item, Apply):
                     continue
                 if entries and self._machine.entries >= entries:
-                    return
-                self._apply(item, pause)
+                    self._left.add((item.incarnation, item.number))
+                else:
+                    self._apply(item, pause)
         finally:
             self._machine.pause = NO_PAUSE
 
@@ -114,7 +116,7 @@ class Replay:
         self._progress(1)
 
     def rest(self) -> list[KeyValue]:
-        """The entries that were not applied: those that wait for a predecessor."""
+        """The entries that were not applied: those that wait for a predecessor, or are beyond the limit."""
         return [kv for kv in self._caught.entries if self._is_left(kv)]
 
     def _is_left(self, entry: KeyValue) -> bool:
@@ -122,4 +124,4 @@ class Replay:
             _, incarnation, number = self._keys.parse(entry.key)
         except ForeignKey:
             return False
-        return number > self._follower.delivered(incarnation)
+        return number > self._follower.delivered(incarnation) or (incarnation, number) in self._left

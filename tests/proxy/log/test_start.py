@@ -268,7 +268,8 @@ async def test_older_states(tree: World) -> None:
     assert since.base == (await tree.record()).previous
     assert pages_of(since.machine) == pages_of((await tree.load()).machine)
     entries = (await tree.load()).machine.entries
-    assert (await tree.load(wanted=Wanted(entries=entries - 1))).machine.entries == entries - 1
+    limited = await tree.load(wanted=Wanted(entries=entries - 2))
+    assert (limited.machine.entries, len(limited.caught.entries)) == (entries - 2, 2)
     with pytest.raises(NotInLog, match="entries so far"):
         await tree.load(wanted=Wanted(entries=entries + 1))
 

@@ -1,0 +1,109 @@
+"""The command lines of the commands on an archive."""
+
+from argparse import ArgumentParser, ArgumentTypeError
+from collections.abc import Callable
+from typing import Any
+
+import configargparse
+
+from archive.commands import COMMANDS
+from archive.moment import Moment, duration_ms, moment
+from proxy.ctl.options import add_connection
+from proxy.log.visitor import clock_ms
+from proxy.option_parser import OptionParser
+from proxy.support.usage import Parser, output_file
+
+
+def parser(command: str) -> Any:
+    """The parser of a command."""
+    summary = COMMANDS.get(command) or _WORDS[command]
+    description = f"{summary[0].upper()}{summary[1:]}. docs/archive.md has examples."
+    if command not in _NEED_ETCD:
+        made: Any = Parser(prog=f"zketcd {command}", description=description, allow_abbrev=False)
+    else:
+        made = OptionParser(
+            prog=f"zketcd {command}",
+            description=description,
+            formatter_class=configargparse.ArgumentDefaultsHelpFormatter,
+            ignore_unknown_config_file_keys=True,
+        )
+        add_connection(made.add_argument)
+    _ARGUMENTS[command](made)
+    return made
+
+
+def at(text: str) -> Moment:
+    """A moment, for argparse."""
+    try:
+        return moment(text, clock_ms())
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
+
+
+def duration(text: str) -> int:
+    """A duration in milliseconds, for argparse."""
+    try:
+        return duration_ms(text)
+    except ValueError as error:
+        raise ArgumentTypeError(str(error)) from error
+
+
+def add_archive(made: ArgumentParser) -> None:
+    """The option that names the archive."""
+    made.add_argument(
+        "--archive", required=True, metavar="URL", help="the archive: a directory, or s3://BUCKET/PATH"
+    )
+
+
+def _archive(made: ArgumentParser) -> None:
+    add = made.add_argument
+    add("url", metavar="URL", help="a directory, or s3://BUCKET/PATH; or a word: list, verify")
+    add(
+        "--keep",
+        type=duration,
+        default=0,
+        metavar="DURATION",
+        help="delete what is older, such as 30d; nothing by default",
+    )
+    add(
+        "--accept-cluster",
+        action="store_true",
+        help="continue although the archive's tree was in another etcd cluster",
+    )
+    add(
+        "--metrics",
+        type=output_file,
+        metavar="FILE",
+        help="write metrics to FILE about once a second, for node_exporter's textfile collector",
+    )
+
+
+def _inspection(made: ArgumentParser) -> None:
+    made.add_argument("url", metavar="URL", help="the archive")
+    made.add_argument("--json", action="store_true", help="print JSON instead of text")
+
+
+def _history(made: ArgumentParser) -> None:
+    add = made.add_argument
+    add("path", metavar="PATH")
+    add_archive(made)
+    add("--since", type=at, metavar="MOMENT", help="leave out what is older: a time, a zxid, a position, 10m")
+    add("--until", type=at, metavar="MOMENT", help="leave out what is newer")
+    add("-R", "--recursive", action="store_true", help="the nodes below it as well")
+    add("--deleted", action="store_true", help="only deletions: who deleted it?")
+    add("--data", action="store_true", help="show the data that were written")
+    add("--json", action="store_true", help="print a JSON object a line instead of text")
+
+
+#: `zketcd archive` with a word before the URL.
+_WORDS = {
+    "archive list": "show what an archive has, and its gaps",
+    "archive verify": "read a whole archive, and check that each snapshot and its segments make the next",
+}
+_NEED_ETCD = ("archive",)
+_ARGUMENTS: dict[str, Callable[[ArgumentParser], None]] = {
+    "archive": _archive,
+    "archive list": _inspection,
+    "archive verify": _inspection,
+    "history": _history,
+}

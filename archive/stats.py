@@ -1,0 +1,46 @@
+"""The metrics of an archiver, as a file for node_exporter's textfile collector."""
+
+import os
+from pathlib import Path
+
+#: Attribute of Stats, name, kind, help.
+METRICS = (
+    (
+        "complete",
+        "zketcd_archive_complete_timestamp_seconds",
+        "gauge",
+        "Unix time up to which the archive is complete.",
+    ),
+    ("pending", "zketcd_archive_pending_bytes", "gauge", "Bytes of entries that are not archived yet."),
+    ("uploaded", "zketcd_archive_upload_timestamp_seconds", "gauge", "Unix time of the last segment."),
+    ("entries", "zketcd_archive_entries", "gauge", "Entries that are archived, since the tree began."),
+    ("bytes", "zketcd_archive_bytes_total", "counter", "Bytes of segments that were written."),
+    ("errors", "zketcd_archive_errors_total", "counter", "Failures of the store, of etcd, or of a digest."),
+    (
+        "gaps",
+        "zketcd_archive_gaps_total",
+        "counter",
+        "Gaps: truncated before they were archived.",
+    ),
+)
+
+
+class Stats:
+    """What an archiver has done since it was started."""
+
+    def __init__(self, file: str | None = None) -> None:
+        """`file`: None to write none."""
+        self._file = None if file is None else Path(file)
+        self.complete = self.uploaded = 0.0
+        self.pending = self.entries = self.bytes = self.errors = self.gaps = 0
+
+    def write(self) -> None:
+        """Replace the file as a whole: the collector may read it at any time. Raises OSError."""
+        if self._file is None:
+            return
+        lines = []
+        for attribute, name, kind, text in METRICS:
+            lines += [f"# HELP {name} {text}", f"# TYPE {name} {kind}", f"{name} {getattr(self, attribute)}"]
+        part = self._file.with_name(f".{self._file.name}.{os.getpid()}")
+        part.write_text("\n".join(lines) + "\n")
+        part.rename(self._file)

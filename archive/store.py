@@ -1,0 +1,174 @@
+"""Where an archive's files are: a directory, or an object store that the library obstore knows (s3://, gs://).
+
+A file is written as a whole or not at all, and is not changed afterwards (only `complete` is replaced).
+"""
+
+import contextlib
+import os
+from pathlib import Path
+from typing import Any, Protocol
+
+from archive.catalog import ArchiveError
+from proxy.support.libraries import how_to_add
+
+SCHEMES = ("s3", "gs", "az")
+
+
+class StoreError(ArchiveError):
+    """The store does not answer, or refuses."""
+
+
+class Missing(StoreError):
+    """There is no such file."""
+
+
+class Store(Protocol):
+    """The files of one archive. All methods block, and raise StoreError."""
+
+    def put(self, name: str, value: bytes) -> None:
+        """Write or replace a file."""
+        ...
+
+    def get(self, name: str) -> bytes:
+        """Raises Missing."""
+        ...
+
+    def list(self) -> dict[str, int]:
+        """The names and sizes of all files."""
+        ...
+
+    def delete(self, name: str) -> None:
+        """Delete a file that may be missing."""
+        ...
+
+
+def store_of(url: str) -> Store:
+    """The store that a word of the command line names. Raises StoreError, ValueError."""
+    scheme, separator, rest = url.partition("://")
+    if separator and scheme == "file":
+        return Directory(rest)
+    if separator and scheme in SCHEMES:
+        return Objects(url)
+    if separator or not url:
+        raise ValueError(f"{url!r} is neither a directory nor one of {'://, '.join(SCHEMES)}://")
+    return Directory(url)
+
+
+class Directory:
+    """A directory, made when something is written. Its parent has to exist: it may be a mount point."""
+
+    def __init__(self, path: str) -> None:
+        self._root = Path(path).absolute()
+
+    def put(self, name: str, value: bytes) -> None:
+        """As Store's."""
+        place = self._root / name
+        part = place.with_name(f".{place.name}.{os.getpid()}")
+        with _reported(f"write {place}"):
+            if not self._root.exists():
+                self._root.mkdir()
+            place.parent.mkdir(exist_ok=True)
+            try:
+                with part.open("wb") as file:
+                    file.write(value)
+                    file.flush()
+                    os.fsync(file.fileno())
+                part.rename(place)
+                _sync(place.parent)
+            finally:
+                part.unlink(missing_ok=True)
+
+    def get(self, name: str) -> bytes:
+        """As Store's."""
+        with _reported(f"read {self._root / name}"):
+            return (self._root / name).read_bytes()
+
+    def list(self) -> dict[str, int]:
+        """As Store's."""
+        found: dict[str, int] = {}
+        with _reported(f"list {self._root}"):
+            if not self._root.exists():
+                if not self._root.parent.exists():
+                    raise FileNotFoundError(2, "there is no such directory", str(self._root.parent))
+                return {}
+            for folder, _, files in os.walk(self._root, onerror=_raise):
+                above = Path(folder).relative_to(self._root)
+                for file in files:
+                    if not file.startswith("."):
+                        with contextlib.suppress(FileNotFoundError):  # deleted meanwhile
+                            found[str(above / file)] = os.stat(os.path.join(folder, file)).st_size
+        return found
+
+    def delete(self, name: str) -> None:
+        """As Store's."""
+        with _reported(f"delete {self._root / name}"):
+            (self._root / name).unlink(missing_ok=True)
+
+
+def _raise(error: OSError) -> None:
+    raise error
+
+
+def _sync(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _reported(what: str) -> Any:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise Missing(f"cannot {what}: {error.strerror}") from error
+    except OSError as error:
+        raise StoreError(f"cannot {what}: {error.strerror}") from error
+
+
+class Objects:
+    """An object store. Its credentials are in the environment, as other tools have them (AWS_...)."""
+
+    def __init__(self, url: str) -> None:
+        try:
+            import obstore
+            from obstore.exceptions import BaseError, NotFoundError
+            from obstore.store import from_url
+        except ImportError as error:
+            raise StoreError(f"{url}: obstore is not installed: {how_to_add('archive')}") from error
+        self._obstore = obstore
+        self._errors, self._not_found = BaseError, (NotFoundError, FileNotFoundError)
+        try:
+            self._store = from_url(url)
+        except BaseError as error:
+            raise StoreError(f"{url}: {error}") from error
+
+    def put(self, name: str, value: bytes) -> None:
+        """As Store's."""
+        with self._reported(f"write {name}"):
+            self._obstore.put(self._store, name, value)
+
+    def get(self, name: str) -> bytes:
+        """As Store's."""
+        with self._reported(f"read {name}"):
+            return bytes(self._obstore.get(self._store, name).bytes())
+
+    def list(self) -> dict[str, int]:
+        """As Store's."""
+        with self._reported("list the archive"):
+            return {each["path"]: each["size"] for page in self._obstore.list(self._store) for each in page}
+
+    def delete(self, name: str) -> None:
+        """As Store's."""
+        with contextlib.suppress(Missing), self._reported(f"delete {name}"):
+            self._obstore.delete(self._store, name)
+
+    @contextlib.contextmanager
+    def _reported(self, what: str) -> Any:
+        try:
+            yield
+        except self._not_found as error:
+            raise Missing(f"cannot {what}: there is no such file") from error
+        except (self._errors, OSError) as error:
+            raise StoreError(f"cannot {what}: {str(error).splitlines()[0]}") from error

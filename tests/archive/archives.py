@@ -1,0 +1,228 @@
+"""An archive of a tree that clients write to, and what clients saw of the tree."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple, Self
+
+import pytest
+
+from archive.__main__ import main
+from archive.moment import moment, shown
+from archive.past import state_at
+from archive.store import store_of
+from codec.constants import ErrorCode
+from codec.jute import Acl, Reader
+from codec.packets import STAT
+from lab.client import requests
+from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
+from lab.servers import EtcdServer, wait_until
+from proxy.ctl.__main__ import main as ctl
+
+Capture = pytest.CaptureFixture[str]
+ROOT = "/app"
+_ACL = (Acl(31, "world", "anyone"), Acl(1, "digest", "x:y"))
+
+
+#: Data, Stat and ACL, by path.
+Nodes = dict[str, tuple[bytes | None, tuple[int, ...], tuple[Acl, ...]]]
+
+
+class Seen(NamedTuple):
+    """The tree below ROOT as a client saw it, and when."""
+
+    zxid: int
+    time: str
+    nodes: Nodes
+
+
+def seen_by(client: Client) -> Seen:
+    """Walk the tree; nobody writes meanwhile."""
+    client.sync()
+    at = shown(int(time.time() * 1000))
+    nodes: Nodes = {}
+    paths = [ROOT]
+    for path in paths:
+        data = client.read(path)
+        nodes[path] = (data.data, tuple(data.stat), tuple(client.call(requests.get_acl(path))))
+        paths += [f"{path}/{name}" for name in client.children(path)[0]]
+    zxid = client.zxid
+    time.sleep(0.003)  # later writes have another clock
+    return Seen(zxid, at, nodes)
+
+
+def state(url: str, at: str) -> Nodes:
+    """The tree below ROOT at a moment, of the archive."""
+    nodes = state_at(store_of(url), moment(at, 0)).tree.nodes
+    return {
+        path: (node.data, tuple(STAT.unpack(node.stat())), tuple(node.acl))
+        for path, node in nodes.items()
+        if path == ROOT or path.startswith(f"{ROOT}/")
+    }
+
+
+class Writer:
+    """A client that writes at random, and remembers what happened to each node."""
+
+    def __init__(self, ports: list[int], seed: int) -> None:
+        self._random = Random(seed)
+        self._ports = ports
+        self._clients = [Client(port) for port in ports]
+        self.history: dict[str, list[tuple[int, str]]] = {}  # zxid and change, by path
+        self._ephemerals: dict[int, set[str]] = {}
+        self.paths = [ROOT]
+        self._clients[0].create(ROOT)
+        self._note(ROOT, "created", self._clients[0].zxid)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        """Leave the sessions open."""
+        for client in self._clients:
+            client.drop()
+
+    def see(self) -> Seen:
+        """What a client sees now."""
+        return seen_by(self._random.choice(self._clients))
+
+    def write(self, count: int) -> None:
+        """So many requests."""
+        for _ in range(count):
+            client = self._random.choice(self._clients)
+            kinds = (self._create, self._create, self._set, self._delete, self._acl, self._multi)
+            self._random.choice(kinds)(client)
+            if self._random.random() < 0.02:
+                self._end(client)
+
+    def _note(self, path: str, change: str, zxid: int) -> None:
+        self.history.setdefault(path, []).append((zxid, change))
+
+    def _path(self) -> str:
+        return self._random.choice(self.paths)
+
+    def _data(self) -> bytes:
+        return self._random.randbytes(self._random.choice((0, 10, 300, 20_000)))
+
+    def _create(self, client: Client) -> None:
+        mode = self._random.choice((0, 0, EPHEMERAL, SEQUENTIAL))
+        above = self._path()
+        reply = client.reply_to(client.send(requests.create(f"{above}/n", self._data(), mode))[0])
+        if reply.err:
+            assert reply.err in (ErrorCode.NODE_EXISTS, ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
+            return
+        path = Reader(reply.body).text()
+        self.paths.append(path)
+        if mode == EPHEMERAL:
+            self._ephemerals.setdefault(id(client), set()).add(path)
+        self._note(path, "created", reply.zxid)
+
+    def _set(self, client: Client) -> None:
+        path = self._path()
+        client.write(path, self._data())
+        self._note(path, "set", client.zxid)
+
+    def _acl(self, client: Client) -> None:
+        path = self._path()
+        client.call(requests.set_acl(path, _ACL[: self._random.choice((1, 2))]))
+        self._note(path, "setACL", client.zxid)
+
+    def _delete(self, client: Client) -> None:
+        path = self._path()
+        if path != ROOT and client.refusal(requests.delete(path)) == 0:
+            self._forget(path)
+            self._note(path, "deleted", client.zxid)
+
+    def _forget(self, path: str) -> None:
+        self.paths.remove(path)
+        for owned in self._ephemerals.values():
+            owned.discard(path)
+
+    def _multi(self, client: Client) -> None:
+        path, other = self._path(), self._path()
+        version = self._random.choice((-1, -1, 10_000))
+        parts = [requests.set_data(path, b"m"), requests.set_data(other, b"m", version)]
+        failed = any(part.error for part in client.transact(parts))
+        assert failed == (version > 0)
+        if not failed:
+            self._note(path, "set", client.zxid)
+            self._note(other, "set", client.zxid)
+
+    def _end(self, client: Client) -> None:
+        """The session ends, and its ephemerals with it. Another one begins."""
+        client.close()
+        for path in sorted(self._ephemerals.pop(id(client), ())):
+            self._forget(path)
+            self._note(path, "deleted", client.zxid)
+        client.drop()
+        at = self._clients.index(client)
+        self._clients[at] = Client(self._ports[at])
+
+
+class Archive:
+    """The archive of one tree, and a process that writes it."""
+
+    def __init__(
+        self, etcd: EtcdServer, prefix: str, folder: Path, capsys: pytest.CaptureFixture[str]
+    ) -> None:
+        self.url = str(folder / "archive")
+        self.metrics = folder / "metrics"
+        self._etcd = ["--etcd", etcd.endpoint, "--prefix", prefix]
+        self._capsys = capsys
+        self.client: Client | None = None  # kept alive during waits
+        self._processes: list[subprocess.Popen[bytes]] = []
+
+    def start(self, *arguments: str) -> None:
+        """Another archiver."""
+        command = [sys.executable, "-m", "zketcd", "archive", self.url, *self._etcd]
+        command += ["--metrics", str(self.metrics), *arguments]
+        self._processes.append(subprocess.Popen(command))
+
+    def kill(self) -> None:
+        """Kill all archivers."""
+        for process in self._processes:
+            process.kill()
+            process.wait()
+        self._processes.clear()
+
+    def snapshot(self) -> None:
+        """A proxy's snapshot, and truncation of what the snapshot before it has."""
+        assert ctl([*self._etcd, "snapshot"]) == 0
+        self._capsys.readouterr()
+
+    def list(self) -> Any:
+        """What `archive list` shows."""
+        assert main(["list", "--json", self.url]) == 0
+        return json.loads(self._capsys.readouterr().out)
+
+    def until(self, zxid: int) -> None:
+        """Wait until everything up to a zxid is archived."""
+        self._until(lambda run: int(run["zxid"][1], 16) >= zxid, f"zxid {zxid:#x}")
+
+    def until_complete(self, seen: Seen) -> None:
+        """Wait until the archive is known to be complete up to that time."""
+        self.until(seen.zxid)
+        self._until(lambda run: run["to"] >= seen.time, seen.time)
+
+    def _until(self, reached: Callable[[dict[str, Any]], bool], what: str) -> None:
+        def probe() -> bool:
+            if self.client is not None:
+                self.client.ping()
+            runs = self.list()["runs"]
+            return bool(runs) and reached(runs[-1])
+
+        wait_until(probe, f"{what} is archived", timeout=60, interval=0.2)
+
+    def snapshots(self) -> int:
+        """How many there are."""
+        return sum(run["snapshots"] for run in self.list()["runs"])
+
+    def run(self, *words: str) -> tuple[int, str]:
+        """The exit code and the output of a command."""
+        status = main(list(words[1:]), words[0])
+        out, err = self._capsys.readouterr()
+        return status, out if not status else out + err

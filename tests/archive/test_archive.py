@@ -1,0 +1,153 @@
+"""An archive of a served tree: its states are those that clients saw, whatever was killed or truncated."""
+
+import json
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from random import Random
+
+import pytest
+
+from archive.catalog import NotArchived
+from archive.names import parse
+from archive.store import store_of
+from lab.client.blocking import Client
+from lab.servers import EtcdServer, ZketcdServer, wait_until
+from tests.archive.archives import ROOT, Archive, Seen, Writer, seen_by, state
+
+
+@pytest.fixture
+def archive(
+    etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> Iterator[Archive]:
+    made = Archive(etcd_server, etcd_prefix, tmp_path, capsys)
+    yield made
+    made.kill()
+
+
+def _assert_same(url: str, seen: list[Seen]) -> None:
+    for each in seen:
+        assert state(url, f"0x{each.zxid:x}") == each.nodes
+        assert state(url, each.time) == each.nodes
+
+
+def test_every_state_is_the_one_that_clients_saw(
+    zketcd_pair: tuple[ZketcdServer, ZketcdServer], archive: Archive
+) -> None:
+    """Archivers are killed, two of them run at once, and proxies write snapshots and truncate the log."""
+    seen = []
+    with Writer([server.port for server in zketcd_pair], seed=20) as writer:
+        for step in range(9):
+            if step % 3 == 0:
+                archive.kill()
+                archive.start()
+            if step == 3:
+                archive.start()
+            for _ in range(4):
+                writer.write(40)
+                seen.append(writer.see())
+            archive.until(seen[-1].zxid)
+            if step % 3 == 1:
+                archive.snapshot()
+    archive.until_complete(seen[-1])
+    wait_until(lambda: archive.snapshots() >= 3, "the proxies' snapshots are archived")
+    archive.kill()
+
+    found = archive.list()
+    assert found["gaps"] == []
+    (run,) = found["runs"]
+    assert run["segments"] >= 3
+    assert any(name.endswith(".paths") for name in store_of(archive.url).list())
+    _assert_same(archive.url, seen)
+    assert archive.run("archive", "verify", archive.url)[0] == 0
+    _assert_histories(archive, writer, Random(1).sample(sorted(writer.history), 12))
+    _assert_damage_is_found(archive)
+
+
+def _assert_histories(archive: Archive, writer: Writer, paths: list[str]) -> None:
+    everything = []
+    for path in (ROOT, *paths):
+        _, out = archive.run("history", path, "--archive", archive.url, "--json")
+        events = [json.loads(line) for line in out.splitlines()]
+        assert [(int(event["zxid"], 16), event["change"]) for event in events] == writer.history[path]
+        assert all("ip:127.0.0.1" in event["identities"] or event["operation"] == "CLOSE" for event in events)
+        for before, after in pairwise(events):
+            if "setACL" not in (before["change"], after["change"]):
+                assert after["before"] == before["after"]
+        everything += events
+    _, out = archive.run("history", ROOT, "-R", "--archive", archive.url, "--json")
+    found = [json.loads(line) for line in out.splitlines()]
+    assert len(found) == sum(map(len, writer.history.values()))
+    assert all(event in found for event in everything)
+    middle = found[len(found) // 2]["zxid"]
+    words = ("history", ROOT, "-R", "--archive", archive.url, "--json")
+    early = archive.run(*words, "--until", middle)[1].splitlines()
+    late = archive.run(*words, "--since", hex(int(middle, 16) + 1))[1].splitlines()
+    assert [json.loads(line) for line in early + late] == found
+
+
+def _assert_damage_is_found(archive: Archive) -> None:
+    folder = Path(archive.url)
+    for name in sorted(store_of(archive.url).list()):
+        parsed = parse(name)
+        if parsed is None or parsed[1] is None:
+            continue
+        file = folder / name
+        content = bytearray(file.read_bytes())
+        content[len(content) // 2] ^= 1
+        whole = file.read_bytes()
+        file.write_bytes(content)
+        status, out = archive.run("archive", "verify", archive.url)
+        assert (status, name in out) == (1, True)
+        file.write_bytes(whole)
+    assert archive.run("archive", "verify", archive.url)[0] == 0
+
+
+def test_what_was_truncated_is_a_gap_that_a_snapshot_bridges(
+    zketcd_server: ZketcdServer, archive: Archive
+) -> None:
+    with Client(zketcd_server.port) as client:
+        archive.client = client
+        client.create(ROOT)
+        archive.start()
+        before = seen_by(client)
+        archive.until_complete(before)
+        archive.kill()
+        lost = []
+        for number in range(3):
+            client.create(f"{ROOT}/{number}")
+            lost.append(seen_by(client))
+            archive.snapshot()
+        after = seen_by(client)
+        archive.start()
+        archive.until(after.zxid)
+        client.create(f"{ROOT}/last")
+        last = seen_by(client)
+        archive.until_complete(last)
+        archive.kill()
+    _assert_same(archive.url, [before, last])
+    assert state(archive.url, f"0x{after.zxid:x}") == after.nodes
+    (gap,) = archive.list()["gaps"]
+    assert gap["why"] == "truncated in etcd before they were archived"
+    for at in (f"0x{lost[0].zxid:x}", lost[0].time):
+        with pytest.raises(NotArchived, match="lies in a gap"):
+            state(archive.url, at)
+    with pytest.raises(NotArchived, match="not archived yet"):
+        state(archive.url, "2100-01-01")
+    assert archive.run("archive", "verify", archive.url)[0] == 0
+    assert "zketcd_archive_gaps_total 1\n" in archive.metrics.read_text()
+
+
+def test_an_archive_of_another_tree_is_refused(
+    zketcd_server: ZketcdServer, own_etcd_server: EtcdServer, archive: Archive
+) -> None:
+    with Client(zketcd_server.port) as client:
+        client.create(ROOT)
+        archive.start()
+        archive.until(client.zxid)
+        archive.kill()
+    with ZketcdServer(own_etcd_server.endpoint) as server, Client(server.port) as client:
+        client.create(ROOT)
+        words = [archive.url, "--etcd", own_etcd_server.endpoint]
+        status, out = archive.run("archive", *words)
+        assert (status, "Each tree needs an archive of its own" in out) == (1, True)

@@ -1,0 +1,174 @@
+"""The files of an archive: names, segments, indexes, moments, retention."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from archive import index, retention, segment
+from archive.catalog import Catalog, NotArchived
+from archive.index import Index
+from archive.moment import By, duration_ms, moment, shown
+from archive.names import Point, Segment, Snapshot, parse
+from archive.segment import Change, Content, Record
+from archive.store import Directory, Missing, Objects, Store, StoreError, store_of
+from schema.errors import BadValue
+
+_RUN = "20261123T074501.123Z-cdf818194e3a8c32"
+_NUMBERS = some.integers(0, 10**15)
+_POINTS = some.builds(Point, *[_NUMBERS] * 4)
+_SMALL = some.integers(-1, 2**31 - 1)
+_PATHS = some.text(some.characters(exclude_characters="/\0"), min_size=1).map(lambda name: f"/a/{name}")
+_CONTENTS = some.builds(
+    Content,
+    _POINTS,
+    _POINTS,
+    some.integers(0, 2**64 - 1),
+    some.lists(some.builds(Record, _NUMBERS, some.sampled_from("abc"), _NUMBERS, some.binary())),
+    some.lists(
+        some.builds(
+            Change,
+            some.integers(0, 100),
+            some.integers(0, 100),
+            some.integers(0, 3),
+            _NUMBERS,
+            _PATHS,
+            *[_SMALL] * 4,
+        )
+    ),
+)
+
+
+def point(entries: int) -> Point:
+    return Point(entries, 10 * entries, entries, 1000 * entries)
+
+
+def files(*made: Segment | Snapshot, run: str = _RUN) -> list[str]:
+    return [f"{run}/{each.name}" for each in made]
+
+
+@given(_CONTENTS, some.data())
+def test_a_segment_comes_back_whole_or_not_at_all(content: Content, data: some.DataObject) -> None:
+    value = segment.encode(content)
+    assert segment.decode(value) == content
+    at = data.draw(some.integers(0, len(value) - 1))
+    for damaged in (value[:at], value[:at] + bytes([value[at] ^ 1]) + value[at + 1 :]):
+        with pytest.raises(BadValue):
+            segment.decode(damaged)
+
+
+@given(some.sets(_PATHS))
+def test_an_index_never_denies_a_path(paths: set[str]) -> None:
+    found = Index(index.encode(paths))
+    assert all(found.may_change(path) for path in paths)
+    assert not paths or (found.may_change("/a", recursive=True) and found.may_change("/", recursive=True))
+    denied = [
+        f"/b/{number}" for number in range(1000) if not found.may_change(f"/b/{number}", recursive=True)
+    ]
+    assert len(denied) > 900
+
+
+@given(_NUMBERS, _POINTS)
+def test_names_are_read_back(first: int, at: Point) -> None:
+    for made in (Segment(first, at), Snapshot(at)):
+        assert parse(f"{_RUN}/{made.name}") == (_RUN, made)
+    assert parse("other/file") is None
+
+
+def test_a_catalog_chooses_segments_that_chain() -> None:
+    """What archivers have left that were killed, or ran at once."""
+    chain = [Segment(0, point(10)), Segment(8, point(25)), Segment(25, point(30))]
+    left = [Segment(0, point(4)), Segment(3, point(9)), Segment(25, point(27))]
+    (run,) = Catalog(files(Snapshot(point(0)), *left, *chain)).runs
+    assert (run.segments, sorted(run.superseded), run.holes) == (chain, sorted(left), [])
+    (run,) = Catalog(files(Snapshot(point(0)), chain[0], chain[2])).runs
+    assert run.holes == [(10, 25)]
+
+
+def test_the_way_to_a_moment() -> None:
+    base, middle = Snapshot(point(5)), Snapshot(point(20))
+    segments = [Segment(5, point(10)), Segment(10, point(20)), Segment(20, point(30))]
+    later = _RUN.replace("074501", "084501")
+    catalog = Catalog(files(base, middle, *segments) + files(Snapshot(point(50)), run=later))
+    known = {_RUN: point(30)._replace(clock=35_000, position=333)}
+
+    def way(text: str) -> tuple[list[Snapshot], list[Segment]]:
+        found = catalog.way(moment(text, 0), known)
+        return found.snapshots, found.segments
+
+    assert way("0x9") == ([base], segments[:1])
+    assert way(shown(10_000)) == ([base], segments[:2])  # more entries may have that clock
+    assert way("205") == ([middle, base], segments)
+    assert way("0x1e") == way(shown(34_000)) == way("320") == ([middle, base], segments)
+    assert way("now")[0] == [Snapshot(point(50))]
+    for text, why in (
+        ("0x4", "before the archive begins"),
+        ("0x1f", "lies in a gap"),
+        (shown(36_000), "in a gap"),
+    ):
+        with pytest.raises(NotArchived, match=why):
+            way(text)
+
+
+def test_moments() -> None:
+    assert moment("2026-11-23T03:12", 0) == moment("2026-11-23T04:12+01:00", 0)
+    assert moment("10m", 700_000).value == 100_000
+    assert moment("0x5", 0)[:2] == (By.ZXID, 5)
+    assert moment("5", 0)[:2] == (By.POSITION, 5)
+    assert duration_ms("30d") == 30 * 86_400_000
+    for bad in ("", "yesterday", "-5", "5 days", "0xg"):
+        with pytest.raises(ValueError, match="is no moment"):
+            moment(bad, 0)
+
+
+def test_retention_keeps_what_a_moment_needs(tmp_path: Path) -> None:
+    store = Directory(str(tmp_path))
+    old = files(Snapshot(point(0)), Segment(0, point(10)), run=_RUN.replace("2026", "2025"))
+    made = [Snapshot(point(n)) for n in (20, 40, 60)] + [Segment(n, point(n + 10)) for n in range(20, 70, 10)]
+    for name in (*old, *files(*made)):
+        store.put(name, b"x")
+    kept = files(
+        *(each for each in made if (each.at if isinstance(each, Snapshot) else each.end).entries > 40)
+    )
+    kept += files(Snapshot(point(40)))
+    assert retention.expire(store, 15_000) == []  # the older run answers for the time before the other begins
+    retention.expire(store, 45_000)
+    assert sorted(store.list()) == sorted(kept)
+    retention.expire(store, 10**9)
+    assert sorted(store.list()) == sorted(files(made[2], made[-1]))
+
+
+def _check(store: Store) -> None:
+    assert store.list() == {}
+    store.put("run/file", b"one")
+    store.put("run/file", b"two")
+    assert (store.get("run/file"), store.list()) == (b"two", {"run/file": 3})
+    store.delete("run/file")
+    store.delete("run/file")
+    assert store.list() == {}
+    with pytest.raises(Missing):
+        store.get("run/file")
+
+
+def test_a_directory(tmp_path: Path) -> None:
+    store = store_of(f"file://{tmp_path}/new")
+    _check(store)
+    away = store_of(f"{tmp_path}/away/archive")
+    for fails in (away.list, lambda: away.put("run/file", b"")):
+        with pytest.raises(StoreError, match="such"):
+            fails()
+    with pytest.raises(ValueError, match="neither a directory"):
+        store_of("ftp://host/path")
+
+
+def test_an_object_store(tmp_path: Path) -> None:
+    """The library's own directories stand for the stores that it knows."""
+    for folder in ("one", "other"):
+        (tmp_path / folder).mkdir()
+    _check(Objects(f"file://{tmp_path}/one"))
+    assert Objects(f"file://{tmp_path}/other").list() == {}
+    with pytest.raises(StoreError):
+        Objects(f"file://{tmp_path}/none").list()
+    with pytest.raises(StoreError, match="s3://"):
+        store_of("s3://")
