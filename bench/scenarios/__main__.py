@@ -14,6 +14,7 @@ from typing import Any
 from bench.environment import here_and_now
 from bench.errors import BenchError
 from bench.scenarios import (
+    attack,
     Table,
     clickhouse,
     delay,
@@ -49,6 +50,7 @@ SCENARIOS: dict[str, Callable[[float], Table]] = {
     "overload": overload.run,
     "move": move.run,
     "turns": turns.run,
+    "attack": attack.run,
 }
 
 

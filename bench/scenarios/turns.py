@@ -401,7 +401,7 @@ async def _measured(work: Work, size: int, meter: Meter) -> Found:
         latencies: list[float] = []
         with collecting_rarely():
             async with asyncio.TaskGroup() as group:
-                probing = group.create_task(_probed(stage.probe, latencies))
+                probing = group.create_task(probed(stage.probe, _PROBED, latencies))
                 with loop.watched():
                     await asyncio.sleep(0)
                     await act()
@@ -411,12 +411,12 @@ async def _measured(work: Work, size: int, meter: Meter) -> Found:
         return Found(loop.longest, loop.turns, latencies)
 
 
-async def _probed(client: Asker, latencies: list[float]) -> None:
+async def probed(client: Asker, path: bytes, latencies: list[float]) -> None:
     """Read a small node in every turn, one read at a time."""
     while True:
         client.frames.clear()
         began = time.perf_counter()
-        client.ask((wire.GET_DATA, wire.text(_PROBED) + b"\0"))
+        client.ask((wire.GET_DATA, wire.text(path) + b"\0"))
         await until(lambda: any(map(_is_reply, client.frames)))
         await asyncio.sleep(0)
         latencies.append(time.perf_counter() - began)

@@ -126,6 +126,8 @@ class Asker(Client):
     def call(self, opcode: int, body: bytes) -> bytes:
         """The body of the reply to a read, which comes at once; raises BadReply for an error."""
         self.ask((opcode, body))
+        if not self.frames:  # the time for requests in this turn of the loop is over
+            self._connection.go_on()
         return self._bodies(1)[0]
 
     async def call_many(self, requests: Iterable[tuple[int, bytes]]) -> None:

@@ -23,6 +23,11 @@ from proxy.support.counters import Counters
 log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
 
 
+# Characters of the identities that one connection may prove by auth packets: every write carries them all into
+# the log. They are those of about a hundred users. ZooKeeper has no such limit.
+_MOST = 8 << 10
+
+
 class Proofs(Protocol):
     """The parts of the server that concern authentication."""
 
@@ -109,6 +114,11 @@ class ClientIdentity:
             return None
         if not proven:
             self.refused(scheme or "", "", "")
+            return False
+        if all(identity in self.identities for identity in proven):
+            return True
+        if sum(len(scheme) + len(name) for scheme, name in (*self.identities, *proven)) > _MOST:
+            self.refused(scheme or "", "", f"its identities have more than {_MOST} characters in all")
             return False
         self._add(proven)
         return True

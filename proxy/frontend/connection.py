@@ -15,7 +15,7 @@ from codec.errors import FrameTooLong, MalformedPacket
 from codec.jute import OPEN_TO_ALL, Acl
 from proxy.frontend.client_identity import ClientIdentity
 from proxy.frontend.connection_facts import ConnectionFacts
-from proxy.frontend.inbound import Chunk, Inbound
+from proxy.frontend.inbound import Inbound
 from proxy.frontend.opening import ELSEWHERE, SESSIONLESS_TIMEOUT, Opening, understand
 from proxy.frontend.order import Order
 from proxy.frontend.outbound import Outbound
@@ -30,8 +30,9 @@ from proxy.state.pause import Pause
 
 log = logging.getLogger(__name__)
 
-# So many watches of a closed connection are removed in one turn of the loop: some milliseconds.
-_DROPPED = 4096
+# So many watches of a closed connection are removed at once, and then each time that it is its turn.
+_DROPPED_AT_ONCE = 64
+_DROPPED = 1024
 
 
 class Connection(ConnectionFacts, asyncio.Protocol):
@@ -63,7 +64,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         )
         self._throttle = Throttle(services.load, self._order, self._inbound, self._outbound)
         self._is_in_flush_queue = False
-        self._waits_for_whole_state = False
+        self._waits = False  # in the state gate's queue
 
     # -- the transport's callbacks ---------------------------------------------------------------------------
 
@@ -78,35 +79,41 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             self._end()
 
     def data_received(self, data: bytes) -> None:
-        """Handle all complete packets of a chunk; their replies leave in one write."""
+        """Handle all complete packets of a chunk, as far as there is time; their replies leave in one write."""
         if self._order.ready.close:
             return
         session = self.session
         if session is not None:
             session.heard = self._loop.time()
         inbound = self._inbound
-        try:
-            frames, broken = inbound.framer.feed(data), None
-        except FrameTooLong as error:
-            frames, broken = error.frames, error
         received = self._clock.perf_counter_ns()
-        if inbound.parked or not self._services.state_gate.is_open:
-            self._park(Chunk(frames, broken, received))
+        if inbound.parked or not self._services.state_gate.admits(received):
+            inbound.parked.append((data, received))
         else:
-            self._take(frames, broken, received)
+            self._take(inbound.first_of(data, received), received)
+        if inbound.parked:
+            self._outbound.pause_reading()
+            self._wait()
         self._perform()
 
-    def _take(self, frames: list[bytes], broken: FrameTooLong | None, received: int) -> None:
-        """Handle the packets of a chunk received then. `broken`: an error in the bytes after them."""
-        order = self._order
-        if self.session is not None:
-            self._inbound.count += len(frames)
-            order.receive(frames, received)
-        else:
+    def _take(self, data: bytes, received: int) -> None:
+        """Handle the packets that some bytes, received then, complete."""
+        try:
+            frames, broken = self._inbound.framer.feed(data), None
+        except FrameTooLong as error:
+            frames, broken = error.frames, error
+            self._inbound.parked.clear()
+        if self.session is None:
             self._take_opening(frames, broken)
+        else:
+            self._take_requests(frames, received)
         if broken is not None:
             self._end_broken(broken)
-        if order.queue.count:
+
+    def _take_requests(self, frames: list[bytes], received: int) -> None:
+        self._inbound.count += len(frames)
+        self._order.receive(frames, received)
+        if self._order.queue.count:
             self._throttle.taken()
 
     def _end_broken(self, broken: FrameTooLong) -> None:
@@ -117,26 +124,38 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         warn("closing %s: %s", self.address, broken)
         self._order.end()
 
-    def _park(self, chunk: Chunk) -> None:
-        self._inbound.parked.append(chunk)
-        self._outbound.pause_reading()
-        self._wait_for_whole_state()
+    def _wait(self) -> None:
+        """Continue in another turn of the loop, when the state is whole and it is this connection's turn."""
+        if not self._waits:
+            self._waits = True
+            self._services.state_gate.park(self.go_on)
 
-    def _wait_for_whole_state(self) -> None:
-        if not self._waits_for_whole_state:
-            self._waits_for_whole_state = True
-            self._services.state_gate.park(self)
-
-    def state_is_whole(self) -> None:
-        """The write that this connection has waited for is applied."""
-        self._waits_for_whole_state = False
-        parked = self._inbound.parked
-        while parked and not self._order.ready.close:
-            self._take(*parked.popleft())
-        parked.clear()
-        if not self._order.ready.close:
-            self._order.advance()
+    def go_on(self) -> None:
+        """Handle a piece of what has waited. A long queue has to become shorter first, see `_settle`."""
+        self._waits = False
+        order, parked = self._order, self._inbound.parked
+        if not order.ready.close:
+            order.advance()
+        if order.ready.close:
+            parked.clear()
+        elif not (order.ready.again or order.queue.is_long or self._awaits_session):
+            if self._opening.frames:
+                self._take_requests(self._opening.take_frames(), self._clock.perf_counter_ns())
+            elif parked:
+                self._take(*self._inbound.take())
+                if parked:
+                    self._wait()
         self._settle()
+
+    @property
+    def _awaits_session(self) -> bool:
+        """Whether nothing may be handled before the session exists."""
+        return self.session is None and self._opening.request is not None
+
+    @property
+    def _has_unhandled(self) -> bool:
+        """Whether requests were received that nothing was done about yet."""
+        return bool(self._inbound.parked or self._opening.frames)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed; writes that ZooKeeper would have in its pipeline continue."""
@@ -145,7 +164,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self._inbound.parked.clear()
         self._order.stop()
         self._append()
-        self._drop_watches()
+        self._drop_watches(_DROPPED_AT_ONCE)
         if self.session is not None and self.session.connection is self:
             self.session.connection = None
         self._throttle.weigh()
@@ -153,9 +172,9 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self._order.release_owner()
         self.identity.lost()
 
-    def _drop_watches(self) -> None:
-        if not self._services.reading.watches.drop(self, _DROPPED):
-            self._loop.call_soon(self._drop_watches)
+    def _drop_watches(self, most: int = _DROPPED) -> None:
+        if not self._services.reading.watches.drop(self, most):
+            self._services.state_gate.park(self._drop_watches)
 
     def pause_writing(self) -> None:
         """The client does not read its replies, so do not read from it either."""
@@ -166,13 +185,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
     def resume_writing(self) -> None:
         """The client reads its replies again."""
         self._order.replies.resume()
-        if not self._services.state_gate.is_open:
-            self._wait_for_whole_state()
-            return
-        self._order.advance()
-        self._throttle.weigh()
-        self._throttle.resume()
-        self._perform()
+        self._wait()
 
     # -- what the order has ready ----------------------------------------------------------------------------
 
@@ -188,27 +201,25 @@ class Connection(ConnectionFacts, asyncio.Protocol):
 
     def _flush_soon(self) -> None:
         """Request a call of `flush` at the end of this turn of the loop."""
-        if not self._is_in_flush_queue:
-            self._is_in_flush_queue = True
-            self._services.flush_queue.add(self)
+        self._is_in_flush_queue = True
+        self._services.flush_queue.add(self)
 
     def flush(self) -> None:
         """Send replies; called once in a turn in which writes were applied. Then read if less waits."""
         self._is_in_flush_queue = False
-        if self._order.ready.again and self._services.state_gate.is_open:
-            self._order.before_flush()
-            self._send()  # before more is made
-            self._order.advance()
         self._settle()
 
     def _settle(self) -> None:
-        """Send what is ready, and read from the client again if few enough requests wait."""
+        """Send what is ready, and take more from the client if few enough requests wait."""
         order = self._order
         order.before_flush()
         self._throttle.weigh()
-        if self._outbound.reading_paused and order.queue.has_room:
-            self._throttle.resume()
-        if self._outbound.draining and not order.queue.count and not self._inbound.parked:
+        if self._outbound.reading_paused and order.queue.has_room and not self._awaits_session:
+            if self._has_unhandled:
+                self._wait()
+            else:
+                self._throttle.resume()
+        if self._outbound.draining and not (order.queue.count or self._has_unhandled):
             order.end()
         self._perform()
 
@@ -220,10 +231,8 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         if ready.slow_read is not None:
             self._begin_slow_read()
         self._outbound.send(ready.packets, ready.close)
-        if ready.again and not self._services.state_gate.is_open:
-            self._wait_for_whole_state()
-        elif ready.again:
-            self._flush_soon()
+        if ready.again:
+            self._wait()
 
     def _append(self) -> None:
         outbox = self._services.outbox
@@ -332,18 +341,15 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         self.session = session
         self.identity.session_id = session.id
         opening.stop_timer()
-        self._throttle.resume()
         opening.log_granted(self.identity, session, read_only=read_only)
         if opening.request.session_id == 0:
             zxid, now = self._services.machine.zxid, self._clock.perf_counter_ns()
             self.latency.note(OpCode.CREATE_SESSION, 1, 0, zxid, opening.requested, now)
         order.replies.send(opening.response(order.replies.wire, session, password, read_only=read_only))
-        early = Chunk(opening.take_frames(), None, self._clock.perf_counter_ns())
-        if early.frames and not self._services.state_gate.is_open:
-            self._park(early)
+        if self._has_unhandled:
+            self._wait()
         else:
-            self._take(*early)
-        self._throttle.weigh()
+            self._throttle.resume()
         self._perform()
 
     def refuse(self) -> None:
@@ -373,7 +379,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         """The server stops: read no more requests, but answer those received."""
         self._outbound.pause_reading()
         self._outbound.draining = True
-        if not self._order.queue.count and not self._inbound.parked:
+        if not self._order.queue.count and not self._has_unhandled:
             self.close()
 
     def local_session_closed(self) -> None:

@@ -1,27 +1,22 @@
 """The bytes that one client sends: cut into packets, counted, and kept while they cannot be handled."""
 
 from collections import deque
-from typing import NamedTuple
 
-from codec.errors import FrameTooLong
 from codec.framing import Framer
 from codec.keeper import OpeningFramer
 from codec.trace_context import TracedFramer
 from proxy.frontend.traced import SamplingFramer, Traces
 
 
-class Chunk(NamedTuple):
-    """The complete packets of some bytes."""
-
-    frames: list[bytes]
-    broken: FrameTooLong | None  # the error in the bytes after them
-    received: int  # nanoseconds
+# Of more bytes than this the rest waits. The smallest requests have 16 bytes, so this is one or two
+# milliseconds of work.
+_PIECE = 8 << 10
 
 
 class Inbound:
     """The packets that one client sends."""
 
-    __slots__ = ("count", "framer", "parked")
+    __slots__ = ("_start", "count", "framer", "parked")
 
     def __init__(self, max_frame: int, *, extended: bool) -> None:
         """`max_frame`: bytes. `extended`: the client may be Keeper's, whose handshake has another form."""
@@ -29,7 +24,26 @@ class Inbound:
             OpeningFramer(max_frame) if extended else Framer(max_frame)
         )
         self.count = 0  # packets that were handled
-        self.parked: deque[Chunk] = deque()  # received while nothing can be handled
+        #: Bytes that could not be handled when they were received, and when that was, in nanoseconds.
+        self.parked: deque[tuple[bytes, int]] = deque()
+        self._start = 0  # so many of the first ones are handled
+
+    def first_of(self, data: bytes, received: int) -> bytes:
+        """The part of received bytes that may be handled at once; the others are parked."""
+        if len(data) <= _PIECE:
+            return data
+        self.parked.append((data, received))
+        return self.take()[0]
+
+    def take(self) -> tuple[bytes, int]:
+        """Remove and return some of the parked bytes."""
+        data, received = self.parked[0]
+        piece = data[self._start : self._start + _PIECE]
+        self._start += _PIECE
+        if self._start >= len(data):
+            self._start = 0
+            self.parked.popleft()
+        return piece, received
 
     def opened(self, traces: Traces | None) -> None:
         """The first packet was the connect request: later packets may have another form."""

@@ -16,7 +16,7 @@ class Limits(NamedTuple):
     #: later writes of the client are in the log already. Above this limit the connection is closed.
     forced: int = 64 << 20
     #: Nanoseconds that the heavy reads of one client may take before other clients are served.
-    stretch: int = 10_000_000
+    stretch: int = 2_500_000
     #: Reads between two writes are answered without a break if the second write is already in the log. So a
     #: write waits for the reads before it if these are too many: more than so many light ones, or a few heavy
     #: ones.

@@ -3,6 +3,9 @@
 While a write is partially applied, or some of its watch events are not sent, connections with requests wait
 here. So it is in ZooKeeper, which runs no read while it applies a write (CommitProcessor).
 
+It is also the queue of connections whose requests have to wait for another turn of the loop (`turn`). In each
+turn each of them takes a small piece, until the time for requests is over. The others come first in the next.
+
 A read that takes long is answered in slices, one such read at a time, and the log is not applied meanwhile.
 Other clients' short reads are answered between its slices. Between two slow reads the log gets a slice of its
 own, so that a client that repeats slow reads cannot stop the writes.
@@ -15,6 +18,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import Protocol
 
+from proxy.frontend.turn import Turn
 from proxy.log.slices import SLICE, Slices
 from proxy.state.pause import LENGTHS, Lengths, Pause
 from proxy.support.environment import HOST, Clock
@@ -35,13 +39,6 @@ class AppliedState(Protocol):
 
     def when_whole(self, callback: Callable[[], None]) -> None:
         """While the state is not whole: call `callback` when it is."""
-
-
-class Parked(Protocol):
-    """A connection that waits."""
-
-    def state_is_whole(self) -> None:
-        """Continue. The connection may have to wait again."""
 
 
 class SlowReader(Protocol):
@@ -68,9 +65,10 @@ class StateGate:
     ) -> None:
         self._state = state
         self._loop = loop
-        self._now = clock.perf_counter
-        self._seconds = slice_seconds
-        self._parked: deque[Parked] = deque()
+        self._now = clock.perf_counter_ns
+        self._turn = Turn(loop)
+        self._parked: deque[Callable[[], None]] = deque()
+        self._is_called = False  # `_let_in` will be
         self._urgent: deque[SlowReader] = deque()
         self._waiting: deque[SlowReader] = deque()
         self._slices = Slices(clock, slice_seconds, lengths)
@@ -82,11 +80,14 @@ class StateGate:
         """Whether clients may read the state now."""
         return self._state.is_whole
 
-    def park(self, connection: Parked) -> None:
-        """Call the connection when the gate is open."""
-        if not self._parked:
-            self._state.when_whole(self._let_in)
-        self._parked.append(connection)
+    def admits(self, now: int) -> bool:
+        """Whether clients' requests may be taken now. `now`: nanoseconds of the clock's perf_counter."""
+        return self._state.is_whole and not self._turn.is_over(now)
+
+    def park(self, work: Callable[[], None]) -> None:
+        """Do a small piece of a connection's work in another turn of the loop, when the gate is open."""
+        self._parked.append(work)
+        self._let_in_soon()
 
     def read_slowly(self, reader: SlowReader, *, now: bool) -> None:
         """Answer a slow read, after those that wait already. `now`: from the current state.
@@ -100,19 +101,26 @@ class StateGate:
             self._waiting.append(reader)
         self._schedule()
 
-    def _let_in(self) -> None:
-        if not self._state.is_whole:
-            self._state.when_whole(self._let_in)  # the next long write has begun already
+    def _let_in_soon(self) -> None:
+        if self._is_called:
             return
-        deadline = self._now() + self._seconds
+        self._is_called = True
+        if self._state.is_whole:
+            self._loop.call_soon(self._let_in)
+        else:
+            self._state.when_whole(self._let_in)
+
+    def _let_in(self) -> None:
+        """Let each of those that wait now do a piece, as far as there is time, and at least one of them."""
+        self._is_called = False
         try:
-            while self._parked:
-                self._parked.popleft().state_is_whole()
-                if self._now() >= deadline:
+            for _ in range(len(self._parked) if self._state.is_whole else 0):
+                self._parked.popleft()()
+                if not self.admits(self._now()):
                     break
         finally:
             if self._parked:
-                self._loop.call_soon(self._let_in)
+                self._let_in_soon()
 
     def _schedule(self) -> None:
         if not self._scheduled:

@@ -8,8 +8,9 @@ import importlib
 
 import pytest
 
-from bench.scenarios import turns
+from bench.scenarios import attack, turns
 from bench.scenarios.turns import WORKS
+from proxy.frontend import inbound, turn
 from proxy.log.slices import Slices
 from proxy.log.state_worker import StateWorker
 from proxy.state.pause import AtOnce, Pause
@@ -76,3 +77,18 @@ def _all_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.parametrize("name", ["checks", "set-watches", "quota", "caught-up", "loaded"])
 def test_that_is_seen_where_nothing_pauses(name: str) -> None:
     assert _longest(name) > _MOST
+
+
+# One from each way through the frontend: light and heavy reads, watches, what concerns the connection, writes.
+_ATTACKS = ("exists with a watch", "getACL of 500 entries", "addauth of one user", "create that fails")
+
+
+@pytest.mark.parametrize("kind", _ATTACKS)
+def test_clients_that_pipeline_without_end_do_not_hold_the_loop(kind: str) -> None:
+    assert 0 < attack.held((kind,), 3, 12, counting=True).longest <= _MOST
+
+
+def test_that_is_seen_where_nothing_limits_them(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turn, "NANOSECONDS", 1 << 62)
+    monkeypatch.setattr(inbound, "_PIECE", 1 << 62)
+    assert attack.held((_ATTACKS[0],), 3, 2, counting=True).longest > _MOST

@@ -24,7 +24,7 @@ from lab.fakes.connection import (
     established,
 )
 from lab.servers.digest_md5 import respond
-from proxy.frontend import word_answer
+from proxy.frontend import turn, word_answer
 from proxy.frontend.connection import Connection
 from proxy.log.slices import Slices
 from proxy.sasl.digest_md5 import secret
@@ -161,6 +161,7 @@ def test_what_comes_with_the_connect_request_waits_for_the_session() -> None:
     client.send(packets.connect() + packets.get(1, "/"), packets.get(2, "/"), packets.get(3, "/")[:5])
     assert client.received() == []
     client.establish()
+    client.loop.run()
     _, *rest = client.received()
     assert [reply.xid for reply in packets.replies(rest)] == [1, 2]
     client.send(packets.get(3, "/")[5:])
@@ -318,6 +319,39 @@ def test_a_failed_sasl_ends_the_connection_and_is_counted(caplog: pytest.LogCapt
     assert client.host.counters.auth_failed == 1
     assert "scheme 'sasl', user 'bob': the password is wrong" in caplog.text
     assert client.host.pending == []
+
+
+def test_identities_are_limited_since_each_write_carries_them_all(client: Client) -> None:
+    name = b"u" * 900 + b"%d:p"
+    client.send(*(packets.auth("digest", name % (number // 2)) for number in range(16)))
+    assert [reply.err for reply in client.replies()] == [0] * 16  # each of them twice, which adds nothing
+    client.send(packets.auth("digest", name % 8))
+    assert [reply.err for reply in client.replies()] == [ErrorCode.AUTH_FAILED]
+    assert client.transport.is_closed()
+
+
+def test_many_requests_at_once_are_answered_in_their_order_in_several_turns(client: Client) -> None:
+    requests = b"".join(packets.get(xid, "/a") + packets.ping() for xid in range(5000))
+    client.connection.data_received(requests + packets.get(5000, "/a")[:9])
+    assert len(client.replies()) < 1000
+    assert not client.transport.is_read()
+    client.send(packets.get(5000, "/a")[9:])
+    assert [reply.xid for reply in client.replies() if reply.xid != -2][-1] == 5000
+    assert client.transport.is_read()
+
+
+def test_a_client_is_answered_in_another_turn_if_others_have_used_up_this_one(
+    client: Client, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    other = connected(client.host)
+    client.loop.run()
+    monkeypatch.setattr(turn, "NANOSECONDS", 0)
+    monkeypatch.setattr(client.host.state_gate, "_turn", turn.Turn(cast(asyncio.AbstractEventLoop, client.loop)))
+    client.connection.data_received(packets.get(1, "/a"))
+    other.connection.data_received(packets.get(1, "/a"))
+    assert [len(each.replies()) for each in (client, other)] == [1, 0]
+    client.loop.run()
+    assert [len(each.replies()) for each in (client, other)] == [0, 1]
 
 
 def test_who_must_authenticate_is_heard_once_it_has() -> None:

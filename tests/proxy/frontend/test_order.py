@@ -290,6 +290,7 @@ def test_a_client_is_read_from_once_it_reads_and_its_queue_has_drained(
     for step in steps if is_drained_first else reversed(steps):
         assert not client.transport.is_read()
         step()
+        client.loop.run()
     assert client.transport.is_read()
 
 
@@ -321,6 +322,7 @@ def test_the_load_is_what_waits(client: Client) -> None:
     client.connection.pause_writing()  # a client that does not take its answers holds nobody up
     assert load.requests == 0
     client.connection.resume_writing()
+    client.loop.run()
     assert load.requests == 4
     client.commit()
     client.loop.run()
