@@ -14,8 +14,8 @@ from typing import Any
 from bench.environment import here_and_now
 from bench.errors import BenchError
 from bench.scenarios import (
-    attack,
     Table,
+    attack,
     clickhouse,
     delay,
     fanout,

@@ -1,4 +1,4 @@
-"""Clients that want to hold the loop: they pipeline as many requests as the proxy reads, and look for the worst.
+"""Clients that want to hold the loop: they pipeline as much as the proxy reads, and look for the worst.
 
 Proxy, etcd and clients are in one process, as for `turns`. In each turn every attacker fills buffers of the
 size that libuv reads, up to 32 in a row, until the proxy stops reading from it. The search begins with each
@@ -12,7 +12,7 @@ from itertools import count, cycle
 
 from bench import wire
 from bench.scenarios import Table
-from bench.scenarios.turns import Found, TurnLoop, probed
+from bench.scenarios.turns import Found, TurnLoop, figures, probed
 from bench.stages.cases import CONFIG, collecting_rarely, serving
 from bench.stages.clients import Asker, Client
 from bench.stages.meter import Meter
@@ -22,7 +22,9 @@ _BUFFER = 256_000  # bytes that uvloop reads at once
 _IN_A_ROW = 32  # uv__read
 _TURNS = 300  # that are watched
 _SEED = 18
-_MIXED = 3  # kinds in a mixture
+_MIXED = 3
+_MIXTURES = 20
+_MOST_CLIENTS = 60  # of one address (maxClientCnxns)
 _NODE, _WIDE, _LONG_ACL = b"/attack", b"/attack/wide", b"/attack/acl"
 _CHILDREN = 300  # few enough that their list is a small reply
 _ENTRIES = 500
@@ -138,32 +140,16 @@ async def _held(kinds: Sequence[str], attackers: int, turns: int, meter: Meter) 
 
 
 def run(scale: float) -> Table:
-    """Each kind by itself, from one client and from 60 (a client's address may have as many), then mixtures."""
+    """Each kind by itself, from one client and from as many as one address may have, then mixtures."""
     chance = random.Random(_SEED)
-    rows: list[list[float | str | int]] = []
-    alone: dict[str, int] = {}
-    for name in KINDS:
-        for attackers in (1, 60):
-            rows.append(_row((name,), attackers))
-        alone[name] = rows[-1][2]  # type: ignore[assignment]
-    best = sorted(alone, key=alone.__getitem__)[-max(_MIXED, len(alone) // 2) :]
-    worst: tuple[str, ...] = tuple(best[-1:])
-    longest = alone[best[-1]]
-    for _ in range(round(20 * scale)):
-        mixture = (*worst[: _MIXED - 1], chance.choice(best)) if chance.random() < 0.5 else (
-            *chance.sample(best, _MIXED),)  # fmt: skip
-        rows.append(_row(mixture, chance.choice((1, 8, 60))))
-        if rows[-1][2] > longest:  # type: ignore[operator]
-            worst, longest = mixture, rows[-1][2]  # type: ignore[assignment]
+    seen = {((name,), clients): held((name,), clients) for name in KINDS for clients in (1, _MOST_CLIENTS)}
+    for _ in range(round(_MIXTURES * scale)):
+        worst = [kinds for kinds, _ in sorted(seen, key=lambda tried: -seen[tried].longest)[:_MIXED]]
+        mixture = (*chance.choice(worst)[: _MIXED - 1], *chance.choice(worst)[:1], chance.choice([*KINDS]))
+        clients = chance.choice((1, 8, _MOST_CLIENTS))
+        seen[mixture, clients] = held(mixture, clients)
     return Table(
         "Attackers that pipeline requests, and another client that reads meanwhile",
         ["requests", "attackers", "longest turn, ms of CPU", "other client's p99, ms", "its longest, ms"],
-        rows,
+        [[", ".join(kinds), clients, *figures(found)] for (kinds, clients), found in seen.items()],
     )
-
-
-def _row(kinds: tuple[str, ...], attackers: int) -> list[float | str | int]:
-    longest, _turns, latencies = held(kinds, attackers)
-    latencies.sort()
-    p99 = latencies[int(0.99 * len(latencies))] if latencies else 0.0
-    return [", ".join(kinds), attackers, longest / 1e6, 1000 * p99, 1000 * latencies[-1] if latencies else 0.0]

@@ -422,15 +422,19 @@ async def probed(client: Asker, path: bytes, latencies: list[float]) -> None:
         latencies.append(time.perf_counter() - began)
 
 
+def figures(found: Found) -> tuple[float, float, float]:
+    """Milliseconds: of the longest turn, and the other client's 99th percentile and longest."""
+    latencies = sorted(found.latencies) or [0.0]
+    return found.longest / 1e6, 1000 * latencies[int(0.99 * len(latencies))], 1000 * latencies[-1]
+
+
 def run(scale: float) -> Table:
     """All of them, at a share of their sizes."""
     rows: list[list[float | str | int]] = []
     for name, (text, _size, _work) in WORKS.items():
-        longest, turns, latencies = found(name, scale)
-        latencies.sort()
-        p99 = latencies[int(0.99 * len(latencies))] if latencies else 0.0
-        worst = latencies[-1] if latencies else 0.0
-        rows.append([text, longest / 1e6, turns, 1000 * p99, 1000 * worst])
+        measured = found(name, scale)
+        longest, *times = figures(measured)
+        rows.append([text, longest, measured.turns, *times])
     return Table(
         "Single requests that are a lot of work, and another client that reads meanwhile"
         + ("" if scale == 1 else f" (at {scale:g} of the sizes)"),

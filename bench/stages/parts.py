@@ -36,8 +36,9 @@ _WINDOW = 2  # Txns in flight, as on an etcd that is near
 def told(meter: Meter) -> Iterator[None]:
     """Let the methods tell the meter; for servers that are made meanwhile.
 
-    How much of an entry is applied, or taken from clients, at a stretch, and how many Txns are in flight, depends on the time that
-    things take, and counting makes it longer. That is left out: the same code has to give the same counts.
+    How much of an entry is applied at a stretch, how many requests are taken in a turn, and how many Txns are
+    in flight, depends on the time that things take, and counting makes it longer. That is left out: the same
+    code has to give the same counts.
     """
     replaced: list[tuple[Any, str, Any]] = [
         (kind, name, _telling(kind.__dict__[name], stage, meter)) for kind, name, stage in METHODS

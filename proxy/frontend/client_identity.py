@@ -23,8 +23,8 @@ from proxy.support.counters import Counters
 log = logging.getLogger("proxy.frontend.connection")  # the documents name this logger
 
 
-# Characters of the identities that one connection may prove by auth packets: every write carries them all into
-# the log. They are those of about a hundred users. ZooKeeper has no such limit.
+# Characters of the identities that one connection may prove by auth packets, since every write carries them
+# all into the log: about two hundred users. ZooKeeper has no such limit.
 _MOST = 8 << 10
 
 

@@ -79,7 +79,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             self._end()
 
     def data_received(self, data: bytes) -> None:
-        """Handle all complete packets of a chunk, as far as there is time; their replies leave in one write."""
+        """Handle the packets of a chunk, as far as there is time; their replies leave in one write."""
         if self._order.ready.close:
             return
         session = self.session

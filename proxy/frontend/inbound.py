@@ -7,7 +7,6 @@ from codec.keeper import OpeningFramer
 from codec.trace_context import TracedFramer
 from proxy.frontend.traced import SamplingFramer, Traces
 
-
 # Of more bytes than this the rest waits. The smallest requests have 16 bytes, so this is one or two
 # milliseconds of work.
 _PIECE = 8 << 10

@@ -79,7 +79,7 @@ def test_that_is_seen_where_nothing_pauses(name: str) -> None:
     assert _longest(name) > _MOST
 
 
-# One from each way through the frontend: light and heavy reads, watches, what concerns the connection, writes.
+# Light reads that set watches, heavy reads, requests that concern the connection, writes.
 _ATTACKS = ("exists with a watch", "getACL of 500 entries", "addauth of one user", "create that fails")
 
 

@@ -346,7 +346,8 @@ def test_a_client_is_answered_in_another_turn_if_others_have_used_up_this_one(
     other = connected(client.host)
     client.loop.run()
     monkeypatch.setattr(turn, "NANOSECONDS", 0)
-    monkeypatch.setattr(client.host.state_gate, "_turn", turn.Turn(cast(asyncio.AbstractEventLoop, client.loop)))
+    loop = cast(asyncio.AbstractEventLoop, client.loop)
+    monkeypatch.setattr(client.host.state_gate, "_turn", turn.Turn(loop))
     client.connection.data_received(packets.get(1, "/a"))
     other.connection.data_received(packets.get(1, "/a"))
     assert [len(each.replies()) for each in (client, other)] == [1, 0]
