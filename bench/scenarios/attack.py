@@ -142,7 +142,9 @@ async def _held(kinds: Sequence[str], attackers: int, turns: int, meter: Meter) 
 def run(scale: float) -> Table:
     """Each kind by itself, from one client and from as many as one address may have, then mixtures."""
     chance = random.Random(_SEED)
-    seen = {((name,), clients): held((name,), clients) for name in KINDS for clients in (1, _MOST_CLIENTS)}
+    seen: dict[tuple[tuple[str, ...], int], Found] = {
+        ((name,), clients): held((name,), clients) for name in KINDS for clients in (1, _MOST_CLIENTS)
+    }
     for _ in range(round(_MIXTURES * scale)):
         worst = [kinds for kinds, _ in sorted(seen, key=lambda tried: -seen[tried].longest)[:_MIXED]]
         mixture = (*chance.choice(worst)[: _MIXED - 1], *chance.choice(worst)[:1], chance.choice([*KINDS]))

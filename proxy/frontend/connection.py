@@ -15,7 +15,7 @@ from codec.errors import FrameTooLong, MalformedPacket
 from codec.jute import OPEN_TO_ALL, Acl
 from proxy.frontend.client_identity import ClientIdentity
 from proxy.frontend.connection_facts import ConnectionFacts
-from proxy.frontend.inbound import Inbound
+from proxy.frontend.inbound import PIECE, Inbound
 from proxy.frontend.opening import ELSEWHERE, SESSIONLESS_TIMEOUT, Opening, understand
 from proxy.frontend.order import Order
 from proxy.frontend.outbound import Outbound
@@ -87,13 +87,16 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             session.heard = self._loop.time()
         inbound = self._inbound
         received = self._clock.perf_counter_ns()
-        if inbound.parked or not self._services.state_gate.admits(received):
-            inbound.parked.append((data, received))
+        admits = self._services.state_gate.admits(received)
+        if admits and len(data) <= PIECE and not inbound.parked:
+            self._take(data, received)
         else:
-            self._take(inbound.first_of(data, received), received)
-        if inbound.parked:
+            is_next = admits and not inbound.parked
+            inbound.parked.append((data, received))
             self._outbound.pause_reading()
             self._wait()
+            if is_next:
+                self._take(*inbound.take())
         self._perform()
 
     def _take(self, data: bytes, received: int) -> None:
@@ -106,15 +109,12 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         if self.session is None:
             self._take_opening(frames, broken)
         else:
-            self._take_requests(frames, received)
+            self._inbound.count += len(frames)
+            self._order.receive(frames, received)
+            if self._order.queue.count:
+                self._throttle.taken()
         if broken is not None:
             self._end_broken(broken)
-
-    def _take_requests(self, frames: list[bytes], received: int) -> None:
-        self._inbound.count += len(frames)
-        self._order.receive(frames, received)
-        if self._order.queue.count:
-            self._throttle.taken()
 
     def _end_broken(self, broken: FrameTooLong) -> None:
         """The bytes after the last packet are not a packet; they may be a four-letter word."""
@@ -140,22 +140,15 @@ class Connection(ConnectionFacts, asyncio.Protocol):
             parked.clear()
         elif not (order.ready.again or order.queue.is_long or self._awaits_session):
             if self._opening.frames:
-                self._take_requests(self._opening.take_frames(), self._clock.perf_counter_ns())
+                early = self._opening.take_frames()
+                self._inbound.count += len(early)
+                order.receive(early, self._clock.perf_counter_ns())
+                self._throttle.taken()
             elif parked:
                 self._take(*self._inbound.take())
                 if parked:
                     self._wait()
         self._settle()
-
-    @property
-    def _awaits_session(self) -> bool:
-        """Whether nothing may be handled before the session exists."""
-        return self.session is None and self._opening.request is not None
-
-    @property
-    def _has_unhandled(self) -> bool:
-        """Whether requests were received that nothing was done about yet."""
-        return bool(self._inbound.parked or self._opening.frames)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """The connection is closed; writes that ZooKeeper would have in its pipeline continue."""

@@ -67,6 +67,16 @@ class ConnectionFacts:
         return self.session is None and not self._order.ready.close
 
     @property
+    def _awaits_session(self) -> bool:
+        """Whether nothing may be handled before the session exists."""
+        return self.session is None and self._opening.request is not None
+
+    @property
+    def _has_unhandled(self) -> bool:
+        """Whether requests were received that nothing was done about yet."""
+        return bool(self._inbound.parked or self._opening.frames)
+
+    @property
     def is_held_up(self) -> bool:
         """Whether the client is not read from, because too many of its requests wait."""
         return self._outbound.reading_paused and not self._order.replies.is_paused

@@ -7,9 +7,9 @@ from codec.keeper import OpeningFramer
 from codec.trace_context import TracedFramer
 from proxy.frontend.traced import SamplingFramer, Traces
 
-# Of more bytes than this the rest waits. The smallest requests have 16 bytes, so this is one or two
-# milliseconds of work.
-_PIECE = 8 << 10
+#: Of more bytes than this the rest waits. The smallest requests have 16 bytes, so this is one or two
+#: milliseconds of work.
+PIECE = 8 << 10
 
 
 class Inbound:
@@ -27,18 +27,11 @@ class Inbound:
         self.parked: deque[tuple[bytes, int]] = deque()
         self._start = 0  # so many of the first ones are handled
 
-    def first_of(self, data: bytes, received: int) -> bytes:
-        """The part of received bytes that may be handled at once; the others are parked."""
-        if len(data) <= _PIECE:
-            return data
-        self.parked.append((data, received))
-        return self.take()[0]
-
     def take(self) -> tuple[bytes, int]:
         """Remove and return some of the parked bytes."""
         data, received = self.parked[0]
-        piece = data[self._start : self._start + _PIECE]
-        self._start += _PIECE
+        piece = data[self._start : self._start + PIECE]
+        self._start += PIECE
         if self._start >= len(data):
             self._start = 0
             self.parked.popleft()

@@ -10,7 +10,7 @@ import pytest
 
 from bench.scenarios import attack, turns
 from bench.scenarios.turns import WORKS
-from proxy.frontend import inbound, turn
+from proxy.frontend import connection, inbound, turn
 from proxy.log.slices import Slices
 from proxy.log.state_worker import StateWorker
 from proxy.state.pause import AtOnce, Pause
@@ -90,5 +90,6 @@ def test_clients_that_pipeline_without_end_do_not_hold_the_loop(kind: str) -> No
 
 def test_that_is_seen_where_nothing_limits_them(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turn, "NANOSECONDS", 1 << 62)
-    monkeypatch.setattr(inbound, "_PIECE", 1 << 62)
+    for module in (connection, inbound):
+        monkeypatch.setattr(module, "PIECE", 1 << 62)
     assert attack.held((_ATTACKS[0],), 3, 2, counting=True).longest > _MOST
