@@ -1,6 +1,7 @@
 """The HTTP/2 side of calls, against another implementation of HTTP/2 (the h2 library) as the server."""
 
 import asyncio
+from functools import partial
 
 import hpack
 import pytest
@@ -223,40 +224,31 @@ async def test_pings_are_answered_and_a_lost_connection_fails_its_calls() -> Non
     assert not server.connection.usable
 
 
-async def test_an_answer_goes_to_a_callback_once() -> None:
+async def test_an_answer_goes_to_a_callback_once_and_the_earliest_deadline_counts() -> None:
     server = Server()
-    answers: list[bytes | RpcError] = []
-    good, bad, late = (server.call() for _ in range(3))
-    good.answer(TIMEOUT, answers.append)
-    bad.answer(TIMEOUT, answers.append)
-    late.answer(0.01, answers.append)
+    answers: list[tuple[str, str]] = []
+
+    def note(name: str, answer: bytes | RpcError) -> None:
+        answers.append((name, str(answer)))
+
+    calls = {name: server.call() for name in ("good", "bad", "slow", "middle", "quick")}
+    timeouts = {"middle": 0.05, "quick": 0.01}
+    for name, call in calls.items():
+        call.answer(timeouts.get(name, TIMEOUT), partial(note, name))
     server.exchange()
-    server.answer(good, b"answer")
+    server.answer(calls["good"], b"answer")
     failed = ((":status", "200"), ("grpc-status", "9"), ("grpc-message", "no"))
-    server.h2.send_headers(bad.stream, failed, end_stream=True)
+    server.h2.send_headers(calls["bad"].stream, failed, end_stream=True)
     server.exchange()
     async with asyncio.timeout(TIMEOUT):
-        while len(answers) < 3:  # noqa: ASYNC110 - a callback sets no event
+        while len(answers) < 4:  # noqa: ASYNC110 - a callback sets no event
             await asyncio.sleep(0.001)
     server.exchange()
-    assert answers[0] == b"answer"
-    assert [str(answer) for answer in answers[1:]] == ["no", "deadline exceeded"]
-    assert server.reset == [late.stream]
+    late = "deadline exceeded"
+    assert answers == [("good", "b'answer'"), ("bad", "no"), ("quick", late), ("middle", late)]
+    assert server.reset == [calls["quick"].stream, calls["middle"].stream]
     server.connection.close()
-    assert len(answers) == 3
-
-
-async def test_the_earliest_deadline_counts() -> None:
-    server = Server()
-    answers: list[str] = []
-    for name, timeout in (("slow", TIMEOUT), ("middle", 0.05), ("quick", 0.01)):
-        server.call().answer(timeout, lambda _, name=name: answers.append(name))  # type: ignore[misc]
-    async with asyncio.timeout(TIMEOUT):
-        while len(answers) < 2:  # noqa: ASYNC110 - a callback sets no event
-            await asyncio.sleep(0.001)
-    assert answers == ["quick", "middle"]
-    server.connection.close()
-    assert answers == ["quick", "middle", "slow"]
+    assert [name for name, _ in answers[4:]] == ["slow"]
 
 
 async def test_what_a_listener_raises_ends_the_listening_only() -> None:

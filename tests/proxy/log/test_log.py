@@ -87,28 +87,6 @@ async def test_a_proxy_that_loses_its_lease_while_etcd_is_full_is_registered_onc
     await world.check()
 
 
-async def test_an_etcd_with_a_low_limit_refuses_only_what_is_too_large_by_itself(world: World) -> None:
-    world.store = FakeEtcd(max_request_bytes=65536)
-    one, _ = await world.proxy(), await world.proxy()
-    noise = random.Random(1).randbytes
-    await answered([one.open(1), one.open(2)])
-    replies = []
-    for number in range(60):
-        data = noise(100_000 if number == 30 else 40_000 if number % 2 else 100)
-        replies.append(one.create(1 + number % 2, f"/x{number}", data))
-    await answered(replies)
-    assert [number for number, reply in enumerate(replies) if reply.error] == [30]
-    assert replies[30].error == ErrorCode.BAD_ARGUMENTS
-    zxids = [reply.zxid for reply in replies if not reply.error]
-    assert zxids == sorted(zxids), "in the order in which they were submitted"
-    incarnations = one.log.stats.incarnations
-    assert incarnations <= 3
-    await answered([one.create(1, f"/y{number}", noise(40_000)) for number in range(20)])
-    assert one.log.stats.incarnations == incarnations, "it has learned the limit"
-    await world.check()
-    assert len(one.paths()) == 59
-
-
 async def test_draining_waits_for_outcomes(world: World) -> None:
     one = await world.proxy()
     await answered([one.open(1)])
