@@ -98,37 +98,35 @@ class World:
         return None
 
 
-def test_nothing_is_due_on_a_short_log() -> None:
+@pytest.mark.parametrize(
+    ("incarnation", "size", "requests", "seconds"),
+    [
+        ("a", 4999, 49, None),
+        ("a", 5000, 1, 0),
+        ("a", 1, 50, 0),
+        ("b", 5000, 1, 30),  # the older proxy goes first
+        ("c", 1, 50, 60),
+        ("ended", 5000, 50, None),
+    ],
+)
+def test_when_a_snapshot_is_due(incarnation: str, size: int, requests: int, seconds: int | None) -> None:
     world = World()
-    world.subject.apply(5, 4999, 49)
-    assert world.due_after() is None
-    assert world.snapshots.overdue == 0
-
-
-@pytest.mark.parametrize(("size", "requests"), [(5000, 1), (1, 50)])
-def test_who_is_older_goes_first(size: int, requests: int) -> None:
-    for incarnation, seconds in (("a", 0), ("b", 30), ("c", 60)):
-        world = World()
-        world.subject.incarnation = incarnation
-        world.snapshots.is_due()
-        world.subject.apply(5, size, requests)
-        assert world.due_after() == seconds
-    ended = World()
-    ended.subject.incarnation = "ended"
-    ended.snapshots.is_due()
-    ended.subject.apply(5, size, requests)
-    assert ended.due_after() is None
+    world.subject.incarnation = incarnation
+    world.snapshots.is_due()
+    world.subject.apply(5, size, requests)
+    assert world.due_after() == seconds
+    if incarnation != "ended":
+        assert world.snapshots.overdue == (seconds or 0)
 
 
 def test_a_large_snapshot_needs_a_long_log() -> None:
     world = World()
-    subject = world.subject
-    subject.incarnation = "a"
-    subject.record = TreeRecord(True, 1, 1, _REF._replace(bytes=9000, nodes=90), None)
+    world.subject.incarnation = "a"
+    world.subject.record = TreeRecord(True, 1, 1, _REF._replace(bytes=9000, nodes=90), None)
     world.snapshots.is_due()
-    subject.apply(5, 8999, 89)
+    world.subject.apply(5, 8999, 89)
     assert world.due_after() is None
-    subject.apply(6, 1, 0)
+    world.subject.apply(6, 1, 0)
     assert world.due_after() == 0
 
 

@@ -24,7 +24,6 @@ from schema.entry import (
     Request,
     Rules,
     encode_attach,
-    encode_close,
     encode_epoch,
     encode_forget,
     encode_level,
@@ -176,17 +175,6 @@ def test_a_session_ends_with_its_ephemerals_in_one_zxid(ends_itself: bool) -> No
     assert set(world.machine.sessions) == {2}
     assert world.machine.tree.ephemerals == {2: {"/f"}}
     assert_sound(world.machine)
-
-
-@pytest.mark.parametrize(
-    ("holder", "session", "err"),
-    [("", 1, 0), (HOME, 1, 0), ("p2", 1, ErrorCode.SESSION_MOVED), ("", 9, ErrorCode.SESSION_EXPIRED)],
-)
-def test_an_end_is_conditional_on_who_holds_the_session(holder: str, session: int, err: int) -> None:
-    world = World((1,))
-    request = Request(Kind.CLOSE, session, 0, (), encode_close("silent", holder))
-    assert _spent(world, request, "eldest") == (err, int(not err))
-    assert (1 in world.machine.sessions) is bool(err)
 
 
 def test_a_carry_over_takes_those_that_are_still_there_and_no_others() -> None:
