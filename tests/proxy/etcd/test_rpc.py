@@ -7,7 +7,7 @@ import pytest
 
 from proxy.etcd import rpc_pb2 as pb
 from proxy.etcd.client import EtcdClient
-from proxy.etcd.model import EtcdError, EtcdUnknown, Get, Put, Txn, TxnResult
+from proxy.etcd.model import EtcdError, EtcdRefused, EtcdUnknown, Get, Put, Txn, TxnResult
 from proxy.etcd.transport import ByteStream, Metadata, Request, RpcError
 
 PUT = Txn((), (Put(b"k", b"v"),))
@@ -21,7 +21,7 @@ class Played:
     def __init__(self, address: str) -> None:
         self.address = address
         self.hangs = False
-        self.answer: bytes | None = None  # instead of the right one
+        self.answer: bytes | RpcError | None = None  # instead of the right one
         self.asked: list[str] = []
         self.cancelled = 0
 
@@ -126,6 +126,13 @@ async def test_nothing_but_unknown_outcomes_is_one(members: Members) -> None:
         each.hangs = True
     assert isinstance(await members.begin(1.5), EtcdUnknown)
     assert all("Txn" in each.asked for each in members.all)
+
+
+async def test_a_refusal_blames_no_member(members: Members) -> None:
+    members.all[0].answer = RpcError("etcdserver: request is too large")
+    with pytest.raises(EtcdRefused):
+        await members.client.txn(PUT, 20.0)
+    assert members.client.endpoint == "one:1"
 
 
 async def test_a_cancelled_caller_blames_no_member(members: Members) -> None:
