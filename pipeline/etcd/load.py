@@ -11,7 +11,7 @@ from collections.abc import AsyncIterator, Callable, Iterable, Sequence
 from typing import NamedTuple
 
 from pipeline.etcd.limits import Limits
-from pipeline.etcd.requests import RETRY, TIMEOUT, LoadRefused, commit, count, insist, no_space
+from pipeline.etcd.requests import RETRY, TIMEOUT, LoadRefused, commit, count, no_space, until_known
 from pipeline.etcd.seen import last_zxid
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
@@ -87,7 +87,7 @@ class Load(NamedTuple):
 
 async def look(etcd: Etcd, keys: Keyspace) -> Target:
     """What is stored under the prefix now. Raises EtcdError, BadValue for a damaged record."""
-    found = await insist(lambda: etcd.range(Get(keys.tree), TIMEOUT))
+    found = await until_known(lambda: etcd.range(Get(keys.tree), TIMEOUT))
     record = decode_record(found.kvs[0].value) if found.kvs else None
     return Target(
         record,
@@ -173,7 +173,7 @@ async def begin(
         reason = refusal(target, keys, overwrite=overwrite)
         if reason is not None:
             raise LoadRefused(reason)
-        cluster_id = (await insist(lambda: etcd.status(TIMEOUT))).cluster_id
+        cluster_id = (await until_known(lambda: etcd.status(TIMEOUT))).cluster_id
         seen = await last_zxid(etcd, keys, target.record)
         load = Load(0, cluster_id, target.revision, writer, seen)
         guards = (Compare(keys.tree, target.record_mod), _no_proxies(keys))
@@ -224,7 +224,7 @@ async def close_gaps(etcd: Etcd, keys: Keyspace, load: Load, numbers: Iterable[i
         sorted(set(range(pages)) - kept), sorted(number for number in kept if number >= pages), strict=True
     ):
         source = keys.node_page(load.name, last)
-        found = await insist(lambda source=source: etcd.range(Get(source), TIMEOUT))  # type: ignore[misc]
+        found = await until_known(lambda source=source: etcd.range(Get(source), TIMEOUT))  # type: ignore[misc]
         await guarded(etcd, keys, load, [Put(keys.node_page(load.name, gap), found.kvs[0].value)])
     await guarded(etcd, keys, load, [Delete(keys.node_page(load.name, pages), end)])
     await guarded(etcd, keys, load, [Delete(load.counter(keys))])
@@ -324,7 +324,7 @@ async def keys_of(etcd: Etcd, start: bytes, end: bytes) -> AsyncIterator[list[by
     more = True
     while more:
         get = Get(start, end, keys_only=True, limit=_CLEARED_AT_ONCE)
-        page = await insist(lambda get=get: etcd.range(get, TIMEOUT))  # type: ignore[misc]
+        page = await until_known(lambda get=get: etcd.range(get, TIMEOUT))  # type: ignore[misc]
         more = page.more
         if page.kvs:
             yield [pair.key for pair in page.kvs]

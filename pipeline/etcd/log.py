@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from pipeline.errors import Failure
 from pipeline.etcd.read import NotReadable, record_of
-from pipeline.etcd.requests import TIMEOUT, insist
+from pipeline.etcd.requests import TIMEOUT, until_known
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get, KeyValue
 from proxy.log import catch_up
@@ -155,7 +155,7 @@ async def _truncated(etcd: Etcd, keys: Keyspace, record: TreeRecord) -> Mark | N
     previous = record.previous
     if previous is None:
         return Mark(0, 0, {})
-    page = await insist(lambda: etcd.range(Get(keys.state_page(previous.name)), TIMEOUT))
+    page = await until_known(lambda: etcd.range(Get(keys.state_page(previous.name)), TIMEOUT))
     if not page.kvs:
         return None
     try:
@@ -195,7 +195,7 @@ async def _positions(
     effective = 0
     while True:
         get = Get(keys.entry(incarnation, number), keys.entry(incarnation, number + _WINDOW), keys_only=True)
-        pairs = (await insist(lambda get=get: etcd.range(get, TIMEOUT))).kvs  # type: ignore[misc]
+        pairs = (await until_known(lambda get=get: etcd.range(get, TIMEOUT))).kvs  # type: ignore[misc]
         for pair in pairs:
             if keys.parse(pair.key).number != number or pair.mod_revision > found.revision:
                 return

@@ -8,7 +8,7 @@ from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
 from pipeline.etcd.passwords import password_of
 from pipeline.etcd.paths import Faults
-from pipeline.etcd.requests import TIMEOUT, LoadRefused, insist
+from pipeline.etcd.requests import TIMEOUT, LoadRefused, until_known
 from pipeline.etcd.writer import Part, write
 from pipeline.table import SessionRow
 from proxy.etcd.interface import Etcd
@@ -88,7 +88,7 @@ async def _wrong(
     found: list[str] = []
     for number in numbers:
         get = Get(keys.node_page(begun.name, number))
-        pairs = (await insist(lambda get=get: etcd.range(get, TIMEOUT))).kvs  # type: ignore[misc]
+        pairs = (await until_known(lambda get=get: etcd.range(get, TIMEOUT))).kvs  # type: ignore[misc]
         for pair in pairs:
             found += paths.suspects(columns.decode(pair.value).column("path"), faults)
     return paths.describe(found, faults)

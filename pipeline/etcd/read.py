@@ -9,7 +9,7 @@ import pyarrow as pa
 from pipeline.errors import Failure
 from pipeline.etcd import columns, paths
 from pipeline.etcd.passwords import password_of
-from pipeline.etcd.requests import TIMEOUT, insist
+from pipeline.etcd.requests import TIMEOUT, until_known
 from pipeline.table import SessionRow
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdRefused, Get, KeyValue, RangeResult, RefusalKind
@@ -84,7 +84,7 @@ class Survey(NamedTuple):
 async def record_of(etcd: Etcd, keys: Keyspace) -> tuple[Look, TreeRecord]:
     """The tree's record and the living proxies. Raises NotReadable, EtcdError."""
     try:
-        found = await insist(lambda: look(etcd, keys))
+        found = await until_known(lambda: look(etcd, keys))
     except TreeNotServable as error:
         raise NotReadable(str(error)) from error
     prefix = keys.prefix.decode()
@@ -189,4 +189,4 @@ async def _range(etcd: Etcd, start: bytes, end: bytes, revision: int) -> list[Ke
 
 
 async def _asked(etcd: Etcd, get: Get) -> RangeResult:
-    return await insist(lambda: etcd.range(get, TIMEOUT))
+    return await until_known(lambda: etcd.range(get, TIMEOUT))

@@ -19,7 +19,7 @@ class LoadRefused(Failure):
     """The load cannot begin or continue; the message says why and what to do. No proxy serves the target."""
 
 
-async def insist(request: Callable[[], Awaitable[T]]) -> T:
+async def until_known(request: Callable[[], Awaitable[T]]) -> T:
     """Repeat an idempotent request while its outcome is unknown, for up to a minute.
 
     Raises EtcdError, and LoadRefused if etcd has no space left.
@@ -40,7 +40,7 @@ async def insist(request: Callable[[], Awaitable[T]]) -> T:
 async def commit(etcd: Etcd, txn: Txn) -> TxnResult:
     """Commit an idempotent Txn of a load. Raises EtcdError, LoadRefused."""
     try:
-        return await insist(lambda: etcd.txn(txn, TIMEOUT))
+        return await until_known(lambda: etcd.txn(txn, TIMEOUT))
     except EtcdRefused as refused:
         if refused.kind is RefusalKind.TOO_LARGE:
             raise LoadRefused(
@@ -58,7 +58,7 @@ async def commit(etcd: Etcd, txn: Txn) -> TxnResult:
 async def count(etcd: Etcd, start: bytes, end: bytes, revision: int = 0) -> int:
     """The number of keys in [start, end)."""
     get = Get(start, end, revision, keys_only=True, limit=1)
-    return (await insist(lambda: etcd.range(get, TIMEOUT))).count
+    return (await until_known(lambda: etcd.range(get, TIMEOUT))).count
 
 
 def no_space() -> LoadRefused:

@@ -3,7 +3,7 @@
 ZooKeeper's clients never connect to a server whose zxid is below the last one that they have seen.
 """
 
-from pipeline.etcd.requests import TIMEOUT, insist
+from pipeline.etcd.requests import TIMEOUT, until_known
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Get
 from schema.entry import Kind, decode_entry, decode_epoch
@@ -25,7 +25,7 @@ async def last_zxid(etcd: Etcd, keys: Keyspace, record: TreeRecord | None) -> in
     start, more = keys.log, True
     while more:
         get = Get(start, keys.log_end, limit=_TOGETHER)
-        page = await insist(lambda get=get: etcd.range(get, TIMEOUT))  # type: ignore[misc]
+        page = await until_known(lambda get=get: etcd.range(get, TIMEOUT))  # type: ignore[misc]
         more = page.more
         for pair in page.kvs:
             zxid = _after(zxid, pair.value)

@@ -8,8 +8,8 @@ from operator import attrgetter
 
 from pipeline.errors import Failure
 from pipeline.follow.base import load_base
+from pipeline.follow.output import print_progress
 from pipeline.follow.target import state_of
-from pipeline.follow.telling import tell
 from proxy.etcd.interface import Etcd
 from proxy.state.machine import Machine
 from schema.keys import Keyspace
@@ -36,7 +36,7 @@ async def check(etcd: Etcd, keys: Keyspace, source: str, log_path: str | None) -
     for difference in differences(here, there):
         count += 1
         if count <= _SHOWN:
-            tell(difference)
+            print_progress(difference)
     nodes, sessions = len(there.tree.nodes), len(there.sessions)
     if count:
         print(

@@ -10,7 +10,7 @@ import time
 from typing import NamedTuple
 
 from pipeline.etcd.load import look
-from pipeline.etcd.requests import TIMEOUT, commit, insist
+from pipeline.etcd.requests import TIMEOUT, commit, until_known
 from pipeline.follow.target import position_of
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, Put, Txn
@@ -33,7 +33,7 @@ class Asked(NamedTuple):
 
 async def asked(etcd: Etcd, keys: Keyspace) -> tuple[Asked, int] | None:
     """The current request, and its key's mod_revision. Raises EtcdError, BadValue."""
-    found = (await insist(lambda: etcd.range(Get(keys.finish), TIMEOUT))).kvs
+    found = (await until_known(lambda: etcd.range(Get(keys.finish), TIMEOUT))).kvs
     if not found:
         return None
     members = unpack_json(found[0].value, "the request for the end of following")

@@ -12,10 +12,10 @@ from pipeline.follow import target
 from pipeline.follow.base import Same, compare_digest, load_base
 from pipeline.follow.changes import Changes
 from pipeline.follow.finishing import Answering, Asked, ask
+from pipeline.follow.output import Status, print_progress
 from pipeline.follow.patience import patient
 from pipeline.follow.tail import Found, Tail, Unsettled
 from pipeline.follow.target import Position, Start, position_of
-from pipeline.follow.telling import Status, tell
 from pipeline.formats import transactions
 from pipeline.formats.errors import BadFile
 from pipeline.table import TransactionRow
@@ -61,7 +61,7 @@ async def follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
     except TimeoutError:
         if not limit.expired():
             raise
-        tell(f"not level within {options.timeout:g} s")
+        print_progress(f"not level within {options.timeout:g} s")
         return NOT_LEVEL
 
 
@@ -75,13 +75,13 @@ async def _follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
         print(f"finished: zxids go on at 0x{there.zxid:x}", flush=True)
         return DONE
     if options.finish and there is not None and not options.overwrite:
-        tell(f"at zxid 0x{there.zxid:x}: asking the follower that runs on this prefix to finish")
+        print_progress(f"at zxid 0x{there.zxid:x}: asking the follower that runs on this prefix to finish")
         if await ask(etcd, keys, Asked(options.zxid, options.keep_sessions, False)):
             finished = await position_of(etcd, keys)
             assert finished is not None
             print(f"finished: zxids go on at 0x{finished.zxid:x}", flush=True)
             return DONE
-        tell("no follower has answered: it does not run any more, and this command takes over")
+        print_progress("no follower has answered: it does not run any more, and this command takes over")
     found = await _open(etcd, keys, options, there)
     return await _Following(etcd, keys, options, found).run()
 
@@ -89,15 +89,17 @@ async def _follow(etcd: Etcd, keys: Keyspace, options: Options) -> int:
 async def _open(etcd: Etcd, keys: Keyspace, options: Options, there: Position | None) -> Start:
     if there is not None and not options.overwrite:
         found = await target.resume(etcd, keys)
-        tell(f"going on behind zxid 0x{found.position.zxid:x}, where it was")
+        print_progress(f"going on behind zxid 0x{found.position.zxid:x}, where it was")
         return found
 
     def make(cluster_id: int) -> tuple[Machine, Position]:
         machine = load_base(options.source, options.log_path, cluster_id)
-        tell(f"loaded {len(machine.tree.nodes)} znodes at zxid 0x{machine.zxid:x}")
+        print_progress(f"loaded {len(machine.tree.nodes)} znodes at zxid 0x{machine.zxid:x}")
         return machine, Position("", machine.zxid, None, options.source, False)
 
-    return await target.begin(etcd, keys, make, options.limits, overwrite=options.overwrite, progress=tell)
+    return await target.begin(
+        etcd, keys, make, options.limits, overwrite=options.overwrite, progress=print_progress
+    )
 
 
 class _Following:
@@ -143,17 +145,17 @@ class _Following:
                 if options.until_level and self._machine.zxid >= options.zxid:
                     return DONE
                 if wanted is not None and found.entries:
-                    self._tell_of_writers(wanted)
+                    self._print_writers(wanted)
             if found is None or not (found.more or found.entries):
                 await asyncio.sleep(options.interval)
 
-    def _tell_of_writers(self, wanted: int) -> None:
+    def _print_writers(self, wanted: int) -> None:
         """Report that the cut-over waits, if it has waited for a while."""
         now = time.monotonic()
         if self._machine.zxid < wanted or self._grows is None:
             self._grows = now
         elif now - self._grows > _TELL_AFTER:
-            tell(
+            print_progress(
                 f"at zxid 0x{self._machine.zxid:x}: waiting for the end of the log, which is still written"
                 " to. Stop what writes to ZooKeeper"
             )
@@ -179,7 +181,7 @@ class _Following:
                 raise Unsettled(f"stopped at zxid 0x{self._machine.zxid:x}: {error}") from error
             if now - self._settled > _TELL_AFTER and str(error) != self._told:
                 self._told = str(error)
-                tell(f"waiting: {error}")
+                print_progress(f"waiting: {error}")
             return None
         self._settled = time.monotonic()
         return found
@@ -213,7 +215,9 @@ class _Following:
                 " Start over with --overwrite"
             )
         if same is Same.IN_ASCII:
-            tell("the server's locale is not UTF-8: its digests cannot be compared with each transaction")
+            print_progress(
+                "the server's locale is not UTF-8: its digests cannot be compared with each transaction"
+            )
             self._compares = False
 
     async def _finish(self) -> int:

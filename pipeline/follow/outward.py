@@ -7,9 +7,9 @@ from typing import NamedTuple
 from pipeline.errors import Failure
 from pipeline.follow.base import digest_of
 from pipeline.follow.files import Files, Owner
+from pipeline.follow.output import Status, print_progress
 from pipeline.follow.patience import RETRY, patient
 from pipeline.follow.recording import Recorder, is_jump
-from pipeline.follow.telling import Status, tell
 from pipeline.sources.folders import named
 from pipeline.table import TransactionRow
 from proxy.etcd.interface import Etcd
@@ -50,7 +50,7 @@ async def mirror(etcd: Etcd, keys: Keyspace, options: Options) -> int:
     except TimeoutError:
         if not limit.expired():
             raise
-        tell(f"not level within {options.timeout:g} s")
+        print_progress(f"not level within {options.timeout:g} s")
         return NOT_LEVEL
     except TreeNotServable as error:
         raise Failure(str(error)) from error
@@ -91,13 +91,15 @@ class _Mirroring:
         self._zxid = self._files.last_zxid()
         if self._zxid is not None:
             self._expected = digest_of(self._files.tree())
-            tell(f"{options.target} is at zxid 0x{self._zxid:x}: going on from there")
+            print_progress(f"{options.target} is at zxid 0x{self._zxid:x}: going on from there")
         await self._load()
         while True:
             try:
                 found = await self._step()
             except Truncated as error:
-                tell(f"the log was truncated before it was read ({error}): going on from a newer snapshot")
+                print_progress(
+                    f"the log was truncated before it was read ({error}): going on from a newer snapshot"
+                )
                 await self._load()
                 continue
             # Level with the tree as it was when it was read: while clients write, it always changes.
@@ -115,7 +117,9 @@ class _Mirroring:
             await asyncio.sleep(RETRY)
             return await self._load()
         if base is None:
-            tell("zketcd's log does not reach back to there: beginning again with a snapshot of now")
+            print_progress(
+                "zketcd's log does not reach back to there: beginning again with a snapshot of now"
+            )
             self._zxid = self._expected = None
             return await self._load()
         self._machine, self._position = base
@@ -125,7 +129,9 @@ class _Mirroring:
             with named(Path(self._options.target)):
                 self._files.write_snapshot(self._machine)
             self._zxid = self._machine.zxid
-            tell(f"wrote a snapshot of {len(self._machine.tree.nodes)} znodes at zxid 0x{self._zxid:x}")
+            print_progress(
+                f"wrote a snapshot of {len(self._machine.tree.nodes)} znodes at zxid 0x{self._zxid:x}"
+            )
         self._compare()
         return None
 
@@ -141,7 +147,7 @@ class _Mirroring:
                 now = servable(await look(self._etcd, self._keys), self._keys, KNOWN)
                 if ref not in (now.current, now.previous):
                     raise Truncated(f"the snapshot {ref.name} was replaced") from error
-                tell(f"the snapshot {ref.name} cannot be used: {error}")
+                print_progress(f"the snapshot {ref.name} cannot be used: {error}")
         if record.current is None:
             return capture.new_machine(record.cluster_id, record.level), 0
         if self._zxid is None:

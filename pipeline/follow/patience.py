@@ -5,7 +5,7 @@ import time
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar, cast
 
-from pipeline.follow.telling import tell
+from pipeline.follow.output import print_progress
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdUnknown, Get, RangeResult, Status, Txn, TxnResult
 
@@ -51,19 +51,19 @@ class _Patient:
             try:
                 answer = await request()
             except EtcdUnknown as error:
-                self._tell(error)
+                self._print(error)
                 await asyncio.sleep(RETRY)
                 continue
             if self._since is not None:
-                tell(f"etcd answers again, after {time.monotonic() - self._since:.0f} s")
+                print_progress(f"etcd answers again, after {time.monotonic() - self._since:.0f} s")
                 self._since = None
             return answer
 
-    def _tell(self, error: EtcdUnknown) -> None:
+    def _print(self, error: EtcdUnknown) -> None:
         now = time.monotonic()
         if self._since is None:
             self._since = now
         elif now - self._told < _TELL_EVERY:
             return
         self._told = now
-        tell(f"etcd is out of reach, trying again: {error}")
+        print_progress(f"etcd is out of reach, trying again: {error}")

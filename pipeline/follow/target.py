@@ -14,7 +14,7 @@ from pipeline.errors import Failure
 from pipeline.etcd import load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load, guarded, keys_of, look
-from pipeline.etcd.requests import TIMEOUT, LoadRefused, commit, insist
+from pipeline.etcd.requests import TIMEOUT, LoadRefused, commit, until_known
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Delete, Get, Op, Put, RangeResult, Txn
 from proxy.log.catch_up import Caught, entries_after
@@ -74,7 +74,7 @@ def decode_position(value: bytes) -> Position:
 
 async def position_of(etcd: Etcd, keys: Keyspace) -> Position | None:
     """The position of a tree that follows or has followed; None for any other. Raises EtcdError, BadValue."""
-    found = (await insist(lambda: etcd.range(Get(keys.follows), TIMEOUT))).kvs
+    found = (await until_known(lambda: etcd.range(Get(keys.follows), TIMEOUT))).kvs
     if not found:
         return None
     position = decode_position(found[0].value)
@@ -166,7 +166,7 @@ async def begin(
     reason = load.refusal(there, keys, overwrite=overwrite)
     if reason is not None:
         raise LoadRefused(reason)
-    cluster_id = (await insist(lambda: etcd.status(TIMEOUT))).cluster_id
+    cluster_id = (await until_known(lambda: etcd.status(TIMEOUT))).cluster_id
     machine, position = make(cluster_id)
     begun = await load.begin(etcd, keys, overwrite=overwrite, progress=progress)
     record = TreeRecord(False, begun.cluster_id, machine.level, None, None)
@@ -264,7 +264,7 @@ class FollowedTree:
     async def _write_snapshot(self, machine: Machine) -> SnapshotRef:
         """Put the pages of the state, which no record names yet."""
         keys = self._keys
-        now = (await insist(lambda: self._etcd.range(Get(keys.tree, keys_only=True), TIMEOUT))).revision
+        now = (await until_known(lambda: self._etcd.range(Get(keys.tree, keys_only=True), TIMEOUT))).revision
         self._load = self._load._replace(position=now)
         name = snapshot_name(now, self._load.writer)
         captured = capture.pages(machine)

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from pipeline.etcd import columns
-from pipeline.running.buckets import dealt
+from pipeline.running.buckets import by_bucket
 from schema.paths import CONFIG, parent_of
 
 KINDS = ("missing", "extra", "duplicate", "data", "acl", "counter", "stat")
@@ -68,7 +68,7 @@ class Slim:
         """The rows to compare, with their bucket."""
         for batch in batches:
             for slim in self._slim(self._without_ignored(batch)):
-                yield from dealt(slim, "path", self.buckets)
+                yield from by_bucket(slim, "path", self.buckets)
 
     def _without_ignored(self, batch: pa.RecordBatch) -> pa.RecordBatch:
         for path in self.ignored:

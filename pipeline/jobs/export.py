@@ -22,7 +22,7 @@ from pipeline.jobs import census
 from pipeline.jobs.ephemerals import Ending, Kept, kept_of
 from pipeline.jobs.export_follow import add_follow_arguments, follow
 from pipeline.jobs.live_sides import table_of
-from pipeline.jobs.summary import add_list_argument, add_progress_argument, say, say_each, say_tree
+from pipeline.jobs.summary import add_list_argument, add_progress_argument, print_line, print_list, print_tree
 from pipeline.running import runner as running
 from pipeline.running.runner import Runner
 from pipeline.running.table import Table
@@ -79,9 +79,11 @@ def run(arguments: argparse.Namespace) -> int:
     connection = Connection.from_arguments(arguments)
     found = asyncio.run(_look(connection))
     seen = found.seen
-    say(f"source: {connection.prefix} at position {seen.position}, last zxid 0x{seen.last_zxid:x}")
+    print_line(f"source: {connection.prefix} at position {seen.position}, last zxid 0x{seen.last_zxid:x}")
     if seen.proxies:
-        say(f"source: {seen.proxies} zketcd serve it: what clients write from now on is not in the export")
+        print_line(
+            f"source: {seen.proxies} zketcd serve it: what clients write from now on is not in the export"
+        )
     znodes = table_of(connection, seen)
     remote = _remote(arguments.target)
     target = [] if remote is None else [Table(remote)]
@@ -89,20 +91,22 @@ def run(arguments: argparse.Namespace) -> int:
     counted = census.take(runner, znodes, _UNBOUNDED)
     derived = [held.row for held in found.sessions if held.derived]
     kept = kept_of(counted, derived if arguments.keep_sessions else ())
-    say_tree(counted, kept, arguments.listed)
+    print_tree(counted, kept, arguments.listed)
     if counted.kinds["ttl"]:
-        say("TTL nodes: a ZooKeeper without zookeeper.extendedTypesEnabled=true deletes them when it starts")
+        print_line(
+            "TTL nodes: a ZooKeeper without zookeeper.extendedTypesEnabled=true deletes them when it starts"
+        )
     if counted.obstacle_count:
-        say(f"refused: {counted.obstacle_count} znodes that ZooKeeper cannot store")
-        say_each("refused", (f"{path!r}: {reason}" for path, reason in counted.obstacles), arguments.listed)
+        print_line(f"refused: {counted.obstacle_count} znodes that ZooKeeper cannot store")
+        print_list("refused", (f"{path!r}: {reason}" for path, reason in counted.obstacles), arguments.listed)
         return 1
     zxid = load.first_zxid(max(seen.last_zxid, counted.max_zxid))
     if arguments.dry_run:
-        say("dry run: nothing was written")
+        print_line("dry run: nothing was written")
         return 0
     _write(runner, znodes, arguments, kept, zxid)
     nodes = counted.nodes - len(kept.dropped_paths)
-    say(f"exported: {nodes} znodes to {arguments.target}, zxids continue at 0x{zxid:x}")
+    print_line(f"exported: {nodes} znodes to {arguments.target}, zxids continue at 0x{zxid:x}")
     return 0
 
 
@@ -134,7 +138,7 @@ def _write(runner: Runner, znodes: Table, arguments: argparse.Namespace, kept: K
         from pipeline.sources import spark_parquet
 
         assert isinstance(runner, BySpark)
-        with runner.reporter.told("write"):
+        with runner.reporter.step("write"):
             spark_parquet.write(runner.spark, znodes.reader, ending, remote)
         return
     writer = _writer(arguments, kept, zxid)

@@ -11,8 +11,8 @@ from pipeline.etcd.options import add_arguments as add_etcd_arguments
 from pipeline.etcd.reach import reached
 from pipeline.follow.checking import check
 from pipeline.follow.inward import STUCK, Options, follow
+from pipeline.follow.output import print_progress
 from pipeline.follow.tail import Unsettled
-from pipeline.follow.telling import tell
 from pipeline.formats.directory import TAIL
 from pipeline.jobs.arguments import add_max_request_bytes, add_metrics_argument, seconds, zxid
 
@@ -109,7 +109,7 @@ def run(arguments: argparse.Namespace) -> int:
     try:
         return asyncio.run(_follow(connection, options))
     except Unsettled as error:
-        tell(f"python -m pipeline: {error}")
+        print_progress(f"python -m pipeline: {error}")
         return STUCK
 
 

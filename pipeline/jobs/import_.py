@@ -24,7 +24,14 @@ from pipeline.jobs.arguments import add_max_request_bytes
 from pipeline.jobs.census import Census
 from pipeline.jobs.ephemerals import Ending, kept_of
 from pipeline.jobs.origin import Origin
-from pipeline.jobs.summary import add_list_argument, add_progress_argument, positive, say, say_each, say_tree
+from pipeline.jobs.summary import (
+    add_list_argument,
+    add_progress_argument,
+    positive,
+    print_line,
+    print_list,
+    print_tree,
+)
 from pipeline.running import runner as running
 from pipeline.running.progress import Reporter
 from pipeline.running.runner import Runner
@@ -73,11 +80,11 @@ def run(arguments: argparse.Namespace) -> int:
             )
         runner = running.runner_for(arguments, "zketcd import", [found.znodes])
         for note in found.notes:
-            say(f"source: {note}")
+            print_line(f"source: {note}")
         counted = census.take(runner, found.znodes, limits.max_request_bytes)
         kept = kept_of(counted, (found.sessions or ()) if arguments.keep_sessions else ())
-        say_tree(counted, kept, arguments.listed)
-        _say_digest(found, counted)
+        print_tree(counted, kept, arguments.listed)
+        _print_digest(found, counted)
         last_zxid = max(found.last_zxid, counted.max_zxid)
         if counted.roots != 1:
             raise Failure(f"the source has {counted.roots} rows for /, not one: it is not a complete tree")
@@ -87,10 +94,10 @@ def run(arguments: argparse.Namespace) -> int:
         if counted.fault is not None:
             raise Failure(counted.fault)
         if arguments.dry_run:
-            say("dry run: nothing was written")
+            print_line("dry run: nothing was written")
             if refusal:
                 raise Failure(refusal)
-            say("target: free")
+            print_line("target: free")
             return 0
         begun = asyncio.run(_begin(connection, reporter, overwrite=arguments.overwrite))
         zxid = load.first_zxid(max(last_zxid, begun.zxid))
@@ -100,32 +107,32 @@ def run(arguments: argparse.Namespace) -> int:
     if written != nodes:
         raise Failure(f"the source had {nodes} znodes, but {written} were written. Not published")
     asyncio.run(_publish(connection, limits, begun, parts, zxid, kept.sessions))
-    say(f"imported: {nodes} znodes under {connection.prefix}, zxids continue at 0x{zxid:x}")
+    print_line(f"imported: {nodes} znodes under {connection.prefix}, zxids continue at 0x{zxid:x}")
     return 0
 
 
-def _say_digest(found: Origin, counted: Census) -> None:
+def _print_digest(found: Origin, counted: Census) -> None:
     if found.digest is None:
-        say("digest: the source has none, so it cannot be compared")
+        print_line("digest: the source has none, so it cannot be compared")
     else:
-        say(f"digest: {'equal' if found.digest in counted.digests else 'DIFFERENT'}")
+        print_line(f"digest: {'equal' if found.digest in counted.digests else 'DIFFERENT'}")
 
 
 def _refused(found: Origin, counted: Census, arguments: argparse.Namespace) -> bool:
     """Print the obstacles to the import; returns whether there are any."""
     if counted.obstacle_count:
-        say(f"refused: {counted.obstacle_count} znodes that zketcd cannot store")
-        say_each("refused", (f"{path!r}: {reason}" for path, reason in counted.obstacles), arguments.listed)
+        print_line(f"refused: {counted.obstacle_count} znodes that zketcd cannot store")
+        print_list("refused", (f"{path!r}: {reason}" for path, reason in counted.obstacles), arguments.listed)
     different = found.digest is not None and found.digest not in counted.digests
     if different:
-        say(
+        print_line(
             "refused: the tree's digest differs from the one that ZooKeeper wrote: the copy is not the same"
             " tree"
             " (--accept-changes imports it anyway)"
         )
     ahead = 0 < found.last_zxid < counted.max_zxid
     if ahead:
-        say(
+        print_line(
             f"refused: a znode has zxid 0x{counted.max_zxid:x}, and the source ends at 0x{found.last_zxid:x}:"
             " its snapshot was written amid transactions whose logs are missing, so this tree never existed"
             " (--accept-changes imports it anyway)"
@@ -152,7 +159,7 @@ async def _refusal(connection: Connection, *, overwrite: bool) -> str | None:
 
 async def _begin(connection: Connection, reporter: Reporter, *, overwrite: bool) -> Load:
     async with connection.client() as etcd:
-        return await load.begin(etcd, connection.keys, overwrite=overwrite, progress=reporter.tell)
+        return await load.begin(etcd, connection.keys, overwrite=overwrite, progress=reporter.message)
 
 
 async def _publish(

@@ -123,8 +123,8 @@ def files_report(survey: Survey) -> Report:
 def tree_report(runner: Runner, side: Side, top: int, depth: int) -> Report:
     """The contents of the tree. `depth` is how many names of a path make a prefix."""
     largest = Largest({_TOTALS: _MANY, **{one.name: top for one in _OF_TREES}})
-    deal = _Tree(top, depth, side.znodes.buckets)
-    tops = largest.merged(runner.shuffled("inspect", [(side.znodes, deal)], largest))
+    assign = _Tree(top, depth, side.znodes.buckets)
+    tops = largest.merged(runner.shuffled("inspect", [(side.znodes, assign)], largest))
     total = dict(tops[_TOTALS])
 
     def count(name: str) -> int:

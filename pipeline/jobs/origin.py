@@ -112,7 +112,7 @@ def _walked(arguments: argparse.Namespace, folder: Path, reporter: Reporter) -> 
 
 async def _keep(walk: Walk, file: Path, reporter: Reporter, about: int | None) -> None:
     writer = None
-    with reporter.told("walk", about) as count:
+    with reporter.step("walk", about) as count:
         try:
             async for page in walk.rows():
                 if not page:
@@ -132,9 +132,9 @@ def _downloaded(arguments: argparse.Namespace, folder: Path, reporter: Reporter)
         f"{identity.scheme} {identity.identity.decode()}" for identity in arguments.auth[:1]
     )
     admin.check(arguments.source)
-    reporter.tell(f"asking {arguments.source} for a snapshot")
+    reporter.message(f"asking {arguments.source} for a snapshot")
     file = admin.download(arguments.source, folder, authorization)
-    reporter.tell(f"got {file.name}, {file.stat().st_size} bytes")
+    reporter.message(f"got {file.name}, {file.stat().st_size} bytes")
     there = tables.directory_of(options_of({"path": str(folder), "repair": GAP}))
     found = there.survey
     notes: list[str] = [f"the admin server's {_described(found)}"]

@@ -13,30 +13,32 @@ if TYPE_CHECKING:
 _LISTED = 50
 
 
-def say(text: str) -> None:
+def print_line(text: str) -> None:
     """Print one line."""
     print(text, flush=True)
 
 
-def say_each(what: str, items: Iterable[str], most: int) -> None:
+def print_list(what: str, items: Iterable[str], most: int) -> None:
     """Print a line for each of the first `most` items."""
     for number, item in enumerate(items):
         if number == most:
-            say(f"{what}: ... and more (--list)")
+            print_line(f"{what}: ... and more (--list)")
             return
-        say(f"{what}: {item}")
+        print_line(f"{what}: {item}")
 
 
-def say_tree(counted: "Census", kept: "Kept", most: int) -> None:
+def print_tree(counted: "Census", kept: "Kept", most: int) -> None:
     """Print what moves, and which ephemerals do not."""
     kinds = counted.kinds
-    say(f"znodes: {counted.nodes}, {counted.data_bytes} bytes of data")
-    say(f"containers: {kinds['container']}, TTL nodes: {kinds['ttl']}, nodes with an ACL: {counted.with_acl}")
-    say(
+    print_line(f"znodes: {counted.nodes}, {counted.data_bytes} bytes of data")
+    print_line(
+        f"containers: {kinds['container']}, TTL nodes: {kinds['ttl']}, nodes with an ACL: {counted.with_acl}"
+    )
+    print_line(
         f"ephemerals: {kinds['ephemeral'] - len(kept.dropped_paths)} kept with {len(kept.sessions)} sessions,"
         f" {len(kept.dropped_paths)} dropped"
     )
-    say_each("dropped", kept.dropped_paths, most)
+    print_list("dropped", kept.dropped_paths, most)
 
 
 def add_list_argument(parser: argparse.ArgumentParser) -> None:

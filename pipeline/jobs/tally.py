@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
-from pipeline.running.buckets import dealt
+from pipeline.running.buckets import by_bucket
 
 _SCHEMA = pa.schema(
     [
@@ -61,7 +61,7 @@ class Tally:
                 for column, field in zip((names, keys, *numbers), _SCHEMA, strict=True)
             ]
             self._counts = {}
-            yield from dealt(pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA), "key", self._buckets)
+            yield from by_bucket(pa.RecordBatch.from_arrays(arrays, schema=_SCHEMA), "key", self._buckets)
 
 
 @dataclass(frozen=True)

@@ -131,7 +131,7 @@ def compare(
 
 def _print(runner: Runner, found: Comparison, left: str, right: str) -> None:
     for note in found.notes:
-        runner.reporter.tell(note)
+        runner.reporter.message(note)
     print(f"left   {found.left:>12} nodes  {left}")
     print(f"right  {found.right:>12} nodes  {right}")
     if found.equal:

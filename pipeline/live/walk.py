@@ -149,7 +149,7 @@ class _Connection:
         self._frames: deque[bytes] = deque()
         self._xid = 0
 
-    async def greet(self, identities: Sequence[Identity]) -> None:
+    async def open_session(self, identities: Sequence[Identity]) -> None:
         """Open the session, and prove who we are. Raises WalkFailed."""
         self._writer.write(wire.connect(_TIMEOUT_MS))
         session, _ = wire.session_of(await self._frame())
@@ -180,7 +180,7 @@ class _Connection:
     async def close(self) -> None:
         """End the session, if the server still listens."""
         with contextlib.suppress(OSError):
-            self._writer.write(wire.goodbye(self._xid + 1))
+            self._writer.write(wire.close_request(self._xid + 1))
             await self._writer.drain()
             self._writer.close()
             await self._writer.wait_closed()
@@ -210,7 +210,7 @@ async def _connect(servers: Sequence[tuple[str, int]], identities: Sequence[Iden
         try:
             async with asyncio.timeout(max(_LEAST_CONNECT_S, CONNECT_S / len(servers))):
                 connection = _Connection(address, *await asyncio.open_connection(host, port))
-                await connection.greet(identities)
+                await connection.open_session(identities)
                 return connection
         except (OSError, TimeoutError, EOFError, MalformedPacket, FrameTooLong) as error:
             reasons.append(f"{address}: {_words(error)}")

@@ -107,7 +107,7 @@ def ping() -> bytes:
     return pack_buffer(REQUEST_HEADER.pack(Xid.PING, OpCode.PING))
 
 
-def goodbye(xid: int) -> bytes:
+def close_request(xid: int) -> bytes:
     """The frame that ends the session."""
     return pack_buffer(REQUEST_HEADER.pack(xid, OpCode.CLOSE_SESSION))
 

@@ -18,7 +18,7 @@ from pipeline.sources.folders import named
 _IN_MEMORY = 128 << 20  # bytes
 
 
-def dealt(batch: pa.RecordBatch, key: str, buckets: int) -> Iterator[tuple[int, pa.RecordBatch]]:
+def by_bucket(batch: pa.RecordBatch, key: str, buckets: int) -> Iterator[tuple[int, pa.RecordBatch]]:
     """A batch's rows with the number of their bucket, which equal texts in the column `key` share."""
     if not batch.num_rows:
         return
@@ -56,9 +56,9 @@ class Buckets:
         if self._folder is not None:
             self._folder.cleanup()
 
-    def add(self, dealt: Iterable[tuple[int, pa.RecordBatch]]) -> None:
+    def add(self, assigned: Iterable[tuple[int, pa.RecordBatch]]) -> None:
         """Add batches. Raises OSError."""
-        for number, batch in dealt:
+        for number, batch in assigned:
             self._waiting.setdefault(number, []).append(batch)
             self._size += batch.nbytes
             if self._size > self._most:

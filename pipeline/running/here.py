@@ -11,7 +11,7 @@ import pyarrow as pa
 
 from pipeline.running.buckets import Buckets
 from pipeline.running.progress import Meter, Reporter
-from pipeline.running.table import Deal, Table, Work
+from pipeline.running.table import Assign, Table, Work
 
 T = TypeVar("T")
 
@@ -26,19 +26,19 @@ class Here:
 
     def each(self, what: str, table: Table, work: Work[T]) -> list[T]:
         """As Runner.each."""
-        with self.reporter.told(what, table.rows) as count:
+        with self.reporter.step(what, table.rows) as count:
             return [work(_metered(part, count)) for part in _parts(table)]
 
     def shuffled(
-        self, what: str, inputs: Sequence[tuple[Table, Deal]], gather: Work[T], unit: str = "znodes"
+        self, what: str, inputs: Sequence[tuple[Table, Assign]], gather: Work[T], unit: str = "znodes"
     ) -> list[T]:
         """As Runner.shuffled."""
         expected = [table.rows for table, _ in inputs if table.rows is not None]
         rows = sum(expected) if len(expected) == len(inputs) else None
-        with self.reporter.told(what, rows, unit) as count, Buckets(folder=self._folder) as buckets:
-            for table, deal in inputs:
+        with self.reporter.step(what, rows, unit) as count, Buckets(folder=self._folder) as buckets:
+            for table, assign in inputs:
                 for part in _parts(table):
-                    buckets.add(deal(_metered(part, count)))
+                    buckets.add(assign(_metered(part, count)))
             return [gather(batches) for batches in buckets]
 
 

@@ -61,12 +61,12 @@ class Reporter:
         """The reporter that the command line requests."""
         return cls(as_json=arguments.json)
 
-    def tell(self, text: str) -> None:
+    def message(self, text: str) -> None:
         """Write one line."""
         self._write(json.dumps({"event": "message", "text": text}) if self._json else text)
 
     @contextlib.contextmanager
-    def told(self, what: str, rows: int | None = None, unit: str = "znodes") -> Iterator[Count]:
+    def step(self, what: str, rows: int | None = None, unit: str = "znodes") -> Iterator[Count]:
         """While the body runs, report its count; `rows` is about how many rows there are in all."""
         count = Count()
         started = time.monotonic()

@@ -8,7 +8,7 @@ from typing import Protocol, TypeVar
 from pipeline.errors import MissingPackage
 from pipeline.running.here import Here
 from pipeline.running.progress import Reporter
-from pipeline.running.table import Deal, Table, Work
+from pipeline.running.table import Assign, Table, Work
 from pipeline.sources.parquet import RemoteParquet
 from proxy.support.libraries import how_to_add
 
@@ -33,7 +33,7 @@ class Runner(Protocol):
         ...
 
     def shuffled(
-        self, what: str, inputs: Sequence[tuple[Table, Deal]], gather: Work[T], unit: str = "znodes"
+        self, what: str, inputs: Sequence[tuple[Table, Assign]], gather: Work[T], unit: str = "znodes"
     ) -> list[T]:
         """Put the rows of all inputs into buckets; the result of `gather` for each bucket, in any order.
 

@@ -20,7 +20,7 @@ from pyspark import RDD, TaskContext
 from pyspark.sql import SparkSession
 
 from pipeline.running.progress import Count, Reporter
-from pipeline.running.table import Deal, Table, Work
+from pipeline.running.table import Assign, Table, Work
 from pipeline.sources.parquet import RemoteParquet
 from pipeline.sources.spark_parquet import frame_of
 from pipeline.spark import session
@@ -49,22 +49,22 @@ class BySpark:
         def run(batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
             yield pickle.dumps(work(batches))
 
-        with self.reporter.told(what, table.rows) as count, _listening(self.spark, count) as address:
+        with self.reporter.step(what, table.rows) as count, _listening(self.spark, count) as address:
             return [pickle.loads(result) for result in self._over(table, run, address, "").collect()]
 
     def shuffled(
-        self, what: str, inputs: Sequence[tuple[Table, Deal]], gather: Work[T], unit: str = "znodes"
+        self, what: str, inputs: Sequence[tuple[Table, Assign]], gather: Work[T], unit: str = "znodes"
     ) -> list[T]:
         """As Runner.shuffled. Raises Spark's errors."""
         expected = [table.rows for table, _ in inputs if table.rows is not None]
         rows = sum(expected) if len(expected) == len(inputs) else None
         buckets = max(table.buckets for table, _ in inputs)
-        with self.reporter.told(what, rows, unit) as count, _listening(self.spark, count) as address:
-            dealt = [
-                self._over(table, _Dealer(deal), address, f"{number}-")
-                for number, (table, deal) in enumerate(inputs)
+        with self.reporter.step(what, rows, unit) as count, _listening(self.spark, count) as address:
+            assigned = [
+                self._over(table, _Assigner(assign), address, f"{number}-")
+                for number, (table, assign) in enumerate(inputs)
             ]
-            together = self.spark.sparkContext.union(dealt).map(pickle.loads)
+            together = self.spark.sparkContext.union(assigned).map(pickle.loads)
             shared: RDD[tuple[int, bytes]] = together.partitionBy(buckets, _same)
             return shared.mapPartitions(_Gatherer(gather)).collect()
 
@@ -104,17 +104,17 @@ def _same(bucket: int) -> int:
     return bucket
 
 
-class _Dealer:
+class _Assigner:
     """Puts rows into buckets, as bytes."""
 
-    def __init__(self, deal: Deal) -> None:
-        self._deal = deal
+    def __init__(self, assign: Assign) -> None:
+        self._assign = assign
 
     def __call__(self, batches: Iterator[pa.RecordBatch]) -> Iterator[bytes]:
         # All rows of one bucket are sent together: a message has a header of a kilobyte.
         waiting: dict[int, list[pa.RecordBatch]] = {}
         size = 0
-        for bucket, batch in self._deal(batches):
+        for bucket, batch in self._assign(batches):
             waiting.setdefault(bucket, []).append(batch)
             size += batch.nbytes
             if size > _TOGETHER:
@@ -123,8 +123,8 @@ class _Dealer:
         yield from map(_packed, waiting.items())
 
 
-def _packed(dealt: tuple[int, list[pa.RecordBatch]]) -> bytes:
-    bucket, batches = dealt
+def _packed(assigned: tuple[int, list[pa.RecordBatch]]) -> bytes:
+    bucket, batches = assigned
     sink = pa.BufferOutputStream()
     with pa.ipc.new_stream(sink, batches[0].schema) as stream:
         stream.write_batch(pa.concat_batches(batches))

@@ -12,7 +12,7 @@ T = TypeVar("T")
 #: Processes the rows of one partition, or of one bucket.
 Work = Callable[[Iterator[pa.RecordBatch]], T]
 #: Puts the rows of one partition into buckets by number.
-Deal = Callable[[Iterator[pa.RecordBatch]], Iterator[tuple[int, pa.RecordBatch]]]
+Assign = Callable[[Iterator[pa.RecordBatch]], Iterator[tuple[int, pa.RecordBatch]]]
 
 
 class Table(NamedTuple):

@@ -21,7 +21,7 @@ from pyspark.sql.streaming.datasource import (
 from pipeline.etcd import log as etcd_log
 from pipeline.etcd.log import DataLost, Mark
 from pipeline.etcd.replayed import KeptState
-from pipeline.etcd.requests import insist
+from pipeline.etcd.requests import until_known
 from pipeline.sources.zketcd_log import EARLIEST, TABLE, LogOptions, batches_of, partitions_of
 
 _log = logging.getLogger(__name__)
@@ -88,12 +88,12 @@ async def _initial(options: LogOptions) -> Mark:
         return start if options.starting == EARLIEST else await etcd_log.latest(etcd, keys, start)
 
     async with options.connection.client() as etcd:
-        return await insist(initial)
+        return await until_known(initial)
 
 
 async def _newest(options: LogOptions) -> int:
     async with options.connection.client() as etcd:
-        _, end = await insist(lambda: etcd_log.whole(etcd, options.connection.keys))
+        _, end = await until_known(lambda: etcd_log.whole(etcd, options.connection.keys))
         return end.entries
 
 
@@ -110,4 +110,4 @@ async def _latest(options: LogOptions, start: Mark, most: int | None) -> Mark:
             return await etcd_log.latest(etcd, keys, await etcd_log.earliest(etcd, keys), most)
 
     async with options.connection.client() as etcd:
-        return await insist(latest)
+        return await until_known(latest)

@@ -14,7 +14,7 @@ from pipeline.etcd.load import Intent, Load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.publish import publish
 from pipeline.etcd.read import Survey
-from pipeline.etcd.requests import TIMEOUT, insist
+from pipeline.etcd.requests import TIMEOUT, until_known
 from pipeline.etcd.tree import tree_at
 from pipeline.etcd.writer import Part, write
 from pipeline.sources.batches import of_rows
@@ -84,7 +84,9 @@ class ZketcdReader:
 async def revision_of(connection: Connection) -> int:
     """etcd's revision now. Raises EtcdError."""
     async with connection.client() as etcd:
-        return (await insist(lambda: etcd.range(Get(connection.keys.tree, keys_only=True), TIMEOUT))).revision
+        return (
+            await until_known(lambda: etcd.range(Get(connection.keys.tree, keys_only=True), TIMEOUT))
+        ).revision
 
 
 async def survey(connection: Connection, revision: int = 0) -> Survey:

@@ -8,7 +8,7 @@ from proxy.etcd.model import Compare, EtcdNoSpace, Get, Put, Txn
 from proxy.log.levels import LevelRefused, raise_level
 from proxy.log.record import TIMEOUT, incarnation_of, look, servable
 from proxy.log.snapshot_writer import WriteFailed, Writer, write
-from proxy.log.truncation import Overtaken, insist
+from proxy.log.truncation import Overtaken, until_known
 from proxy.log.visitor import clock_ms, visit
 from proxy.state.level import KNOWN
 from schema.entry import decode_entry, encode_void
@@ -74,7 +74,7 @@ async def void(etcd: Etcd, keys: Keyspace, incarnation: str, number: int, *, for
     except BadValue:
         requests = -1
     txn = Txn((Compare(key, kv.mod_revision),), (Txn((), (Put(key, encode_void(clock_ms())),)),))
-    answer = await insist(lambda: etcd.txn(txn, TIMEOUT))
+    answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
     if not answer.succeeded:
         raise CommandFailed(f"entry {number} of {incarnation} was changed or truncated at the same moment")
     lost = "its requests, which could not be read," if requests < 0 else counted(requests, "request")

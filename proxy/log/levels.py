@@ -11,7 +11,7 @@ from collections.abc import Collection
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, Put, Txn
 from proxy.log.record import TIMEOUT, TreeNotServable, incarnation_of, look, servable
-from proxy.log.truncation import insist
+from proxy.log.truncation import until_known
 from proxy.log.visitor import clock_ms, visit
 from proxy.state.level import KNOWN
 from schema.entry import EntryWriter, Kind, encode_level
@@ -66,7 +66,7 @@ async def raise_level(
             ),
             (Put(key, writer.finish(clock_ms(), 0, 0, 0)), Put(keys.tree, encode_record(raised))),
         )
-        answer = await insist(lambda: etcd.txn(txn, TIMEOUT))
+        answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
         if not answer.succeeded and (await look(etcd, keys)).record != raised:
             raise LevelRefused(
                 "a proxy was started, or a snapshot was published, at the same moment. Run the command again"

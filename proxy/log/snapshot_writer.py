@@ -33,9 +33,9 @@ from proxy.log.truncation import (
     applied_in,
     delete_pages,
     drop_incarnation,
-    insist,
     no_step,
     truncate_log,
+    until_known,
 )
 from proxy.state import capture
 from proxy.support.logs import TEXT, configure
@@ -158,7 +158,7 @@ async def _write_pages(
         began = asyncio.get_running_loop().time()
         # In an inner Txn, which etcd's quota check ignores: a snapshot leads to free space.
         txn = Txn((alive,), (Txn((), (Put(key, value),)),))
-        answer = await insist(lambda: etcd.txn(txn, TIMEOUT))
+        answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
         if not answer.succeeded:
             raise WriterGone(f"the incarnation {writer.incarnation} that the snapshot is written for is over")
         size += len(value)
@@ -205,7 +205,7 @@ async def _publish(
     )
     step("publish")
     txn = Txn(compares, (Txn((), (Put(keys.tree, encode_record(record)),)),))
-    answer = await insist(lambda: etcd.txn(txn, TIMEOUT))
+    answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
     found = await look(etcd, keys)
     # If the answer to the first try was lost, the second try finds the record changed by the first.
     if found.record != record or found.pair is None:

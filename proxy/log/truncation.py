@@ -42,7 +42,7 @@ def no_step(_what: str) -> None:
     """Do nothing: no test observes this run."""
 
 
-async def insist(request: Callable[[], Awaitable[T]]) -> T:
+async def until_known(request: Callable[[], Awaitable[T]]) -> T:
     """Repeat an idempotent request while its outcome is unknown. Raises EtcdError after the last try."""
     for _ in range(_TRIES):
         try:
@@ -55,7 +55,7 @@ async def insist(request: Callable[[], Awaitable[T]]) -> T:
 
 async def applied_in(etcd: Etcd, keys: Keyspace, name: str) -> dict[str, int] | None:
     """The last number of each incarnation in a snapshot's state; None if that cannot be read."""
-    page = await insist(lambda: etcd.range(Get(keys.state_page(name)), TIMEOUT))
+    page = await until_known(lambda: etcd.range(Get(keys.state_page(name)), TIMEOUT))
     if not page.kvs:
         return None
     try:
@@ -77,7 +77,7 @@ async def truncate_log(
         start, _ = keys.entries_of(incarnation)
         beyond = keys.entry(incarnation, last + 1)
         get = Get(start, beyond, keys_only=True, limit=1)
-        first = await insist(lambda get=get: etcd.range(get, TIMEOUT))  # type: ignore[misc]
+        first = await until_known(lambda get=get: etcd.range(get, TIMEOUT))  # type: ignore[misc]
         if not first.kvs:
             continue
         number = keys.parse(first.kvs[0].key).number
@@ -108,7 +108,7 @@ async def delete_pages(
     """
     kept = {ref.name for ref in (named.current, named.previous) if ref is not None}
     get = Get(keys.snapshots, keys.snapshots_end, keys_only=True)
-    found = await insist(lambda: etcd.range(get, TIMEOUT))
+    found = await until_known(lambda: etcd.range(get, TIMEOUT))
     pages: dict[str, list[bytes]] = {}
     for kv in found.kvs:
         name = kv.key[len(keys.snapshots) :].decode(errors="replace").partition("/")[0]
@@ -165,10 +165,10 @@ async def drop_incarnation(etcd: Etcd, keys: Keyspace, incarnation: str) -> bool
     """
     start, end = keys.entries_of(incarnation)
     txn = Txn((Compare(keys.proxy(incarnation), 0),), (Delete(start, end),))
-    return (await insist(lambda: etcd.txn(txn, TIMEOUT))).succeeded
+    return (await until_known(lambda: etcd.txn(txn, TIMEOUT))).succeeded
 
 
 async def _delete(etcd: Etcd, compares: Collection[Compare], deletes: Collection[Op]) -> None:
     txn = Txn(list(compares), list(deletes))
-    if not (await insist(lambda: etcd.txn(txn, TIMEOUT))).succeeded:
+    if not (await until_known(lambda: etcd.txn(txn, TIMEOUT))).succeeded:
         raise Overtaken("the tree's record has changed")

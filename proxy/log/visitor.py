@@ -8,7 +8,7 @@ from proxy.etcd.interface import Etcd
 from proxy.etcd.model import Compare, EtcdError, Get, Put, RangeResult, Txn
 from proxy.log.record import TIMEOUT
 from proxy.log.snapshot_writer import Writer
-from proxy.log.truncation import insist
+from proxy.log.truncation import until_known
 from proxy.support.environment import HOST, Clock, Randomness
 from proxy.support.tasks import Tasks
 from schema.keys import Keyspace
@@ -42,7 +42,7 @@ async def visit(
         key = keys.proxy(incarnation)
         value = encode_proxy(ProxyValue(tuple(sorted(levels)), version))
         txn = Txn((Compare(key, 0),), (Put(key, value, lease),), (Get(key, keys_only=True),))
-        answer = await insist(lambda: etcd.txn(txn, TIMEOUT))
+        answer = await until_known(lambda: etcd.txn(txn, TIMEOUT))
         revision = answer.revision
         if not answer.succeeded:  # an earlier try, whose answer was lost
             (found,) = answer.responses

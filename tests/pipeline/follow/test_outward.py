@@ -7,7 +7,7 @@ import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from pipeline.errors import Failure
-from pipeline.follow import files, outward, patience, telling
+from pipeline.follow import files, output, outward, patience
 from pipeline.follow.base import digest_of, load_base
 from pipeline.follow.outward import DONE, NOT_LEVEL, Options, mirror
 from pipeline.formats import directory
@@ -171,7 +171,7 @@ async def test_killed_amid_a_long_log_it_goes_on(world: World, capsys: pytest.Ca
     with (
         mock.patch.object(outward, "_PIECE", 1),
         mock.patch.object(slices, "SLICE", 0.0),
-        mock.patch.object(telling.Status, "_EVERY", 0.0),
+        mock.patch.object(output.Status, "_EVERY", 0.0),
     ):
         for _ in range(3):
             with mock.patch.object(outward._Mirroring, "_write", killed), pytest.raises(Killed):

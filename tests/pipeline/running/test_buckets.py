@@ -1,4 +1,4 @@
-"""Rows are dealt by key and gathered again, from memory and from files."""
+"""Rows are assigned by key and gathered again, from memory and from files."""
 
 from itertools import chain
 from pathlib import Path
@@ -6,7 +6,7 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from pipeline.running.buckets import Buckets, dealt
+from pipeline.running.buckets import Buckets, by_bucket
 from tests.pipeline.etcd.rows import batches, row
 
 PATHS = ["/", *(f"/{name}" for name in range(500)), *(f"/5/{name}" for name in range(500))]
@@ -20,7 +20,7 @@ def test_equal_keys_meet_in_one_bucket() -> None:
     found: dict[int, list[pa.RecordBatch]] = {}
     for size in (7, 100):
         for batch in batches([row(path) for path in PATHS], size):
-            for number, part in dealt(batch, "path", 8):
+            for number, part in by_bucket(batch, "path", 8):
                 found.setdefault(number, []).append(part)
     assert set(found) == set(range(8))
     seen = [sorted(paths_of(parts)) for parts in found.values()]
@@ -32,7 +32,7 @@ def test_equal_keys_meet_in_one_bucket() -> None:
 def test_what_does_not_fit_into_memory_goes_to_files(tmp_path: Path, most: int) -> None:
     with Buckets(most, str(tmp_path)) as buckets:
         for batch in batches([row(path) for path in PATHS], 100):
-            buckets.add(dealt(batch, "path", 4))
+            buckets.add(by_bucket(batch, "path", 4))
         assert bool(list(tmp_path.rglob("*-0"))) == (most < 1 << 30)
         gathered = [paths_of(list(part)) for part in buckets]
     assert len(gathered) == 4
@@ -42,5 +42,5 @@ def test_what_does_not_fit_into_memory_goes_to_files(tmp_path: Path, most: int) 
 
 def test_nothing_is_in_no_bucket() -> None:
     with Buckets() as buckets:
-        buckets.add(dealt(next(batches([row("/")])).slice(0, 0), "path", 4))
+        buckets.add(by_bucket(next(batches([row("/")])).slice(0, 0), "path", 4))
         assert list(buckets) == []

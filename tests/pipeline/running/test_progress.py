@@ -33,7 +33,7 @@ def test_an_estimate_of_what_is_left() -> None:
 def test_lines_while_it_goes_on(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "EVERY", 0.01)
     out = io.StringIO()
-    with Reporter(out=out).told("load", 10) as count:
+    with Reporter(out=out).step("load", 10) as count:
         count.add(5, 50)
         wait_until(lambda: "5 of about 10 znodes, 50 bytes" in out.getvalue(), "a line is told")
         count.add(5, 50)
@@ -48,9 +48,9 @@ class _Full(io.StringIO):
 
 def test_work_goes_on_when_nobody_can_be_told() -> None:
     reporter = Reporter(out=_Full())
-    with reporter.told("load", 10) as count:
+    with reporter.step("load", 10) as count:
         count.add(5, 50)
-    reporter.tell("news")
+    reporter.message("news")
 
 
 class _Terminal(io.StringIO):
@@ -61,7 +61,7 @@ class _Terminal(io.StringIO):
 def test_one_line_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "EVERY_ON_A_TERMINAL", 0.01)
     out = _Terminal()
-    with Reporter(out=out).told("load", 10):
+    with Reporter(out=out).step("load", 10):
         wait_until(lambda: out.getvalue().count("\r") > 2, "the line is written again")
     assert out.getvalue().count("\n") == 1
 
@@ -70,10 +70,10 @@ def test_scripts_get_keys_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(progress, "EVERY", 0.01)
     out = _Terminal()
     reporter = Reporter(as_json=True, out=out)
-    with reporter.told("load", 10) as count:
+    with reporter.step("load", 10) as count:
         count.update("0", 4, 40)
         wait_until(lambda: '"count": 4' in out.getvalue(), "a line is told")
-    reporter.tell("news")
+    reporter.message("news")
     *lines, last, news = map(json.loads, out.getvalue().splitlines())
     assert [list(line) for line in (lines[-1], last)] == [KEYS, KEYS]
     assert (lines[-1]["done"], lines[-1]["expected"]) == (False, 10)
@@ -83,6 +83,6 @@ def test_scripts_get_keys_that_stay(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def test_a_step_that_fails_is_not_done() -> None:
     out = io.StringIO()
-    with pytest.raises(ValueError, match="no"), Reporter(out=out).told("load"):
+    with pytest.raises(ValueError, match="no"), Reporter(out=out).step("load"):
         raise ValueError("no")
     assert out.getvalue() == ""

@@ -186,7 +186,7 @@ async def test_a_late_publication_cannot_name_pages_that_are_gone() -> None:
         except EtcdUnknown as error:
             raise Crash from error
 
-    with mock.patch.object(snapshot_writer, "insist", once), pytest.raises(Crash):
+    with mock.patch.object(snapshot_writer, "until_known", once), pytest.raises(Crash):
         await write(client, tree.keys, Writer("a", tree.revisions["a"]), pace=PACE, step=late)
     with pytest.raises(Crash):
         await tree.snapshot("a", CrashAt("put the state page"))

@@ -7,7 +7,7 @@ import pytest
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from proxy.etcd.model import Compare, Delete, EtcdUnknown, Put, Txn, TxnResult
 from proxy.log import truncation as module
-from proxy.log.truncation import Overtaken, applied_in, delete_pages, insist, truncate_log
+from proxy.log.truncation import Overtaken, applied_in, delete_pages, truncate_log, until_known
 from tests.proxy.log.trees import Tree
 
 
@@ -105,7 +105,7 @@ async def test_requests_are_repeated_while_their_outcome_is_unknown() -> None:
             raise EtcdUnknown("later")
         return tries
 
-    assert await insist(request) == 3
+    assert await until_known(request) == 3
     tries = -10
     with mock.patch.object(module, "_TRIES", 2), pytest.raises(EtcdUnknown):
-        await insist(request)
+        await until_known(request)

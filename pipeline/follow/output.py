@@ -15,7 +15,7 @@ zketcd_copy_zxid {zxid}
 """
 
 
-def tell(text: str) -> None:
+def print_progress(text: str) -> None:
     """Print one line of progress."""
     print(text, file=sys.stderr, flush=True)
 
@@ -30,7 +30,7 @@ class Status:
     _METRICS_EVERY = 1.0
 
     def __init__(self, metrics: str | None = None) -> None:
-        self._said = ""
+        self._printed = ""
         self._at = 0.0
         self._level_at: float | None = None  # monotonic: the clock may be set
         self._is_level = False
@@ -42,7 +42,7 @@ class Status:
         now = time.monotonic()
         if now - self._at > self._EVERY:
             age = "" if self._level_at is None else f", level {now - self._level_at:.0f} s ago"
-            self._say(f"at zxid 0x{zxid:x} ({count}{unit and ' ' + unit} behind{age})")
+            self._print(f"at zxid 0x{zxid:x} ({count}{unit and ' ' + unit} behind{age})")
             self._is_level = False
         self._write(zxid)
 
@@ -50,14 +50,14 @@ class Status:
         """Everything is applied. `now`: print the line in any case."""
         self._level_at = time.monotonic()
         if now or not self._is_level or time.monotonic() - self._at > self._EVERY:
-            self._say(f"level at zxid 0x{zxid:x} (0 behind)", again=now)
+            self._print(f"level at zxid 0x{zxid:x} (0 behind)", again=now)
             self._is_level = True
         self._write(zxid)
 
-    def _say(self, line: str, *, again: bool = False) -> None:
-        if line != self._said or again:
+    def _print(self, line: str, *, again: bool = False) -> None:
+        if line != self._printed or again:
             print(line, flush=True)
-            self._said = line
+            self._printed = line
             self._at = time.monotonic()
 
     def _write(self, zxid: int) -> None:
