@@ -24,12 +24,7 @@ def test_texts_come_back(texts: list[str]) -> None:
     fields.end()
 
 
-def test_bytes_that_are_no_text_are_refused() -> None:
-    with pytest.raises(BadValue, match="not UTF-8"):
-        to_text(b"\xff")
-
-
-def test_what_ends_too_early_is_refused() -> None:
+def test_what_ends_too_early_or_too_late_or_is_no_text_is_refused() -> None:
     for size in range(7):
         with pytest.raises(BadValue, match=f"it of {size} bytes is cut short"):
             Fields(pack_texts(["abc"])[:size], "it").text()
@@ -37,10 +32,9 @@ def test_what_ends_too_early_is_refused() -> None:
         Fields(b"abc", "it").unpack(Struct(">I"))
     with pytest.raises(BadValue, match="cut short"):
         Fields(b"abc", "it").raw(4)
-
-
-def test_what_is_left_over_is_refused() -> None:
     fields = Fields(b"abc", "it")
     assert fields.raw(1) == b"a"
     with pytest.raises(BadValue, match="it has 2 bytes more than it should"):
         fields.end()
+    with pytest.raises(BadValue, match="not UTF-8"):
+        to_text(b"\xff")

@@ -71,9 +71,14 @@ def test_a_slow_write(
     assert caplog.messages == [f"slow request: session 0x5 from 10.0.0.1: {text}"]
 
 
-def test_a_fast_write_is_not_told(caplog: pytest.LogCaptureFixture) -> None:
-    Logs().write(OpCode.DELETE, ("/x", -1), 1000, 1030, 1090, 1099)
+@pytest.mark.parametrize(("slow_ms", "now"), [(100, 1099), (0, 11_000)])
+def test_a_fast_write_is_not_told_and_without_a_limit_none_is_slow(
+    slow_ms: int, now: int, caplog: pytest.LogCaptureFixture
+) -> None:
+    logs = Logs(slow_ms)
+    logs.write(OpCode.DELETE, ("/x", -1), 1000, 1030, 1090, now)
     assert caplog.messages == []
+    assert (type(logs.logs.latency(Client(), Latency(()))) is ConnectionLatency) is (slow_ms == 0)
 
 
 def test_reads(caplog: pytest.LogCaptureFixture) -> None:
@@ -87,13 +92,6 @@ def test_reads(caplog: pytest.LogCaptureFixture) -> None:
     assert [message.partition(": session 0x5 from 10.0.0.1: ")[2] for message in caplog.messages] == [
         "GET_DATA (3 together) took 200 ms: waiting or reading"
     ]
-
-
-def test_without_a_limit_nothing_is_slow(caplog: pytest.LogCaptureFixture) -> None:
-    logs = Logs(0)
-    logs.write(OpCode.DELETE, ("/x", -1), 0, 0, 0, 10_000)
-    assert caplog.messages == []
-    assert type(logs.logs.latency(Client(), Latency(()))) is ConnectionLatency
 
 
 def test_the_end_of_a_session_is_audited_with_its_ephemerals() -> None:

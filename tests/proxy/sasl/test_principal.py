@@ -24,12 +24,10 @@ def test_names(principal: str, whole: str, no_host: str, no_realm: str, neither:
     assert told == [whole, no_host, no_realm, neither]
 
 
-def test_without_a_realm_of_its_own_every_name_stays_whole() -> None:
-    assert Naming(remove_realm=True).name_of("bob@HERE") == "bob@HERE"
-
-
 def test_the_realm_of_the_server() -> None:
     assert realm_of("zookeeper/host@REALM") == "REALM"
+    # Without a realm of its own every name stays whole.
+    assert Naming(remove_realm=True).name_of("bob@HERE") == "bob@HERE"
 
 
 @pytest.mark.parametrize(

@@ -41,9 +41,6 @@ def test_a_file() -> None:
     assert lines("# users\n\nbob:word\r\namy:other\n") == {"bob": BOB, "amy": secret("amy", "other")}
     # Nothing but a newline ends a line.
     assert lines("bob:a\u2028b\x0cc\n") == {"bob": secret("bob", "a\u2028b\x0cc")}
-
-
-def test_a_bad_line_is_told_by_its_number() -> None:
     with pytest.raises(ValueError, match=r"^line 2: "):
         lines("bob:word\nbob")
 
