@@ -84,13 +84,19 @@ def everything() -> list[Manifest]:
     return _rendered("everything")
 
 
+def _container(manifests: list[Manifest]) -> tuple[Any, Manifest]:
+    """The specification of the proxies' pods, and their one container."""
+    spec = pod(manifests, "Deployment")
+    (container,) = spec["containers"]
+    return spec, container
+
+
 @pytest.mark.parametrize("values", _VALUES.values(), ids=_VALUES)
 def test_helm_finds_nothing_to_complain_of(values: tuple[str, ...]) -> None:
     options = [word for value in values for word in ("--set", value)]
     linted = helm("lint", "--strict", str(CHART), *options)
     assert linted.returncode == 0, linted.stdout
-    assert "[ERROR]" not in linted.stdout
-    assert "[WARNING]" not in linted.stdout
+    assert not {"[ERROR]", "[WARNING]"} & set(linted.stdout.split())
 
 
 @pytest.mark.parametrize("version", _VERSIONS)
@@ -101,19 +107,16 @@ def test_every_resource_fits_the_schemas_of_kubernetes(manifests: list[Manifest]
         check(manifest, version)
 
 
-def test_the_schemas_refuse_what_kubernetes_does_not_know(everything: list[Manifest]) -> None:
-    spec = pod(everything, "Deployment")
-    spec["containers"][0]["readynessProbe"] = spec["containers"][0].pop("readinessProbe")
-    try:
-        with pytest.raises(jsonschema.ValidationError, match="readynessProbe"):
-            check(of_kind(everything, "Deployment")[0], _VERSIONS[-1])
-    finally:
-        spec["containers"][0]["readinessProbe"] = spec["containers"][0].pop("readynessProbe")
+def test_the_schemas_refuse_what_kubernetes_does_not_know() -> None:
+    manifests = _rendered("everything")
+    _, container = _container(manifests)
+    container["readynessProbe"] = container.pop("readinessProbe")
+    with pytest.raises(jsonschema.ValidationError, match="readynessProbe"):
+        check(of_kind(manifests, "Deployment")[0], _VERSIONS[-1])
 
 
 def test_the_proxy_is_started_as_it_understands(manifests: list[Manifest]) -> None:
-    spec = pod(manifests, "Deployment")
-    (container,) = spec["containers"]
+    spec, container = _container(manifests)
     config = check_ports(container)
     assert config.etcd == ("https://etcd-0:2379", "https://etcd-1:2379")
     check_probes(container, {"startupProbe": "/live", "livenessProbe": "/live", "readinessProbe": "/ready"})
@@ -124,70 +127,61 @@ def test_the_proxy_is_started_as_it_understands(manifests: list[Manifest]) -> No
 
 
 def test_values_become_options(everything: list[Manifest]) -> None:
-    container = pod(everything, "Deployment")["containers"][0]
+    _, container = _container(everything)
     config = configuration(container)
     assert (config.tick_time, config.snapshot_log_bytes) == (3000, 64 << 20)
     assert (config.enforce_quota, config.audit_log) == (True, "-")
-    assert config.tls.listen == "only"
-    assert config.proxy_protocol.mode == "require"
+    assert (config.tls.listen, config.proxy_protocol.mode) == ("only", "require")
     assert config.proxy_protocol.balancers == tuple(map(ipaddress.ip_network, ("10.0.0.0/24", "10.0.1.7/32")))
-    assert [variable["name"] for variable in container["env"]] == [
-        "ZKETCD_ETCD_USER",
-        "ZKETCD_ETCD_PASSWORD",
-        "ZKETCD_SUPER_DIGEST",
-    ]
+    names = [variable["name"] for variable in container["env"]]
+    assert names == ["ZKETCD_ETCD_USER", "ZKETCD_ETCD_PASSWORD", "ZKETCD_SUPER_DIGEST"]
 
 
 def test_files_of_tls_lie_in_secrets_that_are_mounted(manifests: list[Manifest]) -> None:
-    spec = pod(manifests, "Deployment")
-    (container,) = spec["containers"]
+    spec, container = _container(manifests)
     config = configuration(container)
     access = config.etcd_access
-    files = [access.ca, access.cert, access.key, *config.tls.files]
-    mounted = {mount["mountPath"]: mount["name"] for mount in container.get("volumeMounts", [])}
+    files = [Path(file) for file in (access.ca, access.cert, access.key, *config.tls.files) if file]
+    mounts = container.get("volumeMounts", [])
+    mounted = {mount["mountPath"]: mount["name"] for mount in mounts}
     volumes = {volume["name"]: volume["secret"]["secretName"] for volume in spec.get("volumes", [])}
     assert set(mounted.values()) == set(volumes)
-    assert {str(Path(file).parent) for file in files if file} == set(mounted)
-    assert {Path(file).name for file in files if file} <= {"ca.crt", "tls.crt", "tls.key"}
+    assert {str(file.parent) for file in files} == set(mounted)
+    assert {file.name for file in files} <= {"ca.crt", "tls.crt", "tls.key"}
     # A renewed secret is not seen through subPath.
-    assert not [mount for mount in container.get("volumeMounts", []) if "subPath" in mount]
+    assert not [mount for mount in mounts if "subPath" in mount]
 
 
 def test_everything_selects_the_proxies(everything: list[Manifest]) -> None:
     deployment = of_kind(everything, "Deployment")[0]["spec"]
-    labels = deployment["template"]["metadata"]["labels"]
+    template = deployment["template"]
+    services = of_kind(everything, "Service")
+    policy = of_kind(everything, "NetworkPolicy")[0]["spec"]
     selectors = [
         deployment["selector"]["matchLabels"],
         of_kind(everything, "PodDisruptionBudget")[0]["spec"]["selector"]["matchLabels"],
-        of_kind(everything, "NetworkPolicy")[0]["spec"]["podSelector"]["matchLabels"],
-        *(service["spec"]["selector"] for service in of_kind(everything, "Service")),
-        *(
-            spread["labelSelector"]["matchLabels"]
-            for spread in deployment["template"]["spec"]["topologySpreadConstraints"]
-        ),
+        policy["podSelector"]["matchLabels"],
+        *(service["spec"]["selector"] for service in services),
+        *(spread["labelSelector"]["matchLabels"] for spread in template["spec"]["topologySpreadConstraints"]),
     ]
     assert len(selectors) == 7
     for selector in selectors:
         assert selector
-        assert selector.items() <= labels.items()
-    names = {port["name"] for port in deployment["template"]["spec"]["containers"][0]["ports"]}
-    for service in of_kind(everything, "Service"):
+        assert selector.items() <= template["metadata"]["labels"].items()
+    names = {port["name"] for port in template["spec"]["containers"][0]["ports"]}
+    for service in services:
         assert {port["targetPort"] for port in service["spec"]["ports"]} <= names
-    rules = of_kind(everything, "NetworkPolicy")[0]["spec"]["ingress"]
-    assert {rule["ports"][0]["port"] for rule in rules} == names
-    assert all(rule["from"] for rule in rules)
+    assert {rule["ports"][0]["port"] for rule in policy["ingress"]} == names
+    # Only clients come by the load balancer.
+    specs = {service["metadata"]["name"]: service["spec"] for service in services}
+    assert specs["release-zketcd"]["type"] == "LoadBalancer"
+    assert [port["name"] for port in specs["release-zketcd"]["ports"]] == ["client"]
+    assert specs["release-zketcd-admin"]["clusterIP"] == "None"
 
 
 def test_an_empty_list_of_peers_allows_no_pod() -> None:
     made = template(_ETCD, "networkPolicy.clients=null", "networkPolicy.admin=null")
     assert of_kind(load(made.stdout), "NetworkPolicy")[0]["spec"]["ingress"] == []
-
-
-def test_only_clients_come_by_the_load_balancer(everything: list[Manifest]) -> None:
-    services = {service["metadata"]["name"]: service["spec"] for service in of_kind(everything, "Service")}
-    assert services["release-zketcd"]["type"] == "LoadBalancer"
-    assert [port["name"] for port in services["release-zketcd"]["ports"]] == ["client"]
-    assert services["release-zketcd-admin"]["clusterIP"] == "None"
 
 
 def _file(manifests: list[Manifest], name: str) -> str:
@@ -274,11 +268,7 @@ def test_options_of_the_chart_itself_cannot_be_given_again() -> None:
     helpers = (CHART / "templates" / "_helpers.tpl").read_text()
     args = {line.partition("=")[0][4:] for line in helpers.splitlines() if line.startswith("- --")}
     assert reserved == args | {"etcd-user", "etcd-password"}
-
-
-def test_the_chart_is_for_this_release() -> None:
-    chart = yaml.safe_load((CHART / "Chart.yaml").read_text())
-    assert chart["appVersion"] == VERSION
+    assert yaml.safe_load((CHART / "Chart.yaml").read_text())["appVersion"] == VERSION
 
 
 def test_what_is_made_of_other_files_is_up_to_date(tmp_path: Path) -> None:

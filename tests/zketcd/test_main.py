@@ -109,13 +109,8 @@ def test_only_what_a_command_needs_is_loaded(arguments: list[str], unwanted: set
     [("help", 1), ("inspect", 2)],  # 1 would mean that trees cannot be moved
 )
 def test_a_full_disk_behind_standard_output(command: str, status: int) -> None:
+    line = [sys.executable, "-m", "zketcd", command, "--help"]
     with open("/dev/full", "w") as full:
-        ended = subprocess.run(
-            (sys.executable, "-m", "zketcd", command, "--help"),
-            stdout=full,
-            stderr=subprocess.PIPE,
-            text=True,
-            check=False,
-        )
+        ended = subprocess.run(line, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert ended.returncode == status
     assert ended.stderr == "zketcd: cannot write to standard output: No space left on device\n"
