@@ -197,6 +197,9 @@ _FIRES = [
 @given(_STEPS)
 @example([("data", "/p/n", False), *[("children", "/p/n", who) for who in (False, True)], *_FIRES])
 @example([("children", "/", True), ("children", "/p", False), ("children", "/p/n", False), *_FIRES])
+@example(
+    [("data", "/p", False), *[("children", "/p", who) for who in (False, True)], ("fire", "/p", DELETED)]
+)
 @example([(mode, path, False) for path in ("/p", "/p/n") for mode in _MODES] + _FIRES)
 @example(
     [(mode, "/p", who) for mode in _MODES for who in (False, True)]

@@ -32,6 +32,17 @@ def test_the_subject_is_found(certificate: bytes) -> None:
     assert value == Attribute("2.999.16384", 0x0C, b"v" * 300, b"\x0c\x82\x01\x2c" + b"v" * 300)
 
 
+def test_a_certificate_of_version_1_does_not_say_so() -> None:
+    def element(tag: int, *contents: bytes) -> bytes:
+        content = b"".join(contents)
+        return bytes((tag, len(content))) + content
+
+    part = element(0x30, element(6, b"\x55\x04\x03"), element(0x0C, b"n"))
+    before = element(2, b"\1"), *[element(0x30)] * 3
+    certificate = element(0x30, element(0x30, *before, element(0x30, element(0x31, part))))
+    assert subject_of(certificate) == [[Attribute("2.5.4.3", 0x0C, b"n", b"\x0c\1n")]]
+
+
 def test_a_certificate_that_ends_early_is_none(certificate: bytes) -> None:
     for length in range(len(certificate)):
         with pytest.raises(ValueError, match="DER"):
