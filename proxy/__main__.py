@@ -6,7 +6,7 @@ import logging
 import signal
 import socket
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterator, Sequence
 from contextlib import AsyncExitStack, ExitStack, contextmanager
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -196,7 +196,15 @@ async def _run(
         etcd = _etcd_client(config, endpoints, prepared.etcd_tls)
         stack.push_async_callback(etcd.close)
         writer = WriterProcess(_access(config, endpoints))
-        server = Server(config, etcd, writer, prepared.client_tls, prepared.login, prepared.tracer)
+        server = Server(
+            config,
+            etcd,
+            writer,
+            prepared.client_tls,
+            prepared.login,
+            prepared.tracer,
+            read_quota=_quota_reader(endpoints, prepared.etcd_tls),
+        )
         if admin_listener is not None and prepared.admin is not None:
             await prepared.admin.start(server, admin_listener, stack)
         gc.disable()  # nothing that a load creates is garbage, and collecting takes a third of its time
@@ -234,6 +242,18 @@ def _etcd_client(config: Config, endpoints: Sequence[str], tls: Tls) -> EtcdClie
         password=config.etcd_access.password,
         transport=config.etcd_transport,
     )
+
+
+def _quota_reader(endpoints: Sequence[str], tls: Tls) -> Callable[[str], Awaitable[int]]:
+    """Reads the quota of the member at HOST:PORT."""
+    scheme = "https" if endpoints[0].startswith("https://") else "http"
+
+    def read(endpoint: str) -> int:
+        from proxy.etcd.metrics import quota  # a start does not wait for an HTTP client
+
+        return quota(f"{scheme}://{endpoint}", tls)
+
+    return lambda endpoint: asyncio.to_thread(read, endpoint)
 
 
 def _access(config: Config, endpoints: tuple[str, ...]) -> Access:

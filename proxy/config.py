@@ -307,6 +307,13 @@ class Config:
         default=10,
         metavar="SECONDS",
     )
+    etcd_reserve: int = option(
+        "percent of etcd's quota that are kept free: when less is free, requests that make the tree grow are"
+        " refused with SYSTEMERROR; 0: etcd refuses when its quota is used up",
+        type=values.percent,
+        default=10,
+        metavar="PERCENT",
+    )
     snapshot_log_bytes: int = option(
         "a snapshot is not written before the log since the last one has this size, unless it has"
         " --snapshot-log-requests",

@@ -20,6 +20,7 @@ MAX_INT = (1 << 31) - 1  # of an int in ZooKeeper's protocol and settings
 _LEAST_FRAME = 1024
 # Below two seconds a short stall of etcd's disk ends leases. Above a minute orphaned sessions last too long.
 _PROXY_LEASE = range(2, 61)
+_MOST_PERCENT = 90
 
 
 def address(text: str) -> tuple[str, int]:
@@ -110,6 +111,13 @@ def frame(text: str) -> int:
     if found < _LEAST_FRAME:
         raise ArgumentTypeError(f"{text!r} is below {_LEAST_FRAME} bytes: clients could not connect")
     return found
+
+
+def percent(text: str) -> int:
+    """A share of a whole, of which some has to remain."""
+    if not 0 <= _digits(text) <= _MOST_PERCENT:
+        raise ArgumentTypeError(f"{text!r} is not a whole number from 0 to {_MOST_PERCENT}")
+    return int(text)
 
 
 def lease(text: str) -> int:

@@ -4,7 +4,7 @@ import asyncio
 import getpass
 import logging
 import socket
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any
 
@@ -73,10 +73,12 @@ class Server:
         login: Login | None = None,
         tracer: Tracer | None = None,
         environment: Environment = HOST,
+        read_quota: Callable[[str], Awaitable[int]] | None = None,
     ) -> None:
         """`writer`: runs the snapshot writer. `tls`, `login`: for clients, if any.
 
         `tracer`: takes the spans of clients' requests, if any. `environment`: clocks and randomness.
+        `read_quota`: the quota of an etcd at HOST:PORT, 0 if that is unknown.
         """
         self._config = config
         self._login = login
@@ -90,7 +92,6 @@ class Server:
         latency = Latency((*operations.reads, *operations.writes))
         machine = new_machine(0)
         self.request_logs = self._request_logs(config, frozenset(operations.writes))
-        self._status_poller = StatusPoller(etcd)
 
         # The replicated log.
         keys = Keyspace(config.prefix)
@@ -105,6 +106,7 @@ class Server:
         )
         log_settings = _log_settings(config, has_tls=tls is not None, has_sasl=login is not None)
         self.log = Log(etcd, keys, self._tasks, machine, watches, sessions, self, log_settings, environment)
+        self._status_poller = StatusPoller(etcd, self.log.learned_space, read_quota)
         self.snapshots = Snapshots(
             self.log,
             etcd,
@@ -341,4 +343,5 @@ def _log_settings(config: Config, *, has_tls: bool, has_sasl: bool) -> LogSettin
         rules=rules,
         version=VERSION.partition(",")[0],
         max_staleness=config.max_staleness,
+        reserve=config.etcd_reserve,
     )

@@ -228,6 +228,14 @@ def _of_etcd(subject: Subject) -> Iterator[Metric]:
         "whether etcd refused the last append because its quota is used up",
         subject.log.is_full,
     )
+    yield GaugeMetricFamily(
+        "zketcd_etcd_nearly_full",
+        "whether requests that make the tree grow are refused, to keep the reserve of etcd's quota",
+        subject.log.pressure is not None,
+    )
+    yield CounterMetricFamily(
+        "zketcd_growth_refused", "requests refused for that reason", subject.log.stats.growth_refused
+    )
     status = subject.etcd_status
     if status is not None:
         yield GaugeMetricFamily("zketcd_etcd_db_size_bytes", "size of etcd's database", status.db_size)

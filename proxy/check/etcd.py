@@ -4,16 +4,14 @@ import asyncio
 import ssl
 import time
 from collections.abc import AsyncIterator, Iterator, Mapping
-from email.utils import parsedate_to_datetime
-from http.client import HTTPException, HTTPResponse
+from http.client import HTTPException
 from statistics import median
-from typing import NamedTuple
-from urllib.request import HTTPSHandler, ProxyHandler, build_opener
 
 from proxy.check.finding import Finding, doubtful, good, wrong
 from proxy.config import Config
-from proxy.etcd import versions
+from proxy.etcd import metrics, versions
 from proxy.etcd.client import EtcdClient
+from proxy.etcd.metrics import Metrics
 from proxy.etcd.model import Compare, EtcdError, EtcdNoSpace, Get, Put, Status, Txn
 from proxy.etcd.tls import Tls
 from proxy.log.record import TreeNotServable, look, servable
@@ -47,7 +45,8 @@ async def check_etcd(config: Config, tls: Tls) -> AsyncIterator[Finding]:
         clusters[endpoint] = status.cluster_id
         for found in _member(endpoint, status):
             yield found
-        for found in _measured(endpoint, status, await asyncio.to_thread(_metrics_of, endpoint, tls)):
+        measured = await asyncio.to_thread(metrics.read, endpoint, tls)
+        for found in _measured(endpoint, status, measured, config.etcd_reserve):
             yield found
     if len(set(clusters.values())) > 1:
         yield wrong("--etcd", "the endpoints are members of different clusters")
@@ -84,18 +83,11 @@ def _answers(url: str) -> bool:
     context.check_hostname = False
     context.verify_mode = ssl.CERT_NONE
     try:
-        with _opened(f"{url.rstrip('/')}/version", context):
+        with metrics.opened(f"{url.rstrip('/')}/version", context):
             return True
     except (OSError, HTTPException) as error:
         reason = getattr(error, "reason", error)
         return isinstance(reason, ssl.SSLError) and "CERTIFICATE_REQUIRED" in str(reason)
-
-
-def _opened(url: str, context: ssl.SSLContext) -> HTTPResponse:
-    """The answer to a request that goes past any proxy for HTTP."""
-    opener = build_opener(ProxyHandler({}), HTTPSHandler(context=context))
-    response: HTTPResponse = opener.open(url, timeout=_TIMEOUT)
-    return response
 
 
 def _member(endpoint: str, status: Status) -> Iterator[Finding]:
@@ -119,47 +111,25 @@ def _member(endpoint: str, status: Status) -> Iterator[Finding]:
         yield doubtful(endpoint, f"{unused >> 20} MiB of its database are unused: run etcdctl defrag")
 
 
-class _Metrics(NamedTuple):
-    """A member's metrics, and by how many seconds our clock is ahead of its clock."""
-
-    samples: Mapping[str, float]
-    skew: float
-
-
-def _metrics_of(endpoint: str, tls: Tls) -> _Metrics | None:
-    """None if the member does not show them at this address."""
-    url = endpoint if "://" in endpoint else f"http://{endpoint}"
-    try:
-        context = tls.context()
-        context.set_alpn_protocols(["http/1.1"])
-        with _opened(f"{url.rstrip('/')}/metrics", context) as response:
-            body = response.read().decode()
-            now = time.time()
-            then = parsedate_to_datetime(response.headers["Date"]).timestamp() + 0.5
-        samples = {}
-        for line in body.splitlines():
-            if line.startswith(
-                ("etcd_disk_wal", "etcd_server_quota", "etcd_debugging_mvcc_compact_revision")
-            ):
-                name, _, value = line.rpartition(" ")
-                samples[name] = float(value)
-    except (OSError, HTTPException, ValueError, TypeError):
-        return None
-    return _Metrics(samples, now - then)
-
-
-def _measured(endpoint: str, status: Status, metrics: _Metrics | None) -> Iterator[Finding]:
-    """What a member's metrics say."""
+def _measured(endpoint: str, status: Status, found: Metrics | None, reserve: int) -> Iterator[Finding]:
+    """What a member's metrics say. `reserve`: percent of the quota."""
     size = f"its database has {status.db_size >> 20} MiB"
-    if metrics is None:
+    if found is None:
         yield good(
             endpoint, f"{size}; it shows no metrics here: quota, compaction, fsync and clock are unknown"
         )
         return
-    samples = metrics.samples
-    quota = samples.get("etcd_server_quota_backend_bytes", 0)
+    samples = found.samples
+    quota = samples.get(metrics.QUOTA, 0)
     if not quota:
         yield good(endpoint, f"{size}; this version does not show the quota, which is 2048 MiB by default")
+    elif reserve and status.db_size_in_use > quota * (100 - reserve) / 100:
+        yield wrong(
+            endpoint,
+            f"nearly full: {status.db_size_in_use >> 20} of {int(quota) >> 20} MiB are in use, and"
+            f" --etcd-reserve is {reserve} %. zketcd refuses requests that make the tree grow: delete znodes,"
+            " compact, or raise --quota-backend-bytes",
+        )
     elif status.db_size > _NEARLY_FULL * quota:
         yield doubtful(endpoint, f"{size} of {int(quota) >> 20} MiB: raise --quota-backend-bytes")
     else:
@@ -182,8 +152,8 @@ def _measured(endpoint: str, status: Status, metrics: _Metrics | None) -> Iterat
         )
     else:
         yield good(endpoint, f"fsync takes up to {slowest * 1000:.0f} ms in 99 of 100 cases")
-    if abs(metrics.skew) > _CLOCKS_DIFFER:
-        yield doubtful(endpoint, f"its clock and ours differ by {abs(metrics.skew):.0f} s: use NTP")
+    if abs(found.skew) > _CLOCKS_DIFFER:
+        yield doubtful(endpoint, f"its clock and ours differ by {abs(found.skew):.0f} s: use NTP")
     else:
         yield good(endpoint, "its clock and ours agree")
 

@@ -1,10 +1,13 @@
 """etcd's own status, read periodically, so that metrics can show it without a request to etcd.
 
+Its quota is read with it, from etcd's metrics: before 3.6 no answer has it.
+
 The first answer also has etcd's version. If that version has known bugs, a warning is logged.
 """
 
 import asyncio
 import logging
+from collections.abc import Awaitable, Callable
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError, Status
@@ -12,15 +15,29 @@ from proxy.etcd.versions import warnings
 
 log = logging.getLogger(__name__)
 
-_INTERVAL = 10.0  # seconds between two questions
+_QUOTA_EVERY = 60.0  # seconds: a member may be started again with another quota
 _TIMEOUT = 5.0
 
 
 class StatusPoller:
     """The last status of the member in use."""
 
-    def __init__(self, etcd: Etcd) -> None:
+    def __init__(
+        self,
+        etcd: Etcd,
+        learned: Callable[[int, int], float],
+        read_quota: Callable[[str], Awaitable[int]] | None = None,
+    ) -> None:
+        """`learned` takes the size in use and the quota, and returns the seconds until the next question.
+
+        `read_quota`: the quota of a member, 0 if it does not show it. Without it the quota is unknown.
+        """
         self._etcd = etcd
+        self._learned = learned
+        self._read_quota = read_quota
+        self._interval = 10.0
+        self._quota_read = -_QUOTA_EVERY
+        self.quota = 0  # 0 while it is unknown
         self.status: Status | None = None  # None until it has answered for the first time
 
     async def run(self) -> None:
@@ -35,4 +52,17 @@ class StatusPoller:
                     for warning in warnings(status.version):
                         log.warning("%s", warning)
                 self.status = status
-            await asyncio.sleep(_INTERVAL)
+                await self._look_at_quota()
+                self._interval = self._learned(status.db_size_in_use, self.quota)
+            await asyncio.sleep(self._interval)
+
+    async def _look_at_quota(self) -> None:
+        now = asyncio.get_running_loop().time()
+        if self._read_quota is not None and now - self._quota_read >= _QUOTA_EVERY:
+            first, self._quota_read = self._quota_read < 0, now
+            self.quota = await self._read_quota(self._etcd.endpoint)
+            if first and not self.quota:
+                log.warning(
+                    "etcd does not show its quota in its metrics at %s: zketcd cannot keep a reserve of it",
+                    self._etcd.endpoint,
+                )

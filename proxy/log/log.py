@@ -19,6 +19,7 @@ from proxy.log.members import Member, Members
 from proxy.log.outbox import Outbox
 from proxy.log.record import TreeNotServable, unknown_level
 from proxy.log.settings import LogSettings
+from proxy.log.space import Space
 from proxy.log.staleness import Staleness
 from proxy.log.start import Loaded, load
 from proxy.log.state_worker import StateWorker
@@ -67,6 +68,7 @@ class Log:
         self.stats = Stats()
         #: Takes requests for the log.
         self.outbox = Outbox()
+        self.outbox.space = Space(settings.reserve, machine, self.stats)
         self._reports = _Reports(listener, environment)
         follower = Follower(keys)
         worker = StateWorker(environment.clock, lengths=settings.lengths)
@@ -128,6 +130,7 @@ class Log:
             membership.incarnation,
             not membership.is_over,
             outbox.full,
+            None if outbox.space is None else outbox.space.pressure,
             stream.record,
             self.applier.position,
             self.applier.backlog,
@@ -137,6 +140,12 @@ class Log:
             stream.replayed,
             stream.fell_back,
         )
+
+    def learned_space(self, in_use: int, quota: int) -> float:
+        """As Space.learned."""
+        record, space = self._stream.record, self.outbox.space
+        assert space is not None
+        return space.learned(in_use, quota, None if record is None else record.current)
 
     def distrust(self) -> None:
         """The state differs from what the log makes: show it to no client, and load the tree anew."""

@@ -16,6 +16,7 @@ from collections.abc import Callable, Iterable
 from codec.constants import ErrorCode, OpCode
 from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, Compare, Get, Put, RangeResult, Txn, TxnResult
 from proxy.log.pending import Pending
+from proxy.log.space import Space
 from schema.entry import EntryWriter, Kind
 
 # Larger entries would delay those of other proxies: a put of 100 KB takes etcd 2 ms, one of 20 KB 0.8 ms.
@@ -148,6 +149,8 @@ class Outbox:
         self.bytes = 0
         #: Entries that may not be in the log yet.
         self.unanswered = 0
+        #: The space in etcd, by which requests are refused before it is used up.
+        self.space: Space | None = None
         self._entry_bytes = entry_bytes
         self._value_bytes = value_bytes
         self._sent: dict[int, Sent] = {}
@@ -192,7 +195,7 @@ class Outbox:
             full = self.full
             while queue and len(requests) < MAX_REQUESTS:
                 pending = queue[0]
-                if not pending.is_wanted:
+                if not pending.is_wanted or (self.space is not None and self.space.refuses(pending)):
                     if requests:
                         break
                     self._refuse(queue.popleft(), ErrorCode.SYSTEM_ERROR)

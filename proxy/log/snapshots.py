@@ -12,10 +12,13 @@ import logging
 from collections import deque
 from typing import Any, Protocol
 
+from codec.constants import OpCode
+from codec.jute import pack_string
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import EtcdError
 from proxy.log.pending import Pending
 from proxy.log.snapshot_writer import PACE
+from proxy.log.space import Pressure
 from proxy.log.status import LogStatus, ReplicatedLog
 from proxy.log.truncation import applied_in, drop_incarnation, forgettable
 from proxy.state.machine import Disagreement
@@ -31,6 +34,7 @@ LEAST_REQUESTS = 200_000
 _EACH_RANK = 30.0  # seconds that each proxy waits for all that are older
 _TICK = 1.0
 _FIRST_PAUSE, _LONGEST_PAUSE = 15.0, 600.0  # seconds before a failed run is repeated
+_SMALLER = 0.8  # of its size when a stored snapshot was written: then a nearly full etcd gets a new one
 _OVERDUE = 900.0  # seconds after which a snapshot that is due is an alarm
 
 
@@ -70,6 +74,8 @@ class _LogLength:
         self._base = (0, 0)  # the totals of bytes and requests at the current snapshot
         self._history: deque[tuple[int, int, int]] = deque(maxlen=3600)  # position, and the totals there
         self._name = ""  # of the current snapshot
+        # The sizes of the tree when the previous and the current snapshot came; unknown at the start.
+        self.stored = deque([float("inf")] * 2, maxlen=2)
 
     def since_snapshot(self, status: LogStatus) -> tuple[int, int]:
         """Bytes and requests since the current snapshot."""
@@ -177,6 +183,7 @@ class Snapshots:
         elif seen is _Seen.SNAPSHOT:
             self.stats.written_at = now
             self._due_since = None
+            self._length.stored.append(self._log.machine.tree.data_size)
         if not self._is_worth_it():
             self._due_since = None
             return False
@@ -194,16 +201,37 @@ class Snapshots:
         if now < self._not_before or status.incarnation not in status.members:
             return False
         rank = 0 if self._wanted else status.members.rank(status.incarnation)
-        return waited >= rank * self._each_rank
+        if waited < rank * self._each_rank:
+            return False
+        if not self._wanted and not self.log_requests:
+            # Without a new entry no snapshot is written. Like a client's sync, this one changes nothing.
+            self._log.outbox.submit(Pending(Kind.CLIENT, 0, int(OpCode.SYNC), (), pack_string("/")))
+            return False
+        return True
 
     def _is_worth_it(self) -> bool:
-        record = self._log.status().record
+        status = self._log.status()
+        record = status.record
         if record is None:
             return False
         current = record.current
         least_bytes = max(self._least[0], current.bytes if current else 0)
         least_requests = max(self._least[1], current.nodes if current else 0)
-        return self._wanted or self.log_bytes >= least_bytes or self.log_requests >= least_requests
+        if self._wanted or self.log_bytes >= least_bytes or self.log_requests >= least_requests:
+            return True
+        return self._gives_space(status.pressure)
+
+    def _gives_space(self, pressure: Pressure | None) -> bool:
+        """Whether etcd is nearly full, and a snapshot now lets much go, which compaction then frees.
+
+        A snapshot deletes the one before the current one, and the log up to the current one. So it takes two
+        until deletes of clients have given their space back. More than that would only take space until etcd
+        compacts, unless the tree has become smaller again, or the log longer.
+        """
+        if pressure is None or pressure.room < pressure.snapshot:
+            return False
+        size = self._log.machine.tree.data_size
+        return size < _SMALLER * max(self._length.stored) or self.log_bytes > pressure.reserve // 4
 
     # -- the child -----------------------------------------------------------------------------------------
 

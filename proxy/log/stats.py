@@ -12,6 +12,7 @@ class Stats:
         "applied_requests",
         "disagreements",
         "entry_requests",
+        "growth_refused",
         "incarnations",
         "reloads",
         "resent",
@@ -33,6 +34,7 @@ class Stats:
         self.applied_requests = 0
         self.resent = 0  # Txns sent again since their outcome was unknown
         self.voided = 0  # own entries that were replaced, after a refusal, and count as their replacement
+        self.growth_refused = 0  # requests that make the tree grow, while etcd is nearly full
         self.incarnations = 0
         self.reloads = 0  # times that the state was loaded anew
         self.disagreements = 0  # digests in other proxies' entries that differ from ours

@@ -5,6 +5,7 @@ from typing import NamedTuple, Protocol
 from proxy.log.members import Members
 from proxy.log.outbox import Outbox
 from proxy.log.peers import Peers
+from proxy.log.space import Pressure
 from proxy.log.stats import Stats
 from proxy.state.machine import Machine
 from schema.record import TreeRecord
@@ -19,6 +20,7 @@ class LogStatus(NamedTuple):
     incarnation: str = ""  # the name under which this proxy appends, or did so last
     is_registered: bool = False  # whether there is an incarnation that can append
     is_full: bool = False  # whether etcd's quota was used up when it last answered an append
+    pressure: Pressure | None = None  # None unless etcd is nearly full
     record: TreeRecord | None = None  # the tree's record as last seen
     position: int = 0  # of the last entry applied
     backlog: int = 0  # items of the log that wait to be applied

@@ -166,3 +166,40 @@ def test_a_proxy_that_starts_on_a_full_etcd(start: Start, small_etcd: EtcdServer
         client.close()
         with Client(second.port) as late:
             assert late.stat("/e") is None
+
+
+def test_a_nearly_full_etcd_is_no_outage_and_comes_back_by_deletes_alone(start: Start) -> None:
+    """Nobody compacts by hand, defragments or disarms: etcd never raises its alarm."""
+    compaction = ("--auto-compaction-mode=periodic", "--auto-compaction-retention=1s")
+    with EtcdServer(f"--quota-backend-bytes={12 * _QUOTA}", *compaction) as etcd:
+        proxy = start(etcd)
+        with Client(proxy.port) as client, Client(proxy.port, _SHORT_MS) as mortal:
+            client.create("/n")
+            mortal.create("/ephemeral", b"", EPHEMERAL)
+            made: list[str] = []
+
+            def refused() -> bool:
+                path = f"/n/{len(made)}"
+                if client.refusal(zk.create(path, _DATA[:10_000])) == OK:
+                    made.append(path)
+                    return False
+                return True
+
+            wait_until(refused, "the reserve is touched", interval=0)
+            with Client(proxy.port) as other:  # sessions are opened, continued and ended
+                other.reconnect(proxy.port)
+                assert other.refusal(zk.create("/e", b"", EPHEMERAL)) == SYSTEM_ERROR
+                other.write("/n/0", b"smaller")
+                assert other.refusal(zk.set_data("/n/0", _DATA)) == SYSTEM_ERROR
+                assert other.refusal(zk.delete(made.pop())) == OK
+            wait_until(lambda: client.stat("/ephemeral") is None, "the end of a silent session")
+            assert client.refusal(zk.create("/e")) == SYSTEM_ERROR
+            while made:
+                assert client.refusal(zk.delete(made.pop())) == OK
+            wait_until(
+                lambda: client.refusal(zk.create("/e", _DATA)) == OK, "the tree may grow", interval=0.2
+            )
+            assert etcdctl(etcd, "alarm", "list") == ""
+            assert proxy.log_text().count("etcd is nearly full") == 1
+            with Client(start(etcd).port) as late:
+                assert_same(client, late)

@@ -9,7 +9,10 @@ import pytest
 from lab.servers import EtcdServer, ZketcdServer, free_port
 from lab.servers.process import find_program
 from proxy.check.__main__ import main
-from proxy.check.etcd import _quantile
+from proxy.check.etcd import _measured, _quantile
+from proxy.check.finding import Grade
+from proxy.etcd.metrics import QUOTA, Metrics
+from proxy.etcd.model import Status
 
 pytestmark = pytest.mark.real
 
@@ -55,6 +58,13 @@ def test_an_etcd_without_a_tree_and_with_one(
     with ZketcdServer(own_etcd_server.endpoint, prefix="/checked"):
         _, found = _checked(capsys, *arguments)
     assert _one(found, "1 live proxies") == "good"
+
+
+@pytest.mark.parametrize(("reserve", "grade"), [(10, Grade.WRONG), (0, Grade.DOUBTFUL), (9, Grade.DOUBTFUL)])
+def test_a_touched_reserve_is_named(reserve: int, grade: Grade) -> None:
+    status = Status("3.5.21", 1, 1, 91, 91, 1, 9, 2, 8, [])
+    found = _measured("http://e", status, Metrics({QUOTA: 100.0}, 0.0), reserve)
+    assert next(found).grade is grade
 
 
 def test_access_rights(own_etcd_server: EtcdServer, capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,8 +12,8 @@ from proxy.etcd.status_poller import StatusPoller
 async def test_the_last_answer_is_kept_when_etcd_is_gone() -> None:
     client = FakeEtcdClient(FakeEtcd())
     client.unreachable = True
-    poller = StatusPoller(client)
-    with mock.patch("proxy.etcd.status_poller._INTERVAL", 0.0):
+    poller = StatusPoller(client, lambda _in_use, _quota: 0.0)
+    with mock.patch.object(poller, "_interval", 0.0):
         task = asyncio.get_running_loop().create_task(poller.run())
         for _ in range(5):
             await asyncio.sleep(0)
@@ -33,11 +33,36 @@ async def test_the_last_answer_is_kept_when_etcd_is_gone() -> None:
 
 async def test_a_version_with_known_bugs_is_warned_of_once(caplog: pytest.LogCaptureFixture) -> None:
     client = FakeEtcdClient(FakeEtcd())
-    with mock.patch("proxy.etcd.status_poller._INTERVAL", 0.0):
-        task = asyncio.get_running_loop().create_task(StatusPoller(client).run())
-        for version, warned in (("3.4.23", 1), ("3.4.23", 1), ("3.5.21", 1), ("3.5.12", 2)):
-            client.store.version = version
-            for _ in range(6):
-                await asyncio.sleep(0)
-            assert caplog.text.count("issue 15247") == warned
-        task.cancel()
+    task = asyncio.get_running_loop().create_task(StatusPoller(client, lambda *_: 0.0).run())
+    for version, warned in (("3.4.23", 1), ("3.4.23", 1), ("3.5.21", 1), ("3.5.12", 2)):
+        client.store.version = version
+        for _ in range(6):
+            await asyncio.sleep(0)
+        assert caplog.text.count("issue 15247") == warned
+    task.cancel()
+
+
+async def test_the_quota_is_read_once_a_minute_and_named_if_it_is_unknown(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    client = FakeEtcdClient(FakeEtcd())
+    learned: list[int] = []
+    quotas = iter((0, 8 << 30))
+
+    async def read_quota(endpoint: str) -> int:
+        assert endpoint == client.endpoint
+        return next(quotas)
+
+    def learn(_in_use: int, quota: int) -> float:
+        learned.append(quota)
+        poller._quota_read -= 30.5
+        return 0.0
+
+    poller = StatusPoller(client, learn, read_quota)
+    task = asyncio.get_running_loop().create_task(poller.run())
+    async with asyncio.timeout(10):
+        while len(learned) < 4:  # noqa: ASYNC110
+            await asyncio.sleep(0)
+    task.cancel()
+    assert learned[:4] == [0, 0, 8 << 30, 8 << 30]
+    assert caplog.text.count("does not show its quota") == 1

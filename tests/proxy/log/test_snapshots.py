@@ -7,6 +7,7 @@ from unittest import mock
 
 import pytest
 
+from codec.constants import OpCode
 from lab.fakes.clock import FakeClock
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers import EtcdServer
@@ -17,6 +18,7 @@ from proxy.log.members import Member, Members
 from proxy.log.outbox import Outbox
 from proxy.log.peers import Peers
 from proxy.log.snapshots import Snapshots
+from proxy.log.space import Pressure
 from proxy.log.start import load
 from proxy.log.stats import Stats
 from proxy.log.status import LogStatus
@@ -43,6 +45,7 @@ class Subject:
         self.replayed = (0, 0)
         self.fell_back = False
         self.outbox = Outbox()
+        self.pressure: Pressure | None = None
         self.distrusted = 0
         for revision, name in enumerate("abc", 10):
             self.members.came(Member(name, revision, (1,), ""))
@@ -53,6 +56,7 @@ class Subject:
             Peers(),
             self.stats,
             self.incarnation,
+            pressure=self.pressure,
             record=self.record,
             position=self.position,
             replayed=self.replayed,
@@ -156,6 +160,34 @@ def test_on_request_and_after_a_fall_back_at_once() -> None:
     assert world.due_after() == 0
     world = World()
     world.subject.fell_back = True
+    assert world.due_after() == 0
+
+
+def test_a_nearly_full_etcd_gets_two_snapshots_as_soon_as_deletes_can_give_space_back() -> None:
+    world = World()
+    subject, tree = world.subject, world.subject.machine.tree
+    subject.incarnation = "a"
+    subject.record = TreeRecord(True, 1, 1, _REF, None)
+    tree.data_size = 1000
+    world.snapshots.is_due()
+    subject.apply(5, 100, 1)
+    subject.pressure = Pressure(4000, 1099, 1100)
+    assert world.due_after() is None  # there is no room for it before etcd has compacted
+    subject.pressure = Pressure(4000, 5000, 1100)
+    for position in (110, 120):
+        assert world.due_after() == 0
+        subject.record = TreeRecord(True, 1, 1, _REF._replace(name=f"{position}", position=position), None)
+        assert not world.snapshots.is_due()
+        if position == 110:
+            # The second one needs an entry, and no client may be there to send it.
+            assert [request.opcode for request in subject.outbox.queue] == [OpCode.SYNC]
+        subject.apply(position + 1, 10, 1)
+    assert world.due_after() is None
+    tree.data_size = 790
+    assert world.due_after() == 0
+    tree.data_size = 810
+    assert world.due_after() is None
+    subject.apply(130, 1000, 1)
     assert world.due_after() == 0
 
 

@@ -1,0 +1,132 @@
+"""The reserve of etcd's quota: when it is touched, and which requests are refused then."""
+
+import logging
+
+import pytest
+
+from codec.constants import ErrorCode, OpCode
+from codec.packets import decode_create
+from lab.client import requests
+from proxy.log.outbox import Header, Outbox
+from proxy.log.pending import Pending
+from proxy.log.space import Pressure, Space
+from proxy.log.stats import Stats
+from proxy.state.capture import new_machine
+from schema.entry import Entry, Kind, Request, encode_open
+from schema.record import SnapshotRef
+
+_MIB = 1 << 20
+_QUOTA = 100 * _MIB
+_SNAPSHOT = SnapshotRef("1-a", 100, "a", 1, 1, 2000, 10, 1, 5, 7)
+
+
+_TREE = 1000 + sum(
+    map(len, _PATHS := ("/", "/a", "/b", "/zookeeper", "/zookeeper/quota", "/zookeeper/config"))
+)
+
+
+class Proxy:
+    """A proxy's outbox, on a tree with /a of 1,000 bytes and /b."""
+
+    def __init__(self, percent: int = 10) -> None:
+        self.machine = new_machine(1)
+        self.stats = Stats()
+        self.space = Space(percent, self.machine, self.stats)
+        self.outbox = Outbox()
+        self.outbox.space = self.space
+        made = [requests.create("/a", bytes(1000)), requests.create("/b")]
+        entry = [Request(Kind.OPEN, 1, 0, (), encode_open(4000, bytes(16)))]
+        entry += [Request(Kind.CLIENT, 1, each.opcode, (), each.body) for each in made]
+        self.machine.apply("own", 1, Entry(1, 0, 0, 0, entry))
+        assert set(self.machine.tree.nodes) > {"/a", "/b"}
+
+    def learn(self, in_use: int, quota: int = _QUOTA, current: SnapshotRef | None = None) -> float:
+        return self.space.learned(in_use, quota, current)
+
+    def is_pressed(self) -> bool:
+        return self.space.pressure is not None
+
+    def goes(self, request: requests.Request[object], kind: int = Kind.CLIENT, fields: object = None) -> bool:
+        """Whether the request is sent; else it is refused with SYSTEMERROR."""
+        self.outbox.submit(Pending(kind, 1, request.opcode, (), request.body, fields))
+        sent = self.outbox.cut(Header(1, 0, 0, 0))
+        if sent is not None:
+            self.outbox.applied(sent.number)
+            return True
+        ((_, error),) = self.outbox.take_refused()
+        assert error == ErrorCode.SYSTEM_ERROR
+        return False
+
+
+_GROWS = requests.create("/c")
+_SYNC = requests.Request(OpCode.SYNC, b"\0\0\0\1/", lambda reader: None)
+_CLOSE = requests.Request(OpCode.CLOSE_SESSION, b"", lambda reader: None)
+
+
+def test_only_what_makes_the_tree_grow_is_refused() -> None:
+    proxy = Proxy()
+    proxy.learn(91 * _MIB)
+    small, large = requests.set_data("/a", bytes(1000)), requests.set_data("/a", bytes(1001))
+    for request, goes in (
+        (_GROWS, False),
+        (requests.create_container("/c"), False),
+        (requests.create_ttl("/c", 1000), False),
+        (small, True),
+        (large, False),
+        (requests.set_data("/missing", b"x"), True),  # its answer is NONODE
+        (requests.delete("/a"), True),
+        (_SYNC, True),
+        (_CLOSE, True),
+        (requests.multi([requests.create("/c"), requests.delete("/a")]), True),
+        (requests.multi([requests.create("/c", bytes(2000)), requests.delete("/a")]), False),
+        (requests.multi([small, requests.set_data("/b", b"x")]), False),
+    ):
+        assert proxy.goes(request) is goes, request
+    assert not proxy.goes(_GROWS, fields=decode_create(_GROWS.body, 0)[0])
+    for kind in (Kind.OPEN, Kind.ATTACH, Kind.CLOSE, Kind.CARRY_OVER, Kind.EPOCH):
+        assert proxy.goes(_GROWS, kind)
+    assert proxy.stats.growth_refused == 7
+
+
+def test_the_size_in_use_decides_and_the_log_counts_between_two_looks(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    caplog.set_level(logging.WARNING)
+    proxy = Proxy()
+    assert proxy.goes(_GROWS)  # nothing is known yet
+    assert proxy.learn(80 * _MIB) == 10
+    assert proxy.goes(_GROWS)
+    assert not proxy.is_pressed()
+    for _ in range(10):
+        assert proxy.goes(_GROWS)
+        proxy.stats.applied_bytes += _MIB
+    proxy.stats.applied_bytes += 1
+    assert not proxy.goes(_GROWS)
+    assert proxy.is_pressed()
+    assert proxy.learn(int(89.5 * _MIB)) == 1  # so that it does not come and go
+    assert not proxy.goes(_GROWS)
+    assert proxy.learn(88 * _MIB) == 10
+    assert proxy.goes(_GROWS)
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+
+
+@pytest.mark.parametrize(("percent", "quota"), [(0, _QUOTA), (10, 0)])
+def test_without_a_reserve_or_a_known_quota_nothing_is_refused(percent: int, quota: int) -> None:
+    proxy = Proxy(percent)
+    proxy.learn(99 * _MIB, quota)
+    assert proxy.goes(_GROWS)
+
+
+def test_there_is_always_room_for_one_more_snapshot() -> None:
+    proxy = Proxy(percent=1)
+    current = _SNAPSHOT._replace(bytes=20 * _MIB)
+    proxy.machine.tree.data_size = 40 * _MIB
+    proxy.learn(74 * _MIB, current=current)
+    assert proxy.goes(_GROWS)
+    proxy.stats.applied_bytes += 8 * _MIB  # what the log holds since then goes into the next one
+    proxy.learn(70 * _MIB, current=current)
+    assert not proxy.goes(_GROWS)
+    assert proxy.space.pressure == Pressure(35 * _MIB, 30 * _MIB, 28 * _MIB)
+    proxy.machine.tree.data_size = 3 * _MIB  # but it is no larger than the tree
+    proxy.learn(70 * _MIB, current=current)
+    assert proxy.goes(_GROWS)
