@@ -81,8 +81,10 @@ class Handshake:
                     self._start_or_wait(connection, request, contact)
 
     def _start_or_wait(self, connection: Applicant, request: ConnectRequest, contact: Contact) -> None:
-        timeout_ms = self._sessions.negotiate(request.timeout_ms)
-        if contact.in_touch and self._sessions.is_kept(timeout_ms, contact):
+        is_kept = self._sessions.is_kept(self._sessions.negotiate(request.timeout_ms), contact)
+        # A proxy without a lease gets none from a full etcd. Its outbox refuses the request, so that the
+        # client tries another proxy at once.
+        if contact.in_touch and (is_kept or self._outbox.full):
             self._start(connection, request)
         else:
             self._waiting.append((connection, request))

@@ -19,7 +19,7 @@ from lab.client.blocking import (
 )
 from lab.servers import EtcdServer, free_port, wait_until
 from lab.servers.operator import ask, compact, etcdctl, keys_of
-from tests.faults.agreement import truncate
+from tests.faults.agreement import assert_same, truncate
 from tests.faults.conftest import Start
 
 _QUOTA = 4 << 20
