@@ -81,11 +81,17 @@ def test_a_malformed_read_is_refused_alone(client: Client, opcode: OpCode) -> No
 
 
 @pytest.mark.parametrize("opcode", [77, OpCode.CREATE_SESSION, 0, -1])
-def test_an_unknown_request_ends_the_connection_behind_what_came_before(client: Client, opcode: int) -> None:
-    client.send(_puts([1]) + packets.request(2, opcode) + _gets([3]) + _puts([4]))
-    assert not client.transport.is_closed()
+@pytest.mark.parametrize("is_idle", [True, False])
+def test_an_unknown_request_ends_the_connection_behind_what_came_before(
+    client: Client, opcode: int, is_idle: bool
+) -> None:
+    """Also 0, which was taken for the opcode of the read before it."""
+    if not is_idle:
+        client.send(_puts([1]))
+    client.send(packets.request(2, opcode) + _gets([3]) + _puts([4]))
+    assert client.transport.is_closed() is is_idle
     client.commit()
-    assert client.outcomes() == [(1, 0), (2, ErrorCode.UNIMPLEMENTED)]
+    assert client.outcomes() == [(1, 0)] * (not is_idle) + [(2, ErrorCode.UNIMPLEMENTED)]
     assert client.transport.is_closed()
     client.lose()
     assert client.host.pending == []
