@@ -328,38 +328,28 @@ def test_zoo_cfg_comes_after_all_other_sources(tmp_path: Path, monkeypatch: pyte
 
 
 @pytest.mark.parametrize(
-    ("text", "reason"),
+    ("option", "content", "said"),
     [
-        ("tickTime=0", "tickTime: '0' is not a whole number from 1 up"),
-        ("clientPort=x", "clientPort: '0.0.0.0:x' is not HOST:PORT"),
-        ("ssl.clientAuth=no", "ssl.clientAuth: 'no' is none of none, want, need"),
-        ("4lw.commands.whitelist=frob", "4lw.commands.whitelist: "),
-        ("skipACL=yes", "skipACL=yes: zketcd always checks ACLs"),
-        ("ssl.keyStore.location=/no.pem", "ssl.keyStore.location: '/no.pem' is not a readable file"),
+        ("--zoo-cfg", "tickTime=0", "line 1: tickTime: '0' is not a whole number from 1 up"),
+        ("--zoo-cfg", "clientPort=x", "line 1: clientPort: '0.0.0.0:x' is not HOST:PORT"),
+        ("--zoo-cfg", "ssl.clientAuth=no", "line 1: ssl.clientAuth: 'no' is none of none, want, need"),
+        ("--zoo-cfg", "4lw.commands.whitelist=frob", "line 1: 4lw.commands.whitelist: "),
+        ("--zoo-cfg", "skipACL=yes", "line 1: skipACL=yes: zketcd always checks ACLs"),
+        ("--zoo-cfg", "ssl.keyStore.location=/no.pem", "location: '/no.pem' is not a readable file"),
+        # What is not in the table is not passed over.
+        ("--config", 'tick-time = 1\n[other]\nprefix = "/x"\n', "a table [zketcd]: tick-time, other"),
+        ("--config", "zketcd = 5\n", "options belong into a table [zketcd]: zketcd"),
+        ("--config", "[[zketcd]]\ntick-time = 5\n", "options belong into a table [zketcd]: zketcd"),
     ],
 )
-def test_a_bad_zoo_cfg_is_one_line(
-    tmp_path: Path, text: str, reason: str, complaint: Callable[..., str]
+def test_a_bad_file_is_one_line(
+    option: str, content: str, said: str, tmp_path: Path, complaint: Callable[..., str]
 ) -> None:
-    zoo = tmp_path / "zoo.cfg"
-    zoo.write_text(text)
-    assert f"{zoo}, line 1: {reason}" in complaint("--zoo-cfg", str(zoo))
-
-
-@pytest.mark.parametrize(
-    ("content", "names"),
-    [
-        ('tick-time = 1000\n[other]\nprefix = "/x"\n', "tick-time, other"),
-        ("zketcd = 5\n", "zketcd"),
-        ("[[zketcd]]\ntick-time = 5\n", "zketcd"),
-    ],
-)
-def test_what_is_not_in_the_table_is_not_passed_over(
-    content: str, names: str, tmp_path: Path, complaint: Callable[..., str]
-) -> None:
-    file = tmp_path / "zketcd.toml"
+    file = tmp_path / "file"
     file.write_text(content)
-    assert f"belong into a table [zketcd]: {names}" in complaint("--config", str(file))
+    line = complaint(option, str(file))
+    assert str(file) in line
+    assert said in line
 
 
 @pytest.mark.parametrize(
