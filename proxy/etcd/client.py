@@ -153,10 +153,11 @@ class EtcdClient:
         unconfirmed = asyncio.get_running_loop().call_later(_CONFIRM_TIMEOUT, self._unconfirmed, stream)
 
         def take(data: bytes) -> None:
-            unconfirmed.cancel()
             response = wire.decode(pb.WatchResponse, data)
             if response.canceled:
                 raise self._watch_error(response)
+            if not response.events:
+                unconfirmed.cancel()
             message = joiner.feed(response)
             if message is not None:
                 on_message(message)

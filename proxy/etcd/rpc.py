@@ -1,8 +1,8 @@
 """Calls and streams to one cluster: which member gets them, authentication, errors, measurements.
 
 How a call gets to a member is the transport's business, what its bytes say `proxy.etcd.client`'s. Only a
-request that may be sent again (`race`) goes to more than one member: a member that hangs costs half a second
-then, not a timeout. The unknown outcome of any other goes to the caller, since only the caller can settle it.
+`repeatable` request, one that may be sent again, goes to more than one member: a member that hangs costs half
+a second then, not a timeout. The unknown outcome of any other goes to the caller, who alone can settle it.
 """
 
 import asyncio
@@ -23,9 +23,9 @@ from proxy.support.tasks import Tasks
 
 _Answer = TypeVar("_Answer")
 
-_RACE_TICK = 0.1  # seconds between two looks for requests that wait for long
-_RACE_AFTER = 0.4  # seconds until a request that may be sent again goes to another member too
-_RACE_FACTOR = 4  # times the least time that calls took lately, if that is longer
+_TICK = 0.1  # seconds between two looks for requests that wait for long
+_PATIENCE = 0.4  # seconds until a request that may be sent again goes to another member too
+_ROUND_TRIPS = 4  # times the least time that calls took lately, if that is longer
 _OPEN_TIMEOUT = 2.0  # seconds for opening a stream
 _PROBE_INTERVAL = 1.0  # seconds between two requests to members that did not answer
 _PROBE_TIMEOUT = 1.0
@@ -70,8 +70,8 @@ class Rpc:
         self.clock = clock
         self._authenticating = asyncio.Lock()
         self._streams: set[MemberStream] = set()
-        self._races: dict[_Race[Any], None] = {}
-        self._race_timer: asyncio.TimerHandle | None = None
+        self._repeatable: dict[_Call[Any], None] = {}  # under way, if there are other members
+        self._look_timer: asyncio.TimerHandle | None = None  # one for all of them
         self._fastest = RoundTrip()
         self._probing = False
 
@@ -87,18 +87,24 @@ class Rpc:
 
         A task is needed only to get a token first.
         """
-
-        def answered(answer: _Answer | EtcdError) -> None:
-            if self.credentials.expired(answer):
-                self._begin_in_task(method, request, timeout, decode, on_answer)
-            else:
-                on_answer(answer)
-
-        if not self.credentials.user:
-            return self._race(method, request, timeout, decode, on_answer)
-        if not self.credentials.token:
+        if self.credentials.incomplete:
             return self._begin_in_task(method, request, timeout, decode, on_answer)
-        return self._race(method, request, timeout, decode, answered)
+        if self.credentials.user:
+            again = partial(self._begin_in_task, method, request, timeout, decode)
+            on_answer = partial(self._take_unless_expired, again, on_answer)
+        return self._send(method, request, timeout, decode, on_answer, repeatable=True)
+
+    def _take_unless_expired(
+        self,
+        again: Callable[[Callable[[_Answer | EtcdError], None]], Request],
+        on_answer: Callable[[_Answer | EtcdError], None],
+        answer: _Answer | EtcdError,
+    ) -> None:
+        """Pass an answer on; if it says that the token is not valid any more, send the request again."""
+        if self.credentials.expired(answer):
+            again(on_answer)
+        else:
+            on_answer(answer)
 
     def _begin_in_task(
         self,
@@ -155,8 +161,7 @@ class Rpc:
             if not answered.done():  # else the caller was cancelled
                 answered.set_result(answer)
 
-        send = self._race if repeatable else self._send
-        sent = send(method, request, timeout, decode, settle)
+        sent = self._send(method, request, timeout, decode, settle, repeatable=repeatable)
         try:
             answer = await answered
         finally:
@@ -172,42 +177,34 @@ class Rpc:
         timeout: float,
         decode: Callable[[bytes], _Answer],
         on_answer: Callable[[_Answer | EtcdError], None],
+        *,
+        repeatable: bool,
     ) -> Request:
-        """Send a request to the current endpoint."""
-        return _Attempt(self, self.endpoints.current, method, request, timeout, decode, on_answer)
+        """Send a request to the current endpoint; a `repeatable` one also to others if that is slow."""
+        call = _Call(self, method, request, timeout, decode, on_answer)
+        if repeatable and len(self.endpoints) > 1:
+            self._repeatable[call] = None
+            if self._look_timer is None:
+                self._look_timer = asyncio.get_running_loop().call_later(_TICK, self._look)
+        call.send(self.endpoints.current)
+        return call
 
-    def _race(
-        self,
-        method: Method,
-        request: bytes,
-        timeout: float,
-        decode: Callable[[bytes], _Answer],
-        on_answer: Callable[[_Answer | EtcdError], None],
-    ) -> Request:
-        """Send a request to the current endpoint, and while that does not answer to others as well."""
-        if len(self.endpoints) == 1:
-            return self._send(method, request, timeout, decode, on_answer)
-        race = _Race(self, method, request, timeout, decode, on_answer)
-        self._races[race] = None
-        race.send(self.endpoints.current)
-        if self._race_timer is None:
-            self._race_timer = asyncio.get_running_loop().call_later(_RACE_TICK, self._look_at_races)
-        return race
-
-    def _look_at_races(self) -> None:
+    def _look(self) -> None:
+        """Send requests that wait for long to other members too."""
+        now, patience = self.clock.perf_counter_ns(), self._patience
+        for call in list(self._repeatable):
+            call.look(now, patience)
         loop = asyncio.get_running_loop()
-        for race in list(self._races):
-            race.look(loop.time())
-        self._race_timer = loop.call_later(_RACE_TICK, self._look_at_races) if self._races else None
+        self._look_timer = loop.call_later(_TICK, self._look) if self._repeatable else None
 
-    def race_over(self, race: "_Race[Any]") -> None:
-        """A request has its answer."""
-        self._races.pop(race, None)
+    def call_over(self, call: "_Call[Any]") -> None:
+        """A request has its answer, or none is wanted."""
+        self._repeatable.pop(call, None)
 
     @property
-    def race_after(self) -> float:
-        """After how many seconds a request goes to another member: later where all calls take long."""
-        return max(_RACE_AFTER, _RACE_FACTOR * self._fastest.seconds)
+    def _patience(self) -> float:
+        """Seconds until a request goes to another member too: more where all calls take long."""
+        return max(_PATIENCE, _ROUND_TRIPS * self._fastest.seconds)
 
     def answered(self, method: Method, nanos: int) -> None:
         """A member has answered."""
@@ -226,9 +223,8 @@ class Rpc:
         while suspects := self.endpoints.suspects:
             await asyncio.sleep(_PROBE_INTERVAL)
             for endpoint in suspects:
-                _Attempt(
-                    self, endpoint, RANGE, _PROBE, _PROBE_TIMEOUT, bytes, partial(self._probed, endpoint)
-                )
+                probed = partial(self._probed, endpoint)
+                _Call(self, RANGE, _PROBE, _PROBE_TIMEOUT, bytes, probed).send(endpoint)
         self._probing = False
 
     def _probed(self, endpoint: Endpoint, answer: bytes | EtcdError) -> None:
@@ -291,70 +287,17 @@ class Rpc:
             self.credentials.use(response.token)
 
 
-class _Attempt(Generic[_Answer]):
-    """A request that was sent to one member, once."""
-
-    __slots__ = ("_decode", "_endpoint", "_method", "_on_answer", "_request", "_rpc", "_started")
-
-    def __init__(
-        self,
-        rpc: Rpc,
-        endpoint: Endpoint,
-        method: Method,
-        request: bytes,
-        timeout: float,
-        decode: Callable[[bytes], _Answer],
-        on_answer: Callable[[_Answer | EtcdError], None],
-    ) -> None:
-        self._rpc = rpc
-        self._endpoint = endpoint
-        self._method = method
-        self._decode = decode
-        self._on_answer: Callable[[_Answer | EtcdError], None] | None = on_answer
-        self._started = rpc.clock.perf_counter_ns()
-        metadata = rpc.credentials.metadata
-        self._request = endpoint.channel.begin(method.path, request, timeout, metadata, self._answered)
-
-    def cancel(self) -> None:
-        """The answer is not wanted any more; the member is not to blame."""
-        if self._on_answer is not None:
-            self._on_answer = None
-            self._request.cancel()
-
-    def _answered(self, response: bytes | RpcError) -> None:
-        on_answer, self._on_answer = self._on_answer, None
-        if on_answer is None:
-            return
-        rpc = self._rpc
-        answer: _Answer | EtcdError
-        if isinstance(response, RpcError):
-            answer = rpc.failure(self._endpoint, response.details)
-            rpc.calls.failed(self._method.name, answer)
-        else:
-            try:
-                answer = self._decode(response)
-            except EtcdUnknown as garbled:
-                rpc.leave(self._endpoint)  # another one may do better
-                rpc.calls.failed(self._method.name, garbled)
-                answer = garbled
-            else:
-                rpc.answered(self._method, rpc.clock.perf_counter_ns() - self._started)
-        on_answer(answer)
-
-
-class _Race(Generic[_Answer]):
-    """A request that may be sent again: to one member after another, until the first answer."""
+class _Call(Generic[_Answer]):
+    """A request to one member, and while that does not answer to others, if it may be sent again."""
 
     __slots__ = (
-        "_asked",
         "_attempts",
-        "_deadline",
         "_decode",
         "_method",
-        "_next",
         "_on_answer",
         "_request",
         "_rpc",
+        "_timeout",
         "_unanswered",
     )
 
@@ -370,50 +313,83 @@ class _Race(Generic[_Answer]):
         self._rpc = rpc
         self._method = method
         self._request = request
+        self._timeout = timeout
         self._decode = decode
         self._on_answer: Callable[[_Answer | EtcdError], None] | None = on_answer
-        now = asyncio.get_running_loop().time()
-        self._deadline = now + timeout
-        self._next = now + rpc.race_after
-        self._attempts: list[_Attempt[_Answer]] = []
-        self._asked: list[Endpoint] = []
+        self._attempts: list[tuple[Endpoint, int, Request]] = []  # each with its start, in nanoseconds
         self._unanswered = 0
 
     def send(self, endpoint: Endpoint) -> None:
-        """Send it to one more member."""
-        self._asked.append(endpoint)
+        """Send it to this member."""
+        rpc = self._rpc
+        started = rpc.clock.perf_counter_ns()
+        timeout = self._timeout
+        if self._attempts:
+            timeout -= (started - self._attempts[0][1]) / 1e9
         self._unanswered += 1
-        left = max(0.0, self._deadline - asyncio.get_running_loop().time())
-        answered = partial(self._answered, endpoint)
-        self._attempts.append(
-            _Attempt(self._rpc, endpoint, self._method, self._request, left, self._decode, answered)
-        )
+        answered = partial(self._answered, endpoint, started)
+        metadata = rpc.credentials.metadata
+        request = endpoint.channel.begin(self._method.path, self._request, timeout, metadata, answered)
+        self._attempts.append((endpoint, started, request))
 
-    def look(self, now: float) -> None:
-        """Send it to another member if it is time for that."""
-        if self._next <= now < self._deadline and self._on_answer is not None:
-            self._next = now + self._rpc.race_after
-            self.send(self._rpc.endpoints.after(self._asked[-1]))
+    def look(self, now: int, patience: float) -> None:
+        """Send it to another member if the last one has not answered for `patience` seconds."""
+        last, sent, _ = self._attempts[-1]
+        if now - sent >= patience * 1e9 and now - self._attempts[0][1] < self._timeout * 1e9:
+            self.send(self._rpc.endpoints.after(last))
 
     def cancel(self) -> None:
-        """The answer is not wanted any more."""
-        self._on_answer = None
-        self._rpc.race_over(self)
-        for attempt in self._attempts:
-            attempt.cancel()
+        """The answer is not wanted any more; no member is to blame."""
+        if self._on_answer is not None:
+            self._end()
+            for _, _, request in self._attempts:
+                request.cancel()
 
-    def _answered(self, endpoint: Endpoint, answer: _Answer | EtcdError) -> None:
-        self._unanswered -= 1
-        unknown = isinstance(answer, EtcdError) and type(answer) is EtcdUnknown
-        if self._on_answer is None or (unknown and self._unanswered):
-            return  # over, or another member may still answer
+    def _answered(self, endpoint: Endpoint, started: int, response: bytes | RpcError) -> None:
         on_answer = self._on_answer
-        if not unknown and self._asked[0] is not endpoint:
-            for other in self._asked[: self._asked.index(endpoint)]:
-                self._rpc.leave(other)  # it had more time and has not answered
-            self._rpc.endpoints.current = endpoint
-        self.cancel()
+        if on_answer is None:
+            return
+        self._unanswered -= 1
+        answer = self._read(endpoint, started, response)
+        unknown = type(answer) is EtcdUnknown
+        if unknown and self._unanswered:
+            return  # another member may still answer
+        self._end()
+        if len(self._attempts) > 1:
+            for _, begun, request in self._attempts:
+                if begun != started:
+                    request.cancel()
+            if not unknown:
+                self._prefer(endpoint)
         on_answer(answer)
+
+    def _read(self, endpoint: Endpoint, started: int, response: bytes | RpcError) -> _Answer | EtcdError:
+        rpc = self._rpc
+        if isinstance(response, RpcError):
+            error = rpc.failure(endpoint, response.details)
+        else:
+            try:
+                answer = self._decode(response)
+            except EtcdUnknown as garbled:
+                rpc.leave(endpoint)  # another one may do better
+                error = garbled
+            else:
+                rpc.answered(self._method, rpc.clock.perf_counter_ns() - started)
+                return answer
+        rpc.calls.failed(self._method.name, error)
+        return error
+
+    def _prefer(self, endpoint: Endpoint) -> None:
+        """Leave the members that were asked before this one: they had more time, and have not answered."""
+        for asked, _, _ in self._attempts:
+            if asked is endpoint:
+                break
+            self._rpc.leave(asked)
+        self._rpc.endpoints.current = endpoint
+
+    def _end(self) -> None:
+        self._on_answer = None
+        self._rpc.call_over(self)
 
 
 class MemberStream:

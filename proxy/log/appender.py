@@ -7,6 +7,7 @@ incarnation is over. It does not decide the outcome of an entry: the stream show
 import asyncio
 import logging
 from collections.abc import Callable, Iterator
+from functools import partial
 
 from proxy.etcd.interface import Etcd
 from proxy.etcd.model import (
@@ -18,8 +19,7 @@ from proxy.etcd.model import (
     Txn,
     TxnResult,
 )
-from proxy.log.outbox import Header, Outbox, Sent, Verdict, append_txn, verdict
-from proxy.log.pending import refuse
+from proxy.log.outbox import EntryTxns, Header, Outbox, Sent, Verdict
 from proxy.log.stats import Stats
 from proxy.log.watch_guard import WatchGuard
 from proxy.state.machine import Machine
@@ -96,8 +96,7 @@ class Appender:
         self._on_over = on_over
         self._clock = clock
         self._scheduled = False
-        self._incarnation = ""
-        self._revision = 0
+        self._txns: EntryTxns | None = None  # of the incarnation; None: there is none
         # What may not be in the log yet; None while its first attempt is in flight.
         self._running: dict[Sent, asyncio.Task[None] | None] = {}
         self._probe_at = 0.0
@@ -112,14 +111,13 @@ class Appender:
 
     def start(self, incarnation: str, revision: int) -> None:
         """Append under this incarnation from now on; `revision`: the create_revision of its proxy key."""
-        self._incarnation = incarnation
-        self._revision = revision
+        self._txns = EntryTxns(self._keys, incarnation, revision)
         self._schedule()
 
     def stop(self) -> None:
         """Send nothing more: the incarnation is over. Txns in flight may succeed until its key is gone."""
         self._watch_guard.stop()
-        self._incarnation = ""
+        self._txns = None
         for task in self._running.values():
             if task is not None:
                 task.cancel()
@@ -157,7 +155,8 @@ class Appender:
         self._scheduled = False
         outbox = self._outbox
         window = self.window
-        if not self._incarnation:
+        txns = self._txns
+        if txns is None:
             if outbox.full:
                 outbox.refuse_metered()
         else:
@@ -176,18 +175,18 @@ class Appender:
                 self._stats.sent_requests += len(sent.requests)
                 self._stats.entry_requests.note(len(sent.requests))
                 self._stats.sent_bytes += len(sent.value)
-                self._begin(sent)
+                self._begin(sent, txns)
                 if len(sent.original) > _LONG_ENTRY and outbox.queue:
                     self._schedule()
                     break
         if outbox.refused:
             zxid = self._machine.zxid
             for pending, error in outbox.take_refused():
-                refuse(pending, zxid, error)
+                pending.answer(zxid, error)
             if outbox.queue:
                 self._schedule()  # an answer made a client submit another request
         # Without an incarnation a request only has to be looked at if it may have to be refused.
-        has_room = not outbox.queue and outbox.unanswered < window if self._incarnation else outbox.full
+        has_room = not outbox.queue and outbox.unanswered < window if txns else outbox.full
         if has_room and not self._scheduled:
             outbox.wake = self._schedule
 
@@ -195,32 +194,27 @@ class Appender:
         checkpoint, digest = self._machine.last_checkpoint
         return Header(self._clock.time_ns() // 1_000_000, self._rules, checkpoint, digest)
 
-    def _begin(self, sent: Sent) -> None:
+    def _begin(self, sent: Sent, txns: EntryTxns) -> None:
         """Send an entry for the first time. Most first attempts succeed, so they need no task."""
         self._running[sent] = None
-        txn = self._txn(sent, self._incarnation, self._revision)
-        started = sent.began = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
+        sent.attempts = 1
+        sent.began = self._clock.perf_counter()  # uvloop's own clock counts milliseconds
+        self._etcd.begin_txn(txns.append(sent), _TIMEOUTS[0], partial(self._answered, sent, txns))
 
-        def answered(outcome: TxnResult | EtcdError) -> None:
-            if sent not in self._running:
-                return  # the incarnation is over
-            seconds = self._clock.perf_counter() - started
-            if isinstance(outcome, TxnResult) and outcome.succeeded and not self._outbox.full:
-                self._stats.round_trip.note(seconds)
-                self._landed(sent)
-            else:
-                settling = self._settle(sent, self._incarnation, self._revision, outcome, seconds)
-                self._running[sent] = self._tasks.start(settling, "append an entry")
-
-        self._etcd.begin_txn(txn, _TIMEOUTS[0], answered)
-
-    def _txn(self, sent: Sent, incarnation: str, revision: int) -> Txn:
-        sent.attempts += 1
-        entry_key = self._keys.entry(incarnation, sent.number)
-        return append_txn(self._keys.proxy(incarnation), revision, entry_key, sent.value, nested=sent.nested)
+    def _answered(self, sent: Sent, txns: EntryTxns, outcome: TxnResult | EtcdError) -> None:
+        """The outcome of a first attempt."""
+        if sent not in self._running:
+            return  # the incarnation is over
+        seconds = self._clock.perf_counter() - sent.began
+        if isinstance(outcome, TxnResult) and outcome.succeeded and not self._outbox.full:
+            self._stats.round_trip.note(seconds)
+            self._landed(sent, txns)
+        else:
+            settling = self._settle(sent, txns, outcome, seconds)
+            self._running[sent] = self._tasks.start(settling, "append an entry")
 
     async def _settle(
-        self, sent: Sent, incarnation: str, revision: int, answer: TxnResult | EtcdError, seconds: float
+        self, sent: Sent, txns: EntryTxns, answer: TxnResult | EtcdError, seconds: float
     ) -> None:
         """Send an entry again until its number is definitely filled, or the incarnation is over.
 
@@ -228,28 +222,28 @@ class Appender:
         """
         pauses = _growing_pauses()
         while isinstance(answer, EtcdError):
-            pause = self._react(sent, incarnation, answer, seconds, pauses)
+            pause = self._react(sent, txns.incarnation, answer, seconds, pauses)
             if pause is None:
-                self._give_up(sent, incarnation, "its requests are sent again in smaller entries")
+                self._give_up(sent, txns.incarnation, "its requests are sent again in smaller entries")
                 return
             if pause:
                 await asyncio.sleep(pause)
             if sent.over:
                 break
             timeout = _TIMEOUTS[min(sent.attempts, len(_TIMEOUTS) - 1)]
-            txn = self._txn(sent, incarnation, revision)
+            sent.attempts += 1
             self._stats.resent += 1
             started = self._clock.perf_counter()
-            answer = await _answer_to(self._etcd, txn, timeout)
+            answer = await _answer_to(self._etcd, txns.append(sent), timeout)
             seconds = self._clock.perf_counter() - started
         else:
-            if verdict(answer, revision) is Verdict.OVER:
-                self._give_up(sent, incarnation, "its key is gone")
+            if txns.verdict(answer) is Verdict.OVER:
+                self._give_up(sent, txns.incarnation, "its key is gone")
                 return
             if answer.succeeded and not sent.nested and self._outbox.full:
                 log.warning("etcd has space again")
                 self._outbox.full = False
-        self._landed(sent)
+        self._landed(sent, txns)
 
     def _react(
         self, sent: Sent, incarnation: str, error: EtcdError, seconds: float, pauses: Iterator[float]
@@ -285,9 +279,9 @@ class Appender:
         if not sent.over:
             self._on_over(incarnation, why)
 
-    def _landed(self, sent: Sent) -> None:
+    def _landed(self, sent: Sent, txns: EntryTxns) -> None:
         if not sent.over:
-            self._watch_guard.landed(self._incarnation, sent.number, self._stats.round_trip.seconds)
+            self._watch_guard.landed(txns.incarnation, sent.number, self._stats.round_trip.seconds)
         self._running.pop(sent, None)
         self._outbox.landed(sent)
         self._room()

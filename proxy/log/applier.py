@@ -18,7 +18,6 @@ from codec.constants import ErrorCode
 from proxy.log.follower import Apply, Item, ProxyCame, ProxyGone, RecordChanged
 from proxy.log.outbox import Outbox, Sent
 from proxy.log.peers import Peers
-from proxy.log.pending import Pending
 from proxy.log.record import TreeNotServable, unreadable
 from proxy.log.state_worker import StateWorker
 from proxy.log.stats import Stats
@@ -86,6 +85,7 @@ class Applier:
         self._stats = stats
         self._clock = clock
         self._backlog: deque[Item] = deque()
+        self._apply = partial(self._do, self._apply_backlog)
         #: Runs the applier in slices. Readers of the state ask it whether the state is whole.
         self.worker = machine.pause = worker or StateWorker(clock)
         #: Our own incarnation: the requests in its entries wait for their answers.
@@ -122,7 +122,7 @@ class Applier:
             return
         self._backlog.extend(items)
         if self._backlog and self.worker.done:
-            self.worker.run(partial(self._do, self._apply_backlog))
+            self.worker.run(self._apply)
 
     async def drained(self) -> None:
         """Wait until all that was fed is applied."""
@@ -137,13 +137,6 @@ class Applier:
         assert self.worker.done, "a state is loaded while entries are being applied"
         self.worker.run(partial(self._do, partial(self._become, loaded, then)))
         await self.drained()
-
-    def answer(self, pending: Pending, zxid: int, error: int, body: bytes = b"") -> None:
-        """Report a request's outcome to it."""
-        try:
-            pending.applied(zxid, error, body)
-        except Exception:
-            log.exception("cannot make the reply to a request of session 0x%x", pending.session_id)
 
     # -- how -----------------------------------------------------------------------------------------------
 
@@ -214,7 +207,7 @@ class Applier:
         watches = self._watches
         for index, pending in enumerate(sent.requests):
             if kept is not None and not kept[index]:
-                self.answer(pending, machine.zxid, sent.error)
+                pending.answer(machine.zxid, sent.error)
                 worker.rest()
                 continue
             # Reads that wait behind a request set watches when it is answered.
@@ -225,7 +218,7 @@ class Applier:
             zxid = machine.zxid
             if events or not worker.is_whole:
                 self._fire(events, zxid)
-            self.answer(pending, zxid, err, body)
+            pending.answer(zxid, err, body)
             if warnings or changes:
                 self._report()
             if now() >= worker.deadline:
@@ -240,7 +233,7 @@ class Applier:
         )
         self._apply_foreign(item)
         for pending in sent.requests:
-            self.answer(pending, self._machine.zxid, ErrorCode.CONNECTION_LOSS)
+            pending.answer(self._machine.zxid, ErrorCode.CONNECTION_LOSS)
         self._settle(item.number, sent)
 
     def _become(self, loaded: Machine, then: Callable[[], None]) -> None:
@@ -262,7 +255,7 @@ class Applier:
         for change in worker.each(moved):
             self._session_changed(change)
         for pending, error in worker.each(self._outbox.skipped(machine.applied.get(self.own, 0))):
-            self.answer(pending, zxid, error)
+            pending.answer(zxid, error)
         then()
         worker.finished_step()
         worker.changes_nothing = True
@@ -307,7 +300,7 @@ class Applier:
         sent = self._outbox.applied(number) or sent
         if sent is not None:
             for pending, error in sent.after:
-                self.answer(pending, self._machine.zxid, error)
+                pending.answer(self._machine.zxid, error)
         self._effects.appended()
 
     def _report(self) -> None:

@@ -15,7 +15,7 @@ from proxy.log.follower import Follower
 from proxy.log.listeners import SessionKeeper
 from proxy.log.membership import Membership
 from proxy.log.outbox import Outbox
-from proxy.log.pending import CallbackRequest, Pending, refuse
+from proxy.log.pending import CallbackRequest, Pending
 from proxy.log.settings import LogSettings
 from proxy.log.stats import Stats
 from proxy.log.watch_guard import WatchGuard
@@ -114,7 +114,7 @@ class Incarnations:
             return
         self.appender.stop()
         for pending, error in self._outbox.skipped(_EVERYTHING):
-            refuse(pending, self._machine.zxid, error)
+            pending.answer(self._machine.zxid, error)
         self.membership.key_gone(own, "the state was loaded anew, and does not know it")
         self._applier.own = ""
 

@@ -18,6 +18,7 @@ from proxy.etcd.model import DEFAULT_MAX_REQUEST_BYTES, Compare, Get, Put, Range
 from proxy.log.pending import Pending
 from proxy.log.space import Space
 from schema.entry import EntryWriter, Kind
+from schema.keys import Keyspace
 
 # Larger entries would delay those of other proxies: a put of 100 KB takes etcd 2 ms, one of 20 KB 0.8 ms.
 ENTRY_BYTES = 512 << 10
@@ -102,27 +103,41 @@ class Verdict(enum.Enum):
     OVER = "the proxy key is gone, and the incarnation with it"
 
 
-def append_txn(proxy_key: bytes, proxy_revision: int, entry_key: bytes, value: bytes, *, nested: bool) -> Txn:
-    """The Txn that appends an entry. `proxy_revision`: the create_revision of the proxy key, put once."""
-    put = Put(entry_key, value)
-    return Txn(
-        (Compare(proxy_key, proxy_revision), Compare(entry_key, 0)),
-        # etcd counts the puts of a Txn against its quota, but not those of Txns within it (server/etcdserver/
-        # quota.go, costTxn).
-        (Txn((), (put,)) if nested else put,),
-        (Get(proxy_key, keys_only=True),),
-    )
+class EntryTxns:
+    """The Txns that append the entries of one incarnation. Most of each is the same for all of them."""
 
+    __slots__ = ("_keys", "_lives", "_proxy", "_revision", "incarnation")
 
-def verdict(answer: TxnResult, proxy_revision: int) -> Verdict:
-    """What the answer to an append means. An absent key proves nothing about a Txn that is in flight."""
-    if answer.succeeded:
-        return Verdict.APPENDED
-    (proxy,) = answer.responses
-    assert isinstance(proxy, RangeResult)
-    if proxy.kvs and proxy.kvs[0].mod_revision == proxy_revision:
-        return Verdict.THERE
-    return Verdict.OVER
+    def __init__(self, keys: Keyspace, incarnation: str, revision: int) -> None:
+        """`revision`: the create_revision of the proxy key, which is put only once."""
+        proxy_key = keys.proxy(incarnation)
+        self._keys = keys
+        self.incarnation = incarnation
+        self._revision = revision
+        self._lives = Compare(proxy_key, revision)
+        self._proxy = (Get(proxy_key, keys_only=True),)
+
+    def append(self, sent: Sent) -> Txn:
+        """The Txn that appends an entry, or its replacement."""
+        entry_key = self._keys.entry(self.incarnation, sent.number)
+        put = Put(entry_key, sent.value)
+        return Txn(
+            (self._lives, Compare(entry_key, 0)),
+            # etcd counts the puts of a Txn against its quota, but not those of Txns within it (server/
+            # etcdserver/quota.go, costTxn).
+            (Txn((), (put,)) if sent.nested else put,),
+            self._proxy,
+        )
+
+    def verdict(self, answer: TxnResult) -> Verdict:
+        """What the answer to an append means. An absent key proves nothing about a Txn that is in flight."""
+        if answer.succeeded:
+            return Verdict.APPENDED
+        (proxy,) = answer.responses
+        assert isinstance(proxy, RangeResult)
+        if proxy.kvs and proxy.kvs[0].mod_revision == self._revision:
+            return Verdict.THERE
+        return Verdict.OVER
 
 
 def is_metered(pending: Pending) -> bool:

@@ -37,6 +37,13 @@ class Pending:
         self.body = body
         self.fields = fields
 
+    def answer(self, zxid: int, err: int, body: bytes = b"") -> None:
+        """Report the outcome. An exception is logged, so that other requests are not lost."""
+        try:
+            self.applied(zxid, err, body)
+        except Exception:
+            log.exception("cannot make the reply to a request of session 0x%x", self.session_id)
+
     def applied(self, zxid: int, err: int, body: bytes) -> None:
         """React to the outcome, when the request is applied. The base class does nothing.
 
@@ -73,11 +80,3 @@ class CallbackRequest(Pending):
     def applied(self, zxid: int, err: int, body: bytes) -> None:
         """As the base class."""
         self.callback(self, zxid, err, body)
-
-
-def refuse(pending: Pending, zxid: int, error: int) -> None:
-    """Give a request an error as its outcome. An exception is logged, so that other requests are not lost."""
-    try:
-        pending.applied(zxid, error, b"")
-    except Exception:
-        log.exception("cannot make the reply to a request of session 0x%x", pending.session_id)
