@@ -57,11 +57,9 @@ class Endpoints:
         if not endpoints:
             raise ValueError("no etcd endpoint given")
         self._all = [Endpoint(endpoint, tls, connect) for endpoint in endpoints]
+        self.are_several = len(self._all) > 1
         #: Where the next request goes.
         self.current = self._all[0]
-
-    def __len__(self) -> int:
-        return len(self._all)
 
     @property
     def suspects(self) -> list[Endpoint]:
@@ -80,7 +78,7 @@ class Endpoints:
 
     def leave(self, endpoint: Endpoint) -> None:
         """This endpoint does not answer: send it no more requests until it does, if there are others."""
-        endpoint.suspect = len(self._all) > 1
+        endpoint.suspect = self.are_several
         if endpoint is self.current:
             self.fail_over()
 

@@ -87,9 +87,9 @@ class Rpc:
 
         A task is needed only to get a token first.
         """
-        if self.credentials.incomplete:
-            return self._begin_in_task(method, request, timeout, decode, on_answer)
         if self.credentials.user:
+            if not self.credentials.token:
+                return self._begin_in_task(method, request, timeout, decode, on_answer)
             again = partial(self._begin_in_task, method, request, timeout, decode)
             on_answer = partial(self._take_unless_expired, again, on_answer)
         return self._send(method, request, timeout, decode, on_answer, repeatable=True)
@@ -182,7 +182,7 @@ class Rpc:
     ) -> Request:
         """Send a request to the current endpoint; a `repeatable` one also to others if that is slow."""
         call = _Call(self, method, request, timeout, decode, on_answer)
-        if repeatable and len(self.endpoints) > 1:
+        if repeatable and self.endpoints.are_several:
             self._repeatable[call] = None
             if self._look_timer is None:
                 self._look_timer = asyncio.get_running_loop().call_later(_TICK, self._look)

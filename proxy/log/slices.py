@@ -21,21 +21,15 @@ SLICE = 0.005
 _Result = TypeVar("_Result")
 
 
-class _Place:
-    """Where a greenlet finds its next work. It holds nothing else, so that it can be freed while it waits."""
+def _do_all(work: Callable[[], object]) -> None:
+    """One work after another in the same greenlet: a new one costs more than the work of a short request.
 
-    __slots__ = ("work",)
-
-    def __init__(self) -> None:
-        self.work: Callable[[], object] | None = None
-
-
-def _do_all(place: _Place) -> None:
-    """One work after another in the same greenlet: a new one costs more than the work of a short request."""
-    while place.work is not None:
-        place.work()
-        place.work = None
-        Slices.interrupt()
+    While it waits for the next work it holds nothing, so that its owner can be freed.
+    """
+    while True:
+        work()
+        del work
+        work = getcurrent().parent.switch(True)  # the result of `resume`
 
 
 class Slices(Pause):
@@ -45,20 +39,18 @@ class Slices(Pause):
         super().__init__(lengths)
         self._now = clock.perf_counter
         self._seconds = seconds
-        self._place = _Place()
+        self._work: Callable[[], object] | None = None  # taken, and not begun
         self._greenlet: greenlet | None = None
         #: When the current slice began, and when it is over, by the clock's perf_counter.
         self.began = self.deadline = 0.0
-
-    @property
-    def done(self) -> bool:
-        """Whether there is no work that was begun and is not done."""
-        return self._place.work is None
+        #: Whether there is no work that was taken and is not done.
+        self.done = True
 
     def prepare(self, work: Callable[[], object]) -> None:
         """Take some work; each `resume` does a slice of it."""
         assert self.done, "other work is not done yet"
-        self._place.work = work
+        self._work = work
+        self.done = False
         if self._greenlet is None:
             self._greenlet = greenlet(_do_all)
 
@@ -70,11 +62,12 @@ class Slices(Pause):
         self.began = self._now()
         self.deadline = self.began + self._seconds
         self._left = self.every
+        work, self._work = self._work, None
         try:
-            worker.switch(self._place)  # which is `_do_all`'s argument at the first time
-        finally:
-            if worker.dead:
-                self._forget()
+            self.done = worker.switch(work)
+        except BaseException:
+            self._forget()
+            raise
 
     def cancel(self) -> None:
         """End the work where it pauses, if it is not done."""
@@ -85,8 +78,8 @@ class Slices(Pause):
             self._forget()
 
     def _forget(self) -> None:
-        self._greenlet = None
-        self._place.work = None
+        self._greenlet = self._work = None
+        self.done = True
 
     @override
     def __call__(self) -> None:
@@ -99,7 +92,7 @@ class Slices(Pause):
         """End the slice: return from `resume`. To be called by the work."""
         back = getcurrent().parent
         assert back is not None, "this is no work in slices"
-        back.switch()
+        back.switch(False)
 
 
 async def in_slices(work: Callable[[Pause], _Result], clock: Clock = HOST.clock) -> _Result:
