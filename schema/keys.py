@@ -68,7 +68,6 @@ class Keyspace:
         "snapshots_end",
         "start",
         "tree",
-        "version_1",
     )
 
     def __init__(self, prefix: str) -> None:
@@ -88,9 +87,13 @@ class Keyspace:
         self.follows = base + b"/follow/position"
         self.follower = base + b"/follow/follower"
         self.finish = base + b"/follow/finish"
-        self.version_1 = base + b"/tree"  # the tree's record of schema version 1
         # By what comes before the number: entries come by the thousand from a few incarnations.
         self._senders: dict[bytes, str] = {}
+
+    @property
+    def version_1(self) -> bytes:
+        """The tree's record of schema version 1."""
+        return self.prefix + b"/tree"
 
     def proxy(self, incarnation: str) -> bytes:
         """The key that exists as long as a proxy lives; it hangs on the proxy's lease."""

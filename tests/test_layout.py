@@ -137,7 +137,6 @@ LARGE_CLASSES = {
     "proof/simulation/simulation.py Simulation": "the parts of a simulated world, wired",
     "proof/torture/rounds.py Round": "the parts of a round, wired",
     "proxy/state/transaction.py Transaction": "what a transaction may undo, a list for each kind of change",
-    "schema/keys.py Keyspace": "a prefix for each kind of key",
 }
 
 

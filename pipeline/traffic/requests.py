@@ -10,7 +10,7 @@ from pipeline.traffic import names
 from pipeline.traffic.table import Operation, TrafficRow
 from proxy.log.replay import Place
 from proxy.state.ops import EXTENDED
-from proxy.state.ops.multi import Kind as PartKind
+from proxy.state.ops.multi import PartKind
 from schema.entry import Entry, Kind, Request, decode_node_due
 from schema.errors import BadValue
 

@@ -75,10 +75,6 @@ class EtcdClient:
         """How long calls took, and which failed."""
         return self._rpc.calls
 
-    def fail_over(self) -> None:
-        """Use the next endpoint for requests and streams from now on; open streams stay where they are."""
-        self._rpc.endpoints.fail_over()
-
     async def txn(self, txn: Txn, timeout: float) -> TxnResult:
         """Commit `txn`."""
         only_reads = all(isinstance(op, Get) for op in (*txn.success, *txn.failure))

@@ -72,15 +72,11 @@ class Endpoints:
         others = [*self._all[index + 1 :], *self._all[:index]]
         return next((other for other in others if not other.suspect), others[0] if others else endpoint)
 
-    def fail_over(self) -> None:
-        """Use the next endpoint from now on; open streams stay where they are."""
-        self.current = self.after(self.current)
-
     def leave(self, endpoint: Endpoint) -> None:
         """This endpoint does not answer: send it no more requests until it does, if there are others."""
         endpoint.suspect = self.are_several
         if endpoint is self.current:
-            self.fail_over()
+            self.current = self.after(endpoint)
 
     async def close(self) -> None:
         """Close all connections. Requests under way fail as unknown."""

@@ -14,7 +14,7 @@ import grpc
 import grpc.aio
 
 from proxy.etcd.tls import Pem, Tls
-from proxy.etcd.transport import Metadata, Request, RpcError
+from proxy.etcd.transport import Metadata, Request, RpcError, address_of
 from proxy.support.tasks import Tasks
 
 # Seconds, as in proxy.etcd.http2_channel.
@@ -52,8 +52,7 @@ class GrpcChannel:
     def __init__(self, host: str, port: int, tls: Tls | None = None) -> None:
         """`tls` is for https."""
         self._tls = tls
-        shown = f"[{host}]" if ":" in host else host
-        self.address = f"{shown}:{port}"
+        self.address = address_of(host, port)
         self._pem: Pem | None = None
         self._channel: grpc.aio.Channel | None = None
         self._former: grpc.aio.Channel | None = None  # its last calls are under way

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from proxy.etcd.frames import request_headers
 from proxy.etcd.http2 import Call, Connection
 from proxy.etcd.tls import Tls
-from proxy.etcd.transport import Metadata, Request, RpcError
+from proxy.etcd.transport import Metadata, Request, RpcError, address_of
 from proxy.support.tasks import Tasks
 
 # Seconds. One attempt to connect, TLS included, may take so long.
@@ -30,8 +30,7 @@ class Http2Channel:
         self._port = port
         self._tls = tls
         self._scheme = "http" if tls is None else "https"
-        shown = f"[{host}]" if ":" in host else host
-        self.address = f"{shown}:{port}"
+        self.address = address_of(host, port)
         name = tls.server_name if tls is not None else ""
         self._authority = f"{name}:{port}" if name else self.address
         self._connection: Connection | None = None

@@ -14,6 +14,11 @@ GRPCIO = "grpcio"
 TRANSPORTS = (HTTP2, GRPCIO)
 
 
+def address_of(host: str, port: int) -> str:
+    """HOST:PORT, as in a URL."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
 class RpcError(Exception):
     """A call that failed, with the server's words for it or our own."""
 

@@ -5,19 +5,10 @@ Pure.
 
 from collections import deque
 from collections.abc import Sequence
-from typing import Protocol
 
 from codec.constants import OpCode
 from proxy.frontend.request_queue import RequestQueue
-from schema.entry import Identities
-
-
-class Identified(Protocol):
-    """A client."""
-
-    @property
-    def identities(self) -> Identities:
-        """The identities that it has proved so far."""
+from proxy.frontend.waiting import Author
 
 
 class AuthenticationGate:
@@ -25,7 +16,7 @@ class AuthenticationGate:
 
     __slots__ = ("_client", "_packets", "_queue", "_schemes")
 
-    def __init__(self, client: Identified, schemes: frozenset[str], queue: RequestQueue) -> None:
+    def __init__(self, client: Author, schemes: frozenset[str], queue: RequestQueue) -> None:
         """`schemes`: an identity of one of these is accepted. `queue` counts the packets, too."""
         self._client = client
         self._schemes = schemes

@@ -10,32 +10,15 @@ from proxy.frontend.ready import Ready
 from proxy.frontend.replies import Replies
 from proxy.frontend.request_times import RequestTimes
 from proxy.frontend.traced import Sampled
-from proxy.frontend.waiting import SaslAnswer, Single
-from schema.entry import Identities
+from proxy.frontend.waiting import Author, SaslAnswer, Single
 
 log = logging.getLogger("proxy.frontend.order")
 
 _PING = int(OpCode.PING)  # a plain number: looking up an enum's member costs more than the comparison
 
 
-class Identity(Protocol):
-    """The identity of a client, and its authentication."""
-
-    @property
-    def address(self) -> str:
-        """Its address."""
-
-    @property
-    def port(self) -> int:
-        """The port on its side."""
-
-    @property
-    def session_id(self) -> int:
-        """Its session."""
-
-    @property
-    def identities(self) -> Identities:
-        """The identities that it has proved so far."""
+class Identity(Author, Protocol):
+    """The client of the requests, and its authentication."""
 
     def prove(self, packet: bytes, position: int) -> bool | None:
         """Add the identities that an auth packet proves; False if it proves none, None if it is cut."""

@@ -6,34 +6,17 @@ A server with neither of them has no `RequestLogs`, so its requests have no cost
 import logging
 import weakref
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, Protocol
+from typing import Any, NamedTuple
 
 from codec.constants import KeeperOpCode, OpCode
 from proxy.frontend import audit
-from proxy.frontend.waiting import Write, path_of
-from proxy.state.auth.scheme import Identities
+from proxy.frontend.waiting import Author, Write, path_of
 from proxy.state.sessions import session_text
 from proxy.support.latency import OF_SESSIONS, ConnectionLatency, Latency
 
 log = logging.getLogger(__name__)
 
 _MILLISECOND = 1_000_000
-
-
-class Client(Protocol):
-    """The connection of the requests."""
-
-    @property
-    def session_id(self) -> int:
-        """Its session."""
-
-    @property
-    def address(self) -> str:
-        """The client's address."""
-
-    @property
-    def identities(self) -> Identities:
-        """The identities that the client has proved."""
 
 
 class Stages(NamedTuple):
@@ -86,12 +69,12 @@ class RequestLogs:
             for line in audit.of_session_end(self._user, session_id, self._ended()):
                 self._write_audit(line)
 
-    def refused(self, client: Client, scheme: str, name: str) -> None:
+    def refused(self, client: Author, scheme: str, name: str) -> None:
         """An authentication has failed. `name`: the name that the client claims, if it is known."""
         if self._write_audit is not None:
             self._write_audit(audit.of_refusal(client.session_id, name, client.address, scheme))
 
-    def outcome(self, client: Client, write: Write, err: int, body: bytes) -> None:
+    def outcome(self, client: Author, write: Write, err: int, body: bytes) -> None:
         """A write of a client was applied, just now."""
         if self._write_audit is not None:
             for line in audit.of_request(
@@ -107,11 +90,11 @@ class RequestLogs:
 
     # -- slow requests ---------------------------------------------------------------------------------------
 
-    def latency(self, client: Client, server: Latency) -> ConnectionLatency:
+    def latency(self, client: Author, server: Latency) -> ConnectionLatency:
         """The object that records the latencies of a client's requests."""
         return _SlowLatency(server, client, self) if self._slow else ConnectionLatency(server)
 
-    def _slow_write(self, client: Client, write: Write, now: int) -> None:
+    def _slow_write(self, client: Author, write: Write, now: int) -> None:
         sent, applying = self._stages().within(write.received, now)
         log.warning(
             "slow request: session %s from %s: %s took %d ms: waiting %d, append %d, apply %d",
@@ -124,7 +107,7 @@ class RequestLogs:
             (now - applying) // _MILLISECOND,
         )
 
-    def read(self, client: Client, opcode: int, count: int, nanos: int) -> None:
+    def read(self, client: Author, opcode: int, count: int, nanos: int) -> None:
         """Reads of one kind, received together, are answered."""
         if nanos >= self._slow and opcode not in self._writes and opcode not in OF_SESSIONS:
             log.warning(
@@ -142,7 +125,7 @@ class _SlowLatency(ConnectionLatency):
 
     __slots__ = ("_client", "_logs")
 
-    def __init__(self, server: Latency, client: Client, logs: RequestLogs) -> None:
+    def __init__(self, server: Latency, client: Author, logs: RequestLogs) -> None:
         super().__init__(server)
         self._client = weakref.ref(client)  # it owns this object
         self._logs = logs

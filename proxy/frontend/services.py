@@ -9,9 +9,10 @@ from proxy.frontend.flush_queue import FlushQueue
 from proxy.frontend.limits import LIMITS, Limits
 from proxy.frontend.load import Load
 from proxy.frontend.replies import Machine
-from proxy.frontend.request_logs import Client, RequestLogs
+from proxy.frontend.request_logs import RequestLogs
 from proxy.frontend.state_gate import StateGate
 from proxy.frontend.traced import Traces
+from proxy.frontend.waiting import Author
 from proxy.frontend.word_answer import Words
 from proxy.log.outbox import Outbox
 from proxy.sasl.login import Login
@@ -76,7 +77,7 @@ class Services(Generic[Connection]):
     #: Logs connections that do not send what a ZooKeeper client does, such as port scanners.
     throttled_log: ThrottledLog = field(default_factory=lambda: ThrottledLog(log))
 
-    def latency_of(self, client: Client) -> ConnectionLatency:
+    def latency_of(self, client: Author) -> ConnectionLatency:
         """The object that records how long a connection's requests take."""
         if self.request_logs is None:
             return ConnectionLatency(self.latency)

@@ -37,7 +37,7 @@ class Sampled(bytes):
     received: int  # nanoseconds
     decision: Decision
 
-    def answered(self, client: "Address", xid: int, opcode: int, err: int) -> None:
+    def answered(self, client: Author, xid: int, opcode: int, err: int) -> None:
         """A request that concerns only the connection, or that cannot be decoded, is answered."""
         self.traces.record(client, self, xid, opcode, err, None, ())
 
@@ -56,18 +56,6 @@ class SamplingFramer:
         except FrameTooLong as error:
             self._traces.sample(error.frames)
             raise
-
-
-class Address(Author, Protocol):
-    """The client of the request."""
-
-    @property
-    def address(self) -> str:
-        """Its address."""
-
-    @property
-    def port(self) -> int:
-        """The port on its side."""
 
 
 class Facts(NamedTuple):
@@ -127,7 +115,7 @@ class Traces:
 
         return traced
 
-    def of_write(self, client: Address, packet: Sampled, write: Write, err: int) -> None:
+    def of_write(self, client: Author, packet: Sampled, write: Write, err: int) -> None:
         """A write was applied, just now."""
         stages = self._facts.stages().within(write.received, self._clock())
         events = (("sent to etcd", stages.sent), ("applying", stages.applying))
@@ -146,7 +134,7 @@ class Traces:
 
     def record(
         self,
-        client: Address,
+        client: Author,
         packet: Sampled,
         xid: int,
         opcode: int,
@@ -191,7 +179,7 @@ class TracedWrite(Write):
     def __init__(
         self,
         writer: Writer,
-        author: Address,
+        author: Author,
         xid: int,
         opcode: int,
         packet: Sampled,

@@ -13,7 +13,15 @@ _CLIENT = int(Kind.CLIENT)  # a plain number: looking up an enum's member costs 
 
 
 class Author(Protocol):
-    """The session and identities of a client."""
+    """The client of a request."""
+
+    @property
+    def address(self) -> str:
+        """Its address."""
+
+    @property
+    def port(self) -> int:
+        """The port on its side."""
 
     @property
     def session_id(self) -> int:

@@ -78,8 +78,6 @@ class Stream:
         self.live = asyncio.Event()
         #: The newest record that was seen.
         self.record: TreeRecord | None = None
-        self.breaks = 0
-        self.reloads = 0
         #: Bytes and requests of the log that the last load replayed, on top of its snapshot.
         self.replayed = (0, 0)
         #: The last load could not use the current snapshot.
@@ -110,7 +108,6 @@ class Stream:
                 self._throttled_log.warn("the watch broke: %s", error)
             self._following = None
             self.live.clear()
-            self.breaks += 1
             repaired = False
             while not repaired and not self._distrusted:
                 if not self._hangs:
@@ -189,7 +186,6 @@ class Stream:
             items += follower.feed([_Deletion(DELETE, pair) for pair in gone])
         items += await self.begin(loaded)
         await self._consumer.replace(loaded.machine, restored=restored)
-        self.reloads += 1
         self._deliver(items)
 
     async def _take_in(self, caught: Caught) -> list[Item]:

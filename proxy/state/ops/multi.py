@@ -49,7 +49,7 @@ _HEADER_SIZE = MULTI_HEADER.size
 _header_at = MULTI_HEADER.unpack_from
 
 
-class Kind:
+class PartKind:
     """The data that all parts of one opcode share."""
 
     __slots__ = ("apply", "decode", "header", "opcode", "operation", "reply", "usual_modes")
@@ -71,14 +71,14 @@ class Kind:
             self.usual_modes = frozenset()
 
 
-Kinds: TypeAlias = Mapping[int, Kind]
+PartKinds: TypeAlias = Mapping[int, PartKind]
 # One operation of a multi: its kind and its fields.
-Part: TypeAlias = tuple[Kind, Any]
+Part: TypeAlias = tuple[PartKind, Any]
 
 
-def kinds_of(operations: Mapping[int, WriteOperation]) -> Kinds:
+def kinds_of(operations: Mapping[int, WriteOperation]) -> PartKinds:
     """The kinds of parts that a multi of these operations has."""
-    return {int(opcode): Kind(opcode, operation) for opcode, operation in operations.items()}
+    return {int(opcode): PartKind(opcode, operation) for opcode, operation in operations.items()}
 
 
 KINDS = kinds_of(PARTS)
@@ -93,11 +93,11 @@ class Failure(NamedTuple):
 
 
 # The parts' answers, as far as they are needed, or the failure of one.
-Outcome: TypeAlias = list[bytes] | Failure
+Answers: TypeAlias = list[bytes] | Failure
 
 
 def decode(
-    frame: bytes, position: int, pause: Pause = NO_PAUSE, kinds: Kinds = KINDS
+    frame: bytes, position: int, pause: Pause = NO_PAUSE, kinds: PartKinds = KINDS
 ) -> tuple[list[Part], int]:
     """The parts, and the position after them.
 
@@ -135,7 +135,7 @@ def decode_part(frame: bytes, position: int, opcode: int) -> tuple[Part, int]:
     return (kind, fields) if kind.usual_modes is None else _looked_at(kind, fields, end), end
 
 
-def _looked_at(kind: Kind, fields: Any, end: int) -> Part:
+def _looked_at(kind: PartKind, fields: Any, end: int) -> Part:
     """The part that a create's mode means, which may differ from its opcode: Op.Create uses the mode."""
     acl, flags = fields[2], fields[3]
     present(fields[0], end)
@@ -150,7 +150,7 @@ def _looked_at(kind: Kind, fields: Any, end: int) -> Part:
     return (KINDS[OpCode.CREATE_CONTAINER] if flags == CreateMode.CONTAINER else kind), fields
 
 
-def apply(tx: Transaction, parts: list[Part]) -> Outcome:
+def apply(tx: Transaction, parts: list[Part]) -> Answers:
     """Apply the parts in order; the first refusal undoes all of them and is the multi's answer."""
     answers: list[bytes] = []
     own = tx.own
@@ -169,16 +169,16 @@ def apply(tx: Transaction, parts: list[Part]) -> Outcome:
     return answers
 
 
-def reply(outcome: Outcome) -> bytes:
+def reply(answers: Answers) -> bytes:
     """Each part's answer; for a failure OK before it, its code, and RUNTIMEINCONSISTENCY after it."""
-    if isinstance(outcome, Failure):
-        size, position, code = outcome
+    if isinstance(answers, Failure):
+        size, position, code = answers
         before, failed, behind = (
             MULTI_HEADER.pack(OpCode.ERROR, False, err) + INT.pack(err)
             for err in (ErrorCode.OK, code, ErrorCode.RUNTIME_INCONSISTENCY)
         )
-        outcome = [before * position, failed, behind * (size - position - 1)]
-    return b"".join(outcome) + END_OF_PARTS
+        answers = [before * position, failed, behind * (size - position - 1)]
+    return b"".join(answers) + END_OF_PARTS
 
 
 def multi_of(operations: Mapping[int, WriteOperation]) -> WriteOperation:

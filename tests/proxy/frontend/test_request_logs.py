@@ -19,6 +19,7 @@ _MS = 1_000_000
 class Client:
     session_id: int = 5
     address: str = "10.0.0.1"
+    port: int = 40000
     identities: Identities = ()
 
     def applied(self, write: Write, zxid: int, err: int, body: bytes) -> None:

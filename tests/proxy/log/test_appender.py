@@ -246,6 +246,12 @@ async def test_no_space_is_followed_by_the_void_and_by_refusals(world: World) ->
     assert world.outbox.full
 
 
+async def test_a_full_etcd_is_reported_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    for _ in range(2):
+        world.appender.no_space()
+    assert [record.levelname for record in caplog.records] == ["ERROR"]
+
+
 async def test_a_request_that_the_answer_to_another_causes_is_answered_too(world: World) -> None:
     def answered(*outcome: Any) -> None:
         world.answered(*outcome)

@@ -171,3 +171,12 @@ async def test_retiring_takes_the_key_away_if_etcd_answers(registered: World) ->
         registered.etcd.unreachable = unreachable
         await registered.membership.retire()
         assert bool(registered.proxies()) is unreachable
+
+
+async def test_a_late_answer_about_an_earlier_lease_ends_nothing() -> None:
+    with mock.patch.object(FakeEtcdClient, "lease_keeper") as keeper:
+        world = World()
+    await world.membership.register()
+    (answered, _), _ = keeper.call_args
+    answered(1, 0)
+    assert not world.membership.is_over
