@@ -86,10 +86,8 @@ def test_back_up_and_restore(tmp_path: Path) -> None:
         def systemctl(words: list[str]) -> None:
             action, service = words
             getattr(running[service], action)()
-            if words == [
-                "stop",
-                "zketcd",
-            ]:  # a proxy that is killed, since its stop took too long, counts for a while
+            if words == ["stop", "zketcd"]:
+                # A proxy that is killed, since its stop took too long, counts for a while.
                 wait_until(lambda: not ctl(etcd, "proxies"), "no proxy to be left", 60)
 
         client = KazooClient(zketcd.address)

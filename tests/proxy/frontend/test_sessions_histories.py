@@ -89,9 +89,8 @@ class World:
         self.now = 1000.0
         self.state: dict[int, Attached] = {}
         self.members: list[Proxy] = []
-        self.heard: dict[
-            int, float
-        ] = {}  # when a session's client was last heard by a proxy that has its key
+        # When a session's client was last heard by a proxy that has its key.
+        self.heard: dict[int, float] = {}
         self.connections: dict[int, Connection] = {}
         self.at: dict[int, Proxy] = {}  # where a client's connection is
         self.outage = False
@@ -126,10 +125,9 @@ class World:
             return
         proxy = self.at.get(session_id)
         if proxy is not None and proxy.incarnation == holder and proxy.has_key:
-            assert self.now - self.heard[session_id] >= found.timeout_ms / 1000, (
-                "its client was heard in time"
-            )
-            assert self.now - self.back >= min(STEP, found.timeout_ms / 1000)
+            timeout = found.timeout_ms / 1000
+            assert self.now - self.heard[session_id] >= timeout, "its client was heard in time"
+            assert self.now - self.back >= min(STEP, timeout)
         elif proxy is not None and proxy.alive and not proxy.paused:
             # Its proxy is cut off, and serves it no more.
             connection = self.connections[session_id]
