@@ -7,16 +7,18 @@ from console.approvals import Approvals, refusal
 
 def test_only_another_user_confirms_what_was_asked_for() -> None:
     asked = Approvals().ask("/a", 3, b"", "amy", (), None, 0.0)
-    assert refusal(asked, "ben", "/a", 3) == ""
-    assert "another user" in refusal(asked, "amy", "/a", 3)
-    assert "/a, 3" in refusal(asked, "ben", "/b", 3)
-    assert "/a, 3" in refusal(asked, "ben", "/a", 4)
-
-
-def test_without_users_the_path_is_repeated() -> None:
-    asked = Approvals().ask("/a", 3, b"", "", (), None, 0.0)
-    assert refusal(asked, "", "/a", 3) == ""
-    assert refusal(asked, "", "/", 3)
+    for user, path, count, words in (
+        ("ben", "/a", 3, ""),
+        ("amy", "/a", 3, "another user"),
+        ("ben", "/b", 3, "/a, 3"),
+        ("ben", "/a", 4, "/a, 3"),
+    ):
+        refused = refusal(asked, user, path, count)
+        assert words in refused
+        assert bool(refused) is bool(words)
+    alone = Approvals().ask("/a", 3, b"", "", (), None, 0.0)  # without users the path is repeated
+    assert refusal(alone, "", "/a", 3) == ""
+    assert refusal(alone, "", "/", 3)
 
 
 def test_a_deletion_waits_for_ten_minutes_and_is_carried_out_once() -> None:

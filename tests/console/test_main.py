@@ -29,17 +29,14 @@ def test_the_printed_line_is_what_the_server_reads(
         assert is_right(password, read(str(file))["amy"])
 
 
-def test_what_cannot_be_used_is_said_in_one_line(capsys: pytest.CaptureFixture[str]) -> None:
-    cases: tuple[tuple[str | type[Exception], ...], ...] = (
-        ("short", "short"),
-        ("one password", "another one"),
-        (EOFError,),
-    )
-    for passwords in cases:
-        with pytest.raises(SystemExit) as ended:
-            _typed(*passwords)
-        assert ended.value.code == 2
-        assert "zketcd console-user: error: " in capsys.readouterr().err.splitlines()[-1]
+@pytest.mark.parametrize("passwords", [("short", "short"), ("one password", "another one"), (EOFError,)])
+def test_what_cannot_be_used_is_said_in_one_line(
+    passwords: tuple[str | type[Exception], ...], capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit) as ended:
+        _typed(*passwords)
+    assert ended.value.code == 2
+    assert "zketcd console-user: error: " in capsys.readouterr().err.splitlines()[-1]
     with mock.patch("sys.stdin", io.StringIO("")), pytest.raises(SystemExit):
         main(["amy"])
 
