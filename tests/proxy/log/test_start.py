@@ -10,9 +10,9 @@ from proxy.etcd.model import Delete, EtcdRefused, Get, Put, RangeResult, Refusal
 from proxy.log.follower import Follower
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Loaded, NotInLog, Wanted, load
-from schema.entry import EntryWriter, Kind, encode_level
+from schema.entry import Kind, Request, encode_level
 from schema.record import encode_record
-from tests.proxy.log.trees import CLOCK, Ran, Tree, created, pages_of
+from tests.proxy.log.trees import Ran, Tree, created, pages_of, value_of
 
 
 class World(Tree):
@@ -88,17 +88,16 @@ async def test_half_an_import_and_an_unknown_level_are_refused(tree: World) -> N
             await tree.load()
 
 
-async def test_a_level_raised_in_the_log_is_refused(tree: World) -> None:
-    writer = EntryWriter()
-    writer.add(Kind.LEVEL, 0, 0, (), encode_level(7))
-    await tree.put("a", writer.finish(CLOCK, 0, 0, 0))
-    with pytest.raises(TreeNotServable, match=r"entry 2 of a: .*level 7"):
-        await tree.load()
-
-
-async def test_an_entry_that_cannot_be_read_names_the_way_out(tree: World) -> None:
-    await tree.put("a", b"rubbish")
-    with pytest.raises(TreeNotServable, match=r"entry 2 of a cannot be read: .*proxy\.ctl void a 2"):
+@pytest.mark.parametrize(
+    ("value", "words"),
+    [
+        (value_of([Request(Kind.LEVEL, 0, 0, (), encode_level(7))]), r"entry 2 of a: .*level 7"),
+        (b"rubbish", r"entry 2 of a cannot be read: .*proxy\.ctl void a 2"),
+    ],
+)
+async def test_an_entry_that_cannot_be_applied_is_named(tree: World, value: bytes, words: str) -> None:
+    await tree.put("a", value)
+    with pytest.raises(TreeNotServable, match=words):
         await tree.load()
 
 

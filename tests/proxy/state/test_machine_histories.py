@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 from proxy.state.ops import EXTENDED
 from proxy.state.pause import NO_PAUSE, Lengths, Pause
 from schema.entry import EntryWriter, Kind, decode_entry
-from tests.proxy.state import naive
 from tests.proxy.state.long_history import HOLDERS
-from tests.proxy.state.requests import SESSIONS, parts, requests
+from tests.proxy.state.requests import SESSIONS, requests
 from tests.proxy.state.world import (
     RULES,
     Ask,
@@ -106,27 +105,3 @@ def test_a_machine_loaded_after_every_entry_goes_on_as_the_one_that_ran(
         loaded = World(sessions=(), machine=reloaded(loaded.machine))
         assert_sound(loaded.machine)
         assert all_pages(ran.machine) == all_pages(loaded.machine)
-
-
-@given(entries, st.lists(parts, max_size=5), st.data())
-def test_a_multi_that_fails_leaves_nothing_behind(
-    history: list[tuple[str, list[Said]]], done: list[Any], data: st.DataObject
-) -> None:
-    world = World(sessions=())
-    for holder, asked in [_OPENED, *history]:
-        world.enter(*(request_of(single) for single in asked), holder=holder)
-    session = data.draw(st.sampled_from(SESSIONS))
-    holder = world.machine.sessions[session].incarnation if session in world.machine.sessions else "p1"
-    failing = naive.Multi((*done, naive.Delete("/never")))
-    before = all_pages(world.machine)
-    machine = world.machine
-    machine.begin(holder, machine.applied.get(holder, 0) + 1, 77, RULES)
-    zxid = machine.zxid
-    outcome = machine.execute(request_of(Ask(session, failing)), own=True)
-    if outcome.err == 0:
-        assert answer_of(Ask(session, failing), outcome).failed_at is not None
-    assert machine.events == []
-    assert machine.zxid == zxid + 1
-    assert_sound(machine)
-    after = all_pages(machine)
-    assert (after[0], after[1], after[3]) == (before[0], before[1], before[3])
