@@ -247,6 +247,24 @@ def test_a_read_that_pauses_answers_as_one_at_a_stretch(
     assert _watched(second) == _watched(first)
 
 
+@pytest.mark.parametrize("keeper", [False, True])
+@pytest.mark.parametrize(
+    ("opcode", "head", "part"),
+    [
+        (OpCode.SET_WATCHES, LONG.pack(0), pack_strings(["/a"])),
+        (OpCode.SET_WATCHES2, LONG.pack(0), pack_strings(["/a"])),
+        (OpCode.MULTI_READ, b"", MULTI_HEADER.pack(OpCode.GET_DATA, False, -1) + _watch("/a", False)),
+    ],
+)
+def test_a_request_is_long_by_its_bytes_before_it_is_read(
+    opcode: OpCode, head: bytes, part: bytes, keeper: bool
+) -> None:
+    client = Client(knows_keeper=keeper)
+    for count, is_long in ((10_000, True), (40, False)):
+        answer = _answer(_read_tree(), client, AtOnce(), opcode, head + part * count)
+        assert (isinstance(answer, tuple) and answer[0] is TooLong) is is_long
+
+
 @given(st.lists(st.text(max_size=3), max_size=9))
 def test_names_are_packed_with_pauses(names: list[str]) -> None:
     assert pack_names(names, Counting()) == pack_strings(names)
