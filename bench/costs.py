@@ -32,6 +32,14 @@ def process_tree(pid: int) -> list[int]:
     return tree
 
 
+def name_of(pid: int) -> str:
+    """The program's name; "" if the process is gone."""
+    try:
+        return (PROC / str(pid) / "comm").read_text().rstrip("\n")
+    except (FileNotFoundError, ProcessLookupError):
+        return ""
+
+
 def cpu_seconds(pids: Iterable[int]) -> float:
     """User and system time of the processes so far; the kernel counts in ticks of 10 ms."""
     ticks = 0

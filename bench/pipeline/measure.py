@@ -10,14 +10,12 @@ import subprocess
 import threading
 import time
 from collections.abc import Mapping, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
+from bench import costs
 from bench.errors import BenchError
 
 _INTERVAL = 0.25  # seconds
-_TICK = os.sysconf("SC_CLK_TCK")
-_PAGE = os.sysconf("SC_PAGE_SIZE")
 _MIB = 1 << 20
 
 
@@ -40,18 +38,11 @@ class Measured(NamedTuple):
         return self.cpu_jvm + self.cpu_python
 
 
-class _Process(NamedTuple):
-    parent: int
-    name: str
-    cpu: float  # seconds
-    resident: float  # MiB
-
-
 def run(
     command: Sequence[str], *, etcd: int | None = None, environment: Mapping[str, str] | None = None
 ) -> Measured:
     """Run a command to its end. `etcd` is a pid to look at as well. Raises BenchError if it fails."""
-    before, busy = _processes(), _busy()
+    before, busy = 0.0 if etcd is None else costs.cpu_seconds([etcd]), costs.busy_seconds()
     started = time.monotonic()
     with subprocess.Popen(
         command,
@@ -70,7 +61,7 @@ def run(
         raise BenchError(
             f"{' '.join(command[:6])} ...: ended with {process.returncode}: {errors[-2000:]}{output}"
         )
-    cpu_etcd = 0.0 if etcd is None else _processes()[etcd].cpu - before[etcd].cpu
+    cpu_etcd = 0.0 if etcd is None else costs.cpu_seconds([etcd]) - before
     cpu = watch.cpu
     ours = sum(cpu.values()) + cpu_etcd
     return Measured(
@@ -82,7 +73,7 @@ def run(
         watch.most["java"],
         watch.most["python"],
         watch.most["etcd"],
-        max(0.0, (_busy() - busy - ours) / seconds),
+        max(0.0, (costs.busy_seconds() - busy - ours) / seconds),
     )
 
 
@@ -114,41 +105,17 @@ class _Watch(threading.Thread):
         self.join()
 
     def _look(self) -> None:
-        processes = _processes()
         sums = dict.fromkeys(self.most, 0.0)
-        for pid in _descendants(processes, self._root):
-            found = processes[pid]
-            role = "java" if found.name == "java" else "python"
-            sums[role] += found.resident if role == "java" else _share(pid)
-            self._cpu[pid] = (role, found.cpu)
-        if self._etcd in processes:
-            sums["etcd"] = processes[self._etcd].resident
+        for pid in costs.process_tree(self._root):
+            name, cpu = costs.name_of(pid), costs.cpu_seconds([pid])
+            if not name or not cpu:
+                continue  # it has ended meanwhile, or has not begun
+            role = "java" if name == "java" else "python"
+            sums[role] += costs.resident_bytes([pid]) / _MIB if role == "java" else _share(pid)
+            self._cpu[pid] = (role, cpu)
+        if self._etcd is not None:
+            sums["etcd"] = costs.resident_bytes([self._etcd]) / _MIB
         self.most = {role: max(most, sums[role]) for role, most in self.most.items()}
-
-
-def _processes() -> dict[int, _Process]:
-    found = {}
-    for folder in Path("/proc").iterdir():
-        if not folder.name.isdigit():
-            continue
-        try:
-            text = (folder / "stat").read_text()
-        except OSError:
-            continue  # it has ended meanwhile
-        name, rest = text[text.index("(") + 1 : text.rindex(")")], text[text.rindex(")") + 2 :].split()
-        cpu = (int(rest[11]) + int(rest[12])) / _TICK
-        found[int(folder.name)] = _Process(int(rest[1]), name, cpu, int(rest[21]) * _PAGE / _MIB)
-    return found
-
-
-def _descendants(processes: Mapping[int, _Process], root: int) -> list[int]:
-    children: dict[int, list[int]] = {}
-    for pid, process in processes.items():
-        children.setdefault(process.parent, []).append(pid)
-    found = [root] if root in processes else []
-    for pid in found:
-        found += children.get(pid, ())
-    return found
 
 
 def _share(pid: int) -> float:
@@ -157,14 +124,7 @@ def _share(pid: int) -> float:
     Without pages of files: a snapshot is mapped, and the kernel keeps as much of it in memory as it likes.
     """
     try:
-        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        lines = (costs.PROC / str(pid) / "smaps_rollup").read_text().splitlines()
     except OSError:
         return 0.0  # it has ended meanwhile
     return sum(int(line.split()[1]) / 1024 for line in lines if line.startswith(("Pss_Anon:", "Pss_Shmem:")))
-
-
-def _busy() -> float:
-    """CPU seconds of the whole machine since it started."""
-    fields = Path("/proc/stat").read_text().split("\n", 1)[0].split()[1:]
-    user, nice, system, _, _, irq, softirq = map(int, fields[:7])
-    return (user + nice + system + irq + softirq) / _TICK
