@@ -7,29 +7,26 @@ nodes are created with an open ACL. Readers raise codec's MalformedPacket.
 from collections.abc import Callable, Sequence
 from typing import Generic, NamedTuple, TypeVar
 
-from codec import packets, records
-from codec.constants import CreateMode, ErrorCode, EventType, OpCode, Xid
+from codec import packets
+from codec.client import PING as PING
+from codec.client import Children as Children
+from codec.client import Connected as Connected
+from codec.client import Header as Header
+from codec.client import Stat as Stat
+from codec.client import body as body
+from codec.client import children as children_of
+from codec.client import connect as connect
+from codec.client import connected as connected
+from codec.client import header as header
+from codec.client import name_of as name_of
+from codec.client import request as framed
+from codec.client import stat as stat_of
+from codec.constants import CreateMode, EventType, OpCode, Xid
 from codec.errors import MalformedPacket
 from codec.jute import INT, LONG, OPEN_ACLS, Acl, Reader, pack_acls, pack_buffer, pack_string, pack_strings
 
 T = TypeVar("T")
 T_co = TypeVar("T_co", covariant=True)
-
-
-class Stat(NamedTuple):
-    """ZooKeeper's Stat; ctime and mtime are milliseconds since the epoch."""
-
-    czxid: int
-    mzxid: int
-    ctime: int
-    mtime: int
-    version: int
-    cversion: int
-    aversion: int
-    ephemeral_owner: int
-    data_length: int
-    num_children: int
-    pzxid: int
 
 
 _END_OF_PARTS = packets.MULTI_HEADER.pack(-1, True, -1)
@@ -54,35 +51,12 @@ class Data(NamedTuple):
     stat: Stat
 
 
-class Children(NamedTuple):
-    """The answer to `children`: names in the server's order."""
-
-    names: list[str]
-    stat: Stat
-
-
 class Event(NamedTuple):
     """A watch event; `type` is a number of codec's EventType."""
 
     type: int
     path: str
     zxid: int = 0
-
-
-class Connected(NamedTuple):
-    """The answer to a connect request. Session 0: the server refuses the session."""
-
-    session: int
-    password: bytes
-    timeout_ms: int
-
-
-class Header(NamedTuple):
-    """The header of a reply."""
-
-    xid: int
-    zxid: int
-    error: int
 
 
 class Reply(NamedTuple):
@@ -96,7 +70,7 @@ class Reply(NamedTuple):
     @property
     def stat(self) -> Stat:
         """The Stat of a reply to exists or setData."""
-        return _stat(Reader(self.body))
+        return stat_of(Reader(self.body))
 
     @property
     def path(self) -> str:
@@ -137,7 +111,7 @@ def delete(path: str, version: int = -1) -> Request[None]:
 def set_data(path: str, data: bytes, version: int = -1) -> Request[Stat]:
     """New data of a node."""
     body = pack_string(path) + pack_buffer(data) + INT.pack(version)
-    return Request(OpCode.SET_DATA, body, _stat, path)
+    return Request(OpCode.SET_DATA, body, stat_of, path)
 
 
 def check(path: str, version: int = -1) -> Request[None]:
@@ -159,7 +133,7 @@ def create_ttl(path: str, ttl_ms: int, data: bytes = b"") -> Request[str]:
 
 def exists(path: str, watch: bool = False) -> Request[Stat | None]:
     """The Stat of a node, None if there is no such node."""
-    return Request(OpCode.EXISTS, pack_string(path) + bytes([watch]), _stat, path, none_if_missing=True)
+    return Request(OpCode.EXISTS, pack_string(path) + bytes([watch]), stat_of, path, none_if_missing=True)
 
 
 def get(path: str, watch: bool = False) -> Request[Data]:
@@ -169,7 +143,7 @@ def get(path: str, watch: bool = False) -> Request[Data]:
 
 def children(path: str, watch: bool = False) -> Request[Children]:
     """The names of a node's children, and its Stat."""
-    return Request(OpCode.GET_CHILDREN2, pack_string(path) + bytes([watch]), _children, path)
+    return Request(OpCode.GET_CHILDREN2, pack_string(path) + bytes([watch]), children_of, path)
 
 
 def get_acl(path: str) -> Request[tuple[Acl, ...]]:
@@ -179,7 +153,7 @@ def get_acl(path: str) -> Request[tuple[Acl, ...]]:
 
 def set_acl(path: str, acl: Sequence[Acl], version: int = -1) -> Request[Stat]:
     """A new ACL of a node."""
-    return Request(OpCode.SET_ACL, pack_string(path) + pack_acls(acl) + INT.pack(version), _stat, path)
+    return Request(OpCode.SET_ACL, pack_string(path) + pack_acls(acl) + INT.pack(version), stat_of, path)
 
 
 def add_watch(path: str, *, recursive: bool) -> Request[None]:
@@ -249,7 +223,7 @@ def parts_of(body: bytes) -> list[Part]:
         if done:
             return parts
         path = reader.text() if opcode in (OpCode.CREATE, OpCode.CREATE2) else None
-        stat = _stat(reader) if opcode in (OpCode.SET_DATA, OpCode.CREATE2) else None
+        stat = stat_of(reader) if opcode in (OpCode.SET_DATA, OpCode.CREATE2) else None
         parts.append(Part(reader.int() if opcode == OpCode.ERROR else error, path, stat))
 
 
@@ -268,38 +242,7 @@ def multi_errors(reader: Reader) -> list[int]:
 def packet(xid: int, request: Request[object], *, watch: bool = False) -> bytes:
     """A request as it is sent. `watch` sets the flag with which exists, get and children end."""
     body = request.body[:-1] + b"\1" if watch else request.body
-    return pack_buffer(packets.REQUEST_HEADER.pack(xid, request.opcode) + body)
-
-
-def connect(timeout_ms: int, last_zxid: int, session: int, password: bytes) -> bytes:
-    """A connect request: for a new session (0), or to go on with one."""
-    fields = {
-        "protocolVersion": 0,
-        "lastZxidSeen": last_zxid,
-        "timeOut": timeout_ms,
-        "sessionId": session,
-        "passwd": password,
-        "readOnly": False,
-    }
-    return pack_buffer(records.encode(records.ConnectRequest, fields))
-
-
-def connected(frame: bytes) -> Connected:
-    """The answer to a connect request."""
-    fields = records.decode(records.ConnectResponse, frame)
-    return Connected(int(fields.sessionId), bytes(fields.passwd or b""), int(fields.timeOut))
-
-
-def header(frame: bytes) -> Header:
-    """The header of a reply or an event."""
-    if len(frame) < packets.REPLY_HEADER.size:
-        raise MalformedPacket(f"a reply of {len(frame)} bytes")
-    return Header(*packets.REPLY_HEADER.unpack_from(frame))
-
-
-def body(frame: bytes) -> Reader:
-    """What follows the header."""
-    return Reader(frame, packets.REPLY_HEADER.size)
+    return framed(xid, request.opcode, body)
 
 
 def event(reader: Reader, zxid: int = 0) -> Event:
@@ -316,7 +259,6 @@ def message(frame: bytes) -> Reply | Event:
     return Reply(xid, zxid, error, frame[packets.REPLY_HEADER.size :])
 
 
-PING = pack_buffer(packets.REQUEST_HEADER.pack(Xid.PING, OpCode.PING))
 # The events that end a watch, by the request that set it.
 ENDS_DATA_WATCH = frozenset(
     {EventType.NODE_CREATED, EventType.NODE_DELETED, EventType.NODE_DATA_CHANGED},
@@ -324,30 +266,9 @@ ENDS_DATA_WATCH = frozenset(
 ENDS_CHILD_WATCH = frozenset({EventType.NODE_DELETED, EventType.NODE_CHILDREN_CHANGED})
 
 
-def name_of(code: int) -> str:
-    """What an error code is called."""
-    try:
-        return ErrorCode(code).name
-    except ValueError:
-        return str(code)
-
-
 def _nothing(_: Reader) -> None:
     return None
 
 
-def _stat(reader: Reader) -> Stat:
-    if reader.remaining < packets.STAT.size:
-        raise MalformedPacket("a reply ends within a Stat")
-    stat = Stat._make(packets.STAT.unpack_from(reader.data, reader.position))
-    reader.position += packets.STAT.size
-    return stat
-
-
 def _data(reader: Reader) -> Data:
-    return Data(reader.buffer() or b"", _stat(reader))
-
-
-def _children(reader: Reader) -> Children:
-    names = [name or "" for name in reader.strings() or ()]
-    return Children(names, _stat(reader))
+    return Data(reader.buffer() or b"", stat_of(reader))

@@ -9,14 +9,14 @@ import contextlib
 from collections import deque
 from collections.abc import AsyncIterator, Sequence
 
-from codec.constants import ErrorCode, OpCode
+from codec import client, records
+from codec.client import Header
+from codec.constants import ErrorCode, OpCode, Xid
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
-from codec.jute import Acl
+from codec.jute import Reader, pack_string
 from pipeline.errors import Failure
-from pipeline.live import wire
 from pipeline.live.address import Identity
-from pipeline.live.wire import Acls, Children, Data, Reply
 from pipeline.table import AclRow, ZnodeRow
 from schema.paths import ROOT, join
 from schema.znode import OPEN_ACL, wrap_int
@@ -74,7 +74,7 @@ class Walk:
         """All nodes, page by page, each parent before its children. Raises WalkFailed."""
         connection = await _connect(self._servers, self._identities)
         try:
-            self.first_zxid = (await connection.ask_one(OpCode.SYNC, ROOT)).zxid
+            self.first_zxid = await connection.sync()
             page: list[ZnodeRow] = []
             async for row in self._nodes(connection):
                 page.append(row)
@@ -82,7 +82,7 @@ class Walk:
                     yield page
                     page = []
             yield page
-            self.last_zxid = (await connection.ask_one(OpCode.SYNC, ROOT)).zxid
+            self.last_zxid = await connection.sync()
         except (OSError, TimeoutError, MalformedPacket, FrameTooLong, EOFError) as error:
             raise WalkFailed(f"{connection.address} broke off: {_words(error)}") from error
         finally:
@@ -100,29 +100,27 @@ class Walk:
                 asked.append((path, levels))
             path, levels = asked.popleft()
             replies = [await connection.answer() for _ in range(3)]
-            errors = {reply.error for reply in replies} - {0}
+            errors = {header.error for header, _ in replies} - {0}
             if ErrorCode.NO_NODE in errors:
                 self.vanished += 1
                 continue
             if errors:
-                name = wire.name_of(errors.pop())
+                name = client.name_of(errors.pop())
                 raise WalkFailed(f"{path} cannot be read: {name}. Give an identity that may, with --auth")
-            data, acls, children = replies
-            row, names = _row(
-                path, wire.data_of(data.body), wire.acls_of(acls.body), wire.children_of(children.body)
-            )
+            row, names = _row(path, *(body for _, body in replies))
             self.newest = max(self.newest, row.czxid, row.mzxid, row.pzxid)
             if levels != 0:
                 waiting += [(join(path, name), levels and levels - 1) for name in names]
             yield row
 
 
-def _row(path: str, data: Data, acls: Acls, children: Children) -> tuple[ZnodeRow, list[str]]:
-    stat = children.stat  # the last of the three: a change between them shows in its zxids
-    acl: tuple[Acl, ...] = tuple(acls.acl)
+def _row(path: str, data: Reader, acls: Reader, children: Reader) -> tuple[ZnodeRow, list[str]]:
+    # The last of the three: a change between them shows in its zxids.
+    names, stat = client.children(children)
+    acl = acls.acls() or ()
     row = ZnodeRow(
         path,
-        data.data,
+        data.buffer(),
         None if acl == OPEN_ACL else tuple(AclRow(*entry) for entry in acl),
         stat.czxid,
         stat.mzxid,
@@ -133,9 +131,9 @@ def _row(path: str, data: Data, acls: Acls, children: Children) -> tuple[ZnodeRo
         # ZooKeeper makes cversion from it: 2 * created - numChildren.
         wrap_int(stat.cversion + stat.num_children) // 2,
         stat.aversion,
-        stat.owner,
+        stat.ephemeral_owner,
     )
-    return row, children.names
+    return row, names
 
 
 class _Connection:
@@ -151,36 +149,38 @@ class _Connection:
 
     async def open_session(self, identities: Sequence[Identity]) -> None:
         """Open the session, and prove who we are. Raises WalkFailed."""
-        self._writer.write(wire.connect(_TIMEOUT_MS))
-        session, _ = wire.session_of(await self._frame())
-        if not session:
+        self._writer.write(client.connect(_TIMEOUT_MS))
+        if not client.connected(await self._frame()).session:
             raise WalkFailed(f"{self.address} gives no session")
         for scheme, identity in identities:
-            self._writer.write(wire.auth(scheme, identity))
-            if wire.reply(await self._frame()).error:
+            packet = records.encode(records.AuthPacket, {"type": 0, "scheme": scheme, "auth": identity})
+            self._writer.write(client.request(Xid.AUTH, OpCode.AUTH, packet))
+            if client.header(await self._frame()).error:
                 raise WalkFailed(f"{self.address} does not accept the identity of scheme {scheme}")
 
     def ask(self, operation: OpCode, path: str) -> None:
-        """Send a request."""
+        """Send a request: getData, getACL or getChildren2, without a watch, or sync."""
         self._xid += 1
-        self._writer.write(wire.ask(self._xid, operation, path))
+        watch = b"\0" if operation in (OpCode.GET_DATA, OpCode.GET_CHILDREN2) else b""
+        self._writer.write(client.request(self._xid, operation, pack_string(path) + watch))
 
-    async def answer(self) -> Reply:
-        """The reply to the oldest request without one."""
+    async def answer(self) -> tuple[Header, Reader]:
+        """The reply to the oldest request without one: its header and its body."""
         while True:
-            reply = wire.reply(await self._frame())
-            if reply.xid > 0:
-                return reply
+            frame = await self._frame()
+            header = client.header(frame)
+            if header.xid > 0:
+                return header, client.body(frame)
 
-    async def ask_one(self, operation: OpCode, path: str) -> Reply:
-        """Send a request and wait for its reply."""
-        self.ask(operation, path)
-        return await self.answer()
+    async def sync(self) -> int:
+        """The server's zxid once it has applied all that was committed before."""
+        self.ask(OpCode.SYNC, ROOT)
+        return (await self.answer())[0].zxid
 
     async def close(self) -> None:
         """End the session, if the server still listens."""
         with contextlib.suppress(OSError):
-            self._writer.write(wire.close_request(self._xid + 1))
+            self._writer.write(client.request(self._xid + 1, OpCode.CLOSE_SESSION))
             await self._writer.drain()
             self._writer.close()
             await self._writer.wait_closed()
