@@ -6,7 +6,7 @@ machine. A reader then takes all nodes from the snapshot except those that the l
 
 import contextlib
 import gc
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from pipeline.etcd.read import Changed, NotReadable, Survey, has_log_behind, record_of, session_of
 from proxy.etcd.interface import Etcd
@@ -64,8 +64,12 @@ class _Watch:
 
 def _changed(loaded: Loaded, touched: set[str], position: int) -> Changed:
     machine = loaded.machine
+    return changed_of(machine, machine.tree.nodes.keys() if loaded.base is None else touched, position)
+
+
+def changed_of(machine: Machine, paths: Collection[str], position: int) -> Changed:
+    """The nodes with these paths as a state has them, and its sessions."""
     nodes = machine.tree.nodes
-    paths = touched if loaded.base is not None else nodes.keys()
     pages = split_nodes([(path, nodes[path]) for path in sorted(paths) if path in nodes])
     sessions = (
         session_of(session.id, session.timeout_ms, session.password_hash)

@@ -11,8 +11,9 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 
+from archive.moment import Moment
 from pipeline.errors import Failure
-from pipeline.etcd import load
+from pipeline.etcd import archived, load
 from pipeline.etcd.options import Connection
 from pipeline.etcd.options import add_arguments as add_etcd_arguments
 from pipeline.etcd.reach import reached
@@ -48,6 +49,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
     add("target", help="a directory for ZooKeeper (dataDir), without snapshots or logs, or parquet:DIRECTORY")
     add_etcd_arguments(parser)
+    add("--archive", metavar="URL", help="export a moment of this archive instead of the tree in etcd")
+    archived.add_argument(parser)
     add(
         "--keep-sessions",
         action="store_true",
@@ -70,6 +73,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Export; raises NotReadable, Failure and Spark's errors."""
     if arguments.follow:
+        if arguments.archive is not None:
+            raise Failure("--follow exports the tree in etcd: --archive has no future")
         return follow(Connection.from_arguments(arguments), arguments)
     if arguments.until_level or arguments.timeout is not None:
         raise Failure("--until-level and --timeout go with --follow")
@@ -77,9 +82,16 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.compression and arguments.target.startswith(parquet.PREFIX):
         raise Failure("--compression is for ZooKeeper's snapshots: Parquet has its own")
     connection = Connection.from_arguments(arguments)
-    found = asyncio.run(_look(connection))
+    archive = None if arguments.archive is None else f"{archived.PREFIX}{arguments.archive}"
+    archived.check(arguments, archive)
+    found = asyncio.run(_look(connection)) if archive is None else _past(archive, arguments.at)
     seen = found.seen
-    print_line(f"source: {connection.prefix} at position {seen.position}, last zxid 0x{seen.last_zxid:x}")
+    where = (
+        f"{connection.prefix} at position {seen.position}"
+        if archive is None
+        else f"{archive} at {arguments.at}"
+    )
+    print_line(f"source: {where}, last zxid 0x{seen.last_zxid:x}")
     if seen.proxies:
         print_line(
             f"source: {seen.proxies} zketcd serve it: what clients write from now on is not in the export"
@@ -160,6 +172,12 @@ def _writer(arguments: argparse.Namespace, kept: Kept, zxid: int) -> Writer:
     folder, codec = folder_of(local_path(target)), arguments.compression or ""
     options = SinkOptions(folder, zxid, kept.sessions, arguments.trailer, codec, False)
     return ZooKeeperWriter(options, ZNODES.names)
+
+
+def _past(archive: str, at: Moment) -> Prefix:
+    seen = archived.survey_of(archived.machine_of(archive, at))
+    assert seen.changed is not None
+    return Prefix(seen, sorted(seen.changed.sessions))
 
 
 async def _look(connection: Connection) -> Prefix:

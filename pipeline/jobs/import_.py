@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 import pyarrow as pa
 
 from pipeline.errors import Failure
-from pipeline.etcd import load
+from pipeline.etcd import archived, load
 from pipeline.etcd.limits import Limits
 from pipeline.etcd.load import Load
 from pipeline.etcd.options import Connection
@@ -67,6 +67,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 def run(arguments: argparse.Namespace) -> int:
     """Import; returns 1 if there are obstacles. Raises Failure, LoadRefused and what `opened` does."""
     tables.check_options(arguments, arguments.source)
+    archived.check(arguments, arguments.source)
     connection = Connection.from_arguments(arguments)
     limits = Limits(arguments.max_txn_ops, arguments.max_request_bytes)
     refusal = asyncio.run(_refusal(connection, overwrite=arguments.overwrite))

@@ -15,7 +15,7 @@ import pyarrow as pa
 
 from codec.constants import ErrorCode, OpCode
 from pipeline.errors import Failure
-from pipeline.etcd import columns
+from pipeline.etcd import archived, columns
 from pipeline.etcd.records import kind_of
 from pipeline.formats import digest
 from pipeline.formats.directory import Survey
@@ -57,7 +57,10 @@ Report = dict[str, Any]
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     add = parser.add_argument
-    add("tree", help="a ZooKeeper directory, parquet:DIRECTORY, zk://HOST:PORT or etcd://HOST:PORT/PREFIX")
+    add(
+        "tree",
+        help="a ZooKeeper directory, parquet:DIRECTORY, zk://HOST:PORT, etcd://HOST:PORT/PREFIX, archive:URL",
+    )
     sides.add_arguments(parser)
     add("--top", type=number, default=10, metavar="N", help="lines of each list (default: 10)")
     add(
@@ -92,6 +95,7 @@ def run(arguments: argparse.Namespace) -> int:
     if arguments.report is not None:
         raise Failure("--report goes with --traffic")
     tables.check_options(arguments, arguments.tree)
+    archived.check(arguments, arguments.tree)
     side = sides.side_of(arguments.tree, arguments)
     logs = None
     if side.directory is not None and not arguments.no_logs:

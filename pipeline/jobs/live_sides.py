@@ -1,8 +1,9 @@
-"""Trees that are read where they are served or stored: in etcd, or over the wire."""
+"""Trees that are read where they are served or stored: in etcd, in an archive, or over the wire."""
 
 import argparse
 import asyncio
 
+from pipeline.etcd import archived
 from pipeline.etcd.options import Connection
 from pipeline.etcd.reach import reached
 from pipeline.etcd.read import Survey
@@ -23,6 +24,12 @@ def in_etcd(name: str, arguments: argparse.Namespace) -> Side:
     # Every pass over the table reads the same position.
     seen = asyncio.run(_seen(connection))
     return Side(name, table_of(connection, seen), False, None, None)
+
+
+def in_archive(name: str, arguments: argparse.Namespace) -> Side:
+    """A moment of an archive. Raises Failure, ValueError."""
+    seen = archived.survey_of(archived.machine_of(name, arguments.at))
+    return Side(name, table_of(Connection(""), seen), False, None, None)
 
 
 def table_of(connection: Connection, seen: Survey) -> Table:

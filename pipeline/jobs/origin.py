@@ -1,9 +1,10 @@
-"""The origins of a tree: a data directory, a table in Parquet, or a running ensemble.
+"""The origins of a tree: a data directory, a table in Parquet, a running ensemble, or an archive.
 
 /var/lib/zookeeper            a dataDir or its version-2
 parquet:/path                 a table of znodes
 zk://host:2181,host:2181      a walk over the wire
 http://host:8080              the admin server's snapshot (3.9)
+archive:/path                 a moment of an archive of zketcd (--at)
 """
 
 import argparse
@@ -18,8 +19,10 @@ import pyarrow.parquet as pq
 
 from pipeline.batches import batch_of
 from pipeline.errors import Failure
+from pipeline.etcd import archived
+from pipeline.etcd.options import Connection
 from pipeline.formats.directory import GAP, Survey
-from pipeline.jobs import tables
+from pipeline.jobs import live_sides, tables
 from pipeline.jobs.summary import add_auth_argument
 from pipeline.live import admin
 from pipeline.live.address import is_url, servers_of
@@ -30,6 +33,7 @@ from pipeline.running.table import Table
 from pipeline.sources.options import options_of
 from pipeline.sources.parquet import PREFIX as PARQUET
 from pipeline.table import SessionRow
+from proxy.state.digest import whole
 
 _ADMIN = ("http://", "https://")
 
@@ -50,9 +54,10 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add(
         "source",
         help="a data directory of ZooKeeper, parquet:DIRECTORY, zk://HOST:PORT[,HOST:PORT] (a walk over a"
-        " running ensemble) or http://HOST:PORT (the admin server of a running 3.9)",
+        " running ensemble), http://HOST:PORT (the admin server of a running 3.9) or archive:URL (zketcd's)",
     )
     tables.add_arguments(parser)
+    archived.add_argument(parser)
     add_auth_argument(parser)
     add(
         "--accept-changes",
@@ -68,6 +73,8 @@ def opened(arguments: argparse.Namespace, reporter: Reporter) -> Iterator[Origin
     source: str = arguments.source
     if source.startswith(PARQUET):
         yield Origin(tables.of_parquet(source), 0, None, None, ())
+    elif source.startswith(archived.PREFIX):
+        yield _archived(arguments)
     elif is_url(source):
         with TemporaryDirectory(prefix="zketcd-walk-", dir=arguments.work_dir) as folder:
             yield _walked(arguments, Path(folder), reporter)
@@ -75,9 +82,21 @@ def opened(arguments: argparse.Namespace, reporter: Reporter) -> Iterator[Origin
         with TemporaryDirectory(prefix="zketcd-snapshot-", dir=arguments.work_dir) as folder:
             yield _downloaded(arguments, Path(folder), reporter)
     elif "://" in source:
-        raise Failure(f"{source} is none of {PARQUET}DIRECTORY, zk://, http(s):// or a directory")
+        raise Failure(
+            f"{source} is none of {PARQUET}DIRECTORY, zk://, http(s)://, archive:URL or a directory"
+        )
     else:
         yield _files(arguments, source)
+
+
+def _archived(arguments: argparse.Namespace) -> Origin:
+    machine = archived.machine_of(arguments.source, arguments.at)
+    seen = archived.survey_of(machine)
+    assert seen.changed is not None
+    carried = tuple(session.row for session in sorted(seen.changed.sessions) if session.derived)
+    notes = (f"{arguments.source} at {arguments.at}, last zxid 0x{machine.zxid:x}",)
+    znodes = live_sides.table_of(Connection(""), seen)
+    return Origin(znodes, machine.zxid, carried, whole(machine.tree.nodes, {}), notes)
 
 
 def _files(arguments: argparse.Namespace, path: str) -> Origin:

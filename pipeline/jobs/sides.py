@@ -5,12 +5,14 @@ parquet:/path               a table of znodes
 zk://host:2181,host:2181    a running ensemble, or zketcd, walked over the wire
 etcd://host:2379/prefix     a tree of zketcd in etcd; etcds:// with TLS
 etcd://host:2379?prefix=x   the same, for a prefix that does not begin with a slash
+archive:/path               a moment of an archive (--at); archive:s3://bucket/path
 """
 
 import argparse
 import os
 
 from pipeline.errors import Failure
+from pipeline.etcd import archived
 from pipeline.etcd.address import ACCESS
 from pipeline.etcd.address import is_url as is_in_etcd
 from pipeline.jobs import tables
@@ -23,6 +25,7 @@ from pipeline.sources.parquet import PREFIX as PARQUET
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """Add the options for reading trees."""
     tables.add_arguments(parser)
+    archived.add_argument(parser)
     add_auth_argument(parser)
     for name in ACCESS:
         parser.add_argument(
@@ -36,6 +39,10 @@ def side_of(name: str, arguments: argparse.Namespace) -> Side:
     """The tree that a word names. Raises Failure, BadFile, WalkFailed."""
     if name.startswith(PARQUET):
         return Side(name, tables.of_parquet(name), False, None, None)
+    if name.startswith(archived.PREFIX):
+        from pipeline.jobs import live_sides
+
+        return live_sides.in_archive(name, arguments)
     if is_in_etcd(name):
         from pipeline.jobs import live_sides
 
@@ -45,6 +52,7 @@ def side_of(name: str, arguments: argparse.Namespace) -> Side:
 
         return live_sides.on_the_wire(name, arguments)
     if "://" in name:
-        raise Failure(f"{name} is none of {PARQUET}DIRECTORY, zk://, etcd://, etcds:// or a directory")
+        urls = f"{PARQUET}DIRECTORY, zk://, etcd://, etcds://, {archived.PREFIX}URL"
+        raise Failure(f"{name} is none of {urls} or a directory")
     found = tables.of_directory(name, arguments)
     return Side(name, found.znodes, False, found, None)

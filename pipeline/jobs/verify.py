@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from pipeline.errors import Failure
+from pipeline.etcd import archived
 from pipeline.jobs import sides, tables
 from pipeline.jobs.compare import KINDS, Compare, Difference, Slim, merged
 from pipeline.jobs.side import Side
@@ -38,7 +39,7 @@ class Comparison(NamedTuple):
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     """The command's options."""
     add = parser.add_argument
-    what = "a ZooKeeper directory, parquet:DIRECTORY, zk://HOST:PORT or etcd://HOST:PORT/PREFIX"
+    what = "a ZooKeeper directory, parquet:DIRECTORY, zk://HOST:PORT, etcd://HOST:PORT/PREFIX or archive:URL"
     add("left", help=f"one tree: {what}")
     add("right", help="the other tree")
     sides.add_arguments(parser)
@@ -70,6 +71,7 @@ def run(arguments: argparse.Namespace) -> int:
     for path in arguments.ignore:
         check_path(path)
     tables.check_options(arguments, arguments.left, arguments.right)
+    archived.check(arguments, arguments.left, arguments.right)
     left = sides.side_of(arguments.left, arguments)
     right = sides.side_of(arguments.right, arguments)
     runner = running.runner_for(arguments, "zketcd verify", [left.znodes, right.znodes])
