@@ -19,7 +19,8 @@ store     where the files are: a directory, or a store that obstore knows
 writer    what one run writes
 follower  follows the log without writing to etcd; it begins where the archive ends
 past      the state at a moment
-listing, verify, retention, history    what the commands do with an archive
+listing, verify, retention, history, difference    what the commands do with an archive
+revert    plans how a subtree is brought back, which `client` writes
 
 docs/archive.md is for operators; docs/decisions/0031-the-archive.md says why it is made like this.
 """

@@ -1,6 +1,7 @@
-"""Start of the commands on an archive: `zketcd archive`, `zketcd history`.
+"""Start of the commands on an archive: `zketcd archive`, `history`, `diff`, `revert`.
 
-Exit codes: 0 done; 1 not done; 2 wrong usage.
+Exit codes: 0 done; 1 not done, not completely, or damaged; 2 wrong usage. Those of diff are diff(1)'s: 0
+equal, 1 different, 2 not done.
 """
 
 import asyncio
@@ -12,17 +13,23 @@ from typing import Any
 
 from archive import options
 from archive.catalog import ArchiveError
+from archive.client import Client, Refused
+from archive.difference import differences
 from archive.follower import Archiver
 from archive.history import Event, History
 from archive.listing import listing
-from archive.moment import shown
+from archive.moment import By, shown
+from archive.past import state_at, uncollected
+from archive.revert import plan
 from archive.stats import Stats
 from archive.store import Store, store_of
 from archive.verify import verify
 from proxy.ctl.__main__ import EMBEDDED, access_of, client_of
-from proxy.ctl.output import CommandFailed, counted, size, visible
+from proxy.ctl.output import counted, size, visible
 from proxy.etcd.model import EtcdError
 from proxy.log.record import TreeNotServable
+from proxy.log.start import load
+from proxy.state.machine import Machine
 from proxy.support.logs import TEXT, configure
 from schema.keys import Keyspace
 
@@ -39,9 +46,9 @@ def main(arguments: Sequence[str] | None = None, command: str = "archive") -> in
     configure("INFO" if command == "archive" else "WARNING", TEXT, "archive")
     try:
         return _COMMANDS[command](given, made)
-    except (ArchiveError, CommandFailed, TreeNotServable, EtcdError, OSError, ValueError) as error:
+    except (ArchiveError, Refused, TreeNotServable, EtcdError, OSError, ValueError) as error:
         print(f"zketcd {command}: {error}", file=sys.stderr)
-        return 1
+        return 2 if command == "diff" else 1  # as diff(1)
 
 
 def show(line: str) -> None:
@@ -113,6 +120,67 @@ def _history(given: Any, _made: Any) -> int:
     return 0
 
 
+def _diff(given: Any, _made: Any) -> int:
+    store = store_of(given.archive)
+    before, after = (
+        _now(given) if each.by is By.NOW else state_at(store, each) for each in (given.before, given.after)
+    )
+    found = 0
+    for each in differences(before.tree.nodes, after.tree.nodes, given.path):
+        found = 1
+        was, now = (None if node is None else len(node.data or b"") for node in (each.before, each.after))
+        if given.json:
+            fields = {"path": each.path, "change": each.change, "fields": each.fields}
+            show(json.dumps({**fields, "size_before": was, "size_after": now}))
+        else:
+            sizes = " -> ".join(f"{count} bytes" for count in (was, now) if count is not None)
+            show(" ".join(filter(None, (each.change, each.path, ",".join(each.fields), f"({sizes})"))))
+    return found
+
+
+def _now(given: Any) -> Machine:
+    """The tree in etcd."""
+
+    async def loaded() -> Machine:
+        etcd = client_of(given, access_of(given))
+        try:
+            return (await load(etcd, Keyspace(given.prefix), make=False, timeout=given.patience)).machine
+        finally:
+            await etcd.close()
+
+    with uncollected():
+        return asyncio.run(loaded())
+
+
+def _revert(given: Any, made: Any) -> int:
+    if not given.etcd:
+        made.error(EMBEDDED)
+    store = store_of(given.archive)
+    past = state_at(store, given.to).tree.nodes
+    undone = None if given.until is None else state_at(store, given.until).tree.nodes
+    planned = plan(past, undone, _now(given).tree.nodes, given.path, force=given.force)
+    for step in planned.steps:
+        if given.json:
+            show(json.dumps({"step": step.kind.value, "path": step.path, "times": step.times}))
+        else:
+            show(f"{step.kind.value} {step.path}" + (f" by {step.times}" if step.times else ""))
+    for what, items in (("conflict", planned.conflicts), ("left out", planned.left_out)):
+        for path, why in items:
+            show(json.dumps({what: path, "why": why}) if given.json else f"{what}: {path}: {why}")
+    if planned.conflicts:
+        print("what has changed since is left as it is: --force reverts it as well", file=sys.stderr)
+    if given.yes and planned.steps:
+        client = Client(given.server, given.auth)
+        try:
+            for done in client.write(planned.steps):
+                print(f"{done} of {counted(len(planned.steps), 'step')} done", file=sys.stderr)
+        finally:
+            client.close()
+    elif planned.steps:
+        print("nothing was written: --yes writes it", file=sys.stderr)
+    return 1 if planned.conflicts else 0
+
+
 def _json(event: Event) -> str:
     fields = {**event._asdict(), "time": shown(event.time), "zxid": f"0x{event.zxid:x}"}
     data = fields.pop("data")
@@ -138,7 +206,9 @@ _COMMANDS = {
     "archive": _archive,
     "archive list": _list,
     "archive verify": _verify,
+    "diff": _diff,
     "history": _history,
+    "revert": _revert,
 }
 
 if __name__ == "__main__":

@@ -8,6 +8,7 @@ import configargparse
 
 from archive.commands import COMMANDS
 from archive.moment import Moment, duration_ms, moment
+from proxy import option_values as values
 from proxy.ctl.options import add_connection
 from proxy.log.visitor import clock_ms
 from proxy.option_parser import OptionParser
@@ -46,6 +47,14 @@ def duration(text: str) -> int:
         return duration_ms(text)
     except ValueError as error:
         raise ArgumentTypeError(str(error)) from error
+
+
+def identity(text: str) -> tuple[str, bytes]:
+    """SCHEME:ID, for argparse."""
+    scheme, colon, name = text.partition(":")
+    if not colon or not scheme:
+        raise ArgumentTypeError("it is not SCHEME:ID")
+    return scheme, name.encode()
 
 
 def add_archive(made: ArgumentParser) -> None:
@@ -95,15 +104,58 @@ def _history(made: ArgumentParser) -> None:
     add("--json", action="store_true", help="print a JSON object a line instead of text")
 
 
+def _diff(made: ArgumentParser) -> None:
+    add = made.add_argument
+    add("before", type=at, metavar="MOMENT", help="a time (UTC), a zxid (0x...), a position, or how long ago")
+    add("after", type=at, metavar="MOMENT", help="another one; `now` is the tree in etcd")
+    add("path", nargs="?", default="/", metavar="PATH", help="only this node and those below it")
+    add_archive(made)
+    add("--json", action="store_true", help="print a JSON object a line instead of text")
+
+
+def _revert(made: ArgumentParser) -> None:
+    add = made.add_argument
+    add("path", metavar="PATH", help="the node to bring back, with all below it")
+    add("--to", type=at, required=True, metavar="MOMENT", help="the moment to bring it back to")
+    add_archive(made)
+    add(
+        "--until",
+        type=at,
+        metavar="MOMENT",
+        help="undo what has changed up to this moment; later changes are conflicts. Without it only"
+        " deletions are undone, and all other changes are conflicts",
+    )
+    add("--force", action="store_true", help="revert conflicts as well")
+    add("--yes", action="store_true", help="write it; without it the plan is printed")
+    add(
+        "--server",
+        type=values.address,
+        default="127.0.0.1:2181",
+        metavar="HOST:PORT",
+        help="the proxy to write to, without TLS",
+    )
+    add(
+        "--auth",
+        type=identity,
+        action="append",
+        default=[],
+        metavar="SCHEME:ID",
+        help="an identity to write with, such as digest:user:password; may be repeated",
+    )
+    add("--json", action="store_true", help="print a JSON object a line instead of text")
+
+
 #: `zketcd archive` with a word before the URL.
 _WORDS = {
     "archive list": "show what an archive has, and its gaps",
     "archive verify": "read a whole archive, and check that each snapshot and its segments make the next",
 }
-_NEED_ETCD = ("archive",)
+_NEED_ETCD = ("archive", "diff", "revert")
 _ARGUMENTS: dict[str, Callable[[ArgumentParser], None]] = {
     "archive": _archive,
     "archive list": _inspection,
     "archive verify": _inspection,
+    "diff": _diff,
     "history": _history,
+    "revert": _revert,
 }

@@ -1,0 +1,159 @@
+"""diff and revert: the plan, and what it writes to a served tree."""
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from archive import client as archive_client
+from archive.__main__ import main
+from archive.moment import NOW
+from archive.past import state_at
+from archive.store import store_of
+from codec.jute import OPEN_TO_ALL, Acl
+from lab.client import requests
+from lab.client.blocking import EPHEMERAL, SEQUENTIAL, Client
+from lab.servers import EtcdServer, ZketcdServer
+from tests.archive.archives import ROOT, Archive, Nodes, seen_by
+
+_READ = (Acl(31, "digest", "x:y"), Acl(31, "world", "anyone"))
+
+
+class World:
+    """A served tree with an archive, in which a subtree is deleted."""
+
+    def __init__(self, archive: Archive, server: ZketcdServer, client: Client, etcd: list[str]) -> None:
+        self.archive = archive
+        self.client = client
+        archive.client = client
+        self._etcd = etcd
+        self._server = server
+        for path, data in ((ROOT, b"root"), (f"{ROOT}/a", b"one"), (f"{ROOT}/a/b", None), (f"{ROOT}/q", b"")):
+            client.create(path, data)
+        client.call(requests.set_acl(f"{ROOT}/a/b", _READ))
+        client.call(requests.create_container(f"{ROOT}/container"))
+        client.create(f"{ROOT}/container/child")
+        for _ in range(250):
+            client.create(f"{ROOT}/q/n", b"x", SEQUENTIAL)
+        for number in range(240):
+            client.call(requests.delete(f"{ROOT}/q/n{number:010d}"))
+        client.create(f"{ROOT}/session", b"", EPHEMERAL)
+        self.good = seen_by(client)
+
+    def delete_all(self) -> None:
+        """As `deleteall` does."""
+        for path in sorted(seen_by(self.client).nodes, reverse=True):
+            self.client.call(requests.delete(path))
+
+    def at(self) -> str:
+        """The moment before the deletion."""
+        return f"0x{self.good.zxid:x}"
+
+    def run(self, *words: str) -> tuple[int, list[str]]:
+        """A command on the archive, after all is archived."""
+        self.archive.until(self.client.zxid)
+        status, out = self.archive.run(*words, "--archive", self.archive.url, *self._etcd)
+        return status, out.splitlines()
+
+    def revert(self, *words: str, path: str = ROOT) -> tuple[int, list[str]]:
+        """A revert to the good moment."""
+        return self.run("revert", path, "--to", self.at(), "--server", self._server.address, *words)
+
+
+@pytest.fixture
+def world(
+    zketcd_server: ZketcdServer,
+    etcd_server: EtcdServer,
+    etcd_prefix: str,
+    tmp_path: Path,
+    capsys: pytest.CaptureFixture[str],
+) -> Iterator[World]:
+    archive = Archive(etcd_server, etcd_prefix, tmp_path, capsys)
+    archive.start()
+    try:
+        with Client(zketcd_server.port) as client:
+            yield World(
+                archive, zketcd_server, client, ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix]
+            )
+    finally:
+        archive.kill()
+
+
+def _content(nodes: Nodes) -> dict[str, tuple[bytes | None, tuple[Acl, ...]]]:
+    """What a revert brings back."""
+    return {path: (data, acl) for path, (data, _, acl) in nodes.items() if path != f"{ROOT}/session"}
+
+
+def test_a_deleted_subtree_comes_back(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    world.delete_all()
+    status, lines = world.run("diff", world.at(), "now", ROOT)
+    assert (status, len(lines)) == (1, len(world.good.nodes))
+    assert f"deleted {ROOT} (4 bytes)" in lines
+    status, lines = world.revert()
+    assert status == 0
+    assert lines[0] == f"create {ROOT}"
+    assert f"raise the counter of {ROOT}/q by 240" in lines
+    assert f"left out: {ROOT}/session: ephemeral" in lines
+    assert world.client.stat(ROOT) is None, "the plan alone writes nothing"
+
+    # The writer is killed after each multi; the plan that is made again has the rest.
+    monkeypatch.setattr(archive_client, "_MOST_PARTS", 50)
+    multi = archive_client.Client._multi
+
+    def once(self: archive_client.Client, parts: object) -> None:
+        multi(self, parts)  # type: ignore[arg-type]
+        raise archive_client.Refused("killed")
+
+    with monkeypatch.context() as killed:
+        killed.setattr(archive_client.Client, "_multi", once)
+        for _ in range(3):
+            assert world.revert("--yes")[0] == 1
+    assert world.revert("--yes")[0] == 0
+    back = seen_by(world.client)
+    assert _content(back.nodes) == _content(world.good.nodes)
+    assert world.client.create(f"{ROOT}/q/n", b"", SEQUENTIAL) == f"{ROOT}/q/n0000000250"
+    world.client.call(requests.delete(f"{ROOT}/q/n0000000250"))
+    assert [line for line in world.revert()[1] if not line.startswith("left out")] == []
+    assert world.run("diff", world.at(), "now", ROOT)[1] == [f"deleted {ROOT}/session (0 bytes)"]
+    container = state_at(store_of(world.archive.url), NOW).tree.nodes[f"{ROOT}/container"]
+    assert container.owner == -(1 << 63)
+
+
+def test_what_others_have_changed_is_a_conflict(world: World) -> None:
+    client = world.client
+    client.call(requests.delete(f"{ROOT}/a/b"))
+    client.write(f"{ROOT}/a", b"wrong")
+    client.create(f"{ROOT}/new")
+    client.call(requests.set_acl(f"{ROOT}/q", _READ))
+    middle = f"0x{client.zxid:x}"
+    client.write(ROOT, b"by another")
+    client.create(f"{ROOT}/new/below")
+    later = [(ROOT, "changed since"), (f"{ROOT}/new/below", "created since")]
+    early = [(f"{ROOT}/a", "changed since"), (f"{ROOT}/new", "created since"), (f"{ROOT}/q", "changed since")]
+
+    def conflicts(*words: str) -> list[tuple[str, str]]:
+        found = [json.loads(line) for line in world.revert("--json", *words)[1] if line.startswith("{")]
+        return sorted((each["conflict"], each["why"]) for each in found if "conflict" in each)
+
+    assert conflicts() == sorted(early + later)
+    assert conflicts("--until", middle) == later
+    assert world.revert("--until", middle, "--yes")[0] == 1
+    nodes = seen_by(client).nodes
+    assert (nodes[ROOT][0], nodes[f"{ROOT}/a"][0]) == (b"by another", b"one")
+    assert f"{ROOT}/new" in nodes, "it has a node that is left"
+    assert nodes[f"{ROOT}/q"][2] == OPEN_TO_ALL
+    assert world.revert("--force", "--yes")[0] == 0
+    assert _content(seen_by(client).nodes) == _content(world.good.nodes)
+    assert client.stat(f"{ROOT}/session") is not None
+
+
+def test_usage(world: World, capsys: pytest.CaptureFixture[str]) -> None:
+    assert world.run("diff", "0x1", "0xffffff")[0] == 2
+    world.client.call(requests.delete(f"{ROOT}/a/b"))
+    world.client.call(requests.delete(f"{ROOT}/a"))
+    assert "does not exist: revert that" in world.revert(path=f"{ROOT}/a/b")[1][-1]
+    for words in (["diff", "0x1"], ["revert", ROOT, "--archive", "x"]):
+        with pytest.raises(SystemExit) as ended:
+            main(words[1:], words[0])
+        assert ended.value.code == 2
