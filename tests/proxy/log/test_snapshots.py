@@ -9,7 +9,6 @@ import pytest
 
 from codec.constants import OpCode
 from lab.fakes.clock import FakeClock
-from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
 from lab.servers import EtcdServer
 from proxy.etcd.client import EtcdClient
 from proxy.etcd.interface import Etcd
@@ -74,8 +73,7 @@ class Subject:
 
 class World:
     def __init__(self) -> None:
-        store = FakeEtcd()
-        self.tree = Tree(FakeEtcdClient(store))
+        self.tree = Tree()
         self.subject = Subject(Machine(1))
         self.clock = FakeClock(1000.0)
         self.endpoints: tuple[str, ...] = ()
