@@ -68,6 +68,7 @@ def test_a_request_that_etcd_would_never_take_is_refused_in_its_turn() -> None:
     assert second.requests == [behind]
     assert outbox.take_refused() == []
     assert first.after == [(large, ErrorCode.BAD_ARGUMENTS)]
+    assert outbox.outstanding == 3
     assert outbox.applied(1) is first
 
 
