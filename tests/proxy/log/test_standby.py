@@ -16,12 +16,6 @@ from tests.pipeline.follow.histories import creates, node_pages
 from tests.pipeline.follow.test_target import KEYS, opened
 
 
-@pytest.fixture(autouse=True)
-def _soon() -> object:
-    with mock.patch.object(standby, "_INTERVAL", 0.001):
-        yield
-
-
 class Waiting:
     """A proxy that waits, and what it follows."""
 
