@@ -31,20 +31,16 @@ class World:
         await until(lambda: len(self.replaced) >= count)
 
 
-async def test_an_entry_that_the_watch_does_not_show_replaces_it() -> None:
+@pytest.mark.parametrize("shown", [1, 2])
+async def test_a_watch_that_shows_not_every_entry_is_replaced(shown: int) -> None:
     world = World()
-    world.guard.landed("p", 1, 0.001)
-    await world.replacements(1)
-    world.guard.stop()
-
-
-async def test_an_entry_that_is_shown_replaces_nothing() -> None:
-    world = World()
-    world.guard.landed("p", 1, 0.001)
-    world.show(1)
+    for number in (1, 2):
+        world.guard.landed("p", number, 0.001)
+    world.show(shown)
     world.guard.landed("q", 7, 0.001)  # of an incarnation that is over
     await asyncio.sleep(0.8)
-    assert world.replaced == []
+    assert bool(world.replaced) is (shown < 2)
+    world.guard.stop()
 
 
 async def test_where_round_trips_are_long_the_watch_gets_longer() -> None:
@@ -66,14 +62,3 @@ async def test_a_watch_that_shows_no_more_than_the_last_one_gets_longer_each_tim
     world.show(1)
     await asyncio.sleep(0.3)
     assert len(world.replaced) == 3
-
-
-@pytest.mark.parametrize("shown", [1, 2])
-async def test_entries_count_one_by_one(shown: int) -> None:
-    world = World()
-    for number in (1, 2):
-        world.guard.landed("p", number, 0.001)
-    world.show(shown)
-    await asyncio.sleep(0.8)
-    assert bool(world.replaced) is (shown < 2)
-    world.guard.stop()
