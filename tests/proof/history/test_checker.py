@@ -170,7 +170,7 @@ def test_an_early_end_is_an_end(more: list[Step]) -> None:
     assert "linearizable" in {violation.rule for violation in found}
 
 
-@pytest.mark.parametrize("seed", range(12))
+@pytest.mark.parametrize("seed", range(6))
 def test_right_histories_pass(seed: int) -> None:
     assert check(Ensemble(seed).run(1_500)) == []
 
@@ -230,8 +230,8 @@ def test_one_wrong_record_among_many_is_found(kind: str) -> None:
 
 
 def test_a_long_history_is_checked_in_one_pass() -> None:
-    """50,000 operations; where nothing is lost the search has nothing to choose."""
-    history = Ensemble(1, faults=0.02, told=1.0, multis=0.02).run(50_000)
+    """20,000 operations; where nothing is lost the search has nothing to choose."""
+    history = Ensemble(1, faults=0.02, told=1.0, multis=0.02).run(20_000)
     assert check(history) == []
 
 

@@ -25,6 +25,7 @@ def test_several_processes_run_the_same_worlds(monkeypatch: pytest.MonkeyPatch) 
     )
     assert [seed for seed, _ in alone] == [7, 8, 9]
     assert together == alone
+    assert len({fingerprint for _, fingerprint in alone}) == 3
 
 
 def test_processes_end_with_a_run_that_is_stopped(monkeypatch: pytest.MonkeyPatch) -> None:
