@@ -1,7 +1,4 @@
-"""Import and export on clusters of Spark, whose executors are processes of their own.
-
-JVMs take most of the time, so each cluster is started once, and has one application for both commands.
-"""
+"""Import and export on a cluster of Spark, in one application: JVMs take most of the time."""
 
 import json
 import os
@@ -15,7 +12,7 @@ import pytest
 
 from lab.servers import EtcdServer, wait_until
 from lab.servers.process import REPOSITORY
-from lab.servers.zookeeper import jar_folder, java_program
+from lab.servers.zookeeper import jar_folder
 from tests.clients.spark import SparkMaster, SparkWorker
 from tests.pipeline.trees import SAMPLES, read, seen, without_stats
 
@@ -109,31 +106,12 @@ def standalone(tmp_path: Path) -> Iterator[Run]:
         yield run
 
 
-@pytest.fixture
-def local_cluster(tmp_path: Path) -> Run:
-    """Two executors that Spark itself starts, each in a process of its own."""
-    java_program()  # BinaryMissing is a skip
-
-    def run(*lines: list[str]) -> str:
-        return _run(
-            [sys.executable, *_program(tmp_path, list(lines))],
-            tmp_path,
-            MASTER="local-cluster[2,1,1024]",
-            PYTHONPATH=str(REPOSITORY),
-            SPARK_SCALA_VERSION="2.13",
-        )
-
-    return run
-
-
 @pytest.mark.timeout(3 * _TIMEOUT)
-@pytest.mark.parametrize("cluster", ["standalone", "local_cluster"])
 def test_import_and_export(
-    cluster: str, request: pytest.FixtureRequest, etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
+    standalone: Run, etcd_server: EtcdServer, etcd_prefix: str, tmp_path: Path
 ) -> None:
-    run: Run = request.getfixturevalue(cluster)
     options = ["--etcd", etcd_server.endpoint, "--prefix", etcd_prefix, "--keep-sessions", "--spark"]
-    output = run(["import", str(_SOURCE), *options], ["export", str(tmp_path / "exported"), *options])
+    output = standalone(["import", str(_SOURCE), *options], ["export", str(tmp_path / "exported"), *options])
     _, there = read(_SOURCE)
     assert f"imported: {len(there)} znodes" in output
     assert f"exported: {len(there)} znodes" in output

@@ -1,6 +1,7 @@
 """The loop from zketcd's log to a ZooKeeper's data directory: restarts, truncation, another tree, a jump."""
 
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
@@ -12,6 +13,7 @@ from pipeline.follow.base import digest_of, load_base
 from pipeline.follow.outward import DONE, NOT_LEVEL, Options, mirror
 from pipeline.formats import directory
 from proxy.log import slices, start
+from proxy.log.catch_up import Caught, catch_up
 from proxy.state.machine import Machine
 from schema.entry import Kind, Request, encode_epoch
 from tests.pipeline.follow.histories import node_pages
@@ -158,14 +160,12 @@ async def test_killed_amid_a_long_log_it_goes_on(world: World, capsys: pytest.Ca
     """Each run leaves what it has applied on disk, so that any number of kills comes to an end."""
     await world.write(60)
     zxids = []
-    write = outward._Mirroring._write
 
     class Killed(BaseException):
         pass
 
-    def killed(self: outward._Mirroring) -> None:
-        write(self)
-        if self._left:
+    def killed(_self: telling.Status, _zxid: int, left: int, _what: str) -> None:
+        if left:
             raise Killed
 
     with (
@@ -174,7 +174,7 @@ async def test_killed_amid_a_long_log_it_goes_on(world: World, capsys: pytest.Ca
         mock.patch.object(output.Status, "_EVERY", 0.0),
     ):
         for _ in range(3):
-            with mock.patch.object(outward._Mirroring, "_write", killed), pytest.raises(Killed):
+            with mock.patch.object(telling.Status, "behind", killed), pytest.raises(Killed):
                 await world.mirror()
             zxids.append(load_base(str(world.folder), None, 1).zxid)
         assert 0 < zxids[0] < zxids[1] < zxids[2] < 61
@@ -196,15 +196,14 @@ async def test_not_level_in_time(world: World, capsys: pytest.CaptureFixture[str
 
 async def test_level_amid_writes(world: World, capsys: pytest.CaptureFixture[str]) -> None:
     """A tree that has always changed again when one looks."""
-    step = outward._Mirroring._step
 
-    async def amid_writes(self: outward._Mirroring) -> int:
-        found = await step(self)
+    async def amid_writes(*arguments: Any) -> Caught:
+        found = await catch_up(*arguments)
         await world.write(1)
         return found
 
     await world.write()
-    with mock.patch.object(outward._Mirroring, "_step", amid_writes):
+    with mock.patch.object(outward, "catch_up", amid_writes):
         options = Options(str(world.folder), until_level=True, timeout=5.0, interval=0.001)
         assert await mirror(world.client, world.tree.keys, options) == DONE
     assert "level at zxid" in capsys.readouterr().out

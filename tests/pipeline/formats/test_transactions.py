@@ -3,6 +3,7 @@
 import contextlib
 import struct
 from pathlib import Path
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -25,68 +26,36 @@ acls = st.none() | st.lists(st.builds(AclRow, ints, texts, texts), max_size=2).m
 counters = st.none() | st.integers(0, (1 << 31) - 1)
 SESSION = 0x1000_0000_0001
 
-creates = st.builds(
-    lambda kind, path, data, acl, counter, owner: transaction(
-        1, kind, path, data=data, acl=acl, parent_cversion=counter, owner=owner
-    ),
-    st.sampled_from([OpCode.CREATE, OpCode.CREATE2]),
-    paths,
-    buffers,
-    acls,
-    counters,
-    st.sampled_from([0, SESSION]),
-)
+
+Rows = st.SearchStrategy[TransactionRow]
+
+
+def of(*kinds: OpCode, path: Any = paths, **fields: Any) -> Rows:
+    """Transactions of some kinds; a field is a value or a strategy."""
+    given = {
+        name: field if isinstance(field, st.SearchStrategy) else st.just(field)
+        for name, field in fields.items()
+    }
+    return st.builds(transaction, st.just(1), st.sampled_from(kinds), path, **given)
+
+
+no_path = st.none()
+made: dict[str, Any] = {"data": buffers, "acl": acls, "parent_cversion": counters}
 in_multis = st.one_of(
-    creates,
-    st.builds(
-        lambda path, data, acl, counter: transaction(
-            1,
-            OpCode.CREATE_CONTAINER,
-            path,
-            data=data,
-            acl=acl,
-            parent_cversion=counter,
-            owner=CONTAINER_OWNER,
-        ),
-        paths,
-        buffers,
-        acls,
-        counters,
-    ),
-    st.builds(
-        lambda path, ttl, acl: transaction(1, OpCode.CREATE_TTL, path, acl=acl, owner=ttl_owner(ttl)),
-        paths,
-        st.integers(0, (1 << 40) - 1),
-        acls,
-    ),
-    st.builds(
-        lambda kind, path: transaction(1, kind, path),
-        st.sampled_from([OpCode.DELETE, OpCode.DELETE_CONTAINER]),
-        paths,
-    ),
-    st.builds(
-        lambda path, data, version: transaction(1, OpCode.SET_DATA, path, data=data, version=version),
-        paths,
-        buffers,
-        ints,
-    ),
-    st.builds(lambda path, version: transaction(1, OpCode.CHECK, path, version=version), paths, ints),
-    st.builds(lambda code: transaction(1, OpCode.ERROR, error=code), ints),
+    of(OpCode.CREATE, OpCode.CREATE2, **made, owner=st.sampled_from([0, SESSION])),
+    of(OpCode.CREATE_CONTAINER, **made, owner=CONTAINER_OWNER),
+    of(OpCode.CREATE_TTL, acl=acls, owner=st.integers(0, (1 << 40) - 1).map(ttl_owner)),
+    of(OpCode.DELETE, OpCode.DELETE_CONTAINER),
+    of(OpCode.SET_DATA, data=buffers, version=ints),
+    of(OpCode.CHECK, version=ints),
+    of(OpCode.ERROR, path=no_path, error=ints),
 )
 alone = st.one_of(
     in_multis.filter(lambda row: row.type != OpCode.CHECK),
-    st.builds(
-        lambda path, acl, version: transaction(1, OpCode.SET_ACL, path, acl=acl, version=version),
-        paths,
-        acls,
-        ints,
-    ),
-    st.builds(lambda timeout: transaction(1, OpCode.CREATE_SESSION, timeout_ms=timeout), ints),
-    st.builds(
-        lambda gone: transaction(1, OpCode.CLOSE_SESSION, paths=gone),
-        st.none() | st.lists(paths, max_size=3).map(tuple),
-    ),
-    st.just(transaction(1, OpCode.MULTI)),
+    of(OpCode.SET_ACL, acl=acls, version=ints),
+    of(OpCode.CREATE_SESSION, path=no_path, timeout_ms=ints),
+    of(OpCode.CLOSE_SESSION, path=no_path, paths=st.none() | st.lists(paths, max_size=3).map(tuple)),
+    of(OpCode.MULTI, path=no_path),
 )
 multis = st.lists(in_multis, min_size=1, max_size=4).map(
     lambda rows: [row._replace(part=part) for part, row in enumerate(rows)]

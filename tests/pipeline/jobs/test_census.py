@@ -1,7 +1,5 @@
 """The census counts rightly and finds what cannot be moved."""
 
-import pytest
-
 from pipeline.formats import digest
 from pipeline.jobs.census import Census, Ephemeral, Obstacle, take
 from pipeline.table import AclRow, ZnodeRow
@@ -37,14 +35,3 @@ def test_what_stands_against_it() -> None:
     assert set(reasons) == {"/large", "/a\u0001", "/.."}
     assert Obstacle("/..", "ZooKeeper allows no such path") in found.obstacles
     assert found.obstacle_count == 3
-
-
-@pytest.mark.parametrize(
-    ("paths", "fault"),
-    [
-        (["/a", "/b", "/a"], "a path came more than once: /a"),
-        (["/a", "/b/c"], "/b/c is in the table, but its parent /b is not"),
-    ],
-)
-def test_what_is_no_tree(paths: list[str], fault: str) -> None:
-    assert counted(node("/", 0), *map(node, paths)).fault == fault

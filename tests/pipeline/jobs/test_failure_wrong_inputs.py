@@ -30,6 +30,8 @@ def files(tmp_path: Path) -> Path:
     (tmp_path / "used" / "version-2").mkdir(parents=True)
     write_snapshot(tmp_path / "used" / "version-2", 5, [node("/", 0)])
     write_parquet(tmp_path / "table", node("/", 0))
+    (tmp_path / "odd").mkdir()
+    (tmp_path / "odd" / "version-2").touch()
     (tmp_path / "dir.html").mkdir()
     (tmp_path / "bad.pem").write_text("no certificate")
     return tmp_path
@@ -49,6 +51,7 @@ TREES = [
     ("zk://", "'' is not HOST:PORT"),
     ("zk://ho st", "'ho st' is not HOST:PORT"),
     ("zk://host:0", "'host:0' is not HOST:PORT"),
+    ("zk://host,,b", "'' is not HOST:PORT"),
     ("zk://host:99999", "'host:99999' is not HOST:PORT"),
     ("zk://127.0.0.1:1", "no server answers: 127.0.0.1:1"),
     ("zk://no-such-host.invalid:1", "no server answers: no-such-host.invalid:1"),
@@ -62,7 +65,9 @@ OF_IMPORT = [
 OF_ETCD = [
     ("etcd://", "is not etcd://HOST:PORT/PREFIX"),
     ("etcd://127.0.0.1:1", "is not etcd://HOST:PORT/PREFIX"),
-    ("etcd://127.0.0.1:1/a//b", "prefix"),
+    ("etcd://127.0.0.1:1/a//b", "hold '//'"),
+    ("etcd://127.0.0.1:1?prefix=", "must not be empty"),
+    ("etcd://127.0.0.1:1?prefix=a/", "must not be empty, end with '/'"),
     ("etcd://127.0.0.1:1/a", "etcd at http://127.0.0.1:1 cannot be reached"),
     ("etcds://127.0.0.1:1/a", "etcd at https://127.0.0.1:1 cannot be reached"),
     ("etcd://no-such-host.invalid:1/a", "cannot be reached"),
@@ -96,6 +101,10 @@ LINES = [
     (["import", SAMPLE, "--etcd", ""], "the option etcd is missing"),
     (["import", SAMPLE, *ETCD], "etcd at http://127.0.0.1:1 cannot be reached"),
     (["import", SAMPLE, *ETCD, "--prefix", "bad//prefix"], "prefix"),
+    # A variable of a script that is not set: --overwrite must not delete the default tree.
+    (["import", SAMPLE, *ETCD, "--prefix", "", "--overwrite"], "must not be empty"),
+    (["import", SAMPLE, *ETCD, "--etcd-cert", "c"], "etcd-cert and etcd-key go together"),
+    (["import", SAMPLE, *ETCD, "--etcd-transport", "tcp"], "etcd-transport is http2 or grpcio, not tcp"),
     (["import", SAMPLE, *ETCD, "--max-txn-ops", "0"], "'0' is not a whole number from 1 up"),
     (["import", SAMPLE, *ETCD, "--list", "some"], "'some' is not a whole number"),
     (["import", "zk://127.0.0.1:1", *ETCD, "--data-log-dir", "x"], "--data-log-dir is for data directories"),
@@ -107,6 +116,8 @@ LINES = [
     (["export", "zk://host:1", *ETCD], "'zk://host:1' is neither"),
     (["export", "{files}/file", *ETCD], "file is not a directory"),
     (["export", "{files}/used", *ETCD], "holds snapshot.5 already"),
+    (["export", "{files}/used", *ETCD, "--dry-run"], "holds snapshot.5 already"),
+    (["export", "{files}/odd", *ETCD], "version-2 is not a directory"),
     (["export", "parquet:", *ETCD], "parquet: names no directory"),
     (["export", "parquet:{files}/table", *ETCD], "table is there already"),
     (["export", "parquet:{files}/file/table", *ETCD], "file is not a directory"),

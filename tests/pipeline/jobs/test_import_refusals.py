@@ -21,7 +21,9 @@ from pipeline.sources.batches import of_rows
 from pipeline.table import ZNODES, ZnodeRow
 from tests.compat import script
 from tests.pipeline.ensembles import Client, zketcd
-from tests.pipeline.trees import SAMPLES, node, write_parquet, write_snapshot
+from tests.pipeline.etcd.rows import FIXED
+from tests.pipeline.follow.histories import creates
+from tests.pipeline.trees import SAMPLES, node, write_log, write_parquet, write_snapshot
 
 ROOT = node("/", 0, created=1)
 
@@ -76,6 +78,18 @@ def test_a_snapshot_amid_transactions_whose_logs_are_missing(
     assert "a znode has zxid 0x7, and the logs end at 0x5" in capsys.readouterr().err
     assert main(["follow", str(tmp_path), "--etcd", target.etcd, "--prefix", target.prefix]) == 2
     assert run(str(tmp_path), target, "--accept-changes") == 0
+
+
+def test_a_follower_whose_log_does_not_go_on(
+    target: Connection, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    follow = ["follow", str(tmp_path), "--etcd", target.etcd, "--prefix", target.prefix, "--until-level"]
+    write_snapshot(tmp_path / "version-2", 0, [*FIXED, ROOT])
+    write_log(tmp_path / "version-2", *creates(1, 5))
+    assert main(follow) == 0
+    write_log(tmp_path / "version-2", *creates(8, 2))
+    assert main([*follow, "--patience", "0"]) == 1
+    assert "stopped at zxid 0x5: " in capsys.readouterr().err
 
 
 def test_zxids_without_an_epoch_above_them(
