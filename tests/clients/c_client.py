@@ -1,22 +1,21 @@
-"""ZooKeeper's C client, Debian's libzookeeper-mt2, called as a C program would: its synchronous functions.
+"""ZooKeeper's C client, Debian's libzookeeper-mt2, called as a C program would.
 
-The structures and numbers are those of its zookeeper.h (3.8).
+Here: those of its synchronous functions that the tests use. The structures and numbers are those of its
+zookeeper.h (3.8).
 """
 
 import ctypes
 import os
 import queue
-from collections.abc import Sequence
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Literal, NamedTuple, Self
+from typing import Any, Self
 
 from lab.servers import BinaryMissing
 
 PERSISTENT, EPHEMERAL, SEQUENTIAL, EPHEMERAL_SEQUENTIAL, CONTAINER, WITH_TTL, SEQUENTIAL_WITH_TTL = range(7)
 CREATED, DELETED, CHANGED, CHILD, SESSION = 1, 2, 3, 4, -1
 AUTH_FAILED_STATE, CONNECTED_STATE = -113, 3
-CHILD_WATCH, DATA_WATCH, ANY_WATCH = 1, 2, 3
 ALL = 31
 
 _ADVICE = "make test installs it where it may use apt"
@@ -53,21 +52,6 @@ class _Strings(ctypes.Structure):
 
 class _ClientId(ctypes.Structure):
     _fields_ = [("id", ctypes.c_int64), ("password", ctypes.c_char * 16)]
-
-
-class _Operation(ctypes.Structure):
-    """zoo_op_t: filled by the library's zoo_*_op_init; the longest member of its union is create_op."""
-
-    _fields_ = [("type", ctypes.c_int), ("union", ctypes.c_int64 * 8)]
-
-
-class _Result(ctypes.Structure):
-    _fields_ = [
-        ("err", ctypes.c_int),
-        ("value", ctypes.c_char_p),
-        ("value_size", ctypes.c_int),
-        ("stat", ctypes.POINTER(Stat)),
-    ]
 
 
 _WATCHER = ctypes.CFUNCTYPE(
@@ -109,24 +93,9 @@ class Refused(Exception):
         self.code = code
 
 
-class Entry(NamedTuple):
-    """One entry of an ACL."""
-
-    perms: int
-    scheme: str
-    id: str
-
-
-OPEN = [Entry(ALL, "world", "anyone")]
-
-Create = tuple[Literal["create"], str, bytes]
-Set = tuple[Literal["set"], str, bytes, int]
-Other = tuple[Literal["delete", "check"], str, int]
-
-
-def _vector(acl: Sequence[Entry]) -> _AclVector:
-    entries = (_Acl * len(acl))(*[_Acl(perms, scheme.encode(), name.encode()) for perms, scheme, name in acl])
-    return _AclVector(len(acl), entries)
+def _open_acl() -> _AclVector:
+    """Everything for everybody."""
+    return _AclVector(1, (_Acl * 1)(_Acl(ALL, b"world", b"anyone")))
 
 
 class Watch:
@@ -189,11 +158,10 @@ class CClient:
         path: str,
         data: bytes | None = b"",
         mode: int = PERSISTENT,
-        acl: Sequence[Entry] = tuple(OPEN),
         ttl: int = -1,
     ) -> tuple[str, Stat]:
         """The path made and its Stat; `ttl` in milliseconds for the modes that have one."""
-        made, stat, vector = ctypes.create_string_buffer(_PATH_SIZE), Stat(), _vector(acl)
+        made, stat, vector = ctypes.create_string_buffer(_PATH_SIZE), Stat(), _open_acl()
         self._call(
             *("zoo_create2_ttl", path.encode(), data, _length(data), ctypes.byref(vector), mode),
             *(ctypes.c_int64(ttl), made, _PATH_SIZE, ctypes.byref(stat)),
@@ -202,7 +170,7 @@ class CClient:
 
     def create_without_stat(self, path: str, mode: int = PERSISTENT) -> str:
         """create, by the older request."""
-        made, vector = ctypes.create_string_buffer(_PATH_SIZE), _vector(OPEN)
+        made, vector = ctypes.create_string_buffer(_PATH_SIZE), _open_acl()
         self._call("zoo_create", path.encode(), b"", 0, ctypes.byref(vector), mode, made, _PATH_SIZE)
         return made.value.decode()
 
@@ -242,19 +210,6 @@ class CClient:
         finally:
             self._library.deallocate_String_vector(ctypes.byref(strings))
 
-    def get_acl(self, path: str) -> tuple[list[Entry], Stat]:
-        vector, stat = _AclVector(), Stat()
-        self._call("zoo_get_acl", path.encode(), ctypes.byref(vector), ctypes.byref(stat))
-        try:
-            entries = (vector.data[i] for i in range(vector.count))
-            return [Entry(entry.perms, entry.scheme.decode(), entry.id.decode()) for entry in entries], stat
-        finally:
-            self._library.deallocate_ACL_vector(ctypes.byref(vector))
-
-    def set_acl(self, path: str, acl: Sequence[Entry], version: int = -1) -> None:
-        vector = _vector(acl)
-        self._call("zoo_set_acl", path.encode(), version, ctypes.byref(vector))
-
     def authenticate(self, scheme: str, credentials: bytes) -> None:
         """Raises Refused where the server does not take them; it has closed the session then."""
         done = queue.SimpleQueue[int]()
@@ -269,45 +224,6 @@ class CClient:
         self._call("zoo_async", path.encode(), completion, None)
         if code := done.get(timeout=30):
             raise Refused(code)
-
-    def remove_watch(self, path: str, kind: int, watch: Watch) -> None:
-        """Take this one away, of kind CHILD_WATCH, DATA_WATCH or ANY_WATCH. It is not told of it."""
-        self._call("zoo_remove_watches", path.encode(), kind, watch.function, None, 0)
-
-    def remove_all_watches(self, path: str, kind: int) -> None:
-        """Take all of a kind away, here and at the server."""
-        self._call("zoo_remove_all_watches", path.encode(), kind, 0)
-
-    def multi(self, operations: Sequence[Create | Set | Other]) -> tuple[int, list[int]]:
-        """The code of the whole, and that of each of ("create", path, data), ("set", path, data, version),
-        ("delete", path, version) and ("check", path, version)."""
-        vector = _vector(OPEN)
-        filled = (_Operation * len(operations))()
-        results = (_Result * len(operations))()
-        # The library keeps pointers to the bytes.
-        paths = [operation[1].encode() for operation in operations]
-        for place, path, operation in zip(filled, paths, operations, strict=True):
-            at = ctypes.byref(place)
-            if operation[0] == "create":
-                data = operation[2]
-                self._library.zoo_create_op_init(
-                    at, path, data, len(data), ctypes.byref(vector), PERSISTENT, None, 0
-                )
-            elif operation[0] == "set":
-                _, _, data, version = operation
-                self._library.zoo_set_op_init(at, path, data, len(data), version, None)
-            else:
-                kind, _, version = operation
-                getattr(self._library, f"zoo_{kind}_op_init")(at, path, version)
-        code = self._library.zoo_multi(self._handle, len(operations), filled, results)
-        return code, [result.err for result in results]
-
-    def config(self) -> bytes:
-        """The ensemble's configuration."""
-        size = ctypes.c_int(2**16)
-        buffer, stat = ctypes.create_string_buffer(size.value), Stat()
-        self._call("zoo_getconfig", 0, buffer, ctypes.byref(size), ctypes.byref(stat))
-        return buffer.raw[: size.value]
 
     def _call(self, name: str, *arguments: Any) -> None:
         code = getattr(self._library, name)(self._handle, *arguments)

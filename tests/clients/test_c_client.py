@@ -1,4 +1,4 @@
-"""ZooKeeper's C client, as Debian ships it: every call of its own, and its shell."""
+"""ZooKeeper's C client, as Debian ships it: nodes, watches, sessions, and its shell."""
 
 import os
 import subprocess
@@ -9,14 +9,12 @@ import pytest
 from lab.servers import EtcdServer, wait_until
 from lab.servers.process import ServerProcess
 from tests.clients.c_client import (
-    ANY_WATCH,
     AUTH_FAILED_STATE,
     CHANGED,
     CHILD,
     CONNECTED_STATE,
     CONTAINER,
     CREATED,
-    DATA_WATCH,
     DELETED,
     EPHEMERAL,
     EPHEMERAL_SEQUENTIAL,
@@ -24,7 +22,6 @@ from tests.clients.c_client import (
     SEQUENTIAL_WITH_TTL,
     WITH_TTL,
     CClient,
-    Entry,
     Refused,
     Watch,
     library,
@@ -114,72 +111,12 @@ def test_watches(client: CClient, other: CClient, path: str) -> None:
     assert [data.told.empty(), children.told.empty()] == [True, True], "each fired once"
 
 
-def test_watches_are_removed(client: CClient, other: CClient, path: str) -> None:
-    data, children, kept = Watch(), Watch(), Watch()
-    client.get(path, data)
-    client.children(path, children)
-    client.remove_watch(path, DATA_WATCH, data)
-    with pytest.raises(Refused) as refused:
-        client.remove_watch(path, DATA_WATCH, data)
-    assert code_of(refused) == NO_WATCHER
-    client.remove_all_watches(path, ANY_WATCH)
-    client.exists(path, kept)
-    other.set(path, b"1")
-    other.create(f"{path}/child")
-    assert kept.next() == (CHANGED, path)
-    client.sync()
-    assert [data.told.empty(), children.told.empty()] == [True, True]
-
-
-def test_multi(client: CClient, other: CClient, path: str) -> None:
-    assert client.multi(
-        [
-            ("create", f"{path}/a", b"1"),
-            ("check", f"{path}/a", 0),
-            ("set", f"{path}/a", b"2", 0),
-            ("create", f"{path}/a/b", b""),
-            ("create", f"{path}/c", b""),
-            ("delete", f"{path}/c", 0),
-        ]
-    ) == (OK, [OK] * 6)
-    other.sync()
-    assert other.get(f"{path}/a")[0] == b"2"
-    assert other.children(path)[0] == ["a"]
-    assert client.multi(
-        [("set", f"{path}/a", b"3", 1), ("delete", f"{path}/a", -1), ("create", f"{path}/d", b"")]
-    ) == (NOT_EMPTY, [OK, NOT_EMPTY, RUNTIME_INCONSISTENCY])
-    assert client.get(f"{path}/a")[0] == b"2", "nothing of it is there"
-
-
-def test_authentication(client: CClient, other: CClient, path: str) -> None:
-    client.authenticate("digest", b"user:test")
-    client.create(f"{path}/mine", b"x", acl=[Entry(31, "auth", "")])
-    entries, stat = client.get_acl(f"{path}/mine")
-    assert entries == [Entry(31, "digest", "user:tl+z3z0vO6PfPfEENfLF96E6pM0=")]
-    assert stat.aversion == 0
-    other.sync()
-    with pytest.raises(Refused) as refused:
-        other.get(f"{path}/mine")
-    assert code_of(refused) == NO_AUTH
-    other.authenticate("digest", b"user:test")
-    assert other.get(f"{path}/mine")[0] == b"x"
-    other.set_acl(f"{path}/mine", [Entry(1, "world", "anyone"), Entry(31, "ip", "127.0.0.0/8")], 0)
-    client.sync()
-    assert client.get_acl(f"{path}/mine")[1].aversion == 1
-    client.set(f"{path}/mine", b"y")
-
-
 def test_an_unknown_scheme_ends_the_session(servers: Pair) -> None:
     with CClient(servers[0].address) as client:
         with pytest.raises(Refused) as refused:
             client.authenticate("no-such-scheme", b"x")
         assert code_of(refused) == AUTH_FAILED
         wait_until(lambda: client.state == AUTH_FAILED_STATE, "the handle knows")
-
-
-def test_the_configuration_of_the_ensemble(client: CClient) -> None:
-    # A standalone ZooKeeper has nothing to say there.
-    assert client.config() == b""
 
 
 def test_a_session_goes_on_at_the_other_server(servers: Pair, other: CClient, path: str) -> None:

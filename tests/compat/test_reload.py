@@ -10,7 +10,7 @@ from tests.compat.side import Server, dump
 
 pytestmark = pytest.mark.real
 
-SEEDS = range(77, 83)
+SEEDS = range(77, 79)
 
 
 def test_a_new_proxy_shows_what_the_old_one_showed(etcd_server: EtcdServer) -> None:

@@ -23,7 +23,7 @@ def test_enforced_quotas(etcd_server: EtcdServer) -> None:
         sides = Server("zookeeper", (zookeeper.port,)), Server("zketcd", (proxy.port,))
         for name in QUOTAS:
             demand_equal(CASES[name], *sides)
-        for seed in range(6):
+        for seed in range(3):
             demand_equal(Generator(seed, quotas=True).script(200), *sides)
 
 

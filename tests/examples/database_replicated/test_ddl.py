@@ -2,8 +2,6 @@
 
 import random
 
-import pytest
-
 from examples.database_replicated import ddl
 from examples.database_replicated.ddl import ALTER, CREATE, DROP, RENAME, Query
 
@@ -15,26 +13,6 @@ def _after(*queries: Query) -> dict[str, str]:
         assert made is not None
         tables = ddl.changed(tables, made)
     return tables
-
-
-def test_queries_change_tables() -> None:
-    tables = _after(Query("1", CREATE, "a"), Query("2", CREATE, "b"), Query("3", RENAME, "a", "c"))
-    assert sorted(tables) == ["b", "c"]
-    assert sorted(_after(Query("1", CREATE, "a"), Query("2", DROP, "a"))) == []
-
-
-@pytest.mark.parametrize(
-    "query",
-    [
-        Query("2", CREATE, "a"),
-        Query("2", ALTER, "b"),
-        Query("2", DROP, "b"),
-        Query("2", RENAME, "b", "c"),
-        Query("2", RENAME, "a", "a"),
-    ],
-)
-def test_queries_that_fail(query: Query) -> None:
-    assert ddl.changes(_after(Query("1", CREATE, "a")), query) is None
 
 
 def test_the_order_shows_in_the_digest_and_that_of_the_names_does_not() -> None:
@@ -57,9 +35,3 @@ def test_queries_as_the_log_has_them() -> None:
         tables = ddl.changed(tables, made or {})
     assert kinds == {CREATE, ALTER, DROP, RENAME}
     assert 0 < failed < 500
-
-
-@pytest.mark.parametrize("text", [b"", b"1 CREATE", b"1 MAKE a", b"1 RENAME a", b"1 CREATE a b"])
-def test_what_is_no_query(text: bytes) -> None:
-    with pytest.raises(ValueError, match="is no query"):
-        ddl.query_of(text)

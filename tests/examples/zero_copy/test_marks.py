@@ -94,14 +94,3 @@ async def test_a_mark_keeps_the_data(session: Session) -> None:
         await second.keep(step, "part", "x", FENCE)
     assert await session.call(exists(PATHS.part("part"))) is None
     await session.close()
-
-
-async def test_other_data_of_the_part_stay(session: Session) -> None:
-    bucket = Bucket()
-    first, second = (Marks(PATHS, bucket, name) for name in ("r1", "r2"))
-    for marks, identity in ((first, "x"), (second, "y")):
-        bucket.write(identity, frozenset({"row"}))
-        await session.call(multi(marks.creation("part", identity, first=identity == "x")))
-    await first.unmark(Step(session), "part", "x", FENCE)
-    assert await below(session, PATHS.part("part")) == ["y"]
-    await session.close()
