@@ -164,7 +164,7 @@ async def test_killed_amid_a_long_log_it_goes_on(world: World, capsys: pytest.Ca
     class Killed(BaseException):
         pass
 
-    def killed(_self: telling.Status, _zxid: int, left: int, _what: str) -> None:
+    def killed(_self: output.Status, _zxid: int, left: int, _what: str) -> None:
         if left:
             raise Killed
 
@@ -174,7 +174,7 @@ async def test_killed_amid_a_long_log_it_goes_on(world: World, capsys: pytest.Ca
         mock.patch.object(output.Status, "_EVERY", 0.0),
     ):
         for _ in range(3):
-            with mock.patch.object(telling.Status, "behind", killed), pytest.raises(Killed):
+            with mock.patch.object(output.Status, "behind", killed), pytest.raises(Killed):
                 await world.mirror()
             zxids.append(load_base(str(world.folder), None, 1).zxid)
         assert 0 < zxids[0] < zxids[1] < zxids[2] < 61
