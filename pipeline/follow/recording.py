@@ -145,7 +145,7 @@ class Recorder:
     def _row(self, request: Request) -> TransactionRow:
         fields: dict[str, Any] = dict.fromkeys(TransactionRow._fields)
         fields |= {"zxid": self._zxid, "part": -1, "session_id": request.session_id, "cxid": 0}
-        fields |= {"time": self._tx.now, "type": OpCode.ERROR, "file": "", "offset": 0}
+        fields |= {"time": self._tx.sender.clock, "type": OpCode.ERROR, "file": "", "offset": 0}
         return TransactionRow(**fields)
 
 

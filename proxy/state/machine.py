@@ -209,7 +209,7 @@ class Machine:
         session = self.sessions.get(session_id)
         if session is None:
             return _EXPIRED
-        if session.incarnation != tx.incarnation:
+        if session.incarnation != tx.sender.incarnation:
             return _MOVED
         operation = self._writes.get(opcode)
         if operation is None:
@@ -277,7 +277,7 @@ class Machine:
 
     def _fail_everywhere(self, request: Request, error: Exception) -> Outcome:
         """A defect of zketcd: the request has no effect, at this proxy and at every other one."""
-        incarnation = self._tx.incarnation
+        incarnation = self._tx.sender.incarnation
         self._tx.rollback()
         log.error(
             "an error in entry %d of %s: the request of kind %d, opcode %d, session %#x fails everywhere",

@@ -50,10 +50,10 @@ def _open(state: State, request: Request) -> Iterable[SessionChange]:
     if request.session_id in state.sessions:
         raise Refusal(ErrorCode.SYSTEM_ERROR)  # two proxies drew the same id: the later one retries
     tx = state.transaction
-    session = Session(request.session_id, timeout_ms, password_hash, tx.incarnation)
+    session = Session(request.session_id, timeout_ms, password_hash, tx.sender.incarnation)
     tx.open_session(session)
     state.zxid += 1
-    return [SessionChange(session.id, "", tx.incarnation)]
+    return [SessionChange(session.id, "", tx.sender.incarnation)]
 
 
 def _attach(state: State, request: Request) -> Iterable[SessionChange]:
@@ -64,8 +64,8 @@ def _attach(state: State, request: Request) -> Iterable[SessionChange]:
         raise Refusal(ErrorCode.SESSION_EXPIRED)
     former = session.incarnation
     tx = state.transaction
-    tx.attach_session(session, tx.incarnation, timeout_ms)
-    return [SessionChange(session.id, former, tx.incarnation)]
+    tx.attach_session(session, tx.sender.incarnation, timeout_ms)
+    return [SessionChange(session.id, former, tx.sender.incarnation)]
 
 
 def _close(state: State, request: Request) -> Iterable[SessionChange]:
@@ -88,8 +88,8 @@ def _carry_over(state: State, request: Request) -> Iterable[SessionChange]:
     moved = sorted(session.id for session in state.sessions.values() if session.incarnation == old)
     for session_id in tx.pause.each(moved):
         session = state.sessions[session_id]
-        tx.attach_session(session, tx.incarnation, session.timeout_ms)
-    return [SessionChange(session_id, old, tx.incarnation) for session_id in moved]
+        tx.attach_session(session, tx.sender.incarnation, session.timeout_ms)
+    return [SessionChange(session_id, old, tx.sender.incarnation) for session_id in moved]
 
 
 def _node_due(state: State, request: Request) -> Iterable[SessionChange]:

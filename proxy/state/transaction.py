@@ -4,7 +4,8 @@ One object serves all requests, one after another; the machine prepares it for e
 entry to the undo list, so that a request that fails (in a part of a multi, or by a bug) is undone completely.
 """
 
-from typing import Any
+from functools import cache
+from typing import Any, NamedTuple
 
 from codec.constants import EventType
 from codec.jute import Acl
@@ -35,6 +36,27 @@ SYSTEM = "keeper"  # the name below the root that ClickHouse Keeper keeps for it
 _SYSTEM_PATH = f"/{SYSTEM}"
 
 
+class Sender(NamedTuple):
+    """The sender of an entry: its clock, and its settings that change what requests do."""
+
+    incarnation: str
+    clock: int  # milliseconds since 1970
+    extended_types: bool
+    enforces_quota: bool
+    keeper: bool
+    schemes: frozenset[str]
+
+
+@cache
+def _settings(rules: int) -> tuple[bool, bool, bool, frozenset[str]]:
+    return (
+        bool(rules & _EXTENDED_TYPES),
+        bool(rules & _ENFORCE_QUOTA),
+        bool(rules & _KEEPER),
+        offered(x509=bool(rules & _X509), sasl=bool(rules & _SASL)),
+    )
+
+
 class Transaction:
     """The data that one request uses, and its changes of the tree."""
 
@@ -42,23 +64,16 @@ class Transaction:
         "_digest",
         "_quota_changes",
         "_sessions",
-        "_touched",
-        "_tree",
         "_undo",
         "ended",
-        "enforces_quota",
         "events",
-        "extended_types",
         "identities",
-        "incarnation",
-        "keeper",
         "nodes",
-        "now",
         "own",
         "pause",
-        "quotas",
-        "schemes",
+        "sender",
         "session_id",
+        "tree",
         "warnings",
         "watched",
         "zxid",
@@ -81,36 +96,29 @@ class Transaction:
 
     def work_on(self, tree: Tree, sessions: dict[int, Session], digest: Digest) -> None:
         """Change this state from now on."""
-        self._tree = tree
+        self.tree = tree
         self.nodes = tree.nodes
-        self.quotas = tree.quotas
         self._sessions = sessions
         self._digest = digest
-        self._touched = digest.touched
 
     def enter(self, incarnation: str, clock: int, rules: int) -> None:
         """Begin the next entry: its sender's incarnation, its clock in ms since 1970, its rules."""
-        self.incarnation = incarnation
-        self.now = clock
-        self.extended_types = bool(rules & _EXTENDED_TYPES)
-        self.enforces_quota = bool(rules & _ENFORCE_QUOTA)
-        self.keeper = bool(rules & _KEEPER)
-        self.schemes = offered(x509=bool(rules & _X509), sasl=bool(rules & _SASL))
+        self.sender = Sender(incarnation, clock, *_settings(rules))
 
     # -- for operations --------------------------------------------------------------------------------------
 
     def reserves(self, path: str) -> bool:
         """Whether a path belongs to the server itself, and the tree has no node there."""
-        return self.keeper and path.split("/", 2)[1:2] == [SYSTEM] and _SYSTEM_PATH not in self.nodes
+        return self.sender.keeper and path.split("/", 2)[1:2] == [SYSTEM] and _SYSTEM_PATH not in self.nodes
 
     def expand(self, acl: tuple[Acl, ...] | None) -> tuple[Acl, ...]:
         """The ACL to store for the one that the client sent. Raises INVALIDACL."""
-        return expand(acl, self.identities, self.schemes)
+        return expand(acl, self.identities, self.sender.schemes)
 
     def check_quota(self, path: str, count: int, size: int) -> None:
         """Check whether so many nodes and bytes may be added. Raises QUOTAEXCEEDED."""
         warnings = self.warnings if self.own else []  # only the sender logs them
-        check(self.quotas, path, count, size, warnings, enforce=self.enforces_quota)
+        check(self.tree.quotas, path, count, size, warnings, enforce=self.sender.enforces_quota)
 
     def session(self) -> Session:
         """The session of the request."""
@@ -127,9 +135,9 @@ class Transaction:
     ) -> Node:
         """Create a node below `parent`, whose path is `above` (DataTree.createNode)."""
         zxid = self.zxid
-        now = self.now
-        tree = self._tree
-        touched = self._touched
+        now = self.sender.clock
+        tree = self.tree
+        touched = self._digest.touched
         created = parent.created
         self._undo.append((_uncreate, path, parent, created, parent.pzxid))
         if above not in touched:
@@ -150,16 +158,16 @@ class Transaction:
         parent.created = created + 1 if created != _MAX_INT else wrap_int(created + 1)
         parent.pzxid = zxid
         parent._stat = parent._names = None
-        if self.quotas or path.startswith(QUOTA_PATHS):
-            self._quota_changes.append((self.quotas.came, path, data))
+        if tree.quotas or path.startswith(QUOTA_PATHS):
+            self._quota_changes.append((tree.quotas.came, path, data))
         if self.watched:
             self.events.append(TreeEvent(_CREATED, path, acl, parent.acl))
         return node
 
     def delete(self, path: str, above: str, parent: Node, node: Node) -> None:
         """Delete a node without children (DataTree.deleteNode)."""
-        tree = self._tree
-        touched = self._touched
+        tree = self.tree
+        touched = self._digest.touched
         data = node.data
         self._undo.append((_undelete, path, node, parent, parent.pzxid))
         if above not in touched:
@@ -178,27 +186,27 @@ class Transaction:
             parent.children = None
         parent.pzxid = self.zxid
         parent._stat = parent._names = None
-        if self.quotas or path.startswith(QUOTA_PATHS):
-            self._quota_changes.append((self.quotas.went, path, data))
+        if tree.quotas or path.startswith(QUOTA_PATHS):
+            self._quota_changes.append((tree.quotas.went, path, data))
         if self.watched:
             self.events.append(TreeEvent(_DELETED, path, node.acl, parent.acl))
 
     def set_data(self, path: str, node: Node, data: bytes | None) -> None:
         """Give a node new data (DataTree.setData)."""
-        tree = self._tree
+        tree = self.tree
         before = node.data
         version = node.version
         self._undo.append((_unset_data, node, before, version, node.mzxid, node.mtime))
-        if path not in self._touched:
+        if path not in self._digest.touched:
             self._digest.touch(path, node)
         tree.data_size += len(data or b"") - len(before or b"")
         node.data = data
         node.version = version + 1 if version != _MAX_INT else wrap_int(version + 1)
         node.mzxid = self.zxid
-        node.mtime = self.now
+        node.mtime = self.sender.clock
         node._stat = None
-        if self.quotas or path.startswith(QUOTA_PATHS):
-            self._quota_changes.append((self.quotas.changed, path, before, data))
+        if tree.quotas or path.startswith(QUOTA_PATHS):
+            self._quota_changes.append((tree.quotas.changed, path, before, data))
         if self.watched:
             self.events.append(TreeEvent(_DATA_CHANGED, path, node.acl, ()))
 
@@ -213,14 +221,14 @@ class Transaction:
     def assign(self, path: str, node: Node, value: Znode) -> None:
         """Give a node the ACL, the owner and the Stat of `value`; its data stay."""
         self._undo.append((_unassign, path, node, without_data(node)))
-        if path not in self._touched:
+        if path not in self._digest.touched:
             self._digest.touch(path, node)
-        _assign(self._tree, path, node, value)
+        _assign(self.tree, path, node, value)
 
     def delete_ephemerals(self, session_id: int) -> None:
         """Delete what a session owns (DataTree.killSession)."""
         nodes = self.nodes
-        self.ended = self.pause.sorted(self._tree.ephemerals.get(session_id, ()), str)
+        self.ended = self.pause.sorted(self.tree.ephemerals.get(session_id, ()), str)
         for path in self.pause.each(self.ended):
             above = parent_of(path)
             self.delete(path, above, nodes[above], nodes[path])
@@ -254,7 +262,7 @@ class Transaction:
             for count, *change in self.pause.each(self._quota_changes):
                 count(*change)
             self._quota_changes.clear()
-            self._tree.data_size += self.quotas.settle(self.pause)
+            self.tree.data_size += self.tree.quotas.settle(self.pause)
         if len(self._undo) > _MANY:
             self.pause.clear(self._undo)
         else:
@@ -280,20 +288,20 @@ _MANY = 512
 
 
 def _uncreate(tx: Transaction, path: str, parent: Node, created: int, pzxid: int) -> None:
-    tx._tree.detach(path)
+    tx.tree.detach(path)
     parent.created = created
     parent.pzxid = pzxid
 
 
 def _undelete(tx: Transaction, path: str, node: Node, parent: Node, pzxid: int) -> None:
-    tx._tree.attach(path, node)
+    tx.tree.attach(path, node)
     parent.pzxid = pzxid
 
 
 def _unset_data(
     tx: Transaction, node: Node, data: bytes | None, version: int, mzxid: int, mtime: int
 ) -> None:
-    tx._tree.data_size += len(data or b"") - len(node.data or b"")
+    tx.tree.data_size += len(data or b"") - len(node.data or b"")
     node.data = data
     node.version = version
     node.mzxid = mzxid
@@ -308,7 +316,7 @@ def _unset_acl(_tx: Transaction, node: Node, acl: tuple[Acl, ...], aversion: int
 
 
 def _unassign(tx: Transaction, path: str, node: Node, former: Znode) -> None:
-    _assign(tx._tree, path, node, former)
+    _assign(tx.tree, path, node, former)
 
 
 def _assign(tree: Tree, path: str, node: Node, value: Znode) -> None:

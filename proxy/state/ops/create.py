@@ -33,7 +33,7 @@ def create(tx: Transaction, fields: Create, owner: int = 0) -> Created:
     """
     path, data, sent_acl, flags = fields
     if not 0 <= flags <= _LAST_PLAIN_MODE:
-        _check_mode(flags, extended_types=tx.extended_types)
+        _check_mode(flags, extended_types=tx.sender.extended_types)
     if path is None:
         raise Refusal(ErrorCode.MARSHALLING_ERROR)  # ZooKeeper fails with an exception here
     slash = path.rfind("/")
@@ -59,7 +59,7 @@ def create(tx: Transaction, fields: Create, owner: int = 0) -> Created:
         raise Refusal(ErrorCode.NODE_EXISTS)
     if parent.owner and session_of(parent.owner):
         raise Refusal(ErrorCode.NO_CHILDREN_FOR_EPHEMERALS)
-    if tx.quotas:
+    if tx.tree.quotas:
         tx.check_quota(path, 1, len(data or b""))
     return path, tx.create(path, above, parent, data, acl, owner)
 
@@ -91,7 +91,7 @@ def _ttl(tx: Transaction, fields: CreateTtl) -> Created:
     a request is refused like the others.
     """
     path, data, sent_acl, flags, ttl = fields
-    if flags in TTL_MODES and not tx.extended_types:
+    if flags in TTL_MODES and not tx.sender.extended_types:
         raise Refusal(ErrorCode.UNIMPLEMENTED)
     if flags not in TTL_MODES or not 0 < ttl <= MAX_TTL:
         raise Refusal(ErrorCode.BAD_ARGUMENTS)

@@ -22,7 +22,7 @@ def apply(tx: Transaction, fields: tuple[str, bytes | None, int]) -> Node:
         raise missing(tx, path)
     if node.acl is not OPEN_ACL:
         demand(node.acl, Perms.WRITE, tx.identities)
-    if tx.quotas:
+    if tx.tree.quotas:
         tx.check_quota(path, 0, len(data or b"") - len(node.data or b""))
     if version not in (-1, node.version):
         raise Refusal(ErrorCode.BAD_VERSION)

@@ -133,10 +133,10 @@ def test_the_rules_are_the_entrys() -> None:
     _, tx = _prepared()
     for rules in range(16):
         tx.enter("x", 1, rules)
-        assert tx.extended_types is bool(rules & Rules.EXTENDED_TYPES)
-        assert tx.enforces_quota is bool(rules & Rules.ENFORCE_QUOTA)
+        assert tx.sender.extended_types is bool(rules & Rules.EXTENDED_TYPES)
+        assert tx.sender.enforces_quota is bool(rules & Rules.ENFORCE_QUOTA)
         assert tx.reserves("/keeper/x") is bool(rules & Rules.KEEPER)
-        assert ("x509" in tx.schemes) is bool(rules & Rules.X509)
+        assert ("x509" in tx.sender.schemes) is bool(rules & Rules.X509)
     assert tx.reserves("/keeper")
     assert tx.reserves("/keeper/x")
     assert not tx.reserves("/keepers")
