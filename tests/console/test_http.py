@@ -202,6 +202,7 @@ async def test_a_certificate_is_a_login(certificates: _Certificates) -> None:
             ) as session:
                 operator = Operator(session, where.port)
                 operator.url = operator.url.replace("http:", "https:")
+                assert (await operator.ask("node"))[0] == (200 if context is certificates.amy else 401)
                 found = await operator.got("session")
                 if context is certificates.amy:
                     assert not found["login"]
@@ -209,6 +210,5 @@ async def test_a_certificate_is_a_login(certificates: _Certificates) -> None:
                     await operator.got("create", {"path": "/a"})
                 else:
                     assert found["login"]
-                    await operator.refused(401, "", "node")
                     await operator.refused(400, "", "login", {"user": "a", "password": "b"})
         assert "/a" in where.nodes

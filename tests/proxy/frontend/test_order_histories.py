@@ -103,9 +103,12 @@ _SPECIAL = st.one_of(
     st.sampled_from([Asked(77, b""), Asked(OpCode.CLOSE_SESSION, b"")]),
 )
 _ONE = st.one_of(_READS, _READS, _WRITES, _WRITES, _WRITES, _SPECIAL).map(lambda asked: [asked])
-# A write, and reads behind it that are more than is collected at a time.
-_BURST = st.integers(2, 6).map(
-    lambda count: [Asked(OpCode.CREATE, FINE)] + [Asked(OpCode.GET_DATA, _size(60))] * count
+# A write, and reads of two kinds behind it that are more than is collected at a time.
+_BURST = st.integers(1, 3).map(
+    lambda count: [
+        Asked(OpCode.CREATE, FINE),
+        *[Asked(OpCode.GET_DATA, _size(60)), Asked(OpCode.EXISTS, _size(60))] * count,
+    ]
 )
 SCRIPTS = st.lists(st.one_of(_ONE, _ONE, _ONE, _BURST), max_size=15).map(lambda parts: list(chain(*parts)))
 # So many bytes come, so many outcomes; the client stops reading or goes on; a turn of the loop; the answer to
