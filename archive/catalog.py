@@ -1,11 +1,14 @@
 """What an archive holds, from the names of its files alone: runs, and the way to a moment. Pure."""
 
 from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
 from typing import NamedTuple
 
 from archive import names
 from archive.moment import By, Moment, shown
 from archive.names import Point, Segment, Snapshot
+
+_BEGUN = "%Y%m%dT%H%M%S.%fZ%z"
 
 
 class ArchiveError(Exception):
@@ -44,6 +47,11 @@ class Run:
     def cluster(self) -> int:
         """The id of etcd's cluster."""
         return int(self.name.rpartition("-")[2], 16)
+
+    @property
+    def begun(self) -> int:
+        """When it was begun: milliseconds since 1970."""
+        return int(datetime.strptime(self.name.partition("-")[0] + "+0000", _BEGUN).timestamp() * 1000)
 
     @property
     def end(self) -> Point:
@@ -89,13 +97,35 @@ class Catalog:
         """The way to a moment. `complete`: what is known of each run. Raises NotArchived."""
         if not self.runs:
             raise NotArchived("the archive is empty: `zketcd archive URL` fills it")
-        run = next((run for run in reversed(self.runs) if _reaches(run.begin, moment)), None)
-        if run is None:
-            begin = self.runs[0].begin
-            raise NotArchived(
-                f"{moment} is before the archive begins: {shown(begin.clock)}, zxid 0x{begin.zxid:x},"
-                f" position {begin.position}"
-            )
+        errors = {}
+        for run in self._likely(moment):
+            try:
+                return self._way_in(run, moment, complete)
+            except NotArchived as error:
+                errors[run.name] = error
+        if errors:
+            raise errors[max(errors)]
+        begin = self.runs[0].begin
+        raise NotArchived(
+            f"{moment} is before the archive begins: {shown(begin.clock)}, zxid 0x{begin.zxid:x},"
+            f" position {begin.position}"
+        )
+
+    def _likely(self, moment: Moment) -> list[Run]:
+        """The runs that begin before the moment, the best first.
+
+        After a restore of etcd two runs have the same entries up to the backup, and different ones since. At
+        a time, the tree was that of the run that was being written; zxids continue above the former run's.
+        """
+        if moment.by is By.NOW:
+            return self.runs[-1:]
+        found = [run for run in self.runs if getattr(run.begin, moment.by.value) <= moment.value]
+        if moment.by is By.TIME:
+            written = [run for run in found if run.begun <= moment.value]
+            return written[::-1] + [run for run in found if run.begun > moment.value]
+        return found if moment.by is By.ZXID else found[::-1]
+
+    def _way_in(self, run: Run, moment: Moment, complete: Mapping[str, Point]) -> Way:
         last = next((at for at, each in enumerate(run.segments) if not _is_before(each.end, moment)), None)
         if last is None and moment.by is not By.NOW:
             self._check_known(run, moment, complete.get(run.name, run.end))
@@ -126,10 +156,6 @@ class Catalog:
                 f" {shown(following.begin.clock)}, zxid 0x{following.begin.zxid:x}"
             )
         raise NotArchived(f"{moment} is not archived yet: the archive is complete up to {at}")
-
-
-def _reaches(begin: Point, moment: Moment) -> bool:
-    return moment.by is By.NOW or moment.value >= getattr(begin, moment.by.value)
 
 
 def _is_before(end: Point, moment: Moment) -> bool:

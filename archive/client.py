@@ -4,12 +4,12 @@ import socket
 from collections.abc import Iterator, Sequence
 
 from archive.revert import Kind, Step
+from codec import client, records
 from codec.constants import CreateMode, ErrorCode, OpCode, Xid
 from codec.errors import FrameTooLong, MalformedPacket
 from codec.framing import Framer
 from codec.jute import INT, LONG, Reader, pack_acls, pack_buffer, pack_string
-from codec.packets import MULTI_HEADER, REPLY_HEADER, REQUEST_HEADER, read_multi_header
-from codec.records import AuthPacket, ConnectRequest, ConnectResponse
+from codec.packets import MULTI_HEADER, read_multi_header
 from proxy.state.tree import Node
 from schema.paths import join
 from schema.znode import CONTAINER_OWNER, MAX_TTL
@@ -38,25 +38,17 @@ class Client:
         self._frames: list[bytes] = []
         self._socket = socket.create_connection(server, timeout=_TIMEOUT)
         try:
-            self._send(
-                ConnectRequest.build(
-                    {
-                        "protocolVersion": 0,
-                        "lastZxidSeen": 0,
-                        "timeOut": int(_TIMEOUT * 1000),
-                        "sessionId": 0,
-                        "passwd": bytes(16),
-                        "readOnly": False,
-                    }
-                )
-            )
-            if not ConnectResponse.parse(self._receive()).sessionId:
+            self._send(client.connect(int(_TIMEOUT * 1000)))
+            if not client.connected(self._receive()).session:
                 raise Refused("the server gives no session")
             for scheme, identity in identities:
-                packet = AuthPacket.build({"type": 0, "scheme": scheme, "auth": identity})
-                self._send(REQUEST_HEADER.pack(Xid.AUTH, OpCode.AUTH) + packet)
-                if REPLY_HEADER.unpack_from(self._receive())[2]:
+                packet = records.encode(records.AuthPacket, {"type": 0, "scheme": scheme, "auth": identity})
+                self._send(client.request(Xid.AUTH, OpCode.AUTH, packet))
+                if client.header(self._receive()).error:
                     raise Refused(f"the server does not accept the identity of scheme {scheme}")
+        except MalformedPacket as error:
+            self._socket.close()
+            raise Refused(f"the server does not answer as a ZooKeeper: {error}") from error
         except BaseException:
             self._socket.close()
             raise
@@ -94,37 +86,37 @@ class Client:
     def _one(self, path: str, part: Part) -> None:
         error, _ = self._call(*part)
         if error:
-            raise Refused(f"{part[0].name} {path}: {_name(error)}")
+            raise Refused(f"{part[0].name} {path}: {client.name_of(error)}")
 
     def _multi(self, parts: Sequence[tuple[str, Part]]) -> None:
         body = b"".join(MULTI_HEADER.pack(opcode, False, -1) + packed for _, (opcode, packed) in parts) + _END
         error, reply = self._call(OpCode.MULTI, body)
         if error:
-            raise Refused(f"a multi of {len(parts)} operations from {parts[0][0]} on: {_name(error)}")
+            raise Refused(
+                f"a multi of {len(parts)} operations from {parts[0][0]} on: {client.name_of(error)}"
+            )
         for path, (opcode, _) in parts:
             kind, done, _ = read_multi_header(reply)
             if done or kind == OpCode.ERROR:
                 code = 0 if done else reply.int()
                 if code not in (0, ErrorCode.RUNTIME_INCONSISTENCY):
-                    raise Refused(f"{opcode.name} {path}: {_name(code)}")
+                    raise Refused(f"{opcode.name} {path}: {client.name_of(code)}")
             else:
                 return  # the first part was done, so all were
 
     def _call(self, opcode: OpCode, body: bytes) -> tuple[int, Reader]:
         self._xid += 1
-        self._send(REQUEST_HEADER.pack(self._xid, opcode) + body)
-        while True:
-            frame = self._receive()
-            try:
-                xid, _, error = REPLY_HEADER.unpack_from(frame)
-            except Exception as bad:
-                raise Refused(f"the server sent a reply of {len(frame)} bytes") from bad
-            if xid == self._xid:
-                return error, Reader(frame, REPLY_HEADER.size)
-
-    def _send(self, packet: bytes) -> None:
+        self._send(client.request(self._xid, opcode, body))
         try:
-            self._socket.sendall(INT.pack(len(packet)) + packet)
+            while (header := client.header(frame := self._receive())).xid != self._xid:
+                pass  # an event, or the answer to something before
+        except MalformedPacket as error:
+            raise Refused(str(error)) from error
+        return header.error, client.body(frame)
+
+    def _send(self, frame: bytes) -> None:
+        try:
+            self._socket.sendall(frame)
         except OSError as error:
             raise Refused(f"the connection broke off: {error}") from error
 
@@ -167,10 +159,3 @@ def _create(path: str, data: bytes | None, node: Node, owner: int | None = None)
         ttl = LONG.pack(owner & MAX_TTL)
         return OpCode.CREATE_TTL, body + INT.pack(CreateMode.PERSISTENT_WITH_TTL) + ttl
     return OpCode.CREATE, body + INT.pack(CreateMode.PERSISTENT)
-
-
-def _name(error: int) -> str:
-    try:
-        return ErrorCode(error).name
-    except ValueError:
-        return str(error)

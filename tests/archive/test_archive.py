@@ -1,6 +1,7 @@
 """An archive of a served tree: its states are those that clients saw, whatever was killed or truncated."""
 
 import json
+import shutil
 from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
@@ -13,7 +14,8 @@ from archive.names import parse
 from archive.store import store_of
 from lab.client.blocking import Client
 from lab.servers import EtcdServer, ZketcdServer, wait_until
-from tests.archive.archives import ROOT, Archive, Seen, Writer, seen_by, state
+from tests.archive.archives import ROOT, Archive, Capture, Seen, Writer, seen_by, state
+from tests.proxy.etcd import admin
 
 
 @pytest.fixture
@@ -151,3 +153,63 @@ def test_an_archive_of_another_tree_is_refused(
         words = [archive.url, "--etcd", own_etcd_server.endpoint]
         status, out = archive.run("archive", *words)
         assert (status, "Each tree needs an archive of its own" in out) == (1, True)
+
+
+def test_to_read_the_prefix_is_all_that_an_archiver_needs(tmp_path: Path, capsys: Capture) -> None:
+    with EtcdServer("--bcrypt-cost=4") as etcd:
+        with ZketcdServer(etcd.endpoint, prefix="/tenant") as server, Client(server.port) as client:
+            client.create(ROOT)
+            zxid = client.zxid
+        admin.enable_authentication(etcd.endpoint, "reader", "secret", b"/tenant/", b"/tenant0", write=False)
+        archive = Archive(etcd, "/tenant", tmp_path, capsys)
+        archive.start("--etcd-user", "reader", "--etcd-password", "secret")
+        try:
+            archive.until(zxid)
+        finally:
+            archive.kill()
+    assert ROOT in state(archive.url, "now")
+
+
+def test_a_store_that_is_away_and_an_etcd_that_is_restored(tmp_path: Path, capsys: Capture) -> None:
+    with EtcdServer() as etcd:
+        archive = Archive(etcd, "/zketcd", tmp_path, capsys)
+        archive.start()
+        place, backup = Path(archive.url), tmp_path / "backup"
+        try:
+            with ZketcdServer(etcd.endpoint) as server, Client(server.port) as client:
+                client.create(ROOT)
+                archive.until(client.zxid)
+                place.rename(tmp_path / "away")
+                place.write_text("not a directory")
+                client.create(f"{ROOT}/meanwhile")
+                wait_until(lambda: "errors_total 0" not in archive.metrics.read_text(), "a failure")
+                place.unlink()
+                (tmp_path / "away").rename(place)
+                archive.until(client.zxid)
+            assert len(archive.list()["runs"]) == 1
+            etcd.stop()
+            shutil.copytree(etcd.data_dir, backup)
+            etcd.start()
+            with ZketcdServer(etcd.endpoint) as server, Client(server.port) as client:
+                archive.client = client
+                client.create(f"{ROOT}/undone")
+                undone = seen_by(client)
+                archive.until_complete(undone)
+                archive.client = None
+            etcd.stop()
+            shutil.rmtree(etcd.data_dir)
+            shutil.copytree(backup, etcd.data_dir)
+            etcd.start()
+            with ZketcdServer(etcd.endpoint) as server, Client(server.port) as client:
+                archive.client = client
+                client.create(f"{ROOT}/instead")
+                instead = seen_by(client)
+                wait_until(lambda: len(archive.list()["runs"]) == 2, "another run", 60)
+                archive.until_complete(instead)
+        finally:
+            archive.kill()
+    for seen in (undone, instead):
+        assert state(archive.url, seen.time) == seen.nodes
+    assert state(archive.url, "now") == instead.nodes
+    assert [gap["why"] for gap in archive.list()["gaps"]] == ["etcd was restored"]
+    assert archive.run("archive", "verify", archive.url)[0] == 0
