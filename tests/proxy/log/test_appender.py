@@ -1,6 +1,7 @@
 """When entries are sent, how many at once, when again; etcd answers when the test says so."""
 
 import asyncio
+import random
 from collections.abc import AsyncIterator
 from typing import Any, NamedTuple
 from unittest import mock
@@ -31,6 +32,7 @@ from proxy.support.environment import HOST
 from proxy.support.tasks import Tasks
 from schema.entry import Kind, decode_entry
 from schema.keys import Keyspace
+from tests.proxy.log.proxies import until
 
 KEYS = Keyspace("/t")
 PROXY_REVISION = 5
@@ -182,10 +184,22 @@ async def test_bytes_in_flight_are_bounded(world: World, monkeypatch: pytest.Mon
     assert len(world.etcd.sent) == 2
 
 
+async def test_between_long_entries_the_loop_does_other_work(world: World) -> None:
+    noise = random.Random(1).randbytes
+    world.stats.round_trip.note(0.02)
+    for _ in range(3):
+        world.submit(noise(400_000))
+    counts = []
+    while len(world.etcd.sent) < 3:
+        await asyncio.sleep(0)
+        counts.append(len(world.etcd.sent))
+    assert set(counts) >= {1, 2, 3}
+
+
 async def test_an_unknown_outcome_is_sent_again_the_same(world: World) -> None:
     await world.send(b"1")
     await world.etcd.sent[0].fail(EtcdUnknown("lost"))
-    await asyncio.sleep(0.1)
+    await until(lambda: len(world.etcd.sent) == 2)
     first, second = world.etcd.sent
     assert second.txn == first.txn
     assert (first.timeout, second.timeout) == (1.0, 1.0)
@@ -199,7 +213,7 @@ async def test_an_unknown_outcome_is_sent_again_the_same(world: World) -> None:
 async def test_once_the_stream_shows_it_nothing_is_sent_again(world: World) -> None:
     await world.send(b"1")
     await world.etcd.sent[0].fail(EtcdUnknown("lost"))
-    await asyncio.sleep(0.1)
+    await until(lambda: len(world.etcd.sent) == 2)
     await world.applied(1)
     assert world.etcd.sent[1].answer.cancelled()
     await asyncio.sleep(0.2)
@@ -323,5 +337,5 @@ async def test_a_refusal_that_only_an_operator_can_end_is_tried_again(
     monkeypatch.setattr(appender_module, "_REFUSED_PAUSE", 0.02)
     await world.send(b"1")
     await world.etcd.sent[0].fail(EtcdRefused(RefusalKind.PERMISSION, "permission denied"))
-    await asyncio.sleep(0.1)
+    await until(lambda: len(world.etcd.sent) == 2)
     assert world.etcd.sent[1].txn == world.etcd.sent[0].txn
