@@ -9,7 +9,7 @@ from proxy.log.outbox import (
     Sent,
     is_metered,
 )
-from proxy.log.pending import Pending
+from proxy.log.pending import CallbackRequest, Pending
 from schema.entry import Kind, decode_entry
 from schema.keys import Keyspace
 
@@ -70,6 +70,18 @@ def test_a_request_that_etcd_would_never_take_is_refused_in_its_turn() -> None:
     assert first.after == [(large, ErrorCode.BAD_ARGUMENTS)]
     assert outbox.outstanding == 3
     assert outbox.applied(1) is first
+
+
+def test_a_request_that_no_client_waits_for_is_refused_in_its_turn() -> None:
+    outbox = Outbox()
+    given_up = CallbackRequest(
+        Kind.CLIENT, 1, OpCode.CREATE, NOBODY, b"x", lambda *_: None, is_wanted=lambda: False
+    )
+    before, behind = request(), request()
+    outbox.queue.extend((before, given_up, behind))
+    first, second = cut(outbox), cut(outbox)
+    assert (first.requests, second.requests) == ([before], [behind])
+    assert first.after == [(given_up, ErrorCode.SYSTEM_ERROR)]
 
 
 def test_one_write_alone_probes_whether_there_is_space_again() -> None:
