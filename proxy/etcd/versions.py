@@ -32,11 +32,34 @@ def usable(version: Version) -> bool:
     return version >= (3, 4, 22)
 
 
-def _revokes_leases_wrongly(version: Version) -> bool:
-    """etcd issue 15247: a former leader that wakes up revokes leases that the new leader has renewed."""
-    if version[:2] == (3, 5):
-        return version < (3, 5, 13)
-    return version < (3, 4, 31)
+class Bug(NamedTuple):
+    """A bug of etcd that users of zketcd can notice."""
+
+    issue: int
+    effect: str
+    fixed: tuple[Version, ...]  # the first release without it of each older line; newer lines never had it
+
+    def is_in(self, version: Version) -> bool:
+        """Whether an etcd of this version has it."""
+        of_line = [fixed for fixed in self.fixed if fixed[:2] == version[:2]]
+        return version < (of_line or self.fixed)[0]
+
+
+#: Those that are warned of. docs/reliability.md has these and others ("etcd's bugs and zketcd").
+BUGS = (
+    Bug(
+        15247,
+        "may end the leases of living proxies after a pause of its leader. Proxies register again and no"
+        " session is lost, but clients wait meanwhile",
+        (Version(3, 4, 31), Version(3, 5, 13)),
+    ),
+    Bug(
+        17529,
+        "may leave out events of a watch that is slow. A proxy finds that within seconds and loads the tree"
+        " again, but may have given wrong answers before",
+        (Version(3, 4, 31), Version(3, 5, 13)),
+    ),
+)
 
 
 def warnings(text: str) -> list[str]:
@@ -49,10 +72,9 @@ def warnings(text: str) -> list[str]:
             f"etcd {version} can lose or corrupt data in a crash."
             " Upgrade it to 3.4.31 or newer, or to 3.5.13 or newer."
         ]
-    if _revokes_leases_wrongly(version):
-        return [
-            f"etcd {version} may end the leases of living proxies after a pause of its leader (issue 15247)."
-            " Proxies register again and no session is lost, but clients wait meanwhile."
-            " Upgrade it to 3.4.31 or newer, or to 3.5.13 or newer."
-        ]
-    return []
+    return [
+        f"etcd {version} {bug.effect} (issue {bug.issue})."
+        f" Upgrade it to {' or newer, or to '.join(map(str, bug.fixed))} or newer."
+        for bug in BUGS
+        if bug.is_in(version)
+    ]

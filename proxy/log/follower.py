@@ -128,6 +128,20 @@ class Follower:
             self.revision = max(self.revision, events[-1].kv.mod_revision)
         return items
 
+    def left_out(self, entries: Iterable[KeyValue]) -> KeyValue | None:
+        """The first of these entries, which were read, that the watch should have delivered long ago.
+
+        It is below the revision that was processed, and does not wait for a predecessor. Other proxies have
+        applied it in its place, so the state that was made without it is wrong. `entries`: by mod_revision.
+        """
+        for pair in entries:
+            if pair.mod_revision > self.revision:
+                break
+            _, incarnation, number = self._parse(pair.key)
+            if number == self.delivered(incarnation) + 1:
+                return pair
+        return None
+
     def catch_up(
         self,
         revision: int,

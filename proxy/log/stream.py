@@ -1,8 +1,10 @@
 """Follows the log by one watch on everything under `live/`, and catches up after each break of the watch.
 
 After any break, the entries above those delivered are read (`catch_up`). So no entry is missed, whatever etcd
-does with a resumed watch. The tree is loaded again only if that part of the log was truncated, or if etcd was
-restored from a backup. The old tree is served until the new one takes its place.
+does with a resumed watch. A watch that seems well can leave out an entry (etcd's issues 17529, 18089, 20655).
+That is found there too, since `staleness` ends a watch that does not deliver what etcd has. The tree is
+loaded again only then, and if that part of the log was truncated, or if etcd was restored from a backup.
+The old tree is served until the new one takes its place.
 """
 
 import asyncio
@@ -41,6 +43,9 @@ class Consumer(Protocol):
         `restored`: etcd was restored from a backup. What clients have seen may be undone, so a proxy has to
         take a new incarnation and request a new epoch above the zxids that it has shown.
         """
+
+    def distrust(self) -> None:
+        """The state is wrong: show it to no client, and call `Stream.distrust`."""
 
 
 class _Deletion(NamedTuple):
@@ -162,6 +167,10 @@ class Stream:
             if caught.revision < follower.revision:
                 log.error("etcd went back from revision %d to %d", follower.revision, caught.revision)
                 await self._reload()
+            elif (pair := follower.left_out(caught.entries)) is not None:
+                log.error("etcd's watch has left out the log entry of revision %d", pair.mod_revision)
+                self._consumer.distrust()
+                return False
             else:
                 self._deliver(await self._take_in(caught))
         except Truncated as error:

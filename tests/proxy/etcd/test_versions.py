@@ -7,37 +7,37 @@ from pathlib import Path
 import pytest
 
 from lab.servers.process import REPOSITORY
-from proxy.etcd.versions import Version, parse, usable, warnings
+from proxy.etcd.versions import BUGS, Version, parse, usable, warnings
 
 LOSES_DATA = "lose or corrupt data"
-ENDS_LEASES = "issue 15247"
+BUGS_OF_3_4_30 = "issue 15247", "issue 17529"
 
 
 @pytest.mark.parametrize(
-    ("version", "warning"),
+    ("version", "expected"),
     [
-        ("3.3.27", LOSES_DATA),
-        ("3.4.21", LOSES_DATA),
-        ("3.4.22", ENDS_LEASES),
-        ("3.4.30", ENDS_LEASES),
-        ("3.4.31", ""),
-        ("3.5.0", LOSES_DATA),
-        ("3.5.5", LOSES_DATA),
-        ("3.5.6", ENDS_LEASES),
-        ("3.5.12", ENDS_LEASES),
-        ("3.5.13", ""),
-        ("3.6.0-rc.1", ""),
-        ("3.10.0", ""),
-        ("4.0.0", ""),
+        ("3.3.27", (LOSES_DATA,)),
+        ("3.4.21", (LOSES_DATA,)),
+        ("3.4.22", BUGS_OF_3_4_30),
+        ("3.4.30", BUGS_OF_3_4_30),
+        ("3.4.31", ()),
+        ("3.5.0", (LOSES_DATA,)),
+        ("3.5.5", (LOSES_DATA,)),
+        ("3.5.6", BUGS_OF_3_4_30),
+        ("3.5.12", BUGS_OF_3_4_30),
+        ("3.5.13", ()),
+        ("3.6.0-rc.1", ()),
+        ("3.10.0", ()),
+        ("4.0.0", ()),
     ],
 )
-def test_warnings(version: str, warning: str, tmp_path: Path) -> None:
-    found = warnings(version)
-    assert len(found) == bool(warning)
-    assert all(warning in one and version in one for one in found)
+def test_warnings(version: str, expected: tuple[str, ...], tmp_path: Path) -> None:
+    for warning, text in zip(warnings(version), expected, strict=True):
+        assert version in warning
+        assert text in warning
     parsed = parse(version)
     assert parsed is not None
-    assert usable(parsed) is (warning != LOSES_DATA)
+    assert usable(parsed) is (LOSES_DATA not in expected)
     # The script that set-up asks agrees.
     etcd = tmp_path / "etcd"
     etcd.write_text(f"#!/bin/sh\necho 'etcd Version: {parsed}'\n")
@@ -57,6 +57,13 @@ def test_what_is_no_version_is_not_warned_of(text: str) -> None:
 def test_a_version_is_shown_as_etcd_shows_it() -> None:
     assert str(parse("3.5.21+git")) == "3.5.21"
     assert parse("3.5.21") == Version(3, 5, 21)
+
+
+def test_the_document_has_each_bug_that_is_warned_of() -> None:
+    page = (REPOSITORY / "docs" / "reliability.md").read_text().partition("## etcd's bugs and zketcd")[2]
+    for bug in BUGS:
+        (row,) = re.findall(rf"^\| {bug.issue} \|.*$", page, re.MULTILINE)
+        assert all(str(fixed) in row for fixed in bug.fixed)
 
 
 def test_the_image_of_the_demonstration_is_one_without_warnings() -> None:

@@ -1,13 +1,13 @@
 """Following the log through breaks, compactions, truncation and a restore."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from unittest import mock
 
 import pytest
 
 from lab.fakes.etcd import FakeEtcd, FakeEtcdClient
-from proxy.etcd.model import Delete, Put, Txn, WatchMessage
+from proxy.etcd.model import Delete, Event, Put, Txn, WatchMessage
 from proxy.log.follower import Apply, Follower, Item, ProxyCame, ProxyGone
 from proxy.log.record import TreeNotServable
 from proxy.log.start import Loaded, load
@@ -33,6 +33,7 @@ class Proxy:
         self.items: list[Item] = []
         self.replaced: list[bool] = []
         self.loads = 0
+        self.distrusted = 0
         self.tasks = Tasks()
         self.task: asyncio.Task[None]
 
@@ -56,6 +57,10 @@ class Proxy:
     async def replace(self, machine: Machine, *, restored: bool) -> None:
         self.machine.become(machine)
         self.replaced.append(restored)
+
+    def distrust(self) -> None:
+        self.distrusted += 1
+        self.stream.distrust()
 
     def has(self, path: str) -> Callable[[], bool]:
         return lambda: path in self.machine.tree.nodes
@@ -159,6 +164,29 @@ async def test_what_was_read_is_not_told_again_by_the_watch(proxy: Proxy) -> Non
         await until(lambda: watch.called and proxy.stream.live.is_set())
     await proxy.sees("a", "/2")
     assert len([item for item in proxy.items[before:] if isinstance(item, Apply)]) == 1
+
+
+async def test_an_entry_that_the_watch_leaves_out_is_found_and_the_tree_loaded_anew(proxy: Proxy) -> None:
+    """etcd's issues 17529, 18089, 20655. Applied late, it would have another place than at other proxies."""
+    await proxy.sees("a", "/first")
+    feed, left_out = proxy.follower.feed, list[object]()
+
+    def leaving_out(events: Sequence[Event]) -> list[Item]:
+        if left_out:
+            return feed(events)
+        left_out.extend(events)
+        return []
+
+    with mock.patch.object(proxy.follower, "feed", leaving_out):
+        await proxy.tree.create("a", "/left-out")
+        await until(lambda: bool(left_out))
+        await proxy.sees("b", "/in-time")
+        await proxy.tree.create("a", "/waits")
+        await until(lambda: proxy.follower.held("a") == 1)
+        proxy.stream.renew()
+        await until(proxy.has("/waits"))
+    assert (proxy.distrusted, proxy.loads) == (1, 2)
+    proxy.check()
 
 
 async def test_a_proxy_that_fell_behind_truncation_loads_anew(proxy: Proxy) -> None:
