@@ -233,6 +233,10 @@ class _Attempt:
         """Never called: `_overtaken` loads nothing."""
         raise NotImplementedError
 
+    def distrust(self) -> None:
+        """Start again: what was archived meanwhile is compared with the tree, and may end its run."""
+        raise _Restart("etcd's watch has left out an entry of the log")
+
     async def _overtaken(self) -> Loaded:
         raise _Restart("truncation has overtaken the archiver, or etcd was restored from a backup")
 
