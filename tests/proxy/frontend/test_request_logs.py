@@ -29,13 +29,13 @@ class Client:
 class Logs:
     """A server's logs at a time of the test's choice."""
 
-    def __init__(self, slow_ms: int = 100) -> None:
+    def __init__(self, slow_ms: int = 100, *, audits: bool = True) -> None:
         self.now = 0
         self.stages = Stages(0, 0)
         self.audited: list[str] = []
         self.logs = RequestLogs(
             "me",
-            self.audited.append,
+            self.audited.append if audits else None,
             slow_ms,
             lambda: self.stages,
             lambda: ["/e"],
@@ -95,11 +95,13 @@ def test_reads(caplog: pytest.LogCaptureFixture) -> None:
     ]
 
 
-def test_the_end_of_a_session_is_audited_with_its_ephemerals() -> None:
-    logs = Logs()
+@pytest.mark.parametrize("audits", [True, False])
+def test_the_end_of_a_session_is_audited_with_its_ephemerals(audits: bool) -> None:
+    logs = Logs(audits=audits)
     logs.write(OpCode.CLOSE_SESSION, None, 0, 0, 0, 0)
+    logs.logs.session_ended(6)
     logs.logs.server("serverStop")
+    ended = "ephemeralZNodeDeletionOnSessionCloseOrExpire\tznode=/e"
     assert [line.rpartition("operation=")[2] for line in logs.audited] == [
-        "ephemeralZNodeDeletionOnSessionCloseOrExpire\tznode=/e\tresult=success",
-        "serverStop\tresult=success",
+        f"{operation}\tresult=success" for operation in (ended, ended, "serverStop") if audits
     ]

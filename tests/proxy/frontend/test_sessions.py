@@ -49,8 +49,14 @@ class Proxy:
         self.counters = Counters()
         self.machine = new_machine(1)
         self.now = 100.0
+        self.expired: list[int] = []
         self.sessions = Sessions(
-            self.machine, Timeouts(1000, 40000), INTERVAL, self.counters, lambda: self.now
+            self.machine,
+            Timeouts(1000, 40000),
+            INTERVAL,
+            self.counters,
+            lambda: self.now,
+            self.expired.append,
         )
         self.sessions.registered(OWN)
         self.rank = 0
@@ -182,7 +188,7 @@ def test_a_silent_client_loses_its_session_once(proxy: Proxy) -> None:
     assert proxy.check() == [(1, OWN)]  # an end that was refused is tried again
     proxy.answer()
     assert connection.closed
-    assert (len(proxy.sessions), proxy.counters.sessions_expired) == (0, 1)
+    assert (len(proxy.sessions), proxy.counters.sessions_expired, proxy.expired) == (0, 1, [1])
     assert proxy.pass_to(120.0) == []
 
 
