@@ -366,6 +366,16 @@ def test_a_client_that_asks_for_much_and_does_not_read_is_not_answered() -> None
     assert client.xids() == list(range(answered, 101))
 
 
+def test_a_ping_behind_a_write_waits_for_a_client_that_does_not_read(client: Client) -> None:
+    client.send(_puts([1]) + packets.ping())
+    client.connection.pause_writing()
+    client.commit()
+    assert client.xids() == [1]
+    client.connection.resume_writing()
+    client.loop.run()
+    assert client.xids() == [-2]
+
+
 def test_too_much_for_a_client_that_does_not_read_ends_it(caplog: pytest.LogCaptureFixture) -> None:
     client = established(_FEW, large=10_000)
     client.send(_mixed(4))
