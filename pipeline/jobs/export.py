@@ -81,8 +81,8 @@ def run(arguments: argparse.Namespace) -> int:
     _check(arguments.target)
     if arguments.compression and arguments.target.startswith(parquet.PREFIX):
         raise Failure("--compression is for ZooKeeper's snapshots: Parquet has its own")
-    connection = Connection.from_arguments(arguments)
     archive = None if arguments.archive is None else f"{archived.PREFIX}{arguments.archive}"
+    connection = Connection.from_arguments(arguments) if archive is None else Connection("")
     archived.check(arguments, archive)
     found = asyncio.run(_look(connection)) if archive is None else _past(archive, arguments.at)
     seen = found.seen
