@@ -216,7 +216,7 @@ class Console:
         if not right:
             log.warning("console: login of %r from %s refused", user[:64], address)
             raise Refused(HTTPStatus.UNAUTHORIZED, "the name or the password is wrong")
-        self._throttle.was_right(address, user)
+        self._throttle.succeeded(address, user)
         log.info("console: %s logged in from %s", user, address)
         former = self._find(request)
         if former is not None:

@@ -28,7 +28,7 @@ class Throttle:
         """A password is being tried: it counts until it is found right, also while that is found out."""
         self._tries.append((now, address, user))
 
-    def was_right(self, address: str, user: str) -> None:
+    def succeeded(self, address: str, user: str) -> None:
         """The password was right: what this address tried before for this user is forgiven.
 
         Tries for other users still count: else a user with a login could try any number of their passwords.

@@ -21,7 +21,7 @@ _LOCAL = "local[*,4]"
 def session(name: str, **settings: str) -> SparkSession:
     """A session with our data sources. `settings` are Spark's, with underscores for dots, for a local one."""
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
-    _lead_workers_to_our_modules()
+    _extend_worker_path()
     builder = SparkSession.builder.appName(name)
     if _UNDER_SPARK_SUBMIT not in os.environ:
         local = {
@@ -40,7 +40,7 @@ def session(name: str, **settings: str) -> SparkSession:
     return spark
 
 
-def _lead_workers_to_our_modules() -> None:
+def _extend_worker_path() -> None:
     paths = os.environ.get("PYTHONPATH", "").split(os.pathsep)
     if _ROOT not in paths:
         os.environ["PYTHONPATH"] = os.pathsep.join(path for path in (_ROOT, *paths) if path)

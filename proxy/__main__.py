@@ -28,7 +28,7 @@ from proxy.server import Server
 from proxy.support import logs
 from proxy.support.libraries import how_to_add
 from proxy.support.pauses import watch_pauses
-from proxy.support.permissions import everybody_reads
+from proxy.support.permissions import is_world_readable
 from proxy.support.readiness import READY, STOPPING, notify, report_alive, watchdog_interval
 from proxy.support.stdout import guarded
 from schema.errors import BadValue
@@ -70,7 +70,7 @@ def main(arguments: Sequence[str] | None = None, command: str = "") -> int:
         print(f"zketcd: {error}", file=sys.stderr)
         return 2
     for option, file in config.secret_files:
-        if everybody_reads(file):
+        if is_world_readable(file):
             log.warning(
                 "every user of this host can read the secrets in %s (%s): run chmod o= %s", file, option, file
             )

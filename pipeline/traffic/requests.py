@@ -17,7 +17,7 @@ from schema.errors import BadValue
 
 def row(entry: Entry, request: Request, place: Place) -> TrafficRow:
     """The row of a request of the entry."""
-    operation, path, size, mode, parts = _said(request)
+    operation, path, size, mode, parts = _facts_of(request)
     return TrafficRow(
         time=entry.clock,
         zxid=None,
@@ -43,10 +43,10 @@ def row(entry: Entry, request: Request, place: Place) -> TrafficRow:
     )
 
 
-_Said = tuple[str, str | None, int, str | None, tuple[Operation, ...] | None]
+_Facts = tuple[str, str | None, int, str | None, tuple[Operation, ...] | None]
 
 
-def _said(request: Request) -> _Said:
+def _facts_of(request: Request) -> _Facts:
     """Operation, path, bytes of data, mode, parts."""
     if request.kind != Kind.CLIENT:
         return _proxys(request)
@@ -65,7 +65,7 @@ def _said(request: Request) -> _Said:
     return name, path, size, mode, None
 
 
-def _proxys(request: Request) -> _Said:
+def _proxys(request: Request) -> _Facts:
     path = None
     if request.kind == Kind.NODE_DUE:
         try:

@@ -12,7 +12,7 @@ from proxy.etcd.embedded import EmbeddedEtcdError, find_binary
 from proxy.frontend.ports import bound_socket
 from proxy.sasl.gssapi_server import Missing
 from proxy.support.logs import STDERR
-from proxy.support.permissions import everybody_reads
+from proxy.support.permissions import is_world_readable
 
 
 def check_host(config: Config) -> Iterator[Finding]:
@@ -44,7 +44,7 @@ def _files(config: Config) -> Iterator[Finding]:
             prepared.tracer.shutdown()
         yield good("files", "certificates, keys and users can be used")
     for option, file in config.secret_files:
-        if everybody_reads(file):
+        if is_world_readable(file):
             yield doubtful(
                 option, f"every user of this host can read the secrets in {file}: run chmod o= {file}"
             )

@@ -41,7 +41,7 @@ def context_of(settings: ClientTls) -> ssl.SSLContext:
         context.load_cert_chain(settings.cert, settings.key, settings.key_password)
     except ssl.SSLError as error:
         raise ValueError(
-            f"the certificate {settings.cert} with the key {settings.key}: {_said(error)}"
+            f"the certificate {settings.cert} with the key {settings.key}: {_reason_of(error)}"
         ) from error
     fault = fault_of(settings.cert, settings.key, settings.key_password)
     if fault:
@@ -50,13 +50,13 @@ def context_of(settings: ClientTls) -> ssl.SSLContext:
         if settings.ca:
             context.load_verify_locations(settings.ca)
     except ssl.SSLError as error:
-        raise ValueError(f"the CA {settings.ca}: {_said(error)}") from error
+        raise ValueError(f"the CA {settings.ca}: {_reason_of(error)}") from error
     context.verify_mode = _CLIENT_AUTH[settings.client_auth]
     try:
         if settings.ciphers:
             context.set_ciphers(settings.ciphers)
     except ssl.SSLError as error:
-        raise ValueError(f"the ciphers {settings.ciphers!r}: {_said(error)}") from error
+        raise ValueError(f"the ciphers {settings.ciphers!r}: {_reason_of(error)}") from error
     return context
 
 
@@ -140,7 +140,7 @@ def _demand(file: str, word: str) -> None:
         raise ValueError(f"{file} holds no {word.lower()} in PEM")
 
 
-def _said(error: ssl.SSLError) -> str:
+def _reason_of(error: ssl.SSLError) -> str:
     """OpenSSL's message, without the place in its source."""
     reason = getattr(error, "reason", None)  # some errors do not have it
     if reason:

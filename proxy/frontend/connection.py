@@ -16,7 +16,7 @@ from codec.jute import OPEN_TO_ALL, Acl
 from proxy.frontend.client_identity import ClientIdentity
 from proxy.frontend.connection_facts import ConnectionFacts
 from proxy.frontend.inbound import PIECE, Inbound
-from proxy.frontend.opening import ELSEWHERE, SESSIONLESS_TIMEOUT, Opening, understand
+from proxy.frontend.opening import ELSEWHERE, SESSIONLESS_TIMEOUT, Opening, read_opening
 from proxy.frontend.order import Order
 from proxy.frontend.outbound import Outbound
 from proxy.frontend.services import Services
@@ -280,7 +280,7 @@ class Connection(ConnectionFacts, asyncio.Protocol):
         if services.traces is not None:
             services.traces.sample(early)
         try:
-            request, wire = understand(frames[0], extended=services.operations.extended)
+            request, wire = read_opening(frames[0], extended=services.operations.extended)
         except MalformedPacket as error:
             services.throttled_log.warn("closing %s: connect request %s", self.address, error)
             self._order.end()

@@ -178,7 +178,8 @@ class ClientListener:
         self._forget(client)
         left = waiting.timer.when() - self._loop.time()
         self._tasks.start(
-            self._let_in(client, waiting.source, None if tls is None else tls(), left), "let a client in"
+            self._accept_client(client, waiting.source, None if tls is None else tls(), left),
+            "let a client in",
         )
 
     def _read_header(self, client: socket.socket, waiting: _Waiting, begun: bytes) -> bool:
@@ -207,7 +208,7 @@ class ClientListener:
             self._close_client(client)
         return waiting.admitted
 
-    async def _let_in(
+    async def _accept_client(
         self, client: socket.socket, source: Source, context: ssl.SSLContext | None, patience: float
     ) -> None:
         let_in = False

@@ -101,7 +101,7 @@ class Opening:
         return encode_connect_response(timeout_ms, session_id, password, byte, wire.version)
 
 
-def understand(packet: bytes, *, extended: bool) -> tuple[ConnectRequest, Wire | None]:
+def read_opening(packet: bytes, *, extended: bool) -> tuple[ConnectRequest, Wire | None]:
     """Read a connect request, and find the form of packets that it requests; None: it is not offered.
 
     `extended`: whether the server offers Keeper's. Raises MalformedPacket.

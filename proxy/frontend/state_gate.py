@@ -68,7 +68,7 @@ class StateGate:
         self._now = clock.perf_counter_ns
         self._turn = Turn(loop)
         self._parked: deque[Callable[[], None]] = deque()
-        self._is_called = False  # `_let_in` will be
+        self._is_called = False  # `_resume` will be
         self._urgent: deque[SlowReader] = deque()
         self._waiting: deque[SlowReader] = deque()
         self._slices = Slices(clock, slice_seconds, lengths)
@@ -87,7 +87,7 @@ class StateGate:
     def park(self, work: Callable[[], None]) -> None:
         """Do a small piece of a connection's work in another turn of the loop, when the gate is open."""
         self._parked.append(work)
-        self._let_in_soon()
+        self._resume_soon()
 
     def read_slowly(self, reader: SlowReader, *, now: bool) -> None:
         """Answer a slow read, after those that wait already. `now`: from the current state.
@@ -101,16 +101,16 @@ class StateGate:
             self._waiting.append(reader)
         self._schedule()
 
-    def _let_in_soon(self) -> None:
+    def _resume_soon(self) -> None:
         if self._is_called:
             return
         self._is_called = True
         if self._state.is_whole:
-            self._loop.call_soon(self._let_in)
+            self._loop.call_soon(self._resume)
         else:
-            self._state.when_whole(self._let_in)
+            self._state.when_whole(self._resume)
 
-    def _let_in(self) -> None:
+    def _resume(self) -> None:
         """Let each of those that wait now do a piece, as far as there is time, and at least one of them."""
         self._is_called = False
         try:
@@ -120,7 +120,7 @@ class StateGate:
                     break
         finally:
             if self._parked:
-                self._let_in_soon()
+                self._resume_soon()
 
     def _schedule(self) -> None:
         if not self._scheduled:

@@ -40,7 +40,7 @@ class Members:
                 return rank
         return len(self._by_age)
 
-    def came(self, member: Member) -> None:
+    def add(self, member: Member) -> None:
         """A proxy's key was put."""
         self.gone(member.incarnation)
         self._by_age.append(member)

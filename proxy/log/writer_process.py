@@ -58,7 +58,7 @@ class WriterProcess:
             return {"ok": False, "error": f"{sys.executable} cannot be started: {error}"}
         try:
             async with asyncio.timeout(_LONGEST):
-                return await _talk(child, config)
+                return await _exchange(child, config)
         except TimeoutError:
             return {"ok": False, "error": f"it took more than {_LONGEST:.0f} s"}
         finally:
@@ -68,7 +68,7 @@ class WriterProcess:
                 await child.wait()
 
 
-async def _talk(child: Process, config: dict[str, Any]) -> dict[str, Any]:
+async def _exchange(child: Process, config: dict[str, Any]) -> dict[str, Any]:
     assert child.stdin is not None
     assert child.stdout is not None
     # Its stdin stays open: the child ends when it is closed, that is, with this process.

@@ -61,12 +61,12 @@ class Quotas(dict[str, Quota]):
         self._nodes = nodes
         self.stale: set[str] = set()  # paths whose stats node has to be updated
 
-    def came(self, path: str, data: bytes | None) -> None:
+    def node_added(self, path: str, data: bytes | None) -> None:
         """A node was added."""
         self._add(path, 1, _size(path, data))
         self._note(path, data, present=True)
 
-    def went(self, path: str, data: bytes | None) -> None:
+    def node_removed(self, path: str, data: bytes | None) -> None:
         """A node was removed."""
         self._add(path, -1, -_size(path, data))
         self._note(path, None, present=False)

@@ -159,7 +159,7 @@ class Transaction:
         parent.pzxid = zxid
         parent._stat = parent._names = None
         if tree.quotas or path.startswith(QUOTA_PATHS):
-            self._quota_changes.append((tree.quotas.came, path, data))
+            self._quota_changes.append((tree.quotas.node_added, path, data))
         if self.watched:
             self.events.append(TreeEvent(_CREATED, path, acl, parent.acl))
         return node
@@ -187,7 +187,7 @@ class Transaction:
         parent.pzxid = self.zxid
         parent._stat = parent._names = None
         if tree.quotas or path.startswith(QUOTA_PATHS):
-            self._quota_changes.append((tree.quotas.went, path, data))
+            self._quota_changes.append((tree.quotas.node_removed, path, data))
         if self.watched:
             self.events.append(TreeEvent(_DELETED, path, node.acl, parent.acl))
 

@@ -223,5 +223,5 @@ class Tree:
             node = self.nodes[path]
             below += [f"{path}/{name}" for name in node.children or ()]
             if path != QUOTA:
-                self.quotas.came(path, node.data)
+                self.quotas.node_added(path, node.data)
         self.data_size += self.quotas.settle()

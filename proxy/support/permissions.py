@@ -4,7 +4,7 @@ import os
 import stat
 
 
-def everybody_reads(path: str) -> bool:
+def is_world_readable(path: str) -> bool:
     """Whether a file's mode lets every user of the host read it; False for what is no file. Blocks."""
     try:
         mode = os.stat(path).st_mode

@@ -19,7 +19,7 @@ def test_the_right_password_forgives_what_was_tried_from_there_for_its_user() ->
         for _ in range(4):
             throttle.tried("a", user, 0.0)
         throttle.tried("a", "amy", 0.0)
-        throttle.was_right("a", "amy")
+        throttle.succeeded("a", "amy")
         assert throttle.wait("a", 0.0) == 0
         throttle.tried("a", user, 0.0)
         assert throttle.wait("a", 0.0) == wait

@@ -34,10 +34,10 @@ _OID = re.compile(r"(?:OID\.)?(?:[01]\.[1-3]?\d|2\.(?:0|[1-9]\d*))(?:\.(?:0|[1-9
 
 def java_name(name: Name) -> str:
     """A name as X500Principal.getName() returns it: the last part first (AVA.toRFC2253String)."""
-    return ",".join("+".join(map(_told, part)) for part in reversed(name))
+    return ",".join("+".join(map(_text_of, part)) for part in reversed(name))
 
 
-def _told(attribute: Attribute) -> str:
+def _text_of(attribute: Attribute) -> str:
     word = _WORDS.get(attribute.oid)
     encoding = _TEXT.get(attribute.tag)
     if word is None or encoding is None:

@@ -29,7 +29,7 @@ class Settings(NamedTuple):
 Identities: TypeAlias = tuple[Identity, ...]
 
 
-def nobody(peer: Peer, settings: Settings) -> Identities:
+def no_identities(peer: Peer, settings: Settings) -> Identities:
     """A connection has no identity before it proves one."""
     return ()
 
@@ -57,6 +57,6 @@ class Scheme(NamedTuple):
     #: Whether the scheme `auth` in an ACL stands for its identities (isAuthenticated).
     proves: bool = True
     #: (peer, settings) -> the identities that a connection has from its start.
-    on_connect: Callable[[Peer, Settings], Identities] = nobody
+    on_connect: Callable[[Peer, Settings], Identities] = no_identities
     #: The user's name in an identity's id, which whoAmI and the audit log show (getUserName).
     user_name: Callable[[str], str] = itself

@@ -10,7 +10,7 @@ def member(incarnation: str, revision: int) -> Member:
 def test_the_eldest_is_the_one_whose_key_was_made_first() -> None:
     members = Members()
     for each in (member("b", 20), member("c", 30), member("a", 10)):
-        members.came(each)
+        members.add(each)
     assert members.eldest == "a"
     assert [members.rank(name) for name in ("a", "b", "c", "unknown")] == [0, 1, 2, 3]
     members.gone("a")
@@ -22,9 +22,9 @@ def test_the_eldest_is_the_one_whose_key_was_made_first() -> None:
 
 def test_one_that_comes_twice_counts_once_and_by_its_newest_key() -> None:
     members = Members()
-    members.came(member("a", 10))
-    members.came(member("b", 20))
-    members.came(member("a", 30))
+    members.add(member("a", 10))
+    members.add(member("b", 20))
+    members.add(member("a", 30))
     assert [each.incarnation for each in members] == ["b", "a"]
     members.gone("nobody")
     assert len(members) == 2

@@ -45,7 +45,7 @@ class Proxy:
         self.outbox.wake = self.answer
         self.stats = Stats()
         self.members = Members()
-        self.members.came(Member("a", 1, (1,), ""))
+        self.members.add(Member("a", 1, (1,), ""))
         self.expiry = NodeExpiry(self, Expiry(0), pace)
 
     def status(self) -> LogStatus:

@@ -47,7 +47,7 @@ class Subject:
         self.pressure: Pressure | None = None
         self.distrusted = 0
         for revision, name in enumerate("abc", 10):
-            self.members.came(Member(name, revision, (1,), ""))
+            self.members.add(Member(name, revision, (1,), ""))
 
     def status(self) -> LogStatus:
         return LogStatus(
@@ -226,7 +226,7 @@ async def adopt(world: World) -> None:
     subject.position = loaded.caught.revision
     subject.members = Members()
     for name, revision in world.tree.revisions.items():
-        subject.members.came(Member(name, revision, (1,), ""))
+        subject.members.add(Member(name, revision, (1,), ""))
 
 
 @contextlib.contextmanager
@@ -281,7 +281,7 @@ async def test_a_proxy_that_loses_its_lease_while_its_snapshot_is_written(
 ) -> None:
     members, stats = real.subject.members, real.snapshots.stats
     (own,) = [member for member in members if member.incarnation == "b"]
-    members.came(own._replace(revision=1))  # not its key's revision
+    members.add(own._replace(revision=1))  # not its key's revision
     real.snapshots.want()
     await run_until(real.snapshots, lambda: "no snapshot was written" in caplog.text)
     (told,) = [each for each in caplog.records if each.message.startswith("no snapshot was written")]
@@ -290,7 +290,7 @@ async def test_a_proxy_that_loses_its_lease_while_its_snapshot_is_written(
     assert "The eldest living proxy writes one" in told.message
     assert (await real.tree.record()).current is None
     assert (stats.running, stats.failed) == (False, 0)
-    members.came(own)
+    members.add(own)
     real.clock.now += 60
     await run_until(real.snapshots, lambda: stats.written)
 
