@@ -3,7 +3,7 @@
 import pytest
 
 from codec.constants import OpCode
-from proxy.support.latency import ConnectionLatency, Histogram, Latency
+from proxy.support.latency import ConnectionLatency, Histogram, Latency, RoundTrip
 
 MS = 1_000_000
 
@@ -81,3 +81,15 @@ def test_a_reset_forgets_what_the_words_tell_and_no_more() -> None:
     assert (connection.minimum, connection.average, connection.maximum) == (0, 0, 0)
     assert (connection.last_xid, connection.count) == (-1, 0)
     assert latency.maximum == 10
+
+
+def test_a_round_trip_is_the_smallest_time_of_late() -> None:
+    trip = RoundTrip()
+    assert trip.seconds == 0.0
+    for seconds, smallest in ((0.5, 0.5), (0.2, 0.2)):
+        trip.note(seconds)
+        assert trip.seconds == smallest
+    for count, smallest in ((253, 0.2), (1, 0.9)):  # two times 128 calls
+        for _ in range(count):
+            trip.note(0.9)
+        assert trip.seconds == smallest
