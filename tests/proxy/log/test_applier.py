@@ -120,6 +120,7 @@ async def test_entries_of_others_change_the_state_and_fire_watches(world: World)
     assert "/x" in world.machine.tree.nodes
     assert (world.applier.position, world.stats.applied_requests) == (11, 2)
     assert world.stats.applied_entries == world.machine.entries == 1
+    assert world.applier.peers.get("other") is not None
 
 
 async def test_own_requests_are_answered_between_events_and_changes_of_sessions(world: World) -> None:
@@ -137,6 +138,7 @@ async def test_own_requests_are_answered_between_events_and_changes_of_sessions(
         "appended",
     ]
     assert world.outbox.outstanding == 0
+    assert world.applier.peers.get("me") is None
 
 
 async def test_a_watch_set_by_a_reply_hears_of_the_next_request(world: World) -> None:

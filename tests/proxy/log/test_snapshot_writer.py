@@ -309,11 +309,12 @@ async def test_an_incarnation_is_forgotten() -> None:
 
 async def test_a_dead_incarnation_that_never_counted_is_deleted() -> None:
     tree = await busy_tree()
-    tree.revisions["c"] = tree.change(Put(tree.keys.proxy("c"), b"")).revision
-    await tree.send("c", [opened(77)], number=2)
-    await tree.go("c")
+    for name in ("dead", "living"):
+        tree.revisions[name] = tree.change(Put(tree.keys.proxy(name), b"")).revision
+        await tree.send(name, [opened(77)], number=2)
+    await tree.go("dead")
     await tree.snapshot("a")
-    assert not await tree.names(*tree.keys.entries_of("c"))
+    assert [len(await tree.names(*tree.keys.entries_of(name))) for name in ("dead", "living")] == [0, 1]
     await check(tree)
 
 
