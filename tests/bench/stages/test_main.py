@@ -43,10 +43,3 @@ def test_an_unknown_workload_is_named(capsys: pytest.CaptureFixture[str]) -> Non
         main(["--workloads", "get,got"])
     assert ended.value.code == 2
     assert "'got' is none of get, " in capsys.readouterr().err
-
-
-@pytest.mark.parametrize("value", ["0", "-1", "many"])
-def test_a_number_is_above_0(value: str, capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--connections", value])
-    assert "above 0" in capsys.readouterr().err
